@@ -1,0 +1,183 @@
+//! What the VMM tells the firmware at boot, and the words that both share while it runs.
+//!
+//! Everything here lies in guest memory at the addresses of [`map`]. The VMM writes [`BootInfo`] once before the
+//! first vCPU runs; [`Shared`] is written by the firmware and read (or, where a field says so, written) by the host
+//! at any time.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod map;
+
+use core::sync::atomic::AtomicU32;
+
+use ledger::{RouterCounters, RouterNic};
+
+/// Most NICs of one router VM.
+pub const MAX_NICS: usize = 8;
+/// Most vCPUs of one router VM.
+pub const MAX_VCPUS: usize = 16;
+/// Most IPv4 addresses of one NIC.
+pub const MAX_ADDRESSES: usize = 8;
+/// Most static neighbours of one router.
+pub const MAX_NEIGHBOURS: usize = 256;
+/// First word of a valid [`BootInfo`]; changes with its layout.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd01");
+
+/// What a firmware does with its NICs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Role {
+    /// Forwards IPv4 between its NICs.
+    Router = 0,
+    /// Sends pre-built frames out of NIC 0 as fast as the ring takes them.
+    Source = 1,
+    /// Receives and counts frames on every NIC.
+    Sink = 2,
+    /// Sends every frame back out of the NIC it came from, with source and destination address exchanged.
+    Echo = 3,
+}
+
+impl Role {
+    /// The role with this number.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::Router),
+            1 => Some(Self::Source),
+            2 => Some(Self::Sink),
+            3 => Some(Self::Echo),
+            _ => None,
+        }
+    }
+}
+
+/// An IPv4 address with the length of its network's prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Address {
+    /// The address, in host byte order.
+    pub ip: u32,
+    /// Prefix length, 0 to 32.
+    pub prefix: u32,
+}
+
+/// One NIC, by where it sits on the PCI bus.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct NicInfo {
+    /// PCI device number on bus 0, function 0.
+    pub slot: u32,
+    /// Largest IP packet, in octets.
+    pub mtu: u32,
+    /// How many of `addresses` are valid.
+    pub address_count: u32,
+    /// 1 where the firmware may use IN_ORDER and the header beside the data if the device offers them.
+    pub tuned: u32,
+    /// The router's own addresses on this NIC.
+    pub addresses: [Address; MAX_ADDRESSES],
+}
+
+/// A neighbour that needs no ARP.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct NeighbourInfo {
+    /// The neighbour's address, in host byte order.
+    pub ip: u32,
+    /// Index of the NIC behind which it lives.
+    pub nic: u32,
+    /// Its Ethernet address, then two octets of padding.
+    pub mac: [u8; 8],
+}
+
+/// What the roles `source` and `sink` are to do.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct TrafficInfo {
+    /// Octets of a frame, without FCS.
+    pub frame_len: u32,
+    /// Different UDP source ports.
+    pub flows: u32,
+    /// Destination address of the frames, in host byte order.
+    pub to_ip: u32,
+    /// Source address of the frames, in host byte order.
+    pub from_ip: u32,
+    /// Destination Ethernet address, then two octets of padding.
+    pub to_mac: [u8; 8],
+}
+
+/// The firmware's orders, at [`map::BOOT_INFO`].
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct BootInfo {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// A [`Role`] as a number.
+    pub role: u32,
+    /// vCPUs that will run.
+    pub vcpus: u32,
+    /// NICs on the PCI bus.
+    pub nic_count: u32,
+    /// Static neighbours.
+    pub neighbour_count: u32,
+    /// Time-stamp counter ticks a millisecond.
+    pub tsc_khz: u64,
+    /// Octets of guest RAM, from guest-physical address 0.
+    pub ram: u64,
+    /// Octets of the route table at [`map::FIB`]; 0 where there is none.
+    pub fib: u64,
+    /// Empty passes of the main loop before a vCPU arms its interrupts and halts; `u32::MAX`: never.
+    pub spin: u32,
+    /// Entries of each virtqueue the firmware asks for, a power of two up to 1024.
+    pub ring_size: u32,
+    /// What sources and sinks do.
+    pub traffic: TrafficInfo,
+    /// The NICs.
+    pub nics: [NicInfo; MAX_NICS],
+    /// The static neighbours.
+    pub neighbours: [NeighbourInfo; MAX_NEIGHBOURS],
+}
+
+/// A word in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Line(pub AtomicU32);
+
+/// What one vCPU tells.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct VcpuShared {
+    /// What the router did, all NICs together.
+    pub router: RouterCounters,
+    /// What it did by NIC.
+    pub nics: [RouterNic; MAX_NICS],
+    /// Epoch of the route table that this vCPU used last (`fib`).
+    pub fib_epoch: Line,
+    /// 1 when the vCPU serves its NICs; 2 and more: it gave up, a [`Trouble`] as a number.
+    pub state: Line,
+}
+
+/// Why a firmware gave up, in [`VcpuShared::state`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Trouble {
+    /// The firmware panicked.
+    Panic = 2,
+    /// The boot information is not what this firmware understands.
+    BootInfo = 3,
+    /// A NIC is missing or lacks what the driver needs.
+    Nic = 4,
+    /// The RAM is too small for the buffers.
+    Memory = 5,
+}
+
+/// The words shared while the firmware runs, at [`map::SHARED`].
+#[derive(Debug, Default)]
+#[repr(C, align(4096))]
+pub struct Shared {
+    /// Interrupt mailboxes, one a vCPU. The host adds 1 before each interrupt that it sends to that vCPU; the halt
+    /// stub does not sleep if the word has moved since the firmware looked.
+    pub mailbox: [Line; MAX_VCPUS],
+    /// Set to 1 by the host: leave the main loop and halt for good.
+    pub stop: Line,
+    /// What each vCPU tells.
+    pub vcpus: [VcpuShared; MAX_VCPUS],
+}

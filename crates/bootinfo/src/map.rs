@@ -1,0 +1,39 @@
+//! Where things lie in a firmware guest's physical memory, which is mapped one to one with 2 MiB pages.
+//!
+//! ```text
+//! 0x0000_0000  ring 0's own 2 MiB page: page tables, GDT, IDT, TSS, stubs; not accessible from ring 3
+//! 0x0020_0000  the firmware image, its data and (from the top down) one stack a vCPU
+//! 0x0060_0000  BootInfo
+//! 0x0062_0000  Shared
+//! 0x0080_0000  virtqueues and frame buffers, to the end of RAM
+//! 0xe000_0000  PCI configuration space (ECAM, bus 0), then BARs: every access leaves the guest
+//! 0xfee0_0000  local APIC, ring 0 only
+//! 0x1_0000_0000 the route table, read-only
+//! ```
+
+/// Size of a page of the guest's page tables, in octets.
+pub const PAGE: u64 = 2 << 20;
+/// First address of the firmware image (the linker's image base).
+pub const IMAGE: u64 = 0x0020_0000;
+/// Top of the stack of vCPU 0; vCPU `n` starts `n * STACK` octets below.
+pub const STACK_TOP: u64 = 0x0060_0000;
+/// Octets of stack for each vCPU.
+pub const STACK: u64 = 0x0001_0000;
+/// Where the boot information lies.
+pub const BOOT_INFO: u64 = 0x0060_0000;
+/// Where the shared words lie.
+pub const SHARED: u64 = 0x0062_0000;
+/// First address of virtqueues and frame buffers.
+pub const POOL: u64 = 0x0080_0000;
+/// PCI configuration space: 4 KiB for each of 32 slots of bus 0, eight functions each.
+pub const ECAM: u64 = 0xe000_0000;
+/// Octets of PCI configuration space.
+pub const ECAM_LEN: u64 = 1 << 20;
+/// Where the VMM places BARs at reset; a guest may move them inside the window.
+pub const BARS: u64 = 0xe010_0000;
+/// Octets of the BAR window.
+pub const BARS_LEN: u64 = 0x0ff0_0000;
+/// The local APIC.
+pub const APIC: u64 = 0xfee0_0000;
+/// The route table.
+pub const FIB: u64 = 0x1_0000_0000;

@@ -1,0 +1,139 @@
+//! The groups of counters, by who writes them.
+
+use crate::counters;
+
+counters! {
+    /// One direction of one NIC, written by the host's side of its rings. `rx` is towards the router.
+    pub struct NicDirection {
+        /// Frames moved through the ring.
+        frames,
+        /// Octets of those frames, without virtio headers and FCS.
+        bytes,
+        /// Bursts in which they moved.
+        batches,
+        /// Times the ring was looked at and had nothing to move.
+        polls_empty,
+        /// Notifications that arrived from the driver.
+        kicks,
+        /// Interrupts sent to the guest.
+        interrupts,
+        /// Publications after which the driver had asked for no interrupt.
+        interrupts_suppressed,
+        /// Times the thread that serves this ring went to sleep on it.
+        sleeps,
+        /// Frames lost because the driver had posted no buffer.
+        drop_no_buffer,
+        /// Frames lost because they did not fit the posted buffers or the largest frame.
+        drop_too_long,
+        /// Frames lost because the device was not running (reset, link down, not yet configured).
+        drop_not_running,
+        /// Frames lost because the ring was broken by the driver.
+        drop_bad_ring,
+    }
+
+    /// One port of a switch.
+    pub struct PortCounters {
+        /// Frames that entered the switch at this port.
+        in_frames,
+        /// Octets of those frames.
+        in_bytes,
+        /// Copies of frames that left by this port.
+        out_frames,
+        /// Octets of those copies.
+        out_bytes,
+        /// Entered frames that were sent to every other port because their destination was not known.
+        flood_unknown,
+        /// Entered frames that were sent to every other port because they are broadcast or multicast.
+        flood_broadcast,
+        /// Entered frames whose destination lies behind the port they came from.
+        drop_same_port,
+        /// Entered frames shorter than an Ethernet header or with a multicast source address.
+        drop_malformed,
+        /// Copies that this port's receiver did not take: its queue was full.
+        drop_full,
+        /// Source addresses that moved to this port from another one.
+        moves,
+        /// Source addresses learned at this port.
+        learned,
+    }
+
+    /// One NIC as the router sees it, written by one vCPU.
+    pub struct RouterNic {
+        /// Frames received.
+        rx_frames,
+        /// Octets received.
+        rx_bytes,
+        /// Frames handed to the driver for transmission.
+        tx_frames,
+        /// Octets handed to the driver.
+        tx_bytes,
+        /// Bursts received.
+        rx_bursts,
+        /// Notifications sent to the device.
+        kicks,
+        /// Publications for which the device had asked for no notification.
+        kicks_suppressed,
+        /// Times an interrupt of this NIC was armed before sleeping.
+        arms,
+        /// Frames lost because the transmit ring was full.
+        drop_tx_full,
+    }
+
+    /// What one vCPU's router did with the frames that it did not simply forward.
+    pub struct RouterCounters {
+        /// Frames forwarded from one NIC to another (or out of the same one).
+        forwarded,
+        /// Frames answered, created or consumed by the router itself: ARP, ICMP echo.
+        consumed,
+        /// Frames created by the router itself (ARP requests and replies, ICMP).
+        originated,
+        /// Passes of the main loop.
+        polls,
+        /// Passes that found nothing to do.
+        polls_empty,
+        /// Times the vCPU halted.
+        sleeps,
+        /// Frames for another station, or shorter than their headers.
+        drop_ethernet,
+        /// Frames of a protocol that the router does not speak.
+        drop_protocol,
+        /// IPv4 headers with a wrong version, length or checksum.
+        drop_ip_header,
+        /// Packets with a source or destination that must not be forwarded (RFC 1812, 5.3.7).
+        drop_martian,
+        /// Packets whose time to live ended here.
+        drop_ttl,
+        /// Packets for which there is no route.
+        drop_no_route,
+        /// Packets larger than the next link's MTU that may not be fragmented.
+        drop_mtu,
+        /// Packets that waited for a neighbour that did not answer, or found its queue full.
+        drop_no_neighbour,
+        /// Packets for the router itself that it has no use for.
+        drop_local,
+        /// ICMP errors that were not sent because of their rate limit.
+        icmp_suppressed,
+        /// Frames that the router wanted to create while it had no free buffer.
+        drop_no_memory,
+    }
+
+    /// Why one vCPU left guest mode for the VMM, and how often.
+    pub struct VcpuExits {
+        /// Reads of PCI configuration space.
+        pci_config_read,
+        /// Writes to PCI configuration space.
+        pci_config_write,
+        /// Reads of device registers.
+        register_read,
+        /// Writes to device registers.
+        register_write,
+        /// Port input and output.
+        port_io,
+        /// Halts that reached the VMM.
+        halt,
+        /// Signals that took the vCPU out of the guest.
+        interrupted,
+        /// Any other reason.
+        other,
+    }
+}

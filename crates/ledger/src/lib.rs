@@ -1,0 +1,68 @@
+//! The ledger: named counters that anyone may read at any time without stopping the writer.
+//!
+//! A counter is one `u64` with one writer at a time. Groups of counters are `#[repr(C)]` structures of counters
+//! only, so that a group can lie in memory shared with a guest and be read from the host. For each frame that
+//! enters a part of the system exactly one of its counters moves: in = out + named drops.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod groups;
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use groups::{NicDirection, PortCounters, RouterCounters, RouterNic, VcpuExits};
+
+/// A counter with one writer at a time; readers see a value that was true a moment ago.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// A counter that stands at zero.
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Adds `n`. One writer only: a plain load and store, without a locked instruction.
+    #[inline(always)]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// Adds `n` where several threads write the same counter.
+    pub fn add_shared(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    /// The present value.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A structure of counters whose fields can be listed by name.
+pub trait Group {
+    /// Calls `visit` with the name and value of each counter, in the order of declaration.
+    fn each(&self, visit: &mut dyn FnMut(&'static str, u64));
+}
+
+/// Declares `#[repr(C)]` groups of counters. The name of a field is the name that is printed.
+#[macro_export]
+macro_rules! counters {
+    ($($(#[$doc:meta])* pub struct $group:ident { $($(#[$field_doc:meta])* $field:ident,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        #[repr(C)]
+        pub struct $group { $($(#[$field_doc])* pub $field: $crate::Counter,)* }
+
+        impl $crate::Group for $group {
+            fn each(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+                $(visit(stringify!($field), self.$field.get());)*
+            }
+        }
+    )*};
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+use crate::{Counter, Group, PortCounters};
+
+#[test]
+fn adds_wrap_instead_of_panicking() {
+    let c = Counter::new();
+    c.add(u64::MAX);
+    c.add_shared(2);
+    assert_eq!(c.get(), 1);
+}
+
+#[test]
+fn a_group_lists_each_field_once_under_its_own_name() {
+    let port = PortCounters::default();
+    port.drop_full.add(3);
+    let mut seen = [("", 0); 11];
+    let mut n = 0;
+    port.each(&mut |name, value| {
+        seen[n] = (name, value);
+        n += 1;
+    });
+    assert_eq!(n, size_of::<PortCounters>() / size_of::<Counter>());
+    assert_eq!(seen[8], ("drop_full", 3));
+}

@@ -1,0 +1,10 @@
+//! Rings shared between two parties that do not trust each other, and the one wake-up protocol.
+#![no_std]
+
+pub mod memory;
+pub mod prefetch;
+
+pub use memory::{Bytes, Region};
+
+/// Most frames that move in one burst anywhere in ringroad (measured: 32 to 64 is where the gain ends).
+pub const BURST: usize = 64;

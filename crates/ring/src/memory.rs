@@ -1,0 +1,206 @@
+//! Memory that another party may change at any moment.
+//!
+//! [`Region`] is a contiguous range of a guest's physical memory as it is mapped here. [`Bytes`] is a checked piece
+//! of such memory (or of memory of our own that is lent to others). No Rust reference to its content is ever made:
+//! each access copies, so a guest that writes at the same time can change what is read but can break nothing else.
+
+use core::marker::PhantomData;
+use core::ptr;
+
+use crate::prefetch;
+
+/// A contiguous range of guest-physical memory mapped in this address space.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    base: *mut u8,
+    guest: u64,
+    len: u64,
+}
+
+// SAFETY: a region is only an address range; all access goes through raw, tearing-tolerant copies.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Describes `len` octets at `base` that the guest sees at guest-physical address `guest`.
+    ///
+    /// # Safety
+    /// The range must be mapped readable and writable for as long as the region, its copies and every [`Bytes`]
+    /// made from it are used, and no Rust reference to its content may exist in this program meanwhile.
+    pub const unsafe fn new(base: *mut u8, guest: u64, len: u64) -> Self {
+        Self { base, guest, len }
+    }
+
+    /// First guest-physical address.
+    pub const fn start(&self) -> u64 {
+        self.guest
+    }
+
+    /// Octets in the region.
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the region is empty.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where guest-physical `[address, address + len)` lies here, if it lies in the region as a whole.
+    #[inline(always)]
+    pub fn translate(&self, address: u64, len: u64) -> Option<*mut u8> {
+        let offset = address.wrapping_sub(self.guest);
+        if offset <= self.len && len <= self.len - offset {
+            // SAFETY: offset + len <= self.len, so the pointer stays inside the mapping.
+            Some(unsafe { self.base.add(offset as usize) })
+        } else {
+            None
+        }
+    }
+
+    /// The piece `[address, address + len)`, if it lies in the region as a whole.
+    #[inline(always)]
+    pub fn bytes(&self, address: u64, len: u32) -> Option<Bytes<'static>> {
+        let ptr = self.translate(address, u64::from(len))?;
+        Some(Bytes { ptr, len, life: PhantomData })
+    }
+}
+
+/// Octets that may be shared with another party while we hold them.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'a> {
+    ptr: *mut u8,
+    len: u32,
+    life: PhantomData<&'a core::cell::UnsafeCell<u8>>,
+}
+
+// SAFETY: `Bytes` gives no reference to its content; racing copies may tear but stay in bounds.
+unsafe impl Send for Bytes<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes<'_> {}
+
+impl<'a> Bytes<'a> {
+    /// Lends a buffer of our own for as long as nobody else refers to it.
+    pub fn from_slice(octets: &'a mut [u8]) -> Self {
+        let len = octets.len().min(u32::MAX as usize) as u32;
+        Self { ptr: octets.as_mut_ptr(), len, life: PhantomData }
+    }
+
+    /// Describes `len` octets at `ptr`.
+    ///
+    /// # Safety
+    /// The range must be mapped readable and writable during `'a`, with no Rust reference to it.
+    #[inline(always)]
+    pub const unsafe fn from_raw(ptr: *mut u8, len: u32) -> Self {
+        Self { ptr, len, life: PhantomData }
+    }
+
+    /// Octets.
+    #[inline(always)]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the octets lie, for system calls that take an address.
+    pub const fn as_ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    /// Without the first `n` octets; empty when there are fewer.
+    #[inline(always)]
+    pub fn skip(self, n: u32) -> Self {
+        let n = n.min(self.len);
+        // SAFETY: n <= len.
+        Self { ptr: unsafe { self.ptr.add(n as usize) }, len: self.len - n, life: PhantomData }
+    }
+
+    /// The first `n` octets, or all when there are fewer.
+    #[inline(always)]
+    pub fn take(self, n: u32) -> Self {
+        Self { len: n.min(self.len), ..self }
+    }
+
+    /// A copy of the `N` octets at `offset`, if they are all there.
+    #[inline(always)]
+    pub fn read<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
+        if offset.checked_add(N)? > self.len() {
+            return None;
+        }
+        // SAFETY: in bounds by the check above; an array of u8 has no alignment or validity demands.
+        Some(unsafe { self.ptr.add(offset).cast::<[u8; N]>().read_unaligned() })
+    }
+
+    /// Stores `octets` at `offset`; false (and nothing stored) if they do not fit.
+    #[inline(always)]
+    pub fn write<const N: usize>(&self, offset: usize, octets: [u8; N]) -> bool {
+        let fits = offset.checked_add(N).is_some_and(|end| end <= self.len());
+        if fits {
+            // SAFETY: in bounds by the check above.
+            unsafe { self.ptr.add(offset).cast::<[u8; N]>().write_unaligned(octets) }
+        }
+        fits
+    }
+
+    /// Copies as many octets as both sides hold; returns how many.
+    #[inline(always)]
+    pub fn copy_to(&self, target: &Bytes<'_>) -> usize {
+        let n = self.len().min(target.len());
+        // SAFETY: n octets are in bounds on both sides. The ranges may be shared but are raw memory, and a guest
+        // that posts overlapping buffers only garbles its own frames: `copy` (memmove) allows overlap.
+        unsafe { copy_octets(self.ptr, target.ptr, n) };
+        n
+    }
+
+    /// Copies into a slice as many octets as both hold; returns how many.
+    pub fn copy_to_slice(&self, target: &mut [u8]) -> usize {
+        let n = self.len().min(target.len());
+        // SAFETY: n octets are in bounds on both sides, and `target` is exclusively ours.
+        unsafe { ptr::copy(self.ptr, target.as_mut_ptr(), n) };
+        n
+    }
+
+    /// Copies from a slice as many octets as both hold; returns how many.
+    pub fn copy_from_slice(&self, source: &[u8]) -> usize {
+        let n = self.len().min(source.len());
+        // SAFETY: n octets are in bounds on both sides.
+        unsafe { ptr::copy(source.as_ptr(), self.ptr, n) };
+        n
+    }
+
+    /// Hints that the first cache line will be read soon.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch::read(self.ptr);
+    }
+
+    /// Hints that the first cache line will be written soon.
+    #[inline(always)]
+    pub fn prefetch_write(&self) {
+        prefetch::write(self.ptr);
+    }
+}
+
+/// Copies `n` octets; 32 to 128 of them, where small frames are, by overlapping vector moves without a call.
+///
+/// # Safety
+/// Both ranges must be mapped; they may overlap.
+#[inline(always)]
+unsafe fn copy_octets(source: *const u8, target: *mut u8, n: usize) {
+    type Half = [u64; 4];
+    // SAFETY: each access lies within [0, n) of its range; all loads of a case come before its stores.
+    unsafe {
+        if (32..=64).contains(&n) {
+            let (a, b) = (source.cast::<Half>().read_unaligned(), source.add(n - 32).cast::<Half>().read_unaligned());
+            target.cast::<Half>().write_unaligned(a);
+            target.add(n - 32).cast::<Half>().write_unaligned(b);
+        } else {
+            ptr::copy(source, target, n);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! THE boundary: everything that frames come from or go to is a port.
+//!
+//! A port is a [`Source`] (frames that leave a device, an uplink or a generator) and a [`Sink`] (frames that enter
+//! it). One side is enough: a generator is only a source. Frames never change hands as owned memory: a source
+//! *shows* frames where they lie, for the time of one call, and a sink copies them to where it wants them. That is
+//! the one copy from ring to ring.
+//!
+//! Life of a burst, all in the thread that polls the source:
+//! 1. `sink.room()`: how many frames the sink can take just now.
+//! 2. `source.drain(budget, take)`: the source gathers up to `budget` waiting frames and calls `take` once.
+//! 3. `take` calls `sink.deliver(frames)`: one copy each, one publication, at most one notification.
+//! 4. `drain` gives all shown frames back to the sender (one publication, at most one notification).
+//!
+//! When nothing moved for a while, the thread arms both sides and looks again before it sleeps (`ring::wake`).
+
+use std::os::fd::BorrowedFd;
+
+use arrayvec::ArrayVec;
+use ring::{BURST, Bytes};
+
+/// One frame, shown where it lies: Ethernet header first, no FCS.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    octets: Bytes<'a>,
+}
+
+impl<'a> Frame<'a> {
+    /// A frame of these octets.
+    #[inline(always)]
+    pub const fn new(octets: Bytes<'a>) -> Self {
+        Self { octets }
+    }
+
+    /// Its octets, which the sender may still change.
+    #[inline(always)]
+    pub const fn octets(&self) -> Bytes<'a> {
+        self.octets
+    }
+
+    /// Octets, without FCS.
+    #[inline(always)]
+    pub const fn len(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// Whether the frame has no octet.
+    pub const fn is_empty(&self) -> bool {
+        self.octets.is_empty()
+    }
+}
+
+/// Up to [`BURST`] frames.
+pub type Frames<'a> = ArrayVec<Frame<'a>, BURST>;
+
+/// What wakes the thread that sleeps for a port.
+#[derive(Clone, Copy, Debug)]
+pub enum Bell<'a> {
+    /// Nothing: the port never has news by itself (a null port), or always has (a generator).
+    None,
+    /// An eventfd, to be read (8 octets) when it rings.
+    Event(BorrowedFd<'a>),
+    /// A device that is readable while frames wait; nothing has to be read from it to silence it.
+    Readable(BorrowedFd<'a>),
+}
+
+/// Where frames come from. One thread polls it.
+pub trait Source: Send {
+    /// Shows up to `budget` (at most [`BURST`]) waiting frames to `take`, in order, then gives them back to the
+    /// sender. `take` is called at most once, and not at all when no frame waits. Returns how many were shown.
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize;
+
+    /// Whether frames that are not drained wait where they are. If not (an offered load, a wire), the poller drains
+    /// without regard to the sink's room, and the sink counts what it cannot take.
+    fn waits(&self) -> bool {
+        true
+    }
+
+    /// Asks to be rung when frames come; true if some are there already, in which case the poller must not sleep.
+    fn arm(&mut self) -> bool {
+        false
+    }
+
+    /// Takes the wish of [`Source::arm`] back: we poll again.
+    fn disarm(&mut self) {}
+
+    /// What rings after [`Source::arm`].
+    fn bell(&self) -> Bell<'_> {
+        Bell::None
+    }
+}
+
+/// Where frames go. Several threads may deliver at the same time.
+pub trait Sink: Send + Sync {
+    /// Takes the frames in order, as many as it can: the first frames of the slice, returned as a number. The rest
+    /// is lost, and has been counted by the sink under the reason.
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize;
+
+    /// How many frames [`Sink::deliver`] would take just now (a hint; a large number where there is no limit).
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Asks to be rung when there is room again; true if there is already.
+    fn arm(&self) -> bool {
+        true
+    }
+
+    /// Takes the wish of [`Sink::arm`] back.
+    fn disarm(&self) {}
+
+    /// What rings after [`Sink::arm`].
+    fn bell(&self) -> Bell<'_> {
+        Bell::None
+    }
+}
+
+/// Moves one burst from a source to a sink; returns how many frames left the source.
+#[inline]
+pub fn pump(source: &mut dyn Source, sink: &dyn Sink) -> usize {
+    let budget = if source.waits() { sink.room().min(BURST) } else { BURST };
+    if budget == 0 {
+        return 0;
+    }
+    source.drain(budget, &mut |frames| {
+        sink.deliver(frames);
+    })
+}
