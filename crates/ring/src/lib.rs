@@ -3,6 +3,8 @@
 
 pub mod memory;
 pub mod prefetch;
+pub mod split;
+pub mod wake;
 
 pub use memory::{Bytes, Region};
 

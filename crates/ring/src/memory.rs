@@ -80,6 +80,11 @@ unsafe impl Send for Bytes<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes<'_> {}
 
+impl Bytes<'static> {
+    /// No octets.
+    pub const EMPTY: Self = Self { ptr: core::ptr::NonNull::dangling().as_ptr(), len: 0, life: PhantomData };
+}
+
 impl<'a> Bytes<'a> {
     /// Lends a buffer of our own for as long as nobody else refers to it.
     pub fn from_slice(octets: &'a mut [u8]) -> Self {
@@ -134,6 +139,16 @@ impl<'a> Bytes<'a> {
         }
         // SAFETY: in bounds by the check above; an array of u8 has no alignment or validity demands.
         Some(unsafe { self.ptr.add(offset).cast::<[u8; N]>().read_unaligned() })
+    }
+
+    /// The two little-endian words at `offset`, if they are all there; each is read once, at any alignment.
+    pub fn read_words(&self, offset: usize) -> Option<[u64; 2]> {
+        if offset.checked_add(16)? > self.len() {
+            return None;
+        }
+        // SAFETY: in bounds by the check above; octets have no alignment.
+        let octet = |at: usize| unsafe { self.ptr.add(offset + at).read_volatile() };
+        Some([0, 8].map(|word| u64::from_le_bytes(core::array::from_fn(|i| octet(word + i)))))
     }
 
     /// Stores `octets` at `offset`; false (and nothing stored) if they do not fit.
@@ -196,7 +211,8 @@ unsafe fn copy_octets(source: *const u8, target: *mut u8, n: usize) {
     // SAFETY: each access lies within [0, n) of its range; all loads of a case come before its stores.
     unsafe {
         if (32..=64).contains(&n) {
-            let (a, b) = (source.cast::<Half>().read_unaligned(), source.add(n - 32).cast::<Half>().read_unaligned());
+            let (a, b) =
+                (source.cast::<Half>().read_unaligned(), source.add(n - 32).cast::<Half>().read_unaligned());
             target.cast::<Half>().write_unaligned(a);
             target.add(n - 32).cast::<Half>().write_unaligned(b);
         } else {

@@ -1,0 +1,386 @@
+//! The driver's end, by the book: any order of completion, chains and indirect tables.
+
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU16, Ordering::Acquire, Ordering::Relaxed};
+
+use super::notify::{self, Wish};
+use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
+use super::{Broken, Features, Layout, LayoutError};
+use crate::Region;
+
+/// One buffer that is lent to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Guest-physical address.
+    pub address: u64,
+    /// Octets.
+    pub len: u32,
+    /// Whether the device writes it (otherwise it reads it).
+    pub writable: bool,
+}
+
+/// A queue as a driver sees it: what a network driver needs of it, whatever its kind. A token is what the driver
+/// wants to know of a buffer when it comes back.
+pub trait DriverQueue<T: Copy> {
+    /// Entries.
+    fn size(&self) -> u16;
+
+    /// How many calls of [`Self::push`] will succeed now.
+    fn free(&self) -> usize;
+
+    /// Lends the device one buffer of `len` octets at guest-physical `address`; false if the queue is full. The
+    /// device sees it after [`Self::publish`].
+    fn push(&mut self, token: T, address: u64, len: u32, writable: bool) -> bool;
+
+    /// Shows the device what was pushed, once a batch; true if it wants a kick for it.
+    fn publish(&mut self) -> bool;
+
+    /// How many buffers came back; looks at the device's index only when fewer than `wanted` are known of.
+    fn used_ready(&mut self, wanted: usize) -> usize;
+
+    /// Takes up to `max` buffers back, each with the number of octets that the device says it wrote. That number is
+    /// the device's word: it may be larger than the buffer.
+    fn pop(&mut self, max: usize, take: impl FnMut(T, u32)) -> Result<usize, Broken>;
+
+    /// As [`Self::pop`], for buffers that the device only read.
+    fn reclaim(&mut self, max: usize, take: impl FnMut(T)) -> Result<usize, Broken>;
+
+    /// Hints at what the next `pop` of up to `max` will read, as far as it is known: prefetches used entries, and
+    /// calls `hint` with tokens so that the caller can prefetch buffers. Reads nothing that the device writes.
+    fn prefetch_next(&self, max: usize, hint: impl FnMut(T));
+
+    /// Hints that `n` buffers will be pushed soon.
+    fn prefetch_push(&self, n: usize);
+
+    /// Asks for an interrupt when the next buffer comes back; true if one is there already, in which case the caller
+    /// must not sleep.
+    fn arm(&mut self) -> bool;
+
+    /// Asks for no interrupts: we poll. New queues are armed.
+    fn disarm(&mut self);
+
+    /// Why the queue stopped, if it did.
+    fn broken(&self) -> Option<Broken>;
+}
+
+/// Both indices as a driver keeps them.
+#[derive(Debug)]
+pub(super) struct Indices {
+    /// Available index of the next push.
+    pub(super) next: u16,
+    /// Available index as the device sees it.
+    pub(super) published: u16,
+    /// Used index of the next pop.
+    pub(super) last: u16,
+    /// Used index as it was read last.
+    pub(super) seen: u16,
+    /// Where the wish for no interrupt was written last.
+    declined: u16,
+    armed: bool,
+    pub(super) broken: Option<Broken>,
+}
+
+/// How far an index moves before a declined event wish is renewed.
+const RENEW: u16 = 0x4000;
+
+impl Indices {
+    pub(super) const fn starting_at(index: u16) -> Self {
+        let (next, published, last, seen) = (index, index, index, index);
+        Self { next, published, last, seen, declined: index, armed: true, broken: None }
+    }
+
+    /// Known buffers that came back; reads the device's index when they are fewer than `wanted`.
+    #[inline(always)]
+    pub(super) fn used_ready(&mut self, used_index: &AtomicU16, wanted: usize) -> usize {
+        let known = usize::from(self.seen.wrapping_sub(self.last));
+        if known >= wanted { known } else { self.look(used_index) }
+    }
+
+    #[inline(always)]
+    fn look(&mut self, used_index: &AtomicU16) -> usize {
+        if self.broken.is_some() {
+            return 0;
+        }
+        let index = used_index.load(Acquire);
+        let returned = index.wrapping_sub(self.last);
+        if returned > self.published.wrapping_sub(self.last) {
+            self.fail(Broken::Index);
+            return 0;
+        }
+        self.seen = index;
+        usize::from(returned)
+    }
+
+    /// Stops the queue.
+    #[cold]
+    pub(super) fn fail(&mut self, reason: Broken) {
+        self.seen = self.last;
+        self.broken.get_or_insert(reason);
+    }
+
+    /// The outcome of a call that took `count` buffers back.
+    #[inline(always)]
+    pub(super) fn outcome(&self, count: usize) -> Result<usize, Broken> {
+        match self.broken {
+            Some(reason) if count == 0 => Err(reason),
+            _ => Ok(count),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn publish(&mut self, shared: &Shared) -> bool {
+        let (old, new) = (self.published, self.next);
+        if old == new {
+            return false;
+        }
+        self.published = new;
+        let fading = !self.armed && self.last.wrapping_sub(self.declined) >= RENEW;
+        if fading && matches!(shared.interrupt_wish(), Wish::Event(_)) {
+            self.disarm(shared);
+        }
+        notify::publish(shared.available_index(), &shared.kick_wish(), old, new)
+    }
+
+    pub(super) fn arm(&mut self, shared: &Shared) -> bool {
+        self.armed = true;
+        let waiting = notify::arm(shared.used_index(), &shared.interrupt_wish(), self.last);
+        waiting && self.broken.is_none()
+    }
+
+    pub(super) fn disarm(&mut self, shared: &Shared) {
+        self.armed = false;
+        self.declined = self.last;
+        shared.interrupt_wish().decline(self.last);
+    }
+}
+
+/// What a [`Driver`] keeps of one descriptor.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot<T: Copy> {
+    token: MaybeUninit<T>,
+    /// Descriptors of the outstanding chain that begins here; 0 where none does. The token is set if it is not 0.
+    entries: u16,
+    /// Next descriptor of the chain.
+    next: u16,
+    /// Element of the stack of free descriptors (nothing to do with this descriptor).
+    free: u16,
+}
+
+impl<T: Copy> Slot<T> {
+    /// A slot of a queue not yet in use.
+    pub const EMPTY: Self = Self { token: MaybeUninit::uninit(), entries: 0, next: 0, free: 0 };
+}
+
+/// A queue by the book. Its private storage is the caller's: one [`Slot`] for each entry.
+#[derive(Debug)]
+pub struct Driver<'a, T: Copy> {
+    shared: Shared,
+    region: Region,
+    indirect: bool,
+    /// Exactly `shared.size()` slots.
+    slots: &'a mut [Slot<T>],
+    /// How many elements of the stack are valid.
+    free: u16,
+    indices: Indices,
+}
+
+impl<'a, T: Copy> Driver<'a, T> {
+    /// A queue whose shared memory is zero. `features.in_order` must be off.
+    pub fn new(
+        region: Region,
+        layout: &Layout,
+        features: Features,
+        slots: &'a mut [Slot<T>],
+    ) -> Result<Self, LayoutError> {
+        Self::starting_at(region, layout, features, slots, 0)
+    }
+
+    /// As [`Self::new`], with both indices at `index`.
+    pub fn starting_at(
+        region: Region,
+        layout: &Layout,
+        features: Features,
+        slots: &'a mut [Slot<T>],
+        index: u16,
+    ) -> Result<Self, LayoutError> {
+        let shared = Shared::map(&region, layout, features)?;
+        if slots.len() != usize::from(shared.size()) {
+            return Err(LayoutError::Storage(slots.len()));
+        }
+        if features.in_order {
+            return Err(LayoutError::Features);
+        }
+        for (slot, free) in slots.iter_mut().zip((0..shared.size()).rev()) {
+            *slot = Slot { free, ..Slot::EMPTY };
+        }
+        let indices = Indices::starting_at(index);
+        Ok(Self { shared, region, indirect: features.indirect, slots, free: shared.size(), indices })
+    }
+
+    /// Lends the device a chain of buffers, the readable ones first; false if there are too few free descriptors, or
+    /// no segment.
+    pub fn push_chain(&mut self, token: T, segments: &[Segment]) -> bool {
+        if segments.is_empty() || segments.len() > usize::from(self.free) {
+            return false;
+        }
+        let head = self.slot(self.free - 1).free;
+        for (i, segment) in segments.iter().enumerate() {
+            self.free -= 1;
+            let (entry, more) = (self.slot(self.free).free, i + 1 < segments.len());
+            let next = if more { self.slot(self.free - 1).free } else { 0 };
+            let flags = if segment.writable { WRITE } else { 0 } | if more { NEXT } else { 0 };
+            let (address, len) = (segment.address, segment.len);
+            self.shared.set_descriptor(entry, Descriptor { address, len, flags, next });
+            self.slot_mut(entry).next = next;
+        }
+        self.make_available(head, token, segments.len() as u16);
+        true
+    }
+
+    /// Lends the device a chain by an indirect table, which is written to guest-physical `table` (16 octets for each
+    /// segment) and must stay there until the token comes back. False if indirect tables were not agreed on, the
+    /// queue is full, there is no segment, or the table does not lie in memory.
+    pub fn push_indirect(&mut self, token: T, table: u64, segments: &[Segment]) -> bool {
+        let octets = segments.len() as u64 * 16;
+        let (Ok(len), true) = (u32::try_from(octets), self.indirect) else { return false };
+        let Some(bytes) = self.region.bytes(table, len) else { return false };
+        if segments.is_empty() || segments.len() > usize::from(self.shared.size()) || self.free == 0 {
+            return false;
+        }
+        for (i, segment) in segments.iter().enumerate() {
+            let more = i + 1 < segments.len();
+            let flags = if segment.writable { WRITE } else { 0 } | if more { NEXT } else { 0 };
+            let next = if more { i as u16 + 1 } else { 0 };
+            let rest = Descriptor { address: segment.address, len: segment.len, flags, next }.rest();
+            bytes.write(16 * i, segment.address.to_le_bytes());
+            bytes.write(16 * i + 8, rest.to_le_bytes());
+        }
+        self.push_one(token, Descriptor { address: table, len, flags: INDIRECT, next: 0 })
+    }
+
+    #[inline(always)]
+    fn push_one(&mut self, token: T, descriptor: Descriptor) -> bool {
+        if self.free == 0 {
+            return false;
+        }
+        self.free -= 1;
+        let head = self.slot(self.free).free;
+        self.shared.set_descriptor(head, descriptor);
+        self.make_available(head, token, 1);
+        true
+    }
+
+    #[inline(always)]
+    fn make_available(&mut self, head: u16, token: T, entries: u16) {
+        let slot = self.slot_mut(head);
+        slot.token = MaybeUninit::new(token);
+        slot.entries = entries;
+        self.shared.available_entry(self.indices.next).store(head, Relaxed);
+        self.indices.next = self.indices.next.wrapping_add(1);
+    }
+
+    /// Takes one used entry; `None` if its id names nothing that is outstanding.
+    #[inline(always)]
+    fn take(&mut self, id: u32) -> Option<T> {
+        let slot = self.slots.get_mut(id as usize)?;
+        let entries = core::mem::take(&mut slot.entries);
+        if entries == 0 {
+            return None;
+        }
+        // SAFETY: `entries` was not 0, so `make_available` set the token.
+        let token = unsafe { slot.token.assume_init() };
+        let mut entry = id as u16;
+        for _ in 0..entries {
+            let free = self.free;
+            self.slot_mut(free).free = entry;
+            self.free += 1;
+            entry = self.slot(entry).next;
+        }
+        Some(token)
+    }
+
+    #[inline(always)]
+    fn slot(&self, entry: u16) -> &Slot<T> {
+        // SAFETY: `new` checked that there are mask + 1 slots.
+        unsafe { self.slots.get_unchecked(usize::from(entry & self.shared.mask())) }
+    }
+
+    #[inline(always)]
+    fn slot_mut(&mut self, entry: u16) -> &mut Slot<T> {
+        let entry = usize::from(entry & self.shared.mask());
+        // SAFETY: `new` checked that there are mask + 1 slots.
+        unsafe { self.slots.get_unchecked_mut(entry) }
+    }
+}
+
+impl<T: Copy> DriverQueue<T> for Driver<'_, T> {
+    fn size(&self) -> u16 {
+        self.shared.size()
+    }
+
+    #[inline(always)]
+    fn free(&self) -> usize {
+        usize::from(self.free)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, token: T, address: u64, len: u32, writable: bool) -> bool {
+        let flags = if writable { WRITE } else { 0 };
+        self.push_one(token, Descriptor { address, len, flags, next: 0 })
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) -> bool {
+        self.indices.publish(&self.shared)
+    }
+
+    #[inline(always)]
+    fn used_ready(&mut self, wanted: usize) -> usize {
+        self.indices.used_ready(self.shared.used_index(), wanted)
+    }
+
+    #[inline(always)]
+    fn pop(&mut self, max: usize, mut take: impl FnMut(T, u32)) -> Result<usize, Broken> {
+        let count = self.used_ready(max).min(max);
+        for popped in 0..count {
+            let (id, written) = self.shared.used_entry(self.indices.last);
+            let Some(token) = self.take(id) else {
+                self.indices.fail(Broken::Entry);
+                return self.indices.outcome(popped);
+            };
+            self.indices.last = self.indices.last.wrapping_add(1);
+            take(token, written);
+        }
+        self.indices.outcome(count)
+    }
+
+    #[inline(always)]
+    fn reclaim(&mut self, max: usize, mut take: impl FnMut(T)) -> Result<usize, Broken> {
+        self.pop(max, |token, _| take(token))
+    }
+
+    /// The buffers are not known before the used entries are read: only those are prefetched.
+    #[inline(always)]
+    fn prefetch_next(&self, max: usize, _hint: impl FnMut(T)) {
+        let known = self.indices.seen.wrapping_sub(self.indices.last);
+        self.shared.prefetch_used(self.indices.last, known.min(max.min(usize::from(u16::MAX)) as u16));
+    }
+
+    /// Which descriptors they will be is known too late: only the available entries are prefetched.
+    #[inline(always)]
+    fn prefetch_push(&self, n: usize) {
+        self.shared.prefetch_available_write(self.indices.next, n.min(self.free()) as u16);
+    }
+
+    fn arm(&mut self) -> bool {
+        self.indices.arm(&self.shared)
+    }
+
+    fn disarm(&mut self) {
+        self.indices.disarm(&self.shared);
+    }
+
+    fn broken(&self) -> Option<Broken> {
+        self.indices.broken
+    }
+}

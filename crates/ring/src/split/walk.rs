@@ -1,0 +1,143 @@
+//! The slow path of a device: chains of several descriptors, and indirect tables.
+//!
+//! Checked: each descriptor is read once; a chain has at most as many descriptors as the queue has entries, tables
+//! included; `next` stays inside the table that it belongs to; a table is only one level deep, ends its chain, and
+//! its length is a whole number of descriptors, at least one; writable buffers come last; every buffer lies in guest
+//! memory as a whole; with IN_ORDER descriptors follow one another. An empty buffer is skipped.
+
+use arrayvec::ArrayVec;
+
+use super::burst::{Chain, MAX_SEGMENTS, SPILL};
+use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
+use super::{Broken, Features};
+use crate::{Bytes, Region};
+
+/// Which buffers the chains of a queue may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Readable,
+    Writable,
+    Both,
+}
+
+/// Where the descriptors of a chain are read from.
+enum Table {
+    Queue,
+    Indirect(Bytes<'static>),
+}
+
+/// One walk along one chain.
+pub(super) struct Walk<'a> {
+    pub(super) shared: Shared,
+    pub(super) region: Region,
+    pub(super) features: Features,
+    pub(super) direction: Direction,
+    pub(super) segments: &'a mut ArrayVec<Bytes<'static>, SPILL>,
+}
+
+/// A chain, and how many entries of the descriptor table it takes.
+pub(super) struct Walked {
+    pub(super) chain: Chain,
+    pub(super) entries: u16,
+}
+
+impl Walk<'_> {
+    /// Follows the chain that begins with `first`, which was read from entry `head`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn chain(mut self, head: u16, first: Descriptor) -> Result<Walked, Broken> {
+        let start = self.segments.len();
+        let mut chain = Chain { only: Bytes::EMPTY, head, start: start as u16, readable: 0, writable: 0 };
+        let mut table = Table::Queue;
+        let (mut descriptor, mut at, mut entries, mut steps) = (first, head, 1, 1);
+        let mut oversize = false;
+        loop {
+            if descriptor.flags & INDIRECT != 0 {
+                table = self.enter(&table, descriptor)?;
+                at = 0;
+            } else {
+                oversize |= !self.buffer(&mut chain, descriptor)?;
+                if descriptor.flags & NEXT == 0 {
+                    break;
+                }
+                at = self.successor(&table, at, descriptor.next)?;
+                entries += u16::from(matches!(table, Table::Queue));
+            }
+            if steps == self.shared.size() {
+                return Err(Broken::Loop);
+            }
+            steps += 1;
+            descriptor = self.read(&table, at)?;
+        }
+        self.finish(&mut chain, oversize);
+        Ok(Walked { chain, entries })
+    }
+
+    /// The table behind an indirect descriptor.
+    fn enter(&self, from: &Table, descriptor: Descriptor) -> Result<Table, Broken> {
+        let whole = descriptor.len != 0 && descriptor.len.is_multiple_of(16);
+        let allowed = self.features.indirect && matches!(from, Table::Queue) && descriptor.flags & NEXT == 0;
+        if !whole || !allowed {
+            return Err(Broken::Indirect);
+        }
+        let table = self.region.bytes(descriptor.address, descriptor.len).ok_or(Broken::Address)?;
+        Ok(Table::Indirect(table))
+    }
+
+    /// Checks and adds one buffer; false if the chain has too many to be shown.
+    fn buffer(&mut self, chain: &mut Chain, descriptor: Descriptor) -> Result<bool, Broken> {
+        let writable = descriptor.flags & WRITE != 0;
+        let wrong = match self.direction {
+            Direction::Readable => writable,
+            Direction::Writable => !writable,
+            Direction::Both => !writable && chain.writable > 0,
+        };
+        if wrong {
+            return Err(Broken::Direction);
+        }
+        let bytes = self.region.bytes(descriptor.address, descriptor.len).ok_or(Broken::Address)?;
+        if bytes.is_empty() {
+            return Ok(true);
+        }
+        if usize::from(chain.readable + chain.writable) == MAX_SEGMENTS
+            || self.segments.try_push(bytes).is_err()
+        {
+            return Ok(false);
+        }
+        chain.readable += u16::from(!writable);
+        chain.writable += u16::from(writable);
+        Ok(true)
+    }
+
+    /// Checks the number of the next descriptor.
+    fn successor(&self, table: &Table, at: u16, next: u16) -> Result<u16, Broken> {
+        match table {
+            Table::Indirect(table) if usize::from(next) >= table.len() / 16 => Err(Broken::Entry),
+            Table::Queue if next >= self.shared.size() => Err(Broken::Entry),
+            Table::Queue if self.features.in_order && next != at.wrapping_add(1) & self.shared.mask() => {
+                Err(Broken::Order)
+            }
+            _ => Ok(next),
+        }
+    }
+
+    fn read(&self, table: &Table, at: u16) -> Result<Descriptor, Broken> {
+        match table {
+            Table::Queue => Ok(self.shared.descriptor(at)),
+            Table::Indirect(table) => {
+                let [address, rest] = table.read_words(usize::from(at) * 16).ok_or(Broken::Entry)?;
+                Ok(Descriptor::from_words(address, rest))
+            }
+        }
+    }
+
+    /// Hides what is too long; a single buffer needs no place in the list.
+    fn finish(&mut self, chain: &mut Chain, oversize: bool) {
+        if oversize {
+            self.segments.truncate(usize::from(chain.start));
+            (chain.readable, chain.writable) = (0, 0);
+        } else if chain.readable + chain.writable == 1 {
+            chain.only = self.segments.pop().unwrap_or(Bytes::EMPTY);
+        }
+    }
+}
