@@ -1,1 +1,47 @@
-//! frame
+//! Packet headers as views over bytes: each `parse` checks what it returns, each `write` puts a header into a slice.
+//!
+//! A frame starts with its Ethernet header and has no FCS. IPv4 addresses are `u32` in host byte order, so that they
+//! compare and index as numbers; [`core::net::Ipv4Addr::from`] prints them. Nothing here allocates or panics,
+//! whatever the octets are.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod arp;
+pub mod checksum;
+pub mod ethernet;
+pub mod icmp;
+pub mod ipv4;
+pub mod tcp;
+pub mod udp;
+
+mod octets;
+
+use core::fmt;
+
+pub use ethernet::Mac;
+
+/// Why octets are not the header that was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// There are fewer octets than the header says or needs.
+    Short,
+    /// A version or kind that is not spoken here.
+    Kind,
+    /// A length field that contradicts the header.
+    Length,
+    /// The checksum is wrong.
+    Checksum,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "the header needs more octets than there are",
+            Self::Kind => "the header is of a version or kind that is not spoken here",
+            Self::Length => "a length field contradicts the header",
+            Self::Checksum => "the checksum is wrong",
+        })
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,60 @@
+//! The internet checksum (RFC 1071) and its change by increment (RFC 1624).
+
+/// The ones' complement sum of `octets` as big-endian 16-bit words, added to `start` and folded to 16 bits. An odd
+/// last octet counts as the high half of a word.
+#[inline]
+pub fn sum(start: u16, octets: &[u8]) -> u16 {
+    let mut words = octets.chunks_exact(4);
+    let mut total = u64::from(start);
+    for word in &mut words {
+        total += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
+    }
+    let mut tail = [0; 4];
+    let rest = words.remainder();
+    tail[..rest.len()].copy_from_slice(rest);
+    fold(total + u64::from(u32::from_be_bytes(tail)))
+}
+
+/// The checksum of `octets` in which the checksum field is zero.
+#[inline]
+pub fn of(octets: &[u8]) -> u16 {
+    !sum(0, octets)
+}
+
+/// Whether `octets`, with their checksum field as it came, sum up to what a correct header has.
+#[inline]
+pub fn holds(octets: &[u8]) -> bool {
+    sum(0, octets) == 0xffff
+}
+
+/// Whether a 20-octet header with its checksum field as it came is correct: [`holds`] unrolled for the hot path.
+#[inline(always)]
+pub fn holds20(header: &[u8; 20]) -> bool {
+    // The ones' complement sum does not depend on the byte order (RFC 1071, 2 (B)), so words are added as loaded.
+    let word = |at: usize| {
+        u64::from(u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]))
+    };
+    fold(word(0) + word(4) + word(8) + word(12) + word(16)) == 0xffff
+}
+
+/// The checksum after one 16-bit word under it changed from `old` to `new` (RFC 1624, equation 3).
+#[inline(always)]
+pub fn replace(checksum: u16, old: u16, new: u16) -> u16 {
+    !fold(u64::from(!checksum) + u64::from(!old) + u64::from(new))
+}
+
+/// The checksum after 32 bits under it changed from `old` to `new`; both halves lie on 16-bit boundaries.
+#[inline(always)]
+pub fn replace32(checksum: u16, old: u32, new: u32) -> u16 {
+    !fold(u64::from(!checksum) + u64::from(!old) + u64::from(new))
+}
+
+/// Folds a sum to 16 bits with end-around carry.
+#[inline(always)]
+fn fold(total: u64) -> u16 {
+    let total = (total & 0xffff_ffff) + (total >> 32);
+    let total = (total & 0xffff_ffff) + (total >> 32);
+    let total = (total & 0xffff) + (total >> 16);
+    let total = (total & 0xffff) + (total >> 16);
+    total as u16
+}
