@@ -1,1 +1,55 @@
-fn main() {}
+//! Developer tasks: `cargo xtask check | test | bench | fuzz`.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod check;
+mod deny;
+mod experiments;
+mod fuzz;
+mod packages;
+mod results;
+mod sources;
+mod step;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask check                               format, lints, docs, licences, house rules
+cargo xtask test                                every test; the last line is `N passed, M failed, K skipped`
+cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
+                                                experiments and peers in turn, then a Markdown table
+cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60)";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let verb = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let done = match verb.as_str() {
+        "check" => no_arguments(&rest).and_then(|()| check::run()),
+        "test" => no_arguments(&rest).and_then(|()| test::run()),
+        "bench" => bench::run(&rest),
+        "fuzz" => fuzz::run(&rest),
+        _ => {
+            eprintln!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        // The verb has said what is wrong; its last line stays the last.
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask {verb}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn no_arguments(rest: &[String]) -> anyhow::Result<()> {
+    match rest.first() {
+        None => Ok(()),
+        Some(first) => anyhow::bail!("unexpected argument `{first}`\n{HELP}"),
+    }
+}

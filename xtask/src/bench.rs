@@ -1,0 +1,154 @@
+//! `cargo xtask bench`: our experiments and the peers' in turn, and the table for the README.
+
+use std::fs::{File, create_dir_all};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::experiments::{EXPERIMENTS, Experiment};
+use crate::results::{Sample, parse, table};
+use crate::step::{Step, output, root, target_dir};
+
+/// No single measurement takes longer.
+const LIMIT: Duration = Duration::from_secs(600);
+
+struct Options {
+    rounds: usize,
+    seconds: Option<u64>,
+    peers: bool,
+    chosen: Vec<String>,
+}
+
+/// Something to run in each round.
+struct Case {
+    name: String,
+    step: Step,
+    failed: bool,
+}
+
+/// Measures, writes the RESULT lines to a file and prints the table; true if every case gave a result.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let options = parse_options(arguments)?;
+    let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
+    ensure!(build.run()?, "the release build failed");
+    let mut cases = cases(&options)?;
+
+    let folder = target_dir().join("bench");
+    create_dir_all(&folder)?;
+    let path = folder.join(format!("{}.txt", output("date", &["-u", "+%Y%m%dT%H%M%SZ"])));
+    let mut file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let header = circumstances();
+    writeln!(file, "# {header}")?;
+
+    let mut samples = Vec::new();
+    for round in 1..=options.rounds {
+        // In turn, so that a host that changes under us changes for all.
+        for case in &mut cases {
+            println!("\n== round {round}: {}", case.name);
+            measure(case, &mut file, &mut samples)?;
+        }
+    }
+    println!("\n{header}\n\n{}", table(&samples));
+    println!("RESULT lines: {}", path.display());
+    let failed: Vec<&str> = cases.iter().filter(|case| case.failed).map(|case| case.name.as_str()).collect();
+    if !failed.is_empty() {
+        println!("not measured in every round: {}", failed.join(", "));
+    }
+    Ok(failed.is_empty())
+}
+
+fn parse_options(arguments: &[String]) -> Result<Options> {
+    let mut options = Options { rounds: 3, seconds: None, peers: true, chosen: Vec::new() };
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        let mut number = || -> Result<u64> {
+            let value = rest.next().with_context(|| format!("{word} needs a number"))?;
+            let number = value.parse().with_context(|| format!("{word} {value}: not a number"))?;
+            ensure!(number > 0, "{word} must be at least 1");
+            Ok(number)
+        };
+        match word.as_str() {
+            "--rounds" => options.rounds = usize::try_from(number()?)?,
+            "--seconds" => options.seconds = Some(number()?),
+            "--no-peers" => options.peers = false,
+            _ if word.starts_with('-') => bail!("unexpected argument `{word}`"),
+            _ => options.chosen.push(word.clone()),
+        }
+    }
+    Ok(options)
+}
+
+fn cases(options: &Options) -> Result<Vec<Case>> {
+    let mut all = experiments(options.seconds);
+    if options.peers {
+        all.extend(peers());
+    }
+    let known: Vec<String> = all.iter().map(|case| case.name.clone()).collect();
+    if let Some(unknown) = options.chosen.iter().find(|name| !known.contains(name)) {
+        bail!("nothing to measure named `{unknown}`; there are: {}", known.join(", "));
+    }
+    if !options.chosen.is_empty() {
+        all.retain(|case| options.chosen.contains(&case.name));
+    }
+    Ok(all)
+}
+
+fn experiments(seconds: Option<u64>) -> Vec<Case> {
+    let ringroad = target_dir().join("release/ringroad");
+    let case = |experiment: &Experiment| {
+        let mut step = Step::new(&ringroad.to_string_lossy()).args(["lab", "run"]).args(experiment.words);
+        if let Some(seconds) = seconds.filter(|_| experiment.timed) {
+            step = step.args(["--seconds", &seconds.to_string()]);
+        }
+        Case { name: experiment.name.to_owned(), step: step.limit(LIMIT), failed: false }
+    };
+    EXPERIMENTS.iter().map(case).collect()
+}
+
+/// Every executable file of `bench/peers`.
+fn peers() -> Vec<Case> {
+    let files = std::fs::read_dir(root().join("bench/peers")).into_iter().flatten().filter_map(Result::ok);
+    let executable =
+        |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
+    let mut paths: Vec<PathBuf> = files.map(|file| file.path()).filter(executable).collect();
+    paths.sort();
+    let case = |path: PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Case { name, step: Step::new(&path.to_string_lossy()).limit(LIMIT), failed: false }
+    };
+    paths.into_iter().map(case).collect()
+}
+
+fn measure(case: &mut Case, file: &mut File, samples: &mut Vec<Sample>) -> Result<()> {
+    let mut results = Vec::new();
+    let well = case.step.lines(&mut |line| {
+        println!("{line}");
+        results.extend(parse(line).map(|sample| (line.to_owned(), sample)));
+    })?;
+    case.failed |= !well || results.is_empty();
+    for (line, sample) in results {
+        writeln!(file, "{line}").context("cannot write the RESULT lines")?;
+        samples.push(sample);
+    }
+    Ok(())
+}
+
+/// Machine, kernel, commit and date, in one line.
+fn circumstances() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown CPU", |(_, name)| name);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let kernel = output("uname", &["-r"]);
+    let commit = output("git", &["rev-parse", "--short", "HEAD"]);
+    let changed = if output("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty() {
+        ""
+    } else {
+        " (changed)"
+    };
+    let date = output("date", &["-u", "+%F"]);
+    format!("{model}, {cores} cores, Linux {kernel}; commit {commit}{changed}; {date}")
+}

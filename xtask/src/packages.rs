@@ -1,0 +1,46 @@
+//! The Debian packages that end-to-end tests need.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::step::{Step, installed, output};
+
+/// A package, and the program by which it is known to be there.
+struct Package {
+    name: &'static str,
+    program: &'static str,
+    why: &'static str,
+}
+
+const NEEDED: [Package; 3] = [
+    Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
+    Package { name: "busybox", program: "busybox", why: "ping and nc" },
+    Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
+];
+
+/// Installs what is missing, or says how to; never fails: a test that misses a program skips itself.
+pub(crate) fn install() -> Result<()> {
+    let missing: Vec<&Package> = NEEDED.iter().filter(|p| !installed(p.program)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for package in &missing {
+        println!("missing: {} ({})", package.name, package.why);
+    }
+    let names = missing.iter().map(|p| p.name);
+    let install = Step::new("apt-get")
+        .args(["install", "-y", "--no-install-recommends"])
+        .args(names)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .limit(Duration::from_secs(600));
+    if output("id", &["-u"]) != "0" || !installed("apt-get") {
+        println!("tests that need them are skipped; as root: {}", install.shown());
+        return Ok(());
+    }
+    let update = Step::new("apt-get").args(["update", "-q"]).limit(Duration::from_secs(300));
+    if !(update.run()? && install.run()?) {
+        println!("could not install them: tests that need them are skipped");
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! House rules that a look at the text of the tree can tell.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Most lines of a source file.
+const PRODUCT_LINES: usize = 500;
+/// Most lines of a file of tests.
+const TEST_LINES: usize = 900;
+/// Folders that hold no sources of ours.
+const LEFT_OUT: [&str; 5] = ["target", ".git", "artifacts", "corpus", "data"];
+/// Kinds of files that are looked at.
+const TEXTS: [&str; 9] = ["rs", "toml", "md", "sh", "py", "c", "h", "yml", "svg"];
+/// Crates that may hold `unsafe` blocks.
+const MAY_BE_UNSAFE: [&str; 3] = ["ring", "vmm", "uplink"];
+/// Text that no product file holds, in halves so that this file passes, and why.
+const FORBIDDEN: [(&str, &str, &str); 8] = [
+    ("/wo", "rk/", "a path of one machine"),
+    ("/tm", "p/", "a path that others can write to: ask the standard library for the temporary folder"),
+    ("/ho", "me/", "a path of one machine"),
+    ("/ro", "ot/", "a path of one machine"),
+    ("todo", "!(", "unfinished code"),
+    ("unimplemented", "!(", "unfinished code"),
+    ("#[ign", "ore", "a test that never runs"),
+    ("allow(dead", "_code)", "code that nobody uses"),
+];
+
+/// What is wrong, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    path: PathBuf,
+    line: usize,
+    what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path.display(), self.line, self.what)
+    }
+}
+
+/// Looks at every text under `root`.
+pub(crate) fn faults(root: &Path) -> Result<Vec<Fault>> {
+    let mut files = Vec::new();
+    collect(root, &mut files)?;
+    files.sort();
+    let mut found = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        found.extend(judge(file.strip_prefix(root).unwrap_or(&file), &text));
+    }
+    Ok(found)
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        let name = entry.file_name();
+        if kind.is_dir() {
+            if !LEFT_OUT.iter().any(|folder| name == *folder) {
+                collect(&path, files)?;
+            }
+        } else if kind.is_file()
+            && path.extension().is_some_and(|kind| TEXTS.iter().any(|text| kind == *text))
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with one file.
+fn judge(path: &Path, text: &str) -> Vec<Fault> {
+    let fault = |line, what| Fault { path: path.to_owned(), line, what };
+    let mut found = Vec::new();
+    let tests = is_test(path);
+    let (lines, most) = (text.lines().count(), if tests { TEST_LINES } else { PRODUCT_LINES });
+    if is_code(path) && lines > most {
+        found.push(fault(
+            lines,
+            format!("{lines} lines, at most {most}: give a second job a file of its own"),
+        ));
+    }
+    if lacks_forbid(path, text) {
+        found.push(fault(1, "says no #![forbid(unsafe_code)]".to_owned()));
+    }
+    for (number, line) in text.lines().enumerate().filter(|_| !tests) {
+        let hits = FORBIDDEN.iter().filter(|(head, tail, _)| line.contains(&format!("{head}{tail}")));
+        found.extend(hits.map(|(head, tail, why)| fault(number + 1, format!("`{head}{tail}`: {why}"))));
+    }
+    found
+}
+
+fn is_code(path: &Path) -> bool {
+    path.extension().is_some_and(|kind| ["rs", "sh", "py", "c", "h"].iter().any(|code| kind == *code))
+}
+
+fn is_test(path: &Path) -> bool {
+    let file = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let in_tests = path.components().any(|part| part.as_os_str() == "tests");
+    in_tests || file == "tests" || file.ends_with("_tests")
+}
+
+/// Whether this is the head of a crate that must forbid unsafe code and does not.
+fn lacks_forbid(path: &Path, text: &str) -> bool {
+    let Some(rest) = path.to_str().and_then(|path| path.strip_prefix("crates/")) else { return false };
+    let Some(name) = rest.strip_suffix("/src/lib.rs") else { return false };
+    !MAY_BE_UNSAFE.contains(&name) && !text.contains("#![forbid(unsafe_code)]")
+}
+
+#[cfg(test)]
+#[path = "sources_tests.rs"]
+mod tests;

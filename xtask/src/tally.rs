@@ -1,0 +1,118 @@
+//! Counts what `cargo test -- --show-output` prints.
+
+use std::fmt;
+
+/// Prefix of the line by which a test says that it could not run here, and why.
+pub(crate) const SKIPPED: &str = "SKIPPED:";
+
+/// Passed, failed and skipped tests of one run or of several together.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Tests that ran and held.
+    pub(crate) passed: usize,
+    /// Tests that failed, and programs that did not come to their end.
+    pub(crate) failed: usize,
+    /// What could not run here, with the reason.
+    pub(crate) skipped: Vec<String>,
+    /// The test program that runs now.
+    program: Option<String>,
+    section: Section,
+}
+
+#[derive(Debug, Default)]
+enum Section {
+    #[default]
+    Tests,
+    /// What passed tests printed; the test whose output this is, until it is known to be skipped.
+    Successes(Option<String>),
+}
+
+impl Tally {
+    /// Reads one line; false for a line of no interest: the output of tests that passed.
+    pub(crate) fn line(&mut self, line: &str) -> bool {
+        if let Some(program) = started(line) {
+            self.end_program();
+            self.program = Some(program.to_owned());
+            return true;
+        }
+        if let Some(numbers) = line.strip_prefix("test result: ") {
+            self.result(numbers);
+            return true;
+        }
+        match line {
+            "successes:" => self.section = Section::Successes(None),
+            "failures:" => self.section = Section::Tests,
+            _ => {}
+        }
+        match &mut self.section {
+            Section::Tests => true,
+            Section::Successes(test) => match (heading(line), line.strip_prefix(SKIPPED)) {
+                (Some(name), _) => {
+                    *test = Some(name.to_owned());
+                    false
+                }
+                (None, Some(why)) => test.take().is_some_and(|name| self.skip(&name, why)),
+                (None, None) => false,
+            },
+        }
+    }
+
+    /// Ends a stage: a program that gave no result has died, and a stage that failed counts as one failure at least.
+    pub(crate) fn end_stage(&mut self, well: bool, failed_before: usize) {
+        self.end_program();
+        if !well && self.failed == failed_before {
+            self.failed += 1;
+        }
+    }
+
+    fn end_program(&mut self) {
+        self.section = Section::Tests;
+        if let Some(program) = self.program.take() {
+            println!("{program}: ended without a result");
+            self.failed += 1;
+        }
+    }
+
+    fn skip(&mut self, name: &str, why: &str) -> bool {
+        self.skipped.push(format!("{name}: {}", why.trim()));
+        // The test harness will count the test as passed.
+        self.passed = self.passed.wrapping_sub(1);
+        true
+    }
+
+    fn result(&mut self, numbers: &str) {
+        self.program = None;
+        self.section = Section::Tests;
+        self.passed = self.passed.wrapping_add(number_before(numbers, " passed"));
+        self.failed += number_before(numbers, " failed");
+        for n in 0..number_before(numbers, " ignored") {
+            self.skipped.push(format!("ignored test {}", n + 1));
+        }
+    }
+}
+
+/// The test program that cargo says it starts.
+fn started(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("Running ").or_else(|| line.starts_with("Doc-tests ").then_some(line))
+}
+
+/// The test whose output follows.
+fn heading(line: &str) -> Option<&str> {
+    line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
+}
+
+fn number_before(text: &str, word: &str) -> usize {
+    let Some((before, _)) = text.split_once(word) else { return 0 };
+    before.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len())
+    }
+}
+
+#[cfg(test)]
+#[path = "tally_tests.rs"]
+mod tests;

@@ -1,0 +1,76 @@
+use super::Tally;
+
+fn read(text: &str) -> (Tally, Vec<String>) {
+    let mut tally = Tally::default();
+    let shown = text.lines().filter(|line| tally.line(line)).map(str::to_owned).collect();
+    (tally, shown)
+}
+
+const MIXED: &str = "     Running unittests src/lib.rs (target/debug/deps/ring-1)
+running 3 tests
+test a ... ok
+test b ... FAILED
+test c ... ok
+
+successes:
+
+---- a stdout ----
+SKIPPED: no /dev/kvm
+SKIPPED: said twice
+
+---- c stdout ----
+chatter
+
+successes:
+    a
+    c
+
+failures:
+
+---- b stdout ----
+SKIPPED: not counted, it failed
+thread 'b' panicked
+
+failures:
+    b
+
+test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
+";
+
+#[test]
+fn a_skipped_test_is_counted_once_and_not_as_passed() {
+    let (mut tally, shown) = read(MIXED);
+    tally.end_stage(false, 0);
+    assert_eq!(tally.to_string(), "1 passed, 1 failed, 1 skipped");
+    assert_eq!(tally.skipped, ["a: no /dev/kvm"]);
+    assert!(shown.iter().any(|l| l.contains("panicked")));
+    assert!(!shown.iter().any(|l| l.contains("chatter")));
+}
+
+#[test]
+fn results_of_several_programs_add_up() {
+    let (mut tally, _) = read(
+        "     Running tests/a.rs (x)\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured\n\
+           Doc-tests ring\ntest result: ok. 3 passed; 0 failed; 0 ignored\n",
+    );
+    tally.end_stage(true, 0);
+    assert_eq!(tally.to_string(), "5 passed, 0 failed, 1 skipped");
+}
+
+#[test]
+fn a_program_that_dies_is_a_failure() {
+    let (mut tally, _) = read(
+        "     Running tests/a.rs (x)\nrunning 1 test\nerror: test failed\n\
+         Running tests/b.rs (y)\ntest result: ok. 1 passed; 0 failed; 0 ignored\n",
+    );
+    tally.end_stage(false, 0);
+    assert_eq!(tally.to_string(), "1 passed, 1 failed, 0 skipped");
+}
+
+#[test]
+fn a_stage_that_does_not_compile_is_a_failure() {
+    let (mut tally, shown) = read("error[E0425]: cannot find value\n");
+    tally.end_stage(false, 0);
+    assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
+    assert_eq!(shown.len(), 1);
+}

@@ -1,0 +1,115 @@
+//! `cargo xtask test`: every test there is, and one line that sums up.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::step::{Step, root, target_dir};
+use crate::tally::{SKIPPED, Tally};
+use crate::{fuzz, packages};
+
+/// Seconds that each fuzz target runs here.
+const SMOKE_SECONDS: u64 = 5;
+
+/// Runs everything; true if nothing failed.
+pub(crate) fn run() -> Result<bool> {
+    packages::install()?;
+    let mut tally = Tally::default();
+    crates(&mut tally)?;
+    loom_models(&mut tally)?;
+    end_to_end(&mut tally)?;
+    fuzz_smoke(&mut tally)?;
+
+    println!();
+    for skipped in &tally.skipped {
+        println!("{SKIPPED} {skipped}");
+    }
+    println!("{tally}");
+    Ok(tally.failed == 0)
+}
+
+/// Unit, property and conformance tests of all crates, with debug assertions.
+fn crates(tally: &mut Tally) -> Result<()> {
+    let step = cargo_test().args(["--workspace", "--exclude", "ringroad"]);
+    stage(tally, "crates", &step.args(SHOW_OUTPUT))
+}
+
+/// The tests of the command itself, numbered in `tests/`, with the command as it is released. One at a time: they
+/// look for what others leave behind on the host.
+fn end_to_end(tally: &mut Tally) -> Result<()> {
+    let step = cargo_test().args(["--release", "--package", "ringroad"]).args(SHOW_OUTPUT);
+    stage(tally, "end to end", &step.args(["--test-threads=1"]))
+}
+
+/// Model checks: `crates/*/tests/*_loom.rs`, compiled with `--cfg loom` into a target folder of their own.
+fn loom_models(tally: &mut Tally) -> Result<()> {
+    for (krate, models) in loom_files()? {
+        let step = cargo_test()
+            .args(["--release", "--manifest-path", &format!("crates/{krate}/Cargo.toml")])
+            .args(models.iter().flat_map(|model| ["--test", model]))
+            .args(SHOW_OUTPUT)
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", target_dir().join("loom"))
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+        stage(tally, &format!("models of {krate}"), &step)?;
+    }
+    Ok(())
+}
+
+/// Crate folders that have models, with the names of the models.
+fn loom_files() -> Result<Vec<(String, Vec<String>)>> {
+    let mut found = Vec::new();
+    for krate in std::fs::read_dir(root().join("crates"))? {
+        let krate = krate?;
+        let Ok(tests) = std::fs::read_dir(krate.path().join("tests")) else { continue };
+        let paths = tests.filter_map(Result::ok).map(|test| test.path());
+        let mut models: Vec<String> = paths.filter_map(model_name).collect();
+        models.sort();
+        if !models.is_empty() {
+            found.push((krate.file_name().to_string_lossy().into_owned(), models));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn model_name(path: PathBuf) -> Option<String> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".rs")?;
+    name.ends_with("_loom").then(|| name.to_owned())
+}
+
+/// Each fuzz target for a moment, where the tools are there.
+fn fuzz_smoke(tally: &mut Tally) -> Result<()> {
+    println!("\n== fuzz targets, {SMOKE_SECONDS} s each");
+    for target in fuzz::targets() {
+        if let Some(missing) = fuzz::missing_tool() {
+            tally.skipped.push(format!("fuzz target {target}: {missing} is not installed"));
+        } else if fuzz::run_target(&target, SMOKE_SECONDS)? {
+            tally.passed += 1;
+        } else {
+            tally.failed += 1;
+        }
+    }
+    Ok(())
+}
+
+const SHOW_OUTPUT: [&str; 2] = ["--", "--show-output"];
+
+fn cargo_test() -> Step {
+    let step = Step::new("cargo").args(["test", "--no-fail-fast"]);
+    step.env("CARGO_TERM_COLOR", "never").limit(Duration::from_secs(1800))
+}
+
+fn stage(tally: &mut Tally, name: &str, step: &Step) -> Result<()> {
+    println!("\n== {name}");
+    let failed_before = tally.failed;
+    let well = step.lines(&mut |line| {
+        if tally.line(line) {
+            println!("{line}");
+        }
+    })?;
+    tally.end_stage(well, failed_before);
+    Ok(())
+}
