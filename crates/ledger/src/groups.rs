@@ -25,6 +25,8 @@ counters! {
         drop_no_buffer,
         /// Frames lost because they did not fit the posted buffers or the largest frame.
         drop_too_long,
+        /// Frames lost because they were shorter than an Ethernet header.
+        drop_too_short,
         /// Frames lost because the device was not running (reset, link down, not yet configured).
         drop_not_running,
         /// Frames lost because the ring was broken by the driver.

@@ -2,3 +2,4 @@
 #![forbid(unsafe_code)]
 
 pub mod pci;
+pub mod virtio_net;

@@ -9,6 +9,9 @@ pub const MAX_SEGMENTS: usize = 64;
 /// Buffers of all chains of a burst that have more than one. A burst ends when it may not hold another chain.
 pub(super) const SPILL: usize = 4 * MAX_SEGMENTS;
 
+/// `Chain::start` of a chain with more than [`MAX_SEGMENTS`] buffers.
+pub(super) const TOO_MANY: u16 = u16::MAX;
+
 /// One chain: the buffers that the device reads, then those that it writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
@@ -28,15 +31,26 @@ impl Chain {
         (self.readable + self.writable == 1).then_some(self.only)
     }
 
+    /// The buffer, where the chain has at most one ([`Burst::is_simple`]); empty otherwise.
+    #[inline(always)]
+    pub const fn only(&self) -> Bytes<'static> {
+        self.only
+    }
+
     /// Number of its first descriptor: the name by which it is returned.
     #[inline(always)]
     pub const fn head(&self) -> u16 {
         self.head
     }
 
-    /// Whether no buffer is shown: all were empty, or there were more than [`MAX_SEGMENTS`].
+    /// Whether no buffer is shown: all were empty, or there were [too many](Self::too_many).
     pub const fn is_empty(&self) -> bool {
         self.readable + self.writable == 0
+    }
+
+    /// Whether the chain has more than [`MAX_SEGMENTS`] buffers.
+    pub const fn too_many(&self) -> bool {
+        self.start == TOO_MANY
     }
 }
 
@@ -68,6 +82,12 @@ impl Burst {
     /// Whether there is no chain.
     pub const fn is_empty(&self) -> bool {
         self.chains.is_empty()
+    }
+
+    /// Whether no chain has more than one buffer that is shown.
+    #[inline(always)]
+    pub const fn is_simple(&self) -> bool {
+        self.segments.is_empty()
     }
 
     /// The buffers of one of its chains that the device may read.

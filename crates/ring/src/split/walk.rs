@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::burst::{Chain, MAX_SEGMENTS, SPILL};
+use super::burst::{Chain, MAX_SEGMENTS, SPILL, TOO_MANY};
 use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
 use super::{Broken, Features};
 use crate::{Bytes, Region};
@@ -135,7 +135,7 @@ impl Walk<'_> {
     fn finish(&mut self, chain: &mut Chain, oversize: bool) {
         if oversize {
             self.segments.truncate(usize::from(chain.start));
-            (chain.readable, chain.writable) = (0, 0);
+            (chain.readable, chain.writable, chain.start) = (0, 0, TOO_MANY);
         } else if chain.readable + chain.writable == 1 {
             chain.only = self.segments.pop().unwrap_or(Bytes::EMPTY);
         }

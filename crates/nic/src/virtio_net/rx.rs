@@ -1,0 +1,299 @@
+//! The receive queue's data path: one copy of each frame into the buffers that the driver posted (virtio 1.2, section
+//! 5.1.6.4).
+//!
+//! Three passes over a burst: *plan* finds room for each frame, *copy* fills it, *commit* returns the buffers and
+//! publishes once. [`RxQueue::fill`] does all three. Where several threads deliver to one queue, `plan` and `commit`
+//! run under the caller's lock and `copy` without it, on a [`Lease`] of each thread's own: a thread that is stopped
+//! in the middle of a copy holds nobody up, because the others commit before it. (Not on an IN_ORDER queue, which
+//! has one producer.)
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrayvec::ArrayVec;
+use ledger::NicDirection;
+use ring::split::{Broken, Burst, Chain, DeviceQueue};
+use ring::{BURST, Bytes};
+use switch::Frame;
+
+use super::tx::HEADER;
+
+/// The header of a frame in one buffer (`struct virtio_net_hdr_v1`): no offloads, `num_buffers` = 1.
+const ONE_BUFFER: [u8; HEADER] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+
+/// What one call of [`RxQueue::fill`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filled {
+    /// The first so many frames of the slice were dealt with: copied, or counted as too long. There was no buffer for
+    /// the next one; it is not counted here, because its owner may keep it for later.
+    pub taken: usize,
+    /// Whether the driver wants an interrupt.
+    pub interrupt: bool,
+}
+
+/// Where one frame goes: `count` chains of the lease's burst from number `first`.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Octets of the frame.
+    len: u32,
+    /// Its number in the slice.
+    frame: u8,
+    first: u8,
+    count: u8,
+}
+
+/// Whether the chains at hand hold a frame.
+enum Fit {
+    /// So many of them do.
+    In(usize),
+    /// They would if there were more.
+    NotYet,
+    Never,
+}
+
+/// Buffers of one queue, reserved for certain frames by one thread. Reused for each burst.
+#[derive(Debug, Default)]
+pub struct Lease {
+    burst: Burst,
+    places: ArrayVec<Place, BURST>,
+    too_long: u64,
+    /// The queue that it was reserved from.
+    queue: u64,
+}
+
+impl Lease {
+    #[inline(always)]
+    fn clear(&mut self, queue: u64) {
+        self.places.clear();
+        self.too_long = 0;
+        self.queue = queue;
+    }
+
+    /// Gives each frame its place, in at most `most` chains; returns how many frames were dealt with, and how many
+    /// chains that took.
+    #[inline(always)]
+    fn assign(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
+        let (mut first, chains) = (0, self.burst.chains());
+        for (i, frame) in frames.iter().enumerate() {
+            let Some(chain) = chains.get(first) else { return (i, first) };
+            let whole = frame.len() + HEADER;
+            let count = match chain.single() {
+                Some(buffer) if buffer.len() >= whole => 1,
+                _ => match fit(&self.burst, first, whole, most) {
+                    Fit::In(count) => count,
+                    Fit::NotYet => return (i, first),
+                    Fit::Never => {
+                        self.too_long += 1;
+                        continue;
+                    }
+                },
+            };
+            let (len, at) = (frame.len() as u32, first as u8);
+            self.places.push(Place { len, frame: i as u8, first: at, count: count as u8 });
+            first += count;
+        }
+        (frames.len(), first)
+    }
+
+    /// Copies the frames for which the lease was reserved: the same slice again.
+    #[inline]
+    pub fn copy(&self, frames: &[Frame<'_>]) {
+        for place in &self.places {
+            let Some(frame) = frames.get(usize::from(place.frame)) else { return };
+            match self.burst.chains().get(usize::from(place.first)).and_then(Chain::single) {
+                Some(buffer) if place.count == 1 => {
+                    buffer.write(0, ONE_BUFFER);
+                    frame.octets().copy_to(&buffer.skip(HEADER as u32).take(place.len));
+                }
+                _ => scatter(&self.burst, place, frame.octets()),
+            }
+        }
+    }
+}
+
+/// A receive queue.
+#[derive(Debug)]
+pub struct RxQueue {
+    posted: Posted,
+    /// For [`RxQueue::fill`].
+    own: Lease,
+}
+
+/// The shared end of a receive queue.
+#[derive(Debug)]
+struct Posted {
+    queue: DeviceQueue,
+    /// VIRTIO_NET_F_MRG_RXBUF: a frame may fill several chains.
+    mergeable: bool,
+    /// No two queues of a process have the same.
+    name: u64,
+}
+
+impl RxQueue {
+    /// Takes over a queue; `mergeable` as negotiated.
+    pub fn new(queue: DeviceQueue, mergeable: bool) -> Self {
+        static NAMES: AtomicU64 = AtomicU64::new(1);
+        let name = NAMES.fetch_add(1, Ordering::Relaxed);
+        Self { posted: Posted { queue, mergeable, name }, own: Lease::default() }
+    }
+
+    /// Copies frames (at most [`BURST`] of them) into posted buffers. What is copied and what is too long is counted
+    /// here, and so is the interrupt.
+    #[inline]
+    pub fn fill(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
+        let taken = self.posted.plan(frames, &mut self.own, ledger);
+        self.own.copy(frames);
+        let interrupt = self.posted.commit(&mut self.own, ledger);
+        Filled { taken, interrupt }
+    }
+
+    /// How many buffers (at most [`BURST`] are looked for) are posted; 0 on a broken ring.
+    #[inline]
+    pub fn room(&mut self) -> usize {
+        self.posted.queue.ready(BURST).unwrap_or(0)
+    }
+
+    /// Reserves buffers for as many of the first [`BURST`] frames as there is room for; returns how many frames were
+    /// dealt with, those included that are too long. The lease must then be filled from the same slice and committed.
+    #[inline]
+    pub fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
+        self.posted.plan(frames, lease, ledger)
+    }
+
+    /// Returns the buffers of a lease to the driver; true if it wants an interrupt. A lease of another queue (the
+    /// device was reset in the meantime) is only emptied.
+    #[inline]
+    pub fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> bool {
+        self.posted.commit(lease, ledger)
+    }
+
+    /// Asks for a kick when buffers are posted; true if there are some already.
+    pub fn arm(&mut self) -> bool {
+        self.posted.queue.arm()
+    }
+
+    /// Asks for no kicks: we poll.
+    pub fn disarm(&mut self) {
+        self.posted.queue.disarm();
+    }
+
+    /// Why the ring stopped, if it did.
+    pub fn broken(&self) -> Option<Broken> {
+        self.posted.queue.broken()
+    }
+}
+
+impl Posted {
+    #[inline(always)]
+    fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
+        let frames = &frames[..frames.len().min(BURST)];
+        let mut taken = self.try_plan(frames, frames.len(), lease);
+        if self.mergeable
+            && matches!(taken, Ok(taken) if taken < frames.len())
+            && lease.burst.len() == frames.len()
+        {
+            taken = self.try_plan(frames, BURST, lease);
+        }
+        taken.unwrap_or_else(|_| {
+            // Nothing will ever take them.
+            ledger.drop_bad_ring.add(frames.len() as u64);
+            frames.len()
+        })
+    }
+
+    /// Plans with up to `wanted` chains.
+    #[inline(always)]
+    fn try_plan(&mut self, frames: &[Frame<'_>], wanted: usize, lease: &mut Lease) -> Result<usize, Broken> {
+        lease.clear(self.name);
+        self.queue.prefetch_used(frames.len());
+        self.queue.take_writable(wanted, &mut lease.burst)?;
+        let most = if self.mergeable { BURST.min(usize::from(self.queue.size())) } else { 1 };
+        let (taken, used) = lease.assign(frames, most);
+        self.queue.give_back(&mut lease.burst, used);
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> bool {
+        if lease.queue != self.name {
+            lease.clear(0);
+            return false;
+        }
+        let mut bytes = 0;
+        for place in &lease.places {
+            bytes += u64::from(place.len);
+            match lease.burst.chains().get(usize::from(place.first)) {
+                Some(chain) if place.count == 1 => self.queue.complete(chain, place.len + HEADER as u32),
+                _ => complete_several(&mut self.queue, &lease.burst, place),
+            }
+        }
+        let (frames, too_long) = (lease.places.len() as u64, lease.too_long);
+        lease.clear(0);
+        if too_long > 0 {
+            ledger.drop_too_long.add(too_long);
+        }
+        if frames == 0 {
+            return false;
+        }
+        ledger.frames.add(frames);
+        ledger.bytes.add(bytes);
+        ledger.batches.add(1);
+        let interrupt = self.queue.publish();
+        let counter = if interrupt { &ledger.interrupts } else { &ledger.interrupts_suppressed };
+        counter.add(1);
+        interrupt
+    }
+}
+
+/// Octets that one chain holds.
+fn capacity(burst: &Burst, chain: &Chain) -> usize {
+    burst.writable(chain).iter().map(Bytes::len).sum()
+}
+
+/// Whether `octets` fit into at most `most` chains from number `first` on.
+#[cold]
+fn fit(burst: &Burst, first: usize, octets: usize, most: usize) -> Fit {
+    let chains = burst.chains().get(first..).unwrap_or(&[]);
+    let mut sum = 0;
+    for (i, chain) in chains.iter().take(most).enumerate() {
+        sum += capacity(burst, chain);
+        if sum >= octets {
+            return Fit::In(i + 1);
+        }
+    }
+    if chains.len() < most { Fit::NotYet } else { Fit::Never }
+}
+
+/// Writes header and frame over the buffers of several chains, or of a chain with several buffers.
+#[cold]
+fn scatter(burst: &Burst, place: &Place, frame: Bytes<'_>) {
+    let chains = chains_of(burst, place);
+    let mut header = ONE_BUFFER;
+    header[10] = chains.len() as u8;
+    let mut header = &header[..];
+    let mut frame = frame.take(place.len);
+    for segment in chains.iter().flat_map(|chain| burst.writable(chain)) {
+        let written = segment.copy_from_slice(header);
+        header = &header[written..];
+        let copied = frame.copy_to(&segment.skip(written as u32));
+        frame = frame.skip(copied as u32);
+    }
+}
+
+/// Returns the chains of one frame.
+#[cold]
+fn complete_several(queue: &mut DeviceQueue, burst: &Burst, place: &Place) {
+    let mut left = place.len as usize + HEADER;
+    for chain in chains_of(burst, place) {
+        let written = capacity(burst, chain).min(left);
+        left -= written;
+        queue.complete(chain, written as u32);
+    }
+}
+
+fn chains_of<'a>(burst: &'a Burst, place: &Place) -> &'a [Chain] {
+    let first = usize::from(place.first);
+    burst.chains().get(first..first + usize::from(place.count)).unwrap_or(&[])
+}
+
+#[cfg(test)]
+mod tests;
