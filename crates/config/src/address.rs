@@ -1,0 +1,99 @@
+//! IPv4 addresses with a prefix length, and prefixes.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// One of a router's own addresses, with the length of its network's prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The address.
+    pub ip: Ipv4Addr,
+    /// Bits of the network's prefix, 0 to 32.
+    pub len: u8,
+}
+
+impl Address {
+    /// The network it lies in.
+    pub fn network(self) -> Prefix {
+        Prefix::containing(self.ip, self.len)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.ip, self.len)
+    }
+}
+
+/// A range of addresses; the bits behind the prefix are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Prefix {
+    /// First address.
+    pub network: Ipv4Addr,
+    /// Bits of the prefix, 0 to 32.
+    pub len: u8,
+}
+
+impl Prefix {
+    /// The prefix of `len` bits (at most 32) that `ip` lies in.
+    pub fn containing(ip: Ipv4Addr, len: u8) -> Self {
+        Self { network: Ipv4Addr::from_bits(ip.to_bits() & mask(len)), len: len.min(32) }
+    }
+
+    /// Whether `ip` lies in it.
+    pub fn contains(self, ip: Ipv4Addr) -> bool {
+        ip.to_bits() & mask(self.len) == self.network.to_bits()
+    }
+
+    /// Whether both have an address in common.
+    pub fn overlaps(self, other: Self) -> bool {
+        let shorter = self.len.min(other.len);
+        Self::containing(self.network, shorter) == Self::containing(other.network, shorter)
+    }
+
+    /// Its last address: the broadcast address of a network with room for one.
+    pub fn last(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.network.to_bits() | !mask(self.len))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.network, self.len)
+    }
+}
+
+fn mask(len: u8) -> u32 {
+    u32::MAX.checked_shl(32_u32.saturating_sub(u32::from(len))).unwrap_or(0)
+}
+
+/// Why a text is not an IPv4 address with a prefix length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is an IPv6 address.
+    Version6,
+    /// It is something else.
+    Malformed,
+}
+
+/// Reads `a.b.c.d/len`.
+pub(crate) fn parse_cidr(text: &str) -> Result<Address, Fault> {
+    if text.contains(':') {
+        return Err(Fault::Version6);
+    }
+    let (ip, len) = text.split_once('/').ok_or(Fault::Malformed)?;
+    let ip = ip.parse().map_err(|_| Fault::Malformed)?;
+    let digits = (1..=2).contains(&len.len()) && len.bytes().all(|digit| digit.is_ascii_digit());
+    match len.parse() {
+        Ok(len) if digits && len <= 32 => Ok(Address { ip, len }),
+        _ => Err(Fault::Malformed),
+    }
+}
+
+/// Reads `a.b.c.d`.
+pub(crate) fn parse_ip(text: &str) -> Result<Ipv4Addr, Fault> {
+    if text.contains(':') {
+        return Err(Fault::Version6);
+    }
+    text.parse().map_err(|_| Fault::Malformed)
+}

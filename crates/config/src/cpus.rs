@@ -1,0 +1,74 @@
+//! Sets of CPUs, written as the kernel writes them: `0-1,3`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Highest CPU number that a set can hold, as in the kernel's own `cpu_set_t`.
+const LAST_CPU: u32 = 1023;
+
+/// A set of CPUs, never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuSet {
+    cpus: Vec<u32>,
+}
+
+impl CpuSet {
+    /// Its CPUs, ascending.
+    pub fn cpus(&self) -> &[u32] {
+        &self.cpus
+    }
+
+    /// The CPU for thread number `n`: they are dealt out in turn.
+    pub fn deal(&self, n: usize) -> u32 {
+        self.cpus[n % self.cpus.len()]
+    }
+}
+
+impl fmt::Display for CpuSet {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.cpus.as_slice();
+        let mut comma = "";
+        while let Some(&first) = rest.first() {
+            let run = rest.iter().zip(first..).take_while(|(cpu, expected)| **cpu == *expected).count();
+            match run {
+                1 => write!(out, "{comma}{first}")?,
+                _ => write!(out, "{comma}{first}-{}", rest[run - 1])?,
+            }
+            rest = &rest[run..];
+            comma = ",";
+        }
+        Ok(())
+    }
+}
+
+/// The text is not a list of CPUs from 0 to 1023.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a CPU list")]
+pub struct NotCpuSet;
+
+impl FromStr for CpuSet {
+    type Err = NotCpuSet;
+
+    fn from_str(text: &str) -> Result<Self, NotCpuSet> {
+        let mut cpus = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (cpu(first)?, cpu(last)?);
+            if first > last {
+                return Err(NotCpuSet);
+            }
+            cpus.extend(first..=last);
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        Ok(Self { cpus })
+    }
+}
+
+fn cpu(text: &str) -> Result<u32, NotCpuSet> {
+    let text = text.trim();
+    if text.is_empty() || !text.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(NotCpuSet);
+    }
+    text.parse().ok().filter(|cpu| *cpu <= LAST_CPU).ok_or(NotCpuSet)
+}

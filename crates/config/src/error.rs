@@ -1,0 +1,79 @@
+//! Errors: one line each, with file, line, key, what is wrong and what would be right.
+
+use std::fmt;
+
+/// Most errors that are shown at once.
+pub const MOST_ERRORS: usize = 10;
+
+/// One thing that is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Error {
+    /// Line in the file, from 1; 0 where the file as a whole is meant.
+    pub line: u32,
+    /// The key with its tables, e.g. `router.nic.address`; empty where there is none.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub what: String,
+}
+
+/// Everything that is wrong with a file; displayed as up to [`MOST_ERRORS`] lines, without a newline at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Errors {
+    /// The file's name.
+    pub file: String,
+    /// The errors, by line.
+    pub errors: Vec<Error>,
+}
+
+impl Errors {
+    /// No error yet.
+    pub fn new(file: &str) -> Self {
+        Self { file: file.to_owned(), errors: Vec::new() }
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, line: u32, key: &str, what: impl Into<String>) {
+        self.errors.push(Error { line, key: key.to_owned(), what: what.into() });
+    }
+
+    /// The errors in the order of their lines.
+    pub(crate) fn sorted(mut self) -> Self {
+        self.errors.sort();
+        self.errors.dedup();
+        self
+    }
+
+    /// One line for each error, at most [`MOST_ERRORS`] of them.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let hidden = self.errors.len().saturating_sub(MOST_ERRORS);
+        let shown = self.errors.iter().take(MOST_ERRORS).map(|error| self.render(error));
+        shown.chain((hidden > 0).then(|| format!("{}: {hidden} more errors", self.file)))
+    }
+
+    fn render(&self, error: &Error) -> String {
+        let mut text = self.file.clone();
+        if error.line > 0 {
+            text.push_str(&format!(":{}", error.line));
+        }
+        if !error.key.is_empty() {
+            text.push_str(&format!(": {}", error.key));
+        }
+        format!("{text}: {}", error.what)
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, line) in self.lines().enumerate() {
+            let newline = if number == 0 { "" } else { "\n" };
+            write!(out, "{newline}{line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Errors {}

@@ -1,0 +1,234 @@
+//! The plan: what one file asks for, checked and with every default filled in.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::address::{Address, Prefix};
+use crate::cpus::CpuSet;
+use crate::mac::Mac;
+use crate::places::Places;
+
+/// Everything one file asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Name of the run: `name` of the file, else the file's own name without `.toml`.
+    pub name: String,
+    /// The switches, by name.
+    pub switches: Vec<Switch>,
+    /// The routers, in the order of the file; at least one.
+    pub routers: Vec<Router>,
+    /// Where in the file each value stands, for errors found later.
+    pub places: Places,
+}
+
+impl Plan {
+    /// Every NIC of every router, with its router.
+    pub fn nics(&self) -> impl Iterator<Item = (&Router, &Nic)> {
+        self.routers.iter().flat_map(|router| router.nics.iter().map(move |nic| (router, nic)))
+    }
+
+    /// How a NIC's attachment is written in a file, e.g. `switch:lan`.
+    pub fn attachment(&self, nic: &Nic) -> String {
+        match &nic.attach {
+            Attach::Switch(index) => match self.switches.get(*index) {
+                Some(switch) => format!("switch:{}", switch.name),
+                None => format!("switch:{index}"),
+            },
+            Attach::Tap(interface) => format!("tap:{interface}"),
+            Attach::Null => "null".to_owned(),
+            Attach::Pcap(path) => format!("pcap:{}", path.display()),
+        }
+    }
+
+    /// Guest memory of all routers together, in octets.
+    pub fn memory(&self) -> u64 {
+        self.routers.iter().map(|router| router.memory).sum()
+    }
+}
+
+/// A learning switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Its name, unique in the file.
+    pub name: String,
+    /// How long a learned address is kept after its last frame.
+    pub ageing: Duration,
+}
+
+/// A router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// Its name, unique in the file.
+    pub name: String,
+    /// What runs it.
+    pub engine: Engine,
+    /// Virtual CPUs, 1 to 16.
+    pub vcpus: u32,
+    /// Guest memory in octets, a multiple of 2 MiB.
+    pub memory: u64,
+    /// How its I/O threads are cut.
+    pub vhost: VhostThreads,
+    /// Where its threads may run.
+    pub pin: Pin,
+    /// How long its threads poll without work before they sleep.
+    pub spin: Spin,
+    /// Its NICs, in the order of the file; at least one.
+    pub nics: Vec<Nic>,
+    /// Its static routes, in the order of the file; connected networks are not among them.
+    pub routes: Vec<Route>,
+    /// Neighbours that need no ARP.
+    pub neighbours: Vec<Neighbour>,
+}
+
+impl Router {
+    /// How many I/O threads it has.
+    pub fn vhost_threads(&self) -> usize {
+        match self.vhost {
+            VhostThreads::Shared => 1,
+            VhostThreads::PerNic => self.nics.len(),
+            VhostThreads::Split => 2 * self.nics.len(),
+        }
+    }
+
+    /// Names of its threads as `top -H` shows them, with the CPUs each may run on (none: any).
+    pub fn threads(&self) -> Vec<(String, Option<&CpuSet>)> {
+        let vcpus = (0..self.vcpus).map(|n| (format!("{}/vcpu{n}", self.name), self.pin.vcpu.as_ref()));
+        let vhosts = match self.vhost {
+            VhostThreads::Shared => vec!["vhost".to_owned()],
+            VhostThreads::PerNic => self.nics.iter().map(|nic| nic.name.clone()).collect(),
+            VhostThreads::Split => self
+                .nics
+                .iter()
+                .flat_map(|nic| [format!("{}-rx", nic.name), format!("{}-tx", nic.name)])
+                .collect(),
+        };
+        let vhosts =
+            vhosts.into_iter().map(|name| (format!("{}/{name}", self.name), self.pin.vhost.as_ref()));
+        vcpus.chain(vhosts).collect()
+    }
+}
+
+/// What runs a router.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// A KVM virtual machine with the ring-3 firmware.
+    #[default]
+    Kvm,
+}
+
+/// How a router's I/O threads are cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VhostThreads {
+    /// One thread for all NICs of the router.
+    #[default]
+    Shared,
+    /// One thread for each NIC.
+    PerNic,
+    /// Two threads for each NIC: one towards the router (rx), one away from it (tx).
+    Split,
+}
+
+/// Which CPUs a router's threads may run on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pin {
+    /// CPUs of the vCPU threads; none: any. vCPU `n` runs on the set's CPU number `n` modulo its size.
+    pub vcpu: Option<CpuSet>,
+    /// CPUs of the vhost threads; none: any. Dealt out like those of the vCPUs.
+    pub vhost: Option<CpuSet>,
+}
+
+/// How long a thread polls without work before it arms its notifications and sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spin {
+    /// This long; zero means that it sleeps as soon as it has nothing to do.
+    For(Duration),
+    /// It never sleeps, and takes its whole CPU.
+    Always,
+}
+
+impl Default for Spin {
+    /// 50 µs: about a notification and back between two threads (measured 26 to 47 µs), so that an answer that is
+    /// already on its way does not pay for a sleep.
+    fn default() -> Self {
+        Self::For(Duration::from_micros(50))
+    }
+}
+
+/// One NIC of a router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nic {
+    /// Its name, unique in its router.
+    pub name: String,
+    /// Which device the router sees.
+    pub model: NicModel,
+    /// What it is plugged into.
+    pub attach: Attach,
+    /// Its Ethernet address, unique in the file.
+    pub mac: Mac,
+    /// The router's own addresses on it.
+    pub addresses: Vec<Address>,
+    /// Queue pairs, 1 to 16.
+    pub queues: u32,
+    /// Frames that wait at most in its ingress queue where delivery is queued.
+    pub queue_len: u32,
+    /// Largest IP packet, in octets.
+    pub mtu: u32,
+    /// Which thread copies a frame from a switch into the router's receive ring.
+    pub deliver: Deliver,
+    /// Entries of each virtqueue, a power of two from 256 to 1024.
+    pub ring: u32,
+}
+
+/// Which device the router sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NicModel {
+    /// virtio 1.x network device on PCI.
+    #[default]
+    VirtioNet,
+}
+
+/// What a NIC is plugged into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// A switch: index into [`Plan::switches`].
+    Switch(usize),
+    /// A TAP interface of the host with this name; made if it does not exist.
+    Tap(String),
+    /// Nothing: what is sent is counted and dropped, and nothing comes.
+    Null,
+    /// A capture file that everything sent is written to; nothing comes.
+    Pcap(PathBuf),
+}
+
+/// Which thread copies a frame from a switch into the router's receive ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deliver {
+    /// The receiver's own vhost thread, from a bounded queue: the receiver's CPU pays.
+    #[default]
+    Queued,
+    /// The sender's thread: fastest, for routers that trust each other's load.
+    Direct,
+}
+
+/// A static route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Destinations it is for.
+    pub to: Prefix,
+    /// The gateway; none: the destinations are neighbours on the NIC.
+    pub via: Option<Ipv4Addr>,
+    /// Index of the NIC it leads out of.
+    pub nic: usize,
+}
+
+/// A neighbour that needs no ARP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Index of the NIC it lives behind.
+    pub nic: usize,
+}
