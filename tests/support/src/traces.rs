@@ -1,0 +1,109 @@
+//! What a command may leave behind on a host.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Folders below this depth of the cgroup tree are not ours.
+const CGROUP_DEPTH: usize = 6;
+
+/// A list of links, namespaces, folders, sockets, cgroups, mounts, processes and huge pages at one moment.
+///
+/// Links are those of the network namespace of the caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traces {
+    things: BTreeSet<String>,
+}
+
+impl Traces {
+    /// What is there now.
+    pub fn now() -> Self {
+        let mut things = BTreeSet::new();
+        things.extend(names("/sys/class/net").map(|name| format!("link {name}")));
+        things.extend(names("/run/netns").map(|name| format!("namespace {name}")));
+        files("run", Path::new("/run/ringroad"), &mut things);
+        cgroups(Path::new("/sys/fs/cgroup"), CGROUP_DEPTH, &mut things);
+        things.extend(mounts());
+        things.extend(processes());
+        things.extend(huge_pages());
+        Self { things }
+    }
+
+    /// What is there and was not there before.
+    pub fn since(&self, before: &Self) -> Vec<String> {
+        self.things.difference(&before.things).cloned().collect()
+    }
+
+    /// What is still there, and was not before, when the time given is over; empty as soon as nothing is. (The
+    /// kernel takes namespaces, their links and huge pages away some time after the last process has left them.)
+    pub fn left(before: &Self, within: Duration) -> Vec<String> {
+        let deadline = Instant::now() + within;
+        loop {
+            let left = Self::now().since(before);
+            if left.is_empty() || Instant::now() >= deadline {
+                return left;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Names in a folder; none if it is not there.
+fn names(folder: impl AsRef<Path>) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
+}
+
+/// All paths below a folder, without the folder itself: that may stay.
+fn files(kind: &str, folder: &Path, things: &mut BTreeSet<String>) {
+    for name in names(folder) {
+        let path = folder.join(name);
+        things.insert(format!("{kind} {}", path.display()));
+        if path.is_dir() && !path.is_symlink() {
+            files(kind, &path, things);
+        }
+    }
+}
+
+fn cgroups(folder: &Path, depth: usize, things: &mut BTreeSet<String>) {
+    for path in names(folder).map(|name| folder.join(name)).filter(|path| path.is_dir() && !path.is_symlink())
+    {
+        if path.to_string_lossy().contains("ringroad") {
+            things.insert(format!("cgroup {}", path.display()));
+        }
+        if depth > 1 {
+            cgroups(&path, depth - 1, things);
+        }
+    }
+}
+
+fn mounts() -> impl Iterator<Item = String> {
+    let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let ours = |line: &&str| line.contains("ringroad") || line.starts_with("hugetlbfs ");
+    let lines: Vec<String> = table.lines().filter(ours).map(|line| format!("mount {line}")).collect();
+    lines.into_iter()
+}
+
+fn processes() -> impl Iterator<Item = String> {
+    let ids = names("/proc").filter(|name| name.bytes().all(|octet| octet.is_ascii_digit()));
+    ids.filter_map(|id| {
+        let name = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
+        (name.trim() == "ringroad").then(|| format!("process {id}"))
+    })
+}
+
+/// How many huge pages there are of each size, and how many of them are free.
+fn huge_pages() -> impl Iterator<Item = String> {
+    let root = Path::new("/sys/kernel/mm/hugepages");
+    names(root).flat_map(move |size| {
+        ["nr_hugepages", "free_hugepages"].map(|file| {
+            let value = fs::read_to_string(root.join(&size).join(file)).unwrap_or_default();
+            format!("{size} {file} {}", value.trim())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;
