@@ -4,6 +4,7 @@
 //! of such memory (or of memory of our own that is lent to others). No Rust reference to its content is ever made:
 //! each access copies, so a guest that writes at the same time can change what is read but can break nothing else.
 
+use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
 use core::marker::PhantomData;
 use core::ptr;
 
@@ -172,6 +173,17 @@ impl<'a> Bytes<'a> {
         n
     }
 
+    /// Copies all octets to `offset` of `target`; false (and nothing copied) if they do not fit.
+    #[inline(always)]
+    pub fn copy_into(&self, target: &Bytes<'_>, offset: usize) -> bool {
+        let fits = offset.checked_add(self.len()).is_some_and(|end| end <= target.len());
+        if fits {
+            // SAFETY: in bounds on both sides by the check above; overlap is allowed as in `copy_to`.
+            unsafe { copy_octets(self.ptr, target.ptr.add(offset), self.len()) };
+        }
+        fits
+    }
+
     /// Copies into a slice as many octets as both hold; returns how many.
     pub fn copy_to_slice(&self, target: &mut [u8]) -> usize {
         let n = self.len().min(target.len());
@@ -207,16 +219,46 @@ impl<'a> Bytes<'a> {
 /// Both ranges must be mapped; they may overlap.
 #[inline(always)]
 unsafe fn copy_octets(source: *const u8, target: *mut u8, n: usize) {
-    type Half = [u64; 4];
     // SAFETY: each access lies within [0, n) of its range; all loads of a case come before its stores.
     unsafe {
         if (32..=64).contains(&n) {
-            let (a, b) =
-                (source.cast::<Half>().read_unaligned(), source.add(n - 32).cast::<Half>().read_unaligned());
-            target.cast::<Half>().write_unaligned(a);
-            target.add(n - 32).cast::<Half>().write_unaligned(b);
+            let (a, b) = (load32(source), load32(source.add(n - 32)));
+            store32(target, a);
+            store32(target.add(n - 32), b);
+        } else if (65..=128).contains(&n) {
+            let (a, b) = (load32(source), load32(source.add(32)));
+            let (c, d) = (load32(source.add(n - 64)), load32(source.add(n - 32)));
+            store32(target, a);
+            store32(target.add(32), b);
+            store32(target.add(n - 64), c);
+            store32(target.add(n - 32), d);
         } else {
             ptr::copy(source, target, n);
         }
     }
 }
+
+/// 32 octets in two vector registers. (As arrays of integers they would pass through the stack.)
+type Half = (__m128i, __m128i);
+
+/// # Safety
+/// 32 octets at `source` must be mapped.
+#[inline(always)]
+unsafe fn load32(source: *const u8) -> Half {
+    // SAFETY: both loads are unaligned ones of 16 octets; SSE2 is part of x86-64.
+    unsafe { (_mm_loadu_si128(source.cast()), _mm_loadu_si128(source.add(16).cast())) }
+}
+
+/// # Safety
+/// 32 octets at `target` must be mapped.
+#[inline(always)]
+unsafe fn store32(target: *mut u8, (low, high): Half) {
+    // SAFETY: both stores are unaligned ones of 16 octets; SSE2 is part of x86-64.
+    unsafe {
+        _mm_storeu_si128(target.cast(), low);
+        _mm_storeu_si128(target.add(16).cast(), high);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,10 @@ enum Fit {
 #[derive(Debug, Default)]
 pub struct Lease {
     burst: Burst,
+    /// The lengths of the first frames, each of which goes into the only buffer of the chain of the same number: as a
+    /// rule all.
+    straight: ArrayVec<u32, BURST>,
+    /// Where the others go.
     places: ArrayVec<Place, BURST>,
     too_long: u64,
     /// The queue that it was reserved from.
@@ -63,6 +67,7 @@ pub struct Lease {
 impl Lease {
     #[inline(always)]
     fn clear(&mut self, queue: u64) {
+        self.straight.clear();
         self.places.clear();
         self.too_long = 0;
         self.queue = queue;
@@ -72,24 +77,32 @@ impl Lease {
     /// chains that took.
     #[inline(always)]
     fn assign(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
-        let (mut first, chains) = (0, self.burst.chains());
-        for (i, frame) in frames.iter().enumerate() {
-            let Some(chain) = chains.get(first) else { return (i, first) };
-            let whole = frame.len() + HEADER;
-            let count = match chain.single() {
-                Some(buffer) if buffer.len() >= whole => 1,
-                _ => match fit(&self.burst, first, whole, most) {
-                    Fit::In(count) => count,
-                    Fit::NotYet => return (i, first),
-                    Fit::Never => {
-                        self.too_long += 1;
-                        continue;
-                    }
-                },
-            };
-            let (len, at) = (frame.len() as u32, first as u8);
-            self.places.push(Place { len, frame: i as u8, first: at, count: count as u8 });
-            first += count;
+        let pairs = frames.iter().zip(self.burst.chains());
+        self.straight.extend(pairs.map_while(|(frame, chain)| {
+            (frame.len() + HEADER <= chain.only().len()).then_some(frame.len() as u32)
+        }));
+        let straight = self.straight.len();
+        if straight == frames.len().min(self.burst.len()) {
+            (straight, straight)
+        } else {
+            self.assign_rest(frames, most)
+        }
+    }
+
+    /// Places the frames behind the straight ones.
+    #[cold]
+    fn assign_rest(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
+        let mut first = self.straight.len();
+        for (i, frame) in frames.iter().enumerate().skip(first) {
+            match fit(&self.burst, first, frame.len() + HEADER, most) {
+                Fit::In(count) => {
+                    let (len, at) = (frame.len() as u32, first as u8);
+                    self.places.push(Place { len, frame: i as u8, first: at, count: count as u8 });
+                    first += count;
+                }
+                Fit::NotYet => return (i, first),
+                Fit::Never => self.too_long += 1,
+            }
         }
         (frames.len(), first)
     }
@@ -97,14 +110,14 @@ impl Lease {
     /// Copies the frames for which the lease was reserved: the same slice again.
     #[inline]
     pub fn copy(&self, frames: &[Frame<'_>]) {
+        for (frame, (&len, chain)) in frames.iter().zip(self.straight.iter().zip(self.burst.chains())) {
+            let buffer = chain.only();
+            buffer.write(0, ONE_BUFFER);
+            frame.octets().take(len).copy_into(&buffer, HEADER);
+        }
         for place in &self.places {
-            let Some(frame) = frames.get(usize::from(place.frame)) else { return };
-            match self.burst.chains().get(usize::from(place.first)).and_then(Chain::single) {
-                Some(buffer) if place.count == 1 => {
-                    buffer.write(0, ONE_BUFFER);
-                    frame.octets().copy_to(&buffer.skip(HEADER as u32).take(place.len));
-                }
-                _ => scatter(&self.burst, place, frame.octets()),
+            if let Some(frame) = frames.get(usize::from(place.frame)) {
+                scatter(&self.burst, place, frame.octets());
             }
         }
     }
@@ -219,14 +232,16 @@ impl Posted {
             return false;
         }
         let mut bytes = 0;
+        let straight = lease.straight.iter().zip(lease.burst.chains());
+        self.queue.complete_each(straight.map(|(&len, chain)| {
+            bytes += u64::from(len);
+            (chain, len + HEADER as u32)
+        }));
         for place in &lease.places {
             bytes += u64::from(place.len);
-            match lease.burst.chains().get(usize::from(place.first)) {
-                Some(chain) if place.count == 1 => self.queue.complete(chain, place.len + HEADER as u32),
-                _ => complete_several(&mut self.queue, &lease.burst, place),
-            }
+            complete_several(&mut self.queue, &lease.burst, place);
         }
-        let (frames, too_long) = (lease.places.len() as u64, lease.too_long);
+        let (frames, too_long) = ((lease.straight.len() + lease.places.len()) as u64, lease.too_long);
         lease.clear(0);
         if too_long > 0 {
             ledger.drop_too_long.add(too_long);
@@ -260,6 +275,7 @@ fn fit(burst: &Burst, first: usize, octets: usize, most: usize) -> Fit {
             return Fit::In(i + 1);
         }
     }
+    // No chain at all, or not yet as many as the frame may fill.
     if chains.len() < most { Fit::NotYet } else { Fit::Never }
 }
 

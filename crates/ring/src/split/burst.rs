@@ -20,8 +20,8 @@ pub struct Chain {
     pub(super) head: u16,
     /// First of its buffers in the burst's list, where there is more than one.
     pub(super) start: u16,
-    pub(super) readable: u16,
-    pub(super) writable: u16,
+    pub(super) readable: u8,
+    pub(super) writable: u8,
 }
 
 impl Chain {

@@ -170,14 +170,18 @@ impl DeviceQueue {
         burst: &mut Burst,
         direction: Direction,
     ) -> Result<usize, Broken> {
-        let shared = self.shared;
+        let (shared, region) = (self.shared, self.region);
         shared.prefetch_descriptors(self.head.wrapping_add(count as u16), count as u16);
-        for _ in 0..count {
-            let head = self.head & shared.mask();
-            let descriptor = shared.descriptor(head);
-            if !self.simple::<FLAGS>(head, descriptor, burst)
-                && !self.walk(head, descriptor, burst, direction)?
-            {
+        while burst.len() < count {
+            let (first, before) = (self.head, burst.len());
+            burst.chains.extend((0..(count - before) as u16).map_while(|i| {
+                let head = first.wrapping_add(i) & shared.mask();
+                simple::<FLAGS>(&region, head, shared.descriptor(head))
+            }));
+            let taken = (burst.len() - before) as u16;
+            self.head = first.wrapping_add(taken) & shared.mask();
+            self.next = self.next.wrapping_add(taken);
+            if burst.len() < count && !self.walk(self.head, burst, direction)? {
                 break;
             }
         }
@@ -191,20 +195,22 @@ impl DeviceQueue {
         burst: &mut Burst,
         direction: Direction,
     ) -> Result<usize, Broken> {
-        let shared = self.shared;
-        let mut heads = ArrayVec::<u16, BURST>::new_const();
-        for entry in 0..count as u16 {
-            let head = shared.available_entry(self.next.wrapping_add(entry)).load(Relaxed);
-            shared.prefetch_descriptors(head, 1);
-            heads.push(head);
-        }
-        for &head in &heads {
-            if head >= shared.size() {
-                return self.stop(Broken::Entry, burst);
-            }
-            let descriptor = shared.descriptor(head);
-            if !self.simple::<FLAGS>(head, descriptor, burst)
-                && !self.walk(head, descriptor, burst, direction)?
+        let (shared, region, first) = (self.shared, self.region, self.next);
+        let heads: ArrayVec<u16, BURST> = (0..count as u16)
+            .map(|entry| {
+                let head = shared.available_entry(first.wrapping_add(entry)).load(Relaxed);
+                shared.prefetch_descriptors(head, 1);
+                head
+            })
+            .collect();
+        while burst.len() < count {
+            let before = burst.len();
+            burst.chains.extend(heads[before..].iter().map_while(|&head| {
+                (head <= shared.mask()).then(|| simple::<FLAGS>(&region, head, shared.descriptor(head)))?
+            }));
+            self.next = self.next.wrapping_add((burst.len() - before) as u16);
+            if let Some(&head) = heads.get(burst.len())
+                && !self.walk(head, burst, direction)?
             {
                 break;
             }
@@ -212,45 +218,20 @@ impl DeviceQueue {
         Ok(burst.len())
     }
 
-    /// The fast path: one buffer, no table. False if the chain is anything else, a wrong address included.
-    #[inline(always)]
-    fn simple<const FLAGS: u16>(&mut self, head: u16, descriptor: Descriptor, burst: &mut Burst) -> bool {
-        if descriptor.flags & (NEXT | WRITE | INDIRECT) != FLAGS || descriptor.len == 0 {
-            return false;
-        }
-        let Some(only) = self.region.bytes(descriptor.address, descriptor.len) else { return false };
-        let readable = u16::from(FLAGS & WRITE == 0);
-        let chain = Chain { only, head, start: 0, readable, writable: 1 - readable };
-        if FLAGS & WRITE == 0 {
-            only.prefetch();
-        } else {
-            only.prefetch_write();
-        }
-        burst.chains.push(chain);
-        self.head = head.wrapping_add(1);
-        self.next = self.next.wrapping_add(1);
-        true
-    }
-
-    /// Any other chain. False if the burst has no place for it: it is taken next time.
+    /// Takes a chain of any shape. False if the burst has no place for it (it is taken next time) or the queue
+    /// stopped.
     #[cold]
     #[inline(never)]
-    fn walk(
-        &mut self,
-        head: u16,
-        first: Descriptor,
-        burst: &mut Burst,
-        direction: Direction,
-    ) -> Result<bool, Broken> {
+    fn walk(&mut self, head: u16, burst: &mut Burst, direction: Direction) -> Result<bool, Broken> {
         if burst.segments.remaining_capacity() < MAX_SEGMENTS {
             return Ok(false);
         }
         let (shared, region, features) = (self.shared, self.region, self.features);
         let walk = Walk { shared, region, features, direction, segments: &mut burst.segments };
-        match walk.chain(head, first) {
+        match walk.chain(head) {
             Ok(walked) => {
                 burst.chains.push(walked.chain);
-                self.head = head.wrapping_add(walked.entries);
+                self.head = head.wrapping_add(walked.entries) & shared.mask();
                 self.next = self.next.wrapping_add(1);
                 Ok(true)
             }
@@ -284,6 +265,17 @@ impl DeviceQueue {
         self.used = self.used.wrapping_add(1);
     }
 
+    /// Returns several chains, each with the number of octets that were written into it.
+    #[inline(always)]
+    pub fn complete_each<'a>(&mut self, chains: impl Iterator<Item = (&'a Chain, u32)>) {
+        let (shared, mut used) = (self.shared, self.used);
+        for (chain, written) in chains {
+            shared.set_used_entry(used, chain.head, written);
+            used = used.wrapping_add(1);
+        }
+        self.used = used;
+    }
+
     /// Returns all chains of a burst that the device only read; with IN_ORDER by one used entry.
     #[inline(always)]
     pub fn complete_all(&mut self, burst: &Burst) {
@@ -292,7 +284,7 @@ impl DeviceQueue {
                 self.shared.set_used_entry(self.used, last.head, 0);
                 self.used = self.used.wrapping_add(burst.len() as u16);
             }
-            _ => burst.chains.iter().for_each(|chain| self.complete(chain, 0)),
+            _ => self.complete_each(burst.chains.iter().map(|chain| (chain, 0))),
         }
     }
 
@@ -336,4 +328,20 @@ impl DeviceQueue {
         self.declined = self.next;
         self.shared.kick_wish().decline(self.next);
     }
+}
+
+/// The fast path: one buffer, no table. `None` if the chain is anything else, a wrong address included.
+#[inline(always)]
+fn simple<const FLAGS: u16>(region: &Region, head: u16, descriptor: Descriptor) -> Option<Chain> {
+    if descriptor.flags & (NEXT | WRITE | INDIRECT) != FLAGS || descriptor.len == 0 {
+        return None;
+    }
+    let only = region.bytes(descriptor.address, descriptor.len)?;
+    let readable = u8::from(FLAGS & WRITE == 0);
+    if readable == 1 {
+        only.prefetch();
+    } else {
+        only.prefetch_write();
+    }
+    Some(Chain { only, head, start: 0, readable, writable: 1 - readable })
 }

@@ -42,14 +42,15 @@ pub(super) struct Walked {
 }
 
 impl Walk<'_> {
-    /// Follows the chain that begins with `first`, which was read from entry `head`.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn chain(mut self, head: u16, first: Descriptor) -> Result<Walked, Broken> {
+    /// Follows the chain that begins at `head`.
+    pub(super) fn chain(mut self, head: u16) -> Result<Walked, Broken> {
+        if head >= self.shared.size() {
+            return Err(Broken::Entry);
+        }
         let start = self.segments.len();
         let mut chain = Chain { only: Bytes::EMPTY, head, start: start as u16, readable: 0, writable: 0 };
         let mut table = Table::Queue;
-        let (mut descriptor, mut at, mut entries, mut steps) = (first, head, 1, 1);
+        let (mut descriptor, mut at, mut entries, mut steps) = (self.shared.descriptor(head), head, 1, 1);
         let mut oversize = false;
         loop {
             if descriptor.flags & INDIRECT != 0 {
@@ -104,8 +105,8 @@ impl Walk<'_> {
         {
             return Ok(false);
         }
-        chain.readable += u16::from(!writable);
-        chain.writable += u16::from(writable);
+        chain.readable += u8::from(!writable);
+        chain.writable += u8::from(writable);
         Ok(true)
     }
 
