@@ -1,5 +1,11 @@
 //! What a PCI function looks like from its bus.
 
+pub mod config_space;
+pub mod msix;
+
+pub use config_space::{ConfigSpace, Identity};
+pub use msix::{Message, Msix};
+
 /// A base address register's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarWindow {
@@ -24,4 +30,14 @@ pub trait PciFunction {
     fn bar_read(&mut self, bar: u8, offset: u64, data: &mut [u8]);
     /// Writes device memory behind a BAR.
     fn bar_write(&mut self, bar: u8, offset: u64, data: &[u8]);
+}
+
+/// Answers a read at `offset` from registers that start at 0: the octets that exist, zeros beyond them.
+pub(crate) fn read_registers(registers: &[u8], offset: u64, data: &mut [u8]) {
+    data.fill(0);
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    if let Some(present) = registers.get(start..) {
+        let n = present.len().min(data.len());
+        data[..n].copy_from_slice(&present[..n]);
+    }
 }

@@ -1,0 +1,177 @@
+//! Configuration space of a type 0 function (PCI Local Bus 3.0, chapter 6).
+//!
+//! Each octet has a mask of the bits that software may write. All else follows from the masks: read-only
+//! registers, the sizing of a BAR by writing all ones, and accesses of any size and alignment.
+//!
+//! Only 32-bit memory BARs exist, so that every window lies below 4 GiB. There is no interrupt pin: the functions
+//! here interrupt by MSI-X alone. Octets from 256 on (extended space, where a function with a PCI Express
+//! capability would list more) read as zero.
+
+use super::{BarWindow, read_registers};
+
+/// Octets of configuration space that a conventional function has.
+pub const LEN: usize = 256;
+/// Where the command register lies.
+pub const COMMAND: u16 = 0x04;
+/// Command bit: the function answers at its memory BARs.
+pub const COMMAND_MEMORY: u16 = 1 << 1;
+/// Command bit: the function may access memory and send messages.
+pub const COMMAND_BUS_MASTER: u16 = 1 << 2;
+/// Command bit: the function must not use its interrupt pin. Kept for software that sets it; there is no pin.
+pub const COMMAND_INTERRUPT_DISABLE: u16 = 1 << 10;
+/// Where BAR 0 lies.
+pub const BAR0: u16 = 0x10;
+/// Where the pointer to the first capability lies.
+pub const CAPABILITIES_POINTER: u16 = 0x34;
+
+const STATUS: usize = 0x06;
+const STATUS_CAPABILITIES: u8 = 1 << 4;
+const CACHE_LINE_SIZE: usize = 0x0c;
+const INTERRUPT_LINE: usize = 0x3c;
+const FIRST_CAPABILITY: usize = 0x40;
+const BARS: usize = 6;
+
+/// Who a function says it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Vendor.
+    pub vendor: u16,
+    /// Device.
+    pub device: u16,
+    /// Revision.
+    pub revision: u8,
+    /// Class, subclass and programming interface, 24 bits.
+    pub class: u32,
+    /// Vendor of the subsystem.
+    pub subsystem_vendor: u16,
+    /// Subsystem.
+    pub subsystem: u16,
+}
+
+/// The registers of one function.
+#[derive(Clone, Debug)]
+pub struct ConfigSpace {
+    octets: [u8; LEN],
+    writable: [u8; LEN],
+    bar_len: [u32; BARS],
+    /// Where the pointer to the next capability will be stored.
+    link: usize,
+    /// First octet that no capability uses.
+    free: usize,
+}
+
+impl ConfigSpace {
+    /// A function without BARs and capabilities, all decoding disabled.
+    pub fn new(identity: &Identity) -> Self {
+        let mut space = Self {
+            octets: [0; LEN],
+            writable: [0; LEN],
+            bar_len: [0; BARS],
+            link: usize::from(CAPABILITIES_POINTER),
+            free: FIRST_CAPABILITY,
+        };
+        space.store(0x00, &identity.vendor.to_le_bytes());
+        space.store(0x02, &identity.device.to_le_bytes());
+        space.store(0x08, &[identity.revision]);
+        space.store(0x09, &identity.class.to_le_bytes()[..3]);
+        space.store(0x2c, &identity.subsystem_vendor.to_le_bytes());
+        space.store(0x2e, &identity.subsystem.to_le_bytes());
+        let command = COMMAND_MEMORY | COMMAND_BUS_MASTER | COMMAND_INTERRUPT_DISABLE;
+        space.allow(usize::from(COMMAND), &command.to_le_bytes());
+        space.allow(CACHE_LINE_SIZE, &[0xff]);
+        space.allow(INTERRUPT_LINE, &[0xff]);
+        space
+    }
+
+    /// Adds a 32-bit memory BAR of `len` octets, not prefetchable, not placed.
+    ///
+    /// # Panics
+    /// If `len` is not a power of two of at least 16, or there is no BAR `index` (mistakes of the model).
+    pub fn add_memory_bar(&mut self, index: u8, len: u32) {
+        assert!(len.is_power_of_two() && len >= 16, "a BAR of {len} octets");
+        let index = usize::from(index);
+        self.bar_len[index] = len;
+        self.allow(bar_register(index), &(!(len - 1)).to_le_bytes());
+    }
+
+    /// Appends a capability: its identifier, then `body` from its third octet on, of which software may write the
+    /// bits set in `writable` (missing octets: none). Returns its offset. Capabilities start at multiples of 8, so
+    /// that 8-octet reads take them in fast.
+    ///
+    /// # Panics
+    /// If the capabilities do not fit into configuration space (a mistake of the model).
+    pub fn add_capability(&mut self, id: u8, body: &[u8], writable: &[u8]) -> u16 {
+        let offset = self.free;
+        self.store(self.link, &[offset as u8]);
+        self.store(offset, &[id, 0]);
+        self.store(offset + 2, body);
+        self.allow(offset + 2, writable);
+        self.octets[STATUS] |= STATUS_CAPABILITIES;
+        self.link = offset + 1;
+        self.free = (offset + 2 + body.len()).next_multiple_of(8);
+        offset as u16
+    }
+
+    /// Reads any number of octets; what lies beyond the registers reads as zero.
+    pub fn read(&self, offset: u16, data: &mut [u8]) {
+        read_registers(&self.octets, u64::from(offset), data);
+    }
+
+    /// Writes the bits that may be written and leaves all others.
+    pub fn write(&mut self, offset: u16, data: &[u8]) {
+        let registers = self.octets.iter_mut().zip(&self.writable).skip(usize::from(offset));
+        for ((octet, mask), new) in registers.zip(data) {
+            *octet = (*octet & !mask) | (new & mask);
+        }
+    }
+
+    /// The model's own change of read-only octets that are inside configuration space.
+    pub fn store(&mut self, offset: usize, octets: &[u8]) {
+        self.octets[offset..offset + octets.len()].copy_from_slice(octets);
+    }
+
+    /// A 16-bit register; zero beyond configuration space.
+    pub fn word(&self, offset: u16) -> u16 {
+        let mut octets = [0; 2];
+        self.read(offset, &mut octets);
+        u16::from_le_bytes(octets)
+    }
+
+    /// A 32-bit register; zero beyond configuration space.
+    pub fn double_word(&self, offset: u16) -> u32 {
+        let mut octets = [0; 4];
+        self.read(offset, &mut octets);
+        u32::from_le_bytes(octets)
+    }
+
+    /// Whether the function may access memory and send messages.
+    pub fn bus_master(&self) -> bool {
+        self.word(COMMAND) & COMMAND_BUS_MASTER != 0
+    }
+
+    /// The window of BAR `index`, if the BAR exists, is placed (not at 0) and memory decoding is enabled.
+    pub fn bar(&self, index: u8) -> Option<BarWindow> {
+        let len = *self.bar_len.get(usize::from(index))?;
+        let address = self.double_word(bar_register(usize::from(index)) as u16) & !0xf;
+        let decoded = self.word(COMMAND) & COMMAND_MEMORY != 0;
+        (decoded && len != 0 && address != 0).then_some(BarWindow {
+            index,
+            address: u64::from(address),
+            len: u64::from(len),
+        })
+    }
+
+    /// All windows that are decoded now.
+    pub fn bars(&self) -> Vec<BarWindow> {
+        (0..BARS as u8).filter_map(|index| self.bar(index)).collect()
+    }
+
+    fn allow(&mut self, offset: usize, mask: &[u8]) {
+        self.writable[offset..offset + mask.len()].copy_from_slice(mask);
+    }
+}
+
+/// Where the BAR with this number lies.
+const fn bar_register(index: usize) -> usize {
+    BAR0 as usize + 4 * index
+}
