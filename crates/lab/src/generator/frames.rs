@@ -1,0 +1,114 @@
+//! Frames built before the run, each in slots of whole cache lines.
+
+use anyhow::{Context, Result, ensure};
+use frame::{ethernet, ipv4, udp};
+
+use super::Settings;
+use crate::tag;
+
+/// Octets of a cache line; slots start on one.
+const LINE: usize = 64;
+/// Most octets of frames built before the run. What needs more is patched into a ring of slots as it is sent.
+const PREBUILT: usize = 4 << 20;
+/// Fewest slots, so that a burst is seldom cut at the end of the slots.
+const FEWEST: usize = 256;
+/// Slots of the ring for patched frames.
+const PATCHED: usize = 1024;
+/// First source port; flows count up from here.
+const FIRST_PORT: u32 = 1024;
+/// Distinct source ports.
+const PORTS: u32 = 60_000;
+
+/// What makes a flow, in the octets of its frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patch {
+    pub(super) destination: [u8; 4],
+    pub(super) checksum: [u8; 2],
+    pub(super) port: [u8; 2],
+}
+
+impl Patch {
+    /// Makes the frame in `octets`, of whatever flow it was, one of `flow`.
+    #[inline(always)]
+    pub(super) fn apply(&self, octets: &mut [u8], flow: u32) {
+        octets[tag::IP + 10..tag::IP + 12].copy_from_slice(&self.checksum);
+        octets[tag::IP + 16..tag::IP + 20].copy_from_slice(&self.destination);
+        octets[tag::UDP..tag::UDP + 2].copy_from_slice(&self.port);
+        octets[tag::FLOW..tag::SEQUENCE].copy_from_slice(&flow.to_be_bytes());
+    }
+}
+
+/// The slots.
+#[derive(Debug)]
+pub(super) struct Slots {
+    octets: Vec<u8>,
+    first: usize,
+    pub(super) stride: usize,
+    pub(super) count: usize,
+}
+
+impl Slots {
+    /// Builds the frames for `flows` flows, flow by flow, as often as it takes to fill the fewest slots. Also what the
+    /// frames of each flow differ in; that is empty when every slot belongs to one flow for good.
+    pub(super) fn build(settings: &Settings, flows: u32) -> Result<(Self, Vec<Patch>)> {
+        let stride = stride(settings.frame);
+        let rounds = FEWEST.div_ceil(flows as usize);
+        let whole = flows as usize * rounds;
+        let patched = whole * stride > PREBUILT;
+        let count = if patched { PATCHED } else { whole };
+        let octets = vec![0; count * stride + LINE];
+        let first = octets.as_ptr().align_offset(LINE);
+        ensure!(first < LINE, "no memory on a cache line boundary for the generator's frames");
+        let mut slots = Self { octets, first, stride, count };
+        for (slot, octets) in slots.run(0, count).enumerate() {
+            write_frame(settings, slot as u32 % flows, &mut octets[..settings.frame])?;
+        }
+        let patched_flows = if patched { 0..flows } else { 0..0 };
+        let patches = patched_flows.map(|flow| patch(settings, flow)).collect::<Result<_>>()?;
+        Ok((slots, patches))
+    }
+
+    /// Slots `at` to `at + n`.
+    #[inline(always)]
+    pub(super) fn run(&mut self, at: usize, n: usize) -> std::slice::ChunksExactMut<'_, u8> {
+        let from = self.first + at * self.stride;
+        self.octets[from..from + n * self.stride].chunks_exact_mut(self.stride)
+    }
+}
+
+/// Whole cache lines, and not a multiple of 1024 octets: such strides crowd into few sets of the first cache.
+fn stride(frame: usize) -> usize {
+    let lines = frame.next_multiple_of(LINE);
+    if lines % 1024 == 0 { lines + LINE } else { lines }
+}
+
+fn patch(settings: &Settings, flow: u32) -> Result<Patch> {
+    let mut frame = [0; tag::SHORTEST];
+    write_frame(settings, flow, &mut frame)?;
+    let patch = (|| {
+        Some(Patch {
+            destination: *frame.get(tag::IP + 16..)?.first_chunk()?,
+            checksum: *frame.get(tag::IP + 10..)?.first_chunk()?,
+            port: *frame.get(tag::UDP..)?.first_chunk()?,
+        })
+    })();
+    patch.context("a frame is shorter than its headers")
+}
+
+/// Writes all of a frame but its sequence number. The length in the headers is always that of `settings`.
+fn write_frame(settings: &Settings, flow: u32, octets: &mut [u8]) -> Result<()> {
+    let destination = settings.destinations[flow as usize % settings.destinations.len()];
+    let payload = (settings.frame - tag::UDP) as u16;
+    let ethernet = ethernet::Header {
+        destination: settings.destination_mac,
+        source: settings.source_mac,
+        ethertype: ethernet::IPV4,
+    };
+    ethernet.write(octets)?;
+    ipv4::Header::new(ipv4::UDP, settings.source, destination, payload).write(&mut octets[tag::IP..])?;
+    let source = (FIRST_PORT + flow % PORTS) as u16;
+    let udp = udp::Header { source, destination: settings.destination_port, len: payload, checksum: 0 };
+    udp.write(&mut octets[tag::UDP..])?;
+    octets[tag::FLOW..tag::SEQUENCE].copy_from_slice(&flow.to_be_bytes());
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! A source of test frames: IPv4/UDP, built beforehand and shown where they lie.
+//!
+//! The only write per frame is its number (and, where there are more flows than fit 4 MiB of ready frames, the few
+//! octets in which flows differ). Flows take turns, so the n-th frame of a run is frame `n / flows` of flow
+//! `n % flows`: no table is touched for it.
+
+mod frames;
+mod pace;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use frame::Mac;
+use ring::{BURST, Bytes};
+use switch::{Frame, Frames, Source};
+
+use crate::tag;
+use frames::{Patch, Slots};
+pub use pace::{Clock, Monotonic, Pace};
+
+ledger::counters! {
+    /// What a generator offered.
+    pub struct GeneratorCounters {
+        /// Frames shown.
+        frames,
+        /// Octets of those frames, without FCS.
+        bytes,
+        /// Times it was asked and nothing was due.
+        polls_empty,
+        /// Frames of the offered rate that were given up because the poller came too late for them.
+        not_offered,
+    }
+}
+
+/// What to generate.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Source address of the frames.
+    pub source_mac: Mac,
+    /// Destination address of the frames: the router's NIC.
+    pub destination_mac: Mac,
+    /// IPv4 source address, host byte order.
+    pub source: u32,
+    /// IPv4 destinations, host byte order; at least one. Flows take them in turn, in an order given by `seed`.
+    pub destinations: Vec<u32>,
+    /// UDP destination port.
+    pub destination_port: u16,
+    /// Flows; at least as many as destinations are made. Each has its own source port or destination.
+    pub flows: u32,
+    /// Octets of each frame, without FCS: 60 to 9,014.
+    pub frame: usize,
+    /// Frames a second, evenly spread; none: as many as the sink has room for.
+    pub rate: Option<f64>,
+    /// Order of the destinations; 0: as given.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    /// 64 octets, 100 flows, from 198.18.0.2 to 198.18.1.2 (RFC 2544's benchmark addresses), flat out.
+    fn default() -> Self {
+        Self {
+            source_mac: Mac([2, 0, 0, 0, 0, 0xaa]),
+            destination_mac: Mac([2, 0, 0, 0, 1, 0]),
+            source: 0xc612_0002,
+            destinations: vec![0xc612_0102],
+            destination_port: 2000,
+            flows: 100,
+            frame: 64,
+            rate: None,
+            seed: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Flows that will be made.
+    pub fn flow_count(&self) -> u32 {
+        self.flows.max(self.destinations.len() as u32).max(1)
+    }
+
+    fn check(&self) -> Result<()> {
+        let sizes = tag::SHORTEST..=tag::LONGEST;
+        ensure!(sizes.contains(&self.frame), "frame must be {sizes:?} octets, not {}", self.frame);
+        ensure!(!self.destinations.is_empty(), "the generator needs at least one destination");
+        ensure!(self.destinations.len() <= 1 << 24, "the generator takes at most 2^24 destinations");
+        ensure!(self.flows <= 1 << 24, "the generator makes at most 2^24 flows, not {}", self.flows);
+        if let Some(rate) = self.rate {
+            ensure!(rate.is_finite() && rate > 0.0, "rate must be more than 0 frames a second, not {rate}");
+        }
+        Ok(())
+    }
+}
+
+/// The generator.
+#[derive(Debug)]
+pub struct Generator<C = Monotonic> {
+    slots: Slots,
+    patches: Vec<Patch>,
+    frame: usize,
+    flows: u32,
+    slot: usize,
+    flow: u32,
+    sequence: u32,
+    pace: Option<Pace>,
+    clock: C,
+    counters: Arc<GeneratorCounters>,
+}
+
+impl Generator {
+    /// Builds the frames. Fails if the settings make no sense.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        Self::with_clock(settings, Monotonic::default())
+    }
+}
+
+impl<C: Clock> Generator<C> {
+    /// The same with another clock.
+    pub fn with_clock(settings: &Settings, clock: C) -> Result<Self> {
+        settings.check()?;
+        let flows = settings.flow_count();
+        let mut settings = settings.clone();
+        shuffle(&mut settings.destinations, settings.seed);
+        let (slots, patches) = Slots::build(&settings, flows)?;
+        Ok(Self {
+            slots,
+            patches,
+            frame: settings.frame,
+            flows,
+            slot: 0,
+            flow: 0,
+            sequence: 0,
+            pace: settings.rate.map(Pace::new),
+            clock,
+            counters: Arc::default(),
+        })
+    }
+
+    /// Its counters, to be read at any time.
+    pub fn counters(&self) -> Arc<GeneratorCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// How many of `budget` frames may be shown now.
+    fn allowed(&mut self, budget: usize) -> usize {
+        let Some(pace) = &mut self.pace else {
+            return budget;
+        };
+        let (due, given_up) = pace.due(self.clock.now_ns());
+        self.counters.not_offered.add(given_up);
+        budget.min(due as usize)
+    }
+
+    /// Numbers the next `n` frames, which lie in a row, and shows them.
+    #[inline(always)]
+    fn stamp(&mut self, n: usize) -> Frames<'_> {
+        let mut shown = Frames::new();
+        let from = self.slot;
+        self.slot = (from + n) % self.slots.count;
+        for slot in self.slots.run(from, n) {
+            let octets = &mut slot[..self.frame];
+            if let Some(patch) = self.patches.get(self.flow as usize) {
+                patch.apply(octets, self.flow);
+            }
+            octets[tag::SEQUENCE..tag::SEQUENCE + 4].copy_from_slice(&self.sequence.to_be_bytes());
+            shown.push(Frame::new(Bytes::from_slice(octets)));
+            self.flow += 1;
+            if self.flow == self.flows {
+                self.flow = 0;
+                self.sequence = self.sequence.wrapping_add(1);
+            }
+        }
+        shown
+    }
+}
+
+impl<C: Clock> Source for Generator<C> {
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let n = self.allowed(budget.min(BURST)).min(self.slots.count - self.slot);
+        if n == 0 {
+            self.counters.polls_empty.add(1);
+            return 0;
+        }
+        take(&self.stamp(n));
+        if let Some(pace) = &mut self.pace {
+            pace.sent(n as u64);
+        }
+        self.counters.frames.add(n as u64);
+        self.counters.bytes.add((n * self.frame) as u64);
+        n
+    }
+
+    /// Flat out, frames wait until the sink has room; an offered rate does not wait for anybody.
+    fn waits(&self) -> bool {
+        self.pace.is_none()
+    }
+
+    fn arm(&mut self) -> bool {
+        true
+    }
+}
+
+/// Fisher and Yates' shuffle with a generator of Marsaglia's xorshift family.
+fn shuffle(list: &mut [u32], seed: u64) {
+    let mut state = seed;
+    if state == 0 {
+        return;
+    }
+    for i in (1..list.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        list.swap(i, (state % (i as u64 + 1)) as usize);
+    }
+}
