@@ -87,8 +87,10 @@ counters! {
         forwarded,
         /// Frames answered, created or consumed by the router itself: ARP, ICMP echo.
         consumed,
-        /// Frames created by the router itself (ARP requests and replies, ICMP).
+        /// Frames created by the router itself (ARP requests and replies, ICMP, fragments after the first).
         originated,
+        /// Frames that the router wanted to create and could not send: no buffer, no route, no neighbour.
+        originated_lost,
         /// Passes of the main loop.
         polls,
         /// Passes that found nothing to do.
@@ -115,7 +117,7 @@ counters! {
         drop_local,
         /// ICMP errors that were not sent because of their rate limit.
         icmp_suppressed,
-        /// Frames that the router wanted to create while it had no free buffer.
+        /// Packets that had to be fragmented while there were not enough free buffers.
         drop_no_memory,
     }
 

@@ -1,7 +1,29 @@
 //! The router: burst -> Ethernet -> ARP | IPv4 -> lookup -> rewrite -> burst.
+//!
+//! [`Router::poll`] makes one pass over all NICs. Plain IPv4 frames that are to be forwarded take the hot path
+//! (`burst`); every other frame takes the slow path (`slow`), one at a time, in its place among the others. For each
+//! frame received exactly one counter of [`ledger::RouterCounters`] moves: forwarded, consumed, or a named drop; a
+//! packet that waits for its neighbour is counted when it leaves the queue.
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod adjacency;
+mod arp;
+mod burst;
+mod config;
+mod fragment;
+mod icmp;
+pub mod neighbours;
+mod pending;
 pub mod platform;
+mod rate;
+mod router;
+mod routes;
+mod slow;
 
+pub use adjacency::Adjacencies;
+pub use config::{Address, Config, Interface, MAX_ADDRESSES, MAX_NICS, Parts, SMALLEST_MTU};
+pub use neighbours::{Neighbour, Neighbours};
 pub use platform::{Buffer, Burst, HEAD, Platform};
+pub use router::Router;
+pub use routes::{NextHop, Routes};

@@ -1,0 +1,121 @@
+//! ARP (RFC 826): answers for the router, learns from those who speak to it, asks.
+
+use frame::{Mac, arp, ethernet, ipv4};
+
+use crate::neighbours::Neighbour;
+use crate::platform::{Buffer, Platform};
+use crate::router::Router;
+use crate::routes::Routes;
+use crate::slow::Origin;
+
+/// Whom to ask for.
+pub(crate) struct Question {
+    /// Number of the NIC behind which the neighbour is thought to be.
+    pub(crate) nic: u8,
+    /// The neighbour's address.
+    pub(crate) ip: u32,
+    /// All stations, or where the neighbour was last.
+    pub(crate) to: Mac,
+}
+
+impl<B: Buffer, R: Routes> Router<'_, B, R> {
+    /// Takes an ARP frame from NIC `nic`.
+    pub(crate) fn hear<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, nic: u8) {
+        let octets = buffer.octets();
+        let Ok(packet) = arp::Packet::parse(&octets[ethernet::HEADER.min(octets.len())..]) else {
+            self.discard(platform, buffer, Origin::Received(nic), &self.counters.drop_protocol);
+            return;
+        };
+        self.counters.consumed.add(1);
+        let own = &self.nics[usize::from(nic)];
+        let (mac, for_us) = (own.mac, own.owns(packet.target_ip));
+        self.learn(&packet, nic, for_us);
+        if for_us && packet.operation == arp::Operation::Request && self.answers_arp {
+            self.answer(platform, buffer, nic, (&packet, mac));
+        } else {
+            platform.free(buffer);
+        }
+        self.neighbour_heard(platform);
+    }
+
+    /// Notes the sender: if it speaks to us it may be new, otherwise only its change is of interest.
+    fn learn(&mut self, packet: &arp::Packet, nic: u8, for_us: bool) {
+        let own = &self.nics[usize::from(nic)];
+        let (ip, mac) = (packet.sender_ip, packet.sender_mac);
+        let ours = self.nics.iter().any(|other| other.owns(ip));
+        if ours || ipv4::is_martian(ip) || !mac.is_station() || own.is_network_wide(ip) {
+            return;
+        }
+        // A gateway outside our networks is only learned when we asked for it.
+        let create = for_us && (own.covers(ip) || self.pending.contains(nic, ip));
+        self.neighbours.learn(Neighbour { nic, ip, mac }, create, self.now);
+    }
+
+    /// Turns a request into its reply and sends it back.
+    fn answer<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        buffer: B,
+        nic: u8,
+        (request, mac): (&arp::Packet, Mac),
+    ) {
+        let reply = arp::Packet {
+            operation: arp::Operation::Reply,
+            sender_mac: mac,
+            sender_ip: request.target_ip,
+            target_mac: request.sender_mac,
+            target_ip: request.sender_ip,
+        };
+        self.send_arp(platform, buffer, (usize::from(nic), request.sender_mac), &reply);
+    }
+
+    /// Asks for a neighbour, with the own address that is nearest to it.
+    pub(crate) fn ask<P: Platform<Buffer = B>>(&mut self, platform: &mut P, question: &Question) {
+        let nic = usize::from(question.nic);
+        let Some(own) = self.nics.get(nic) else { return };
+        let request = arp::Packet {
+            operation: arp::Operation::Request,
+            sender_mac: own.mac,
+            // Without an address of our own it is a probe (RFC 5227), which is answered as well.
+            sender_ip: own.address_towards(question.ip).unwrap_or(0),
+            target_mac: Mac::default(),
+            target_ip: question.ip,
+        };
+        self.originate_arp(platform, nic, question.to, &request);
+    }
+
+    /// Sends an ARP packet in a new frame.
+    pub(crate) fn originate_arp<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        nic: usize,
+        to: Mac,
+        packet: &arp::Packet,
+    ) {
+        match platform.allocate() {
+            Some(buffer) => self.send_arp(platform, buffer, (nic, to), packet),
+            None => self.counters.originated_lost.add(1),
+        }
+    }
+
+    /// Fills a buffer with an ARP frame and sends it.
+    fn send_arp<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut buffer: B,
+        (nic, to): (usize, Mac),
+        packet: &arp::Packet,
+    ) {
+        buffer.set_len(ethernet::SHORTEST);
+        let header =
+            ethernet::Header { destination: to, source: packet.sender_mac, ethertype: ethernet::ARP };
+        let octets = buffer.octets();
+        octets.fill(0);
+        let written = header.write(octets).and_then(|()| packet.write(&mut octets[ethernet::HEADER..]));
+        match written {
+            Ok(()) => self.send(platform, nic, buffer, Origin::Own),
+            // A platform with buffers shorter than an ARP frame.
+            Err(_) => self.discard(platform, buffer, Origin::Own, &self.counters.drop_protocol),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The hot path: one burst of one NIC in four passes, so that the memory reads of 64 frames overlap.
+
+use frame::{checksum, ipv4};
+
+use crate::adjacency::Kind;
+use crate::platform::{Buffer, Burst, HEAD, Platform};
+use crate::router::Router;
+use crate::routes::Routes;
+
+/// Stands for the destination of a frame that the hot path leaves alone; never a valid one.
+const NOT_FOR_US: u32 = 0;
+/// Ethernet header and IPv4 header without options.
+const HEADERS: usize = frame::ethernet::HEADER + ipv4::HEADER;
+
+/// An Ethernet address as the number that [`head_word`] gives for its receiver.
+#[inline(always)]
+fn mac_word(mac: frame::Mac) -> u64 {
+    let [a, b, c, d, e, f] = mac.0;
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+/// Eight octets of a head as one load.
+#[inline(always)]
+fn head_word(head: &[u8; HEAD], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&head[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+/// Four octets of a head, in network byte order.
+#[inline(always)]
+fn head_u32(head: &[u8; HEAD], at: usize) -> u32 {
+    u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+}
+
+/// Where to look up a frame that can be forwarded without further thought; [`NOT_FOR_US`] for all others: to another
+/// station, not IPv4, with options, with lengths or a checksum that are wrong, at the end of its life, or from or to
+/// an address that is never forwarded (RFC 1812, 5.2.2 and 5.3.7).
+#[inline(always)]
+fn classify<B: Buffer>(buffer: &mut B, own: u64) -> u32 {
+    let len = buffer.len();
+    let head = buffer.head();
+    let to_us = head_word(head, 0) << 16 == own << 16;
+    // Ethertype, version and header length; the last octet is the type of service.
+    let plain = head_u32(head, 12) >> 8 == 0x0008_0045;
+    let total = usize::from(u16::from_be_bytes([head[16], head[17]]));
+    let lengths = total >= ipv4::HEADER && total + frame::ethernet::HEADER <= len;
+    let mut header = [0; ipv4::HEADER];
+    header.copy_from_slice(&head[frame::ethernet::HEADER..HEADERS]);
+    let intact = checksum::holds20(&header);
+    let (source, destination) = (head_u32(head, 26), head_u32(head, 30));
+    let addresses = !ipv4::is_martian(source) & !ipv4::is_martian(destination);
+    if to_us & plain & lengths & intact & (head[22] > 1) & addresses { destination } else { NOT_FOR_US }
+}
+
+/// Ages the packet by one hop and puts the prepared Ethernet header before it.
+#[inline(always)]
+pub(crate) fn rewrite<B: Buffer>(buffer: &mut B, header: &[u8; frame::ethernet::HEADER]) {
+    let head = buffer.head();
+    let aged = ipv4::age([head[22], head[23], head[24], head[25]]);
+    head[22..26].copy_from_slice(&aged);
+    head[..frame::ethernet::HEADER].copy_from_slice(header);
+}
+
+impl<B: Buffer, R: Routes> Router<'_, B, R> {
+    /// Takes one burst from a NIC; returns its size.
+    #[inline]
+    pub(crate) fn serve<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize) -> usize {
+        let mut burst = Burst::new();
+        platform.receive(nic, &mut burst);
+        if burst.is_empty() {
+            return 0;
+        }
+        for buffer in &burst {
+            buffer.prefetch();
+        }
+        let mut destinations = [NOT_FOR_US; ring::BURST];
+        let own = mac_word(self.nics[nic].mac);
+        for (buffer, destination) in burst.iter_mut().zip(&mut destinations) {
+            *destination = classify(buffer, own);
+            self.routes.prefetch(*destination);
+        }
+        let mut steps = [R::Step::default(); ring::BURST];
+        for ((step, destination), _) in steps.iter_mut().zip(&destinations).zip(&burst) {
+            *step = self.routes.first(*destination);
+        }
+        self.forward(platform, nic, &mut burst, (&destinations, &steps))
+    }
+
+    /// The last pass: second step of the lookup, header, burst of the NIC it leaves by.
+    #[inline(always)]
+    fn forward<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        nic: usize,
+        burst: &mut Burst<B>,
+        (destinations, steps): (&[u32; ring::BURST], &[R::Step; ring::BURST]),
+    ) -> usize {
+        let frames = burst.len();
+        let mut forwarded = 0;
+        for ((mut buffer, &destination), &step) in burst.drain(..).zip(destinations).zip(steps) {
+            let hop = self.routes.second(step);
+            let entry = self.adjacencies.find(hop, destination, self.generation);
+            let fits = buffer.len() <= usize::from(entry.longest);
+            if (destination != NOT_FOR_US) & (entry.kind == Kind::Ready) & fits {
+                rewrite(&mut buffer, &entry.header);
+                let out = entry.nic();
+                self.append(platform, out, buffer);
+                forwarded += 1;
+            } else {
+                self.accept(platform, buffer, nic as u8);
+            }
+        }
+        self.counters.forwarded.add(forwarded);
+        frames
+    }
+}

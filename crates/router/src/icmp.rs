@@ -1,0 +1,198 @@
+//! ICMP (RFC 792, RFC 1812 4.3): errors about packets that go nowhere, and what is addressed to the router itself.
+
+use frame::{checksum, ethernet, icmp, ipv4};
+use ledger::Counter;
+
+use crate::platform::{Buffer, Platform};
+use crate::router::Router;
+use crate::routes::Routes;
+use crate::slow::Origin;
+
+/// Most octets of an error's packet (RFC 1812, 4.3.2.3).
+const LONGEST_ERROR: usize = 576;
+/// Octets of an error before the packet that it quotes.
+const ERROR_HEADERS: usize = ipv4::HEADER + icmp::HEADER;
+/// Internetwork control, the precedence of errors (RFC 1812, 4.3.2.5).
+const CONTROL: u8 = 0xc0;
+/// Time to live of what the router creates.
+const TTL: u8 = 64;
+
+/// A packet that goes nowhere.
+pub(crate) struct Refused<'c, B> {
+    pub(crate) buffer: B,
+    pub(crate) origin: Origin,
+    /// The counter under which it is lost.
+    pub(crate) cause: &'c Counter,
+}
+
+/// What its sender is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Its time to live ended here.
+    Expired,
+    /// There is no route.
+    NoRoute,
+    /// The next station does not answer.
+    NoNeighbour,
+    /// The router does not speak this protocol.
+    NoProtocol,
+    /// Nothing listens at this port of the router.
+    NoPort,
+    /// It does not fit the next link and must not be fragmented.
+    TooLarge {
+        /// Octets that would fit.
+        mtu: u16,
+    },
+}
+
+impl Reason {
+    fn message(self) -> icmp::Header {
+        let unreachable = |code| icmp::Header { kind: icmp::UNREACHABLE, code, rest: 0 };
+        match self {
+            Self::Expired => icmp::Header { kind: icmp::TIME_EXCEEDED, code: 0, rest: 0 },
+            Self::NoRoute => unreachable(icmp::unreachable::NET),
+            Self::NoNeighbour => unreachable(icmp::unreachable::HOST),
+            Self::NoProtocol => unreachable(icmp::unreachable::PROTOCOL),
+            Self::NoPort => unreachable(icmp::unreachable::PORT),
+            Self::TooLarge { mtu } => {
+                icmp::Header { rest: u32::from(mtu), ..unreachable(icmp::unreachable::FRAGMENTATION_NEEDED) }
+            }
+        }
+    }
+}
+
+impl<B: Buffer, R: Routes> Router<'_, B, R> {
+    /// Counts a packet as lost and tells its sender why, if it may be told. The error is built in the packet's own
+    /// buffer.
+    pub(crate) fn refuse<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut refused: Refused<'_, B>,
+        reason: Reason,
+    ) {
+        let Origin::Received(nic) = refused.origin else {
+            return self.discard(platform, refused.buffer, refused.origin, refused.cause);
+        };
+        refused.cause.add(1);
+        let addresses = self.may_complain(&mut refused.buffer, nic);
+        let allowed = addresses.filter(|_| self.within_rate(nic));
+        let Some((from, to)) = allowed else {
+            return platform.free(refused.buffer);
+        };
+        let message = reason.message();
+        match self.build_error(&mut refused.buffer, &message, (from, to)) {
+            Ok(()) => self.route(platform, refused.buffer, Origin::Own),
+            Err(_) => self.discard(platform, refused.buffer, Origin::Own, refused.cause),
+        }
+    }
+
+    /// From and to which address an error about this packet may go (RFC 1122, 3.2.2): never about errors, later
+    /// fragments, broadcasts, or packets that no single host sent.
+    fn may_complain(&self, buffer: &mut B, nic: u8) -> Option<(u32, u32)> {
+        let octets = buffer.octets();
+        let to_group = octets.first()? & 1 != 0;
+        let packet = ipv4::Packet::parse_quoted(octets.get(ethernet::HEADER..)?).ok()?;
+        let header = packet.header();
+        let own = self.nics.get(usize::from(nic))?;
+        let about_error = header.protocol == ipv4::ICMP
+            && icmp::Header::parse_quoted(packet.payload()).map_or(true, |(message, _)| message.is_error());
+        let nobody = |ip| ipv4::is_martian(ip) || own.is_network_wide(ip);
+        if to_group || header.fragment_offset != 0 || about_error {
+            return None;
+        }
+        if nobody(header.source) || nobody(header.destination) {
+            return None;
+        }
+        Some((own.address_towards(header.source)?, header.source))
+    }
+
+    fn within_rate(&mut self, nic: u8) -> bool {
+        let granted = self.nics[usize::from(nic)].errors.take(self.now);
+        if !granted {
+            self.counters.icmp_suppressed.add(1);
+        }
+        granted
+    }
+
+    /// Moves the packet behind new headers, cut to what an error may quote.
+    fn build_error(
+        &mut self,
+        buffer: &mut B,
+        message: &icmp::Header,
+        (from, to): (u32, u32),
+    ) -> Result<(), frame::Error> {
+        let packet = buffer.len().saturating_sub(ethernet::HEADER);
+        let total = (packet + ERROR_HEADERS).min(LONGEST_ERROR);
+        buffer.set_len(ethernet::HEADER + total);
+        let octets = buffer.octets();
+        let Some(rest) = octets.get_mut(ethernet::HEADER..) else { return Err(frame::Error::Short) };
+        let quoted = rest.len().checked_sub(ERROR_HEADERS).ok_or(frame::Error::Short)?;
+        rest.copy_within(..quoted, ERROR_HEADERS);
+        message.write(&mut rest[ipv4::HEADER..])?;
+        let payload = (quoted + icmp::HEADER) as u16;
+        let header = ipv4::Header { tos: CONTROL, ..self.own_header(from, to, payload) };
+        header.write(rest)
+    }
+
+    /// The header of a packet from the router itself, with `payload` octets of ICMP.
+    fn own_header(&mut self, from: u32, to: u32, payload: u16) -> ipv4::Header {
+        self.identification = self.identification.wrapping_add(1);
+        let header = ipv4::Header::new(ipv4::ICMP, from, to, payload);
+        ipv4::Header { ttl: TTL, identification: self.identification, ..header }
+    }
+
+    /// Takes a packet for the router itself. This is where a control plane will get its share: what is dropped here
+    /// is what it would be handed.
+    pub(crate) fn deliver<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut buffer: B,
+        (header, nic): (&ipv4::Header, u8),
+    ) {
+        let own = self.nics.iter().any(|own| own.owns(header.destination));
+        if own && is_echo_request(&mut buffer, header) {
+            return self.echo(platform, buffer, header);
+        }
+        let cause = &self.counters.drop_local;
+        let refused = Refused { buffer, origin: Origin::Received(nic), cause };
+        match header.protocol {
+            // Pieces are not put together, so nothing is known about the whole.
+            _ if header.is_fragment() => self.discard(platform, refused.buffer, refused.origin, cause),
+            ipv4::ICMP => self.discard(platform, refused.buffer, refused.origin, cause),
+            ipv4::UDP | ipv4::TCP => self.refuse(platform, refused, Reason::NoPort),
+            _ => self.refuse(platform, refused, Reason::NoProtocol),
+        }
+    }
+
+    /// Answers an echo request in its own buffer (RFC 1122, 3.2.2.6). Options are not returned.
+    fn echo<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, request: &ipv4::Header) {
+        self.counters.consumed.add(1);
+        let message = usize::from(request.total_len) - usize::from(request.header_len);
+        let packet = &mut buffer.octets()[ethernet::HEADER..];
+        packet.copy_within(usize::from(request.header_len)..usize::from(request.total_len), ipv4::HEADER);
+        let old = u16::from_be_bytes([packet[ipv4::HEADER + 2], packet[ipv4::HEADER + 3]]);
+        packet[ipv4::HEADER] = icmp::ECHO_REPLY;
+        let sum = checksum::replace(old, u16::from(icmp::ECHO_REQUEST) << 8, 0);
+        packet[ipv4::HEADER + 2..ipv4::HEADER + 4].copy_from_slice(&sum.to_be_bytes());
+        let reply = self.own_header(request.destination, request.source, message as u16);
+        let reply = ipv4::Header { tos: request.tos, dont_fragment: request.dont_fragment, ..reply };
+        let written = reply.write(packet);
+        let used = ethernet::HEADER + usize::from(reply.total_len);
+        buffer.set_len(buffer.len().min(used.max(ethernet::SHORTEST)));
+        match written {
+            Ok(()) => self.route(platform, buffer, Origin::Own),
+            Err(_) => self.discard(platform, buffer, Origin::Own, &self.counters.drop_local),
+        }
+    }
+}
+
+/// Whether a packet is a whole, correct echo request (code 0).
+fn is_echo_request<B: Buffer>(buffer: &mut B, header: &ipv4::Header) -> bool {
+    let octets = buffer.octets();
+    let packet = octets.get(ethernet::HEADER..).map(ipv4::Packet::parse_quoted);
+    let Some(Ok(packet)) = packet else { return false };
+    let message = icmp::Header::parse(packet.payload());
+    header.protocol == ipv4::ICMP
+        && !header.is_fragment()
+        && message.is_ok_and(|(message, _)| message.kind == icmp::ECHO_REQUEST && message.code == 0)
+}

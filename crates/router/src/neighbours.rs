@@ -1,0 +1,275 @@
+//! Who is where: Ethernet addresses of neighbours, shared by all vCPUs of a router.
+//!
+//! A table of 128 buckets of 8 slots. Each slot is a seqlock: a reader copies the words and keeps them if the
+//! sequence was even and did not move meanwhile; it never waits. Writers (ARP, a few a second) take one spin lock and
+//! give up after a bounded time, in which case the network tells the same again later. Whenever an address that
+//! readers may have copied changes or goes, the generation moves, and each vCPU drops what it prepared from it.
+
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+use frame::Mac;
+
+/// Slots in a bucket.
+const WAYS: usize = 8;
+/// Buckets, a power of two.
+const BUCKETS: usize = 128;
+/// How often a writer tries to take the lock before it gives up.
+const PATIENCE: usize = 10_000;
+/// Milliseconds for which a confirmed neighbour is taken to be there.
+pub const REACHABLE: u64 = 60_000;
+/// Unicast requests, a second apart, to a neighbour that was not confirmed for [`REACHABLE`].
+pub const PROBES: u32 = 3;
+
+/// Slot is free.
+const EMPTY: u32 = 0;
+/// Slot was learned, and is probed and forgotten when it is not confirmed.
+const LEARNED: u32 = 1;
+/// Slot was configured.
+const STATIC: u32 = 2;
+
+/// A neighbour behind one NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Number of the NIC.
+    pub nic: u8,
+    /// Its IPv4 address, in host byte order.
+    pub ip: u32,
+    /// Its Ethernet address.
+    pub mac: Mac,
+}
+
+/// The words of one slot.
+#[derive(Clone, Copy)]
+struct Entry {
+    ip: u32,
+    nic: u8,
+    kind: u32,
+    probes: u32,
+    mac: Mac,
+    confirmed: u64,
+}
+
+#[derive(Default)]
+struct Slot {
+    sequence: AtomicU32,
+    ip: AtomicU32,
+    /// Kind, probes and NIC, 8 bits each.
+    state: AtomicU32,
+    mac: AtomicU64,
+    confirmed: AtomicU64,
+}
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            sequence: AtomicU32::new(0),
+            ip: AtomicU32::new(0),
+            state: AtomicU32::new(EMPTY),
+            mac: AtomicU64::new(0),
+            confirmed: AtomicU64::new(0),
+        }
+    }
+
+    /// The words, torn if a writer is at it.
+    fn peek(&self) -> Entry {
+        let state = self.state.load(Relaxed);
+        let [a, b, c, d, e, f, ..] = self.mac.load(Relaxed).to_le_bytes();
+        Entry {
+            ip: self.ip.load(Relaxed),
+            nic: (state >> 16) as u8,
+            kind: state & 0xff,
+            probes: (state >> 8) & 0xff,
+            mac: Mac([a, b, c, d, e, f]),
+            confirmed: self.confirmed.load(Relaxed),
+        }
+    }
+
+    /// The words as one writer left them. Tries a few times; a slot that keeps changing reads as empty, which costs
+    /// its packet a detour through the holding queue.
+    fn read(&self) -> Option<Entry> {
+        for _ in 0..4 {
+            let before = self.sequence.load(Acquire);
+            let entry = self.peek();
+            fence(Acquire);
+            if before & 1 == 0 && self.sequence.load(Relaxed) == before {
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    /// Stores the words; the caller holds the lock.
+    fn write(&self, entry: &Entry) {
+        let [a, b, c, d, e, f] = entry.mac.0;
+        let sequence = self.sequence.load(Relaxed);
+        self.sequence.store(sequence.wrapping_add(1), Relaxed);
+        // The odd sequence must be seen before any new word ...
+        fence(Release);
+        self.ip.store(entry.ip, Relaxed);
+        self.state.store(entry.kind | entry.probes << 8 | u32::from(entry.nic) << 16, Relaxed);
+        self.mac.store(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), Relaxed);
+        self.confirmed.store(entry.confirmed, Relaxed);
+        // ... and the even one after all of them.
+        self.sequence.store(sequence.wrapping_add(2), Release);
+    }
+}
+
+/// The table. About 32 KiB; it can stand in a `static`.
+pub struct Neighbours {
+    lock: AtomicBool,
+    generation: AtomicU32,
+    buckets: [[Slot; WAYS]; BUCKETS],
+}
+
+impl Default for Neighbours {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Neighbours {
+    /// An empty table.
+    pub const fn new() -> Self {
+        Self {
+            lock: AtomicBool::new(false),
+            generation: AtomicU32::new(1),
+            buckets: [const { [const { Slot::new() }; WAYS] }; BUCKETS],
+        }
+    }
+
+    /// Adds a neighbour that is never asked for and never aged; false if there is no room left near its place.
+    pub fn add_static(&self, neighbour: Neighbour) -> bool {
+        let entry = Entry {
+            ip: neighbour.ip,
+            nic: neighbour.nic,
+            kind: STATIC,
+            probes: 0,
+            mac: neighbour.mac,
+            confirmed: 0,
+        };
+        self.locked(|| self.place(&entry, true)).unwrap_or(false)
+    }
+
+    /// Notes at the time `now` (milliseconds) that a neighbour was heard. A new one is added only if `create`; the
+    /// oldest learned one near its place makes room. Static neighbours stay as they are.
+    pub fn learn(&self, neighbour: Neighbour, create: bool, now: u64) {
+        let entry = Entry {
+            ip: neighbour.ip,
+            nic: neighbour.nic,
+            kind: LEARNED,
+            probes: 0,
+            mac: neighbour.mac,
+            confirmed: now,
+        };
+        self.locked(|| self.place(&entry, create));
+    }
+
+    /// The Ethernet address of the neighbour `ip` behind NIC `nic`. Never waits.
+    pub fn find(&self, nic: u8, ip: u32) -> Option<Mac> {
+        let entries = self.bucket(nic, ip).iter().filter_map(Slot::read);
+        entries.filter(|entry| entry.kind != EMPTY).find(|e| e.ip == ip && e.nic == nic).map(|e| e.mac)
+    }
+
+    /// Moves whenever something that [`Neighbours::find`] may have returned is no longer so.
+    #[inline(always)]
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Acquire)
+    }
+
+    /// Looks, about once a second, for neighbours that were not confirmed for [`REACHABLE`]: each is given to
+    /// `probe` up to [`PROBES`] times and then forgotten. Returns when to call again, in milliseconds as `now`;
+    /// `None` where nothing can become due.
+    pub fn age(&self, now: u64, probe: &mut dyn FnMut(Neighbour)) -> Option<u64> {
+        let mut next = None;
+        for slot in self.buckets.iter().flatten() {
+            if let Some(due) = slot.read().and_then(|entry| self.age_entry(slot, entry, now, probe)) {
+                next = Some(next.map_or(due, |next: u64| next.min(due)));
+            }
+        }
+        next
+    }
+
+    /// When `entry` is due again, if ever.
+    fn age_entry(
+        &self,
+        slot: &Slot,
+        entry: Entry,
+        now: u64,
+        probe: &mut dyn FnMut(Neighbour),
+    ) -> Option<u64> {
+        if entry.kind != LEARNED {
+            return None;
+        }
+        let due = entry.confirmed.saturating_add(REACHABLE);
+        if now < due {
+            return Some(due);
+        }
+        let gone = entry.probes >= PROBES;
+        let aged = Entry { kind: if gone { EMPTY } else { LEARNED }, probes: entry.probes + 1, ..entry };
+        self.locked(|| {
+            let current = slot.peek();
+            // Not if another vCPU confirmed or replaced the neighbour meanwhile.
+            if (current.ip, current.nic, current.confirmed) == (entry.ip, entry.nic, entry.confirmed) {
+                slot.write(&aged);
+            }
+        });
+        if gone {
+            self.generation.fetch_add(1, Release);
+            return None;
+        }
+        probe(Neighbour { nic: entry.nic, ip: entry.ip, mac: entry.mac });
+        Some(now.saturating_add(1000))
+    }
+
+    /// Stores `entry` where it is already, in an empty slot, or in place of the oldest learned one; false if it found
+    /// no place. The caller holds the lock.
+    fn place(&self, entry: &Entry, create: bool) -> bool {
+        let bucket = self.bucket(entry.nic, entry.ip);
+        let same = |e: &Entry| e.kind != EMPTY && e.ip == entry.ip && e.nic == entry.nic;
+        if let Some(slot) = bucket.iter().find(|slot| same(&slot.peek())) {
+            let old = slot.peek();
+            if old.kind == STATIC && entry.kind != STATIC {
+                return true;
+            }
+            slot.write(entry);
+            if old.mac != entry.mac {
+                self.generation.fetch_add(1, Release);
+            }
+            return true;
+        }
+        if !create {
+            return false;
+        }
+        let oldest = bucket.iter().filter(|slot| slot.peek().kind != STATIC).min_by_key(|slot| {
+            let entry = slot.peek();
+            (entry.kind != EMPTY, entry.confirmed)
+        });
+        let Some(slot) = oldest else { return false };
+        slot.write(entry);
+        // Routers may hold packets for the new one, or headers for the one that made room.
+        self.generation.fetch_add(1, Release);
+        true
+    }
+
+    fn bucket(&self, nic: u8, ip: u32) -> &[Slot; WAYS] {
+        let hash = (ip ^ u32::from(nic) << 24).wrapping_mul(0x9e37_79b1) >> 25;
+        &self.buckets[hash as usize % BUCKETS]
+    }
+
+    /// Runs `change` under the lock; `None` (and not run) if another vCPU, perhaps descheduled, keeps it.
+    fn locked<T>(&self, change: impl FnOnce() -> T) -> Option<T> {
+        for _ in 0..PATIENCE {
+            if self.lock.compare_exchange_weak(false, true, Acquire, Relaxed).is_ok() {
+                let result = change();
+                self.lock.store(false, Release);
+                return Some(result);
+            }
+            core::hint::spin_loop();
+        }
+        None
+    }
+}

@@ -1,0 +1,241 @@
+//! One router: its state, its passes and its timers.
+
+use arrayvec::ArrayVec;
+use frame::{Mac, arp};
+use ledger::{Counter, RouterCounters};
+
+use crate::adjacency::Adjacencies;
+use crate::arp::Question;
+use crate::config::{Config, MAX_NICS, Nic, Parts};
+use crate::neighbours::Neighbours;
+use crate::pending::{Due, Pending};
+use crate::platform::{Buffer, Burst, Platform};
+use crate::routes::Routes;
+use crate::slow::Origin;
+
+/// Passes between two looks at the clock.
+const CLOCK_EVERY: u32 = 64;
+
+/// A router. It lives on one vCPU or thread; what it shares with others is in [`Parts`]. About 20 KiB.
+pub struct Router<'a, B, R> {
+    pub(crate) nics: ArrayVec<Nic, MAX_NICS>,
+    pub(crate) routes: R,
+    pub(crate) neighbours: &'a Neighbours,
+    pub(crate) adjacencies: &'a mut Adjacencies,
+    pub(crate) counters: &'a RouterCounters,
+    /// What leaves at the end of the pass, by NIC.
+    pub(crate) out: [Burst<B>; MAX_NICS],
+    pub(crate) pending: Pending<B>,
+    /// Entries of `adjacencies` of another generation are out of date.
+    pub(crate) generation: u32,
+    seen_neighbours: u32,
+    seen_routes: u32,
+    pub(crate) answers_arp: bool,
+    keeper: bool,
+    announced: bool,
+    /// Milliseconds, a little old.
+    pub(crate) now: u64,
+    passes: u32,
+    ageing_due: Option<u64>,
+    pub(crate) identification: u16,
+}
+
+impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
+    /// A router that knows its NICs, routes and static neighbours.
+    pub fn new(config: &Config<'_>, parts: Parts<'a, R>) -> Self {
+        // Left over entries of an earlier router in the same memory must not look fresh.
+        *parts.adjacencies = Adjacencies::new();
+        Self {
+            nics: config.interfaces.iter().take(MAX_NICS).map(Nic::new).collect(),
+            seen_neighbours: parts.neighbours.generation(),
+            seen_routes: parts.routes.epoch(),
+            routes: parts.routes,
+            neighbours: parts.neighbours,
+            adjacencies: parts.adjacencies,
+            counters: parts.counters,
+            out: [const { ArrayVec::new_const() }; MAX_NICS],
+            pending: Pending::new(),
+            generation: 1,
+            answers_arp: config.answers_arp,
+            keeper: config.keeper,
+            announced: false,
+            now: 0,
+            passes: 0,
+            ageing_due: None,
+            identification: 0,
+        }
+    }
+
+    /// One pass over all NICs: takes a burst from each, sends what is to leave. Returns how many frames came.
+    pub fn poll<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
+        if self.passes.is_multiple_of(CLOCK_EVERY) {
+            self.tick(platform);
+        }
+        self.passes = self.passes.wrapping_add(1);
+        if self.neighbours.generation() != self.seen_neighbours || self.routes.epoch() != self.seen_routes {
+            self.refresh(platform);
+        }
+        let mut frames = 0;
+        for nic in 0..self.nics.len() {
+            frames += self.serve(platform, nic);
+        }
+        self.flush(platform);
+        self.counters.polls.add(1);
+        if frames == 0 {
+            self.counters.polls_empty.add(1);
+        }
+        frames
+    }
+
+    /// Reads the clock and does what is due: requests again, gives up, keeps neighbours fresh. [`Router::poll`]
+    /// calls it every 64 passes; call it after a sleep.
+    pub fn tick<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        self.now = platform.now();
+        if !self.announced {
+            self.announced = true;
+            self.announce(platform);
+        }
+        while let Some(due) = self.pending.next_due(self.now) {
+            match due {
+                Due::Ask { nic, ip } => self.ask(platform, &Question { nic, ip, to: Mac::BROADCAST }),
+                Due::GiveUp(held) => {
+                    held.into_iter().for_each(|packet| self.unreachable(platform, packet));
+                }
+            }
+        }
+        if self.ageing_due.is_some_and(|due| due <= self.now) {
+            self.age_neighbours(platform);
+        }
+        self.flush(platform);
+    }
+
+    /// Milliseconds until [`Router::tick`] has something to do, counted from the router's last look at the clock;
+    /// `None` if it need not be called before a frame comes.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let due = match (self.pending.deadline(), self.ageing_due) {
+            (Some(a), Some(b)) => a.min(b),
+            (a, b) => a.or(b)?,
+        };
+        Some(due.saturating_sub(self.now))
+    }
+
+    /// Packets that wait for a neighbour.
+    pub fn held(&self) -> usize {
+        self.pending.held()
+    }
+
+    /// Neighbours or routes have changed: forgets what was prepared, and sends what waited for news.
+    #[cold]
+    #[inline(never)]
+    fn refresh<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        self.seen_neighbours = self.neighbours.generation();
+        self.seen_routes = self.routes.epoch();
+        self.generation = self.generation.wrapping_add(1).max(1);
+        if self.keeper {
+            // Something may have been learned by another vCPU; the next tick finds out when it becomes due.
+            self.ageing_due = Some(self.now);
+        }
+        let neighbours = self.neighbours;
+        while let Some(wait) = self.pending.take_known(|nic, ip| neighbours.find(nic, ip).is_some()) {
+            for packet in wait.held {
+                self.route(platform, packet.buffer, packet.origin);
+            }
+        }
+    }
+
+    /// Releases what waits for a neighbour that was heard just now.
+    pub(crate) fn neighbour_heard<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        if self.neighbours.generation() != self.seen_neighbours {
+            self.refresh(platform);
+        }
+    }
+
+    fn age_neighbours<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        let neighbours = self.neighbours;
+        self.ageing_due = neighbours.age(self.now, &mut |neighbour| {
+            self.ask(platform, &Question { nic: neighbour.nic, ip: neighbour.ip, to: neighbour.mac });
+        });
+    }
+
+    /// Says where the router's own addresses are (RFC 5227, 2.3).
+    fn announce<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        if !self.keeper {
+            return;
+        }
+        for nic in 0..self.nics.len() {
+            let own = &self.nics[nic];
+            let (mac, addresses) = (own.mac, own.addresses.clone());
+            for address in addresses {
+                let packet = arp::Packet {
+                    operation: arp::Operation::Request,
+                    sender_mac: mac,
+                    sender_ip: address.ip,
+                    target_mac: Mac::default(),
+                    target_ip: address.ip,
+                };
+                self.originate_arp(platform, nic, Mac::BROADCAST, &packet);
+            }
+        }
+    }
+
+    /// Puts a complete frame into the burst of a NIC; counts it by where it came from.
+    #[inline(always)]
+    pub(crate) fn send<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        nic: usize,
+        buffer: B,
+        origin: Origin,
+    ) {
+        match origin {
+            Origin::Received(_) => self.counters.forwarded.add(1),
+            Origin::Own => self.counters.originated.add(1),
+        }
+        self.append(platform, nic, buffer);
+    }
+
+    /// Puts a frame into the burst of a NIC.
+    #[inline(always)]
+    pub(crate) fn append<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize, buffer: B) {
+        let burst = &mut self.out[nic % MAX_NICS];
+        if burst.is_full() {
+            transmit_full(platform, nic, burst);
+        }
+        // A platform that leaves frames in the burst breaks its contract; they are not worth a panic.
+        if let Err(refused) = burst.try_push(buffer) {
+            platform.free(refused.element());
+        }
+    }
+
+    /// Sends what is to leave.
+    #[inline(always)]
+    fn flush<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        for (nic, burst) in self.out.iter_mut().enumerate().take(self.nics.len()) {
+            if !burst.is_empty() {
+                platform.transmit(nic, burst);
+            }
+        }
+    }
+
+    /// The counter and the pool for a packet that goes nowhere. What the router created itself is not among the
+    /// received frames, so it has a counter of its own.
+    pub(crate) fn discard<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        buffer: B,
+        origin: Origin,
+        cause: &Counter,
+    ) {
+        match origin {
+            Origin::Received(_) => cause.add(1),
+            Origin::Own => self.counters.originated_lost.add(1),
+        }
+        platform.free(buffer);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn transmit_full<P: Platform>(platform: &mut P, nic: usize, burst: &mut Burst<P::Buffer>) {
+    platform.transmit(nic, burst);
+}

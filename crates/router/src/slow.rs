@@ -1,0 +1,211 @@
+//! The slow path: one frame at a time, everything that the hot path leaves alone.
+
+use frame::{Mac, ethernet, ipv4};
+
+use crate::adjacency::Adjacency;
+use crate::arp::Question;
+use crate::burst::rewrite;
+use crate::icmp::{Reason, Refused};
+use crate::pending::{Held, Holding};
+use crate::platform::{Buffer, Platform};
+use crate::router::Router;
+use crate::routes::{NextHop, Routes};
+
+/// Where a packet comes from, which decides how its end is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// From a NIC.
+    Received(u8),
+    /// From the router itself.
+    Own,
+}
+
+/// A packet on its way out.
+pub(crate) struct Outgoing<B> {
+    pub(crate) buffer: B,
+    pub(crate) origin: Origin,
+    pub(crate) header: ipv4::Header,
+    /// Octets of the largest packet that the next link takes.
+    pub(crate) mtu: u16,
+}
+
+/// The next station on a packet's way.
+struct Link {
+    nic: u8,
+    mac: Mac,
+}
+
+impl<B: Buffer, R: Routes> Router<'_, B, R> {
+    /// Takes a frame from a NIC.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn accept<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, nic: u8) {
+        let origin = Origin::Received(nic);
+        let own = self.nics[usize::from(nic)].mac;
+        let counters = self.counters;
+        let Ok((header, _)) = ethernet::Header::parse(buffer.octets()) else {
+            return self.discard(platform, buffer, origin, &counters.drop_ethernet);
+        };
+        let for_us = header.destination == own || header.destination.is_group();
+        if !for_us || header.source.is_group() {
+            return self.discard(platform, buffer, origin, &counters.drop_ethernet);
+        }
+        match header.ethertype {
+            ethernet::ARP => self.hear(platform, buffer, nic),
+            ethernet::IPV4 => self.accept_ipv4(platform, buffer, nic),
+            _ => self.discard(platform, buffer, origin, &counters.drop_protocol),
+        }
+    }
+
+    /// Takes an IPv4 frame: for the router itself, to be forwarded, or neither.
+    fn accept_ipv4<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, nic: u8) {
+        let origin = Origin::Received(nic);
+        let counters = self.counters;
+        let octets = buffer.octets();
+        let to_group = octets[0] & 1 != 0;
+        let Ok(packet) = ipv4::Packet::parse(&octets[ethernet::HEADER..]) else {
+            return self.discard(platform, buffer, origin, &counters.drop_ip_header);
+        };
+        let header = *packet.header();
+        trim(&mut buffer, &header);
+        if ipv4::is_martian(header.source) {
+            return self.discard(platform, buffer, origin, &counters.drop_martian);
+        }
+        if self.is_for_us(header.destination, nic) {
+            return self.deliver(platform, buffer, (&header, nic));
+        }
+        // A link-layer broadcast is never forwarded (RFC 1812, 5.3.4).
+        if to_group || ipv4::is_martian(header.destination) {
+            return self.discard(platform, buffer, origin, &counters.drop_martian);
+        }
+        if header.ttl <= 1 {
+            let refused = Refused { buffer, origin, cause: &counters.drop_ttl };
+            return self.refuse(platform, refused, Reason::Expired);
+        }
+        self.route(platform, buffer, origin);
+    }
+
+    /// Whether the router itself is meant: one of its addresses, or all hosts of the network of NIC `nic`.
+    fn is_for_us(&self, destination: u32, nic: u8) -> bool {
+        destination == u32::MAX
+            || self.nics.iter().any(|own| own.owns(destination))
+            || self.nics[usize::from(nic)].is_network_wide(destination)
+    }
+
+    /// Sends a packet on its way: whether it came from a NIC, from a holding queue or from the router itself. Its
+    /// time to live and checksum are still as they came.
+    pub(crate) fn route<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, origin: Origin) {
+        let counters = self.counters;
+        let Ok(header) = ipv4_header(&mut buffer) else {
+            return self.discard(platform, buffer, origin, &counters.drop_ip_header);
+        };
+        let hop = self.routes.lookup(header.destination);
+        let (nic, ip) = match self.routes.next_hop(hop) {
+            NextHop::Gateway { nic, gateway } => (nic, gateway),
+            NextHop::Connected { nic } => (nic, header.destination),
+            NextHop::Local => return self.deliver_routed(platform, buffer, (&header, origin)),
+            NextHop::None => (u8::MAX, 0),
+        };
+        let Some(own) = self.nics.get(usize::from(nic)) else {
+            let refused = Refused { buffer, origin, cause: &counters.drop_no_route };
+            return self.refuse(platform, refused, Reason::NoRoute);
+        };
+        if own.is_network_wide(ip) {
+            // Directed broadcasts are not forwarded (RFC 2644).
+            return self.discard(platform, buffer, origin, &counters.drop_martian);
+        }
+        let mtu = own.mtu;
+        match self.neighbours.find(nic, ip) {
+            Some(mac) => {
+                let entry = self.prepare(hop, &header, &Link { nic, mac });
+                self.dispatch(platform, Outgoing { buffer, origin, header, mtu }, &entry);
+            }
+            None => self.hold(platform, (nic, ip), Held { buffer, origin }),
+        }
+    }
+
+    /// A packet that the routes, and not the addresses of the NICs, call local.
+    fn deliver_routed<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        buffer: B,
+        (header, origin): (&ipv4::Header, Origin),
+    ) {
+        match origin {
+            Origin::Received(nic) => self.deliver(platform, buffer, (header, nic)),
+            Origin::Own => self.discard(platform, buffer, origin, &self.counters.drop_local),
+        }
+    }
+
+    /// Keeps the header for a next hop, or for a host of a connected network, for the hot path.
+    fn prepare(&mut self, hop: u32, header: &ipv4::Header, link: &Link) -> Adjacency {
+        let own = &self.nics[usize::from(link.nic)];
+        let entry = Adjacency::ready(link.nic, own.mtu, own.mac, link.mac);
+        if matches!(self.routes.next_hop(hop), NextHop::Connected { .. }) {
+            self.adjacencies.keep_hop(hop, self.generation, Adjacency::connected());
+            self.adjacencies.keep_host(header.destination, self.generation, entry);
+        } else {
+            self.adjacencies.keep_hop(hop, self.generation, entry);
+        }
+        entry
+    }
+
+    /// Sends a packet whose next station is known: as it is, in fragments, or not at all.
+    fn dispatch<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut packet: Outgoing<B>,
+        entry: &Adjacency,
+    ) {
+        if packet.header.total_len <= packet.mtu {
+            finish(&mut packet.buffer, packet.origin, entry);
+            return self.send(platform, entry.nic(), packet.buffer, packet.origin);
+        }
+        if packet.header.dont_fragment {
+            let cause = &self.counters.drop_mtu;
+            let refused = Refused { buffer: packet.buffer, origin: packet.origin, cause };
+            return self.refuse(platform, refused, Reason::TooLarge { mtu: packet.mtu });
+        }
+        self.fragment(platform, packet, entry);
+    }
+
+    /// Lets a packet wait for its neighbour, which is asked for.
+    fn hold<P: Platform<Buffer = B>>(&mut self, platform: &mut P, (nic, ip): (u8, u32), packet: Held<B>) {
+        match self.pending.hold((nic, ip), packet, self.now) {
+            Holding::Waits => {}
+            Holding::Ask => self.ask(platform, &Question { nic, ip, to: Mac::BROADCAST }),
+            Holding::Replaced(lost) | Holding::Full(lost) => {
+                self.discard(platform, lost.buffer, lost.origin, &self.counters.drop_no_neighbour);
+            }
+            Holding::Unreachable(lost) => self.unreachable(platform, lost),
+        }
+    }
+
+    /// Refuses a packet whose neighbour does not answer.
+    pub(crate) fn unreachable<P: Platform<Buffer = B>>(&mut self, platform: &mut P, packet: Held<B>) {
+        let cause = &self.counters.drop_no_neighbour;
+        let refused = Refused { buffer: packet.buffer, origin: packet.origin, cause };
+        self.refuse(platform, refused, Reason::NoNeighbour);
+    }
+}
+
+/// Octets of the frame behind the packet are of no use on the next link: cuts them off, down to the shortest frame.
+fn trim<B: Buffer>(buffer: &mut B, header: &ipv4::Header) {
+    let end = usize::from(header.total_len) + ethernet::HEADER;
+    buffer.set_len(buffer.len().min(end.max(ethernet::SHORTEST)));
+}
+
+/// The header of a packet that was checked when it came.
+fn ipv4_header<B: Buffer>(buffer: &mut B) -> Result<ipv4::Header, frame::Error> {
+    let octets = buffer.octets();
+    let packet = octets.get(ethernet::HEADER..).ok_or(frame::Error::Short)?;
+    Ok(*ipv4::Packet::parse_quoted(packet)?.header())
+}
+
+/// Completes a packet for its next link; one that was forwarded is a hop older.
+pub(crate) fn finish<B: Buffer>(buffer: &mut B, origin: Origin, entry: &Adjacency) {
+    match origin {
+        Origin::Received(_) => rewrite(buffer, &entry.header),
+        Origin::Own => buffer.head()[..ethernet::HEADER].copy_from_slice(&entry.header),
+    }
+}
