@@ -23,6 +23,10 @@ pub const MAX_NEIGHBOURS: usize = 256;
 /// First word of a valid [`BootInfo`]; changes with its layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd01");
 
+/// What a firmware has in `eax` when it executes `hlt` to sleep, so that the halt stub can tell it from a real
+/// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
+pub const HALT_REQUEST: u32 = 0x7461_6c68;
+
 /// What a firmware does with its NICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -153,6 +157,9 @@ pub struct VcpuShared {
     pub fib_epoch: Line,
     /// 1 when the vCPU serves its NICs; 2 and more: it gave up, a [`Trouble`] as a number.
     pub state: Line,
+    /// Milliseconds until the vCPU wants an interrupt although nothing else happens; 0: none. Set by the firmware
+    /// before it halts, counted down by the host.
+    pub alarm: Line,
 }
 
 /// Why a firmware gave up, in [`VcpuShared::state`].

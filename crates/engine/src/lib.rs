@@ -1,1 +1,8 @@
-//! engine
+//! One router file, and the ways to run it. In this version: a KVM guest with the firmware.
+#![forbid(unsafe_code)]
+
+pub mod io_thread;
+pub mod thread;
+
+pub use io_thread::{Idle, IoThread, Pump};
+pub use thread::Thread;

@@ -1,0 +1,200 @@
+//! The vhost thread: moves frames from sources to sinks, polls while there is work, and sleeps when there is none.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ledger::counters;
+use ring::wake::{Party, Poller, Turn};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::OwnedFd;
+use switch::port::pump;
+use switch::{Bell, Sink, Source};
+
+use crate::thread::Thread;
+
+/// One way of frames: everything that leaves the source goes to the sink.
+pub struct Pump {
+    /// Where frames come from.
+    pub source: Box<dyn Source>,
+    /// Where they go.
+    pub sink: Arc<dyn Sink>,
+}
+
+counters! {
+    /// How one I/O thread spends its passes.
+    pub struct IoThreadCounters {
+        /// Frames that left a source.
+        frames,
+        /// Passes over all pumps.
+        passes,
+        /// Passes that moved nothing.
+        passes_empty,
+        /// Times it slept.
+        sleeps,
+        /// Times it was about to sleep and found work in the second look.
+        rechecks,
+    }
+}
+
+/// How long a thread polls for nothing before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// It never sleeps.
+    Poll,
+    /// It sleeps after this time without work.
+    Sleep(Duration),
+}
+
+/// A running I/O thread.
+pub struct IoThread {
+    thread: Thread,
+    stop: Arc<StopSign>,
+    counters: Arc<IoThreadCounters>,
+}
+
+struct StopSign {
+    stop: AtomicBool,
+    bell: OwnedFd,
+}
+
+impl IoThread {
+    /// Starts a thread called `name` on these CPUs (empty: anywhere) that serves the pumps until it is dropped.
+    pub fn spawn(name: &str, cpus: &[usize], pumps: Vec<Pump>, idle: Idle) -> Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .context("cannot make an event descriptor")?;
+        let stop = Arc::new(StopSign { stop: AtomicBool::new(false), bell });
+        let counters = Arc::<IoThreadCounters>::default();
+        let waits = Vec::with_capacity(pumps.len());
+        let mut work = Loop { pumps, waits, stop: stop.clone(), counters: counters.clone() };
+        let thread = Thread::spawn(name, cpus, move || work.run(idle))?;
+        Ok(Self { thread, stop, counters })
+    }
+
+    /// The thread.
+    pub fn thread(&self) -> &Thread {
+        &self.thread
+    }
+
+    /// How it spends its passes.
+    pub fn counters(&self) -> &Arc<IoThreadCounters> {
+        &self.counters
+    }
+
+    /// Ends the thread; its sources and sinks are dropped there.
+    pub fn stop(&mut self) {
+        self.stop.stop.store(true, Ordering::Release);
+        // A full counter means that it is ringing already.
+        let _ = rustix::io::write(&self.stop.bell, &1u64.to_ne_bytes());
+        self.thread.join();
+    }
+}
+
+impl Drop for IoThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Loop {
+    pumps: Vec<Pump>,
+    waits: Vec<Wait>,
+    stop: Arc<StopSign>,
+    counters: Arc<IoThreadCounters>,
+}
+
+/// Passes by which a thread measures, before its first frame, what an empty pass costs.
+const CALIBRATION: u32 = 64;
+
+impl Loop {
+    fn run(&mut self, idle: Idle) {
+        let mut poller = Poller::new(self.spin(idle));
+        while !self.stop.stop.load(Ordering::Relaxed) {
+            match poller.turn(self, Self::sleep) {
+                Turn::Slept => self.counters.sleeps.add(1),
+                Turn::Stayed => self.counters.rechecks.add(1),
+                Turn::Moved | Turn::Empty => {}
+            }
+        }
+    }
+
+    /// How many empty passes fit into the time that the thread may poll for nothing.
+    fn spin(&mut self, idle: Idle) -> u32 {
+        let Idle::Sleep(budget) = idle else { return u32::MAX };
+        let start = Instant::now();
+        for _ in 0..CALIBRATION {
+            self.poll();
+        }
+        let pass = (start.elapsed() / CALIBRATION).max(Duration::from_nanos(1));
+        (budget.as_nanos() / pass.as_nanos()).min(u128::from(u32::MAX - 1)) as u32
+    }
+
+    fn sleep(&mut self) {
+        let mut fds = vec![PollFd::new(&self.stop.bell, PollFlags::IN)];
+        let mut events: Vec<BorrowedFd<'_>> = Vec::new();
+        for (p, wait) in self.pumps.iter().zip(&self.waits) {
+            match if *wait == Wait::Room { p.sink.bell() } else { p.source.bell() } {
+                Bell::None => {}
+                Bell::Event(fd) => {
+                    fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                    events.push(fd);
+                }
+                Bell::Readable(fd) => fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+            }
+        }
+        // An interrupted poll is a spurious wake-up, which every caller allows for.
+        let _ = poll(&mut fds, None);
+        for fd in events {
+            // Not rung: the read says so and nothing is lost.
+            let _ = rustix::io::read(fd, &mut [0u8; 8]);
+        }
+    }
+}
+
+impl Party for Loop {
+    #[inline]
+    fn poll(&mut self) -> bool {
+        let moved: usize = self.pumps.iter_mut().map(|p| pump(p.source.as_mut(), p.sink.as_ref())).sum();
+        self.counters.passes.add(1);
+        if moved == 0 {
+            self.counters.passes_empty.add(1);
+        } else {
+            self.counters.frames.add(moved as u64);
+        }
+        moved > 0
+    }
+
+    fn arm(&mut self) -> bool {
+        self.waits.clear();
+        self.waits.extend(self.pumps.iter_mut().map(arm));
+        self.waits.contains(&Wait::Nothing)
+    }
+
+    fn disarm(&mut self) {
+        for p in &mut self.pumps {
+            p.source.disarm();
+            p.sink.disarm();
+        }
+    }
+}
+
+/// What a pump waits for before it can move a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// Nothing: it can go on.
+    Nothing,
+    /// Frames in its source.
+    Frames,
+    /// Room in its sink. The source has frames, and a source that stays readable must not keep us awake.
+    Room,
+}
+
+fn arm(pump: &mut Pump) -> Wait {
+    match (pump.source.arm(), pump.sink.arm()) {
+        (true, true) => Wait::Nothing,
+        (true, false) => Wait::Room,
+        (false, _) => Wait::Frames,
+    }
+}

@@ -1,0 +1,90 @@
+//! Threads that are named as `top -H` shows them, placed on CPUs, stopped and accounted.
+
+use std::fs;
+use std::sync::mpsc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
+
+/// A running thread of a router.
+pub struct Thread {
+    name: String,
+    tid: Pid,
+    join: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    /// Starts `body` in a thread called `name` on these CPUs (empty: anywhere). Returns when the thread has been
+    /// placed; an error if it cannot be.
+    pub fn spawn(name: &str, cpus: &[usize], body: impl FnOnce() + Send + 'static) -> Result<Self> {
+        let (tell, told) = mpsc::channel();
+        let cpus = cpus.to_vec();
+        let join = Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                let placed = pin_current(&cpus).map(|()| gettid());
+                let go = placed.is_ok();
+                // The parent waits for this message, so it is there to take it.
+                let _ = tell.send(placed);
+                if go {
+                    body();
+                }
+            })
+            .with_context(|| format!("cannot start thread {name}"))?;
+        let tid = told
+            .recv()
+            .context("a thread ended before it began")?
+            .with_context(|| format!("thread {name}"))?;
+        Ok(Self { name: name.to_owned(), tid, join: Some(join) })
+    }
+
+    /// Its name, such as `edge/vcpu0`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The kernel's number for it.
+    pub fn tid(&self) -> i32 {
+        self.tid.as_raw_nonzero().get()
+    }
+
+    /// Time it has spent on a CPU, from the scheduler's own clock (`/proc/.../schedstat`).
+    pub fn cpu_time(&self) -> Duration {
+        cpu_time(self.tid())
+    }
+
+    /// Whether its body has returned.
+    pub fn is_finished(&self) -> bool {
+        self.join.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for its end.
+    pub fn join(&mut self) {
+        if let Some(join) = self.join.take() {
+            // A panic of the thread has been printed by its hook.
+            let _ = join.join();
+        }
+    }
+}
+
+/// Time that thread `tid` of this process has spent on a CPU; zero if it is gone.
+fn cpu_time(tid: i32) -> Duration {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap_or_default();
+    let ns = text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0);
+    Duration::from_nanos(ns)
+}
+
+/// Places the calling thread on these CPUs; empty: leaves it where it may run now.
+pub fn pin_current(cpus: &[usize]) -> Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        set.set(*cpu);
+    }
+    sched_setaffinity(None, &set)
+        .with_context(|| format!("cannot run on CPU {cpus:?}: not there, or not allowed"))
+}

@@ -1,0 +1,43 @@
+//! Builds the firmware (an ordinary static ELF for the host's own target) and leaves it in `OUT_DIR/firmware`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// No libc, no start files, no relocation: linked to where `bootinfo::map::IMAGE` says.
+const FLAGS: &str = "-C link-arg=-nostdlib -C link-arg=-static -C relocation-model=static \
+                     -C link-arg=-Wl,--image-base=0x200000 -C force-frame-pointers=no -C target-cpu=x86-64-v2";
+
+fn main() {
+    let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let root = manifest.join("../..");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    for part in [
+        "guest",
+        "crates/ring",
+        "crates/fib",
+        "crates/router",
+        "crates/frame",
+        "crates/bootinfo",
+        "crates/ledger",
+    ] {
+        println!("cargo::rerun-if-changed={}", root.join(part).display());
+    }
+    build(&root.join("guest"), &out.join("guest"));
+    let image = out.join("guest").join(TARGET).join("release/guest");
+    fs::copy(&image, out.join("firmware")).expect("the firmware was built");
+}
+
+fn build(guest: &Path, target: &Path) {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["build", "--release", "--locked", "--target", TARGET, "--manifest-path"])
+        .arg(guest.join("Cargo.toml"));
+    cargo.arg("--target-dir").arg(target).env("RUSTFLAGS", FLAGS);
+    for variable in ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+        cargo.env_remove(variable);
+    }
+    let status = cargo.status().expect("cargo runs");
+    assert!(status.success(), "the firmware did not build");
+}

@@ -1,0 +1,136 @@
+//! The state in which a firmware guest starts: page tables, descriptor tables, ring-0 stubs, and the image.
+//!
+//! Everything ring 0 owns lies in the first 2 MiB, which ring 3 cannot touch:
+//!
+//! ```text
+//! 0x1000 PML4   0x2000 PDPT   0x3000.. page directories (one a GiB that is used)
+//! 0xa000 GDT    0xb000 IDT    0xc000 TSS (128 octets a vCPU)   0x10000 stubs   0x20000 ring-0 stacks (4 KiB a vCPU)
+//! ```
+
+use std::io::Cursor;
+
+use anyhow::{Context, Result, ensure};
+use bootinfo::{BootInfo, MAX_VCPUS, map};
+use linux_loader::loader::KernelLoader;
+use linux_loader::loader::elf::Elf;
+use vm_memory::{Bytes, GuestAddress};
+
+use crate::memory::GuestRam;
+use crate::stubs::{APIC_ALIAS, FAULT_PORT, INTERRUPT_VECTOR, stubs};
+
+pub(crate) const PML4: u64 = 0x1000;
+const PDPT: u64 = 0x2000;
+const DIRECTORIES: u64 = 0x3000;
+const DIRECTORY_COUNT: u64 = 7;
+pub(crate) const GDT: u64 = 0xa000;
+pub(crate) const IDT: u64 = 0xb000;
+pub(crate) const TSS: u64 = 0xc000;
+pub(crate) const TSS_STRIDE: u64 = 128;
+const STUBS: u64 = 0x1_0000;
+const RING0_STACKS: u64 = 0x2_0000;
+const RING0_STACK: u64 = 0x1000;
+
+const PRESENT: u64 = 1;
+const WRITE: u64 = 1 << 1;
+const USER: u64 = 1 << 2;
+const UNCACHED: u64 = 0b11 << 3;
+const LARGE: u64 = 1 << 7;
+const NO_EXECUTE: u64 = 1 << 63;
+
+/// Entries of the global descriptor table; the selectors follow from their order.
+pub(crate) const KERNEL_CODE: u16 = 0x08;
+pub(crate) const USER_DATA: u16 = 0x18 | 3;
+pub(crate) const USER_CODE: u16 = 0x20 | 3;
+const FIRST_TSS: u16 = 0x28;
+
+/// Octets of the GDT: five plain entries and a 16-octet TSS descriptor for each vCPU.
+pub(crate) const GDT_LEN: u16 = 5 * 8 + 16 * MAX_VCPUS as u16;
+
+/// Selector of the task state segment of a vCPU.
+pub(crate) fn tss_selector(vcpu: usize) -> u16 {
+    FIRST_TSS + 16 * vcpu as u16
+}
+
+/// Writes everything a firmware needs into its RAM; returns the entry point.
+pub(crate) fn load(ram: &GuestRam, firmware: &[u8], info: &BootInfo) -> Result<u64> {
+    ensure!(
+        ram.len() as u64 >= map::POOL + (4 << 20) && (ram.len() as u64).is_multiple_of(map::PAGE),
+        "a router needs at least 12 MiB of memory, in steps of 2 MiB"
+    );
+    write_page_tables(ram, info.fib)?;
+    write_descriptor_tables(ram)?;
+    let loaded = Elf::load(&ram.memory, None, &mut Cursor::new(firmware), None)
+        .context("the firmware image is broken")?;
+    ensure!(loaded.kernel_end <= map::BOOT_INFO, "the firmware image is too large for its place");
+    // SAFETY: BootInfo is a repr(C) structure of integers; its padding, if any, may hold anything.
+    let octets =
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(info).cast::<u8>(), size_of::<BootInfo>()) };
+    ram.memory
+        .write_slice(octets, GuestAddress(map::BOOT_INFO))
+        .context("cannot write the boot information")?;
+    Ok(loaded.kernel_load.0)
+}
+
+fn put(ram: &GuestRam, address: u64, value: u64) -> Result<()> {
+    ram.memory.write_obj(value, GuestAddress(address)).context("cannot write to guest RAM")
+}
+
+fn write_page_tables(ram: &GuestRam, fib: u64) -> Result<()> {
+    put(ram, PML4, PDPT | PRESENT | WRITE | USER)?;
+    for gib in 0..DIRECTORY_COUNT {
+        put(ram, PDPT + 8 * gib, (DIRECTORIES + 0x1000 * gib) | PRESENT | WRITE | USER)?;
+    }
+    let data = PRESENT | WRITE | USER | LARGE | NO_EXECUTE;
+    map_pages(ram, 0, 0, map::PAGE, PRESENT | WRITE | LARGE)?;
+    map_pages(ram, map::IMAGE, map::IMAGE, map::BOOT_INFO - map::IMAGE, PRESENT | WRITE | USER | LARGE)?;
+    map_pages(ram, map::BOOT_INFO, map::BOOT_INFO, ram.len() as u64 - map::BOOT_INFO, data)?;
+    map_pages(ram, APIC_ALIAS, map::APIC, map::PAGE, PRESENT | WRITE | UNCACHED | LARGE | NO_EXECUTE)?;
+    map_pages(ram, FAULT_PORT, FAULT_PORT, map::PAGE, PRESENT | WRITE | UNCACHED | LARGE | NO_EXECUTE)?;
+    map_pages(ram, map::ECAM, map::ECAM, map::ECAM_LEN + map::BARS_LEN, data | UNCACHED)?;
+    map_pages(ram, map::FIB, map::FIB, fib, PRESENT | USER | LARGE | NO_EXECUTE)
+}
+
+/// Maps `[from, from + len)` to physical `to` in 2 MiB pages.
+fn map_pages(ram: &GuestRam, from: u64, to: u64, len: u64, flags: u64) -> Result<()> {
+    ensure!(from + len <= DIRECTORY_COUNT << 30, "guest memory reaches beyond what the page tables can map");
+    for page in 0..len.div_ceil(map::PAGE) {
+        let entry = DIRECTORIES + 8 * (from / map::PAGE + page);
+        put(ram, entry, (to + page * map::PAGE) | flags)?;
+    }
+    Ok(())
+}
+
+fn write_descriptor_tables(ram: &GuestRam) -> Result<()> {
+    let plain =
+        [0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff, 0x00cf_f300_0000_ffff, 0x00af_fb00_0000_ffff];
+    for (index, entry) in (0..).zip(plain) {
+        put(ram, GDT + 8 * index, entry)?;
+    }
+    for vcpu in 0..MAX_VCPUS {
+        let tss = TSS + TSS_STRIDE * vcpu as u64;
+        let descriptor = GDT + u64::from(tss_selector(vcpu));
+        put(ram, descriptor, 0x67 | (tss & 0xff_ffff) << 16 | 0x8b << 40 | (tss >> 24 & 0xff) << 56)?;
+        put(ram, descriptor + 8, tss >> 32)?;
+        put(ram, tss + 4, RING0_STACKS + RING0_STACK * (vcpu as u64 + 1))?;
+    }
+    let stubs = stubs();
+    ram.memory.write_slice(stubs.code, GuestAddress(STUBS)).context("cannot write the stubs")?;
+    for vector in 0..=255u64 {
+        let entry = match vector {
+            13 => stubs.halt,
+            0..=31 => stubs.faults + 16 * vector,
+            _ => stubs.interrupt,
+        };
+        write_gate(ram, vector, STUBS + entry)?;
+    }
+    debug_assert!(INTERRUPT_VECTOR >= 32);
+    Ok(())
+}
+
+/// An interrupt gate: ring 0 code, interrupts off on entry, not callable from ring 3.
+fn write_gate(ram: &GuestRam, vector: u64, handler: u64) -> Result<()> {
+    let low =
+        (handler & 0xffff) | u64::from(KERNEL_CODE) << 16 | 0x8e00 << 32 | (handler >> 16 & 0xffff) << 48;
+    put(ram, IDT + 16 * vector, low)?;
+    put(ram, IDT + 16 * vector + 8, handler >> 32)
+}

@@ -1,0 +1,107 @@
+//! Where a guest's memory accesses outside its RAM arrive: PCI configuration space and BARs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bootinfo::map;
+use ledger::VcpuExits;
+use ring::Region;
+
+/// PCI slots of bus 0.
+pub const SLOTS: usize = 32;
+
+/// A device on the bus: an access has effects beyond the model (queues start, interrupts are routed), so what sits
+/// here is the model together with the code that carries the effects out.
+pub trait BusDevice: Send {
+    /// Reads configuration space.
+    fn config_read(&mut self, offset: u16, data: &mut [u8]);
+    /// Writes configuration space.
+    fn config_write(&mut self, offset: u16, data: &[u8]);
+    /// Reads the BAR at a guest-physical address; false if no BAR of the device is there.
+    fn memory_read(&mut self, address: u64, data: &mut [u8]) -> bool;
+    /// Writes the BAR at a guest-physical address; false if no BAR of the device is there.
+    fn memory_write(&mut self, address: u64, data: &[u8]) -> bool;
+}
+
+/// PCI bus 0 of one guest.
+pub struct Bus {
+    slots: [Mutex<Option<Box<dyn BusDevice>>>; SLOTS],
+    used: std::sync::atomic::AtomicUsize,
+    ram: Region,
+}
+
+impl Bus {
+    /// An empty bus in front of this RAM.
+    pub fn new(ram: Region) -> Arc<Self> {
+        Arc::new(Self { slots: [const { Mutex::new(None) }; SLOTS], used: Default::default(), ram })
+    }
+
+    /// Puts a device into a slot.
+    pub fn insert(&self, slot: usize, device: Box<dyn BusDevice>) {
+        if let Some(place) = self.slots.get(slot) {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
+            self.used.fetch_max(slot + 1, std::sync::atomic::Ordering::AcqRel);
+        }
+    }
+
+    /// Empties all slots: the devices let go of what they hold.
+    pub fn clear(&self) {
+        for slot in &self.slots {
+            slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+    }
+
+    /// A guest's read outside its RAM. What nobody answers reads as all ones, as on a PCI bus.
+    pub fn read(&self, address: u64, data: &mut [u8], exits: &VcpuExits) {
+        data.fill(0xff);
+        if let Some((slot, offset)) = config_address(address) {
+            exits.pci_config_read.add(1);
+            self.with_slot(slot, |device| device.config_read(offset, data));
+            return;
+        }
+        exits.register_read.add(1);
+        self.any_slot(|device| device.memory_read(address, data));
+    }
+
+    /// A guest's write outside its RAM. What nobody answers is lost.
+    pub fn write(&self, address: u64, data: &[u8], exits: &VcpuExits) {
+        if let Some((slot, offset)) = config_address(address) {
+            exits.pci_config_write.add(1);
+            self.with_slot(slot, |device| device.config_write(offset, data));
+            return;
+        }
+        exits.register_write.add(1);
+        self.any_slot(|device| device.memory_write(address, data));
+    }
+
+    /// Eight octets of guest RAM, for diagnostics; 0 outside it.
+    pub(crate) fn read_ram(&self, address: u64) -> u64 {
+        self.ram.bytes(address, 8).and_then(|bytes| bytes.read::<8>(0)).map_or(0, u64::from_le_bytes)
+    }
+
+    fn with_slot(&self, slot: usize, act: impl FnOnce(&mut dyn BusDevice)) {
+        if let Some(place) = self.slots.get(slot)
+            && let Some(device) = place.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
+        {
+            act(device.as_mut());
+        }
+    }
+
+    fn any_slot(&self, mut act: impl FnMut(&mut dyn BusDevice) -> bool) {
+        let used = self.used.load(std::sync::atomic::Ordering::Acquire);
+        for place in &self.slots[..used] {
+            if let Some(device) = place.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
+                && act(device.as_mut())
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// Slot and register of an address in the configuration window; function 0 only (the others read as absent).
+fn config_address(address: u64) -> Option<(usize, u16)> {
+    let offset = address.checked_sub(map::ECAM).filter(|offset| *offset < map::ECAM_LEN)?;
+    let function = offset >> 12 & 7;
+    let slot = if function == 0 { (offset >> 15) as usize } else { SLOTS };
+    Some((slot, (offset & 0xfff) as u16))
+}

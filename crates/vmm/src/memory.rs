@@ -1,0 +1,148 @@
+//! Memory that is shared between this process and guests: a memfd, mapped once here and into any number of guests.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::FromRawFd;
+
+use anyhow::{Context, Result};
+use ring::Region;
+use vm_memory::mmap::MmapRegionBuilder;
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
+
+/// Size of a huge page, in octets.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// A mapped memfd: zeroed, shared, freed with its last user.
+#[derive(Debug)]
+pub struct SharedMemory {
+    mapping: MmapRegion,
+    huge: bool,
+}
+
+impl SharedMemory {
+    /// Makes `len` octets of shared memory, in huge pages if so many are free on this host, else in 4 KiB pages
+    /// that are allocated when they are first touched.
+    pub fn new(name: &str, len: usize) -> Result<Self> {
+        if free_huge_pages() * HUGE_PAGE >= len
+            && len.is_multiple_of(HUGE_PAGE)
+            && let Ok(memory) = Self::map(name, len, true)
+        {
+            return Ok(memory);
+        }
+        Self::map(name, len, false)
+    }
+
+    /// Makes shared memory of 4 KiB pages even where huge pages are free: right for sparse tables.
+    pub fn sparse(name: &str, len: usize) -> Result<Self> {
+        Self::map(name, len, false)
+    }
+
+    fn map(name: &str, len: usize, huge: bool) -> Result<Self> {
+        let file = memfd(name, huge).context("cannot make shared memory (memfd_create)")?;
+        file.set_len(len as u64).with_context(|| format!("cannot size shared memory to {len} octets"))?;
+        // Huge pages are taken now or not at all: a later shortage would be a SIGBUS in the middle of a packet.
+        let populate = if huge { libc::MAP_POPULATE } else { 0 };
+        let mapping = MmapRegionBuilder::new(len)
+            .with_file_offset(FileOffset::new(file, 0))
+            .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)
+            .with_mmap_flags(libc::MAP_SHARED | libc::MAP_NORESERVE | populate)
+            .with_hugetlbfs(huge)
+            .build()
+            .with_context(|| format!("cannot map {len} octets of shared memory"))?;
+        Ok(Self { mapping, huge })
+    }
+
+    /// First octet.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.mapping.as_ptr()
+    }
+
+    /// Octets.
+    pub fn len(&self) -> usize {
+        self.mapping.size()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it lies in huge pages.
+    pub fn is_huge(&self) -> bool {
+        self.huge
+    }
+}
+
+fn memfd(name: &str, huge: bool) -> io::Result<File> {
+    let name = std::ffi::CString::new(name)?;
+    let flags = libc::MFD_CLOEXEC | if huge { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
+    // SAFETY: `name` is a valid C string for the time of the call.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else owns it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Free 2 MiB pages of this host; 0 where the kernel has none or does not tell.
+pub fn free_huge_pages() -> usize {
+    std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// A guest's RAM, from guest-physical address 0.
+#[derive(Debug)]
+pub struct GuestRam {
+    /// As the rust-vmm crates see it.
+    pub(crate) memory: GuestMemoryMmap,
+    base: *mut u8,
+    len: usize,
+    huge: bool,
+}
+
+// SAFETY: the pointer is only the address of a mapping that `memory` owns.
+unsafe impl Send for GuestRam {}
+// SAFETY: as above; all access goes through `Region` and `vm_memory`, which allow races.
+unsafe impl Sync for GuestRam {}
+
+impl GuestRam {
+    /// Makes `len` octets of RAM.
+    pub fn new(name: &str, len: usize) -> Result<Self> {
+        let shared = SharedMemory::new(name, len)?;
+        let (base, huge) = (shared.as_ptr(), shared.is_huge());
+        let region = GuestRegionMmap::new(shared.mapping, GuestAddress(0))
+            .context("guest RAM does not fit its address space")?;
+        let memory = GuestMemoryMmap::from_regions(vec![region]).context("guest RAM is not one region")?;
+        Ok(Self { memory, base, len, huge })
+    }
+
+    /// The RAM for rings and frames.
+    pub fn region(&self) -> Region {
+        // SAFETY: the mapping lives as long as `self`, which every user of the region holds through its `Arc<Vm>`;
+        // this program makes no references into it but to the atomics of `bootinfo::Shared`.
+        unsafe { Region::new(self.base, 0, self.len as u64) }
+    }
+
+    /// Where guest-physical `address` lies here; null-free only for addresses inside the RAM.
+    pub fn host_address(&self, address: u64, len: usize) -> Option<*mut u8> {
+        self.region().translate(address, len as u64)
+    }
+
+    /// Octets.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether it lies in huge pages.
+    pub fn is_huge(&self) -> bool {
+        self.huge
+    }
+}

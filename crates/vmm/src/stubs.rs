@@ -1,0 +1,103 @@
+//! The whole ring 0 of a firmware guest: what happens on an interrupt, a halt and a fault.
+//!
+//! The code is position independent, assembled into this program and copied into the guest's first page. It only
+//! uses absolute addresses of the guest's own map. On hosts that emulate guest ring 0 each instruction here costs
+//! about a microsecond, so every one must earn its place.
+
+use std::arch::global_asm;
+
+/// Virtual address at which ring 0 sees the local APIC: low enough for a 32-bit displacement.
+pub(crate) const APIC_ALIAS: u64 = 0x7fe0_0000;
+/// A store to this address by the fault stub tells the VMM which exception stopped the guest.
+pub(crate) const FAULT_PORT: u64 = 0xdfe0_0000;
+/// Interrupt vector of every MSI the firmware programs.
+pub const INTERRUPT_VECTOR: u8 = 0x40;
+
+global_asm!(
+    ".pushsection .rodata.ring0, \"a\", @progbits",
+    ".balign 64",
+    ".global ringroad_ring0_start",
+    "ringroad_ring0_start:",
+    // An interrupt. The host has bumped the mailbox already: acknowledge and go back.
+    ".global ringroad_ring0_interrupt",
+    "ringroad_ring0_interrupt:",
+    "  mov dword ptr [{eoi}], 0",
+    "  iretq",
+    // #GP from ring 3. eax holds the halt request, rdi the mailbox, esi what the firmware last saw in it.
+    // Interrupts are off here, so one that comes after the comparison ends the `hlt` at once.
+    ".balign 16",
+    ".global ringroad_ring0_halt",
+    "ringroad_ring0_halt:",
+    "  cmp eax, {halt_request}",
+    "  jne 2f",
+    "  cmp dword ptr [rdi], esi",
+    "  jne 1f",
+    "  sti",
+    "  hlt",
+    "1:",
+    "  add rsp, 8",           // the error code
+    "  inc qword ptr [rsp]",  // the instruction was `hlt`, one octet
+    "  iretq",
+    "2:",
+    "  push 13",
+    "  jmp 3f",
+    // Every other exception enters here at base + 16 * vector.
+    ".balign 16",
+    ".global ringroad_ring0_faults",
+    "ringroad_ring0_faults:",
+    ".set vector, 0",
+    ".rept 32",
+    "  .balign 16",
+    "  push vector",
+    "  jmp 3f",
+    "  .set vector, vector + 1",
+    ".endr",
+    "3:",
+    "  pop rax",
+    "  mov rbx, {fault_port}",
+    "  mov dword ptr [rbx], eax",
+    "4:",
+    "  cli",
+    "  hlt",
+    "  jmp 4b",
+    ".global ringroad_ring0_end",
+    "ringroad_ring0_end:",
+    ".popsection",
+    eoi = const APIC_ALIAS + 0xb0,
+    halt_request = const bootinfo::HALT_REQUEST,
+    fault_port = const FAULT_PORT,
+);
+
+unsafe extern "C" {
+    static ringroad_ring0_start: u8;
+    static ringroad_ring0_interrupt: u8;
+    static ringroad_ring0_halt: u8;
+    static ringroad_ring0_faults: u8;
+    static ringroad_ring0_end: u8;
+}
+
+/// The stubs' code and the offsets of its entries.
+pub(crate) struct Stubs {
+    /// Machine code.
+    pub(crate) code: &'static [u8],
+    /// Entry for interrupts.
+    pub(crate) interrupt: u64,
+    /// Entry for #GP.
+    pub(crate) halt: u64,
+    /// Entry for exception 0; exception n enters 16 n octets further.
+    pub(crate) faults: u64,
+}
+
+/// The stubs as assembled into this program.
+pub(crate) fn stubs() -> Stubs {
+    let start = &raw const ringroad_ring0_start;
+    let offset = |entry: *const u8| entry as u64 - start as u64;
+    let len = offset(&raw const ringroad_ring0_end) as usize;
+    Stubs {
+        // SAFETY: start and end frame one contiguous piece of this program's read-only data.
+        code: unsafe { std::slice::from_raw_parts(start, len) },
+        interrupt: offset(&raw const ringroad_ring0_interrupt),
+        halt: offset(&raw const ringroad_ring0_halt),
+        faults: offset(&raw const ringroad_ring0_faults),
+    }
+}

@@ -1,0 +1,141 @@
+//! One vCPU: its first registers and its run loop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire};
+
+use anyhow::{Context, Result, anyhow};
+use bootinfo::map;
+use kvm_bindings::{kvm_dtable, kvm_regs, kvm_segment};
+use kvm_ioctls::{VcpuExit, VcpuFd};
+use ledger::VcpuExits;
+
+use crate::boot;
+use crate::bus::Bus;
+use crate::stubs::FAULT_PORT;
+
+const CR0_PAGED_PROTECTED: u64 = 0x8005_0033;
+const CR4_PAE_SSE: u64 = 1 << 5 | 1 << 9 | 1 << 10;
+const EFER_LONG_NX: u64 = 1 << 8 | 1 << 10 | 1 << 11;
+const RFLAGS_INTERRUPTS: u64 = 0x202;
+const APIC_SPURIOUS: usize = 0xf0;
+
+/// Why a vCPU stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was told to.
+    Asked,
+    /// The guest did something that ends it; one line that says what.
+    Fault(String),
+}
+
+/// A vCPU that is ready to run.
+pub struct Vcpu {
+    pub(crate) fd: VcpuFd,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) exits: Arc<VcpuExits>,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// Puts a vCPU at the firmware's entry, in ring 3, with its own stack and its number in `rdi`.
+pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: u64) -> Result<()> {
+    let mut sregs = fd.get_sregs().context("KVM_GET_SREGS")?;
+    sregs.cr0 = CR0_PAGED_PROTECTED;
+    sregs.cr3 = boot::PML4;
+    sregs.cr4 = CR4_PAE_SSE;
+    sregs.efer = EFER_LONG_NX;
+    sregs.cs = segment(boot::USER_CODE, 11, 3, true);
+    let data = segment(boot::USER_DATA, 3, 3, false);
+    (sregs.ss, sregs.ds, sregs.es, sregs.fs, sregs.gs) = (data, data, data, data, data);
+    sregs.gdt = kvm_dtable { base: boot::GDT, limit: boot::GDT_LEN - 1, ..Default::default() };
+    sregs.idt = kvm_dtable { base: boot::IDT, limit: 0xfff, ..Default::default() };
+    sregs.tr = kvm_segment {
+        base: boot::TSS + boot::TSS_STRIDE * vcpu as u64,
+        limit: 0x67,
+        selector: boot::tss_selector(vcpu),
+        type_: 11,
+        present: 1,
+        ..Default::default()
+    };
+    fd.set_sregs(&sregs).context("KVM_SET_SREGS")?;
+    let regs = kvm_regs {
+        rip: entry,
+        // The stack as a C function finds it: a return address was pushed on a 16-octet boundary.
+        rsp: map::STACK_TOP - map::STACK * vcpu as u64 - 8,
+        rdi: vcpu as u64,
+        rflags: RFLAGS_INTERRUPTS,
+        ..Default::default()
+    };
+    fd.set_regs(&regs).context("KVM_SET_REGS")?;
+    enable_apic(fd)
+}
+
+fn segment(selector: u16, type_: u8, dpl: u8, code: bool) -> kvm_segment {
+    let (l, db) = if code { (1, 0) } else { (0, 1) };
+    kvm_segment { limit: u32::MAX, selector, type_, present: 1, dpl, db, s: 1, l, g: 1, ..Default::default() }
+}
+
+/// Switches the local APIC on (spurious vector 0xff), which a guest's ring 0 would do by a store.
+fn enable_apic(fd: &VcpuFd) -> Result<()> {
+    let mut apic = fd.get_lapic().context("KVM_GET_LAPIC")?;
+    for (octet, value) in apic.regs[APIC_SPURIOUS..].iter_mut().zip(0x1ffu32.to_le_bytes()) {
+        *octet = value as i8;
+    }
+    fd.set_lapic(&apic).context("KVM_SET_LAPIC")
+}
+
+impl Vcpu {
+    /// Runs the guest until it is told to stop or does something that ends it.
+    pub fn run(&mut self) -> Stopped {
+        loop {
+            if self.stop.load(Acquire) {
+                return Stopped::Asked;
+            }
+            match self.step() {
+                Ok(()) => {}
+                Err(fault) => return Stopped::Fault(format!("{fault:#}")),
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let exit = match self.fd.run() {
+            Ok(exit) => exit,
+            Err(error) if matches!(error.errno(), libc::EINTR | libc::EAGAIN) => {
+                self.exits.interrupted.add(1);
+                return Ok(());
+            }
+            Err(error) => return Err(anyhow!("KVM_RUN failed: {error}")),
+        };
+        match exit {
+            VcpuExit::MmioRead(address, data) => self.bus.read(address, data, &self.exits),
+            VcpuExit::MmioWrite(FAULT_PORT, data) => {
+                let vector = data.first().copied().unwrap_or(0);
+                return Err(self.fault(vector));
+            }
+            VcpuExit::MmioWrite(address, data) => self.bus.write(address, data, &self.exits),
+            VcpuExit::Hlt => self.exits.halt.add(1),
+            VcpuExit::Intr => self.exits.interrupted.add(1),
+            VcpuExit::IoIn(_, data) => {
+                data.fill(0xff);
+                self.exits.port_io.add(1);
+            }
+            VcpuExit::IoOut(..) => self.exits.port_io.add(1),
+            VcpuExit::Shutdown => return Err(anyhow!("the guest shut down (triple fault)")),
+            other => {
+                let reason = format!("{other:?}");
+                self.exits.other.add(1);
+                return Err(anyhow!("the guest left with an exit that means nothing here: {reason}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The line for an exception in the guest; the interrupted address lies on the ring-0 stack.
+    fn fault(&self, vector: u8) -> anyhow::Error {
+        let place = self.fd.get_regs().map_or(0, |regs| regs.rsp);
+        let has_error_code = matches!(vector, 8 | 10..=14 | 17 | 21);
+        let frame = self.bus.read_ram(place + if has_error_code { 8 } else { 0 });
+        let address = self.fd.get_sregs().map_or(0, |sregs| sregs.cr2);
+        anyhow!("the firmware stopped with exception {vector} at {frame:#x} (cr2 {address:#x})")
+    }
+}

@@ -1,0 +1,62 @@
+//! Memory for rings, buffers and each vCPU's state, handed out once at boot and never returned.
+
+use core::mem::MaybeUninit;
+
+use bootinfo::map;
+
+/// The rest of the guest's RAM.
+pub(crate) struct Arena {
+    next: u64,
+    end: u64,
+}
+
+impl Arena {
+    /// All RAM behind [`map::POOL`], divided evenly: part `index` of `parts`.
+    pub(crate) fn part(ram: u64, index: usize, parts: usize) -> Self {
+        let share = ram.saturating_sub(map::POOL) / parts as u64 & !4095;
+        let next = map::POOL + share * index as u64;
+        Self { next, end: next + share }
+    }
+
+    /// Splits this arena: 64 KiB stay here, the rest is returned.
+    pub(crate) fn split_off(&mut self) -> Self {
+        let rest = Self { next: (self.next + (64 << 10)).min(self.end), end: self.end };
+        self.end = rest.next;
+        rest
+    }
+
+    /// The address of `len` octets, aligned to `align` (a power of two); the RAM is zero until first use.
+    pub(crate) fn take(&mut self, len: u64, align: u64) -> Option<u64> {
+        let at = self.next.checked_add(align - 1)? & !(align - 1);
+        let next = at.checked_add(len)?;
+        if next > self.end {
+            return None;
+        }
+        self.next = next;
+        Some(at)
+    }
+
+    /// A place for a value that stays for good.
+    pub(crate) fn place<T>(&mut self) -> Option<&'static mut MaybeUninit<T>> {
+        let at = self.take(size_of::<T>() as u64, align_of::<T>().max(64) as u64)? as *mut MaybeUninit<T>;
+        // SAFETY: the range is RAM, aligned, given to nobody else, and never taken back.
+        Some(unsafe { &mut *at })
+    }
+
+    /// Moves a value here for good.
+    pub(crate) fn keep<T>(&mut self, value: T) -> Option<&'static mut T> {
+        Some(self.place()?.write(value))
+    }
+
+    /// A slice of `len` copies of `value`.
+    pub(crate) fn slice<T: Copy>(&mut self, len: u64, value: T) -> Option<&'static mut [T]> {
+        let at =
+            self.take(len.checked_mul(size_of::<T>() as u64)?, align_of::<T>().max(64) as u64)? as *mut T;
+        for i in 0..len as usize {
+            // SAFETY: inside the range just taken.
+            unsafe { at.add(i).write(value) }
+        }
+        // SAFETY: the range is RAM, aligned, initialised, given to nobody else, and never taken back.
+        Some(unsafe { core::slice::from_raw_parts_mut(at, len as usize) })
+    }
+}

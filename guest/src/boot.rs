@@ -1,0 +1,117 @@
+//! From the boot information to a vCPU that is ready to serve.
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use arrayvec::ArrayVec;
+use bootinfo::{BootInfo, MAGIC, MAX_NICS, MAX_VCPUS, Shared, Trouble, map};
+
+use crate::arena::Arena;
+use crate::buffer::{Pool, STRIDE};
+use crate::halt::Mailbox;
+use crate::platform::Firmware;
+use crate::virtio_net::{Device, QueuePair};
+
+/// Each vCPU's state, built by vCPU 0.
+static STATES: [AtomicPtr<Vcpu>; MAX_VCPUS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_VCPUS];
+
+/// Ring entries of a router whose rings are smaller, so that a burst always finds buffers.
+const MIN_ENTRIES: usize = 256;
+/// Buffers for each ring entry. All rings may be full at once; the same number again would let both sides run ahead.
+const BUFFERS_AN_ENTRY: usize = 1;
+
+/// What one vCPU serves.
+pub(crate) struct Vcpu {
+    pub(crate) index: usize,
+    pub(crate) info: &'static BootInfo,
+    pub(crate) firmware: Firmware,
+    pub(crate) mailbox: Mailbox,
+    /// The NICs' Ethernet addresses.
+    pub(crate) macs: ArrayVec<[u8; 6], MAX_NICS>,
+    /// Room for the role's own state.
+    pub(crate) arena: Arena,
+}
+
+/// The words shared with the host.
+pub(crate) fn shared() -> &'static Shared {
+    // SAFETY: the VMM maps this RAM for the guest's whole life; `Shared` is nothing but atomics.
+    unsafe { &*(map::SHARED as *const Shared) }
+}
+
+/// The host's orders, if they are of the form that this firmware knows.
+fn info() -> Result<&'static BootInfo, Trouble> {
+    // SAFETY: the VMM wrote a `BootInfo` here before the first vCPU ran and never changes it.
+    let info = unsafe { &*(map::BOOT_INFO as *const BootInfo) };
+    let fits = (1..=MAX_VCPUS as u32).contains(&info.vcpus) && info.nic_count as usize <= MAX_NICS;
+    if info.magic == MAGIC && fits { Ok(info) } else { Err(Trouble::BootInfo) }
+}
+
+/// This vCPU's state; vCPU 0 builds all of them first.
+pub(crate) fn vcpu(index: usize) -> Result<&'static mut Vcpu, Trouble> {
+    if index == 0 {
+        build(info()?)?;
+    }
+    loop {
+        let state = STATES[index].load(Ordering::Acquire);
+        // SAFETY: not null: vCPU 0 put it there for this vCPU alone, which takes it once.
+        if let Some(state) = unsafe { state.as_mut() } {
+            return Ok(state);
+        }
+        if shared().vcpus[0].state.0.load(Ordering::Acquire) > 1 {
+            // vCPU 0 gave up: nothing will come.
+            return Err(Trouble::Nic);
+        }
+        core::hint::spin_loop();
+    }
+}
+
+fn build(info: &'static BootInfo) -> Result<(), Trouble> {
+    let vcpus = info.vcpus as usize;
+    let mut devices = ArrayVec::<Device, MAX_NICS>::new();
+    for nic in &info.nics[..info.nic_count as usize] {
+        devices.push(Device::open(nic, info.ring_size as u16, vcpus).ok_or(Trouble::Nic)?);
+    }
+    let mut states = ArrayVec::<&'static mut Vcpu, MAX_VCPUS>::new();
+    let mut arena = Arena::part(info.ram, 0, vcpus);
+    for index in 0..vcpus {
+        let own = if index == 0 { arena.split_off() } else { Arena::part(info.ram, index, vcpus) };
+        states.push(vcpu_state(info, index, &devices, own)?);
+    }
+    for device in &devices {
+        device.run(&mut arena).ok_or(Trouble::Nic)?;
+    }
+    for state in states {
+        STATES[state.index].store(state, Ordering::Release);
+    }
+    Ok(())
+}
+
+fn vcpu_state(
+    info: &'static BootInfo,
+    index: usize,
+    devices: &[Device],
+    mut arena: Arena,
+) -> Result<&'static mut Vcpu, Trouble> {
+    let place = arena.place::<Vcpu>().ok_or(Trouble::Memory)?;
+    let mut pairs = ArrayVec::<QueuePair, MAX_NICS>::new();
+    let mut macs = ArrayVec::new();
+    for device in devices {
+        pairs.push(device.queue_pair(index, &mut arena).ok_or(Trouble::Memory)?);
+        macs.push(device.mac());
+    }
+    let buffers = pairs.iter().map(QueuePair::entries).sum::<usize>().max(MIN_ENTRIES) * BUFFERS_AN_ENTRY;
+    let pool = pool(&mut arena, buffers).ok_or(Trouble::Memory)?;
+    let words = shared();
+    let firmware = Firmware::new(pairs, pool, &words.vcpus[index], info.tsc_khz);
+    let mailbox = Mailbox::new(&words.mailbox[index].0);
+    Ok(place.write(Vcpu { index, info, firmware, mailbox, macs, arena }))
+}
+
+/// A pool of fresh buffers.
+fn pool(arena: &mut Arena, buffers: usize) -> Option<Pool> {
+    let mut pool = Pool::new(arena.slice(buffers as u64, 0u64)?);
+    let first = arena.take(buffers as u64 * STRIDE, 64)?;
+    for index in (0..buffers as u64).rev() {
+        pool.give(first + index * STRIDE);
+    }
+    Some(pool)
+}

@@ -1,0 +1,96 @@
+//! Devices on PCI bus 0, through the memory-mapped configuration space. Each access leaves the guest.
+
+use bootinfo::map;
+
+/// Capability id of vendor-specific capabilities, which virtio uses for its register blocks.
+pub(crate) const CAP_VENDOR: u8 = 0x09;
+/// Capability id of MSI-X.
+pub(crate) const CAP_MSIX: u8 = 0x11;
+
+const COMMAND: u64 = 0x04;
+const BAR0: u64 = 0x10;
+const CAP_POINTER: u64 = 0x34;
+/// Memory decoding, bus mastering, and no INTx.
+const COMMAND_ON: u16 = 1 << 1 | 1 << 2 | 1 << 10;
+
+/// Device memory: registers that must be read and written with one access of the right size.
+#[derive(Clone, Copy)]
+pub(crate) struct Registers(u64);
+
+impl Registers {
+    /// Registers from this address on.
+    pub(crate) fn at(address: u64) -> Self {
+        Self(address)
+    }
+
+    /// The address of a register.
+    pub(crate) fn address(self, offset: u64) -> u64 {
+        self.0 + offset
+    }
+
+    /// Reads the register at `offset`.
+    pub(crate) fn read<T: Copy>(self, offset: u64) -> T {
+        // SAFETY: addresses in the configuration and BAR windows are mapped, and no memory is behind them.
+        unsafe { ((self.0 + offset) as *const T).read_volatile() }
+    }
+
+    /// Writes the register at `offset`.
+    pub(crate) fn write<T>(self, offset: u64, value: T) {
+        // SAFETY: as in `read`.
+        unsafe { ((self.0 + offset) as *mut T).write_volatile(value) }
+    }
+}
+
+/// A capability: its id and where it lies in configuration space.
+#[derive(Clone, Copy)]
+pub(crate) struct Capability {
+    pub(crate) id: u8,
+    pub(crate) at: u64,
+    /// The octets behind id and link: the third (length) and fourth (virtio: type).
+    pub(crate) kind: u8,
+}
+
+/// One PCI function.
+#[derive(Clone, Copy)]
+pub(crate) struct Device {
+    config: Registers,
+}
+
+impl Device {
+    /// The device in slot `slot`, if it is of this vendor and kind.
+    pub(crate) fn find(slot: u32, vendor: u16, device: u16) -> Option<Self> {
+        let config = Registers::at(map::ECAM + (u64::from(slot) << 15));
+        let id: u32 = config.read(0);
+        (id == u32::from(vendor) | u32::from(device) << 16).then_some(Self { config })
+    }
+
+    /// Its configuration space.
+    pub(crate) fn config(self) -> Registers {
+        self.config
+    }
+
+    /// Lets it answer at its BARs and reach memory.
+    pub(crate) fn enable(self) {
+        self.config.write(COMMAND, COMMAND_ON);
+    }
+
+    /// Where a memory BAR is placed.
+    pub(crate) fn bar(self, index: u8) -> Registers {
+        let value: u32 = self.config.read(BAR0 + 4 * u64::from(index));
+        Registers::at(u64::from(value & !0xf))
+    }
+
+    /// Its capabilities; a list that does not end is cut off.
+    pub(crate) fn capabilities(self) -> impl Iterator<Item = Capability> {
+        let mut next = self.config.read::<u8>(CAP_POINTER);
+        (0..48).map_while(move |_| {
+            let at = u64::from(next & !3);
+            if at == 0 {
+                return None;
+            }
+            let [id, link, _, kind] = self.config.read::<u32>(at).to_le_bytes();
+            next = link;
+            Some(Capability { id, at, kind })
+        })
+    }
+}

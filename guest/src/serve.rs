@@ -1,0 +1,95 @@
+//! The main loop of every role: poll while there is work, arm and halt when there is none.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use bootinfo::{Role, Trouble, VcpuShared};
+use ring::wake::{Party, Poller, Turn};
+
+use crate::boot::{self, Vcpu};
+use crate::halt::Mailbox;
+use crate::platform::Firmware;
+use crate::roles;
+
+/// Turns of the loop between two looks at the host's stop word.
+const TURNS_A_LOOK: u32 = 1024;
+
+/// What a role does with its NICs.
+pub(crate) trait Duty {
+    /// One pass over all NICs; returns how many frames were handled.
+    fn pass(&mut self, firmware: &mut Firmware) -> usize;
+
+    /// Milliseconds until the duty wants to be called although no frame came; `None`: never.
+    fn deadline(&self, _firmware: &Firmware) -> Option<u64> {
+        None
+    }
+}
+
+/// A duty, its NICs and its bed.
+struct Serving<'a, D> {
+    duty: D,
+    firmware: &'a mut Firmware,
+    mailbox: &'a Mailbox,
+    shared: &'static VcpuShared,
+    /// The mailbox's word before the last look for work.
+    seen: u32,
+}
+
+/// Serves in the role that the host asked for, until it says stop.
+pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
+    match Role::from_number(vcpu.info.role).ok_or(Trouble::BootInfo)? {
+        Role::Router => serve(roles::router(vcpu)?, vcpu),
+        Role::Source => serve(roles::source(vcpu)?, vcpu),
+        Role::Sink => serve(roles::sink(vcpu)?, vcpu),
+        Role::Echo => serve(roles::echo(), vcpu),
+    }
+    Ok(())
+}
+
+fn serve(duty: impl Duty, vcpu: &mut Vcpu) {
+    let shared = vcpu.firmware.shared();
+    vcpu.firmware.fill();
+    shared.state.0.store(1, Release);
+    let mut serving = Serving { duty, firmware: &mut vcpu.firmware, mailbox: &vcpu.mailbox, shared, seen: 0 };
+    let mut poller = Poller::new(vcpu.info.spin);
+    let stop = &boot::shared().stop.0;
+    while stop.load(Relaxed) == 0 {
+        for _ in 0..TURNS_A_LOOK {
+            if poller.turn(&mut serving, Serving::sleep) == Turn::Slept {
+                // The host may have woken us to stop.
+                break;
+            }
+        }
+    }
+}
+
+impl<D: Duty> Serving<'_, D> {
+    fn sleep(&mut self) {
+        let alarm = self.duty.deadline(self.firmware).map_or(0, |ms| ms.clamp(1, u64::from(u32::MAX)) as u32);
+        self.shared.alarm.0.store(alarm, Release);
+        self.shared.router.sleeps.add(1);
+        self.mailbox.sleep(self.seen);
+        self.shared.alarm.0.store(0, Relaxed);
+    }
+}
+
+impl<D: Duty> Party for Serving<'_, D> {
+    #[inline(always)]
+    fn poll(&mut self) -> bool {
+        let handled = self.duty.pass(self.firmware);
+        self.shared.router.polls.add(1);
+        if handled == 0 {
+            self.shared.router.polls_empty.add(1);
+        }
+        handled > 0
+    }
+
+    fn arm(&mut self) -> bool {
+        self.seen = self.mailbox.seen();
+        let stop = boot::shared().stop.0.load(Acquire) != 0;
+        self.firmware.arm() || stop
+    }
+
+    fn disarm(&mut self) {
+        self.firmware.disarm();
+    }
+}

@@ -1,0 +1,167 @@
+//! The virtio-net driver: one receive and one transmit queue for each vCPU.
+
+mod control;
+mod queue;
+mod transport;
+
+use bootinfo::NicInfo;
+use ledger::RouterNic;
+use ring::split::{Features, Layout};
+use router::{Buffer, Burst};
+
+use crate::arena::Arena;
+use crate::buffer::{FrameBuffer, Pool};
+use queue::Queue;
+use transport::{QueueRegisters, Transport};
+
+/// Receive buffers are posted and sent ones taken back in lots of this part of a ring: fewer lines cross the cores.
+const LOTS: usize = 4;
+
+/// A device that is set up but does not run yet, with the queues of all vCPUs.
+pub(crate) struct Device {
+    transport: Transport,
+    ring_size: u16,
+    vcpus: usize,
+}
+
+impl Device {
+    /// Resets and configures the device in `info.slot`.
+    pub(crate) fn open(info: &NicInfo, ring_size: u16, vcpus: usize) -> Option<Self> {
+        let transport = Transport::new(info.slot, info.tuned != 0, vcpus > 1)?;
+        Some(Self { transport, ring_size, vcpus })
+    }
+
+    /// Its Ethernet address.
+    pub(crate) fn mac(&self) -> [u8; 6] {
+        self.transport.mac()
+    }
+
+    /// The queue pair of one vCPU, in memory of that vCPU's arena.
+    pub(crate) fn queue_pair(&self, vcpu: usize, arena: &mut Arena) -> Option<QueuePair> {
+        self.transport.route(vcpu as u16, vcpu);
+        let number = 2 * vcpu as u16;
+        let features = self.transport.ring_features();
+        let (receive, receive_bell) = self.queue(number, vcpu, features, arena)?;
+        let (transmit, transmit_bell) = self.queue(number + 1, vcpu, features, arena)?;
+        Some(QueuePair { receive, receive_bell, transmit, transmit_bell })
+    }
+
+    fn queue(
+        &self,
+        number: u16,
+        vcpu: usize,
+        features: Features,
+        arena: &mut Arena,
+    ) -> Option<(Queue, QueueRegisters)> {
+        let size = self.transport.select(number).min(self.ring_size);
+        if !size.is_power_of_two() {
+            return None;
+        }
+        let layout = Layout::contiguous(size, arena.take(Layout::octets(size), 4096)?);
+        let queue = Queue::new(&layout, features, arena)?;
+        Some((queue, self.transport.start_queue(number, &layout, vcpu as u16)))
+    }
+
+    /// Lets the device run, with a queue pair for each vCPU.
+    pub(crate) fn run(&self, arena: &mut Arena) -> Option<()> {
+        if self.vcpus == 1 {
+            self.transport.run();
+            return Some(());
+        }
+        let number = control::queue_number(&self.transport);
+        // One command is sent: by the book it lies where in order it would.
+        let features = Features { in_order: false, ..self.transport.ring_features() };
+        let (mut queue, bell) = self.queue(number, 0, features, arena)?;
+        self.transport.run();
+        control::set_queue_pairs(&mut queue, bell, self.vcpus as u16, arena)
+    }
+}
+
+/// One NIC as one vCPU uses it.
+pub(crate) struct QueuePair {
+    receive: Queue,
+    receive_bell: QueueRegisters,
+    transmit: Queue,
+    transmit_bell: QueueRegisters,
+}
+
+impl QueuePair {
+    /// Entries of both queues together.
+    pub(crate) fn entries(&self) -> usize {
+        usize::from(self.receive.size()) + usize::from(self.transmit.size())
+    }
+
+    /// Takes received frames into an empty burst.
+    #[inline(always)]
+    pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>, counters: &RouterNic) {
+        let octets = self.receive.receive(burst);
+        if !burst.is_empty() {
+            counters.rx_frames.add(burst.len() as u64);
+            counters.rx_bytes.add(octets);
+            counters.rx_bursts.add(1);
+        }
+    }
+
+    /// Hints that a burst of `n` frames will soon be sent.
+    #[inline(always)]
+    pub(crate) fn prefetch_transmit(&self, n: usize) {
+        self.transmit.prefetch_push(n);
+    }
+
+    /// Posts free buffers once a lot of them is missing.
+    #[inline(always)]
+    pub(crate) fn refill(&mut self, pool: &mut Pool, counters: &RouterNic) {
+        let lot = usize::from(self.receive.size()) / LOTS;
+        if self.receive.free() < lot || pool.len() < lot {
+            return;
+        }
+        let wanted = self.receive.post(pool);
+        notify(wanted, self.receive_bell, counters);
+    }
+
+    /// Sends a burst and leaves it empty.
+    #[inline(always)]
+    pub(crate) fn transmit(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
+        if self.transmit.free() < burst.len() {
+            self.transmit.reclaim(pool);
+        }
+        let frames = burst.len();
+        let octets: usize = burst.iter().map(Buffer::len).sum();
+        let wanted = self.transmit.send(burst);
+        notify(wanted, self.transmit_bell, counters);
+        if !burst.is_empty() {
+            counters.drop_tx_full.add(burst.len() as u64);
+        }
+        counters.tx_frames.add((frames - burst.len()) as u64);
+        counters.tx_bytes.add(octets as u64);
+        for frame in burst.drain(..) {
+            pool.give(frame.into_address());
+        }
+    }
+
+    /// Takes back the buffers of sent frames.
+    pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
+        self.transmit.reclaim(pool);
+    }
+
+    /// Asks for an interrupt when a frame comes in; true if one has.
+    pub(crate) fn arm(&mut self) -> bool {
+        self.receive.arm()
+    }
+
+    /// Asks for no interrupts: this vCPU polls.
+    pub(crate) fn disarm(&mut self) {
+        self.receive.disarm();
+        self.transmit.disarm();
+    }
+}
+
+#[inline(always)]
+fn notify(wanted: bool, bell: QueueRegisters, counters: &RouterNic) {
+    if wanted {
+        bell.kick();
+        counters.kicks.add(1);
+    } else {
+        counters.kicks_suppressed.add(1);
+    }
+}

@@ -1,0 +1,144 @@
+//! One virtqueue of either kind: in order where the device offers it, by the book where not.
+
+use core::mem::MaybeUninit;
+
+use ring::split::{Driver, DriverQueue, Features, InOrderDriver, Layout, Slot};
+use ring::{BURST, Region};
+use router::{Buffer, Burst};
+
+use crate::arena::Arena;
+use crate::buffer::{CAPACITY, FrameBuffer, HEADER, Pool};
+
+/// A queue whose tokens are the addresses of buffers.
+pub(crate) enum Queue {
+    InOrder(InOrderDriver<'static, u64>),
+    ByTheBook(Driver<'static, u64>),
+}
+
+/// Runs the same code on either kind, each compiled for itself.
+macro_rules! either {
+    ($self:expr, $queue:ident => $body:expr) => {
+        match $self {
+            Queue::InOrder($queue) => $body,
+            Queue::ByTheBook($queue) => $body,
+        }
+    };
+}
+
+impl Queue {
+    /// A queue over ring memory that is zero.
+    pub(crate) fn new(layout: &Layout, features: Features, arena: &mut Arena) -> Option<Self> {
+        let entries = u64::from(layout.size);
+        let (start, len) = (layout.descriptors, Layout::octets(layout.size));
+        // SAFETY: RAM of the arena, mapped one to one for ever, that only ring code touches.
+        let region = unsafe { Region::new(start as *mut u8, start, len) };
+        if features.in_order {
+            let tokens = arena.slice::<MaybeUninit<u64>>(entries, MaybeUninit::uninit())?;
+            return InOrderDriver::new(region, layout, features, tokens).ok().map(Self::InOrder);
+        }
+        let slots = arena.slice::<Slot<u64>>(entries, Slot::EMPTY)?;
+        Driver::new(region, layout, features, slots).ok().map(Self::ByTheBook)
+    }
+
+    /// Entries.
+    pub(crate) fn size(&self) -> u16 {
+        either!(self, queue => queue.size())
+    }
+
+    /// Entries that are not in use.
+    #[inline(always)]
+    pub(crate) fn free(&self) -> usize {
+        either!(self, queue => queue.free())
+    }
+
+    /// Appends received frames to an empty burst; returns their octets.
+    #[inline(always)]
+    pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>) -> u64 {
+        either!(self, queue => receive(queue, burst))
+    }
+
+    /// Hints that `n` buffers will be sent.
+    #[inline(always)]
+    pub(crate) fn prefetch_push(&self, n: usize) {
+        either!(self, queue => queue.prefetch_push(n));
+    }
+
+    /// Posts free buffers until the queue is full or the pool is empty; true if the device wants a kick.
+    pub(crate) fn post(&mut self, pool: &mut Pool) -> bool {
+        either!(self, queue => post(queue, pool))
+    }
+
+    /// Sends frames from the front of the burst as long as there is room; true if the device wants a kick.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, burst: &mut Burst<FrameBuffer>) -> bool {
+        either!(self, queue => send(queue, burst))
+    }
+
+    /// Takes back the buffers of sent frames.
+    #[inline(always)]
+    pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
+        let result = either!(self, queue => queue.reclaim(usize::MAX, |at| pool.give(at)));
+        // A device that breaks the ring has stopped it; the queue says so by staying full.
+        let _ = result;
+    }
+
+    /// Lends one buffer to the device (control queue); the kick is the caller's.
+    pub(crate) fn command(&mut self, request: (u64, u32), answer: (u64, u32)) -> bool {
+        match self {
+            Self::ByTheBook(queue) => {
+                let segments = [
+                    ring::split::Segment { address: request.0, len: request.1, writable: false },
+                    ring::split::Segment { address: answer.0, len: answer.1, writable: true },
+                ];
+                queue.push_chain(0, &segments) && queue.publish()
+            }
+            Self::InOrder(_) => false,
+        }
+    }
+
+    /// Asks for an interrupt when something comes back; true if something has.
+    pub(crate) fn arm(&mut self) -> bool {
+        either!(self, queue => queue.arm())
+    }
+
+    /// Asks for no interrupts.
+    pub(crate) fn disarm(&mut self) {
+        either!(self, queue => queue.disarm());
+    }
+}
+
+#[inline(always)]
+fn receive(queue: &mut impl DriverQueue<u64>, burst: &mut Burst<FrameBuffer>) -> u64 {
+    let mut octets = 0;
+    let taken = queue.pop(BURST, |at, written| {
+        let len = written.saturating_sub(HEADER);
+        octets += u64::from(len);
+        // `pop` hands out at most BURST buffers, and the burst was empty.
+        let _ = burst.try_push(FrameBuffer::new(at, len));
+    });
+    if taken.is_ok_and(|count| count > 0) {
+        queue.prefetch_next(BURST, |at| ring::prefetch::write(at as *const u8));
+    }
+    octets
+}
+
+fn post(queue: &mut impl DriverQueue<u64>, pool: &mut Pool) -> bool {
+    let n = queue.free().min(pool.len());
+    for _ in 0..n {
+        let Some(at) = pool.take() else { break };
+        queue.push(at, at, CAPACITY, true);
+    }
+    queue.publish()
+}
+
+#[inline(always)]
+fn send(queue: &mut impl DriverQueue<u64>, burst: &mut Burst<FrameBuffer>) -> bool {
+    let room = queue.free().min(burst.len());
+    for mut frame in burst.drain(..room) {
+        frame.clear_header();
+        let len = HEADER + frame.len() as u32;
+        let at = frame.into_address();
+        queue.push(at, at, len, false);
+    }
+    queue.publish()
+}

@@ -1,0 +1,193 @@
+//! Bringing a virtio-net device up over PCI (virtio 1.2, sections 3.1.1 and 4.1.4).
+
+use ring::split::{Features, Layout};
+
+use crate::pci::{CAP_MSIX, CAP_VENDOR, Device, Registers};
+
+const VENDOR: u16 = 0x1af4;
+const DEVICE: u16 = 0x1041;
+
+/// Interrupt vector of every message, as the VMM's gates expect nothing special of it.
+const INTERRUPT_VECTOR: u32 = 0x40;
+const APIC_ADDRESS: u64 = 0xfee0_0000;
+
+const STATUS_ACKNOWLEDGE: u8 = 1;
+const STATUS_DRIVER: u8 = 2;
+const STATUS_DRIVER_OK: u8 = 4;
+const STATUS_FEATURES_OK: u8 = 8;
+
+const F_MTU: u64 = 1 << 3;
+const F_MAC: u64 = 1 << 5;
+const F_STATUS: u64 = 1 << 16;
+const F_CTRL_VQ: u64 = 1 << 17;
+const F_MQ: u64 = 1 << 22;
+const F_EVENT_IDX: u64 = 1 << 29;
+const F_VERSION_1: u64 = 1 << 32;
+const F_IN_ORDER: u64 = 1 << 35;
+
+/// Registers of the common configuration structure (section 4.1.4.3).
+mod common {
+    pub(super) const DEVICE_FEATURE_SELECT: u64 = 0x00;
+    pub(super) const DEVICE_FEATURE: u64 = 0x04;
+    pub(super) const DRIVER_FEATURE_SELECT: u64 = 0x08;
+    pub(super) const DRIVER_FEATURE: u64 = 0x0c;
+    pub(super) const DEVICE_STATUS: u64 = 0x14;
+    pub(super) const QUEUE_SELECT: u64 = 0x16;
+    pub(super) const QUEUE_SIZE: u64 = 0x18;
+    pub(super) const QUEUE_MSIX_VECTOR: u64 = 0x1a;
+    pub(super) const QUEUE_ENABLE: u64 = 0x1c;
+    pub(super) const QUEUE_NOTIFY_OFF: u64 = 0x1e;
+    pub(super) const QUEUE_DESC: u64 = 0x20;
+    pub(super) const QUEUE_DRIVER: u64 = 0x28;
+    pub(super) const QUEUE_DEVICE: u64 = 0x30;
+}
+
+/// A device between reset and DRIVER_OK, then the few registers that are used while it runs.
+pub(crate) struct Transport {
+    common: Registers,
+    device_config: Registers,
+    notify: Registers,
+    notify_multiplier: u32,
+    msix_table: Registers,
+    features: u64,
+}
+
+/// What a queue needs from the transport.
+#[derive(Clone, Copy)]
+pub(crate) struct QueueRegisters {
+    /// Where to write the queue's number to notify the device.
+    pub(crate) doorbell: Registers,
+    /// The queue's number.
+    pub(crate) number: u16,
+}
+
+impl Transport {
+    /// Finds the device in a slot, resets it and negotiates features. `tuned` takes IN_ORDER if it is offered.
+    pub(crate) fn new(slot: u32, tuned: bool, multi_queue: bool) -> Option<Self> {
+        let device = Device::find(slot, VENDOR, DEVICE)?;
+        device.enable();
+        let mut transport = Self::locate(device)?;
+        let status = transport.common;
+        status.write(common::DEVICE_STATUS, 0u8);
+        while status.read::<u8>(common::DEVICE_STATUS) != 0 {}
+        status.write(common::DEVICE_STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER);
+        let mut wanted = F_MTU | F_MAC | F_STATUS | F_EVENT_IDX | F_VERSION_1;
+        wanted |= if tuned { F_IN_ORDER } else { 0 };
+        wanted |= if multi_queue { F_CTRL_VQ | F_MQ } else { 0 };
+        transport.features = transport.offered() & wanted;
+        transport.accept();
+        status.write(common::DEVICE_STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK);
+        let accepted = status.read::<u8>(common::DEVICE_STATUS) & STATUS_FEATURES_OK != 0;
+        let usable = !multi_queue || transport.features & F_MQ != 0;
+        (accepted && usable && transport.features & F_VERSION_1 != 0).then_some(transport)
+    }
+
+    fn locate(device: Device) -> Option<Self> {
+        let (mut shared, mut own, mut notify, mut msix) = (None, None, None, None);
+        for capability in device.capabilities() {
+            let config = device.config();
+            match (capability.id, capability.kind) {
+                (CAP_VENDOR, 1) => shared = Some(structure(device, capability.at)),
+                (CAP_VENDOR, 2) => {
+                    notify = Some((structure(device, capability.at), config.read::<u32>(capability.at + 16)));
+                }
+                (CAP_VENDOR, 4) => own = Some(structure(device, capability.at)),
+                (CAP_MSIX, _) => {
+                    let table: u32 = config.read(capability.at + 4);
+                    config.write(capability.at + 2, 1u16 << 15);
+                    msix = Some(Registers::at(device.bar((table & 7) as u8).address(u64::from(table & !7))));
+                }
+                _ => {}
+            }
+        }
+        let (notify, notify_multiplier) = notify?;
+        Some(Self {
+            common: shared?,
+            device_config: own?,
+            notify,
+            notify_multiplier,
+            msix_table: msix?,
+            features: 0,
+        })
+    }
+
+    fn offered(&self) -> u64 {
+        let half = |select: u32| {
+            self.common.write(common::DEVICE_FEATURE_SELECT, select);
+            u64::from(self.common.read::<u32>(common::DEVICE_FEATURE))
+        };
+        half(0) | half(1) << 32
+    }
+
+    fn accept(&self) {
+        for select in 0..2u32 {
+            self.common.write(common::DRIVER_FEATURE_SELECT, select);
+            self.common.write(common::DRIVER_FEATURE, (self.features >> (32 * select)) as u32);
+        }
+    }
+
+    /// What was negotiated about rings.
+    pub(crate) fn ring_features(&self) -> Features {
+        Features {
+            event_idx: self.features & F_EVENT_IDX != 0,
+            indirect: false,
+            in_order: self.features & F_IN_ORDER != 0,
+        }
+    }
+
+    /// The device's Ethernet address.
+    pub(crate) fn mac(&self) -> [u8; 6] {
+        let [a, b, c, d, e, f, _, _] = self.device_config.read::<u64>(0).to_le_bytes();
+        [a, b, c, d, e, f]
+    }
+
+    /// Queue pairs that the device has.
+    pub(crate) fn max_queue_pairs(&self) -> u16 {
+        self.device_config.read(8)
+    }
+
+    /// Lets MSI-X vector `vector` interrupt vCPU `vcpu`.
+    pub(crate) fn route(&self, vector: u16, vcpu: usize) {
+        let entry = 16 * u64::from(vector);
+        self.msix_table.write(entry, APIC_ADDRESS | (vcpu as u64) << 12);
+        self.msix_table.write(entry + 8, u64::from(INTERRUPT_VECTOR));
+    }
+
+    /// Largest size of a queue; 0 if the device has no such queue.
+    pub(crate) fn select(&self, number: u16) -> u16 {
+        self.common.write(common::QUEUE_SELECT, number);
+        self.common.read(common::QUEUE_SIZE)
+    }
+
+    /// Sets up the selected queue and switches it on.
+    pub(crate) fn start_queue(&self, number: u16, layout: &Layout, vector: u16) -> QueueRegisters {
+        self.common.write(common::QUEUE_SIZE, layout.size);
+        self.common.write(common::QUEUE_MSIX_VECTOR, vector);
+        self.common.write(common::QUEUE_DESC, layout.descriptors);
+        self.common.write(common::QUEUE_DRIVER, layout.available);
+        self.common.write(common::QUEUE_DEVICE, layout.used);
+        let offset: u16 = self.common.read(common::QUEUE_NOTIFY_OFF);
+        self.common.write(common::QUEUE_ENABLE, 1u16);
+        let doorbell = self.notify.address(u64::from(offset) * u64::from(self.notify_multiplier));
+        QueueRegisters { doorbell: Registers::at(doorbell), number }
+    }
+
+    /// Tells the device that the driver is ready.
+    pub(crate) fn run(&self) {
+        let all = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
+        self.common.write(common::DEVICE_STATUS, all);
+    }
+}
+
+impl QueueRegisters {
+    /// Notifies the device (section 4.1.5.2).
+    pub(crate) fn kick(&self) {
+        self.doorbell.write(0, self.number);
+    }
+}
+
+fn structure(device: Device, at: u64) -> Registers {
+    // One access for the BAR's number (low octet) and the offset in it (high word).
+    let place: u64 = device.config().read(at + 4);
+    Registers::at(device.bar(place as u8 & 7).address(place >> 32))
+}
