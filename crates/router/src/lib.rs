@@ -17,6 +17,7 @@ pub mod neighbours;
 mod pending;
 pub mod platform;
 mod rate;
+pub mod roles;
 mod router;
 mod routes;
 mod slow;

@@ -1,0 +1,110 @@
+//! Sends numbered UDP frames as fast as they are taken.
+
+use arrayvec::ArrayVec;
+use frame::{Mac, ethernet, ipv4, udp};
+
+use super::{FLOW, SEQUENCE, SHORTEST};
+use crate::platform::{Buffer, Burst, HEAD, Platform};
+
+/// First source port; flows count up from here.
+const FIRST_PORT: u32 = 1024;
+/// Distinct source ports.
+const PORTS: u32 = 60_000;
+/// Destination port: discard (RFC 863).
+const TO_PORT: u16 = 9;
+
+/// What a [`Source`] sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// Octets of a frame, without FCS; at least [`SHORTEST`].
+    pub frame_len: usize,
+    /// Different flows, each with its own source port (up to 60,000) and sequence; at least 1.
+    pub flows: u32,
+    /// Number of the first flow.
+    pub first_flow: u32,
+    /// Destination address of the packets, in host byte order.
+    pub to_ip: u32,
+    /// Source address of the packets, in host byte order.
+    pub from_ip: u32,
+    /// Destination Ethernet address.
+    pub to_mac: Mac,
+    /// Source Ethernet address.
+    pub from_mac: Mac,
+}
+
+/// A source of numbered frames, flow by flow in turn, each flow from number 0.
+pub struct Source<B> {
+    template: [u8; HEAD],
+    frame_len: usize,
+    flows: u32,
+    first_flow: u32,
+    flow: u32,
+    sequence: u32,
+    burst: Burst<B>,
+}
+
+impl<B: Buffer> Source<B> {
+    /// A source that has sent nothing yet.
+    pub fn new(traffic: &Traffic) -> Self {
+        let frame_len = traffic.frame_len.clamp(SHORTEST, usize::from(u16::MAX));
+        Self {
+            template: template(traffic, frame_len),
+            frame_len,
+            flows: traffic.flows.max(1),
+            first_flow: traffic.first_flow,
+            flow: 0,
+            sequence: 0,
+            burst: ArrayVec::new_const(),
+        }
+    }
+
+    /// Sends up to one burst out of NIC 0; returns how many frames it offered.
+    pub fn pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
+        while !self.burst.is_full() {
+            let Some(mut buffer) = platform.allocate() else { break };
+            self.fill(&mut buffer);
+            self.burst.push(buffer);
+        }
+        let frames = self.burst.len();
+        if frames != 0 {
+            platform.transmit(0, &mut self.burst);
+        }
+        frames
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, buffer: &mut B) {
+        buffer.set_len(self.frame_len);
+        let flow = self.first_flow.wrapping_add(self.flow);
+        let head = buffer.head();
+        *head = self.template;
+        let port = (FIRST_PORT + flow % PORTS) as u16;
+        head[34..36].copy_from_slice(&port.to_be_bytes());
+        head[FLOW..FLOW + 4].copy_from_slice(&flow.to_be_bytes());
+        head[SEQUENCE..SEQUENCE + 4].copy_from_slice(&self.sequence.to_be_bytes());
+        if let Some(rest) = buffer.octets().get_mut(HEAD..) {
+            rest.fill(0);
+        }
+        self.flow += 1;
+        if self.flow == self.flows {
+            self.flow = 0;
+            self.sequence = self.sequence.wrapping_add(1);
+        }
+    }
+}
+
+/// The first octets of every frame. No write can fail: the headers take 42 of the 64 octets.
+fn template(traffic: &Traffic, frame_len: usize) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    let datagram = (frame_len - ethernet::HEADER - ipv4::HEADER) as u16;
+    let ethernet =
+        ethernet::Header { destination: traffic.to_mac, source: traffic.from_mac, ethertype: ethernet::IPV4 };
+    let ip = ipv4::Header::new(ipv4::UDP, traffic.from_ip, traffic.to_ip, datagram);
+    let udp = udp::Header { source: 0, destination: TO_PORT, len: datagram, checksum: 0 };
+    let written = ethernet
+        .write(&mut head)
+        .and_then(|()| ip.write(&mut head[ethernet::HEADER..]))
+        .and_then(|()| udp.write(&mut head[ethernet::HEADER + ipv4::HEADER..]));
+    debug_assert!(written.is_ok());
+    head
+}
