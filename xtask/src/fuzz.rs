@@ -104,6 +104,7 @@ pub(crate) fn run_target(target: &str, seconds: u64) -> Result<bool> {
 fn tell_how_to_reproduce(target: &str, since: SystemTime) {
     println!("fuzz target {target} failed");
     for input in newer_files(&root().join("fuzz/artifacts").join(target), since) {
+        let input = input.strip_prefix(root()).unwrap_or(&input).to_owned();
         println!("reproduce: cargo +nightly fuzz run {target} {}", input.display());
     }
 }
