@@ -1,7 +1,7 @@
 //! Commands that a task starts: shown, bounded in time, without standard input.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -80,8 +80,12 @@ impl Step {
     }
 
     fn command(&self) -> Command {
-        // `timeout` puts the command into a process group of its own and ends the whole group.
+        // `timeout` puts the command into a process group of its own and ends the whole group. At a terminal it must
+        // not, or Ctrl-C would not reach the command.
         let mut command = Command::new("timeout");
+        if std::io::stdin().is_terminal() {
+            command.arg("--foreground");
+        }
         command.arg("--kill-after=10").arg(self.limit.as_secs().to_string()).args(&self.words);
         command.current_dir(root()).stdin(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
