@@ -13,6 +13,14 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
+    /// The set of these CPUs; none where there are none.
+    pub fn from_cpus(cpus: impl IntoIterator<Item = u32>) -> Option<Self> {
+        let mut cpus: Vec<u32> = cpus.into_iter().collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        (!cpus.is_empty()).then_some(Self { cpus })
+    }
+
     /// Its CPUs, ascending.
     pub fn cpus(&self) -> &[u32] {
         &self.cpus
@@ -59,9 +67,7 @@ impl FromStr for CpuSet {
             }
             cpus.extend(first..=last);
         }
-        cpus.sort_unstable();
-        cpus.dedup();
-        Ok(Self { cpus })
+        Self::from_cpus(cpus).ok_or(NotCpuSet)
     }
 }
 

@@ -26,9 +26,9 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// No error yet.
+    /// No error yet. Control characters of the file's name are replaced, so that a line stays a line.
     pub fn new(file: &str) -> Self {
-        Self { file: file.to_owned(), errors: Vec::new() }
+        Self { file: file.replace(char::is_control, "?"), errors: Vec::new() }
     }
 
     /// Whether nothing is wrong.

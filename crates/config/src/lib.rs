@@ -4,13 +4,25 @@
 mod address;
 mod cpus;
 mod error;
+mod host;
+mod load;
 mod mac;
+mod nic;
 mod places;
 mod plan;
+mod read;
+mod route;
+mod section;
+#[cfg(test)]
+mod tests;
+mod values;
+mod verify;
 
 pub use address::{Address, Prefix};
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
+pub use host::{HostFacts, InterfaceKind};
+pub use load::{MOST_OCTETS, load, parse};
 pub use mac::{Mac, NotMac};
 pub use places::Places;
 pub use plan::{

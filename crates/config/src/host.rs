@@ -1,0 +1,84 @@
+//! What only the host can refuse: CPUs, interfaces and memory, told to us so that this stays pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cpus::CpuSet;
+use crate::error::Errors;
+use crate::plan::{Attach, Plan};
+
+/// What an interface of the host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceKind {
+    /// A TAP that can be opened.
+    Tap,
+    /// Anything else.
+    Other,
+}
+
+/// What a host has, as far as a plan depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// CPUs that this process may use.
+    pub cpus: BTreeSet<u32>,
+    /// Memory that can be had without swapping, in octets; none where unknown.
+    pub memory_available: Option<u64>,
+    /// Interfaces in this network namespace.
+    pub interfaces: BTreeMap<String, InterfaceKind>,
+}
+
+impl Plan {
+    /// What this host cannot give the plan. A TAP that does not exist is no fault: it is made.
+    pub fn check_host(&self, host: &HostFacts) -> Errors {
+        let mut errors = Errors::new(self.places.file());
+        self.check_cpus(host, &mut errors);
+        self.check_interfaces(host, &mut errors);
+        self.check_memory(host, &mut errors);
+        errors.sorted()
+    }
+
+    fn check_cpus(&self, host: &HostFacts, errors: &mut Errors) {
+        for (index, router) in self.routers.iter().enumerate() {
+            for (key, set) in [("pin.vcpu", &router.pin.vcpu), ("pin.vhost", &router.pin.vhost)] {
+                let missing = set.iter().flat_map(CpuSet::cpus).find(|cpu| !host.cpus.contains(*cpu));
+                if let Some(cpu) = missing {
+                    let what = format!("CPU {cpu} cannot be used on this host; CPUs: {}", list(&host.cpus));
+                    errors.push(self.places.line(index, None, key), &format!("router.{key}"), what);
+                }
+            }
+        }
+    }
+
+    fn check_interfaces(&self, host: &HostFacts, errors: &mut Errors) {
+        for (r, router) in self.routers.iter().enumerate() {
+            for (n, nic) in router.nics.iter().enumerate() {
+                let Attach::Tap(name) = &nic.attach else { continue };
+                if host.interfaces.get(name) == Some(&InterfaceKind::Other) {
+                    let what = format!("interface {name:?} exists and is not a TAP; choose another name");
+                    errors.push(self.places.line(r, Some(n), "attach"), "router.nic.attach", what);
+                }
+            }
+        }
+    }
+
+    fn check_memory(&self, host: &HostFacts, errors: &mut Errors) {
+        let Some(available) = host.memory_available else { return };
+        let mut wanted = 0_u64;
+        for (index, router) in self.routers.iter().enumerate() {
+            wanted = wanted.saturating_add(router.memory);
+            if wanted > available {
+                let what = format!(
+                    "the routers so far want {} MiB and this host has {} MiB left; give them less",
+                    wanted >> 20,
+                    available >> 20
+                );
+                errors.push(self.places.line(index, None, "memory"), "router.memory", what);
+                return;
+            }
+        }
+    }
+}
+
+fn list(cpus: &BTreeSet<u32>) -> String {
+    let set = CpuSet::from_cpus(cpus.iter().copied());
+    set.map_or_else(|| "none".to_owned(), |set| set.to_string())
+}

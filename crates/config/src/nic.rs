@@ -1,0 +1,186 @@
+//! `[[router.nic]]`.
+
+use std::path::PathBuf;
+
+use crate::address::{Address, Fault, parse_cidr};
+use crate::mac::Mac;
+use crate::plan::{Attach, Deliver, Nic, NicModel, Plan};
+use crate::read::{remember, required_name, valued};
+use crate::section::{At, Section, Words};
+use crate::values;
+
+/// Most NICs of one router: what the firmware has room for.
+const MOST_NICS: usize = 8;
+/// Most addresses of one NIC: what the firmware has room for.
+const MOST_ADDRESSES: usize = 8;
+/// A buffer of 2048 octets less 12 of virtio header and 14 of Ethernet header.
+const MOST_MTU: u32 = 2022;
+/// Least MTU of IPv4 (RFC 791).
+const LEAST_MTU: u32 = 68;
+/// As long as a TAP's own queue in Linux, so that both ends of an uplink hold the same burst.
+const DEFAULT_QUEUE_LEN: u32 = 1000;
+/// What was measured fastest for the router's own driver.
+const DEFAULT_RING: u32 = 1024;
+
+const KEYS: &[&str] =
+    &["name", "model", "attach", "mac", "address", "queues", "queue_len", "mtu", "deliver", "ring"];
+const KEYS_LATER: &[&str] = &["itr", "mode", "listen", "connect"];
+
+const MODELS: Words<NicModel> =
+    Words { noun: ("NIC model", "models"), now: &[("virtio-net", NicModel::VirtioNet)], later: &["e1000"] };
+
+const DELIVERS: Words<Deliver> = Words {
+    noun: ("way to deliver", "ways"),
+    now: &[("queued", Deliver::Queued), ("direct", Deliver::Direct)],
+    later: &[],
+};
+
+const ATTACH_FORMS: &str = "switch:NAME, tap:INTERFACE, pcap:FILE, null";
+const ATTACH_LATER: &[&str] =
+    &["bridge", "ovs", "macvtap", "xdp", "vf", "vhost-user-backend", "vhost-user-frontend"];
+
+/// Reads all NICs of a router; their names and networks are still to be compared with each other.
+pub(crate) fn read_all(section: &Section<'_>, router: usize, router_name: &str, plan: &mut Plan) -> Vec<Nic> {
+    let sections = section.tables("nic");
+    if !section.has("nic") {
+        section.fault(section.line, "nic", "missing; a router has at least one [[router.nic]]");
+    }
+    if let Some(first_extra) = sections.get(MOST_NICS) {
+        let what = format!("{} NICs are too many; a router has at most {MOST_NICS}", sections.len());
+        section.fault(first_extra.line, "nic", what);
+    }
+    let mut nics = Vec::new();
+    for section in sections.iter().take(MOST_NICS) {
+        let nic = read(section, router_name, plan);
+        for key in ["name", "attach", "mac", "address"] {
+            remember(plan, (router, Some(nics.len())), key, section.line_of(key));
+        }
+        nics.push(nic);
+    }
+    nics
+}
+
+fn read(section: &Section<'_>, router_name: &str, plan: &Plan) -> Nic {
+    section.expect_keys(KEYS, KEYS_LATER);
+    let name = required_name(section, "\"wan\"");
+    let attach = attach(section, plan);
+    let mac = valued(section, "mac", "\"02:00:00:00:00:01\"", station_mac);
+    if section.has("deliver") && attach.as_ref().is_some_and(|attach| !matches!(attach, Attach::Switch(_))) {
+        let what = "only a NIC on a switch has it; remove it, or write attach = \"switch:NAME\"";
+        section.fault(section.line_of("deliver"), "deliver", what);
+    }
+    Nic {
+        mac: mac.unwrap_or_else(|| Mac::derived(router_name, &name)),
+        name,
+        model: section.word("model", &MODELS),
+        attach: attach.unwrap_or(Attach::Null),
+        addresses: addresses(section),
+        queues: section.number("queues", 1..=16, 1),
+        queue_len: section.number("queue_len", 1..=65_536, DEFAULT_QUEUE_LEN),
+        mtu: section.number("mtu", LEAST_MTU..=MOST_MTU, 1500),
+        deliver: section.word("deliver", &DELIVERS),
+        ring: ring(section),
+    }
+}
+
+fn ring(section: &Section<'_>) -> u32 {
+    let entries = section.number("ring", 256..=1024, DEFAULT_RING);
+    if !entries.is_power_of_two() {
+        let what = format!("{entries} is not a power of two; write 256, 512 or 1024");
+        section.fault(section.line_of("ring"), "ring", what);
+        return DEFAULT_RING;
+    }
+    entries
+}
+
+/// Reads the Ethernet address of one station.
+pub(crate) fn station_mac(text: &str) -> Result<Mac, String> {
+    let example = "write e.g. \"02:00:00:00:00:01\"";
+    let mac: Mac = text.parse().map_err(|_| format!("{text:?} is not an Ethernet address; {example}"))?;
+    if mac.is_group() {
+        return Err(format!("{text:?} names a group of stations; {example}"));
+    }
+    if mac == Mac([0; 6]) {
+        return Err(format!("{text:?} names no station; {example}"));
+    }
+    Ok(mac)
+}
+
+fn attach(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
+    let At { value, line } = section.required_text("attach", "\"tap:tap0\"")?;
+    parse_attach(value, plan).map_err(|what| section.fault(line, "attach", what)).ok()
+}
+
+fn parse_attach(text: &str, plan: &Plan) -> Result<Attach, String> {
+    if text == "null" {
+        return Ok(Attach::Null);
+    }
+    let (kind, name) = text.split_once(':').unwrap_or((text, ""));
+    match kind {
+        "switch" => switch_index(name, plan).map(Attach::Switch),
+        "tap" => values::interface(name).map(|()| Attach::Tap(name.to_owned())),
+        "pcap" if name.is_empty() || name.contains('\0') => {
+            Err(format!("{text:?} names no file; write e.g. \"pcap:/tmp/wan.pcap\""))
+        }
+        "pcap" => Ok(Attach::Pcap(PathBuf::from(name))),
+        later if ATTACH_LATER.contains(&later) => {
+            Err(format!("{later:?} is not in this version; forms: {ATTACH_FORMS}"))
+        }
+        _ => Err(format!("{text:?} is no attachment; forms: {ATTACH_FORMS}")),
+    }
+}
+
+fn switch_index(name: &str, plan: &Plan) -> Result<usize, String> {
+    if let Some(index) = plan.switches.iter().position(|switch| switch.name == name) {
+        return Ok(index);
+    }
+    if values::name(name).is_err() {
+        return Err(format!("\"switch:{}\" names no switch; write e.g. \"switch:lan\"", name.escape_debug()));
+    }
+    let known: Vec<&str> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Err(format!("there is no switch {name:?}; add [switch.{name}], or use one of: {known}"))
+}
+
+fn addresses(section: &Section<'_>) -> Vec<Address> {
+    let texts = section.texts("address", "\"192.0.2.1/24\"");
+    if let Some(extra) = texts.get(MOST_ADDRESSES) {
+        let what = format!("{} addresses are too many; a NIC has at most {MOST_ADDRESSES}", texts.len());
+        section.fault(extra.line, "address", what);
+    }
+    let mut addresses = Vec::new();
+    for At { value, line } in texts.into_iter().take(MOST_ADDRESSES) {
+        match own_address(value) {
+            Ok(address) if addresses.contains(&address) => {
+                section.fault(line, "address", format!("{value:?} is there twice; remove one"));
+            }
+            Ok(address) => addresses.push(address),
+            Err(what) => section.fault(line, "address", what),
+        }
+    }
+    addresses
+}
+
+/// Reads an address that a router may have.
+fn own_address(text: &str) -> Result<Address, String> {
+    let example = "write e.g. \"192.0.2.1/24\"";
+    let address = parse_cidr(text).map_err(|fault| match fault {
+        Fault::Version6 => format!("{text:?}: IPv6 is not in this version; {example}"),
+        Fault::Malformed => format!("{text:?} is not an IPv4 prefix; {example}"),
+    })?;
+    let ip = address.ip;
+    if ip.octets()[0] == 0 || ip.octets()[0] >= 224 || ip.is_loopback() {
+        return Err(format!("{text:?} cannot be a router's own address; {example}"));
+    }
+    let network = address.network();
+    if address.len == 0 {
+        return Err(format!("{text:?} is every network at once; {example}"));
+    }
+    if address.len < 31 && ip == network.network {
+        return Err(format!("{text:?} is the network itself, not an address in it; {example}"));
+    }
+    if address.len < 31 && ip == network.last() {
+        return Err(format!("{text:?} is the broadcast address of {network}; {example}"));
+    }
+    Ok(address)
+}

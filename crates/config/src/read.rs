@@ -1,0 +1,144 @@
+//! From the document to a plan: the tables one by one. What spans several tables is checked in `verify`.
+
+use std::time::Duration;
+
+use crate::places::Places;
+use crate::plan::{Engine, Pin, Plan, Router, Spin, Switch, VhostThreads};
+use crate::section::{At, Section, Words};
+use crate::values;
+use crate::{CpuSet, nic, route};
+
+const ENGINES: Words<Engine> = Words {
+    noun: ("engine", "engines"),
+    now: &[("kvm", Engine::Kvm)],
+    later: &["process", "kernel", "linux"],
+};
+
+const VHOSTS: Words<VhostThreads> = Words {
+    noun: ("way to cut vhost threads", "ways"),
+    now: &[
+        ("shared", VhostThreads::Shared),
+        ("per-nic", VhostThreads::PerNic),
+        ("split", VhostThreads::Split),
+    ],
+    later: &[],
+};
+
+const ROUTER_KEYS: &[&str] =
+    &["name", "engine", "vcpus", "memory", "vhost", "pin", "spin", "nic", "route", "neighbour"];
+const ROUTER_KEYS_LATER: &[&str] = &["sched", "guarantee", "isolate"];
+
+/// How long a switch keeps an address, in seconds, as Linux bridges do.
+const DEFAULT_AGEING: u32 = 300;
+
+/// Reads the whole document; `stem` is the file's name without `.toml`.
+pub(crate) fn document(document: &Section<'_>, stem: &str, places: Places) -> Plan {
+    document.expect_keys(&["name", "switch", "router"], &[]);
+    let mut plan = Plan { name: run_name(document, stem), places, ..Plan::default() };
+    plan.switches = switches(document);
+    for section in document.tables("router") {
+        let index = plan.routers.len();
+        let router = router(&section, index, &mut plan);
+        plan.routers.push(router);
+    }
+    if !document.has("router") {
+        document.report.error(0, "router", "missing; a file describes at least one [[router]]");
+    }
+    plan
+}
+
+fn run_name(document: &Section<'_>, stem: &str) -> String {
+    let Some(given) = document.text("name", "\"lab\"") else {
+        let name: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let name = name.to_ascii_lowercase();
+        if let Err(what) = values::run_name(&name) {
+            document.report.error(0, "name", format!("the file's own name, {what}; or write name = \"...\""));
+        }
+        return name;
+    };
+    if let Err(what) = values::run_name(given.value) {
+        document.fault(given.line, "name", what);
+    }
+    given.value.to_owned()
+}
+
+fn switches(document: &Section<'_>) -> Vec<Switch> {
+    let Some(tables) = document.table("switch", "[switch.lan]") else { return Vec::new() };
+    let mut switches = Vec::new();
+    for (name, section) in tables.named_tables() {
+        if let Err(what) = values::name(name.value) {
+            tables.fault(name.line, name.value, what);
+        }
+        let Some(section) = section else { continue };
+        section.expect_keys(&["ageing"], &[]);
+        let ageing = section.number("ageing", 1..=1_000_000, DEFAULT_AGEING);
+        switches.push(Switch { name: name.value.to_owned(), ageing: Duration::from_secs(ageing.into()) });
+    }
+    switches
+}
+
+fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
+    section.expect_keys(ROUTER_KEYS, ROUTER_KEYS_LATER);
+    let name = required_name(section, "\"edge\"");
+    remember(plan, (index, None), "name", section.line_of("name"));
+    let pin = pin(section, index, plan);
+    remember(plan, (index, None), "memory", section.line_of("memory"));
+    let mut router = Router {
+        name,
+        engine: section.word("engine", &ENGINES),
+        vcpus: section.number("vcpus", 1..=16, 1),
+        memory: valued(section, "memory", "\"32M\"", values::memory).unwrap_or(values::DEFAULT_MEMORY),
+        vhost: section.word("vhost", &VHOSTS),
+        pin,
+        spin: valued(section, "spin", "\"50us\"", values::spin).unwrap_or(Spin::default()),
+        nics: Vec::new(),
+        routes: Vec::new(),
+        neighbours: Vec::new(),
+    };
+    router.nics = nic::read_all(section, index, &router.name, plan);
+    router.routes = route::routes(section, &router.nics);
+    router.neighbours = route::neighbours(section, &router.nics);
+    router
+}
+
+fn pin(section: &Section<'_>, index: usize, plan: &mut Plan) -> Pin {
+    let Some(pin) = section.table("pin", "{ vcpu = \"1\", vhost = \"0\" }") else { return Pin::default() };
+    pin.expect_keys(&["vcpu", "vhost"], &[]);
+    remember(plan, (index, None), "pin.vcpu", pin.line_of("vcpu"));
+    remember(plan, (index, None), "pin.vhost", pin.line_of("vhost"));
+    let cpus = |key| {
+        valued(&pin, key, "\"0-1\"", |text| {
+            text.parse::<CpuSet>()
+                .map_err(|_| format!("{text:?} is not a list of CPUs; write e.g. \"1\" or \"0-1,3\""))
+        })
+    };
+    Pin { vcpu: cpus("vcpu"), vhost: cpus("vhost") }
+}
+
+/// A name that must be there; an empty one stands for a wrong one, which has been reported.
+pub(crate) fn required_name(section: &Section<'_>, example: &str) -> String {
+    let Some(At { value, line }) = section.required_text("name", example) else { return String::new() };
+    match values::name(value) {
+        Ok(()) => value.to_owned(),
+        Err(what) => {
+            section.fault(line, "name", what);
+            String::new()
+        }
+    }
+}
+
+/// A string with a form of its own; none where it is missing or wrong, which is reported.
+pub(crate) fn valued<T>(
+    section: &Section<'_>,
+    key: &str,
+    example: &str,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<T> {
+    let At { value, line } = section.text(key, example)?;
+    read(value).map_err(|what| section.fault(line, key, what)).ok()
+}
+
+/// Keeps the line of a value for errors that are found later.
+pub(crate) fn remember(plan: &mut Plan, part: (usize, Option<usize>), key: &'static str, line: u32) {
+    plan.places.lines.insert((part.0, part.1, key), line);
+}

@@ -1,0 +1,159 @@
+//! `[[router.route]]` and `[[router.neighbour]]`.
+
+use std::net::Ipv4Addr;
+
+use crate::address::{Fault, Prefix, parse_cidr, parse_ip};
+use crate::nic::station_mac;
+use crate::plan::{Neighbour, Nic, Route};
+use crate::read::valued;
+use crate::section::{At, Section};
+
+/// Most static neighbours of one router: what the firmware has room for.
+const MOST_NEIGHBOURS: usize = 256;
+
+/// Reads the static routes of a router with these NICs.
+pub(crate) fn routes(router: &Section<'_>, nics: &[Nic]) -> Vec<Route> {
+    let mut routes: Vec<Route> = Vec::new();
+    let mut seen = std::collections::HashMap::new();
+    for section in router.tables("route") {
+        let Some(route) = route(&section, nics) else { continue };
+        let line = section.line_of("to");
+        if let Some(first) = seen.insert(route.to, line) {
+            let what = format!(
+                "{} is routed in line {first} already; several ways are not in this version",
+                route.to
+            );
+            section.fault(line, "to", what);
+        }
+        if let Some(nic) = nics.iter().find(|nic| nic.addresses.iter().any(|a| a.network() == route.to)) {
+            let what = format!("{} is the network of NIC {:?}, which needs no route", route.to, nic.name);
+            section.fault(line, "to", what);
+        }
+        routes.push(route);
+    }
+    routes
+}
+
+fn route(section: &Section<'_>, nics: &[Nic]) -> Option<Route> {
+    section.expect_keys(&["to", "via", "nic"], &[]);
+    let has_to = section.required_text("to", "\"198.51.100.0/24\"").is_some();
+    let to = has_to.then(|| valued(section, "to", "", destination)).flatten();
+    let via = section.text("via", "\"192.0.2.254\"");
+    let out = section.text("nic", "\"wan\"");
+    if via.is_none() && out.is_none() {
+        if !section.has("via") && !section.has("nic") {
+            section.missing("via", "\"192.0.2.254\"");
+        }
+        return None;
+    }
+    let out = match out {
+        Some(name) => Some(nic_named(section, name, nics)?),
+        None => None,
+    };
+    let (gateway, nic) = match via {
+        Some(via) => {
+            let (ip, nic) = gateway(section, via, out, nics)?;
+            (Some(ip), nic)
+        }
+        None => (None, out?),
+    };
+    Some(Route { to: to?, via: gateway, nic })
+}
+
+fn destination(text: &str) -> Result<Prefix, String> {
+    let address = parse_cidr(text).map_err(|fault| match fault {
+        Fault::Version6 => format!("{text:?}: IPv6 is not in this version; write e.g. \"198.51.100.0/24\""),
+        Fault::Malformed => format!("{text:?} is not an IPv4 prefix; write e.g. \"198.51.100.0/24\""),
+    })?;
+    let network = address.network();
+    if network.network != address.ip {
+        return Err(format!("{text:?} has bits behind its prefix; write \"{network}\""));
+    }
+    Ok(network)
+}
+
+fn nic_named(section: &Section<'_>, name: At<&str>, nics: &[Nic]) -> Option<usize> {
+    let index = nics.iter().position(|nic| nic.name == name.value);
+    if index.is_none() {
+        let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+        let what = format!("the router has no NIC {:?}; its NICs: {}", name.value, names.join(", "));
+        section.fault(name.line, "nic", what);
+    }
+    index
+}
+
+fn gateway(
+    section: &Section<'_>,
+    via: At<&str>,
+    out: Option<usize>,
+    nics: &[Nic],
+) -> Option<(Ipv4Addr, usize)> {
+    let found = on_link(via.value, nics, "\"192.0.2.254\"").and_then(|(ip, nic)| match out {
+        Some(out) if out != nic => {
+            Err(format!("{ip} is behind NIC {:?}, not {:?}; remove nic", nics[nic].name, nics[out].name))
+        }
+        _ => Ok((ip, nic)),
+    });
+    found.map_err(|what| section.fault(via.line, "via", what)).ok()
+}
+
+/// Reads the address of a station in one of the router's own networks; finds the NIC it is behind.
+fn on_link(text: &str, nics: &[Nic], example: &str) -> Result<(Ipv4Addr, usize), String> {
+    let ip = parse_ip(text).map_err(|fault| match fault {
+        Fault::Version6 => format!("{text:?}: IPv6 is not in this version; write e.g. {example}"),
+        Fault::Malformed => format!("{text:?} is not an IPv4 address; write e.g. {example}"),
+    })?;
+    if nics.iter().any(|nic| nic.addresses.iter().any(|address| address.ip == ip)) {
+        return Err(format!("{ip} is the router's own address; write its neighbour's"));
+    }
+    let connected = nics
+        .iter()
+        .enumerate()
+        .flat_map(|(index, nic)| nic.addresses.iter().map(move |address| (index, address.network())));
+    let mut holding = connected.filter(|(_, network)| network.contains(ip));
+    let Some((index, network)) = holding.next() else {
+        return Err(format!("{ip} is in none of the router's networks: {}", networks(nics)));
+    };
+    if network.len < 31 && (ip == network.network || ip == network.last()) {
+        return Err(format!("{ip} is no station of {network} but its network or broadcast address"));
+    }
+    Ok((ip, index))
+}
+
+fn networks(nics: &[Nic]) -> String {
+    let all: Vec<String> =
+        nics.iter().flat_map(|nic| &nic.addresses).map(|address| address.network().to_string()).collect();
+    if all.is_empty() { "its NICs have no address".to_owned() } else { all.join(", ") }
+}
+
+/// Reads the static neighbours of a router with these NICs.
+pub(crate) fn neighbours(router: &Section<'_>, nics: &[Nic]) -> Vec<Neighbour> {
+    let sections = router.tables("neighbour");
+    if let Some(extra) = sections.get(MOST_NEIGHBOURS) {
+        let what = format!("{} are too many; a router has at most {MOST_NEIGHBOURS}", sections.len());
+        router.fault(extra.line, "neighbour", what);
+    }
+    let mut neighbours: Vec<Neighbour> = Vec::new();
+    for section in sections.iter().take(MOST_NEIGHBOURS) {
+        let Some(neighbour) = neighbour(section, nics) else { continue };
+        if neighbours.iter().any(|known| known.address == neighbour.address) {
+            let what = format!("{} is there twice; remove one", neighbour.address);
+            section.fault(section.line_of("address"), "address", what);
+        }
+        neighbours.push(neighbour);
+    }
+    neighbours
+}
+
+fn neighbour(section: &Section<'_>, nics: &[Nic]) -> Option<Neighbour> {
+    section.expect_keys(&["address", "mac"], &[]);
+    let address = section.required_text("address", "\"192.0.2.254\"");
+    let mac = section.required_text("mac", "\"02:00:00:00:00:01\"").and_then(|At { value, line }| {
+        station_mac(value).map_err(|what| section.fault(line, "mac", what)).ok()
+    });
+    let found = address.and_then(|At { value, line }| {
+        on_link(value, nics, "\"192.0.2.254\"").map_err(|what| section.fault(line, "address", what)).ok()
+    });
+    let (address, nic) = found?;
+    Some(Neighbour { address, mac: mac?, nic })
+}

@@ -1,0 +1,264 @@
+//! Reading one table of the document: every value is taken with its line, every fault is reported and reading goes
+//! on, so that one run over a file finds all of its faults.
+
+use std::cell::RefCell;
+use std::ops::{Range, RangeInclusive};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Errors;
+
+/// Collects faults, and knows where lines begin.
+pub(crate) struct Report {
+    line_starts: Vec<usize>,
+    errors: RefCell<Errors>,
+}
+
+impl Report {
+    pub(crate) fn new(text: &str, file: &str) -> Self {
+        let newlines = text.bytes().enumerate().filter(|(_, octet)| *octet == b'\n');
+        let line_starts = newlines.map(|(offset, _)| offset + 1).collect();
+        Self { line_starts, errors: RefCell::new(Errors::new(file)) }
+    }
+
+    /// The line that a span begins on, from 1.
+    pub(crate) fn line(&self, span: Range<usize>) -> u32 {
+        let before = self.line_starts.partition_point(|start| *start <= span.start);
+        u32::try_from(before + 1).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn error(&self, line: u32, key: &str, what: impl Into<String>) {
+        self.errors.borrow_mut().push(line, key, what);
+    }
+
+    pub(crate) fn into_errors(self) -> Errors {
+        self.errors.into_inner().sorted()
+    }
+}
+
+/// Something that stands on a line of the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) line: u32,
+}
+
+/// A value that is one word out of several.
+pub(crate) struct Words<T: 'static> {
+    /// What such a word is called, with its plural, e.g. `("engine", "engines")`.
+    pub(crate) noun: (&'static str, &'static str),
+    /// The words of this version.
+    pub(crate) now: &'static [(&'static str, T)],
+    /// Words that a later version will know.
+    pub(crate) later: &'static [&'static str],
+}
+
+impl<T: Copy> Words<T> {
+    /// The meaning of a word, or what is wrong with it.
+    pub(crate) fn find(&self, word: &str) -> Result<T, String> {
+        let known = self.now.iter().find(|(name, _)| *name == word);
+        known.map(|(_, meaning)| *meaning).ok_or_else(|| self.fault(word))
+    }
+
+    fn fault(&self, word: &str) -> String {
+        let (one, many) = self.noun;
+        let names: Vec<&str> = self.now.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        if self.later.contains(&word) {
+            format!("{one} {word:?} is not in this version; {many}: {names}")
+        } else {
+            format!("{word:?} is no {one}; {many}: {names}")
+        }
+    }
+}
+
+/// One table of the document.
+pub(crate) struct Section<'a> {
+    table: &'a DeTable<'a>,
+    /// Its name with its parents', e.g. `router.nic`; empty for the document itself.
+    path: String,
+    /// Where it begins.
+    pub(crate) line: u32,
+    pub(crate) report: &'a Report,
+}
+
+impl<'a> Section<'a> {
+    pub(crate) fn document(table: &'a DeTable<'a>, report: &'a Report) -> Self {
+        Self { table, path: String::new(), line: 1, report }
+    }
+
+    /// Reports every key that is neither in `known` nor in `later`, with the nearest known one.
+    pub(crate) fn expect_keys(&self, known: &[&str], later: &[&str]) {
+        for name in self.table.keys() {
+            let (line, word) = (self.report.line(name.span()), name.get_ref().as_ref());
+            if later.contains(&word) {
+                let what = format!("not in this version; keys: {}", known.join(", "));
+                self.report.error(line, &self.key(word), what);
+            } else if !known.contains(&word) {
+                let what = match nearest(word, known) {
+                    Some(near) => format!("unknown key; did you mean {near:?}?"),
+                    None => format!("unknown key; keys: {}", known.join(", ")),
+                };
+                self.report.error(line, &self.key(word), what);
+            }
+        }
+    }
+
+    /// A key with the names of its tables.
+    pub(crate) fn key(&self, name: &str) -> String {
+        let name = if is_bare(name) { name.to_owned() } else { format!("{name:?}") };
+        if self.path.is_empty() { name } else { format!("{}.{name}", self.path) }
+    }
+
+    /// Reports a fault of a key's value.
+    pub(crate) fn fault(&self, line: u32, key: &str, what: impl Into<String>) {
+        self.report.error(line, &self.key(key), what);
+    }
+
+    /// Reports that a key is missing from this table.
+    pub(crate) fn missing(&self, key: &str, example: &str) {
+        self.fault(self.line, key, format!("missing; write e.g. {key} = {example}"));
+    }
+
+    fn value(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.table.get(key)
+    }
+
+    /// Whether the table has this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.value(key).is_some()
+    }
+
+    /// The line of a key's value, or of the table.
+    pub(crate) fn line_of(&self, key: &str) -> u32 {
+        self.value(key).map_or(self.line, |value| self.report.line(value.span()))
+    }
+
+    fn wrong_type(&self, key: &str, value: &Spanned<DeValue<'_>>, expected: &str) {
+        let found = value.get_ref().type_str();
+        let article = if found.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
+        self.fault(
+            self.report.line(value.span()),
+            key,
+            format!("{article} {found} where {expected} is expected"),
+        );
+    }
+
+    /// A string.
+    pub(crate) fn text(&self, key: &str, example: &str) -> Option<At<&'a str>> {
+        let value = self.value(key)?;
+        let Some(text) = value.get_ref().as_str() else {
+            self.wrong_type(key, value, &format!("a string such as {example}"));
+            return None;
+        };
+        Some(At { value: text, line: self.report.line(value.span()) })
+    }
+
+    /// A string that must be there.
+    pub(crate) fn required_text(&self, key: &str, example: &str) -> Option<At<&'a str>> {
+        if self.value(key).is_none() {
+            self.missing(key, example);
+        }
+        self.text(key, example)
+    }
+
+    /// A string, or an array of strings.
+    pub(crate) fn texts(&self, key: &str, example: &str) -> Vec<At<&'a str>> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(array) = value.get_ref().as_array() else {
+            return self.text(key, example).into_iter().collect();
+        };
+        let mut texts = Vec::new();
+        for item in array {
+            match item.get_ref().as_str() {
+                Some(text) => texts.push(At { value: text, line: self.report.line(item.span()) }),
+                None => self.wrong_type(key, item, &format!("a string such as {example}")),
+            }
+        }
+        texts
+    }
+
+    /// A whole number within a range.
+    pub(crate) fn number(&self, key: &str, range: RangeInclusive<u32>, default: u32) -> u32 {
+        let Some(value) = self.value(key) else { return default };
+        let (first, last) = (range.start(), range.end());
+        let Some(integer) = value.get_ref().as_integer() else {
+            self.wrong_type(key, value, &format!("a whole number from {first} to {last}"));
+            return default;
+        };
+        match u32::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(number) if range.contains(&number) => number,
+            _ => {
+                let line = self.report.line(value.span());
+                self.fault(line, key, format!("{integer} is out of range; write {first} to {last}"));
+                default
+            }
+        }
+    }
+
+    /// One word out of several.
+    pub(crate) fn word<T: Copy + Default>(&self, key: &str, words: &Words<T>) -> T {
+        let example = words.now.first().map_or(String::new(), |(name, _)| format!("{name:?}"));
+        let Some(text) = self.text(key, &example) else { return T::default() };
+        words.find(text.value).unwrap_or_else(|what| {
+            self.fault(text.line, key, what);
+            T::default()
+        })
+    }
+
+    /// A table.
+    pub(crate) fn table(&self, key: &str, example: &str) -> Option<Section<'a>> {
+        let value = self.value(key)?;
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_type(key, value, &format!("a table such as {example}"));
+            return None;
+        };
+        Some(self.inner(key, table, self.report.line(value.span())))
+    }
+
+    /// The tables of an array of tables.
+    pub(crate) fn tables(&self, key: &str) -> Vec<Section<'a>> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let header = format!("[[{}]]", self.key(key));
+        let Some(array) = value.get_ref().as_array() else {
+            self.wrong_type(key, value, &format!("an array of tables {header}"));
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for item in array {
+            match item.get_ref().as_table() {
+                Some(table) => tables.push(self.inner(key, table, self.report.line(item.span()))),
+                None => self.wrong_type(key, item, &format!("a table {header}")),
+            }
+        }
+        tables
+    }
+
+    /// The tables inside this one, by name.
+    pub(crate) fn named_tables(&self) -> Vec<(At<&'a str>, Option<Section<'a>>)> {
+        let mut tables: Vec<_> = self.table.iter().collect();
+        tables.sort_by_key(|(name, _)| name.span().start);
+        let tables = tables.into_iter().map(|(name, _)| {
+            let at = At { value: name.get_ref().as_ref(), line: self.report.line(name.span()) };
+            (at, self.table(at.value, &format!("[{}]", self.key(at.value))))
+        });
+        tables.collect()
+    }
+
+    fn inner(&self, key: &str, table: &'a DeTable<'a>, line: u32) -> Section<'a> {
+        Section { table, path: self.key(key), line, report: self.report }
+    }
+}
+
+fn is_bare(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_')
+}
+
+/// The known word that `word` is most likely meant to be.
+fn nearest<'w>(word: &str, known: &[&'w str]) -> Option<&'w str> {
+    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(word, name), *name));
+    let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
+    (distance <= name.len().div_ceil(3)).then_some(name)
+}

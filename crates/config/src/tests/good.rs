@@ -1,0 +1,63 @@
+//! Good files: defaults, and the examples of the repository.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::{Attach, Deliver, Engine, Mac, NicModel, Pin, Spin, VhostThreads, load, parse};
+
+#[test]
+fn defaults() {
+    let text = "[[router]]\nname='a'\n[[router.nic]]\nname='x'\nattach='null'\n";
+    let plan = parse(text, "dir/small.toml").expect("a good file");
+    assert_eq!(plan.name, "small");
+    let router = &plan.routers[0];
+    assert_eq!((router.engine, router.vcpus, router.memory), (Engine::Kvm, 1, 32 << 20));
+    assert_eq!((router.vhost, &router.pin), (VhostThreads::Shared, &Pin::default()));
+    assert_eq!(router.spin, Spin::For(Duration::from_micros(50)));
+    let nic = &router.nics[0];
+    assert_eq!((nic.model, &nic.attach, nic.deliver), (NicModel::VirtioNet, &Attach::Null, Deliver::Queued));
+    assert_eq!((nic.queues, nic.queue_len, nic.mtu, nic.ring), (1, 1000, 1500, 1024));
+    assert_eq!(nic.mac, Mac::derived("a", "x"));
+    assert!(nic.addresses.is_empty());
+}
+
+#[test]
+fn example_one_router() {
+    let plan = load(&examples().join("one-router.toml")).expect("a good file");
+    assert_eq!(plan.name, "one-router");
+    let attachments: Vec<String> = plan.nics().map(|(_, nic)| plan.attachment(nic)).collect();
+    assert_eq!(attachments, ["tap:rr-left", "tap:rr-right"]);
+    assert_eq!(plan.memory(), 32 << 20);
+}
+
+#[test]
+fn example_two_routers() {
+    let plan = load(&examples().join("two-routers.toml")).expect("a good file");
+    assert_eq!(plan.switches[0].ageing, Duration::from_secs(300));
+    let [west, east] = plan.routers.as_slice() else { panic!("two routers") };
+    assert_eq!(west.routes[0].via, Some(Ipv4Addr::new(203, 0, 113, 2)));
+    assert_eq!((west.routes[0].nic, east.routes[0].nic), (1, 0));
+    assert_eq!(west.nics[1].attach, Attach::Switch(0));
+    let threads: Vec<String> = west.threads().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(threads, ["west/vcpu0", "west/lan", "west/core"]);
+}
+
+fn examples() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"))
+}
+
+#[test]
+fn neighbours_and_routes_find_their_nic() {
+    let text = "[[router]]\nname='a'\nvhost='split'\n\
+        [[router.nic]]\nname='x'\nattach='null'\naddress='10.0.0.1/24'\n\
+        [[router.nic]]\nname='y'\nattach='null'\naddress=['10.0.1.1/24','10.0.2.0/31']\n\
+        [[router.route]]\nto='10.9.0.0/16'\nvia='10.0.2.1'\n\
+        [[router.route]]\nto='10.8.0.0/16'\nnic='x'\n\
+        [[router.neighbour]]\naddress='10.0.1.7'\nmac='02:00:00:00:00:07'\n";
+    let plan = parse(text, "f.toml").expect("a good file");
+    let router = &plan.routers[0];
+    assert_eq!((router.routes[0].nic, router.routes[1].nic, router.routes[1].via), (1, 0, None));
+    assert_eq!((router.neighbours[0].nic, router.neighbours[0].mac), (1, Mac([2, 0, 0, 0, 0, 7])));
+    assert_eq!((router.vhost_threads(), router.threads().len()), (4, 5));
+}

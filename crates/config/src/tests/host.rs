@@ -1,0 +1,40 @@
+//! What a host can refuse.
+
+use crate::{HostFacts, InterfaceKind, parse};
+
+const TEXT: &str = "[[router]]\nname='a'\npin = { vcpu = '1-3' }\nmemory = '1G'\n\
+    [[router.nic]]\nname='x'\nattach='tap:eth0'\n";
+
+#[test]
+fn a_host_that_has_everything() {
+    let plan = parse(TEXT, "f.toml").expect("a good file");
+    let host = HostFacts { cpus: (0..8).collect(), memory_available: None, interfaces: Default::default() };
+    assert!(plan.check_host(&host).is_empty());
+}
+
+#[test]
+fn a_host_that_lacks_everything() {
+    let plan = parse(TEXT, "f.toml").expect("a good file");
+    let host = HostFacts {
+        cpus: [0, 1].into(),
+        memory_available: Some(100 << 20),
+        interfaces: [("eth0".to_owned(), InterfaceKind::Other)].into(),
+    };
+    assert_eq!(
+        plan.check_host(&host).to_string(),
+        "f.toml:3: router.pin.vcpu: CPU 2 cannot be used on this host; CPUs: 0-1\n\
+         f.toml:4: router.memory: the routers so far want 1024 MiB and this host has 100 MiB left; give them less\n\
+         f.toml:7: router.nic.attach: interface \"eth0\" exists and is not a TAP; choose another name"
+    );
+}
+
+#[test]
+fn a_tap_that_exists_is_used() {
+    let plan = parse(TEXT, "f.toml").expect("a good file");
+    let host = HostFacts {
+        cpus: (0..8).collect(),
+        memory_available: None,
+        interfaces: [("eth0".to_owned(), InterfaceKind::Tap)].into(),
+    };
+    assert!(plan.check_host(&host).is_empty());
+}

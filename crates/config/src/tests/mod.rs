@@ -1,0 +1,7 @@
+//! Tests of the crate, by what they look at.
+
+mod bad;
+mod good;
+mod host;
+mod values;
+mod wild;

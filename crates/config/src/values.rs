@@ -1,0 +1,91 @@
+//! Values with a form of their own: names, sizes, times, words.
+
+use std::time::Duration;
+
+use crate::plan::Spin;
+
+const MIB: u64 = 1 << 20;
+/// Guest memory is made of 2 MiB pages.
+const PAGE: u64 = 2 * MIB;
+/// Least memory of a router: firmware and tables take 8 MiB, the rest is rings and buffers.
+const LEAST_MEMORY: u64 = 16 * MIB;
+const MOST_MEMORY: u64 = 1024 * MIB;
+
+/// Memory of a router whose file gives none: 8 MiB for the firmware, 24 MiB for rings and buffers.
+pub(crate) const DEFAULT_MEMORY: u64 = 32 * MIB;
+
+/// Checks the name of a switch, router or NIC.
+pub(crate) fn name(text: &str) -> Result<(), String> {
+    plain_name(text, 14)
+}
+
+/// Checks the name of a run, which may be a little longer because files are.
+pub(crate) fn run_name(text: &str) -> Result<(), String> {
+    plain_name(text, 31)
+}
+
+fn plain_name(text: &str, most: usize) -> Result<(), String> {
+    let plain = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-';
+    if (1..=most).contains(&text.len()) && text.bytes().all(plain) && !text.starts_with('-') {
+        return Ok(());
+    }
+    Err(format!("{text:?} is not a name; use 1 to {most} of a-z, 0-9 and -, a letter or digit first"))
+}
+
+/// Reads the memory of a router: `32M`, `1G`.
+pub(crate) fn memory(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a size; write e.g. \"32M\" or \"1G\"");
+    let (digits, unit) = split_number(text);
+    let unit = match unit {
+        "M" => MIB,
+        "G" => 1024 * MIB,
+        _ => return Err(wrong()),
+    };
+    let octets = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
+    if !(LEAST_MEMORY..=MOST_MEMORY).contains(&octets) {
+        return Err(format!("{text:?} is out of range; write \"16M\" to \"1G\""));
+    }
+    if octets % PAGE != 0 {
+        let below = octets / PAGE * 2;
+        return Err(format!(
+            "{text:?} is not a multiple of 2M; write \"{below}M\" or \"{}M\"",
+            (below + 2).min(1024)
+        ));
+    }
+    Ok(octets)
+}
+
+/// Reads how long to poll before sleeping: `50us`, or `always`.
+pub(crate) fn spin(text: &str) -> Result<Spin, String> {
+    if text == "always" {
+        return Ok(Spin::Always);
+    }
+    let wrong = || format!("{text:?} is not a time; write e.g. \"50us\", or \"always\" to never sleep");
+    let (digits, unit) = split_number(text);
+    let nanoseconds: u64 = match unit {
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let time = number.checked_mul(nanoseconds).map(Duration::from_nanos);
+    match time {
+        Some(time) if time <= Duration::from_secs(1) => Ok(Spin::For(time)),
+        _ => Err(format!("{text:?} is out of range; write \"0us\" to \"1s\", or \"always\" to never sleep")),
+    }
+}
+
+/// Checks the name of an interface as the kernel does; `%` too, which would make it choose a number.
+pub(crate) fn interface(text: &str) -> Result<(), String> {
+    let plain = |octet: u8| octet.is_ascii_graphic() && !b"/:%".contains(&octet);
+    if (1..=15).contains(&text.len()) && text.bytes().all(plain) && text != "." && text != ".." {
+        return Ok(());
+    }
+    Err(format!("{text:?} is not an interface name; use 1 to 15 visible ASCII characters except / : %"))
+}
+
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at(end)
+}

@@ -1,0 +1,156 @@
+//! What no table can know alone: names, addresses and interfaces that must differ between tables.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::hash::Hash;
+
+use crate::address::Prefix;
+use crate::plan::{Attach, Nic, Plan, Router};
+use crate::section::Report;
+
+/// Checks the plan as a whole.
+pub(crate) fn verify(plan: &Plan, report: &Report) {
+    router_names(plan, report);
+    nic_names(plan, report);
+    uplinks(plan, report);
+    macs(plan, report);
+    networks(plan, report);
+    addresses_on_switches(plan, report);
+}
+
+/// One NIC with where it is.
+#[derive(Clone, Copy)]
+struct Located<'p> {
+    router: &'p Router,
+    nic: &'p Nic,
+    index: (usize, usize),
+}
+
+impl Located<'_> {
+    fn label(&self) -> String {
+        format!("{}.{}", self.router.name, self.nic.name)
+    }
+
+    fn line(&self, plan: &Plan, key: &'static str) -> u32 {
+        plan.places.line(self.index.0, Some(self.index.1), key)
+    }
+}
+
+fn located(plan: &Plan) -> impl Iterator<Item = Located<'_>> {
+    plan.routers.iter().enumerate().flat_map(|(r, router)| {
+        router.nics.iter().enumerate().map(move |(n, nic)| Located { router, nic, index: (r, n) })
+    })
+}
+
+/// Finds values that were there before.
+struct Unique<V> {
+    seen: HashMap<V, u32>,
+}
+
+impl<V: Eq + Hash> Unique<V> {
+    fn new() -> Self {
+        Self { seen: HashMap::new() }
+    }
+
+    /// Remembers a value; the line of an earlier one that is equal.
+    fn earlier(&mut self, value: V, line: u32) -> Option<u32> {
+        match self.seen.get(&value) {
+            Some(first) => Some(*first),
+            None => {
+                self.seen.insert(value, line);
+                None
+            }
+        }
+    }
+}
+
+fn taken(value: impl Display, first: u32) -> String {
+    format!("{value} is taken in line {first} already; choose another")
+}
+
+fn router_names(plan: &Plan, report: &Report) {
+    let mut names = Unique::new();
+    for (index, router) in plan.routers.iter().enumerate() {
+        let line = plan.places.line(index, None, "name");
+        if router.name.is_empty() {
+            continue;
+        }
+        if let Some(first) = names.earlier(&router.name, line) {
+            report.error(line, "router.name", taken(format_args!("{:?}", router.name), first));
+        }
+    }
+}
+
+fn nic_names(plan: &Plan, report: &Report) {
+    let mut names = Unique::new();
+    for at in located(plan).filter(|at| !at.nic.name.is_empty()) {
+        let line = at.line(plan, "name");
+        if let Some(first) = names.earlier((at.index.0, &at.nic.name), line) {
+            report.error(line, "router.nic.name", taken(format_args!("{:?}", at.nic.name), first));
+        }
+    }
+}
+
+/// A TAP or a capture file has room for one NIC.
+fn uplinks(plan: &Plan, report: &Report) {
+    let mut uplinks = Unique::new();
+    for at in located(plan).filter(|at| matches!(at.nic.attach, Attach::Tap(_) | Attach::Pcap(_))) {
+        let (line, name) = (at.line(plan, "attach"), plan.attachment(at.nic));
+        let fault = uplinks.earlier(name.clone(), line).map(|first| taken(format_args!("{name:?}"), first));
+        if let Some(what) = fault {
+            report.error(line, "router.nic.attach", what);
+        }
+    }
+}
+
+/// Equal names are reported by themselves; that they give equal addresses is no second fault.
+fn macs(plan: &Plan, report: &Report) {
+    let mut owners: HashMap<_, Located<'_>> = HashMap::new();
+    for at in located(plan) {
+        let owner = *owners.entry(at.nic.mac).or_insert(at);
+        if owner.index != at.index && owner.label() != at.label() {
+            let what = taken(at.nic.mac, owner.line(plan, "mac"));
+            report.error(at.line(plan, "mac"), "router.nic.mac", what);
+        }
+    }
+}
+
+/// The networks of two NICs of one router must not overlap: no frame would know which way.
+fn networks(plan: &Plan, report: &Report) {
+    let mut before: Vec<(Located<'_>, Prefix)> = Vec::new();
+    for at in located(plan) {
+        before.retain(|(other, _)| other.index.0 == at.index.0);
+        for address in &at.nic.addresses {
+            let network = address.network();
+            let clash = before.iter().find(|(other, held)| other.index != at.index && held.overlaps(network));
+            if let Some((other, held)) = clash {
+                let what = format!(
+                    "{address} overlaps {held} of NIC {:?}; use a network of its own",
+                    other.nic.name
+                );
+                report.error(at.line(plan, "address"), "router.nic.address", what);
+            }
+            before.push((at, network));
+        }
+    }
+}
+
+/// An address may be there once on a switch.
+fn addresses_on_switches(plan: &Plan, report: &Report) {
+    let mut owners: HashMap<_, Located<'_>> = HashMap::new();
+    for at in located(plan) {
+        let Attach::Switch(switch) = at.nic.attach else { continue };
+        for address in &at.nic.addresses {
+            let owner = *owners.entry((switch, address.ip)).or_insert(at);
+            if owner.index.0 != at.index.0 {
+                let what = format!(
+                    "{} is the address of {} on {:?} already; choose another",
+                    address.ip,
+                    owner.label(),
+                    plan.attachment(at.nic)
+                );
+                report.error(at.line(plan, "address"), "router.nic.address", what);
+            }
+        }
+    }
+}
