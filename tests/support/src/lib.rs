@@ -3,6 +3,21 @@
 //! A test says first what it needs of the host ([`needs!`]); where that is missing it prints one line and passes,
 //! and `cargo xtask test` counts it as skipped. It takes [`Traces`] before and after, starts every process as a
 //! [`Running`], which ends with it, and lets [`dissect`] read captured frames with a parser that is not ours.
+//!
+//! ```no_run
+//! use std::{process::Command, time::Duration};
+//! use support::{Running, Signal, Traces};
+//!
+//! fn nothing_is_left() {
+//!     support::needs!(Root, Kvm, Tun);
+//!     let before = Traces::now();
+//!     let mut command = Running::start(Command::new("ringroad").args(["run", "x.toml"])).unwrap();
+//!     command.wait_for_line(Duration::from_secs(5), |line| line.contains("edge")).unwrap();
+//!     command.signal(Signal::INT).unwrap();
+//!     assert!(command.wait(Duration::from_secs(5)).unwrap().status.success());
+//!     assert_eq!(Traces::left(&before, Duration::from_secs(2)), [""; 0]);
+//! }
+//! ```
 #![forbid(unsafe_code)]
 
 mod dissect;
