@@ -65,7 +65,10 @@ fn run<D: DriverQueue<u16>>(
     let per_frame = |since: Instant| since.elapsed().as_secs_f64() * 1e9 / f64::from(size);
     let len = (HEADER + frame) as u32;
     let mut costs = Costs::default();
-    (tx.disarm(), rx.disarm(), transmit.disarm(), receive.disarm());
+    tx.disarm();
+    rx.disarm();
+    transmit.disarm();
+    receive.disarm();
     for entry in 0..size {
         receive.push(entry, other.buffer(entry), 2048, true);
     }

@@ -1,0 +1,66 @@
+//! Frame slots of our own: one allocation, cut into equal pieces that many threads may fill at the same time.
+
+extern crate alloc;
+
+use alloc::boxed::Box;
+use core::cell::UnsafeCell;
+
+use crate::Bytes;
+
+/// Octets in a cache line.
+const LINE: usize = 64;
+
+#[derive(Default)]
+#[repr(C, align(64))]
+struct Line(UnsafeCell<[u8; LINE]>);
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self::new(0, 0)
+    }
+}
+
+/// Equal pieces of memory, each starting on a cache line.
+///
+/// They lie one line further apart than they are long: at a distance of exactly 2048 octets the first lines of all
+/// slots would share two sets of the first-level cache (measured: 24 to 32 % slower).
+pub struct Slots {
+    lines: Box<[Line]>,
+    count: usize,
+    octets: usize,
+}
+
+// SAFETY: the memory is reached only through `Bytes`, whose accesses are copies that may tear but stay in bounds.
+unsafe impl Sync for Slots {}
+
+impl Slots {
+    /// `count` zeroed slots that hold `octets` octets each (rounded up to whole cache lines).
+    pub fn new(count: usize, octets: usize) -> Self {
+        let octets = octets.next_multiple_of(LINE);
+        let lines = (0..count * (octets / LINE + 1)).map(|_| Line(UnsafeCell::new([0; LINE]))).collect();
+        Self { lines, count, octets }
+    }
+
+    /// How many slots there are.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Octets that a slot holds.
+    pub const fn octets(&self) -> usize {
+        self.octets
+    }
+
+    /// The first `len` octets of slot `index`, if there is such a slot and it is that long.
+    #[inline(always)]
+    pub fn get(&self, index: usize, len: usize) -> Option<Bytes<'_>> {
+        if index >= self.count || len > self.octets {
+            return None;
+        }
+        let offset = index * (self.octets + LINE);
+        // SAFETY: offset + len lies in the allocation, because index < count and len <= octets; the pointer comes
+        // from the whole box and the lines are `UnsafeCell`s, so it may be written; the box outlives `'_`, and no
+        // reference to its content is ever made.
+        Some(unsafe { Bytes::from_raw(self.lines.as_ptr().cast::<u8>().cast_mut().add(offset), len as u32) })
+    }
+}
