@@ -5,7 +5,15 @@
 //! reported for frames that were lost, repeated, out of order or damaged without saying so.
 #![forbid(unsafe_code)]
 
+pub mod c2c;
+pub mod cores;
+pub mod experiment;
 pub mod generator;
+pub mod host;
+pub mod ledger_snapshot;
+pub mod peers;
+pub mod report;
 pub mod self_rate;
 pub mod sink;
+pub mod stats;
 pub mod tag;

@@ -79,7 +79,7 @@ impl Slots {
 /// Whole cache lines, and not a multiple of 1024 octets: such strides crowd into few sets of the first cache.
 fn stride(frame: usize) -> usize {
     let lines = frame.next_multiple_of(LINE);
-    if lines % 1024 == 0 { lines + LINE } else { lines }
+    if lines.is_multiple_of(1024) { lines + LINE } else { lines }
 }
 
 fn patch(settings: &Settings, flow: u32) -> Result<Patch> {

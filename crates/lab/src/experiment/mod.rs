@@ -1,0 +1,111 @@
+//! The frame that every experiment fits into: slices of a fifth of a second, the distance of the CPUs before and
+//! after each, near and far told apart, two variants in turn.
+
+mod outcome;
+mod runner;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::ledger_snapshot::Snapshot;
+pub use outcome::{Comparison, Measured, Outcome, Placement};
+pub use runner::{compare, run};
+
+/// What can be asked of an experiment. Each takes what applies to it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the router runs: `kvm`, `process`, …
+    pub engine: String,
+    /// NIC model: `virtio-net`, …
+    pub nic: String,
+    /// Octets of each frame, without FCS.
+    pub frame: usize,
+    /// Flows of the generator.
+    pub flows: u32,
+    /// Routes of the router.
+    pub routes: u32,
+    /// Frames offered a second; none: flat out.
+    pub rate: Option<f64>,
+    /// Queue pairs of each NIC.
+    pub queues: u16,
+    /// vCPUs of the router.
+    pub vcpus: u16,
+    /// Seconds measured in each repetition, cut into slices; each slice is a sample.
+    pub seconds: f64,
+    /// Repetitions, with a pause between them.
+    pub repeat: u32,
+    /// Where the JSON goes.
+    pub json: Option<PathBuf>,
+    /// CPUs to use; empty: those that this process may use, in order.
+    pub cpus: Vec<usize>,
+}
+
+impl Default for Options {
+    /// KVM, virtio-net, 64 octets, 100 flows, 2 routes, flat out, one queue pair and vCPU, 5 repetitions of 1 s.
+    fn default() -> Self {
+        Self {
+            engine: "kvm".to_owned(),
+            nic: "virtio-net".to_owned(),
+            frame: 64,
+            flows: 100,
+            routes: 2,
+            rate: None,
+            queues: 1,
+            vcpus: 1,
+            seconds: 1.0,
+            repeat: 5,
+            json: None,
+            cpus: Vec::new(),
+        }
+    }
+}
+
+/// What one slice gave.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// The figure, in the experiment's unit.
+    pub value: f64,
+    /// Packets that came through, if the experiment moves packets.
+    pub packets: u64,
+    /// Packets that were lost.
+    pub lost: u64,
+    /// Times that a vCPU left its guest, where there is one.
+    pub exits: Option<u64>,
+    /// Further figures, such as `cycles_per_packet` or `empty_polls`; the report gives their medians.
+    pub more: Vec<(&'static str, f64)>,
+    /// What the counters grew by.
+    pub ledger: Snapshot,
+}
+
+/// Something that can be measured in slices.
+pub trait Experiment {
+    /// Its name in the list: `forward`.
+    fn id(&self) -> &'static str;
+
+    /// What was varied, without spaces: `kvm/virtio-net/64`.
+    fn case(&self) -> String;
+
+    /// Unit of the samples.
+    fn unit(&self) -> &'static str;
+
+    /// The two CPUs between which cache lines move, if there are two. Between slices nothing of the experiment may
+    /// run on them: their distance is measured then.
+    fn cpus(&self) -> Option<(usize, usize)> {
+        None
+    }
+
+    /// Builds what is measured.
+    fn prepare(&mut self) -> Result<()>;
+
+    /// Measures for about `length`.
+    fn run_slice(&mut self, length: Duration) -> Result<Sample>;
+
+    /// Takes down what [`Experiment::prepare`] built. Called once after it, also when a slice failed.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

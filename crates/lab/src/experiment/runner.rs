@@ -1,0 +1,85 @@
+//! Slices, repetitions and pairs.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Comparison, Experiment, Measured, Options, Outcome};
+use crate::c2c;
+
+/// Longest slice: hosts tend to move a busy pair of virtual CPUs within a second.
+const SLICE: Duration = Duration::from_millis(200);
+/// Between repetitions: a machine that rests often comes back with its CPUs near.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Round trips of one look at the CPUs' distance.
+const ROUNDS: u32 = 4000;
+/// Fewest pairs of a comparison.
+pub(super) const FEWEST_PAIRS: usize = 10;
+
+/// Runs an experiment as often and as long as `options` say.
+pub fn run(experiment: &mut dyn Experiment, options: &Options) -> Result<Outcome> {
+    let (slice, slices) = cut(options)?;
+    prepared(experiment, |experiment| {
+        let mut measured = Vec::new();
+        for repetition in 0..options.repeat {
+            if repetition > 0 {
+                thread::sleep(PAUSE);
+            }
+            for _ in 0..slices {
+                measured.push(measure(experiment, slice)?);
+            }
+        }
+        Ok(Outcome::new(experiment, measured))
+    })
+}
+
+/// Runs two experiments in turn, a slice of one, a slice of the other, in at least ten pairs.
+pub fn compare(a: &mut dyn Experiment, b: &mut dyn Experiment, options: &Options) -> Result<Comparison> {
+    let (slice, slices) = cut(options)?;
+    let pairs = (slices * options.repeat as usize).max(FEWEST_PAIRS);
+    prepared(a, |a| {
+        prepared(b, |b| {
+            let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
+            for _ in 0..pairs {
+                of_a.push(measure(a, slice)?);
+                of_b.push(measure(b, slice)?);
+            }
+            Ok(Comparison { a: Outcome::new(a, of_a), b: Outcome::new(b, of_b) })
+        })
+    })
+}
+
+/// Length and number of the slices of one repetition.
+fn cut(options: &Options) -> Result<(Duration, usize)> {
+    let seconds = options.seconds;
+    ensure!((0.001..=86_400.0).contains(&seconds), "seconds must be 0.001 to 86400, not {seconds}");
+    ensure!((1..=10_000).contains(&options.repeat), "repeat must be 1 to 10000, not {}", options.repeat);
+    let slices = (seconds / SLICE.as_secs_f64()).ceil().max(1.0);
+    Ok((Duration::from_secs_f64(seconds / slices), slices as usize))
+}
+
+/// Prepares an experiment, hands it on, and takes it down whatever happened.
+fn prepared<T>(
+    experiment: &mut dyn Experiment,
+    body: impl FnOnce(&mut dyn Experiment) -> Result<T>,
+) -> Result<T> {
+    experiment
+        .prepare()
+        .with_context(|| format!("cannot prepare {}/{}", experiment.id(), experiment.case()))?;
+    let result = body(experiment);
+    let finished = experiment.finish();
+    let value = result?;
+    finished?;
+    Ok(value)
+}
+
+fn measure(experiment: &mut dyn Experiment, slice: Duration) -> Result<Measured> {
+    let before = distance(experiment);
+    let sample = experiment.run_slice(slice)?;
+    Ok(Measured { sample, c2c_ns: [before, distance(experiment)] })
+}
+
+fn distance(experiment: &dyn Experiment) -> f64 {
+    experiment.cpus().map_or(f64::NAN, |(a, b)| c2c::round_trip_ns(a, b, ROUNDS))
+}

@@ -1,0 +1,179 @@
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use ledger::NicDirection;
+
+use super::{Comparison, Experiment, Measured, Options, Outcome, Placement, Sample, compare, run};
+use crate::host::Host;
+use crate::ledger_snapshot::Snapshot;
+use crate::report::Verdict;
+
+/// An experiment that gives the values it was told, and notes what was done with it.
+#[derive(Default)]
+struct Told {
+    values: Vec<f64>,
+    at: usize,
+    log: String,
+    slices: Vec<Duration>,
+    fails_at: Option<usize>,
+}
+
+impl Experiment for Told {
+    fn id(&self) -> &'static str {
+        "told"
+    }
+
+    fn case(&self) -> String {
+        "by/test".to_owned()
+    }
+
+    fn unit(&self) -> &'static str {
+        "mpps"
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        self.log.push('p');
+        Ok(())
+    }
+
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        self.log.push('s');
+        self.slices.push(length);
+        if self.fails_at == Some(self.at) {
+            bail!("told to fail");
+        }
+        let value = self.values[self.at % self.values.len()];
+        self.at += 1;
+        let counters = NicDirection::default();
+        counters.frames.add(100);
+        let mut ledger = Snapshot::new();
+        ledger.take("rx", &counters);
+        Ok(Sample {
+            value,
+            packets: 100,
+            lost: 1,
+            exits: Some(2),
+            more: vec![("empty_polls", value / 2.0)],
+            ledger,
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.log.push('f');
+        Ok(())
+    }
+}
+
+fn told(values: &[f64]) -> Told {
+    Told { values: values.to_vec(), ..Told::default() }
+}
+
+fn measured(value: f64, c2c_ns: [f64; 2]) -> Measured {
+    Measured { sample: Sample { value, ..Sample::default() }, c2c_ns }
+}
+
+fn outcome(measured: Vec<Measured>) -> Outcome {
+    Outcome::new(&told(&[1.0]), measured)
+}
+
+#[test]
+fn seconds_are_cut_into_short_slices() {
+    let mut experiment = told(&[3.0, 1.0, 2.0]);
+    let outcome = run(&mut experiment, &Options { seconds: 0.5, repeat: 2, ..Options::default() }).unwrap();
+    assert_eq!(experiment.log, "pssssssf");
+    assert!(experiment.slices.iter().all(|&slice| slice <= Duration::from_millis(200)));
+    assert_eq!(outcome.values(), [3.0, 1.0, 2.0, 3.0, 1.0, 2.0]);
+    assert_eq!(
+        outcome.result_line().to_string(),
+        "RESULT name=told/by/test unit=mpps median=2.000 min=1.000 max=3.000 n=6 lost=6 exits_per_packet=0.02000 \
+         empty_polls=1.000"
+    );
+    let record = outcome.record(&Host::describe(), Verdict::Holds, "it does");
+    assert_eq!(record.ledger.get("rx.frames"), Some(600));
+    assert_eq!((record.median, record.ci95), (Some(2.0), Some((1.0, 3.0))));
+}
+
+#[test]
+fn what_was_prepared_is_taken_down_when_a_slice_fails() {
+    let mut experiment = Told { fails_at: Some(1), ..told(&[1.0]) };
+    let error = run(&mut experiment, &Options::default()).unwrap_err();
+    assert_eq!(error.to_string(), "told to fail");
+    assert_eq!(experiment.log, "pssf");
+}
+
+#[test]
+fn lengths_that_make_no_sense_are_refused() {
+    for seconds in [0.0, -1.0, f64::NAN, 1e9] {
+        let options = Options { seconds, ..Options::default() };
+        assert!(run(&mut told(&[1.0]), &options).unwrap_err().to_string().contains("seconds"));
+    }
+    let options = Options { repeat: 0, ..Options::default() };
+    assert!(run(&mut told(&[1.0]), &options).unwrap_err().to_string().contains("repeat"));
+}
+
+#[test]
+fn near_and_far_are_told_apart() {
+    let cases = [
+        ([90.0, 219.0], Placement::Near),
+        ([90.0, 221.0], Placement::Between),
+        ([350.0, 700.0], Placement::Far),
+        ([349.0, 500.0], Placement::Between),
+        ([90.0, 450.0], Placement::Between),
+        ([f64::NAN, 90.0], Placement::Between),
+    ];
+    for (c2c_ns, placement) in cases {
+        assert_eq!(measured(1.0, c2c_ns).placement(), placement, "{c2c_ns:?}");
+    }
+    let far = [450.0, 460.0];
+    let all = outcome(vec![
+        measured(10.0, [90.0; 2]),
+        measured(2.0, far),
+        measured(4.0, far),
+        measured(9.0, [90.0, 450.0]),
+    ]);
+    assert_eq!(all.at(Placement::Near).unwrap().median, 10.0);
+    assert_eq!(all.at(Placement::Far).unwrap().median, 3.0);
+    let line = all.result_line();
+    assert_eq!(
+        (line.get("near_n"), line.get("far_median"), line.get("far_n")),
+        (Some("1"), Some("3.000"), Some("2"))
+    );
+    assert_eq!(line.get("moved"), Some("1"));
+}
+
+#[test]
+fn variants_run_in_turn_in_at_least_ten_pairs() {
+    let (mut a, mut b) = (told(&[6.0, 9.0]), told(&[2.0, 3.0]));
+    let options = Options { seconds: 0.001, repeat: 1, ..Options::default() };
+    let comparison = compare(&mut a, &mut b, &options).unwrap();
+    assert_eq!((a.at, b.at), (10, 10));
+    let ratio = comparison.ratio().unwrap();
+    assert_eq!((ratio.n, ratio.median, ratio.ci95), (10, 3.0, Some((3.0, 3.0))));
+    assert_eq!(comparison.judge(2.5).0, Verdict::Holds);
+    assert_eq!(comparison.judge(3.5).0, Verdict::Fails);
+}
+
+#[test]
+fn both_are_taken_down_when_one_fails() {
+    let (mut a, mut b) = (told(&[1.0]), Told { fails_at: Some(0), ..told(&[1.0]) });
+    assert!(compare(&mut a, &mut b, &Options::default()).is_err());
+    assert_eq!((a.log.as_str(), b.log.as_str()), ("psf", "psf"));
+}
+
+#[test]
+fn only_pairs_of_like_placement_are_compared() {
+    let (near, far, moved) = ([100.0; 2], [450.0; 2], [100.0, 450.0]);
+    let of = |places: [[f64; 2]; 4], value| outcome(places.map(|place| measured(value, place)).to_vec());
+    let comparison = Comparison { a: of([near, far, near, moved], 8.0), b: of([near, far, far, moved], 2.0) };
+    assert_eq!(comparison.ratio().unwrap().n, 2);
+    let (verdict, why) = comparison.judge(1.0);
+    assert_eq!(verdict, Verdict::NotRun);
+    assert!(why.contains("fewer than 6"), "{why}");
+}
+
+#[test]
+fn a_wide_interval_decides_nothing() {
+    let a = outcome((1..=12).map(|i| measured(f64::from(i), [100.0; 2])).collect());
+    let b = outcome((1..=12).map(|_| measured(6.5, [100.0; 2])).collect());
+    assert_eq!(Comparison { a, b }.judge(1.0).0, Verdict::NotRun);
+}

@@ -1,0 +1,120 @@
+//! The machine that a result was measured on.
+
+use std::fs;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use crate::cores;
+
+/// What has to be said beside every figure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Host {
+    /// The processor's own name.
+    pub cpu: String,
+    /// CPUs online.
+    pub cores: usize,
+    /// Kernel release.
+    pub kernel: String,
+    /// Memory, MiB.
+    pub memory_mib: u64,
+    /// Who the machine says it is if it is virtual, else `none`.
+    pub hypervisor: String,
+    /// Commit that was measured, with `-dirty` where the tree differs from it; `unknown` outside a checkout.
+    pub commit: String,
+    /// Day and time (UTC) of this description.
+    pub date: String,
+}
+
+impl Host {
+    /// Looks at this machine. What cannot be told is `unknown` or 0.
+    pub fn describe() -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        Self {
+            cpu: cpu_name(&cpuinfo),
+            cores: cores::online().map_or(0, |cpus| cpus.len()),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            memory_mib: memory_mib(&meminfo),
+            hypervisor: hypervisor(&cpuinfo),
+            commit: commit(),
+            date: utc(SystemTime::now()),
+        }
+    }
+}
+
+/// The value of the first line `key : value`.
+fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines
+        .map(|(name, value)| (name.trim(), value.trim()))
+        .find(|&(name, _)| name == key)
+        .map(|(_, value)| value)
+}
+
+/// Model name, with family and model: clouds give several processors one name.
+fn cpu_name(cpuinfo: &str) -> String {
+    let get = |key| field(cpuinfo, key).unwrap_or("unknown");
+    format!("{} (family {} model {})", get("model name"), get("cpu family"), get("model"))
+}
+
+fn memory_mib(meminfo: &str) -> u64 {
+    let total = field(meminfo, "MemTotal").and_then(|value| value.split_whitespace().next());
+    total.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+fn hypervisor(cpuinfo: &str) -> String {
+    let virtual_machine =
+        field(cpuinfo, "flags").is_some_and(|f| f.split_whitespace().any(|f| f == "hypervisor"));
+    if !virtual_machine {
+        return "none".to_owned();
+    }
+    let read = |name: &str| fs::read_to_string(format!("/sys/class/dmi/id/{name}")).ok();
+    let words: Vec<String> = ["sys_vendor", "product_name"].iter().filter_map(|name| read(name)).collect();
+    let name = words.iter().map(|word| word.trim()).collect::<Vec<_>>().join(" ");
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+/// The commit set when the program was built, else that of the checkout we stand in.
+fn commit() -> String {
+    if let Some(commit) = option_env!("RINGROAD_COMMIT") {
+        return commit.to_owned();
+    }
+    let output = Command::new("git").args(["describe", "--always", "--dirty", "--exclude=*"]).output();
+    match output {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        _ => "unknown".to_owned(),
+    }
+}
+
+/// A time as `2026-11-21T04:05:06Z` (proleptic Gregorian calendar, no leap seconds).
+pub fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day of a day counted from 1970-01-01.
+fn date(days: u64) -> (u64, u64, u64) {
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let (mut year, mut left) = (1970, days);
+    while left >= 365 + u64::from(leap(year)) {
+        left -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if left < length {
+            break;
+        }
+        left -= length;
+        month += 1;
+    }
+    (year, month, left + 1)
+}
+
+#[cfg(test)]
+mod tests;

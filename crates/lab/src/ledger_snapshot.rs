@@ -1,0 +1,90 @@
+//! Counters at one moment, by name.
+
+use ledger::Group;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// An ordered list of counters and their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot(Vec<(String, u64)>);
+
+impl Snapshot {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends the counters of a group as `prefix.name`, or `name` where the prefix is empty.
+    pub fn take(&mut self, prefix: &str, group: &dyn Group) {
+        let dot = if prefix.is_empty() { "" } else { "." };
+        group.each(&mut |name, value| self.0.push((format!("{prefix}{dot}{name}"), value)));
+    }
+
+    /// How much each counter has grown since `earlier`, which listed the same ones. A counter that was not there
+    /// counts from 0.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let grown = |(at, (name, value)): (usize, &(String, u64))| {
+            let before = match earlier.0.get(at) {
+                Some((same, before)) if same == name => *before,
+                _ => earlier.get(name).unwrap_or(0),
+            };
+            (name.clone(), value.wrapping_sub(before))
+        };
+        Self(self.0.iter().enumerate().map(grown).collect())
+    }
+
+    /// Adds the values of another list to this one, counter by counter.
+    pub fn add(&mut self, other: &Self) {
+        for (name, value) in &other.0 {
+            match self.0.iter_mut().find(|(mine, _)| mine == name) {
+                Some((_, sum)) => *sum = sum.wrapping_add(*value),
+                None => self.0.push((name.clone(), *value)),
+            }
+        }
+    }
+
+    /// The value of one counter.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.0.iter().find(|(mine, _)| mine == name).map(|&(_, value)| value)
+    }
+
+    /// The sum of all counters whose last part starts with `start`: `drop_` is what was lost.
+    pub fn total(&self, start: &str) -> u64 {
+        let last = |name: &str| name.rsplit('.').next().is_some_and(|last| last.starts_with(start));
+        self.0.iter().filter(|(name, _)| last(name)).map(|(_, value)| value).sum()
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// Two lines for a terminal: names above, changes a second below, each column as wide as the wider of both.
+    /// Counters that did not move are left out.
+    pub fn columns(&self, seconds: f64) -> [String; 2] {
+        let mut lines = [String::new(), String::new()];
+        for (name, value) in self.iter().filter(|&(_, value)| value > 0) {
+            let rate = format!("{:.0}", value as f64 / seconds);
+            let width = name.len().max(rate.len());
+            for (line, text) in lines.iter_mut().zip([name, &rate]) {
+                if !line.is_empty() {
+                    line.push_str("  ");
+                }
+                line.push_str(&format!("{text:>width$}"));
+            }
+        }
+        lines
+    }
+}
+
+impl Serialize for Snapshot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests;
