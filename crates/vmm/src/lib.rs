@@ -9,6 +9,7 @@ pub mod bus;
 pub mod irq;
 pub mod memory;
 pub mod nic_port;
+pub mod probe;
 mod steer;
 mod stubs;
 pub mod vcpu;

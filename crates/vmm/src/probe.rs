@@ -1,0 +1,205 @@
+//! What KVM costs on this host: guest instructions in ring 0 and ring 3, an exit to user space, a doorbell.
+//!
+//! Each figure comes from a guest of a few instructions, a loop that ends with a store to [`DONE`]. All of them
+//! together take some tens of milliseconds, also on a host that emulates ring 0.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, bail};
+use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_regs, kvm_segment, kvm_userspace_memory_region};
+use kvm_ioctls::{IoEventAddress, Kvm, NoDatamatch, VcpuExit, VcpuFd, VmFd};
+use ring::Region;
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use crate::memory::SharedMemory;
+use crate::vm::open_kvm;
+
+/// Guest RAM: page tables and code.
+const RAM: usize = 2 << 20;
+const PML4: u64 = 0x2000;
+const PDPT: u64 = 0x3000;
+const PAGE_DIRECTORY: u64 = 0x4000;
+const CODE: u64 = 0x10_0000;
+/// Stores here are counted as exits, or ring a doorbell.
+const DOORBELL: u64 = 0x1000_0000;
+/// A store here ends the guest.
+const DONE: u64 = 0x1000_1000;
+/// Present, writable, for ring 3.
+const TABLE: u64 = 7;
+/// The same, and a page of 2 MiB.
+const LARGE_PAGE: u64 = 0x87;
+/// Iterations while the first one may still be slow: page faults on the host's side.
+const WARM_UP: u64 = 16;
+
+/// A host that runs guest ring 0 in hardware needs about a nanosecond for what an emulating one needs a microsecond
+/// for; this lies between.
+const EMULATED_NS: f64 = 100.0;
+
+/// What was measured.
+#[derive(Clone, Copy, Debug)]
+pub struct KvmCosts {
+    /// One iteration (two instructions) of a loop in guest ring 0, in nanoseconds.
+    pub ring0_ns: f64,
+    /// The same in guest ring 3, in nanoseconds.
+    pub ring3_ns: f64,
+    /// A store that leaves the guest for user space, and back, in microseconds.
+    pub mmio_us: f64,
+    /// A store that rings an eventfd in the kernel (ioeventfd), in microseconds.
+    pub kick_us: f64,
+}
+
+impl KvmCosts {
+    /// Whether this host emulates guest ring 0 instruction by instruction.
+    pub fn ring0_is_emulated(&self) -> bool {
+        self.ring0_ns > EMULATED_NS
+    }
+}
+
+/// Measures on the calling thread.
+///
+/// # Errors
+/// One line: KVM cannot be opened, or a guest did not end as it should.
+pub fn kvm_costs() -> Result<KvmCosts> {
+    let kvm = open_kvm()?;
+    let run = |guest: &Guest| guest.measure(&kvm);
+    Ok(KvmCosts {
+        ring0_ns: run(&Guest { ring: 0, stores: false, doorbell: false, iterations: 2_000 })?,
+        ring3_ns: run(&Guest { ring: 3, stores: false, doorbell: false, iterations: 5_000_000 })?,
+        mmio_us: run(&Guest { ring: 3, stores: true, doorbell: false, iterations: 500 })? / 1000.0,
+        kick_us: run(&Guest { ring: 3, stores: true, doorbell: true, iterations: 1_000 })? / 1000.0,
+    })
+}
+
+/// A loop in a guest.
+struct Guest {
+    /// Privilege level.
+    ring: u8,
+    /// Whether each iteration stores to [`DOORBELL`].
+    stores: bool,
+    /// Whether an ioeventfd answers those stores.
+    doorbell: bool,
+    iterations: u64,
+}
+
+impl Guest {
+    /// Nanoseconds an iteration.
+    fn measure(&self, kvm: &Kvm) -> Result<f64> {
+        let ram = SharedMemory::sparse("ringroad-probe", RAM)?;
+        let vm = kvm.create_vm().context("KVM cannot make a virtual machine")?;
+        let region = kvm_userspace_memory_region {
+            slot: 0,
+            flags: 0,
+            guest_phys_addr: 0,
+            memory_size: ram.len() as u64,
+            userspace_addr: ram.as_ptr() as u64,
+        };
+        // SAFETY: the range is mapped by `ram`, which was made before `vm` and so is dropped after it, and after
+        // the vCPU below, which alone runs the guest.
+        unsafe { vm.set_user_memory_region(region) }.context("KVM_SET_USER_MEMORY_REGION")?;
+        // SAFETY: the same mapping; no reference to its content is made here or anywhere else.
+        let memory = unsafe { Region::new(ram.as_ptr(), 0, ram.len() as u64) };
+        let _bell = if self.doorbell { Some(doorbell(&vm)?) } else { None };
+        let mut vcpu = vm.create_vcpu(0).context("KVM cannot make a vCPU")?;
+        let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).context("KVM_GET_SUPPORTED_CPUID")?;
+        vcpu.set_cpuid2(&cpuid).context("KVM_SET_CPUID2")?;
+        load(&memory, &self.code())?;
+        enter(&vcpu, self.ring, WARM_UP)?;
+        run_to_end(&mut vcpu)?;
+        finish_exit(&mut vcpu)?;
+        enter(&vcpu, self.ring, self.iterations)?;
+        let start = Instant::now();
+        run_to_end(&mut vcpu)?;
+        Ok(start.elapsed().as_nanos() as f64 / self.iterations as f64)
+    }
+
+    /// The loop: `rcx` iterations, `rbx` holds [`DOORBELL`], `rdx` holds [`DONE`].
+    fn code(&self) -> Vec<u8> {
+        let store: &[u8] = if self.stores { &[0x89, 0x03] } else { &[] }; // mov [rbx], eax
+        let back = -(5 + store.len() as i8);
+        let count = [0x48, 0xff, 0xc9, 0x75, back as u8]; // dec rcx; jnz
+        let done = [0x89, 0x02, 0xeb, 0xfc]; // mov [rdx], eax; jmp to it again
+        [store, &count, &done].concat()
+    }
+}
+
+fn doorbell(vm: &VmFd) -> Result<EventFd> {
+    let bell = EventFd::new(EFD_NONBLOCK).context("eventfd")?;
+    // Four octets wide, as the store of the loop is.
+    vm.register_ioevent(&bell, &IoEventAddress::Mmio(DOORBELL), NoDatamatch).context("KVM_IOEVENTFD")?;
+    Ok(bell)
+}
+
+/// Page tables that map the first GiB one to one, for ring 3 too, and the code.
+fn load(memory: &Region, code: &[u8]) -> Result<()> {
+    let small = || anyhow!("the probe's guest memory is too small");
+    let entry = |address: u64, value: u64| {
+        let written = memory.bytes(address, 8).is_some_and(|word| word.write(0, value.to_le_bytes()));
+        if written { Ok(()) } else { Err(small()) }
+    };
+    entry(PML4, PDPT | TABLE)?;
+    entry(PDPT, PAGE_DIRECTORY | TABLE)?;
+    for page in 0..512 {
+        entry(PAGE_DIRECTORY + 8 * page, page << 21 | LARGE_PAGE)?;
+    }
+    memory.bytes(CODE, code.len() as u32).ok_or_else(small)?.copy_from_slice(code);
+    Ok(())
+}
+
+/// Puts the vCPU at the start of the loop, in 64-bit mode.
+fn enter(vcpu: &VcpuFd, ring: u8, iterations: u64) -> Result<()> {
+    let mut sregs = vcpu.get_sregs().context("KVM_GET_SREGS")?;
+    // Protected mode with paging, physical address extension and SSE, long mode (AMD64 manual, volume 2, 3.1).
+    (sregs.cr0, sregs.cr3, sregs.cr4, sregs.efer) = (0x8005_0033, PML4, 0x620, 0x500);
+    let selectors = if ring == 0 { (0x08, 0x10) } else { (0x1b, 0x23) };
+    sregs.cs = segment(selectors.0, ring, 11);
+    let data = segment(selectors.1, ring, 3);
+    (sregs.ss, sregs.ds, sregs.es, sregs.fs, sregs.gs) = (data, data, data, data, data);
+    vcpu.set_sregs(&sregs).context("KVM_SET_SREGS")?;
+    let regs =
+        kvm_regs { rip: CODE, rcx: iterations, rbx: DOORBELL, rdx: DONE, rflags: 2, ..kvm_regs::default() };
+    vcpu.set_regs(&regs).context("KVM_SET_REGS")
+}
+
+fn segment(selector: u16, dpl: u8, type_: u8) -> kvm_segment {
+    let code = u8::from(type_ & 8 != 0);
+    kvm_segment {
+        limit: u32::MAX,
+        selector,
+        type_,
+        present: 1,
+        dpl,
+        db: 1 - code,
+        s: 1,
+        l: code,
+        g: 1,
+        ..kvm_segment::default()
+    }
+}
+
+/// Lets KVM complete the store that left the guest, which it does on the next run; only then may registers be set
+/// (KVM API, 5 "The kvm_run structure").
+fn finish_exit(vcpu: &mut VcpuFd) -> Result<()> {
+    vcpu.set_kvm_immediate_exit(1);
+    let outcome = vcpu.run().map(|exit| format!("{exit:?}"));
+    vcpu.set_kvm_immediate_exit(0);
+    match outcome {
+        Err(error) if error.errno() == libc::EINTR => Ok(()),
+        Err(error) => Err(error).context("KVM_RUN"),
+        Ok(exit) => bail!("KVM ran the probe's guest although it was told not to: {exit}"),
+    }
+}
+
+fn run_to_end(vcpu: &mut VcpuFd) -> Result<()> {
+    loop {
+        match vcpu.run() {
+            Ok(VcpuExit::MmioWrite(DONE, _)) => return Ok(()),
+            Ok(VcpuExit::MmioWrite(DOORBELL, _)) => {}
+            Ok(exit) => bail!("the probe's guest left its loop: {exit:?}"),
+            Err(error) if error.errno() == libc::EINTR || error.errno() == libc::EAGAIN => {}
+            Err(error) => return Err(error).context("KVM_RUN"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
