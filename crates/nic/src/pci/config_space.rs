@@ -175,3 +175,6 @@ impl ConfigSpace {
 const fn bar_register(index: usize) -> usize {
     BAR0 as usize + 4 * index
 }
+
+#[cfg(test)]
+mod tests;

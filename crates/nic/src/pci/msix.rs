@@ -197,3 +197,6 @@ impl Msix {
         read_registers(&bits, offset, data);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,18 @@
 //! driver writes: | class | command | data of the command ... |      device writes: | ack |
 //! ```
 
+use ring::split::{Broken, Burst, Chain, DeviceQueue};
+
 /// Class of commands about pairs of queues.
 pub const CLASS_MQ: u8 = 4;
 /// Command of [`CLASS_MQ`]: use so many pairs; data: 16 bits.
 pub const MQ_VQ_PAIRS_SET: u8 = 0;
-/// Octets of the longest command that the device knows. Longer ones may be cut to one octet more.
+/// Octets of the longest command that the device knows.
 pub const COMMAND_LEN_MAX: usize = 4;
+
+/// Commands executed at most for one kick and entry of the queue. A driver waits for each answer; one that adds
+/// commands as fast as they are executed must not hold the thread that serves it.
+const ROUNDS: usize = 2;
 
 /// The device's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,4 +42,50 @@ impl Command {
             _ => None,
         }
     }
+}
+
+/// The control queue's ring. It is served by the thread that takes its doorbell, as commands are rare and short.
+#[derive(Debug)]
+pub struct ControlQueue {
+    queue: DeviceQueue,
+    burst: Burst,
+}
+
+impl ControlQueue {
+    /// Serves this queue, from its first command on.
+    pub fn new(queue: DeviceQueue) -> Self {
+        Self { queue, burst: Burst::new() }
+    }
+
+    /// Executes the commands that wait, to be called after each kick. True if the driver wants an interrupt. An
+    /// error means that the driver broke the ring: the device has to [`fail`](super::VirtioNet::fail).
+    pub fn serve(&mut self, mut execute: impl FnMut(&[u8]) -> Ack) -> Result<bool, Broken> {
+        let (mut interrupt, mut left) = (false, ROUNDS * usize::from(self.queue.size()));
+        loop {
+            let taken = self.queue.take_mixed(left, &mut self.burst)?;
+            left -= taken;
+            for chain in self.burst.chains() {
+                let written = answer(&self.burst, chain, &mut execute);
+                self.queue.complete(chain, written);
+            }
+            interrupt |= self.queue.publish();
+            if taken == 0 && (!self.queue.arm() || left == 0) {
+                return Ok(interrupt);
+            }
+        }
+    }
+}
+
+/// Executes one command and writes the answer into the first octet that the driver left for it; returns how many
+/// octets were written. A command without room for the answer is not executed.
+fn answer(burst: &Burst, chain: &Chain, execute: &mut impl FnMut(&[u8]) -> Ack) -> u32 {
+    let Some(place) = burst.writable(chain).iter().find(|segment| !segment.is_empty()) else { return 0 };
+    // One octet more than the longest command, so that a longer one is not mistaken for it.
+    let mut command = [0; COMMAND_LEN_MAX + 1];
+    let mut len = 0;
+    for segment in burst.readable(chain) {
+        len += segment.copy_to_slice(&mut command[len..]);
+    }
+    let ack = execute(&command[..len]);
+    u32::from(place.write(0, [ack as u8]))
 }

@@ -9,7 +9,8 @@ use crate::pci::Message;
 /// carried out one after the other, before the guest's access returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The driver is ready (DRIVER_OK): serve the queues. If one of them cannot be used, stop them all and call
+    /// The driver is ready (DRIVER_OK): serve the queues; of receive queues, that of pair 0 alone until
+    /// [`Effect::PairsChanged`]. If one of them cannot be used, stop them all and call
     /// [`fail`](super::VirtioNet::fail).
     Started(Start),
     /// Touch no queue any more: the driver reset the device or gave it up, or the device failed.

@@ -26,7 +26,7 @@ pub mod tx;
 
 pub use common_config::{LEN as COMMON_CONFIG_LEN, NO_VECTOR, register, status};
 pub use config::{ConfigError, MAX_QUEUE_PAIRS, MAX_QUEUE_SIZE, MIN_MTU, NicConfig};
-pub use control_queue::{Ack, CLASS_MQ, COMMAND_LEN_MAX, MQ_VQ_PAIRS_SET};
+pub use control_queue::{Ack, CLASS_MQ, COMMAND_LEN_MAX, ControlQueue, MQ_VQ_PAIRS_SET};
 pub use device_config::{LEN as DEVICE_CONFIG_LEN, LINK_UP};
 pub use effect::{Effect, QueueRole, QueueSetup, Start};
 
@@ -157,7 +157,8 @@ impl VirtioNet {
         }
     }
 
-    /// Executes a command of the control queue: the octets that the driver made readable.
+    /// Executes a command of the control queue: the octets that the driver made readable
+    /// ([`ControlQueue::serve`] gathers them).
     pub fn control(&mut self, command: &[u8]) -> Ack {
         match Command::parse(command) {
             Some(Command::UsePairs(pairs)) if self.may_use(pairs) => {
@@ -363,3 +364,6 @@ impl PciFunction for VirtioNet {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
