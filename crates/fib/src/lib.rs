@@ -1,3 +1,31 @@
-//! Routes and neighbours in a flat table that can be mapped read-only into a guest.
+//! IPv4 routes in a flat table (DIR-24-8) that the host writes and guests map read-only.
+//!
+//! ```text
+//! header (4 KiB)      default next hop, epoch
+//! next hops (512 KiB) 65,536 x u64: kind, NIC, gateway
+//! tbl24 (64 MiB)      2^24 x u32, by the first 24 bits of the destination
+//! tbl8 (1 KiB each)   groups of 256 x u32, by the last 8 bits, for prefixes longer than /24
+//! ```
+//!
+//! A route of /24 or shorter costs a reader one load, a longer one two. Entry 0 means "no route but the default one":
+//! pages of the table that no route touches are never allocated, and the default route is one word of the header.
 #![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(feature = "rib")]
+extern crate alloc;
+
+pub mod layout;
+#[cfg(feature = "rib")]
+mod rib;
+#[cfg(feature = "rib")]
+pub mod synthetic;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use layout::{Header, Memory};
+#[cfg(feature = "rib")]
+pub use rib::{Error, Rib};
+pub use router::NextHop;
+pub use table::{Step, Table};

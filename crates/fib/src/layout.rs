@@ -1,0 +1,66 @@
+//! How the table lies in memory.
+//!
+//! The crate has no unsafe code, so whoever maps the memory makes the references: with `base` the address of at
+//! least [`len`]`(groups)` zeroed octets, 4096-octet aligned,
+//! ```text
+//! header    = &*(base                 as *const Header)
+//! next_hops = &*(base + NEXT_HOPS_AT  as *const [AtomicU64; NEXT_HOPS])
+//! tbl24     = &*(base + TBL24_AT      as *const [AtomicU32; TBL24])
+//! tbl8      = slice::from_raw_parts(base + TBL8_AT as *const AtomicU32, groups * GROUP)
+//! ```
+//! All of it is atomics, for which every bit pattern is valid.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Next hops that a table can hold; number 0 is "no route".
+pub const NEXT_HOPS: usize = 1 << 16;
+/// Entries of the first table.
+pub const TBL24: usize = 1 << 24;
+/// Entries of one group of the second table.
+pub const GROUP: usize = 256;
+/// Where the next hops begin.
+pub const NEXT_HOPS_AT: usize = 4096;
+/// Where the first table begins.
+pub const TBL24_AT: usize = NEXT_HOPS_AT + 8 * NEXT_HOPS;
+/// Where the second table begins.
+pub const TBL8_AT: usize = TBL24_AT + 4 * TBL24;
+
+/// Octets of a table with so many groups for prefixes longer than /24.
+pub const fn len(groups: usize) -> usize {
+    TBL8_AT + 4 * GROUP * groups
+}
+
+/// Groups of a table of so many octets.
+pub const fn groups(len: usize) -> usize {
+    len.saturating_sub(TBL8_AT) / (4 * GROUP)
+}
+
+/// The first page.
+#[derive(Debug, Default)]
+#[repr(C, align(4096))]
+pub struct Header {
+    /// Number of the default route's next hop; 0: there is none.
+    pub default_route: AtomicU32,
+    /// Moves after each batch of changes.
+    pub epoch: AtomicU32,
+}
+
+/// The parts of a table.
+#[derive(Clone, Copy)]
+pub struct Memory<'a> {
+    /// The first page.
+    pub header: &'a Header,
+    /// The next hops.
+    pub next_hops: &'a [AtomicU64; NEXT_HOPS],
+    /// The first table.
+    pub tbl24: &'a [AtomicU32; TBL24],
+    /// The second table.
+    pub tbl8: &'a [AtomicU32],
+}
+
+/// An entry that refers to a group.
+pub(crate) const IS_GROUP: u32 = 1 << 31;
+/// Bits of an entry that hold a next hop's or a group's number.
+pub(crate) const NUMBER: u32 = (1 << 25) - 1;
+/// Where an entry holds the length of the prefix it comes from.
+pub(crate) const DEPTH_SHIFT: u32 = 25;

@@ -1,0 +1,106 @@
+//! The reader's side.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use router::{NextHop, Routes};
+
+use crate::layout::{GROUP, IS_GROUP, Memory, NUMBER};
+
+/// A table as its readers see it.
+#[derive(Clone, Copy)]
+pub struct Table<'a> {
+    memory: Memory<'a>,
+}
+
+/// Between the two steps of a lookup: an entry of the first table, and where in its group to go on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    entry: u32,
+    destination: u32,
+}
+
+const KIND_SHIFT: u32 = 56;
+const NIC_SHIFT: u32 = 48;
+const LOCAL: u64 = 1;
+const CONNECTED: u64 = 2;
+const GATEWAY: u64 = 3;
+
+/// A next hop as one word, so that it changes at once for all readers.
+#[cfg(feature = "rib")]
+pub(crate) fn pack(next_hop: NextHop) -> u64 {
+    match next_hop {
+        NextHop::None => 0,
+        NextHop::Local => LOCAL << KIND_SHIFT,
+        NextHop::Connected { nic } => CONNECTED << KIND_SHIFT | u64::from(nic) << NIC_SHIFT,
+        NextHop::Gateway { nic, gateway } => {
+            GATEWAY << KIND_SHIFT | u64::from(nic) << NIC_SHIFT | u64::from(gateway)
+        }
+    }
+}
+
+fn unpack(word: u64) -> NextHop {
+    let nic = (word >> NIC_SHIFT) as u8;
+    match word >> KIND_SHIFT {
+        LOCAL => NextHop::Local,
+        CONNECTED => NextHop::Connected { nic },
+        GATEWAY => NextHop::Gateway { nic, gateway: word as u32 },
+        _ => NextHop::None,
+    }
+}
+
+impl<'a> Table<'a> {
+    /// A reader of this memory.
+    pub const fn new(memory: Memory<'a>) -> Self {
+        Self { memory }
+    }
+
+    fn group_entry(&self, step: Step) -> usize {
+        (step.entry & NUMBER) as usize * GROUP + (step.destination & 0xff) as usize
+    }
+
+    #[inline(always)]
+    fn or_default(&self, entry: u32) -> u32 {
+        match entry & NUMBER {
+            0 => self.memory.header.default_route.load(Relaxed),
+            number => number,
+        }
+    }
+}
+
+impl Routes for Table<'_> {
+    type Step = Step;
+
+    #[inline(always)]
+    fn prefetch(&self, destination: u32) {
+        ring::prefetch::read(&raw const self.memory.tbl24[(destination >> 8) as usize]);
+    }
+
+    #[inline(always)]
+    fn first(&self, destination: u32) -> Step {
+        let step = Step { entry: self.memory.tbl24[(destination >> 8) as usize].load(Acquire), destination };
+        if step.entry & IS_GROUP != 0
+            && let Some(entry) = self.memory.tbl8.get(self.group_entry(step))
+        {
+            ring::prefetch::read(entry);
+        }
+        step
+    }
+
+    #[inline(always)]
+    fn second(&self, step: Step) -> u32 {
+        if step.entry & IS_GROUP == 0 {
+            return self.or_default(step.entry);
+        }
+        // A group outside the table cannot be: it reads as "no route".
+        self.or_default(self.memory.tbl8.get(self.group_entry(step)).map_or(0, |entry| entry.load(Relaxed)))
+    }
+
+    fn next_hop(&self, index: u32) -> NextHop {
+        self.memory.next_hops.get(index as usize).map_or(NextHop::None, |word| unpack(word.load(Relaxed)))
+    }
+
+    #[inline(always)]
+    fn epoch(&self) -> u32 {
+        self.memory.header.epoch.load(Acquire)
+    }
+}
