@@ -62,9 +62,10 @@ impl<B> Pending<B> {
         Self { waits: ArrayVec::new_const() }
     }
 
-    /// Packets that wait.
-    pub(crate) fn held(&self) -> usize {
-        self.waits.iter().map(|wait| wait.held.len()).sum()
+    /// Packets that wait, and how many of them the router created itself.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let held = self.waits.iter().flat_map(|wait| &wait.held);
+        held.fold((0, 0), |(all, own), packet| (all + 1, own + usize::from(packet.origin == Origin::Own)))
     }
 
     /// Whether the neighbour is asked for, or was in vain a moment ago.

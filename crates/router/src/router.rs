@@ -119,9 +119,20 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         Some(due.saturating_sub(self.now))
     }
 
-    /// Packets that wait for a neighbour.
+    /// The epoch of the routes that the last pass used: what was taken out of use before it can be used again.
+    pub fn routes_epoch(&self) -> u32 {
+        self.seen_routes
+    }
+
+    /// Received packets that wait for a neighbour and are in no counter yet.
     pub fn held(&self) -> usize {
-        self.pending.held()
+        let (all, own) = self.pending.held();
+        all - own
+    }
+
+    /// Packets that the router created and that wait for a neighbour.
+    pub fn held_own(&self) -> usize {
+        self.pending.held().1
     }
 
     /// Neighbours or routes have changed: forgets what was prepared, and sends what waited for news.

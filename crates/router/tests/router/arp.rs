@@ -1,0 +1,268 @@
+//! ARP: answering, learning, asking, holding, giving up, ageing.
+
+use frame::{Mac, arp, icmp};
+use router::neighbours::{PROBES, REACHABLE};
+
+use crate::world::*;
+
+const HOST: Mac = Mac([2, 0, 0, 0, 0x40, 1]);
+
+fn request(nic: u8, from: u32, target: u32) -> Vec<u8> {
+    let packet = arp::Packet {
+        operation: arp::Operation::Request,
+        sender_mac: HOST,
+        sender_ip: from,
+        target_mac: Mac::default(),
+        target_ip: target,
+    };
+    assert!(nic < 3);
+    arp_frame(Mac::BROADCAST, &packet)
+}
+
+#[test]
+fn own_addresses_are_announced_once() {
+    let neighbours = Box::leak(Box::default());
+    let mut lab = Lab::new(neighbours, true);
+    lab.wait(10);
+    lab.none_sent();
+    // The router of another vCPU is silent.
+    Lab::new(neighbours, false).none_sent();
+}
+
+#[test]
+fn a_request_for_an_own_address_is_answered_and_its_sender_learned() {
+    let mut lab = Lab::default();
+    lab.push(1, request(1, ip(10, 0, 1, 50), ip(10, 0, 1, 1)));
+    let (ethernet, reply) = read_arp(&lab.one_sent(1));
+    assert_eq!((ethernet.destination, ethernet.source), (HOST, own_mac(1)));
+    let expected = arp::Packet {
+        operation: arp::Operation::Reply,
+        sender_mac: own_mac(1),
+        sender_ip: ip(10, 0, 1, 1),
+        target_mac: HOST,
+        target_ip: ip(10, 0, 1, 50),
+    };
+    assert_eq!(reply, expected);
+    assert_eq!((lab.counters.consumed.get(), lab.counters.originated.get()), (1, 4));
+    assert_eq!(lab.neighbours.find(1, ip(10, 0, 1, 50)), Some(HOST));
+}
+
+#[test]
+fn probes_are_answered_but_teach_nothing() {
+    let mut lab = Lab::default();
+    lab.push(1, request(1, 0, ip(10, 0, 1, 1)));
+    assert_eq!(read_arp(&lab.one_sent(1)).1.target_ip, 0);
+    assert_eq!(lab.neighbours.find(1, 0), None);
+}
+
+#[test]
+fn only_one_of_several_routers_answers() {
+    let neighbours = Box::leak(Box::default());
+    let mut second = Lab::new(neighbours, false);
+    second.push(1, request(1, ip(10, 0, 1, 50), ip(10, 0, 1, 1)));
+    second.none_sent();
+    assert_eq!(neighbours.find(1, ip(10, 0, 1, 50)), Some(HOST));
+}
+
+#[test]
+fn addresses_of_other_nics_and_hosts_are_not_answered() {
+    let mut lab = Lab::default();
+    for target in [ip(10, 0, 0, 1), ip(10, 0, 1, 60), ip(10, 0, 1, 2)] {
+        lab.push(1, request(1, ip(10, 0, 1, 50), target));
+    }
+    lab.none_sent();
+    assert_eq!(lab.counters.consumed.get(), 3);
+    assert_eq!(lab.neighbours.find(1, ip(10, 0, 1, 50)), None, "overheard, and so not learned");
+}
+
+#[test]
+fn what_is_overheard_updates_what_is_known() {
+    let mut lab = Lab::default();
+    let host = ip(10, 0, 1, 50);
+    lab.push(1, arp_reply(1, Mac([2, 0, 0, 0, 0x40, 7]), host));
+    lab.push(1, request(1, host, ip(10, 0, 1, 60)));
+    assert_eq!(lab.neighbours.find(1, host), Some(HOST));
+}
+
+#[test]
+fn nobody_takes_over_what_is_not_theirs() {
+    let mut lab = Lab::default();
+    // A static neighbour, our own address, a group address, an address outside the network.
+    lab.push(1, arp_reply(1, HOST, ip(10, 0, 1, 2)));
+    lab.push(1, arp_reply(1, HOST, ip(10, 0, 1, 1)));
+    lab.push(1, arp_reply(1, HOST, ip(10, 0, 0, 1)));
+    lab.push(1, arp_reply(1, HOST, ip(10, 0, 1, 255)));
+    lab.push(1, arp_reply(1, HOST, ip(10, 9, 9, 9)));
+    assert_eq!(lab.neighbours.find(1, ip(10, 0, 1, 2)), Some(peer_mac(1)));
+    for other in [ip(10, 0, 1, 1), ip(10, 0, 0, 1), ip(10, 0, 1, 255), ip(10, 9, 9, 9)] {
+        assert_eq!(lab.neighbours.find(1, other), None);
+    }
+    let mut group = arp_reply(1, HOST, ip(10, 0, 1, 70));
+    group[22] |= 1;
+    lab.push(1, group);
+    assert_eq!(lab.neighbours.find(1, ip(10, 0, 1, 70)), None);
+}
+
+#[test]
+fn broken_arp_is_dropped() {
+    let mut lab = Lab::default();
+    let good = arp_reply(1, HOST, ip(10, 0, 1, 50));
+    for (at, octet) in [(15, 6), (16, 0x86), (18, 8), (19, 16), (21, 3)] {
+        let mut frame = good.clone();
+        frame[at] = octet;
+        lab.push(1, frame);
+    }
+    lab.push(1, good[..41].to_vec());
+    lab.only_drop("drop_protocol", 6);
+    lab.none_sent();
+}
+
+#[test]
+fn packets_wait_for_their_neighbour_and_leave_in_order() {
+    let mut lab = Lab::default();
+    for n in 0..3 {
+        lab.push(0, udp_frame(0, ip(198, 51, 100, n), 18));
+    }
+    assert_eq!(lab.router.held(), 3);
+    let (ethernet, question) = read_arp(&lab.one_sent(1));
+    assert_eq!(ethernet.destination, Mac::BROADCAST);
+    assert_eq!((question.sender_ip, question.target_ip), (ip(10, 0, 1, 1), SILENT));
+    lab.push(1, arp_reply(1, HOST, SILENT));
+    let sent = lab.world.sent(1);
+    let seen: Vec<_> = sent.iter().map(|frame| read_ipv4(frame).1.header().destination & 0xff).collect();
+    assert_eq!(seen, [0, 1, 2]);
+    assert!(sent.iter().all(|frame| read_ipv4(frame).0.destination == HOST));
+    assert_eq!((lab.counters.forwarded.get(), lab.router.held()), (3, 0));
+}
+
+#[test]
+fn the_oldest_packet_gives_way() {
+    let mut lab = Lab::default();
+    for n in 0..6 {
+        lab.push(0, udp_frame(0, ip(198, 51, 100, n), 18));
+    }
+    lab.only_drop("drop_no_neighbour", 2);
+    assert_eq!(lab.router.held(), 4);
+    lab.world.sent(1);
+    lab.push(1, arp_reply(1, HOST, SILENT));
+    let sent = lab.world.sent(1);
+    let seen: Vec<_> = sent.iter().map(|frame| read_ipv4(frame).1.header().destination & 0xff).collect();
+    assert_eq!(seen, [2, 3, 4, 5]);
+}
+
+#[test]
+fn a_neighbour_learned_by_another_router_releases_what_waits() {
+    let neighbours = Box::leak(Box::default());
+    let (mut first, mut second) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
+    second.push(0, udp_frame(0, ip(198, 51, 100, 1), 18));
+    assert_eq!(read_arp(&second.one_sent(1)).1.target_ip, SILENT);
+    // The reply comes to the other router. It did not ask, but the neighbour is on its link.
+    first.push(1, arp_reply(1, HOST, SILENT));
+    second.router.poll(&mut second.world);
+    second.balance();
+    assert_eq!(read_ipv4(&second.one_sent(1)).0.destination, HOST);
+}
+
+#[test]
+fn a_silent_neighbour_is_asked_three_times_and_then_given_up() {
+    let mut lab = Lab::default();
+    lab.push(0, udp_frame(0, ip(198, 51, 100, 1), 18));
+    lab.one_sent(1);
+    for _ in 0..2 {
+        assert_eq!(lab.router.next_deadline(), Some(1000));
+        lab.wait(999);
+        lab.none_sent();
+        lab.wait(1);
+        read_arp(&lab.one_sent(1));
+    }
+    lab.wait(1000);
+    let (header, message, quoted) = owned(&lab.one_sent(0));
+    assert_eq!((header.source, header.destination), (ip(10, 0, 0, 1), ip(10, 0, 0, 2)));
+    assert_eq!((message.kind, message.code), (icmp::UNREACHABLE, icmp::unreachable::HOST));
+    assert_eq!(quoted, udp_frame(0, ip(198, 51, 100, 1), 18)[14..]);
+    lab.only_drop("drop_no_neighbour", 1);
+    // For a while it is not asked for again.
+    lab.push(0, udp_frame(0, ip(198, 51, 100, 1), 18));
+    let (_, message, _) = owned(&lab.one_sent(0));
+    assert_eq!(message.code, icmp::unreachable::HOST);
+    lab.only_drop("drop_no_neighbour", 2);
+    lab.wait(3000);
+    assert_eq!(lab.router.next_deadline(), None);
+    lab.push(0, udp_frame(0, ip(198, 51, 100, 1), 18));
+    read_arp(&lab.one_sent(1));
+    assert_eq!(lab.router.held(), 1);
+}
+
+/// An ICMP message taken out of its frame.
+fn owned(frame: &[u8]) -> (frame::ipv4::Header, icmp::Header, Vec<u8>) {
+    let (header, message, quoted) = read_icmp(frame);
+    (header, message, quoted.to_vec())
+}
+
+#[test]
+fn only_so_many_neighbours_are_asked_for_at_a_time() {
+    let mut lab = Lab::default();
+    for host in 100..140 {
+        lab.push(0, udp_frame(0, ip(10, 0, 1, host), 18));
+    }
+    assert_eq!(lab.router.held(), 32);
+    lab.only_drop("drop_no_neighbour", 8);
+    // Those that were given up make room for others.
+    for _ in 0..3 {
+        lab.wait(1000);
+    }
+    assert_eq!(lab.router.held(), 0);
+    lab.push(0, udp_frame(0, ip(10, 0, 1, 200), 18));
+    assert_eq!(lab.router.held(), 1);
+}
+
+#[test]
+fn a_neighbour_that_is_not_heard_is_probed_used_meanwhile_and_forgotten() {
+    let mut lab = Lab::default();
+    let host = ip(10, 0, 1, 50);
+    lab.push(1, arp_reply(1, HOST, host));
+    lab.wait(0);
+    assert_eq!(lab.router.next_deadline(), Some(REACHABLE));
+    lab.wait(REACHABLE - 1);
+    lab.none_sent();
+    for probe in 0..PROBES {
+        lab.wait(if probe == 0 { 1 } else { 1000 });
+        let (ethernet, question) = read_arp(&lab.one_sent(1));
+        assert_eq!((ethernet.destination, question.target_ip), (HOST, host));
+        lab.push(0, udp_frame(0, host, 18));
+        assert_eq!(read_ipv4(&lab.one_sent(1)).0.destination, HOST);
+    }
+    lab.wait(1000);
+    lab.none_sent();
+    assert_eq!(lab.neighbours.find(1, host), None);
+    lab.push(0, udp_frame(0, host, 18));
+    assert_eq!(read_arp(&lab.one_sent(1)).0.destination, Mac::BROADCAST);
+}
+
+#[test]
+fn a_neighbour_that_answers_a_probe_stays() {
+    let mut lab = Lab::default();
+    let host = ip(10, 0, 1, 50);
+    lab.push(1, arp_reply(1, HOST, host));
+    for _ in 0..3 {
+        lab.wait(0);
+        lab.wait(REACHABLE);
+        read_arp(&lab.one_sent(1));
+        lab.push(1, arp_reply(1, HOST, host));
+    }
+    lab.wait(2000);
+    lab.none_sent();
+    assert_eq!(lab.neighbours.find(1, host), Some(HOST));
+}
+
+#[test]
+fn without_a_buffer_nothing_is_asked_and_the_loss_is_counted() {
+    let mut lab = Lab::default();
+    lab.world.free = 0;
+    lab.push(0, udp_frame(0, ip(198, 51, 100, 1), 18));
+    lab.none_sent();
+    assert_eq!(lab.counters.originated_lost.get(), 1);
+    lab.world.free = 1;
+    lab.wait(1000);
+    read_arp(&lab.one_sent(1));
+}

@@ -1,0 +1,10 @@
+//! The router on a platform of vectors: each feature, each cause of loss, and the books that must balance.
+
+mod arp;
+mod forwarding;
+mod fragments;
+mod icmp;
+mod properties;
+mod reference;
+mod roles;
+mod world;

@@ -1,0 +1,148 @@
+//! What holds for any frames: nothing is lost without a name, and packets go where the reference router sends them.
+
+use frame::{arp, ipv4};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::reference::{Fate, fate};
+use crate::world::*;
+
+fn address() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        4 => (0u8..4, 0u8..5).prop_map(|(nic, host)| ip(10, 0, nic, host)),
+        4 => any::<u16>().prop_map(|low| ip(192, 168, 0, 0) | u32::from(low)),
+        3 => (16u8..34, any::<u8>()).prop_map(|(b, d)| ip(172, b, 0, d)),
+        1 => Just(u32::MAX),
+        1 => (0u8..3).prop_map(|nic| ip(10, 0, nic, 255)),
+        1 => any::<u8>().prop_map(|d| ip(198, 51, 100, d)),
+        1 => any::<u8>().prop_map(|d| ip(203, 0, 113, d)),
+        2 => any::<u32>(),
+    ]
+}
+
+fn ipv4() -> impl Strategy<Value = (u8, Vec<u8>)> {
+    let ttl = prop_oneof![4 => Just(64u8), 1 => 0u8..3, 1 => any::<u8>()];
+    let protocol = prop_oneof![4 => Just(17u8), 2 => Just(1u8), 1 => any::<u8>()];
+    let len = prop_oneof![3 => 0usize..60, 1 => 500usize..600, 1 => 0usize..1400];
+    let lengths = (5u8..8, len);
+    let bits =
+        (prop::bool::weighted(0.3), prop::bool::weighted(0.1), prop_oneof![9 => Just(0u16), 1 => 0u16..8000]);
+    (0u8..3, address(), address(), ttl, protocol, lengths, bits).prop_map(
+        |(nic, source, destination, ttl, protocol, (words, len), (dont_fragment, more_fragments, offset))| {
+            let header = ipv4::Header {
+                header_len: words * 4,
+                total_len: u16::from(words) * 4 + len as u16,
+                ttl,
+                dont_fragment,
+                more_fragments,
+                fragment_offset: offset,
+                ..ipv4::Header::new(protocol, source, destination, 0)
+            };
+            let payload: Vec<u8> = (0..len).map(|n| n as u8).collect();
+            (nic, ipv4_frame(nic, header, &payload))
+        },
+    )
+}
+
+fn echo() -> impl Strategy<Value = (u8, Vec<u8>)> {
+    (0u8..3, address(), 0usize..1200).prop_map(|(nic, destination, len)| {
+        let message = icmp_message(8, 0, 5, &vec![7; len]);
+        let header = ipv4::Header::new(ipv4::ICMP, ip(10, 0, nic, 2), destination, message.len() as u16);
+        (nic, ipv4_frame(nic, header, &message))
+    })
+}
+
+fn arp() -> impl Strategy<Value = (u8, Vec<u8>)> {
+    (0u8..3, any::<bool>(), any::<bool>(), any::<u8>(), address(), address()).prop_map(
+        |(nic, request, all, mac, sender_ip, target_ip)| {
+            let to = if all { frame::Mac::BROADCAST } else { own_mac(nic) };
+            let operation = if request { arp::Operation::Request } else { arp::Operation::Reply };
+            let sender_mac = frame::Mac([2, 0, 0, 0, 1, mac]);
+            let packet = arp::Packet { operation, sender_mac, sender_ip, target_mac: to, target_ip };
+            (nic, arp_frame(to, &packet))
+        },
+    )
+}
+
+fn any_frame() -> impl Strategy<Value = (u8, Vec<u8>)> {
+    let good = prop_oneof![6 => ipv4(), 2 => arp(), 1 => echo()];
+    let noise = (0u8..3, vec(any::<u8>(), 0..100));
+    let damaged = (good, any::<prop::sample::Index>(), any::<u8>(), prop::bool::ANY).prop_map(
+        |((nic, mut frame), at, octet, cut)| {
+            let at = at.index(frame.len());
+            if cut {
+                frame.truncate(at)
+            } else {
+                frame[at] = octet
+            }
+            (nic, frame)
+        },
+    );
+    let good = prop_oneof![6 => ipv4(), 2 => arp(), 1 => echo()];
+    prop_oneof![5 => good, 2 => damaged, 1 => noise]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// In = forwarded + consumed + named drops + held; out = forwarded + created; no buffer is lost.
+    #[test]
+    fn the_books_balance(
+        rounds in vec((vec(any_frame(), 0..80), 0u64..4000), 1..8),
+        buffers in prop_oneof![3 => Just(usize::MAX), 1 => 0usize..20],
+    ) {
+        let mut lab = Lab::default();
+        lab.world.free = buffers;
+        let mut sent = 3;
+        for (frames, pause) in rounds {
+            for (nic, frame) in frames {
+                lab.world.rx[usize::from(nic)].push_back(frame);
+            }
+            while lab.router.poll(&mut lab.world) > 0 {
+                lab.balance();
+            }
+            lab.wait(pause);
+            sent += (0..3).map(|nic| lab.world.sent(nic).len() as u64).sum::<u64>();
+            prop_assert_eq!(sent, lab.counters.forwarded.get() + lab.counters.originated.get());
+        }
+        for _ in 0..10 {
+            lab.wait(1000);
+        }
+        prop_assert_eq!(lab.router.held(), 0);
+        prop_assert_eq!(lab.router.held_own(), 0);
+    }
+
+    /// Bursts of valid packets leave exactly as the reference router sends them, in order.
+    #[test]
+    fn packets_go_where_the_reference_sends_them(bursts in vec(vec(ipv4(), 0..64), 1..4)) {
+        let mut lab = Lab::default();
+        for burst in bursts {
+            let mut expected = vec![Vec::new(); 3];
+            for nic in 0..3 {
+                for (_, frame) in burst.iter().filter(|(to, _)| *to == nic) {
+                    lab.world.rx[usize::from(nic)].push_back(frame.clone());
+                    if let Fate::Leaves(out, frames) = fate(nic, frame) {
+                        expected[out].extend(frames);
+                    }
+                }
+            }
+            lab.router.poll(&mut lab.world);
+            lab.balance();
+            for (nic, expected) in expected.into_iter().enumerate() {
+                let forwarded: Vec<_> =
+                    lab.world.sent(nic).into_iter().filter(|frame| !is_created(frame)).collect();
+                prop_assert_eq!(forwarded, expected);
+            }
+        }
+    }
+}
+
+/// Whether the router created this frame: ARP, or ICMP from one of its addresses. The generated packets come from
+/// such addresses as well, but theirs have no correct ICMP checksum.
+fn is_created(frame: &[u8]) -> bool {
+    if frame[12..14] != [8, 0] {
+        return true;
+    }
+    let (_, packet) = read_ipv4(frame);
+    packet.header().tos == 0xc0
+}

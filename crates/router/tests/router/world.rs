@@ -1,0 +1,348 @@
+//! A platform of vectors with a scripted clock, and a router with three NICs on it.
+//!
+//! ```text
+//! nic 0  10.0.0.1/24  MTU 1500   static neighbour 10.0.0.2
+//! nic 1  10.0.1.1/24  MTU 1500   static neighbour 10.0.1.2
+//! nic 2  10.0.2.1/24  MTU 576    static neighbour 10.0.2.2
+//! ```
+
+use std::collections::VecDeque;
+
+use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
+use ledger::{Group, RouterCounters};
+use router::{
+    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Parts,
+    Platform, Router, Routes,
+};
+
+/// Octets that a buffer holds.
+const CAPACITY: usize = 2048;
+
+/// A frame buffer.
+pub(crate) struct Octets {
+    octets: Box<[u8; CAPACITY]>,
+    len: usize,
+}
+
+impl Buffer for Octets {
+    fn head(&mut self) -> &mut [u8; HEAD] {
+        self.octets.first_chunk_mut().unwrap()
+    }
+    fn len(&self) -> usize {
+        self.len
+    }
+    fn set_len(&mut self, octets: usize) {
+        self.len = octets.min(CAPACITY);
+    }
+    fn octets(&mut self) -> &mut [u8] {
+        &mut self.octets[..self.len]
+    }
+    fn prefetch(&self) {}
+}
+
+/// The platform.
+pub(crate) struct World {
+    pub(crate) rx: Vec<VecDeque<Vec<u8>>>,
+    pub(crate) tx: Vec<Vec<Vec<u8>>>,
+    pub(crate) now: u64,
+    /// Buffers that `allocate` still gives.
+    pub(crate) free: usize,
+    /// Buffers that the router has.
+    pub(crate) out: usize,
+    /// Frames given to the router.
+    pub(crate) received: u64,
+}
+
+impl World {
+    pub(crate) fn new(nics: usize) -> Self {
+        Self {
+            rx: vec![VecDeque::new(); nics],
+            tx: vec![Vec::new(); nics],
+            now: 1_000_000,
+            free: usize::MAX,
+            out: 0,
+            received: 0,
+        }
+    }
+
+    /// What left by a NIC since the last look.
+    pub(crate) fn sent(&mut self, nic: usize) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.tx[nic])
+    }
+}
+
+impl Platform for World {
+    type Buffer = Octets;
+
+    fn nics(&self) -> usize {
+        self.rx.len()
+    }
+
+    fn receive(&mut self, nic: usize, burst: &mut Burst<Octets>) {
+        assert!(burst.is_empty());
+        while !burst.is_full() {
+            let Some(frame) = self.rx[nic].pop_front() else { break };
+            // Stale octets behind a short frame, as in a buffer that was used before.
+            let mut octets = Box::new([0xee; CAPACITY]);
+            octets[..frame.len()].copy_from_slice(&frame);
+            burst.push(Octets { octets, len: frame.len() });
+            self.out += 1;
+            self.received += 1;
+        }
+    }
+
+    fn transmit(&mut self, nic: usize, burst: &mut Burst<Octets>) {
+        for mut buffer in burst.drain(..) {
+            self.out -= 1;
+            self.tx[nic].push(buffer.octets().to_vec());
+        }
+    }
+
+    fn allocate(&mut self) -> Option<Octets> {
+        self.free = self.free.checked_sub(1)?;
+        self.out += 1;
+        Some(Octets { octets: Box::new([0xee; CAPACITY]), len: 0 })
+    }
+
+    fn free(&mut self, _: Octets) {
+        self.out -= 1;
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+}
+
+/// Routes as a list, searched from one end to the other.
+#[derive(Clone, Copy)]
+pub(crate) struct List(&'static [(u32, u8, NextHop)]);
+
+impl Routes for List {
+    type Step = u32;
+
+    fn prefetch(&self, _: u32) {}
+
+    fn first(&self, destination: u32) -> u32 {
+        destination
+    }
+
+    fn second(&self, destination: u32) -> u32 {
+        let covers = |ip: u32, prefix: u8| Address { ip, prefix }.covers(destination);
+        let matching = self.0.iter().enumerate().filter(|(_, (ip, prefix, _))| covers(*ip, *prefix));
+        matching.max_by_key(|(_, (_, prefix, _))| *prefix).map_or(0, |(at, _)| at as u32 + 1)
+    }
+
+    fn next_hop(&self, index: u32) -> NextHop {
+        index.checked_sub(1).map_or(NextHop::None, |at| self.0[at as usize].2)
+    }
+
+    fn epoch(&self) -> u32 {
+        0
+    }
+}
+
+pub(crate) const fn ip(a: u8, b: u8, c: u8, d: u8) -> u32 {
+    u32::from_be_bytes([a, b, c, d])
+}
+
+/// Address of the router's NIC.
+pub(crate) const fn own_mac(nic: u8) -> Mac {
+    Mac([2, 0, 0, 0, 0x10, nic])
+}
+
+/// Address of the static neighbour 10.0.`nic`.2.
+pub(crate) const fn peer_mac(nic: u8) -> Mac {
+    Mac([2, 0, 0, 0, 0x20, nic])
+}
+
+/// A gateway that nobody has heard of yet.
+pub(crate) const SILENT: u32 = ip(10, 0, 1, 77);
+
+pub(crate) const ROUTES: List = List(&[
+    (ip(10, 0, 0, 0), 24, NextHop::Connected { nic: 0 }),
+    (ip(10, 0, 1, 0), 24, NextHop::Connected { nic: 1 }),
+    (ip(10, 0, 2, 0), 24, NextHop::Connected { nic: 2 }),
+    (ip(10, 0, 0, 1), 32, NextHop::Local),
+    (ip(192, 168, 0, 0), 16, NextHop::Gateway { nic: 1, gateway: ip(10, 0, 1, 2) }),
+    (ip(192, 168, 7, 0), 24, NextHop::Gateway { nic: 2, gateway: ip(10, 0, 2, 2) }),
+    (ip(172, 16, 0, 0), 12, NextHop::Gateway { nic: 2, gateway: ip(10, 0, 2, 2) }),
+    (ip(198, 51, 100, 0), 24, NextHop::Gateway { nic: 1, gateway: SILENT }),
+    (ip(203, 0, 113, 0), 24, NextHop::None),
+    (ip(9, 9, 9, 9), 32, NextHop::Local),
+    (ip(8, 0, 0, 0), 8, NextHop::Gateway { nic: 7, gateway: ip(10, 0, 1, 2) }),
+]);
+
+/// A router and the world around it.
+pub(crate) struct Lab {
+    pub(crate) world: World,
+    pub(crate) router: Router<'static, Octets, List>,
+    pub(crate) counters: &'static RouterCounters,
+    pub(crate) neighbours: &'static Neighbours,
+}
+
+impl Default for Lab {
+    fn default() -> Self {
+        Self::new(Box::leak(Box::default()), true)
+    }
+}
+
+impl Lab {
+    pub(crate) fn new(neighbours: &'static Neighbours, first: bool) -> Self {
+        let addresses = [0, 1, 2].map(|nic| [Address { ip: ip(10, 0, nic, 1), prefix: 24 }]);
+        let interfaces = [0, 1, 2].map(|nic| Interface {
+            mac: own_mac(nic),
+            mtu: if nic == 2 { 576 } else { 1500 },
+            addresses: &addresses[usize::from(nic)],
+        });
+        for nic in 0..3 {
+            let peer = Neighbour { nic, ip: ip(10, 0, nic, 2), mac: peer_mac(nic) };
+            assert!(neighbours.add_static(peer));
+        }
+        let counters: &RouterCounters = Box::leak(Box::default());
+        let parts = Parts { routes: ROUTES, neighbours, adjacencies: leak_adjacencies(), counters };
+        let config = Config { interfaces: &interfaces, keeper: first, answers_arp: first };
+        let mut lab =
+            Self { world: World::new(3), router: Router::new(&config, parts), counters, neighbours };
+        lab.router.poll(&mut lab.world);
+        (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), usize::from(first)));
+        lab
+    }
+
+    /// Gives the router a frame on a NIC and lets it work.
+    pub(crate) fn push(&mut self, nic: usize, frame: Vec<u8>) {
+        self.world.rx[nic].push_back(frame);
+        self.router.poll(&mut self.world);
+        self.balance();
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&mut self, milliseconds: u64) {
+        self.world.now += milliseconds;
+        self.router.tick(&mut self.world);
+        self.balance();
+    }
+
+    /// Whether every frame and every buffer is accounted for.
+    pub(crate) fn balance(&self) {
+        let c = self.counters;
+        let held = self.router.held();
+        let ends = c.forwarded.get() + c.consumed.get() + drops(c) + held as u64;
+        assert_eq!(self.world.received, ends, "{c:?}");
+        assert_eq!(self.world.out, held + self.router.held_own(), "buffers that the router keeps");
+    }
+
+    /// Asserts that one counter of the named drops stands at `n` and all others at 0.
+    pub(crate) fn only_drop(&self, name: &str, n: u64) {
+        self.counters.each(&mut |counter, value| {
+            let expected = if counter == name { n } else { 0 };
+            assert!(!counter.starts_with("drop_") || value == expected, "{counter} = {value}");
+        });
+    }
+
+    /// The one frame that left by `nic`, and nothing left by others.
+    pub(crate) fn one_sent(&mut self, nic: usize) -> Vec<u8> {
+        let mut sent: Vec<_> = (0..3).map(|nic| self.world.sent(nic)).collect();
+        for (other, frames) in sent.iter().enumerate() {
+            assert_eq!(frames.len(), usize::from(other == nic), "frames sent by NIC {other}");
+        }
+        sent.swap_remove(nic).remove(0)
+    }
+
+    /// Asserts that nothing left.
+    pub(crate) fn none_sent(&mut self) {
+        (0..3).for_each(|nic| assert!(self.world.sent(nic).is_empty(), "NIC {nic}"));
+    }
+}
+
+fn leak_adjacencies() -> &'static mut Adjacencies {
+    Box::leak(Box::new(Adjacencies::new()))
+}
+
+/// The sum of all named drops.
+pub(crate) fn drops(counters: &RouterCounters) -> u64 {
+    let mut sum = 0;
+    counters.each(&mut |name, value| sum += if name.starts_with("drop_") { value } else { 0 });
+    sum
+}
+
+/// A frame to the router's NIC `nic` from its peer, with this IPv4 header and payload.
+pub(crate) fn ipv4_frame(nic: u8, header: ipv4::Header, payload: &[u8]) -> Vec<u8> {
+    let ethernet =
+        ethernet::Header { destination: own_mac(nic), source: peer_mac(nic), ethertype: ethernet::IPV4 };
+    let start = ethernet::HEADER + usize::from(header.header_len);
+    let mut frame = vec![0; start + payload.len()];
+    frame[start..].copy_from_slice(payload);
+    ethernet.write(&mut frame).unwrap();
+    header.write(&mut frame[ethernet::HEADER..]).unwrap();
+    frame.resize(frame.len().max(ethernet::SHORTEST), 0);
+    frame
+}
+
+/// The header of a UDP packet with `payload` octets behind the UDP header.
+pub(crate) fn udp_header(source: u32, destination: u32, payload: usize) -> ipv4::Header {
+    ipv4::Header::new(ipv4::UDP, source, destination, (payload + udp::HEADER) as u16)
+}
+
+/// UDP header and `len` counting octets.
+pub(crate) fn datagram(len: usize) -> Vec<u8> {
+    let mut octets: Vec<u8> = (0..udp::HEADER + len).map(|n| n as u8).collect();
+    let header =
+        udp::Header { source: 4000, destination: 5000, len: (len + udp::HEADER) as u16, checksum: 0 };
+    header.write(&mut octets).unwrap();
+    octets
+}
+
+/// A UDP frame from 10.0.`nic`.2.
+pub(crate) fn udp_frame(nic: u8, destination: u32, len: usize) -> Vec<u8> {
+    ipv4_frame(nic, udp_header(ip(10, 0, nic, 2), destination, len), &datagram(len))
+}
+
+/// An ICMP message.
+pub(crate) fn icmp_message(kind: u8, code: u8, rest: u32, payload: &[u8]) -> Vec<u8> {
+    let mut message = [&[0; icmp::HEADER], payload].concat();
+    icmp::Header { kind, code, rest }.write(&mut message).unwrap();
+    message
+}
+
+/// An ARP frame.
+pub(crate) fn arp_frame(to: Mac, packet: &arp::Packet) -> Vec<u8> {
+    let mut frame = vec![0; ethernet::SHORTEST];
+    let header = ethernet::Header { destination: to, source: packet.sender_mac, ethertype: ethernet::ARP };
+    header.write(&mut frame).unwrap();
+    packet.write(&mut frame[ethernet::HEADER..]).unwrap();
+    frame
+}
+
+/// An ARP reply to the router's NIC.
+pub(crate) fn arp_reply(nic: u8, mac: Mac, from: u32) -> Vec<u8> {
+    let packet = arp::Packet {
+        operation: arp::Operation::Reply,
+        sender_mac: mac,
+        sender_ip: from,
+        target_mac: own_mac(nic),
+        target_ip: ip(10, 0, nic, 1),
+    };
+    arp_frame(own_mac(nic), &packet)
+}
+
+/// Ethernet header and ARP packet of a frame.
+pub(crate) fn read_arp(frame: &[u8]) -> (ethernet::Header, arp::Packet) {
+    let (header, rest) = ethernet::Header::parse(frame).unwrap();
+    assert_eq!(header.ethertype, ethernet::ARP);
+    (header, arp::Packet::parse(rest).unwrap())
+}
+
+/// Ethernet header and checked IPv4 packet of a frame.
+pub(crate) fn read_ipv4(frame: &[u8]) -> (ethernet::Header, ipv4::Packet<'_>) {
+    let (header, rest) = ethernet::Header::parse(frame).unwrap();
+    assert_eq!(header.ethertype, ethernet::IPV4);
+    (header, ipv4::Packet::parse(rest).unwrap())
+}
+
+/// IPv4 header, ICMP header and what follows, all checked.
+pub(crate) fn read_icmp(frame: &[u8]) -> (ipv4::Header, icmp::Header, &[u8]) {
+    let (_, packet) = read_ipv4(frame);
+    assert_eq!(packet.header().protocol, ipv4::ICMP);
+    let (message, rest) = icmp::Header::parse(packet.payload()).unwrap();
+    (*packet.header(), message, rest)
+}
