@@ -3,10 +3,14 @@
 
 pub mod memory;
 pub mod prefetch;
+#[cfg(feature = "alloc")]
+pub mod slots;
 pub mod split;
 pub mod wake;
 
 pub use memory::{Bytes, Region};
+#[cfg(feature = "alloc")]
+pub use slots::Slots;
 
 /// Most frames that move in one burst anywhere in ringroad (measured: 32 to 64 is where the gain ends).
 pub const BURST: usize = 64;

@@ -10,15 +10,8 @@ use crate::Bytes;
 /// Octets in a cache line.
 const LINE: usize = 64;
 
-#[derive(Default)]
 #[repr(C, align(64))]
 struct Line(UnsafeCell<[u8; LINE]>);
-
-impl Default for Slots {
-    fn default() -> Self {
-        Self::new(0, 0)
-    }
-}
 
 /// Equal pieces of memory, each starting on a cache line.
 ///
@@ -64,3 +57,6 @@ impl Slots {
         Some(unsafe { Bytes::from_raw(self.lines.as_ptr().cast::<u8>().cast_mut().add(offset), len as u32) })
     }
 }
+
+#[cfg(test)]
+mod tests;

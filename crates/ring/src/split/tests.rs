@@ -1,7 +1,119 @@
 extern crate std;
-use std::{vec, vec::Vec};
+
+mod hostile;
+mod in_order;
+mod model;
+mod notifications;
+
+use std::vec;
+use std::vec::Vec;
 
 use super::*;
+use crate::Region;
+
+/// Where the test memory begins for the guest.
+const START: u64 = 0x10_0000;
+/// Where its buffers begin.
+const BUFFERS: u64 = START + 0x1_0000;
+
+/// Guest memory for one queue, and a naive view of it, written from the tables of section 2.7 alone.
+struct Memory {
+    octets: Vec<u128>,
+    size: u16,
+}
+
+impl Memory {
+    fn new(size: u16) -> Self {
+        Self { octets: vec![0; 0x4000], size }
+    }
+
+    fn region(&mut self) -> Region {
+        let (base, len) = (self.octets.as_mut_ptr(), self.octets.len() as u64 * 16);
+        // SAFETY: the octets outlive the queues of the test, which uses them only through regions.
+        unsafe { Region::new(base.cast(), START, len) }
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::contiguous(self.size, START)
+    }
+
+    fn word(&mut self, address: u64) -> u16 {
+        u16::from_le_bytes(self.region().bytes(address, 2).unwrap().read(0).unwrap())
+    }
+
+    fn set_word(&mut self, address: u64, value: u16) {
+        assert!(self.region().bytes(address, 2).unwrap().write(0, value.to_le_bytes()));
+    }
+
+    /// Sets both indices, as if the queue had been in use.
+    fn start_at(&mut self, index: u16) {
+        let layout = self.layout();
+        self.set_word(layout.available + 2, index);
+        self.set_word(layout.used + 2, index);
+    }
+
+    fn describe_at(&mut self, table: u64, entry: u16, (address, len, flags, next): (u64, u32, u16, u16)) {
+        let bytes = self.region().bytes(table + 16 * u64::from(entry), 16).unwrap();
+        bytes.write(0, address.to_le_bytes());
+        bytes.write(8, len.to_le_bytes());
+        bytes.write(12, flags.to_le_bytes());
+        bytes.write(14, next.to_le_bytes());
+    }
+
+    fn describe(&mut self, entry: u16, descriptor: (u64, u32, u16, u16)) {
+        let table = self.layout().descriptors;
+        self.describe_at(table, entry, descriptor);
+    }
+
+    /// Makes these heads available.
+    fn offer(&mut self, heads: &[u16]) {
+        let layout = self.layout();
+        let index = self.word(layout.available + 2);
+        for (i, &head) in heads.iter().enumerate() {
+            let slot = index.wrapping_add(i as u16) % self.size;
+            self.set_word(layout.available + 4 + 2 * u64::from(slot), head);
+        }
+        self.set_word(layout.available + 2, index.wrapping_add(heads.len() as u16));
+    }
+
+    fn used_index(&mut self) -> u16 {
+        let at = self.layout().used + 2;
+        self.word(at)
+    }
+
+    fn used_entry(&mut self, index: u16) -> (u32, u32) {
+        let at = self.layout().used + 4 + 8 * u64::from(index % self.size);
+        let bytes = self.region().bytes(at, 8).unwrap();
+        (u32::from_le_bytes(bytes.read(0).unwrap()), u32::from_le_bytes(bytes.read(4).unwrap()))
+    }
+
+    fn used_event(&mut self) -> u16 {
+        let at = self.layout().available + 4 + 2 * u64::from(self.size);
+        self.word(at)
+    }
+
+    fn avail_event(&mut self) -> u16 {
+        let at = self.layout().used + 4 + 8 * u64::from(self.size);
+        self.word(at)
+    }
+
+    fn device(&mut self, features: Features) -> DeviceQueue {
+        let layout = self.layout();
+        DeviceQueue::new(self.region(), &layout, features).unwrap()
+    }
+}
+
+/// The definition of section 2.7.10 by counting: whether an index on its way from `old` to `new` leaves `event`.
+fn leaves(event: u16, new: u16, old: u16) -> bool {
+    let mut at = old;
+    while at != new {
+        if at == event {
+            return true;
+        }
+        at = at.wrapping_add(1);
+    }
+    false
+}
 
 #[test]
 fn contiguous_areas_are_aligned_and_do_not_overlap() {
@@ -15,50 +127,52 @@ fn contiguous_areas_are_aligned_and_do_not_overlap() {
     }
 }
 
-/// Guest memory for one test: a queue at the start, buffers behind it.
-struct Memory {
-    octets: Vec<u64>,
-}
-
-impl Memory {
-    fn new() -> Self {
-        Self { octets: vec![0; 64 * 1024] }
-    }
-
-    fn region(&mut self) -> crate::Region {
-        let (base, len) = (self.octets.as_mut_ptr().cast(), self.octets.len() as u64 * 8);
-        // SAFETY: the vector outlives the queues of the test and nothing else refers to it meanwhile.
-        unsafe { crate::Region::new(base, 0x10000, len) }
+#[test]
+fn bad_layouts_are_refused() {
+    let mut memory = Memory::new(16);
+    let region = memory.region();
+    let good = memory.layout();
+    let last = region.start() + region.len();
+    let cases = [
+        (Layout { size: 0, ..good }, LayoutError::Size(0)),
+        (Layout { size: 24, ..good }, LayoutError::Size(24)),
+        (Layout { descriptors: START + 8, ..good }, LayoutError::Alignment(START + 8)),
+        (Layout { available: START + 1, ..good }, LayoutError::Alignment(START + 1)),
+        (Layout { used: START + 2, ..good }, LayoutError::Alignment(START + 2)),
+        (Layout { descriptors: 0, ..good }, LayoutError::Outside(0)),
+        (Layout { descriptors: last - 240, ..good }, LayoutError::Outside(last - 240)),
+        (Layout { available: u64::MAX - 1, ..good }, LayoutError::Outside(u64::MAX - 1)),
+        (Layout { used: last - 128, ..good }, LayoutError::Outside(last - 128)),
+    ];
+    for (layout, error) in cases {
+        assert_eq!(DeviceQueue::new(region, &layout, Features::default()).err(), Some(error), "{layout:?}");
     }
 }
 
 #[test]
-fn in_order_frames_go_round() {
-    let mut memory = Memory::new();
+fn event_words_are_part_of_the_areas_only_with_the_feature() {
+    let mut memory = Memory::new(16);
     let region = memory.region();
-    let at = region.start().next_multiple_of(64)
-        + (64 - region.translate(region.start(), 1).unwrap() as u64 % 64) % 64;
-    let layout = Layout::contiguous(256, at);
-    let features = Features { in_order: true, ..Features::default() };
-    let mut tokens = vec![core::mem::MaybeUninit::uninit(); 256];
-    let mut driver = InOrderDriver::<u32>::new(region, &layout, features, &mut tokens).unwrap();
-    let mut device = DeviceQueue::new(region, &layout, features).unwrap();
-    let mut burst = Burst::new();
-    for round in 0..5000u32 {
-        for i in 0..48 {
-            assert!(driver.push(round * 48 + i, 0x20000 + u64::from(i) * 64, 64, true));
-        }
-        driver.publish();
-        assert_eq!(device.take_writable(64, &mut burst), Ok(48));
-        for chain in burst.chains() {
-            device.complete(chain, 60);
-        }
-        assert!(device.publish());
-        let mut next = round * 48;
-        let popped = driver.pop(64, |token, written| {
-            assert_eq!((token, written), (next, 60));
-            next += 1;
-        });
-        assert_eq!(popped, Ok(48));
-    }
+    let last = region.start() + region.len();
+    let layout = Layout { available: last - 4 - 2 * 16, ..memory.layout() };
+    let with = Features { event_idx: true, ..Features::default() };
+    assert!(DeviceQueue::new(region, &layout, Features::default()).is_ok());
+    assert_eq!(DeviceQueue::new(region, &layout, with).err(), Some(LayoutError::Outside(layout.available)));
+}
+
+#[test]
+fn a_driver_needs_its_storage_and_its_kind_of_queue() {
+    let mut memory = Memory::new(16);
+    let (region, layout) = (memory.region(), memory.layout());
+    let in_order = Features { in_order: true, ..Features::default() };
+    let mut slots = vec![Slot::<u8>::EMPTY; 16];
+    let mut tokens = vec![core::mem::MaybeUninit::<u8>::uninit(); 16];
+    let book = Features::default();
+    assert_eq!(Driver::new(region, &layout, book, &mut slots[..8]).err(), Some(LayoutError::Storage(8)));
+    assert_eq!(Driver::new(region, &layout, in_order, &mut slots).err(), Some(LayoutError::Features));
+    assert_eq!(
+        InOrderDriver::new(region, &layout, in_order, &mut tokens[..8]).err(),
+        Some(LayoutError::Storage(8))
+    );
+    assert_eq!(InOrderDriver::new(region, &layout, book, &mut tokens).err(), Some(LayoutError::Features));
 }
