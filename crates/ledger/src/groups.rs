@@ -57,6 +57,14 @@ counters! {
         moves,
         /// Source addresses learned at this port.
         learned,
+        /// Entered frames that were sent to the one port behind which their destination lies.
+        forwarded,
+        /// Copies made of the flooded frames that entered here.
+        flood_copies,
+        /// Frames that came after the port had been removed from its switch.
+        drop_removed,
+        /// Frames whose source address could not be learned because the table had no place for it.
+        table_full,
     }
 
     /// One NIC as the router sees it, written by one vCPU.

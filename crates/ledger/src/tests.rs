@@ -12,7 +12,7 @@ fn adds_wrap_instead_of_panicking() {
 fn a_group_lists_each_field_once_under_its_own_name() {
     let port = PortCounters::default();
     port.drop_full.add(3);
-    let mut seen = [("", 0); 11];
+    let mut seen = [("", 0); 15];
     let mut n = 0;
     port.each(&mut |name, value| {
         seen[n] = (name, value);

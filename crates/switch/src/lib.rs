@@ -1,6 +1,12 @@
 //! The port boundary: what a source or sink of frames is. And the switch that joins ports.
 #![forbid(unsafe_code)]
 
+pub mod ingress;
+pub mod null;
+pub mod pair;
 pub mod port;
 
+pub use ingress::{IngressSink, IngressSource, ingress};
+pub use null::Null;
+pub use pair::{PairPort, PairSink, pair};
 pub use port::{Bell, Frame, Frames, Sink, Source};

@@ -125,3 +125,8 @@ pub fn pump(source: &mut dyn Source, sink: &dyn Sink) -> usize {
         sink.deliver(frames);
     })
 }
+
+/// Octets of all these frames together.
+pub(crate) fn octets(frames: &[Frame<'_>]) -> u64 {
+    frames.iter().map(|frame| frame.len() as u64).sum()
+}

@@ -1,0 +1,177 @@
+//! The bounded ingress queue of a `queued` port: senders only place frames in it, and the receiver's own thread takes
+//! them out, so that the receiver's CPU pays for what is done with them.
+//!
+//! The queue never asks a sender to wait: what does not find a slot is lost here, early and under a name, before any
+//! work was spent on it. [`leases`] holds the protocol, [`Slots`] the frames.
+
+pub mod leases;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use ledger::counters;
+use ring::{BURST, Slots};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::port::{Bell, Frame, Frames, Sink, Source};
+use leases::{Filled, Lease, Leases};
+
+/// Longest frame that an ingress queue takes, in octets.
+pub const SLOT: usize = 2048;
+
+counters! {
+    /// What came to an ingress queue, and what became of it.
+    pub struct IngressCounters {
+        /// Frames that senders delivered: those below.
+        in_frames,
+        /// Frames placed in the queue.
+        queued,
+        /// Frames lost because the queue was full.
+        drop_full,
+        /// Frames lost because they are longer than a slot.
+        drop_too_long,
+        /// Times the consumer was woken.
+        rings,
+    }
+}
+
+struct Queue {
+    slots: Slots,
+    leases: Leases,
+    bell: OwnedFd,
+    counters: IngressCounters,
+}
+
+/// Makes a queue of `queue_len` frames (at least one). Fails if no event descriptor can be had.
+pub fn ingress(queue_len: u32) -> io::Result<(Arc<IngressSink>, IngressSource)> {
+    let count = queue_len.max(1);
+    let queue = Arc::new(Queue {
+        slots: Slots::new(count as usize, SLOT),
+        leases: Leases::new(count),
+        bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        counters: IngressCounters::default(),
+    });
+    Ok((Arc::new(IngressSink { queue: queue.clone() }), IngressSource { queue }))
+}
+
+/// The senders' side.
+pub struct IngressSink {
+    queue: Arc<Queue>,
+}
+
+impl IngressSink {
+    /// What came, and what became of it.
+    pub fn counters(&self) -> &IngressCounters {
+        &self.queue.counters
+    }
+
+    /// Frames that wait for the consumer.
+    pub fn waiting(&self) -> usize {
+        self.queue.leases.waiting()
+    }
+
+    /// Slots that a sender could fill just now.
+    pub fn free(&self) -> usize {
+        self.queue.leases.free()
+    }
+}
+
+impl Sink for IngressSink {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let mut taken = 0;
+        for burst in frames.chunks(BURST) {
+            let n = self.queue.place(burst);
+            taken += n;
+            if n < burst.len() {
+                break;
+            }
+        }
+        self.queue.counters.in_frames.add_shared(frames.len() as u64);
+        if taken < frames.len() {
+            self.queue.counters.drop_full.add_shared((frames.len() - taken) as u64);
+        }
+        taken
+    }
+}
+
+impl Queue {
+    /// Leases, copies and publishes at most [`BURST`] frames; returns how many were dealt with.
+    fn place(&self, frames: &[Frame<'_>]) -> usize {
+        let fitting = frames.iter().filter(|frame| frame.len() <= SLOT).count();
+        let lease = self.leases.lease(fitting);
+        let mut filled = ArrayVec::<Filled, BURST>::new();
+        let taken = self.copy(frames, &lease, &mut filled);
+        if filled.len() < lease.len() {
+            self.leases.give_back(lease[filled.len()..].iter().copied());
+        }
+        self.counters.queued.add_shared(filled.len() as u64);
+        if taken > filled.len() {
+            self.counters.drop_too_long.add_shared((taken - filled.len()) as u64);
+        }
+        if self.leases.publish(&filled) {
+            self.ring();
+        }
+        taken
+    }
+
+    /// Copies the first frames for which there are slots; returns how many were dealt with, the too long included.
+    fn copy(&self, frames: &[Frame<'_>], lease: &Lease, filled: &mut ArrayVec<Filled, BURST>) -> usize {
+        let mut slots = lease.iter();
+        for (i, frame) in frames.iter().enumerate() {
+            if frame.len() > SLOT {
+                continue;
+            }
+            let Some(&slot) = slots.next() else { return i };
+            let Some(target) = self.slots.get(slot as usize, frame.len()) else { return i };
+            frame.octets().copy_to(&target);
+            filled.push(Filled { slot, len: frame.len() as u32 });
+        }
+        frames.len()
+    }
+
+    #[cold]
+    fn ring(&self) {
+        self.counters.rings.add_shared(1);
+        // The one failure is a counter about to overflow, and then the descriptor is readable as it should be.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+}
+
+/// The consumer's side.
+pub struct IngressSource {
+    queue: Arc<Queue>,
+}
+
+impl Source for IngressSource {
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let ready = self.queue.leases.take(budget);
+        if ready.is_empty() {
+            return 0;
+        }
+        let shown: Frames<'_> = ready
+            .iter()
+            .filter_map(|frame| self.queue.slots.get(frame.slot as usize, frame.len as usize))
+            .map(Frame::new)
+            .collect();
+        take(&shown);
+        self.queue.leases.give_back(ready.iter().map(|frame| frame.slot));
+        ready.len()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.queue.leases.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.queue.leases.disarm();
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        Bell::Event(self.queue.bell.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests;
