@@ -8,6 +8,7 @@
 pub mod c2c;
 pub mod cores;
 pub mod experiment;
+pub mod experiments;
 pub mod generator;
 pub mod host;
 pub mod ledger_snapshot;

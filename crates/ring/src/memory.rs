@@ -33,6 +33,11 @@ impl Region {
         Self { base, guest, len }
     }
 
+    /// Memory of our own that is given away for good: what plays a guest within this program.
+    pub const fn from_static(octets: &'static mut [u8], guest: u64) -> Self {
+        Self { base: octets.as_mut_ptr(), guest, len: octets.len() as u64 }
+    }
+
     /// First guest-physical address.
     pub const fn start(&self) -> u64 {
         self.guest
