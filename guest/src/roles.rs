@@ -1,46 +1,151 @@
-//! The duties that a firmware can have.
+//! The duties that a firmware can have, made from the boot information.
+
+use core::sync::atomic::Ordering::Release;
 
 use arrayvec::ArrayVec;
-use bootinfo::Trouble;
-use router::{Buffer, Burst, Platform};
+use bootinfo::{MAX_ADDRESSES, MAX_NICS, NicInfo, Trouble, map};
+use fib::layout::{self, GROUP};
+use fib::{Memory, Table};
+use frame::Mac;
+use router::roles::{Echo, Sink, Source, Traffic};
+use router::{Adjacencies, Address, Config, Interface, Neighbour, Neighbours, Parts, Router, Routes};
 
 use crate::boot::Vcpu;
+use crate::buffer::FrameBuffer;
 use crate::platform::Firmware;
 use crate::serve::Duty;
 
-pub(crate) struct Echo {
-    burst: Burst<crate::buffer::FrameBuffer>,
+/// Who is where: one for all vCPUs.
+static NEIGHBOURS: Neighbours = Neighbours::new();
+
+/// A router and the table it reads.
+pub(crate) struct Forwarding {
+    router: Router<'static, FrameBuffer, Table<'static>>,
+    table: Table<'static>,
 }
-pub(crate) fn echo() -> Echo {
-    Echo { burst: ArrayVec::new() }
-}
-impl Duty for Echo {
+
+impl Duty for Forwarding {
     #[inline(always)]
-    fn pass(&mut self, fw: &mut Firmware) -> usize {
-        let mut n = 0;
-        for nic in 0..fw.nics() {
-            fw.receive(nic, &mut self.burst);
-            if self.burst.is_empty() {
-                continue;
-            }
-            n += self.burst.len();
-            for b in &mut self.burst {
-                let h = b.head();
-                for i in 0..6 {
-                    h.swap(i, i + 6);
-                }
-            }
-            fw.transmit(nic, &mut self.burst);
-        }
-        n
+    fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        self.router.poll(firmware)
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.router.next_deadline()
+    }
+
+    fn woken(&mut self, firmware: &mut Firmware) {
+        self.router.tick(firmware);
+        firmware.shared().fib_epoch.0.store(self.table.epoch(), Release);
     }
 }
-pub(crate) fn router(_: &mut Vcpu) -> Result<Echo, Trouble> {
-    Ok(echo())
+
+/// The router of one vCPU. Every vCPU sees ARP requests only on its own queues, and answers those.
+pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding, Trouble> {
+    let table = Table::new(route_table(vcpu.info.fib).ok_or(Trouble::BootInfo)?);
+    let nics = &vcpu.info.nics[..vcpu.macs.len()];
+    let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_NICS> = nics.iter().map(addresses).collect();
+    let interfaces: ArrayVec<Interface<'_>, MAX_NICS> = nics
+        .iter()
+        .zip(&vcpu.macs)
+        .zip(&addresses)
+        .map(|((nic, mac), addresses)| Interface { mac: Mac(*mac), mtu: nic.mtu.min(0xffff) as u16, addresses })
+        .collect();
+    let first = vcpu.index == 0;
+    if first {
+        for known in &vcpu.info.neighbours[..(vcpu.info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS)] {
+            let [a, b, c, d, e, f, _, _] = known.mac;
+            NEIGHBOURS.add_static(Neighbour { nic: known.nic as u8, ip: known.ip, mac: Mac([a, b, c, d, e, f]) });
+        }
+    }
+    let adjacencies = vcpu.arena.keep(Adjacencies::new()).ok_or(Trouble::Memory)?;
+    let counters = &vcpu.firmware.shared().router;
+    let config = Config { interfaces: &interfaces, keeper: first, answers_arp: true };
+    let parts = Parts { routes: table, neighbours: &NEIGHBOURS, adjacencies, counters };
+    Ok(Forwarding { router: Router::new(&config, parts), table })
 }
-pub(crate) fn source(_: &mut Vcpu) -> Result<Echo, Trouble> {
-    Ok(echo())
+
+fn addresses(nic: &NicInfo) -> ArrayVec<Address, MAX_ADDRESSES> {
+    let count = (nic.address_count as usize).min(MAX_ADDRESSES);
+    nic.addresses[..count].iter().map(|a| Address { ip: a.ip, prefix: a.prefix.min(32) as u8 }).collect()
 }
-pub(crate) fn sink(_: &mut Vcpu) -> Result<Echo, Trouble> {
-    Ok(echo())
+
+/// The table of `len` octets that the host mapped for us.
+fn route_table(len: u64) -> Option<Memory<'static>> {
+    let groups = layout::groups(len as usize);
+    if (len as usize) < layout::len(0) {
+        return None;
+    }
+    let base = map::FIB as usize;
+    // SAFETY: `len` octets from `base` are mapped for the guest's whole life, read-only; all parts lie inside them
+    // (checked above), at the offsets and alignments that `fib::layout` gives, and are nothing but atomics.
+    unsafe {
+        Some(Memory {
+            header: &*(base as *const fib::Header),
+            next_hops: &*((base + layout::NEXT_HOPS_AT) as *const _),
+            tbl24: &*((base + layout::TBL24_AT) as *const _),
+            tbl8: core::slice::from_raw_parts((base + layout::TBL8_AT) as *const _, groups * GROUP),
+        })
+    }
+}
+
+impl Duty for Echo<FrameBuffer> {
+    #[inline(always)]
+    fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        let frames = Echo::pass(self, firmware);
+        count(firmware, frames)
+    }
+}
+
+impl Duty for Source<FrameBuffer> {
+    #[inline(always)]
+    fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        let frames = Source::pass(self, firmware);
+        count(firmware, frames)
+    }
+}
+
+impl Duty for Sink<FrameBuffer> {
+    #[inline(always)]
+    fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        let frames = Sink::pass(self, firmware);
+        count(firmware, frames)
+    }
+}
+
+/// Counts a pass of a duty that does not count its passes itself.
+#[inline(always)]
+fn count(firmware: &Firmware, frames: usize) -> usize {
+    let counters = &firmware.shared().router;
+    counters.polls.add(1);
+    if frames == 0 {
+        counters.polls_empty.add(1);
+    }
+    frames
+}
+
+/// Sends back what comes.
+pub(crate) fn echo() -> Echo<FrameBuffer> {
+    Echo::new()
+}
+
+/// Counts what comes.
+pub(crate) fn sink() -> Sink<FrameBuffer> {
+    Sink::new()
+}
+
+/// Sends numbered frames out of NIC 0; each vCPU has flows of its own.
+pub(crate) fn source(vcpu: &Vcpu) -> Result<Source<FrameBuffer>, Trouble> {
+    let orders = &vcpu.info.traffic;
+    let [a, b, c, d, e, f, _, _] = orders.to_mac;
+    let flows = orders.flows.max(1);
+    Ok(Source::new(&Traffic {
+        frame_len: orders.frame_len as usize,
+        flows,
+        first_flow: flows * vcpu.index as u32,
+        to_ip: orders.to_ip,
+        from_ip: orders.from_ip,
+        to_mac: Mac([a, b, c, d, e, f]),
+        from_mac: Mac(*vcpu.macs.first().ok_or(Trouble::Nic)?),
+    }))
 }

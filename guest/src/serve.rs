@@ -19,9 +19,12 @@ pub(crate) trait Duty {
     fn pass(&mut self, firmware: &mut Firmware) -> usize;
 
     /// Milliseconds until the duty wants to be called although no frame came; `None`: never.
-    fn deadline(&self, _firmware: &Firmware) -> Option<u64> {
+    fn deadline(&self) -> Option<u64> {
         None
     }
+
+    /// The vCPU has slept: time has passed.
+    fn woken(&mut self, _firmware: &mut Firmware) {}
 }
 
 /// A duty, its NICs and its bed.
@@ -39,7 +42,7 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
     match Role::from_number(vcpu.info.role).ok_or(Trouble::BootInfo)? {
         Role::Router => serve(roles::router(vcpu)?, vcpu),
         Role::Source => serve(roles::source(vcpu)?, vcpu),
-        Role::Sink => serve(roles::sink(vcpu)?, vcpu),
+        Role::Sink => serve(roles::sink(), vcpu),
         Role::Echo => serve(roles::echo(), vcpu),
     }
     Ok(())
@@ -64,23 +67,19 @@ fn serve(duty: impl Duty, vcpu: &mut Vcpu) {
 
 impl<D: Duty> Serving<'_, D> {
     fn sleep(&mut self) {
-        let alarm = self.duty.deadline(self.firmware).map_or(0, |ms| ms.clamp(1, u64::from(u32::MAX)) as u32);
+        let alarm = self.duty.deadline().map_or(0, |ms| ms.clamp(1, u64::from(u32::MAX)) as u32);
         self.shared.alarm.0.store(alarm, Release);
         self.shared.router.sleeps.add(1);
         self.mailbox.sleep(self.seen);
         self.shared.alarm.0.store(0, Relaxed);
+        self.duty.woken(self.firmware);
     }
 }
 
 impl<D: Duty> Party for Serving<'_, D> {
     #[inline(always)]
     fn poll(&mut self) -> bool {
-        let handled = self.duty.pass(self.firmware);
-        self.shared.router.polls.add(1);
-        if handled == 0 {
-            self.shared.router.polls_empty.add(1);
-        }
-        handled > 0
+        self.duty.pass(self.firmware) > 0
     }
 
     fn arm(&mut self) -> bool {

@@ -1,12 +1,15 @@
 //! Threads that are named as `top -H` shows them, placed on CPUs, stopped and accounted.
 
 use std::fs;
-use std::sync::mpsc;
+use std::ffi::c_void;
+use std::sync::{OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use libc::siginfo_t;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
+use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 /// A running thread of a router.
 pub struct Thread {
@@ -60,6 +63,18 @@ impl Thread {
         self.join.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
+    /// Signals the thread out of the guest, again and again, until it has ended: a signal that comes right before it
+    /// enters the guest would be lost.
+    pub fn interrupt_until_finished(&mut self) {
+        while let Some(join) = self.join.take_if(|join| !join.is_finished()) {
+            // Gone between the look and the signal: then it has finished.
+            let _ = join.kill(signal());
+            self.join = Some(join);
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        self.join();
+    }
+
     /// Waits for its end.
     pub fn join(&mut self) {
         if let Some(join) = self.join.take() {
@@ -68,6 +83,18 @@ impl Thread {
         }
     }
 }
+
+/// The signal that takes a vCPU out of the guest; its handler does nothing.
+fn signal() -> i32 {
+    static INSTALLED: OnceLock<i32> = OnceLock::new();
+    *INSTALLED.get_or_init(|| {
+        let signal = SIGRTMIN();
+        // A handler that cannot be installed would make the signal deadly; then no vCPU thread gets one.
+        if register_signal_handler(signal, nothing).is_ok() { signal } else { 0 }
+    })
+}
+
+extern "C" fn nothing(_: i32, _: *mut siginfo_t, _: *mut c_void) {}
 
 /// Time that thread `tid` of this process has spent on a CPU; zero if it is gone.
 fn cpu_time(tid: i32) -> Duration {

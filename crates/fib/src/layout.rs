@@ -63,4 +63,5 @@ pub(crate) const IS_GROUP: u32 = 1 << 31;
 /// Bits of an entry that hold a next hop's or a group's number.
 pub(crate) const NUMBER: u32 = (1 << 25) - 1;
 /// Where an entry holds the length of the prefix it comes from.
+#[cfg(feature = "rib")]
 pub(crate) const DEPTH_SHIFT: u32 = 25;

@@ -3,6 +3,9 @@
 //! Each figure comes from a guest of a few instructions, a loop that ends with a store to [`DONE`]. All of them
 //! together take some tens of milliseconds, also on a host that emulates ring 0.
 
+mod clock;
+mod schedulers;
+
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -10,6 +13,9 @@ use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_regs, kvm_segment, kvm_userspace_m
 use kvm_ioctls::{IoEventAddress, Kvm, NoDatamatch, VcpuExit, VcpuFd, VmFd};
 use ring::Region;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+pub use clock::tsc_khz;
+pub use schedulers::{Policy, scheduler_permitted};
 
 use crate::memory::SharedMemory;
 use crate::vm::open_kvm;

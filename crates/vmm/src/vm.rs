@@ -9,12 +9,13 @@ use bootinfo::{BootInfo, MAX_VCPUS, Shared, map};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VmFd};
 use ledger::VcpuExits;
-use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 
 use crate::boot;
 use crate::bus::Bus;
-use crate::irq::IrqRouter;
+use crate::irq::{IrqLine, IrqRouter, Message};
 use crate::memory::{GuestRam, SharedMemory};
+use crate::stubs::INTERRUPT_VECTOR;
 use crate::vcpu::{self, Vcpu};
 
 /// The firmware image that `build.rs` made.
@@ -28,7 +29,7 @@ pub struct VmConfig {
     pub ram: usize,
     /// The route table, mapped read-only; several guests may share one.
     pub fib: Option<Arc<SharedMemory>>,
-    /// The firmware's orders; `ram`, `fib` and `magic` are filled in here.
+    /// The firmware's orders; `magic`, `ram`, `fib` and `tsc_khz` are filled in here.
     pub info: BootInfo,
 }
 
@@ -43,6 +44,8 @@ pub struct Vm {
     vcpus: usize,
     stop: Arc<AtomicBool>,
     exits: Vec<Arc<VcpuExits>>,
+    /// Lines that interrupt a vCPU for no device's sake: alarms, and to let it see the stop word.
+    wakers: Vec<Arc<IrqLine>>,
     cpuid: CpuId,
 }
 
@@ -69,7 +72,8 @@ impl Vm {
         let exits = (0..vcpus).map(|_| Arc::default()).collect();
         let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).context("KVM_GET_SUPPORTED_CPUID")?;
         let stop = Arc::default();
-        Ok(Arc::new(Self { fd, ram, fib: config.fib, irqs, bus, entry, vcpus, stop, exits, cpuid }))
+        let wakers = (0..vcpus).map(|vcpu| waker(&irqs, vcpu)).collect::<Result<_>>()?;
+        Ok(Arc::new(Self { wakers, fd, ram, fib: config.fib, irqs, bus, entry, vcpus, stop, exits, cpuid }))
     }
 
     /// Makes vCPU `index`; call it in the thread that will run it.
@@ -77,6 +81,9 @@ impl Vm {
         let fd =
             self.fd.create_vcpu(index as u64).with_context(|| format!("KVM cannot make vCPU {index}"))?;
         fd.set_cpuid2(&self.cpuid).context("KVM_SET_CPUID2")?;
+        let khz = fd.get_tsc_khz().context("KVM does not tell the time-stamp counter's frequency")?;
+        let place = map::BOOT_INFO + std::mem::offset_of!(BootInfo, tsc_khz) as u64;
+        self.ram.memory.write_obj(u64::from(khz), GuestAddress(place)).context("cannot write to guest RAM")?;
         vcpu::enter_firmware(&fd, index, self.entry)?;
         Ok(Vcpu { fd, bus: self.bus.clone(), exits: self.exits[index].clone(), stop: self.stop.clone() })
     }
@@ -131,7 +138,31 @@ impl Vm {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.shared().stop.0.store(1, Ordering::Release);
+        self.wakers.iter().for_each(|line| line.signal());
     }
+
+    /// `ms` milliseconds have passed: wakes the vCPUs whose alarm is due.
+    pub fn tick(&self, ms: u32) {
+        for (vcpu, line) in self.shared().vcpus.iter().zip(&self.wakers) {
+            let alarm = vcpu.alarm.0.load(Ordering::Acquire);
+            if alarm == 0 {
+                continue;
+            }
+            // If the vCPU has taken its alarm back meanwhile, it is awake and this tick means nothing to it.
+            let left = alarm.saturating_sub(ms);
+            let ours = vcpu.alarm.0.compare_exchange(alarm, left, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            if ours && left == 0 {
+                line.signal();
+            }
+        }
+    }
+}
+
+fn waker(irqs: &IrqRouter, vcpu: usize) -> Result<Arc<IrqLine>> {
+    let line = irqs.line()?;
+    let message = Message { address: map::APIC | (vcpu as u64) << 12, data: u32::from(INTERRUPT_VECTOR) };
+    irqs.route(&line, Some(message))?;
+    Ok(line)
 }
 
 /// Opens KVM or says in one line why not.

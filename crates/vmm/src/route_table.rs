@@ -1,0 +1,50 @@
+//! A route table in memory that guests map read-only.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Result;
+use fib::layout::{self, GROUP};
+use fib::{Header, Memory, Rib};
+
+use crate::memory::SharedMemory;
+
+/// Size to which the table is rounded: the guests' page size.
+const PAGE: usize = 2 << 20;
+
+/// A table and its writer. Guests share [`RouteTable::memory`]; its pages are allocated when a route touches them.
+pub struct RouteTable {
+    // Declared before the memory that it refers to, so dropped before it.
+    rib: Mutex<Rib<'static>>,
+    memory: Arc<SharedMemory>,
+}
+
+impl RouteTable {
+    /// An empty table with room for `groups` /24 networks that have longer prefixes in them.
+    pub fn new(groups: usize) -> Result<Self> {
+        let len = layout::len(groups).next_multiple_of(PAGE);
+        let memory = Arc::new(SharedMemory::sparse("ringroad-fib", len)?);
+        let base = memory.as_ptr();
+        // SAFETY: `len` zeroed octets, page aligned, hold all parts at the offsets of `fib::layout`, which are
+        // nothing but atomics. The references last as long as `rib`, which is dropped before `memory`, and never
+        // leave this module.
+        let parts = unsafe {
+            Memory {
+                header: &*base.cast::<Header>(),
+                next_hops: &*base.add(layout::NEXT_HOPS_AT).cast(),
+                tbl24: &*base.add(layout::TBL24_AT).cast(),
+                tbl8: std::slice::from_raw_parts(base.add(layout::TBL8_AT).cast(), layout::groups(len) * GROUP),
+            }
+        };
+        Ok(Self { rib: Mutex::new(Rib::new(parts)), memory })
+    }
+
+    /// The routes, to change them.
+    pub fn routes(&self) -> MutexGuard<'_, Rib<'static>> {
+        self.rib.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What guests map.
+    pub fn memory(&self) -> &Arc<SharedMemory> {
+        &self.memory
+    }
+}
