@@ -49,9 +49,13 @@ fn a_driver_that_is_not_ready_or_did_not_ask_hears_nothing() {
     driver.take_effects();
     driver.nic.set_link(false);
     assert_eq!((driver.nic.take_effects(), driver.read::<1>(registers::ISR)), (vec![], [0]), "not ready");
+    assert!(driver.negotiate(features::VERSION_1 | features::STATUS));
+    driver.set16(CONFIG_MSIX_VECTOR, 0);
+    driver.nic.set_link(true);
+    assert_eq!((driver.nic.take_effects(), driver.read::<1>(registers::ISR)), (vec![], [0]), "nearly ready");
     assert!(driver.negotiate(features::VERSION_1));
     driver.start(2);
-    driver.nic.set_link(true);
+    driver.nic.set_link(false);
     assert_eq!(driver.nic.take_effects(), [], "STATUS was not picked");
 }
 
@@ -111,4 +115,12 @@ fn a_running_queues_vector_can_change() {
     driver.nic.signal_queue(1);
     driver.nic.signal_queue(9);
     assert_eq!(driver.nic.take_effects(), []);
+}
+
+#[test]
+fn the_vector_of_a_queue_that_is_not_served_is_nobodys_business() {
+    let mut driver = Driver::probe(nic());
+    driver.take_effects();
+    driver.set16(QUEUE_MSIX_VECTOR, 1);
+    assert_eq!((driver.take_effects(), driver.nic.queue_vector(0)), (vec![], Some(1)));
 }

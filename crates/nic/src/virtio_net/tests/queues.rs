@@ -125,6 +125,21 @@ fn each_queue_has_a_doorbell_of_its_own() {
     assert_eq!(driver.take_effects(), [], "not running");
 }
 
+/// Without MQ a device of two pairs serves queues 0 and 1 only, whatever its driver enables.
+#[test]
+fn queues_that_are_not_served_have_no_bell() {
+    let mut driver = Driver::probe(nic_with_pairs(2));
+    assert!(driver.negotiate(VERSION_1));
+    driver.set_queue_up(1, &layout(1));
+    driver.set_queue_up(3, &layout(3));
+    driver.set_status(0x0f);
+    driver.take_effects();
+    for (queue, effects) in [(0, vec![]), (1, vec![Effect::Kicked(1)]), (3, vec![])] {
+        driver.write(0x1000 + 4 * queue, &[0, 0]);
+        assert_eq!(driver.take_effects(), effects, "queue {queue}");
+    }
+}
+
 #[test]
 fn doorbells_move_with_the_bar() {
     let mut driver = Driver::probe(nic());
@@ -165,4 +180,12 @@ fn without_several_pairs_there_is_no_command() {
     assert!(driver.negotiate(VERSION_1 | CTRL_VQ));
     driver.start(3);
     assert_eq!(driver.nic.control(&[CLASS_MQ, MQ_VQ_PAIRS_SET, 1, 0]), Ack::Error);
+}
+
+#[test]
+fn a_device_that_does_not_run_executes_no_command() {
+    let mut driver = Driver::running(nic_with_pairs(2));
+    driver.nic.fail();
+    assert_eq!(driver.nic.control(&[CLASS_MQ, MQ_VQ_PAIRS_SET, 2, 0]), Ack::Error);
+    assert_eq!(driver.nic.active_pairs(), 1);
 }

@@ -232,3 +232,17 @@ fn the_window_in_configuration_space_shows_the_bar() {
     driver.set_config(at + registers::WINDOW_BAR, &[3]);
     assert_eq!(driver.config(at + 16) as u32, 0, "a BAR that does not exist");
 }
+
+/// A window left open on a register that clears when it is read must not clear it by other accesses.
+#[test]
+fn only_an_access_to_the_windows_data_goes_through_it() {
+    let mut driver = Driver::running(nic());
+    driver.set_config(0x98 + registers::WINDOW_OFFSET, &(registers::ISR as u32).to_le_bytes());
+    driver.set_config(0x98 + registers::WINDOW_LENGTH, &[1, 0, 0, 0]);
+    driver.nic.set_link(false);
+    for offset in [0, 0x90, 0xa0, 0xac, 0xb0, 0x100, 0xfff] {
+        driver.config(offset);
+    }
+    assert_eq!(driver.config(0xa1) >> 56, 2, "the last of these octets is the window's first");
+    assert_eq!(driver.read::<1>(registers::ISR), [0], "now it was read");
+}
