@@ -8,12 +8,14 @@ use crate::tag;
 
 /// Octets of a cache line; slots start on one.
 const LINE: usize = 64;
-/// Most octets of frames built before the run. What needs more is patched into a ring of slots as it is sent.
-const PREBUILT: usize = 4 << 20;
+/// Most octets of frames built before the run. What needs more is patched into a ring of slots as it is sent. Half
+/// a megabyte stays in a core's own caches; measured with 60,000 flows, generator and sink on one core, 4 MiB of ready
+/// frames cost 8.8 ns a frame, patching 5.8.
+const PREBUILT: usize = 512 << 10;
 /// Fewest slots, so that a burst is seldom cut at the end of the slots.
-const FEWEST: usize = 256;
-/// Slots of the ring for patched frames.
-const PATCHED: usize = 1024;
+const FEWEST: usize = 128;
+/// Slots of the ring for patched frames: every slot is free again when a burst was shown.
+const PATCHED: usize = 128;
 /// First source port; flows count up from here.
 const FIRST_PORT: u32 = 1024;
 /// Distinct source ports.

@@ -1,7 +1,7 @@
 //! A source of test frames: IPv4/UDP, built beforehand and shown where they lie.
 //!
-//! The only write per frame is its number (and, where there are more flows than fit 4 MiB of ready frames, the few
-//! octets in which flows differ). Flows take turns, so the n-th frame of a run is frame `n / flows` of flow
+//! The only write per frame is its number (and, where there are too many flows for ready frames, the few octets in
+//! which flows differ). Flows take turns, so the n-th frame of a run is frame `n / flows` of flow
 //! `n % flows`: no table is touched for it.
 
 mod frames;
