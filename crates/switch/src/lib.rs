@@ -1,12 +1,18 @@
 //! The port boundary: what a source or sink of frames is. And the switch that joins ports.
 #![forbid(unsafe_code)]
 
+mod classify;
+mod collect;
+mod entry;
 pub mod ingress;
 pub mod null;
 pub mod pair;
 pub mod port;
+pub mod switch;
+pub mod table;
 
 pub use ingress::{IngressSink, IngressSource, ingress};
 pub use null::Null;
 pub use pair::{PairPort, PairSink, pair};
 pub use port::{Bell, Frame, Frames, Sink, Source};
+pub use switch::{Config, PortId, Switch, SwitchPort};

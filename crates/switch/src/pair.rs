@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::ingress::{IngressCounters, IngressSink, IngressSource, ingress};
-use crate::port::{Bell, Frame, Sink, Source};
+use crate::port::{Bell, Frame, Sink};
 
 /// One end of the wire.
 pub struct PairPort {

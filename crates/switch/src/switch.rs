@@ -1,0 +1,248 @@
+//! The learning switch: joins ports, and copies a frame at most once on its way from one to another.
+//!
+//! The steps of a burst, all in the thread that delivers it to a [`SwitchPort`]:
+//! 1. `collect`: bring the headers near and read the addresses;
+//! 2. `classify`: learn the sources, look up the destinations, sort the frames by receiver;
+//! 3. one [`Sink::deliver`] for each receiver, which **reserves** places, **copies** and **publishes**. These three
+//!    are the receiver's, because each kind of ring has its own form of them: an ingress queue leases slots of its
+//!    own (the port is `queued`, and the receiver's own thread does the rest), a NIC's receive ring leases buffers that
+//!    its driver posted (the port is `direct`). The switch sees no difference.
+//!
+//! Several threads may enter at the same time. No step takes a lock for a frame or allocates for a burst: the list
+//! of ports is a snapshot that a thread keeps until the list changes, and the MAC table is made of atomic words.
+//!
+//! The books of a switch whose ports stay (`out` and `drop_full` are those of the receivers):
+//! * for each port: in_frames = forwarded + flood_unknown + flood_broadcast + drop_same_port + drop_malformed
+//!   + drop_removed
+//! * for the switch: Σ forwarded + Σ flood_copies = Σ out_frames + Σ drop_full
+//!
+//! A frame must not come back to a switch that it left, or it will be flooded for ever: there is no spanning tree.
+//! Switches that are joined to one another must form a tree.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use frame::Mac;
+use ledger::PortCounters;
+use ring::BURST;
+
+use crate::entry::{Entry, Exit, Ports};
+use crate::port::{Frame, Sink};
+use crate::table::MacTable;
+
+/// Most ports of one switch.
+pub const MAX_PORTS: usize = 1024;
+
+/// The number of a port in its switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u16);
+
+/// What can be chosen about a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Seconds after which a silent station is forgotten; 0: never.
+    pub ageing: u32,
+    /// Stations that can be known at a time.
+    pub capacity: usize,
+}
+
+impl Default for Config {
+    /// 300 s (IEEE 802.1D, table 7-5) and 8192 stations.
+    fn default() -> Self {
+        Self { ageing: 300, capacity: 8192 }
+    }
+}
+
+/// Why a port could not be added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Names tell ports apart.
+    #[error("switch {switch} already has a port named {port}; give this one another name")]
+    NameTaken {
+        /// The switch.
+        switch: String,
+        /// The port.
+        port: String,
+    },
+    /// There is no number left.
+    #[error("switch {switch} has {MAX_PORTS} ports and can have no more; use a second switch")]
+    Full {
+        /// The switch.
+        switch: String,
+    },
+}
+
+/// What all ports of a switch share.
+pub(crate) struct Shared {
+    pub(crate) table: MacTable,
+    ports: RwLock<Arc<Ports>>,
+    generation: AtomicU64,
+}
+
+impl Shared {
+    /// Changes whenever the list of ports does.
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The list of ports as it is now.
+    pub(crate) fn ports(&self) -> Arc<Ports> {
+        self.ports.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_ports(&self, exits: Vec<Arc<Exit>>) {
+        let mut ports = self.ports.write().unwrap_or_else(PoisonError::into_inner);
+        let generation = ports.generation() + 1;
+        *ports = Arc::new(Ports::new(generation, exits));
+        self.generation.store(generation, Ordering::Release);
+    }
+}
+
+struct Member {
+    entry: Arc<Entry>,
+    exit: Arc<Exit>,
+}
+
+#[derive(Default)]
+struct Members {
+    list: Vec<Member>,
+    next: u16,
+}
+
+/// A learning switch.
+pub struct Switch {
+    name: String,
+    shared: Arc<Shared>,
+    members: Mutex<Members>,
+}
+
+impl Switch {
+    /// A switch without ports.
+    pub fn new(name: &str, config: Config) -> Self {
+        let shared = Shared {
+            table: MacTable::new(config.capacity, config.ageing),
+            ports: RwLock::new(Arc::new(Ports::new(0, Vec::new()))),
+            generation: AtomicU64::new(0),
+        };
+        Self { name: name.to_owned(), shared: Arc::new(shared), members: Mutex::default() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Adds a port; what leaves the switch by it goes to `sink`.
+    ///
+    /// # Errors
+    /// If there is a port of this name, or if there are [`MAX_PORTS`].
+    pub fn add_port(&self, name: &str, sink: Arc<dyn Sink>) -> Result<SwitchPort, Error> {
+        let mut members = self.members();
+        if members.list.iter().any(|member| member.exit.name() == name) {
+            return Err(Error::NameTaken { switch: self.name.clone(), port: name.to_owned() });
+        }
+        let id = members.free_id().ok_or_else(|| Error::Full { switch: self.name.clone() })?;
+        let exit = Arc::new(Exit::new(id, name, sink));
+        let entry = Arc::new(Entry::new());
+        members.list.push(Member { entry: entry.clone(), exit: exit.clone() });
+        self.shared.set_ports(members.exits());
+        Ok(SwitchPort { shared: self.shared.clone(), entry, exit })
+    }
+
+    /// Removes a port; false if there is none of this number. Waits for bursts that are under way, and does not
+    /// touch the port's sink afterwards; so it must not be called by a sink that is being delivered to. What still
+    /// enters by its [`SwitchPort`] is dropped and counted there.
+    pub fn remove_port(&self, port: PortId) -> bool {
+        let mut members = self.members();
+        let Some(at) = members.list.iter().position(|member| member.exit.id() == port.0) else {
+            return false;
+        };
+        let removed = members.list.swap_remove(at);
+        self.shared.set_ports(members.exits());
+        removed.entry.forget_ports();
+        for member in &members.list {
+            member.entry.forget_ports();
+        }
+        self.shared.table.forget(port.0);
+        true
+    }
+
+    /// Tells the switch the time, in seconds since some moment: at least once a second.
+    pub fn tick(&self, now: u32) {
+        self.shared.table.tick(now);
+    }
+
+    /// Calls `visit` with the name and the counters of each port.
+    pub fn counters(&self, visit: &mut dyn FnMut(&str, &PortCounters)) {
+        for member in &self.members().list {
+            visit(member.exit.name(), &member.exit.counters());
+        }
+    }
+
+    /// Calls `visit` with each known station, the name of its port, and the seconds since its last frame.
+    pub fn stations(&self, visit: &mut dyn FnMut(Mac, &str, u32)) {
+        let ports = self.shared.ports();
+        self.shared.table.each(&mut |mac, port, age| {
+            if let Some(exit) = ports.exits().iter().find(|exit| exit.id() == port) {
+                visit(mac, exit.name(), age);
+            }
+        });
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Members {
+    /// The next number that is not in use. Numbers come round late, so that what was learned for a removed port has
+    /// time to vanish from bursts under way.
+    fn free_id(&mut self) -> Option<u16> {
+        let used = |id| self.list.iter().any(|member| member.exit.id() == id);
+        let id = (0..MAX_PORTS as u16).map(|i| (self.next + i) % MAX_PORTS as u16).find(|&id| !used(id))?;
+        self.next = (id + 1) % MAX_PORTS as u16;
+        Some(id)
+    }
+
+    fn exits(&self) -> Vec<Arc<Exit>> {
+        self.list.iter().map(|member| member.exit.clone()).collect()
+    }
+}
+
+/// The way into a switch at one port: frames delivered to it enter the switch.
+#[derive(Clone)]
+pub struct SwitchPort {
+    shared: Arc<Shared>,
+    entry: Arc<Entry>,
+    exit: Arc<Exit>,
+}
+
+impl SwitchPort {
+    /// The port's number.
+    pub fn id(&self) -> PortId {
+        PortId(self.exit.id())
+    }
+
+    /// The port's name.
+    pub fn name(&self) -> &str {
+        self.exit.name()
+    }
+
+    /// The port's counters, as they are now.
+    pub fn counters(&self) -> PortCounters {
+        self.exit.counters()
+    }
+}
+
+impl Sink for SwitchPort {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        for burst in frames.chunks(BURST) {
+            self.entry.enter(&self.shared, &self.exit, burst);
+        }
+        frames.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use super::*;
+use crate::pair::{PairPort, pair};
+use crate::port::Source as _;
+
+/// A switch with `n` ports and the far end of a wire on each.
+pub(super) fn wired(n: usize, config: Config) -> (Switch, Vec<SwitchPort>, Vec<PairPort>) {
+    let switch = Switch::new("lan", config);
+    let mut ways = Vec::new();
+    let mut ends = Vec::new();
+    for i in 0..n {
+        let (near, far) = pair(256).unwrap();
+        ways.push(switch.add_port(&format!("p{i}"), near.sink).unwrap());
+        ends.push(far);
+    }
+    (switch, ways, ends)
+}
+
+fn frame(to: u8, from: u8, mark: u8) -> Vec<u8> {
+    let mac = |n: u8| if n == 255 { [255; 6] } else { [2, 0, 0, 0, 0, n] };
+    let mut octets = vec![mark; 60];
+    octets[..6].copy_from_slice(&mac(to));
+    octets[6..12].copy_from_slice(&mac(from));
+    octets
+}
+
+fn enter(way: &SwitchPort, mut frames: Vec<Vec<u8>>) {
+    let shown: Vec<_> = frames.iter_mut().map(|f| Frame::new(ring::Bytes::from_slice(f))).collect();
+    assert_eq!(way.deliver(&shown), shown.len());
+}
+
+/// The marks of the frames that came out.
+fn marks(end: &mut PairPort) -> Vec<u8> {
+    let mut seen = Vec::new();
+    let mut take = |frames: &[Frame<'_>]| {
+        seen.extend(frames.iter().map(|f| f.octets().read::<1>(f.len() - 1).unwrap()[0]));
+    };
+    while end.source.drain(BURST, &mut take) != 0 {}
+    seen
+}
+
+#[test]
+fn floods_the_unknown_then_knows_it() {
+    let (_switch, ways, mut ends) = wired(3, Config::default());
+    enter(&ways[0], vec![frame(2, 1, 10)]);
+    assert_eq!((marks(&mut ends[1]), marks(&mut ends[2])), (vec![10], vec![10]));
+    enter(&ways[2], vec![frame(1, 2, 11)]);
+    enter(&ways[0], vec![frame(2, 1, 12), frame(2, 1, 13)]);
+    assert_eq!(marks(&mut ends[0]), [11]);
+    assert_eq!(marks(&mut ends[1]), []);
+    assert_eq!(marks(&mut ends[2]), [12, 13]);
+    let counters = ways[0].counters();
+    assert_eq!(
+        (counters.forwarded.get(), counters.flood_unknown.get(), counters.flood_copies.get()),
+        (2, 1, 2)
+    );
+}
+
+#[test]
+fn order_at_a_receiver_is_the_order_of_entry_even_across_a_flood() {
+    let (_switch, ways, mut ends) = wired(3, Config::default());
+    enter(&ways[1], vec![frame(255, 2, 0)]);
+    ends.iter_mut().for_each(|end| drop(marks(end)));
+    enter(&ways[0], vec![frame(2, 1, 1), frame(255, 1, 2), frame(9, 1, 3), frame(2, 1, 4)]);
+    assert_eq!(marks(&mut ends[1]), [1, 2, 3, 4]);
+    assert_eq!(marks(&mut ends[2]), [2, 3]);
+}
+
+#[test]
+fn drops_what_stays_behind_its_own_port_and_what_is_no_frame() {
+    let (_switch, ways, mut ends) = wired(2, Config::default());
+    let mut group_source = frame(1, 1, 3);
+    group_source[6] = 1;
+    enter(&ways[0], vec![frame(255, 1, 0), frame(1, 3, 2), group_source, vec![0; 13], vec![]]);
+    assert_eq!(marks(&mut ends[1]), [0]);
+    let counters = ways[0].counters();
+    assert_eq!((counters.drop_same_port.get(), counters.drop_malformed.get()), (1, 3));
+    assert_eq!((counters.learned.get(), counters.in_frames.get()), (2, 5));
+}
+
+#[test]
+fn the_zero_source_is_forwarded_and_not_learned() {
+    let (switch, ways, mut ends) = wired(2, Config::default());
+    let mut zero = frame(255, 0, 7);
+    zero[6..12].fill(0);
+    enter(&ways[0], vec![zero]);
+    assert_eq!(marks(&mut ends[1]), [7]);
+    switch.stations(&mut |_, _, _| panic!("nothing is known"));
+}
+
+#[test]
+fn a_station_that_moves_is_followed_and_counted() {
+    let (_switch, ways, mut ends) = wired(3, Config::default());
+    enter(&ways[0], vec![frame(255, 1, 0)]);
+    enter(&ways[1], vec![frame(255, 1, 0)]);
+    ends.iter_mut().for_each(|end| drop(marks(end)));
+    enter(&ways[2], vec![frame(1, 2, 5)]);
+    assert_eq!((marks(&mut ends[0]), marks(&mut ends[1])), (vec![], vec![5]));
+    assert_eq!(ways[1].counters().moves.get(), 1);
+}
+
+#[test]
+fn a_silent_station_is_forgotten_after_the_ageing_time() {
+    let (switch, ways, mut ends) = wired(3, Config { ageing: 10, capacity: 16 });
+    enter(&ways[0], vec![frame(255, 1, 0)]);
+    switch.tick(9);
+    enter(&ways[1], vec![frame(1, 2, 1)]);
+    switch.tick(10);
+    enter(&ways[1], vec![frame(1, 2, 2)]);
+    assert_eq!(marks(&mut ends[2]), [0, 2]);
+    assert_eq!(marks(&mut ends[0]), [1, 2]);
+}
+
+#[test]
+fn a_full_table_floods() {
+    let (_switch, ways, mut ends) = wired(3, Config { ageing: 300, capacity: 1 });
+    enter(&ways[0], (1..=9).map(|n| frame(255, n, n)).collect());
+    ends.iter_mut().for_each(|end| drop(marks(end)));
+    let counters = ways[0].counters();
+    assert_eq!((counters.learned.get(), counters.table_full.get()), (4, 5));
+    enter(&ways[1], vec![frame(9, 20, 1)]);
+    assert_eq!((marks(&mut ends[0]), marks(&mut ends[2])), (vec![1], vec![1]));
+}
+
+#[test]
+fn a_removed_port_is_let_go_and_its_stations_forgotten() {
+    let (switch, mut ways, mut ends) = wired(3, Config::default());
+    let (near, _far) = pair(8).unwrap();
+    let sink = near.sink.clone();
+    let extra = switch.add_port("extra", near.sink).unwrap();
+    enter(&extra, vec![frame(255, 9, 0)]);
+    enter(&ways[0], vec![frame(9, 1, 1)]);
+    ends.iter_mut().for_each(|end| drop(marks(end)));
+    assert!(switch.remove_port(extra.id()));
+    assert!(!switch.remove_port(extra.id()));
+    enter(&extra, vec![frame(1, 9, 2)]);
+    assert_eq!(extra.counters().drop_removed.get(), 1);
+    drop(extra);
+    assert_eq!(Arc::strong_count(&sink), 1, "no port may keep a removed sink");
+    enter(&ways[0], vec![frame(9, 1, 3)]);
+    assert_eq!((marks(&mut ends[0]), marks(&mut ends[1]), marks(&mut ends[2])), (vec![], vec![3], vec![3]));
+    let again = switch.add_port("extra", sink).unwrap();
+    assert!(ways.iter().all(|way| way.id() != again.id()));
+    ways.clear();
+}
+
+#[test]
+fn names_and_numbers_are_used_once() {
+    let switch = Switch::new("lan", Config::default());
+    let null: Arc<dyn Sink> = Arc::new(crate::Null::new());
+    for i in 0..MAX_PORTS {
+        switch.add_port(&i.to_string(), null.clone()).unwrap();
+    }
+    let error = switch.add_port("7", null.clone()).err().unwrap();
+    assert_eq!(error.to_string(), "switch lan already has a port named 7; give this one another name");
+    assert!(matches!(switch.add_port("more", null.clone()), Err(Error::Full { .. })));
+    assert!(switch.remove_port(PortId(7)));
+    assert_eq!(switch.add_port("7", null).unwrap().id(), PortId(7));
+}
+
+#[test]
+fn what_a_receiver_does_not_take_is_its_own_drop() {
+    let switch = Switch::new("lan", Config::default());
+    let (near, _far) = pair(2).unwrap();
+    let slow = switch.add_port("slow", near.sink).unwrap();
+    let fast = switch.add_port("fast", Arc::new(crate::Null::new())).unwrap();
+    enter(&fast, (0..5).map(|mark| frame(255, 1, mark)).collect());
+    let counters = slow.counters();
+    assert_eq!((counters.out_frames.get(), counters.out_bytes.get(), counters.drop_full.get()), (2, 120, 3));
+}

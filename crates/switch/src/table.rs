@@ -1,0 +1,253 @@
+//! The MAC table: which station is behind which port.
+//!
+//! ```text
+//! bucket, one cache line:   | address 48, port 16 | x4 |   | seen, seconds | x4 |
+//! ```
+//!
+//! An address may lie in either of two buckets, at any of their four places. Address and port share one word, so
+//! that a reader never sees the port of one station with the address of another. Readers and writers take no lock:
+//! a place is filled, changed and emptied by compare-and-swap. Two threads that learn one new address at the same
+//! moment may store it twice; the copy that is found first is the one that is kept up to date, the other one ages.
+//!
+//! In a steady state a lookup or a learning step only reads: the time of a station is stored once a second at most.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use frame::Mac;
+
+/// Places in a bucket.
+const WAYS: usize = 4;
+/// A table never grows beyond so many buckets.
+const MOST_BUCKETS: usize = 1 << 20;
+const EMPTY: u64 = 0;
+
+/// An Ethernet address as a number: the first octet is the lowest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Key(u64);
+
+impl Key {
+    const MASK: u64 = (1 << 48) - 1;
+
+    /// The address in the low 48 bits of a word read as little-endian.
+    #[inline(always)]
+    pub const fn from_word(word: u64) -> Self {
+        Self(word & Self::MASK)
+    }
+
+    /// Whether the address names a group of stations, broadcast included.
+    #[inline(always)]
+    pub const fn is_group(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Whether all octets are zero, which is no station's address.
+    #[inline(always)]
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Mac> for Key {
+    fn from(Mac([a, b, c, d, e, f]): Mac) -> Self {
+        Self(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+    }
+}
+
+impl From<Key> for Mac {
+    fn from(key: Key) -> Self {
+        let [a, b, c, d, e, f, ..] = key.0.to_le_bytes();
+        Self([a, b, c, d, e, f])
+    }
+}
+
+/// What became of a source address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// It was known at this port.
+    Known,
+    /// It was not known, or had aged.
+    New,
+    /// It was known at another port.
+    Moved,
+    /// It is not known, and there is no place for it.
+    Full,
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Bucket {
+    stations: [AtomicU64; WAYS],
+    seen: [AtomicU32; WAYS],
+}
+
+/// A place, and what was in it.
+struct Found<'a> {
+    station: &'a AtomicU64,
+    seen: &'a AtomicU32,
+    word: u64,
+}
+
+/// Which station is behind which port.
+pub struct MacTable {
+    buckets: Box<[Bucket]>,
+    multiplier: u64,
+    ageing: u32,
+    now: AtomicU32,
+}
+
+const fn station(key: Key, port: u16) -> u64 {
+    key.0 << 16 | port as u64
+}
+
+impl MacTable {
+    /// A table with places for `capacity` stations or a few more; when nine tenths are taken, some addresses will
+    /// not find one. A station that was silent for `ageing` seconds is forgotten (0: never).
+    pub fn new(capacity: usize, ageing: u32) -> Self {
+        let buckets = capacity.div_ceil(WAYS).clamp(1, MOST_BUCKETS).next_power_of_two();
+        Self {
+            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            // Not to be guessed, so that nobody can choose addresses that all fall into one bucket.
+            multiplier: RandomState::new().hash_one(0u8) | 1,
+            ageing,
+            now: AtomicU32::new(0),
+        }
+    }
+
+    /// Sets the time, in seconds since some moment.
+    pub fn tick(&self, now: u32) {
+        self.now.store(now, Ordering::Relaxed);
+    }
+
+    /// The time last set.
+    #[inline(always)]
+    pub fn now(&self) -> u32 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// The port behind which the station is.
+    #[inline]
+    pub fn lookup(&self, key: Key, now: u32) -> Option<u16> {
+        let found = self.find(key)?;
+        self.fresh(found.seen.load(Ordering::Relaxed), now).then_some(found.word as u16)
+    }
+
+    /// Notes that a frame of the station came from the port. Groups and zero are for the caller to keep away.
+    #[inline]
+    pub fn learn(&self, key: Key, port: u16, now: u32) -> Learned {
+        let Some(found) = self.find(key) else { return self.insert(key, port, now) };
+        let seen = found.seen.load(Ordering::Relaxed);
+        if found.word as u16 == port && seen == now {
+            return Learned::Known;
+        }
+        self.renew(&found, station(key, port), now)
+    }
+
+    #[cold]
+    fn renew(&self, found: &Found<'_>, word: u64, now: u32) -> Learned {
+        let aged = !self.fresh(found.seen.load(Ordering::Relaxed), now);
+        let moved = found.word != word;
+        if moved {
+            // If somebody else was faster, the next frame will find out.
+            let _ = found.station.compare_exchange(found.word, word, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        found.seen.store(now, Ordering::Relaxed);
+        match (aged, moved) {
+            (true, _) => Learned::New,
+            (false, true) => Learned::Moved,
+            (false, false) => Learned::Known,
+        }
+    }
+
+    #[cold]
+    fn insert(&self, key: Key, port: u16, now: u32) -> Learned {
+        // The emptier bucket first: that is what keeps two choices from filling up early.
+        let mut pair = self.pair(key);
+        let taken = |bucket: &Bucket| (0..WAYS).filter(|&way| !self.vacant(bucket, way, now)).count();
+        if taken(pair[1]) < taken(pair[0]) {
+            pair.swap(0, 1);
+        }
+        for bucket in pair {
+            for way in 0..WAYS {
+                if self.vacant(bucket, way, now) && fill(bucket, way, station(key, port), now) {
+                    return Learned::New;
+                }
+            }
+        }
+        Learned::Full
+    }
+
+    /// Forgets all stations behind the port.
+    pub fn forget(&self, port: u16) {
+        for place in self.buckets.iter().flat_map(|bucket| &bucket.stations) {
+            let word = place.load(Ordering::Relaxed);
+            if word != EMPTY && word as u16 == port {
+                let _ = place.compare_exchange(word, EMPTY, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Calls `visit` with each known station, its port, and the seconds since its last frame.
+    pub fn each(&self, visit: &mut dyn FnMut(Mac, u16, u32)) {
+        let now = self.now();
+        for bucket in &self.buckets {
+            for (place, seen) in bucket.stations.iter().zip(&bucket.seen) {
+                let (word, seen) = (place.load(Ordering::Acquire), seen.load(Ordering::Relaxed));
+                if word != EMPTY && self.fresh(seen, now) {
+                    visit(Key(word >> 16).into(), word as u16, now.wrapping_sub(seen));
+                }
+            }
+        }
+    }
+
+    /// The two buckets in which the address may lie.
+    #[inline(always)]
+    fn pair(&self, key: Key) -> [&Bucket; 2] {
+        // The last octets, which differ most, are the highest bits, and a product carries only upwards: fold first.
+        let hash = (key.0 ^ key.0 >> 32).wrapping_mul(self.multiplier);
+        let last = self.buckets.len() - 1;
+        [&self.buckets[(hash >> 40) as usize & last], &self.buckets[(hash >> 20) as usize & last]]
+    }
+
+    #[inline(always)]
+    fn find(&self, key: Key) -> Option<Found<'_>> {
+        let [first, second] = self.pair(key);
+        find_in(first, key).or_else(|| find_in(second, key))
+    }
+
+    #[inline(always)]
+    fn fresh(&self, seen: u32, now: u32) -> bool {
+        self.ageing == 0 || now.wrapping_sub(seen) < self.ageing
+    }
+
+    fn vacant(&self, bucket: &Bucket, way: usize, now: u32) -> bool {
+        bucket.stations[way].load(Ordering::Acquire) == EMPTY
+            || !self.fresh(bucket.seen[way].load(Ordering::Relaxed), now)
+    }
+}
+
+#[inline(always)]
+fn find_in(bucket: &Bucket, key: Key) -> Option<Found<'_>> {
+    for (station, seen) in bucket.stations.iter().zip(&bucket.seen) {
+        let word = station.load(Ordering::Acquire);
+        if word >> 16 == key.0 && word != EMPTY {
+            return Some(Found { station, seen, word });
+        }
+    }
+    None
+}
+
+/// Puts a station into a vacant place; false if another thread was faster.
+fn fill(bucket: &Bucket, way: usize, word: u64, now: u32) -> bool {
+    let place = &bucket.stations[way];
+    let old = place.load(Ordering::Acquire);
+    // Emptied first, so that the aged station does not look alive between the two stores.
+    if old != EMPTY && place.compare_exchange(old, EMPTY, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    bucket.seen[way].store(now, Ordering::Relaxed);
+    place.compare_exchange(EMPTY, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

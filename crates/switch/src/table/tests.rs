@@ -1,0 +1,91 @@
+use super::*;
+
+fn key(n: u64) -> Key {
+    Key::from_word(n << 8 | 2)
+}
+
+#[test]
+fn knows_moves_and_forgets() {
+    let table = MacTable::new(64, 300);
+    assert_eq!(table.lookup(key(1), 0), None);
+    assert_eq!(table.learn(key(1), 3, 0), Learned::New);
+    assert_eq!(table.learn(key(1), 3, 0), Learned::Known);
+    assert_eq!(table.learn(key(1), 3, 5), Learned::Known);
+    assert_eq!(table.lookup(key(1), 5), Some(3));
+    assert_eq!(table.learn(key(1), 4, 5), Learned::Moved);
+    assert_eq!(table.lookup(key(1), 5), Some(4));
+    table.forget(4);
+    assert_eq!(table.lookup(key(1), 5), None);
+}
+
+#[test]
+fn a_silent_station_ages_and_its_place_is_used_again() {
+    let table = MacTable::new(4, 10);
+    for n in 1..=4 {
+        assert_eq!(table.learn(key(n), n as u16, 0), Learned::New);
+    }
+    assert_eq!(table.learn(key(5), 5, 9), Learned::Full);
+    assert_eq!(table.learn(key(1), 1, 9), Learned::Known);
+    assert_eq!(table.lookup(key(2), 9), Some(2));
+    assert_eq!(table.lookup(key(2), 10), None);
+    assert_eq!(table.learn(key(5), 5, 10), Learned::New);
+    assert_eq!(table.lookup(key(1), 10), Some(1), "it was heard at 9");
+    assert_eq!(table.learn(key(2), 7, 10), Learned::New, "aged, so this is no move");
+}
+
+#[test]
+fn the_clock_may_wrap() {
+    let table = MacTable::new(4, 10);
+    table.learn(key(1), 1, u32::MAX - 2);
+    assert_eq!(table.lookup(key(1), 5), Some(1));
+    assert_eq!(table.lookup(key(1), 8), None);
+}
+
+#[test]
+fn without_ageing_nothing_is_forgotten() {
+    let table = MacTable::new(4, 0);
+    table.learn(key(1), 1, 0);
+    assert_eq!(table.lookup(key(1), u32::MAX), Some(1));
+}
+
+#[test]
+fn four_fifths_of_the_places_can_be_used() {
+    let table = MacTable::new(4096, 0);
+    let full = (0..3276).filter(|&n| table.learn(key(n), 1, 0) == Learned::Full).count();
+    assert!(full < 10, "{full} of 3276 addresses found no place");
+    let mut listed = 0;
+    table.each(&mut |_, port, _| {
+        assert_eq!(port, 1);
+        listed += 1;
+    });
+    assert_eq!(listed + full, 3276);
+}
+
+#[test]
+fn keys_and_addresses_are_the_same_thing() {
+    let mac = Mac([2, 0x11, 0x22, 0x33, 0x44, 0x55]);
+    assert_eq!(Mac::from(Key::from(mac)), mac);
+    assert!(Key::from(Mac::BROADCAST).is_group());
+    assert!(!Key::from(mac).is_group());
+    assert!(Key::from(Mac([0; 6])).is_zero());
+}
+
+#[test]
+fn readers_never_see_a_port_of_another_station() {
+    let table = MacTable::new(8, 1);
+    std::thread::scope(|scope| {
+        for t in 0..2u64 {
+            let table = &table;
+            scope.spawn(move || {
+                for n in 0..20_000u64 {
+                    // Port = low octet of the address, always; places are fought for.
+                    let id = n * 7 + t & 63;
+                    table.learn(key(id), id as u16, n as u32 / 64);
+                    if let Some(port) = table.lookup(key(n & 63), n as u32 / 64) {
+                        assert_eq!(u64::from(port), n & 63);
+                    }
+                }
+            });
+        }
+    });
+}
