@@ -11,36 +11,25 @@ use crate::config::MAX_NICS;
 /// Entries of each cache, a power of two. Up to so many next hops never evict each other.
 const ENTRIES: usize = 1024;
 
-/// What the hot path does with a packet for an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    /// The slow path knows.
-    Slow,
-    /// The header is complete.
-    Ready,
-    /// The destination itself is the neighbour: its entry is among the hosts.
-    Connected,
-}
-
 /// A prepared header, half a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Adjacency {
     /// Destination, source, ethertype.
     pub(crate) header: [u8; ethernet::HEADER],
-    /// Octets of the longest frame that the NIC takes.
-    pub(crate) longest: u16,
-    key: u32,
-    generation: u32,
-    pub(crate) kind: Kind,
+    /// Octets of the longest frame that the NIC takes; 0 where the header is not complete.
+    longest: u16,
+    /// Key and generation as one number.
+    stamp: u64,
+    /// The destination itself is the neighbour: its entry is among the hosts.
+    connected: bool,
     pub(crate) nic: u8,
 }
 
 impl Adjacency {
     /// Nothing is known.
     const UNKNOWN: Self =
-        Self { header: [0; ethernet::HEADER], longest: 0, key: 0, generation: 0, kind: Kind::Slow, nic: 0 };
+        Self { header: [0; ethernet::HEADER], longest: 0, stamp: 0, connected: false, nic: 0 };
 
     /// Packets go to `to` out of NIC `nic`, which has address `from` and takes packets of `mtu` octets.
     pub(crate) fn ready(nic: u8, mtu: u16, from: Mac, to: Mac) -> Self {
@@ -49,14 +38,19 @@ impl Adjacency {
             header: header.octets(),
             longest: mtu.saturating_add(ethernet::HEADER as u16),
             nic,
-            kind: Kind::Ready,
             ..Self::UNKNOWN
         }
     }
 
     /// Packets go to hosts of a connected network.
     pub(crate) const fn connected() -> Self {
-        Self { kind: Kind::Connected, ..Self::UNKNOWN }
+        Self { connected: true, ..Self::UNKNOWN }
+    }
+
+    /// Whether the header is complete and a frame of `len` octets fits.
+    #[inline(always)]
+    pub(crate) const fn takes(&self, len: usize) -> bool {
+        len <= self.longest as usize
     }
 
     /// The NIC as an index that needs no check.
@@ -84,30 +78,45 @@ impl Adjacencies {
         Self { hops: [Adjacency::UNKNOWN; ENTRIES], hosts: [Adjacency::UNKNOWN; ENTRIES] }
     }
 
-    /// The entry for packets to `destination` whose route has next hop `hop`; not [`Kind::Ready`] where the slow path
-    /// has to look.
+    /// Forgets everything, in place: the memory is too large for a firmware's stack.
+    pub(crate) fn clear(&mut self) {
+        self.hops.fill(Adjacency::UNKNOWN);
+        self.hosts.fill(Adjacency::UNKNOWN);
+    }
+
+    /// The entry for packets to `destination` whose route has next hop `hop`, if it takes a frame of `len` octets;
+    /// `None` where the slow path has to look.
     #[inline(always)]
-    pub(crate) fn find(&self, hop: u32, destination: u32, generation: u32) -> &Adjacency {
+    pub(crate) fn find(&self, hop: u32, destination: u32, len: usize, generation: u32) -> Option<&Adjacency> {
         let entry = &self.hops[hop as usize % ENTRIES];
-        if entry.key != hop || entry.generation != generation {
-            return &Adjacency::UNKNOWN;
+        if entry.stamp != stamp(hop, generation) {
+            return None;
         }
-        if entry.kind != Kind::Connected {
-            return entry;
+        if entry.takes(len) {
+            return Some(entry);
+        }
+        if !entry.connected {
+            return None;
         }
         let host = &self.hosts[host_slot(destination)];
-        if host.key != destination || host.generation != generation { &Adjacency::UNKNOWN } else { host }
+        (host.stamp == stamp(destination, generation) && host.takes(len)).then_some(host)
     }
 
     /// Keeps the entry of next hop `hop`.
     pub(crate) fn keep_hop(&mut self, hop: u32, generation: u32, entry: Adjacency) {
-        self.hops[hop as usize % ENTRIES] = Adjacency { key: hop, generation, ..entry };
+        self.hops[hop as usize % ENTRIES] = Adjacency { stamp: stamp(hop, generation), ..entry };
     }
 
     /// Keeps the entry of a connected host.
     pub(crate) fn keep_host(&mut self, ip: u32, generation: u32, entry: Adjacency) {
-        self.hosts[host_slot(ip)] = Adjacency { key: ip, generation, ..entry };
+        self.hosts[host_slot(ip)] = Adjacency { stamp: stamp(ip, generation), ..entry };
     }
+}
+
+/// No generation is 0, so neither is a stamp.
+#[inline(always)]
+fn stamp(key: u32, generation: u32) -> u64 {
+    u64::from(key) | u64::from(generation) << 32
 }
 
 #[inline(always)]

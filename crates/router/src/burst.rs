@@ -2,7 +2,6 @@
 
 use frame::{checksum, ipv4};
 
-use crate::adjacency::Kind;
 use crate::platform::{Buffer, Burst, HEAD, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
@@ -27,6 +26,9 @@ fn head_word(head: &[u8; HEAD], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
+/// Ethertype IPv4, version 4 and header length 20, as the low three octets of a little-endian word.
+const PLAIN: u64 = 0x45_0008;
+
 /// Four octets of a head, in network byte order.
 #[inline(always)]
 fn head_u32(head: &[u8; HEAD], at: usize) -> u32 {
@@ -41,8 +43,7 @@ fn classify<B: Buffer>(buffer: &mut B, own: u64) -> u32 {
     let len = buffer.len();
     let head = buffer.head();
     let to_us = head_word(head, 0) << 16 == own << 16;
-    // Ethertype, version and header length; the last octet is the type of service.
-    let plain = head_u32(head, 12) >> 8 == 0x0008_0045;
+    let plain = head_word(head, 12) & 0xff_ffff == PLAIN;
     let total = usize::from(u16::from_be_bytes([head[16], head[17]]));
     let lengths = total >= ipv4::HEADER && total + frame::ethernet::HEADER <= len;
     let mut header = [0; ipv4::HEADER];
@@ -62,6 +63,13 @@ pub(crate) fn rewrite<B: Buffer>(buffer: &mut B, header: &[u8; frame::ethernet::
     head[..frame::ethernet::HEADER].copy_from_slice(header);
 }
 
+/// What the passes know about a frame.
+#[derive(Clone, Copy, Default)]
+struct Lookup<S> {
+    destination: u32,
+    step: S,
+}
+
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Takes one burst from a NIC; returns its size.
     #[inline]
@@ -74,17 +82,17 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         for buffer in &burst {
             buffer.prefetch();
         }
-        let mut destinations = [NOT_FOR_US; ring::BURST];
         let own = mac_word(self.nics[nic].mac);
-        for (buffer, destination) in burst.iter_mut().zip(&mut destinations) {
-            *destination = classify(buffer, own);
-            self.routes.prefetch(*destination);
+        let mut lookups = [Lookup::default(); ring::BURST];
+        let routes = self.routes;
+        for (buffer, lookup) in burst.iter_mut().zip(&mut lookups) {
+            lookup.destination = classify(buffer, own);
+            routes.prefetch(lookup.destination);
         }
-        let mut steps = [R::Step::default(); ring::BURST];
-        for ((step, destination), _) in steps.iter_mut().zip(&destinations).zip(&burst) {
-            *step = self.routes.first(*destination);
+        for (lookup, _) in lookups.iter_mut().zip(&burst) {
+            lookup.step = routes.first(lookup.destination);
         }
-        self.forward(platform, nic, &mut burst, (&destinations, &steps))
+        self.forward(platform, nic, &mut burst, &lookups)
     }
 
     /// The last pass: second step of the lookup, header, burst of the NIC it leaves by.
@@ -94,15 +102,17 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         platform: &mut P,
         nic: usize,
         burst: &mut Burst<B>,
-        (destinations, steps): (&[u32; ring::BURST], &[R::Step; ring::BURST]),
+        lookups: &[Lookup<R::Step>; ring::BURST],
     ) -> usize {
         let frames = burst.len();
+        let routes = self.routes;
         let mut forwarded = 0;
-        for ((mut buffer, &destination), &step) in burst.drain(..).zip(destinations).zip(steps) {
-            let hop = self.routes.second(step);
-            let entry = self.adjacencies.find(hop, destination, self.generation);
-            let fits = buffer.len() <= usize::from(entry.longest);
-            if (destination != NOT_FOR_US) & (entry.kind == Kind::Ready) & fits {
+        for (mut buffer, lookup) in burst.drain(..).zip(lookups) {
+            let hop = routes.second(lookup.step);
+            let entry = self.adjacencies.find(hop, lookup.destination, buffer.len(), self.generation);
+            if let Some(entry) = entry
+                && lookup.destination != NOT_FOR_US
+            {
                 rewrite(&mut buffer, &entry.header);
                 let out = entry.nic();
                 self.append(platform, out, buffer);

@@ -44,7 +44,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     /// A router that knows its NICs, routes and static neighbours.
     pub fn new(config: &Config<'_>, parts: Parts<'a, R>) -> Self {
         // Left over entries of an earlier router in the same memory must not look fresh.
-        *parts.adjacencies = Adjacencies::new();
+        parts.adjacencies.clear();
         Self {
             nics: config.interfaces.iter().take(MAX_NICS).map(Nic::new).collect(),
             seen_neighbours: parts.neighbours.generation(),
@@ -209,12 +209,8 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     #[inline(always)]
     pub(crate) fn append<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize, buffer: B) {
         let burst = &mut self.out[nic % MAX_NICS];
-        if burst.is_full() {
-            transmit_full(platform, nic, burst);
-        }
-        // A platform that leaves frames in the burst breaks its contract; they are not worth a panic.
         if let Err(refused) = burst.try_push(buffer) {
-            platform.free(refused.element());
+            append_to_full(platform, nic, burst, refused.element());
         }
     }
 
@@ -245,8 +241,18 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     }
 }
 
+/// Sends a full burst and starts the next one.
 #[cold]
 #[inline(never)]
-fn transmit_full<P: Platform>(platform: &mut P, nic: usize, burst: &mut Burst<P::Buffer>) {
+fn append_to_full<P: Platform>(
+    platform: &mut P,
+    nic: usize,
+    burst: &mut Burst<P::Buffer>,
+    buffer: P::Buffer,
+) {
     platform.transmit(nic, burst);
+    // A platform that leaves frames in the burst breaks its contract; they are not worth a panic.
+    if let Err(refused) = burst.try_push(buffer) {
+        platform.free(refused.element());
+    }
 }
