@@ -1,1 +1,15 @@
-//! uplink
+//! The host's world as ports: TAP devices, and the network namespaces they lie in.
+//!
+//! What is made here (TAPs, namespaces, their addresses and routes) belongs to file descriptors of this process. The
+//! kernel takes it away with the last of them, so nothing is left even after SIGKILL.
+
+pub mod error;
+pub mod links;
+pub mod netns;
+mod request;
+pub mod tap;
+
+pub use error::Error;
+pub use links::{Links, Mac};
+pub use netns::Netns;
+pub use tap::{Ownership, ReadCounters, Tap, TapConfig, TapSink, TapSource, WriteCounters};

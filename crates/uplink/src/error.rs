@@ -1,0 +1,75 @@
+//! What can go wrong with the host's interfaces, in one line each.
+
+use std::io;
+
+/// Why an interface or a namespace could not be had or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel allows no such interface name.
+    #[error("`{name}` cannot name an interface: {why}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A number that the device does not take.
+    #[error("{what} is {found}, expected {expected}")]
+    Range {
+        /// Which number.
+        what: &'static str,
+        /// The number.
+        found: u64,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// The TUN/TAP driver is not there.
+    #[error("there is no /dev/net/tun: load the driver (`modprobe tun`) or give this container the device")]
+    NoDriver,
+    /// The caller may not do it.
+    #[error("{what}: not permitted; run as root (CAP_NET_ADMIN, for namespaces CAP_SYS_ADMIN too)")]
+    NotPermitted {
+        /// What was tried.
+        what: String,
+    },
+    /// The name belongs to something else.
+    #[error(
+        "the interface `{name}` exists already or is used by another process; stop that one or choose a new name"
+    )]
+    InUse {
+        /// The name.
+        name: String,
+    },
+    /// The existing interface cannot be attached to.
+    #[error("the interface `{name}` exists and is not a TAP with this number of queues; choose another name")]
+    NotTap {
+        /// The name.
+        name: String,
+    },
+    /// No interface has this name.
+    #[error("{what}: there is no such interface")]
+    NoInterface {
+        /// What was tried.
+        what: String,
+    },
+    /// Any other answer of the kernel.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The kernel's answer to an attempt at `what`.
+    pub(crate) fn system(what: impl Into<String>, source: io::Error) -> Self {
+        let what = what.into();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { what },
+            Some(libc::ENODEV) => Self::NoInterface { what },
+            _ => Self::System { what, source },
+        }
+    }
+}

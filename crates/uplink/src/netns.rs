@@ -1,0 +1,136 @@
+//! Network namespaces without a name: they live as long as a descriptor, thread, process or TAP that is in them.
+//! Nothing of them lies in the file system, so nothing is left when the process ends, however it ends.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::{panic, thread};
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::{Error, Links};
+
+/// The calling thread's own network namespace.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace, held by a descriptor.
+#[derive(Clone, Debug)]
+pub struct Netns {
+    fd: Arc<OwnedFd>,
+}
+
+impl Netns {
+    /// A new, empty namespace: it has a loopback interface that is down, and nothing else.
+    pub fn new() -> Result<Self, Error> {
+        // A thread of its own, so that the caller stays where it is.
+        in_thread(|| {
+            // SAFETY: CLONE_NEWNET changes the namespace of this thread only, and no descriptor table.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+                .map_err(|errno| Error::system("making a network namespace", errno.into()))?;
+            Self::here()
+        })
+    }
+
+    /// The calling thread's namespace.
+    pub fn here() -> Result<Self, Error> {
+        Self::open(OWN)
+    }
+
+    /// An existing namespace by its file: `/run/netns/NAME` or `/proc/PID/ns/net`.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        File::open(path)
+            .map(|file| Self { fd: Arc::new(file.into()) })
+            .map_err(|e| Error::system(format!("opening the network namespace {}", path.display()), e))
+    }
+
+    /// An existing namespace by its descriptor.
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Self { fd: Arc::new(fd) }
+    }
+
+    /// Moves the calling thread into the namespace for good. Sockets and TAPs that it opens from now on are there.
+    pub fn enter(&self) -> Result<(), Error> {
+        enter(self.fd.as_fd()).map_err(|e| Error::system("entering a network namespace", e))
+    }
+
+    /// Runs `work` inside, in a short-lived thread, and hands back its result. A panic in `work` goes on here.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        in_thread(|| {
+            self.enter()?;
+            Ok(work())
+        })
+    }
+
+    /// Makes `command` run inside, and die by SIGKILL as soon as the *thread* that spawns it ends: spawn it from a
+    /// thread that lives as long as it shall.
+    pub fn attach<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        let fd = Arc::clone(&self.fd);
+        let parent = std::process::id();
+        let prepare = move || {
+            enter(fd.as_fd())?;
+            die_with(parent)
+        };
+        // SAFETY: between fork and exec `prepare` only makes system calls (setns, prctl, getppid) and builds an
+        // `io::Error` from a number: no allocation, no lock. The descriptor is kept open by the closure.
+        unsafe { command.pre_exec(prepare) }
+    }
+
+    /// Its interfaces, to be used from any thread.
+    pub fn links(&self) -> Result<Links, Error> {
+        self.run(Links::here)?
+    }
+
+    /// Writes one of its kernel parameters, such as `net.ipv4.ip_forward`.
+    pub fn set_sysctl(&self, key: &str, value: &str) -> Result<(), Error> {
+        let path = Path::new("/proc/sys").join(key.replace('.', "/"));
+        self.run(|| std::fs::write(&path, value))?
+            .map_err(|e| Error::system(format!("writing `{value}` to {}", path.display()), e))
+    }
+
+    /// Sets it up as an end system or router that stays quiet: loopback up, no IPv6 (whose interfaces speak by
+    /// themselves), forwarding as told.
+    pub fn settle(&self, forward: bool) -> Result<Links, Error> {
+        let links = self.links()?;
+        links.set_up("lo", true)?;
+        // A kernel without IPv6 has nothing to switch off.
+        for family in ["all", "default"] {
+            if Path::new("/proc/sys/net/ipv6").exists() {
+                self.set_sysctl(&format!("net.ipv6.conf.{family}.disable_ipv6"), "1")?;
+            }
+        }
+        self.set_sysctl("net.ipv4.ip_forward", if forward { "1" } else { "0" })?;
+        Ok(links)
+    }
+}
+
+impl AsFd for Netns {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn enter(fd: BorrowedFd<'_>) -> io::Result<()> {
+    move_into_link_name_space(fd, Some(LinkNameSpaceType::Network)).map_err(io::Error::from)
+}
+
+/// Ends the calling process when the thread that forked it ends, and at once if that has happened already.
+fn die_with(parent: u32) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if now == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+}
+
+fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("netns".to_owned())
+            .spawn_scoped(scope, work)
+            .map_err(|e| Error::system("starting a thread", e))?;
+        thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+    })
+}

@@ -1,0 +1,92 @@
+//! The `ioctl` requests of netdevice(7), arp(7) and the TUN/TAP driver.
+
+use std::ffi::c_ulong;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::Error;
+
+/// Octets that hold an interface's name with its final 0.
+pub(crate) const NAME_LEN: usize = libc::IFNAMSIZ;
+
+/// An interface's name as the kernel wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name(pub(crate) [u8; NAME_LEN]);
+
+impl Name {
+    /// Checks a name by the kernel's rules (`dev_valid_name`), and refuses `%`, which would be a pattern.
+    pub(crate) fn new(name: &str) -> Result<Self, Error> {
+        let wrong = |why| Err(Error::Name { name: name.to_owned(), why });
+        if name.is_empty() {
+            return wrong("it is empty");
+        }
+        if name.len() >= NAME_LEN {
+            return wrong("it is longer than 15 octets");
+        }
+        if name == "."
+            || name == ".."
+            || name.bytes().any(|c| matches!(c, b'/' | b':' | b'%' | 0..=b' ' | 127))
+        {
+            return wrong("`.`, `..`, `/`, `:`, `%`, blanks and control characters are not allowed");
+        }
+        let mut octets = [0; NAME_LEN];
+        octets[..name.len()].copy_from_slice(name.as_bytes());
+        Ok(Self(octets))
+    }
+}
+
+/// `struct ifreq`: a name and up to 24 octets whose meaning depends on the request.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub(crate) struct InterfaceRequest {
+    pub(crate) name: Name,
+    pub(crate) value: [u8; 24],
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
+
+impl InterfaceRequest {
+    /// A request whose value starts with these octets (at most 24).
+    pub(crate) fn new(name: Name, start: &[u8]) -> Self {
+        let mut value = [0; 24];
+        let n = start.len().min(value.len());
+        value[..n].copy_from_slice(&start[..n]);
+        Self { name, value }
+    }
+
+    /// Asks `fd`. `request` must be one that takes a `struct ifreq`: the constants of this crate are.
+    pub(crate) fn send(&mut self, fd: BorrowedFd<'_>, request: c_ulong) -> io::Result<()> {
+        // SAFETY: the argument is a live, exclusively borrowed `struct ifreq` (same size, all octets initialised),
+        // and none of the requests this crate makes follows a pointer in it.
+        unsafe { ioctl(fd, request, self) }
+    }
+}
+
+/// One `ioctl` with a structure.
+///
+/// # Safety
+/// `T` must be the structure that the kernel reads and writes for `request`, with all its pointers valid.
+pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: &mut T) -> io::Result<()> {
+    // SAFETY: the descriptor is open while it is borrowed; the caller vouches for the argument.
+    let answer = unsafe { libc::ioctl(fd.as_raw_fd(), request, std::ptr::from_mut(argument)) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The octets of a `struct sockaddr_in` with port 0.
+pub(crate) fn socket_address(ip: Ipv4Addr) -> [u8; 16] {
+    let mut octets = [0; 16];
+    octets[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+    octets[4..8].copy_from_slice(&ip.octets());
+    octets
+}
+
+/// The same for the requests that take a structure of `libc`.
+pub(crate) fn sockaddr(octets: [u8; 16]) -> libc::sockaddr {
+    let mut address =
+        libc::sockaddr { sa_family: u16::from_ne_bytes([octets[0], octets[1]]), sa_data: [0; 14] };
+    for (to, from) in address.sa_data.iter_mut().zip(&octets[2..]) {
+        *to = *from as libc::c_char;
+    }
+    address
+}

@@ -1,0 +1,102 @@
+//! To the kernel: writes each frame from where the sender has it.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use switch::{Frame, Sink};
+
+use super::{Queue, WriteCounters};
+
+/// Takes frames to the kernel through one queue of a TAP. The kernel handles a frame within the call (up to a socket
+/// or the next device), so the deliverer's thread pays for it.
+#[derive(Debug)]
+pub struct TapSink {
+    queue: Arc<Queue>,
+    counters: Arc<WriteCounters>,
+}
+
+/// What a failed write means for the rest of the burst.
+enum Refusal {
+    /// This frame is bad, the next may be good.
+    Frame,
+    /// The interface takes nothing just now.
+    All,
+}
+
+impl TapSink {
+    pub(super) fn new(queue: Arc<Queue>) -> Self {
+        Self { queue, counters: Arc::default() }
+    }
+
+    /// What it counts, to be read by anyone.
+    pub fn counters(&self) -> Arc<WriteCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// What went wrong for good, in one sentence; each device tells it once.
+    pub fn take_trouble(&self) -> Option<String> {
+        self.queue.device.take_trouble()
+    }
+
+    fn write(&self, frame: &Frame<'_>) -> io::Result<usize> {
+        let octets = frame.octets();
+        // SAFETY: the sender keeps the octets mapped and readable while it shows them. Only the kernel reads them,
+        // so no reference is made, and a sender that changes them meanwhile only spoils its own frame.
+        let n = unsafe { libc::write(self.queue.fd.as_raw_fd(), octets.as_ptr().cast(), octets.len()) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Counts the loss of a frame, or of it and all behind it (`rest` frames).
+    fn refused(&self, error: &io::Error, rest: u64) -> Refusal {
+        let counters = &self.counters;
+        match error.raw_os_error() {
+            Some(libc::EINVAL) => {
+                counters.drop_malformed.add_shared(1);
+                return Refusal::Frame;
+            }
+            Some(libc::EAGAIN) => counters.drop_full.add_shared(rest),
+            Some(libc::ENOBUFS | libc::ENOMEM) => counters.drop_no_memory.add_shared(rest),
+            Some(libc::EIO) => counters.drop_down.add_shared(rest),
+            Some(libc::EBADFD | libc::ENODEV | libc::ENXIO) => {
+                self.queue.device.vanish();
+                counters.drop_gone.add_shared(rest);
+            }
+            _ => counters.drop_other.add_shared(rest),
+        }
+        Refusal::All
+    }
+}
+
+impl Sink for TapSink {
+    /// A frame that the kernel refuses for itself is counted and passed over; it is among the frames returned as
+    /// taken. When the interface takes nothing the rest is lost without further calls.
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        if self.queue.device.is_gone() {
+            self.counters.drop_gone.add_shared(frames.len() as u64);
+            return 0;
+        }
+        let (mut handled, mut written, mut octets) = (0, 0, 0);
+        while let Some(frame) = frames.get(handled) {
+            match self.write(frame) {
+                Ok(n) => {
+                    written += 1;
+                    octets += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => {
+                    if matches!(self.refused(&e, (frames.len() - handled) as u64), Refusal::All) {
+                        break;
+                    }
+                }
+            }
+            handled += 1;
+        }
+        if written > 0 {
+            self.counters.frames.add_shared(written);
+            self.counters.bytes.add_shared(octets);
+            self.counters.batches.add_shared(1);
+        }
+        handled
+    }
+}
