@@ -1,1 +1,72 @@
-fn main() {}
+//! The `ringroad` command: one small file for each verb.
+#![forbid(unsafe_code)]
+
+mod check;
+mod doctor;
+mod host;
+// The verbs that bring routers up use these two; until then they are only tested.
+#[cfg(test)]
+mod run_lock;
+#[cfg(test)]
+mod signals;
+
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Virtual routers on Linux that are fast, isolated, and keep the packet rate they promised.
+#[derive(Parser)]
+#[command(name = "ringroad", version, arg_required_else_help = true)]
+struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Check a file, print its plan and what this host can and cannot do for it; changes nothing.
+    Check {
+        /// The TOML file.
+        file: PathBuf,
+    },
+    /// Look at this host: KVM, uplinks, CPUs, schedulers, clocks, limits; changes nothing.
+    Doctor {
+        /// One JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Command::parse().verb {
+        Verb::Check { file } => check::check(&file),
+        Verb::Doctor { json } => doctor::doctor(json),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One line on stderr; faults of a file are one line each and begin with its name, as compilers do.
+fn report(error: &anyhow::Error) {
+    let text = match error.downcast_ref::<config::Errors>() {
+        Some(errors) => errors.to_string(),
+        None => format!("ringroad: {error:#}").replace('\n', " "),
+    };
+    // Nothing is left to be done where stderr is closed.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Writes to stdout; a reader that has left (`ringroad doctor | head -1`) is no fault.
+fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

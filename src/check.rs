@@ -1,0 +1,117 @@
+//! `ringroad check FILE`: the plan, and what this host can and cannot do for it.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::Result;
+use config::{Attach, Deliver, Engine, Nic, NicModel, Plan, Router, Spin};
+
+use crate::doctor::{self, Finding};
+use crate::host;
+
+/// Checks a file; prints the plan and this host's part in it.
+///
+/// # Errors
+/// What is wrong with the file, or what of it this host cannot give.
+pub(crate) fn check(file: &Path) -> Result<()> {
+    let plan = config::load(file)?;
+    crate::print(&describe(&plan))?;
+    let findings = findings(&plan);
+    crate::print(&format!("this host\n{}", doctor::table(&findings)))?;
+    let faults = plan.check_host(&host::facts());
+    if faults.is_empty() { Ok(()) } else { Err(faults.into()) }
+}
+
+/// What a plan needs of the host beyond what its values name.
+fn findings(plan: &Plan) -> Vec<Finding> {
+    let mut findings = vec![doctor::kvm_device()];
+    if plan.nics().any(|(_, nic)| matches!(nic.attach, Attach::Tap(_))) {
+        findings.push(doctor::tun_device());
+        findings.push(doctor::net_admin());
+    }
+    findings.push(doctor::huge_pages(Some(plan.memory())));
+    findings.push(doctor::cpus(Some(threads_that_poll(plan))));
+    findings
+}
+
+/// Threads that never sleep.
+fn threads_that_poll(plan: &Plan) -> usize {
+    plan.routers
+        .iter()
+        .filter(|router| router.spin == Spin::Always)
+        .map(|router| router.threads().len())
+        .sum()
+}
+
+fn describe(plan: &Plan) -> String {
+    let mut text = format!("plan {}\n", plan.name);
+    for (index, switch) in plan.switches.iter().enumerate() {
+        let ports = plan.nics().filter(|(_, nic)| nic.attach == Attach::Switch(index));
+        let ports: Vec<String> = ports.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect();
+        let ports = if ports.is_empty() { "no ports".to_owned() } else { ports.join(" ") };
+        line(&mut text, format!("switch {}: {ports}, ageing {} s", switch.name, switch.ageing.as_secs()));
+    }
+    for router in &plan.routers {
+        describe_router(&mut text, plan, router);
+    }
+    line(&mut text, format!("memory {} MiB for {} routers", plan.memory() >> 20, plan.routers.len()));
+    text
+}
+
+fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
+    let engine = match router.engine {
+        Engine::Kvm => "kvm",
+    };
+    let spin = match router.spin {
+        Spin::Always => "never sleeps".to_owned(),
+        Spin::For(time) => format!("sleeps after {time:?} without work"),
+    };
+    let (vcpus, mib) = (router.vcpus, router.memory >> 20);
+    line(text, format!("router {}: {engine}, {vcpus} vCPU, {mib} MiB, {spin}", router.name));
+    for nic in &router.nics {
+        line(text, format!("  nic {}", describe_nic(plan, nic)));
+    }
+    for route in &router.routes {
+        let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
+        line(text, format!("  route {}{via} out of {}", route.to, nic_name(router, route.nic)));
+    }
+    for neighbour in &router.neighbours {
+        let name = nic_name(router, neighbour.nic);
+        line(text, format!("  neighbour {} is {} on {name}", neighbour.address, neighbour.mac));
+    }
+    for (name, cpus) in router.threads() {
+        let cpus = cpus.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+        line(text, format!("  thread {name} on {cpus}"));
+    }
+}
+
+fn describe_nic(plan: &Plan, nic: &Nic) -> String {
+    let model = match nic.model {
+        NicModel::VirtioNet => "virtio-net",
+    };
+    let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
+    let addresses = if addresses.is_empty() { "no address".to_owned() } else { addresses.join(" ") };
+    let deliver = match (nic.deliver, &nic.attach) {
+        (Deliver::Direct, _) => ", delivered by the sender".to_owned(),
+        (Deliver::Queued, Attach::Switch(_)) => format!(", queue of {} frames", nic.queue_len),
+        (Deliver::Queued, _) => String::new(),
+    };
+    format!(
+        "{} {model} {} {} {addresses}, mtu {}, {} x {} entries{deliver}",
+        nic.name,
+        nic.mac,
+        plan.attachment(nic),
+        nic.mtu,
+        nic.queues,
+        nic.ring
+    )
+}
+
+fn nic_name(router: &Router, index: usize) -> &str {
+    router.nics.get(index).map_or("?", |nic| &nic.name)
+}
+
+fn line(text: &mut String, line: String) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}

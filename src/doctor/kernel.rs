@@ -1,0 +1,88 @@
+//! What the kernel permits: schedulers, cgroups, privileges, limits.
+
+use rustix::fs::statfs;
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+use vmm::probe::{Policy, scheduler_permitted};
+
+use super::{Finding, State};
+
+/// `CGROUP2_SUPER_MAGIC` of `linux/magic.h`.
+const CGROUP2: u64 = 0x6367_7270;
+/// Descriptors of a run with some tens of routers, each with vCPUs, doorbells and interrupts.
+const ENOUGH_FILES: u64 = 4096;
+
+pub(super) fn findings() -> Vec<Finding> {
+    vec![
+        scheduler("SCHED_FIFO", Policy::Fifo),
+        scheduler("SCHED_DEADLINE", Policy::Deadline),
+        cgroups(),
+        root(),
+        net_admin(),
+        files(),
+        locked_memory(),
+    ]
+}
+
+fn scheduler(name: &'static str, policy: Policy) -> Finding {
+    match scheduler_permitted(policy) {
+        Ok(()) => {
+            Finding::new(State::Ok, name, "permitted", "threads can be given a share that others cannot take")
+        }
+        Err(error) => Finding::new(State::Note, name, "refused", format!("{error}; threads share by weight")),
+    }
+}
+
+fn cgroups() -> Finding {
+    let name = "cgroups";
+    match statfs("/sys/fs/cgroup") {
+        Err(error) => {
+            Finding::new(State::Note, name, "none", format!("/sys/fs/cgroup: {error}; no limits of CPU use"))
+        }
+        Ok(found) if found.f_type as u64 == CGROUP2 => {
+            Finding::new(State::Ok, name, "version 2", "CPU use can be limited")
+        }
+        Ok(_) => Finding::new(State::Ok, name, "version 1", "CPU use can be limited"),
+    }
+}
+
+fn root() -> Finding {
+    let user = geteuid();
+    if user.is_root() {
+        return Finding::new(State::Ok, "user", "root", "namespaces and interfaces can be made");
+    }
+    let meaning = "not root: demo and TAP uplinks need it; run with sudo";
+    Finding::new(State::No, "user", user.as_raw().to_string(), meaning)
+}
+
+/// Whether interfaces can be made and changed.
+pub(crate) fn net_admin() -> Finding {
+    let name = "CAP_NET_ADMIN";
+    match capabilities(None) {
+        Ok(sets) if sets.effective.contains(CapabilitySet::NET_ADMIN) => {
+            Finding::new(State::Ok, name, "held", "interfaces can be made and changed")
+        }
+        Ok(_) => Finding::new(State::No, name, "missing", "no TAP interface can be made: run as root"),
+        Err(error) => {
+            Finding::new(State::No, name, "unknown", format!("capabilities cannot be read: {error}"))
+        }
+    }
+}
+
+fn files() -> Finding {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let enough = current.is_none_or(|most| most >= ENOUGH_FILES);
+    let meaning = if enough { "for tens of routers" } else { "for a few routers; more with ulimit -n 4096" };
+    let figure = format!("{} (at most {})", limit(current), limit(maximum));
+    Finding::new(State::ok_or(enough, State::Note), "open files", figure, meaning)
+}
+
+fn locked_memory() -> Finding {
+    let current = getrlimit(Resource::Memlock).current;
+    let figure = current.map_or_else(|| limit(None), |octets| format!("{} MiB", octets >> 20));
+    Finding::new(State::Ok, "locked memory", figure, "not needed by this version")
+}
+
+fn limit(value: Option<u64>) -> String {
+    value.map_or_else(|| "unlimited".to_owned(), |value| value.to_string())
+}

@@ -1,0 +1,54 @@
+//! What this host has, read from /proc and /sys.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use config::{HostFacts, InterfaceKind};
+
+/// `IFF_TAP` of `linux/if_tun.h`.
+const IFF_TAP: u32 = 2;
+
+/// What a plan depends on.
+pub(crate) fn facts() -> HostFacts {
+    HostFacts { cpus: cpus(), memory_available: memory_available(), interfaces: interfaces() }
+}
+
+/// CPUs that this process may use.
+pub(crate) fn cpus() -> BTreeSet<u32> {
+    let allowed = lab::cores::allowed().unwrap_or_default();
+    allowed.into_iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect()
+}
+
+/// Memory that can be had without swapping, in octets.
+fn memory_available() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = field(&meminfo, "MemAvailable")?.strip_suffix("kB")?.trim().parse::<u64>().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// The first `name: value` of a text.
+pub(crate) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+/// The content of a small file, without white space at its ends.
+pub(crate) fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// Interfaces of this network namespace.
+fn interfaces() -> BTreeMap<String, InterfaceKind> {
+    let Ok(folder) = fs::read_dir("/sys/class/net") else { return BTreeMap::new() };
+    let names = folder.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names.map(|name| (kind(&name), name)).map(|(kind, name)| (name, kind)).collect()
+}
+
+fn kind(name: &str) -> InterfaceKind {
+    let flags = read(&format!("/sys/class/net/{name}/tun_flags"));
+    let flags = flags.and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+    match flags {
+        Some(flags) if flags & IFF_TAP != 0 => InterfaceKind::Tap,
+        _ => InterfaceKind::Other,
+    }
+}

@@ -1,0 +1,137 @@
+//! Objective: a file that is wrong ends `ringroad check` with one line a fault, which names file, line and key and
+//! says what would be right; the exit code is 1, nothing is on stdout, and wrong words on the command line give 2.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn ringroad(words: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringroad"));
+    command.args(words).current_dir(folder).output().expect("the command starts")
+}
+
+/// Checks a file with this content; its stderr, having made sure of everything else.
+fn faults(content: &[u8]) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("bad.toml"), content).expect("written");
+    let output = ringroad(&["check", "bad.toml"], folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).expect("UTF-8 on stderr")
+}
+
+/// A good file, so that each case is wrong in one way.
+const GOOD: &str = "[[router]]\nname = \"edge\"\n\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n\
+                    address = \"192.0.2.1/24\"\n";
+
+#[test]
+fn one_fault_is_one_line() {
+    let cases = [
+        (
+            "192.0.2.1/24",
+            "192.0.2.1/33",
+            "bad.toml:7: router.nic.address: \"192.0.2.1/33\" is not an IPv4 prefix; write e.g. \"192.0.2.1/24\"",
+        ),
+        (
+            "192.0.2.1/24",
+            "2001:db8::1/64",
+            "bad.toml:7: router.nic.address: \"2001:db8::1/64\": IPv6 is not in this version; write e.g. \"192.0.2.1/24\"",
+        ),
+        (
+            "\"null\"",
+            "\"switch:lan\"",
+            "bad.toml:6: router.nic.attach: there is no switch \"lan\"; add [switch.lan], or use one of: none",
+        ),
+        (
+            "\"null\"",
+            "\"macvtap:eth0\"",
+            "bad.toml:6: router.nic.attach: \"macvtap\" is not in this version; forms: switch:NAME, tap:INTERFACE, pcap:FILE, null",
+        ),
+        (
+            "\"null\"",
+            "7",
+            "bad.toml:6: router.nic.attach: an integer where a string such as \"tap:tap0\" is expected",
+        ),
+        (
+            "attach",
+            "atach",
+            "bad.toml:4: router.nic.attach: missing; write e.g. attach = \"tap:tap0\"\nbad.toml:6: router.nic.atach: unknown key; did you mean \"attach\"?",
+        ),
+        (
+            "\n\n[[router.nic]]",
+            "\nengine = \"process\"\n[[router.nic]]",
+            "bad.toml:3: router.engine: engine \"process\" is not in this version; engines: kvm",
+        ),
+        (
+            "\n\n[[router.nic]]",
+            "\nname = \"core\"\n[[router.nic]]",
+            "bad.toml:3: name: is there twice; remove one",
+        ),
+    ];
+    for (old, new, expected) in cases {
+        assert!(GOOD.contains(old), "{old}");
+        assert_eq!(faults(GOOD.replacen(old, new, 1).as_bytes()), format!("{expected}\n"));
+    }
+}
+
+#[test]
+fn whole_files() {
+    assert_eq!(faults(b""), "bad.toml: the file is empty; it describes at least one [[router]]\n");
+    assert_eq!(
+        faults(b"a = 1\n# \xff\n"),
+        "bad.toml:2: an octet that is not UTF-8; save the file as UTF-8\n"
+    );
+    assert_eq!(
+        faults(&vec![b'\n'; (1 << 20) + 1]),
+        "bad.toml: larger than 1 MiB, the most that a file may be\n"
+    );
+    let syntax = faults(b"[[router]]\nname = \n");
+    assert!(syntax.starts_with("bad.toml:2: not TOML: ") && syntax.lines().count() == 1, "{syntax}");
+}
+
+#[test]
+fn many_faults_are_ten_lines_and_a_count() {
+    let text = format!("{GOOD}{}", "[[router.route]]\n".repeat(30));
+    let faults = faults(text.as_bytes());
+    assert_eq!(faults.lines().count(), 11);
+    assert!(faults.ends_with("bad.toml: 50 more errors\n"), "{faults}");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = ringroad(&["check", "none.toml"], folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(stderr, "none.toml: cannot be opened: No such file or directory (os error 2)\n");
+}
+
+#[test]
+fn what_the_host_does_not_have_names_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = GOOD.replace("\n\n", "\npin = { vcpu = \"1023\" }\n").replace("\"null\"", "\"tap:lo\"");
+    fs::write(folder.path().join("bad.toml"), text).expect("written");
+    let output = ringroad(&["check", "bad.toml"], folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{stderr}");
+    assert!(
+        lines[0].starts_with("bad.toml:3: router.pin.vcpu: CPU 1023 cannot be used on this host"),
+        "{stderr}"
+    );
+    assert_eq!(
+        lines[1],
+        "bad.toml:6: router.nic.attach: interface \"lo\" exists and is not a TAP; choose another name"
+    );
+}
+
+#[test]
+fn wrong_words_on_the_command_line() {
+    let folder = PathBuf::from("/");
+    for words in [&[][..], &["chek"], &["check"], &["check", "a", "b"], &["doctor", "--jason"]] {
+        let output = ringroad(words, &folder);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{words:?}");
+    }
+}

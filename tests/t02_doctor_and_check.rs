@@ -1,0 +1,109 @@
+//! Objective: `ringroad doctor` looks at everything within 3 seconds, and `ringroad check` prints the plan of the
+//! examples; neither leaves anything behind on the host.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn ringroad(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringroad"));
+    command.args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("the command starts")
+}
+
+fn stdout(words: &[&str]) -> String {
+    let output = ringroad(words);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{words:?}: {stderr}");
+    String::from_utf8(output.stdout).expect("UTF-8 on stdout")
+}
+
+const WHAT: &[&str] = &[
+    "/dev/kvm",
+    "/dev/net/tun",
+    "/dev/vhost-net",
+    "huge pages",
+    "CPUs",
+    "CPU model",
+    "core to core",
+    "governor",
+    "steal",
+    "TSC",
+    "SCHED_FIFO",
+    "SCHED_DEADLINE",
+    "cgroups",
+    "user",
+    "CAP_NET_ADMIN",
+    "open files",
+    "locked memory",
+];
+
+#[test]
+fn doctor_looks_at_everything() {
+    let start = Instant::now();
+    let text = stdout(&["doctor"]);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    for line in text.lines() {
+        let state = line.split("  ").next().unwrap_or_default();
+        assert!(["ok", "no", "note"].contains(&state.trim()), "{line}");
+    }
+    for what in WHAT {
+        let named = text
+            .lines()
+            .filter(|line| line.get(6..).is_some_and(|rest| rest.starts_with(&format!("{what}  "))));
+        assert_eq!(named.count(), 1, "{what}\n{text}");
+    }
+}
+
+#[test]
+fn doctor_speaks_json() {
+    let text = stdout(&["doctor", "--json"]);
+    assert!(text.lines().count() >= WHAT.len());
+    for line in text.lines() {
+        let finding: serde_json::Value = serde_json::from_str(line).expect("one object a line");
+        for key in ["state", "what", "figure", "meaning"] {
+            assert!(finding[key].is_string(), "{key}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_fault() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringroad"));
+    let mut child =
+        command.arg("doctor").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn check_prints_the_plan() {
+    let text = stdout(&["check", "examples/two-routers.toml"]);
+    for line in [
+        "plan two-routers",
+        "switch backbone: west.core east.core, ageing 300 s",
+        "router west: kvm, 1 vCPU, 32 MiB, sleeps after 50µs without work",
+        "  route 0.0.0.0/0 via 203.0.113.2 out of core",
+        "  thread west/vcpu0 on any CPU",
+        "memory 64 MiB for 2 routers",
+        "this host",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line:?} is missing in\n{text}");
+    }
+    assert!(text.contains("tap:rr-west 192.0.2.1/24, mtu 1500, 1 x 1024 entries"), "{text}");
+}
+
+#[test]
+fn neither_leaves_anything() {
+    let things = || -> BTreeSet<String> {
+        let folders = ["/sys/class/net", "/run/ringroad", "/run/netns"];
+        let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        let paths = entries.map(|entry| entry.path().display().to_string());
+        paths.filter(|path| path.contains("rr-") || path.starts_with("/run/ringroad/one-router")).collect()
+    };
+    let before = things();
+    stdout(&["check", "examples/one-router.toml"]);
+    stdout(&["doctor"]);
+    assert_eq!(things(), before);
+}
