@@ -22,6 +22,8 @@ mod effect;
 pub mod features;
 pub mod registers;
 pub mod rx;
+#[cfg(test)]
+mod test_guest;
 pub mod tx;
 
 pub use common_config::{LEN as COMMON_CONFIG_LEN, NO_VECTOR, register, status};

@@ -200,10 +200,9 @@ impl Posted {
     fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
         let frames = &frames[..frames.len().min(BURST)];
         let mut taken = self.try_plan(frames, frames.len(), lease);
-        if self.mergeable
-            && matches!(taken, Ok(taken) if taken < frames.len())
-            && lease.burst.len() == frames.len()
-        {
+        if self.mergeable && matches!(taken, Ok(taken) if taken < frames.len()) {
+            // A chain for each frame was not enough, or there were not even so many.
+            self.queue.give_back(&mut lease.burst, 0);
             taken = self.try_plan(frames, BURST, lease);
         }
         taken.unwrap_or_else(|_| {
