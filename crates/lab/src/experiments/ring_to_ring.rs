@@ -1,4 +1,5 @@
-//! `switch`, ring to ring on one core: frames go from one guest's transmit ring to another's receive ring.
+//! Ring to ring on one core: frames go from one guest's transmit ring to another's receive ring, through a switch
+//! (`switch`) or straight (`wire`).
 //!
 //! One thread plays all parts in turn, a whole ring at a time, so that each part can be timed by itself: the first
 //! guest's driver pushes, the host's thread moves the frames with one copy, the second guest's driver takes them and
@@ -18,6 +19,7 @@ use ring::{BURST, Region};
 use switch::port::pump;
 use switch::{Frame, Sink, Source};
 
+use super::through::{Through, Way};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
@@ -33,6 +35,7 @@ const FEATURES: Features = Features { in_order: true, event_idx: true, indirect:
 
 /// See the head of this file.
 pub struct RingToRing {
+    through: Through,
     frame: usize,
     entries: u16,
     rings: Option<Rings>,
@@ -43,6 +46,7 @@ struct Rings {
     receiver: Guest,
     source: TransmitRing,
     sink: Arc<ReceiveRing>,
+    way: Way,
 }
 
 /// A guest's end of one ring, and the buffers behind it: one for each entry.
@@ -192,7 +196,7 @@ struct Parts {
 }
 
 impl Rings {
-    fn new(entries: u16, frame: usize) -> Result<Self> {
+    fn new(through: Through, entries: u16, frame: usize) -> Result<Self> {
         let (sender, mut receiver) = (Guest::new(entries)?, Guest::new(entries)?);
         sender.write_frames(frame)?;
         receiver.post_all();
@@ -202,7 +206,9 @@ impl Rings {
         receive.disarm();
         let source = TransmitRing { queue: transmit, ledger: Arc::default() };
         let sink = Arc::new(ReceiveRing { queue: Mutex::new(receive), ledger: NicDirection::default() });
-        Ok(Self { sender, receiver, source, sink })
+        let way = Way::new(through, sink.clone(), Settings::default().destination_mac)?;
+        // The frame by which a switch learned where the receiver is went the other way: both rings are as before.
+        Ok(Self { sender, receiver, source, sink, way })
     }
 
     /// One whole ring of frames; returns how many arrived.
@@ -210,7 +216,7 @@ impl Rings {
         let start = Instant::now();
         self.sender.send_all((HEADER + frame) as u32)?;
         let sent = Instant::now();
-        while pump(&mut self.source, &*self.sink) > 0 {}
+        while pump(&mut self.source, &*self.way.entry) > 0 {}
         let moved = Instant::now();
         let arrived = self.receiver.receive_all()?;
         parts.send += (sent - start).as_secs_f64();
@@ -222,6 +228,7 @@ impl Rings {
     fn ledger(&self) -> Snapshot {
         let mut ledger = Snapshot::new();
         ledger.take("sender.tx", &*self.source.ledger);
+        self.way.take(&mut ledger);
         ledger.take("receiver.rx", &self.sink.ledger);
         ledger
     }
@@ -235,18 +242,21 @@ impl Rings {
 
 impl RingToRing {
     /// Frame size as in `options`; rings of `entries` (a power of two).
-    pub fn new(options: &Options, entries: u16) -> Self {
-        Self { frame: options.frame, entries, rings: None }
+    pub fn new(through: Through, options: &Options, entries: u16) -> Self {
+        Self { through, frame: options.frame, entries, rings: None }
     }
 }
 
 impl Experiment for RingToRing {
     fn id(&self) -> &'static str {
-        "switch"
+        match self.through {
+            Through::Wire => "wire",
+            Through::Switch => "switch",
+        }
     }
 
     fn case(&self) -> String {
-        format!("wire/ring-{}/{}", self.entries, self.frame)
+        format!("ring-{}/{}", self.entries, self.frame)
     }
 
     fn unit(&self) -> &'static str {
@@ -255,7 +265,7 @@ impl Experiment for RingToRing {
 
     fn prepare(&mut self) -> Result<()> {
         ensure!(self.frame <= 2048 - HEADER, "frame must fit a buffer of 2048 octets, not be {}", self.frame);
-        self.rings = Some(Rings::new(self.entries, self.frame)?);
+        self.rings = Some(Rings::new(self.through, self.entries, self.frame)?);
         Ok(())
     }
 

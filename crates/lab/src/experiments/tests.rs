@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{GeneratorSink, RingToRing};
+use super::{PortToPort, RingToRing, Through};
 use crate::experiment::{Experiment, Options, Sample};
 
 const SHORT: Duration = Duration::from_millis(5);
@@ -16,34 +16,50 @@ fn figure(sample: &Sample, name: &str) -> f64 {
     sample.more.iter().find(|(known, _)| *known == name).unwrap().1
 }
 
+const BOTH: [Through; 2] = [Through::Wire, Through::Switch];
+
 #[test]
-fn generator_to_sink_loses_nothing() {
-    for rate in [None, Some(1e6)] {
-        let sample = slice(&mut GeneratorSink::new(&Options { rate, ..Options::default() }));
-        assert!(sample.packets > 0);
-        assert_eq!((sample.lost, figure(&sample, "bad")), (0, 0.0));
+fn port_to_port_loses_nothing() {
+    for through in BOTH {
+        for rate in [None, Some(1e6)] {
+            let sample = slice(&mut PortToPort::new(through, &Options { rate, ..Options::default() }));
+            assert!(sample.packets > 0);
+            assert_eq!((sample.lost, figure(&sample, "bad")), (0, 0.0));
+        }
     }
 }
 
 #[test]
+fn the_switch_is_on_the_way_and_floods_nothing() {
+    let sample = slice(&mut PortToPort::new(Through::Switch, &Options::default()));
+    assert_eq!(sample.ledger.get("in.in_frames"), Some(sample.packets));
+    assert_eq!(sample.ledger.get("out.out_frames"), Some(sample.packets));
+    assert_eq!(sample.ledger.total("flood_"), 0);
+}
+
+#[test]
 fn ring_to_ring_loses_and_damages_nothing() {
-    for (entries, frame) in [(64, 64), (256, 60), (256, 1514)] {
-        let mut experiment = RingToRing::new(&Options { frame, ..Options::default() }, entries);
-        assert_eq!(experiment.case(), format!("wire/ring-{entries}/{frame}"));
-        let sample = slice(&mut experiment);
-        assert!(sample.packets > 0);
-        assert_eq!((sample.lost, figure(&sample, "damaged")), (0, 0.0));
-        assert_eq!(sample.ledger.get("receiver.rx.frames"), Some(sample.packets));
-        assert_eq!(sample.ledger.get("sender.tx.frames"), Some(sample.packets));
-        assert_eq!(sample.ledger.total("drop_"), 0);
+    for through in BOTH {
+        for (entries, frame) in [(64, 64), (256, 60), (256, 1514)] {
+            let mut experiment = RingToRing::new(through, &Options { frame, ..Options::default() }, entries);
+            assert_eq!(experiment.case(), format!("ring-{entries}/{frame}"));
+            let sample = slice(&mut experiment);
+            assert!(sample.packets > 0);
+            assert_eq!((sample.lost, figure(&sample, "damaged")), (0, 0.0));
+            assert_eq!(sample.ledger.get("receiver.rx.frames"), Some(sample.packets));
+            assert_eq!(sample.ledger.get("sender.tx.frames"), Some(sample.packets));
+            assert_eq!(sample.ledger.total("drop_"), 0);
+        }
     }
 }
 
 #[test]
 fn what_cannot_be_built_is_refused() {
-    let too_long = Options { frame: 4000, ..Options::default() };
-    assert!(RingToRing::new(&too_long, 256).prepare().unwrap_err().to_string().contains("4000"));
-    assert!(RingToRing::new(&Options::default(), 100).prepare().is_err());
-    assert!(RingToRing::new(&Options::default(), 256).run_slice(SHORT).is_err());
-    assert!(GeneratorSink::new(&Options { frame: 1, ..Options::default() }).prepare().is_err());
+    let rings =
+        |frame, entries| RingToRing::new(Through::Wire, &Options { frame, ..Options::default() }, entries);
+    assert!(rings(4000, 256).prepare().unwrap_err().to_string().contains("4000"));
+    assert!(rings(64, 100).prepare().is_err());
+    assert!(rings(64, 256).run_slice(SHORT).is_err());
+    let tiny = Options { frame: 1, ..Options::default() };
+    assert!(PortToPort::new(Through::Wire, &tiny).prepare().is_err());
 }

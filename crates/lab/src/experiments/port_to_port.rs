@@ -1,4 +1,5 @@
-//! `generator`: the measuring room's own speed, generator to sink in one thread.
+//! Port to port in one thread: generator to sink, with nothing in between (`generator`: the measuring room's own
+//! speed) or through a switch (`switch`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use switch::port::pump;
 
+use super::through::{Through, Way};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::{Generator, GeneratorCounters, Settings};
 use crate::ledger_snapshot::Snapshot;
@@ -15,7 +17,8 @@ use crate::sink::{Expected, Sink};
 const BURSTS: usize = 64;
 
 /// See the head of this file.
-pub struct GeneratorSink {
+pub struct PortToPort {
+    through: Through,
     settings: Settings,
     ports: Option<Ports>,
 }
@@ -23,38 +26,43 @@ pub struct GeneratorSink {
 struct Ports {
     generator: Generator,
     offered: Arc<GeneratorCounters>,
-    sink: Sink,
+    sink: Arc<Sink>,
+    way: Way,
 }
 
 impl Ports {
     fn ledger(&self) -> Snapshot {
         let mut ledger = Snapshot::new();
         ledger.take("generator", &*self.offered);
+        self.way.take(&mut ledger);
         ledger.take("sink", self.sink.counters());
         ledger
     }
 }
 
-impl GeneratorSink {
+impl PortToPort {
     /// Frame size, flows and rate as in `options`.
-    pub fn new(options: &Options) -> Self {
+    pub fn new(through: Through, options: &Options) -> Self {
         let (frame, flows, rate) = (options.frame, options.flows, options.rate);
-        Self::with(Settings { frame, flows, rate, ..Settings::default() })
+        Self::with(through, Settings { frame, flows, rate, ..Settings::default() })
     }
 
     /// Any settings.
-    pub fn with(settings: Settings) -> Self {
-        Self { settings, ports: None }
+    pub fn with(through: Through, settings: Settings) -> Self {
+        Self { through, settings, ports: None }
     }
 }
 
-impl Experiment for GeneratorSink {
+impl Experiment for PortToPort {
     fn id(&self) -> &'static str {
-        "generator"
+        match self.through {
+            Through::Wire => "generator",
+            Through::Switch => "switch",
+        }
     }
 
     fn case(&self) -> String {
-        format!("sink/{}", self.settings.frame)
+        format!("port/{}", self.settings.frame)
     }
 
     fn unit(&self) -> &'static str {
@@ -64,13 +72,14 @@ impl Experiment for GeneratorSink {
     fn prepare(&mut self) -> Result<()> {
         let settings = &self.settings;
         let generator = Generator::new(settings)?;
-        let sink = Sink::new(Expected {
+        let sink = Arc::new(Sink::new(Expected {
             flows: settings.flow_count(),
             frame: settings.frame,
             ttl: 64,
             destination_mac: Some(settings.destination_mac),
-        });
-        self.ports = Some(Ports { offered: generator.counters(), generator, sink });
+        }));
+        let way = Way::new(self.through, sink.clone(), settings.destination_mac)?;
+        self.ports = Some(Ports { offered: generator.counters(), generator, sink, way });
         Ok(())
     }
 
@@ -80,7 +89,7 @@ impl Experiment for GeneratorSink {
         let start = Instant::now();
         while start.elapsed() < length {
             for _ in 0..BURSTS {
-                pump(&mut ports.generator, &ports.sink);
+                pump(&mut ports.generator, &*ports.way.entry);
             }
         }
         let seconds = start.elapsed().as_secs_f64();
@@ -95,5 +104,10 @@ impl Experiment for GeneratorSink {
             more: vec![("bad", (counted("sink.bad") + counted("sink.foreign")) as f64)],
             ledger,
         })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.ports = None;
+        Ok(())
     }
 }
