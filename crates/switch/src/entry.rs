@@ -79,7 +79,8 @@ impl Exit {
                 if taken == burst.frames.len() { burst.octets } else { octets(&burst.frames[..taken]) };
             self.count(burst.frames.len(), taken, left);
         } else if mask != 0 {
-            let frames = gather(burst.frames, mask);
+            let mut frames = Frames::new();
+            gather(burst.frames, mask, &mut frames);
             let taken = self.sink.deliver(&frames);
             self.count(frames.len(), taken, octets(&frames[..taken]));
         }
@@ -96,15 +97,13 @@ impl Exit {
     }
 }
 
-/// The frames whose bits are set, in order.
-#[inline]
-fn gather<'a>(frames: &[Frame<'a>], mut mask: u64) -> Frames<'a> {
-    let mut picked = Frames::new();
+/// Picks the frames whose bits are set, in order.
+#[inline(always)]
+fn gather<'a>(frames: &[Frame<'a>], mut mask: u64, picked: &mut Frames<'a>) {
     while mask != 0 {
         picked.push(frames[mask.trailing_zeros() as usize]);
         mask &= mask - 1;
     }
-    picked
 }
 
 /// All ports of a switch at one moment.

@@ -79,7 +79,7 @@ fn readers_never_see_a_port_of_another_station() {
             scope.spawn(move || {
                 for n in 0..20_000u64 {
                     // Port = low octet of the address, always; places are fought for.
-                    let id = n * 7 + t & 63;
+                    let id = (n * 7 + t) & 63;
                     table.learn(key(id), id as u16, n as u32 / 64);
                     if let Some(port) = table.lookup(key(n & 63), n as u32 / 64) {
                         assert_eq!(u64::from(port), n & 63);
