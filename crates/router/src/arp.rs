@@ -35,7 +35,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         } else {
             platform.free(buffer);
         }
-        self.neighbour_heard(platform);
+        self.keep_up(platform);
     }
 
     /// Notes the sender: if it speaks to us it may be new, otherwise only its change is of interest.

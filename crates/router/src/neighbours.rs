@@ -3,7 +3,8 @@
 //! A table of 128 buckets of 8 slots. Each slot is a seqlock: a reader copies the words and keeps them if the
 //! sequence was even and did not move meanwhile; it never waits. Writers (ARP, a few a second) take one spin lock and
 //! give up after a bounded time, in which case the network tells the same again later. Whenever an address that
-//! readers may have copied changes or goes, the generation moves, and each vCPU drops what it prepared from it.
+//! readers may have copied changes or goes, the generation moves, and each vCPU drops what it prepared from it. A new
+//! neighbour moves the arrivals instead: nothing was prepared, but packets may wait for it.
 
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -122,6 +123,7 @@ impl Slot {
 pub struct Neighbours {
     lock: AtomicBool,
     generation: AtomicU32,
+    arrivals: AtomicU32,
     buckets: [[Slot; WAYS]; BUCKETS],
 }
 
@@ -136,7 +138,8 @@ impl Neighbours {
     pub const fn new() -> Self {
         Self {
             lock: AtomicBool::new(false),
-            generation: AtomicU32::new(1),
+            generation: AtomicU32::new(0),
+            arrivals: AtomicU32::new(0),
             buckets: [const { [const { Slot::new() }; WAYS] }; BUCKETS],
         }
     }
@@ -180,6 +183,12 @@ impl Neighbours {
         self.generation.load(Acquire)
     }
 
+    /// Moves whenever there is a neighbour that was not there before.
+    #[inline(always)]
+    pub fn arrivals(&self) -> u32 {
+        self.arrivals.load(Acquire)
+    }
+
     /// Looks, about once a second, for neighbours that were not confirmed for [`REACHABLE`]: each is given to
     /// `probe` up to [`PROBES`] times and then forgotten. Returns when to call again, in milliseconds as `now`;
     /// `None` where nothing can become due.
@@ -210,19 +219,25 @@ impl Neighbours {
         }
         let gone = entry.probes >= PROBES;
         let aged = Entry { kind: if gone { EMPTY } else { LEARNED }, probes: entry.probes + 1, ..entry };
-        self.locked(|| {
+        let written = self.locked(|| {
             let current = slot.peek();
             // Not if another vCPU confirmed or replaced the neighbour meanwhile.
-            if (current.ip, current.nic, current.confirmed) == (entry.ip, entry.nic, entry.confirmed) {
+            let same = (current.ip, current.nic, current.confirmed) == (entry.ip, entry.nic, entry.confirmed);
+            if same {
                 slot.write(&aged);
             }
+            same
         });
+        let again = Some(now.saturating_add(1000));
+        if written != Some(true) {
+            return again;
+        }
         if gone {
             self.generation.fetch_add(1, Release);
             return None;
         }
         probe(Neighbour { nic: entry.nic, ip: entry.ip, mac: entry.mac });
-        Some(now.saturating_add(1000))
+        again
     }
 
     /// Stores `entry` where it is already, in an empty slot, or in place of the oldest learned one; false if it found
@@ -249,9 +264,12 @@ impl Neighbours {
             (entry.kind != EMPTY, entry.confirmed)
         });
         let Some(slot) = oldest else { return false };
+        let makes_room = slot.peek().kind != EMPTY;
         slot.write(entry);
-        // Routers may hold packets for the new one, or headers for the one that made room.
-        self.generation.fetch_add(1, Release);
+        self.arrivals.fetch_add(1, Release);
+        if makes_room {
+            self.generation.fetch_add(1, Release);
+        }
         true
     }
 

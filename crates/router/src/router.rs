@@ -29,6 +29,7 @@ pub struct Router<'a, B, R> {
     /// Entries of `adjacencies` of another generation are out of date.
     pub(crate) generation: u32,
     seen_neighbours: u32,
+    seen_arrivals: u32,
     seen_routes: u32,
     pub(crate) answers_arp: bool,
     keeper: bool,
@@ -48,6 +49,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         Self {
             nics: config.interfaces.iter().take(MAX_NICS).map(Nic::new).collect(),
             seen_neighbours: parts.neighbours.generation(),
+            seen_arrivals: parts.neighbours.arrivals(),
             seen_routes: parts.routes.epoch(),
             routes: parts.routes,
             neighbours: parts.neighbours,
@@ -72,9 +74,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             self.tick(platform);
         }
         self.passes = self.passes.wrapping_add(1);
-        if self.neighbours.generation() != self.seen_neighbours || self.routes.epoch() != self.seen_routes {
-            self.refresh(platform);
-        }
+        self.keep_up(platform);
         let mut frames = 0;
         for nic in 0..self.nics.len() {
             frames += self.serve(platform, nic);
@@ -135,15 +135,34 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         self.pending.held().1
     }
 
-    /// Neighbours or routes have changed: forgets what was prepared, and sends what waited for news.
+    /// Looks whether neighbours or routes have changed, here or by another vCPU.
+    #[inline(always)]
+    pub(crate) fn keep_up<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        if self.neighbours.generation() != self.seen_neighbours || self.routes.epoch() != self.seen_routes {
+            self.refresh();
+        }
+        if self.neighbours.arrivals() != self.seen_arrivals {
+            self.release(platform);
+        }
+    }
+
+    /// Forgets what was prepared from older neighbours and routes.
     #[cold]
     #[inline(never)]
-    fn refresh<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+    fn refresh(&mut self) {
+        // Read before what they guard, so that a change in between is seen in the next pass.
         self.seen_neighbours = self.neighbours.generation();
         self.seen_routes = self.routes.epoch();
         self.generation = self.generation.wrapping_add(1).max(1);
+    }
+
+    /// Sends what waited for neighbours that are there now.
+    #[cold]
+    #[inline(never)]
+    fn release<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        self.seen_arrivals = self.neighbours.arrivals();
         if self.keeper {
-            // Something may have been learned by another vCPU; the next tick finds out when it becomes due.
+            // The next tick finds out when the new ones are to be confirmed.
             self.ageing_due = Some(self.now);
         }
         let neighbours = self.neighbours;
@@ -151,13 +170,6 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             for packet in wait.held {
                 self.route(platform, packet.buffer, packet.origin);
             }
-        }
-    }
-
-    /// Releases what waits for a neighbour that was heard just now.
-    pub(crate) fn neighbour_heard<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
-        if self.neighbours.generation() != self.seen_neighbours {
-            self.refresh(platform);
         }
     }
 

@@ -4,6 +4,7 @@ mod arp;
 mod forwarding;
 mod fragments;
 mod icmp;
+mod neighbours;
 mod properties;
 mod reference;
 mod roles;

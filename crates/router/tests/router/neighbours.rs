@@ -1,0 +1,112 @@
+//! The table of neighbours that vCPUs share: room, replacement, and readers beside writers.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use frame::Mac;
+use router::neighbours::REACHABLE;
+use router::{Neighbour, Neighbours};
+
+fn mac(n: u32) -> Mac {
+    let [a, b, c, d] = n.to_be_bytes();
+    Mac([2, a, b, c, d, a ^ b ^ c ^ d])
+}
+
+fn neighbour(ip: u32, tag: u32) -> Neighbour {
+    Neighbour { nic: 1, ip, mac: mac(tag) }
+}
+
+#[test]
+fn a_neighbour_is_found_behind_its_nic_only() {
+    let table = Neighbours::new();
+    assert!(table.add_static(neighbour(7, 1)));
+    assert!(table.add_static(Neighbour { nic: 2, ..neighbour(7, 2) }));
+    assert_eq!((table.find(1, 7), table.find(2, 7)), (Some(mac(1)), Some(mac(2))));
+    assert_eq!((table.find(0, 7), table.find(1, 8)), (None, None));
+}
+
+#[test]
+fn address_zero_is_not_an_empty_slot() {
+    let table = Neighbours::new();
+    assert_eq!(table.find(0, 0), None);
+}
+
+#[test]
+fn only_a_change_moves_the_generation_and_only_news_the_arrivals() {
+    let table = Neighbours::new();
+    let counts = || (table.generation(), table.arrivals());
+    let (generation, arrivals) = counts();
+    table.learn(neighbour(7, 1), false, 0);
+    assert_eq!((counts(), table.find(1, 7)), ((generation, arrivals), None));
+    table.learn(neighbour(7, 1), true, 0);
+    assert_eq!(counts(), (generation, arrivals + 1));
+    table.learn(neighbour(7, 1), true, 5);
+    assert_eq!(counts(), (generation, arrivals + 1));
+    table.learn(neighbour(7, 2), false, 9);
+    assert_eq!((counts(), table.find(1, 7)), ((generation + 1, arrivals + 1), Some(mac(2))));
+}
+
+#[test]
+fn many_are_learned_and_the_oldest_make_room_but_never_static_ones() {
+    let table = Neighbours::new();
+    for ip in 0..256 {
+        assert!(table.add_static(neighbour(ip, ip)), "static neighbour {ip}");
+    }
+    for ip in 256..20_000 {
+        table.learn(neighbour(ip, ip), true, u64::from(ip));
+        assert_eq!(table.find(1, ip), Some(mac(ip)));
+    }
+    assert!((0..256).all(|ip| table.find(1, ip) == Some(mac(ip))));
+    let kept = (256..20_000).filter(|&ip| table.find(1, ip).is_some()).count();
+    assert_eq!(kept, 1024 - 256);
+    // The newest are among them.
+    assert!((19_900..20_000).all(|ip| table.find(1, ip).is_some()));
+    // All are as old as that after a while, and then probed.
+    let mut probed = 0;
+    table.age(30_000 + REACHABLE, &mut |_| probed += 1);
+    assert_eq!(probed, kept);
+}
+
+#[test]
+fn where_all_are_static_there_is_no_room() {
+    let table = Neighbours::new();
+    let placed = (0..2000).filter(|&ip| table.add_static(neighbour(ip, ip))).count();
+    assert_eq!(placed, 1024);
+    assert!(!table.add_static(neighbour(99_999, 1)));
+    table.learn(neighbour(99_999, 1), true, 5);
+    assert_eq!(table.find(1, 99_999), None);
+}
+
+/// Writers change, add and replace neighbours; each address that a reader finds must be one that was stored for it.
+#[test]
+fn readers_never_see_half_a_change() {
+    let table = Neighbours::new();
+    let done = AtomicBool::new(false);
+    let tag = |ip: u32, round: u32| ip << 16 | round;
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..2u32)
+            .map(|writer| {
+                let table = &table;
+                scope.spawn(move || {
+                    for round in 0..20_000 {
+                        // More than fit, so that slots change hands all the time.
+                        let ip = (round * 7 + writer) % 3000;
+                        table.learn(neighbour(ip, tag(ip, round & 0xff)), true, u64::from(round));
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                for ip in 0..3000 {
+                    let Some(Mac([_, a, b, c, d, check])) = table.find(1, ip) else { continue };
+                    assert_eq!(u32::from_be_bytes([a, b, c, d]) >> 16, ip);
+                    assert_eq!(check, a ^ b ^ c ^ d);
+                }
+            }
+        });
+        let ended: Vec<_> = writers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        done.store(true, Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+}
