@@ -186,7 +186,7 @@ fn trouble(state: u32) -> Option<&'static str> {
 fn nic_config(plan: &Router, nic: &config::Nic, several_senders: bool) -> NicConfig {
     NicConfig {
         mtu: nic.mtu as u16,
-        queue_pairs: plan.vcpus as u16,
+        queue_pairs: plan.vcpus.max(nic.queues) as u16,
         queue_size_max: nic.ring as u16,
         in_order: !several_senders,
         ..NicConfig::new(nic.mac.0)

@@ -7,6 +7,7 @@
 
 pub mod c2c;
 pub mod cores;
+pub mod device;
 pub mod experiment;
 pub mod experiments;
 pub mod generator;

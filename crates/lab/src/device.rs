@@ -1,0 +1,104 @@
+//! The router that experiments measure: two NICs, benchmark addresses (RFC 2544), a neighbour that needs no ARP.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use config::{
+    Address, Attach, CpuSet, Deliver, Engine, Mac, Neighbour, Nic, NicModel, Pin, Prefix, Route, Router, Spin,
+    VhostThreads,
+};
+use engine::KvmRouter;
+use fib::{NextHop, synthetic};
+
+use crate::experiment::Options;
+use crate::generator::Settings;
+
+/// Address of the first NIC, where frames come in.
+pub const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 1, 0];
+/// Address of the second NIC, where they leave.
+pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 2, 0];
+/// Address of the station behind the second NIC.
+pub const STATION_MAC: [u8; 6] = [2, 0, 0, 0, 9, 9];
+/// That station's IP address: the gateway of all routes.
+pub const STATION: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 2);
+
+/// Long enough that no slice under load lets the router sleep; between slices it does, so that its CPU is free.
+const SPIN: Duration = Duration::from_millis(2);
+/// Destinations of an experiment with many routes, one in each of so many prefixes.
+const DESTINATIONS: usize = 65_536;
+/// Seed of the synthetic routes.
+const SEED: u64 = 1;
+
+/// The plan of a router with its vCPUs on `vcpu_cpus`.
+pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
+    let cpus = vcpu_cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    let vcpu: Option<CpuSet> = Some(cpus.parse().context("the CPUs of the router are no list")?);
+    Ok(Router {
+        name: "lab".to_owned(),
+        engine: Engine::Kvm,
+        vcpus: u32::from(options.vcpus),
+        memory: 32 << 20,
+        vhost: VhostThreads::Shared,
+        pin: Pin { vcpu, vhost: None },
+        spin: Spin::For(SPIN),
+        nics: vec![
+            nic("near", NEAR_MAC, Ipv4Addr::new(198, 18, 0, 1), options),
+            nic("far", FAR_MAC, Ipv4Addr::new(198, 19, 0, 1), options),
+        ],
+        routes: vec![
+            Route { to: prefix([198, 18, 1, 0], 24), via: Some(STATION), nic: 1 },
+            Route { to: prefix([0, 0, 0, 0], 0), via: Some(STATION), nic: 1 },
+        ],
+        neighbours: vec![Neighbour { address: STATION, mac: Mac(STATION_MAC), nic: 1 }],
+    })
+}
+
+fn prefix(network: [u8; 4], len: u8) -> Prefix {
+    Prefix { network: network.into(), len }
+}
+
+fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
+    Nic {
+        name: name.to_owned(),
+        model: NicModel::VirtioNet,
+        attach: Attach::Null,
+        mac: Mac(mac),
+        addresses: vec![Address { ip, len: 24 }],
+        queues: u32::from(options.queues),
+        queue_len: 1000,
+        mtu: 1500,
+        deliver: Deliver::Queued,
+        ring: 1024,
+    }
+}
+
+/// What the generator sends to it: with more than two routes, one destination in each of 65,536 prefixes.
+pub fn traffic(options: &Options) -> Settings {
+    let mut settings = Settings {
+        destination_mac: frame::Mac(NEAR_MAC),
+        flows: options.flows,
+        frame: options.frame,
+        rate: options.rate,
+        ..Settings::default()
+    };
+    if options.routes > 2 {
+        let prefixes = synthetic::prefixes(options.routes as usize, SEED);
+        settings.destinations = synthetic::destinations(&prefixes, DESTINATIONS, SEED);
+    }
+    settings
+}
+
+/// Gives a router the many routes that the options ask for, beyond those of its plan.
+pub fn add_routes(router: &KvmRouter, options: &Options) -> Result<()> {
+    if options.routes <= 2 {
+        return Ok(());
+    }
+    let mut routes = router.table().routes();
+    for prefix in synthetic::prefixes(options.routes as usize, SEED) {
+        let next_hop = NextHop::Gateway { nic: 1, gateway: STATION.to_bits() };
+        routes.add(prefix.prefix, prefix.len, next_hop).context("the synthetic routes do not fit")?;
+    }
+    routes.publish();
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! `forward`: generator -> router -> sink, native. The generator, both ends of the router's rings and the sink run in
+//! this thread on one CPU, the router's vCPU on another, as DPDK's l3fwd and its generator do.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use engine::{Duty, KvmRouter};
+use ledger::Group;
+use switch::port::pump;
+use switch::Source;
+
+use crate::cores;
+use crate::device;
+use crate::experiment::{Experiment, Options, Sample};
+use crate::generator::{Generator, GeneratorCounters};
+use crate::ledger_snapshot::Snapshot;
+use crate::sink::{Expected, Sink};
+
+/// Bursts between two looks at the clock.
+const BURSTS: usize = 64;
+/// After a slice: until what is under way has come through.
+const DRAIN: Duration = Duration::from_millis(5);
+
+/// See the head of this file.
+pub struct Forward {
+    options: Options,
+    cpus: (usize, usize),
+    parts: Option<Parts>,
+}
+
+struct Parts {
+    router: KvmRouter,
+    generator: Generator,
+    offered: Arc<GeneratorCounters>,
+    into: Arc<dyn switch::Sink>,
+    out_of: Box<dyn Source>,
+    back: Box<dyn Source>,
+    sink: Sink,
+    /// Passes of this thread: all, and those in which nothing moved.
+    passes: (u64, u64),
+}
+
+impl Forward {
+    /// On the first two CPUs that this process may use, or those of the options.
+    pub fn new(options: &Options) -> Result<Self> {
+        let cpus = if options.cpus.is_empty() { cores::allowed()? } else { options.cpus.clone() };
+        ensure!(cpus.len() >= 2, "forward needs two CPUs: one for the router, one for everything else");
+        Ok(Self { options: options.clone(), cpus: (cpus[0], cpus[1]), parts: None })
+    }
+}
+
+impl Experiment for Forward {
+    fn id(&self) -> &'static str {
+        "forward"
+    }
+
+    fn case(&self) -> String {
+        let Options { engine, nic, frame, routes, vcpus, .. } = &self.options;
+        let routes = if *routes > 2 { format!("/routes={routes}") } else { String::new() };
+        let vcpus = if *vcpus > 1 { format!("/vcpus={vcpus}") } else { String::new() };
+        format!("{engine}/{nic}/{frame}{routes}{vcpus}")
+    }
+
+    fn unit(&self) -> &'static str {
+        "mpps"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        Some(self.cpus)
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let plan = device::plan(&self.options, &[self.cpus.1])?;
+        let mut router = KvmRouter::new(&plan, Duty::default())?;
+        device::add_routes(&router, &self.options)?;
+        router.start()?;
+        let settings = device::traffic(&self.options);
+        let generator = Generator::new(&settings)?;
+        let sink = Sink::new(Expected {
+            flows: settings.flow_count(),
+            frame: settings.frame,
+            ttl: 63,
+            destination_mac: Some(frame::Mac(device::STATION_MAC)),
+        });
+        let (near, far) = (&router.nics()[0], &router.nics()[1]);
+        self.parts = Some(Parts {
+            offered: generator.counters(),
+            generator,
+            into: near.sink(),
+            back: near.source(),
+            out_of: far.source(),
+            sink,
+            router,
+            passes: (0, 0),
+        });
+        cores::pin(self.cpus.0)?;
+        let parts = self.parts.as_mut().context("just made")?;
+        // The router announces itself; that is not the experiment's.
+        parts.settle();
+        parts.run(Duration::from_millis(20));
+        parts.settle();
+        Ok(())
+    }
+
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let parts = self.parts.as_mut().context("forward was not prepared")?;
+        let before = parts.ledger();
+        let passes = parts.passes;
+        let seconds = parts.run(length);
+        // The rate is what came in that time; what is still under way counts as neither sent nor lost.
+        let packets = parts.sink.counters().frames.get() - before.get("sink.frames").unwrap_or(0);
+        let spent = (parts.passes.0 - passes.0, parts.passes.1 - passes.1);
+        parts.settle();
+        let ledger = parts.ledger().since(&before);
+        Ok(parts.sample(packets, seconds, spent, ledger))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if let Some(mut parts) = self.parts.take() {
+            parts.router.stop();
+        }
+        Ok(())
+    }
+}
+
+impl Parts {
+    /// Offers frames and takes what comes for about `length`; returns the seconds it took.
+    fn run(&mut self, length: Duration) -> f64 {
+        let start = Instant::now();
+        while start.elapsed() < length {
+            for _ in 0..BURSTS {
+                let moved = pump(&mut self.generator, self.into.as_ref()) + self.collect();
+                self.passes.0 += 1;
+                self.passes.1 += u64::from(moved == 0);
+            }
+        }
+        start.elapsed().as_secs_f64()
+    }
+
+    fn collect(&mut self) -> usize {
+        pump(self.out_of.as_mut(), &self.sink)
+    }
+
+    /// Takes what is still under way.
+    fn settle(&mut self) {
+        let mut quiet = Instant::now();
+        while quiet.elapsed() < DRAIN {
+            if self.collect() + pump(self.back.as_mut(), &self.sink) > 0 {
+                quiet = Instant::now();
+            }
+        }
+    }
+
+    fn ledger(&self) -> Snapshot {
+        let mut ledger = Snapshot::new();
+        ledger.take("generator", &*self.offered);
+        ledger.take("sink", self.sink.counters());
+        for (nic, queues) in self.router.plan().nics.iter().zip(self.router.nics()) {
+            ledger.take(&format!("{}.rx", nic.name), queues.rx_ledger());
+            ledger.take(&format!("{}.tx", nic.name), queues.tx_ledger());
+        }
+        let vcpus = self.router.vm().shared().vcpus.iter().zip(self.router.vm().exits());
+        for (number, (vcpu, exits)) in vcpus.enumerate() {
+            ledger.take(&format!("vcpu{number}"), &vcpu.router);
+            ledger.take(&format!("vcpu{number}.exit"), &**exits as &dyn Group);
+            for (nic, counters) in self.router.plan().nics.iter().zip(&vcpu.nics) {
+                ledger.take(&format!("vcpu{number}.{}", nic.name), counters);
+            }
+        }
+        ledger
+    }
+
+    fn sample(&self, packets: u64, seconds: f64, passes: (u64, u64), ledger: Snapshot) -> Sample {
+        let get = |name: &str| ledger.get(name).unwrap_or(0);
+        let exits = ledger.total("vcpu0.exit") + get("near.rx.interrupts") + get("vcpu0.near.kicks") + get("vcpu0.far.kicks");
+        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        Sample {
+            value: packets as f64 / seconds * 1e-6,
+            packets,
+            lost: get("generator.frames").saturating_sub(get("sink.frames") - get("sink.foreign")),
+            exits: Some(exits),
+            more: vec![
+                ("bad", (get("sink.bad")) as f64),
+                ("empty_polls_host", share(passes.1, passes.0)),
+                ("empty_polls_guest", share(get("vcpu0.polls_empty"), get("vcpu0.polls"))),
+                ("burst", share(get("vcpu0.near.rx_frames"), get("vcpu0.near.rx_bursts"))),
+            ],
+            ledger,
+        }
+    }
+}
