@@ -90,3 +90,6 @@ pub(crate) fn sockaddr(octets: [u8; 16]) -> libc::sockaddr {
     }
     address
 }
+
+#[cfg(test)]
+mod tests;

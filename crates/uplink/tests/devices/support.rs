@@ -1,0 +1,83 @@
+//! What the tests of real devices have in common.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use ring::{BURST, Bytes};
+use switch::{Frame, Frames, Sink, Source};
+use uplink::{Mac, Netns};
+
+/// Ethernet, IPv4 and UDP header, in octets.
+pub(crate) const HEADERS: usize = 42;
+
+/// Whether this host lets us make namespaces and TAPs; says so once a test when it does not.
+pub(crate) fn devices() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let tun = std::path::Path::new("/dev/net/tun").exists();
+    let able = root && tun && Netns::new().is_ok();
+    if !able {
+        println!("skipped: needs root, /dev/net/tun and network namespaces");
+    }
+    able
+}
+
+/// One UDP datagram's way.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) from: (Mac, Ipv4Addr),
+    pub(crate) to: (Mac, Ipv4Addr),
+}
+
+/// A frame of `len` octets with a UDP datagram that carries `number`; a checksum of 0 means there is none.
+pub(crate) fn datagram(way: Way, len: usize, number: u32) -> Vec<u8> {
+    let mut frame = vec![0; len];
+    frame[0..6].copy_from_slice(&way.to.0);
+    frame[6..12].copy_from_slice(&way.from.0);
+    frame[12..14].copy_from_slice(&[8, 0]);
+    let ip_len = (len - 14) as u16;
+    frame[14] = 0x45;
+    frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
+    frame[22] = 64;
+    frame[23] = 17;
+    frame[26..30].copy_from_slice(&way.from.1.octets());
+    frame[30..34].copy_from_slice(&way.to.1.octets());
+    let sum =
+        (14..34).step_by(2).map(|i| u32::from(u16::from_be_bytes([frame[i], frame[i + 1]]))).sum::<u32>();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    frame[24..26].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    frame[34..36].copy_from_slice(&(1000 + (number % 16) as u16).to_be_bytes());
+    frame[36..38].copy_from_slice(&2000u16.to_be_bytes());
+    frame[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
+    frame[HEADERS..HEADERS + 4].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// The number in a frame made by [`datagram`].
+pub(crate) fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(frame[HEADERS..HEADERS + 4].try_into().unwrap())
+}
+
+/// Delivers copies of these frames in one call.
+pub(crate) fn deliver(sink: &dyn Sink, frames: &mut [Vec<u8>]) -> usize {
+    let shown: Frames<'_> = frames.iter_mut().map(|f| Frame::new(Bytes::from_slice(f))).collect();
+    sink.deliver(&shown)
+}
+
+/// Drains until `count` frames came, or nothing came for a second.
+pub(crate) fn collect(source: &mut dyn Source, count: usize) -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    let mut last = Instant::now();
+    while all.len() < count && last.elapsed() < Duration::from_secs(1) {
+        let shown = source.drain(BURST, &mut |frames| {
+            for frame in frames {
+                let mut octets = vec![0; frame.len()];
+                frame.octets().copy_to_slice(&mut octets);
+                all.push(octets);
+            }
+        });
+        if shown > 0 {
+            last = Instant::now();
+        }
+    }
+    all
+}

@@ -1,0 +1,262 @@
+//! TAP devices in namespaces of their own: the kernel is the peer.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::support::{HEADERS, Way, collect, datagram, deliver, devices, number};
+use switch::{Bell, Source};
+use uplink::{Error, Links, Mac, Netns, Ownership, Tap, TapConfig, TapSink, TapSource};
+
+const KERNEL: [Mac; 2] = [[2, 0, 0, 0, 1, 0], [2, 0, 0, 0, 2, 0]];
+const OURS: [Mac; 2] = [[2, 0, 0, 0, 1, 9], [2, 0, 0, 0, 2, 9]];
+
+const fn host(side: u8, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18, side, host)
+}
+
+/// A namespace whose kernel forwards between two TAPs.
+struct Site {
+    netns: Netns,
+    links: Links,
+    ports: [(TapSource, Arc<TapSink>); 2],
+}
+
+fn site() -> Site {
+    let netns = Netns::new().unwrap();
+    let links = netns.settle(true).unwrap();
+    let ports = [0, 1].map(|side| {
+        let config = TapConfig { mac: Some(KERNEL[side]), netns: Some(&netns), ..TapConfig::default() };
+        let name = format!("t{side}");
+        let port = Tap::open(&name, &config).unwrap().into_ports().remove(0);
+        links.set_address(&name, host(side as u8, 1), 24).unwrap();
+        links.add_neighbour(&name, host(side as u8, 2), OURS[side]).unwrap();
+        port
+    });
+    Site { netns, links, ports }
+}
+
+/// From our host on one side to our host on the other, through the kernel.
+fn across(side: usize) -> Way {
+    Way { from: (OURS[side], host(side as u8, 2)), to: (KERNEL[side], host(1 - side as u8, 2)) }
+}
+
+#[test]
+fn frames_cross_the_kernel_between_two_taps_in_order_and_whole() {
+    if !devices() {
+        return;
+    }
+    let mut site = site();
+    for (side, len) in [(0, 60), (0, 1514), (1, 60), (1, 1514)] {
+        let mut sent: Vec<_> = (0..64).map(|n| datagram(across(side), len, n)).collect();
+        assert_eq!(deliver(&*site.ports[side].1, &mut sent), 64);
+        let came = collect(&mut site.ports[1 - side].0, 64);
+        assert_eq!(came.len(), 64);
+        for (n, (frame, sent)) in came.iter().zip(&sent).enumerate() {
+            assert_eq!((frame.len(), number(frame)), (len, n as u32));
+            assert_eq!(frame[..12], [OURS[1 - side], KERNEL[1 - side]].concat());
+            assert_eq!(frame[22], 63, "the kernel routed it");
+            assert_eq!(frame[26..], sent[26..]);
+        }
+    }
+    for (source, sink) in &site.ports {
+        let (read, written) = (source.counters(), sink.counters());
+        assert_eq!((read.frames.get(), read.bytes.get()), (128, 64 * (60 + 1514)));
+        assert_eq!(
+            (written.frames.get(), written.bytes.get(), written.batches.get()),
+            (128, 64 * (60 + 1514), 2)
+        );
+    }
+}
+
+#[test]
+fn the_budget_bounds_a_burst_and_the_rest_waits() {
+    if !devices() {
+        return;
+    }
+    let mut site = site();
+    deliver(&*site.ports[0].1, &mut (0..10).map(|n| datagram(across(0), 60, n)).collect::<Vec<_>>());
+    let source = &mut site.ports[1].0;
+    assert!(source.waits() && matches!(source.bell(), Bell::Readable(_)));
+    assert!(source.arm(), "ten frames wait");
+    let mut shown = Vec::new();
+    for budget in [0, 4, 64, 64] {
+        let mut calls = 0;
+        let n = source.drain(budget, &mut |frames| {
+            calls += 1;
+            assert_eq!(frames.len(), budget.min(6));
+        });
+        assert_eq!(calls, usize::from(n > 0));
+        shown.push(n);
+    }
+    assert_eq!(shown, [0, 4, 6, 0]);
+    assert!(!source.arm(), "nothing waits");
+}
+
+#[test]
+fn a_frame_the_kernel_refuses_costs_no_other_frame() {
+    if !devices() {
+        return;
+    }
+    let mut site = site();
+    let mut sent = vec![datagram(across(0), 60, 0), vec![1; 13], Vec::new(), datagram(across(0), 60, 1)];
+    assert_eq!(deliver(&*site.ports[0].1, &mut sent), 4);
+    let written = site.ports[0].1.counters();
+    assert_eq!((written.frames.get(), written.drop_malformed.get()), (2, 2));
+    assert_eq!(collect(&mut site.ports[1].0, 2).iter().map(|f| number(f)).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn what_is_sent_into_a_device_that_is_down_is_counted_and_it_works_again_when_up() {
+    if !devices() {
+        return;
+    }
+    let mut site = site();
+    site.links.set_up("t0", false).unwrap();
+    let mut sent: Vec<_> = (0..5).map(|n| datagram(across(0), 60, n)).collect();
+    assert_eq!(deliver(&*site.ports[0].1, &mut sent), 0);
+    assert_eq!(site.ports[0].1.counters().drop_down.get(), 5);
+    site.links.set_up("t0", true).unwrap();
+    assert_eq!(deliver(&*site.ports[0].1, &mut sent), 5);
+    assert_eq!(collect(&mut site.ports[1].0, 5).len(), 5);
+    assert_eq!(site.ports[0].1.take_trouble(), None);
+}
+
+#[test]
+fn a_deleted_device_is_reported_once_and_stays_dead() {
+    if !devices() || Command::new("ip").arg("-V").output().is_err() {
+        println!("skipped: needs root, /dev/net/tun and the program ip (iproute2)");
+        return;
+    }
+    let mut site = site();
+    let mut delete = Command::new("ip");
+    delete.args(["link", "delete", "t0"]);
+    assert!(site.netns.attach(&mut delete).status().unwrap().success());
+    let (source, sink) = &mut site.ports[0];
+    let mut sent: Vec<_> = (0..3).map(|n| datagram(across(0), 60, n)).collect();
+    assert_eq!((deliver(&**sink, &mut sent), deliver(&**sink, &mut sent)), (0, 0));
+    assert_eq!(sink.counters().drop_gone.get(), 6);
+    assert_eq!(source.drain(64, &mut |_| panic!("a frame from nowhere")), 0);
+    assert!(!source.arm() && matches!(source.bell(), Bell::None));
+    assert_eq!(
+        source.take_trouble().unwrap(),
+        "the interface `t0` was deleted; its port is dead until the next start"
+    );
+    assert_eq!((source.take_trouble(), sink.take_trouble()), (None, None));
+}
+
+#[test]
+fn a_source_alone_notices_that_its_device_was_deleted() {
+    if !devices() || Command::new("ip").arg("-V").output().is_err() {
+        println!("skipped: needs root, /dev/net/tun and the program ip (iproute2)");
+        return;
+    }
+    let mut site = site();
+    let mut delete = Command::new("ip");
+    delete.args(["link", "delete", "t1"]);
+    assert!(site.netns.attach(&mut delete).status().unwrap().success());
+    assert_eq!(site.ports[1].0.drain(64, &mut |_| panic!("a frame from nowhere")), 0);
+    assert!(site.ports[1].0.take_trouble().is_some());
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused_and_its_owner_goes_on() {
+    if !devices() {
+        return;
+    }
+    let mut site = site();
+    for ownership in [Ownership::New, Ownership::NewOrExisting] {
+        let config = TapConfig { netns: Some(&site.netns), ownership, ..TapConfig::default() };
+        let refused = Tap::open("t0", &config).expect_err("it is ours already");
+        assert!(matches!(refused, Error::InUse { .. }), "{refused}");
+        assert!(refused.to_string().contains("`t0` exists already"), "{refused}");
+    }
+    let config =
+        TapConfig { netns: Some(&site.netns), ownership: Ownership::NewOrExisting, ..TapConfig::default() };
+    let refused = Tap::open("lo", &config).expect_err("no TAP");
+    assert!(matches!(refused, Error::NotTap { .. }), "{refused}");
+    deliver(&*site.ports[0].1, &mut [datagram(across(0), 60, 7)]);
+    assert_eq!(collect(&mut site.ports[1].0, 1).len(), 1);
+}
+
+#[test]
+fn numbers_that_the_device_does_not_take_are_refused_before_anything_is_made() {
+    let wrong = [
+        TapConfig { mtu: 67, ..TapConfig::default() },
+        TapConfig { mtu: 2031, ..TapConfig::default() },
+        TapConfig { queues: 0, ..TapConfig::default() },
+        TapConfig { queues: 257, ..TapConfig::default() },
+    ];
+    for config in wrong {
+        let refused = Tap::open("never", &config).expect_err("out of range");
+        assert!(matches!(refused, Error::Range { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn the_device_goes_with_its_last_port() {
+    if !devices() {
+        return;
+    }
+    let site = site();
+    let [(source, sink), other] = site.ports;
+    drop(source);
+    assert!(site.links.exists("t0").unwrap());
+    drop(sink);
+    assert!(!site.links.exists("t0").unwrap());
+    assert!(site.links.exists("t1").unwrap());
+    drop(other);
+}
+
+#[test]
+fn the_device_is_as_it_was_ordered() {
+    if !devices() {
+        return;
+    }
+    let netns = Netns::new().unwrap();
+    let config = TapConfig { mtu: 1280, mac: Some(KERNEL[1]), netns: Some(&netns), ..TapConfig::default() };
+    let tap = Tap::open("fifteen-octets-", &config).unwrap();
+    assert_eq!(tap.links().mtu(tap.name()).unwrap(), 1280);
+    assert_eq!(tap.mac().unwrap(), KERNEL[1]);
+    assert!(!Links::here().unwrap().exists(tap.name()).unwrap(), "it lies in its namespace only");
+}
+
+#[test]
+fn a_frame_larger_than_the_buffers_is_lost_under_its_own_name() {
+    if !devices() {
+        return;
+    }
+    let mut site = site();
+    site.links.set_mtu("t0", 9000).unwrap();
+    let socket = site.netns.run(|| UdpSocket::bind("198.18.0.1:0").unwrap()).unwrap();
+    let sizes = [2048 - HEADERS, 2049 - HEADERS, 8000, 100];
+    for size in sizes {
+        socket.send_to(&vec![0; size], "198.18.0.2:9").unwrap();
+    }
+    let came: Vec<_> = collect(&mut site.ports[0].0, 2).iter().map(Vec::len).collect();
+    assert_eq!(came, [2048, 100 + HEADERS]);
+    assert_eq!(site.ports[0].0.counters().drop_too_long.get(), 2);
+}
+
+#[test]
+fn the_queues_of_one_device_share_its_frames() {
+    if !devices() {
+        return;
+    }
+    let netns = Netns::new().unwrap();
+    let links = netns.settle(true).unwrap();
+    let config = TapConfig { queues: 2, mac: Some(KERNEL[0]), netns: Some(&netns), ..TapConfig::default() };
+    let mut ports = Tap::open("t0", &config).unwrap().into_ports();
+    links.set_address("t0", host(0, 1), 24).unwrap();
+    links.add_neighbour("t0", host(0, 2), OURS[0]).unwrap();
+    let socket =
+        netns.run(|| (0..32).map(|_| UdpSocket::bind("198.18.0.1:0").unwrap()).collect::<Vec<_>>()).unwrap();
+    for socket in &socket {
+        socket.send_to(&[0; 20], "198.18.0.2:9").unwrap();
+    }
+    let came: usize = ports.iter_mut().map(|(source, _)| collect(source, 32).len()).sum();
+    assert_eq!(came, 32);
+    for (_, sink) in &ports {
+        assert_eq!(deliver(&**sink, &mut [datagram(across(0), 60, 1)]), 1);
+    }
+}
