@@ -42,8 +42,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn learn(&mut self, packet: &arp::Packet, nic: u8, for_us: bool) {
         let own = &self.nics[usize::from(nic)];
         let (ip, mac) = (packet.sender_ip, packet.sender_mac);
-        let ours = self.nics.iter().any(|other| other.owns(ip));
-        if ours || ipv4::is_martian(ip) || !mac.is_station() || own.is_network_wide(ip) {
+        if self.is_own(ip) || ipv4::is_martian(ip) || !mac.is_station() || own.is_network_wide(ip) {
             return;
         }
         // A gateway outside our networks is only learned when we asked for it.

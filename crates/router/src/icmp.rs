@@ -149,8 +149,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         mut buffer: B,
         (header, nic): (&ipv4::Header, u8),
     ) {
-        let own = self.nics.iter().any(|own| own.owns(header.destination));
-        if own && is_echo_request(&mut buffer, header) {
+        if self.is_own(header.destination) && is_echo_request(&mut buffer, header) {
             return self.echo(platform, buffer, header);
         }
         let cause = &self.counters.drop_local;

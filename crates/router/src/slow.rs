@@ -88,8 +88,13 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Whether the router itself is meant: one of its addresses, or all hosts of the network of NIC `nic`.
     fn is_for_us(&self, destination: u32, nic: u8) -> bool {
         destination == u32::MAX
-            || self.nics.iter().any(|own| own.owns(destination))
+            || self.is_own(destination)
             || self.nics[usize::from(nic)].is_network_wide(destination)
+    }
+
+    /// Whether `ip` is an address of the router.
+    pub(crate) fn is_own(&self, ip: u32) -> bool {
+        self.nics.iter().any(|own| own.owns(ip))
     }
 
     /// Sends a packet on its way: whether it came from a NIC, from a holding queue or from the router itself. Its
@@ -102,8 +107,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let hop = self.routes.lookup(header.destination);
         let (nic, ip) = match self.routes.next_hop(hop) {
             NextHop::Gateway { nic, gateway } => (nic, gateway),
-            NextHop::Connected { nic } => (nic, header.destination),
-            NextHop::Local => return self.deliver_routed(platform, buffer, (&header, origin)),
+            NextHop::Connected { nic } if !self.is_own(header.destination) => (nic, header.destination),
+            NextHop::Local | NextHop::Connected { .. } => {
+                return self.deliver_routed(platform, buffer, (&header, origin));
+            }
             NextHop::None => (u8::MAX, 0),
         };
         let Some(own) = self.nics.get(usize::from(nic)) else {

@@ -266,3 +266,18 @@ fn without_a_buffer_nothing_is_asked_and_the_loss_is_counted() {
     lab.wait(1000);
     read_arp(&lab.one_sent(1));
 }
+
+#[test]
+fn the_keeper_keeps_what_another_router_learned() {
+    let neighbours = Box::leak(Box::default());
+    let (mut keeper, mut second) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
+    second.push(1, arp_reply(1, HOST, ip(10, 0, 1, 50)));
+    assert_eq!((keeper.router.next_deadline(), second.router.next_deadline()), (None, None));
+    keeper.router.poll(&mut keeper.world);
+    keeper.wait(0);
+    assert_eq!(keeper.router.next_deadline(), Some(REACHABLE));
+    second.wait(2 * REACHABLE);
+    second.none_sent();
+    keeper.wait(REACHABLE);
+    read_arp(&keeper.one_sent(1));
+}

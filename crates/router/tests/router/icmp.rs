@@ -228,3 +228,18 @@ fn an_error_whose_own_way_is_unknown_is_lost_and_counted() {
     assert_eq!(lab.router.held_own(), 1);
     read_arp(&lab.one_sent(1));
 }
+
+#[test]
+fn an_answer_to_ourselves_goes_nowhere() {
+    let mut lab = Lab::default();
+    // Spoofed senders: an address that the routes call local, and one that lies in a connected network.
+    for source in [ip(10, 0, 0, 1), ip(10, 0, 1, 1)] {
+        let message = icmp_message(icmp::ECHO_REQUEST, 0, 7, b"x");
+        lab.push(0, ipv4_frame(0, ipv4::Header::new(ipv4::ICMP, source, ip(10, 0, 0, 1), 9), &message));
+        lab.push(0, ipv4_frame(0, udp_header(source, ip(11, 1, 1, 1), 18), &datagram(18)));
+    }
+    lab.none_sent();
+    assert_eq!((lab.counters.consumed.get(), lab.counters.originated_lost.get()), (2, 4));
+    lab.only_drop("drop_no_route", 2);
+    assert_eq!(lab.router.held_own(), 0);
+}
