@@ -1,11 +1,15 @@
 //! Interfaces of one network namespace: their state, addresses, neighbours and routes, by the requests of
 //! netdevice(7). IPv4 only: those requests know no IPv6.
 
+mod counters;
+
 use std::ffi::c_ulong;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+pub use counters::LinkCounters;
 
 use crate::Error;
 use crate::request::{InterfaceRequest, Name, ioctl, sockaddr, socket_address};
@@ -156,3 +160,6 @@ fn mask(prefix: u8) -> Result<Ipv4Addr, Error> {
         _ => Err(Error::Range { what: "a prefix length", found: prefix.into(), expected: "0 to 32" }),
     }
 }
+
+#[cfg(test)]
+mod tests;

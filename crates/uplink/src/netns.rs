@@ -12,7 +12,7 @@ use std::{panic, thread};
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-use crate::{Error, Links};
+use crate::{Error, LinkCounters, Links};
 
 /// The calling thread's own network namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
@@ -78,6 +78,18 @@ impl Netns {
         // SAFETY: between fork and exec `prepare` only makes system calls (setns, prctl, getppid) and builds an
         // `io::Error` from a number: no allocation, no lock. The descriptor is kept open by the closure.
         unsafe { command.pre_exec(prepare) }
+    }
+
+    /// The program `name`, to be started inside as [`Netns::attach`] says.
+    pub fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(name);
+        self.attach(&mut command);
+        command
+    }
+
+    /// What the kernel has counted for one of its interfaces.
+    pub fn counters(&self, interface: &str) -> Result<LinkCounters, Error> {
+        self.run(|| LinkCounters::here(interface))?
     }
 
     /// Its interfaces, to be used from any thread.

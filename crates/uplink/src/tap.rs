@@ -76,7 +76,8 @@ impl Default for TapConfig<'_> {
 #[derive(Debug)]
 pub struct Tap {
     name: String,
-    queues: Vec<(TapSource, Arc<TapSink>)>,
+    first: (TapSource, Arc<TapSink>),
+    others: Vec<(TapSource, Arc<TapSink>)>,
     links: Links,
 }
 
@@ -112,13 +113,13 @@ impl Tap {
             gone: AtomicBool::new(false),
             reported: AtomicBool::new(false),
         });
-        let queues = (0..config.queues)
-            .map(|number| {
-                let fd = open_queue(name, kernel_name, config, number == 0)?;
-                let queue = Arc::new(Queue { fd, device: Arc::clone(&device) });
-                Ok((TapSource::new(Arc::clone(&queue)), Arc::new(TapSink::new(queue))))
-            })
-            .collect::<Result<_, Error>>()?;
+        let open = |first| {
+            let fd = open_queue(name, kernel_name, config, first)?;
+            let queue = Arc::new(Queue { fd, device: Arc::clone(&device) });
+            Ok((TapSource::new(Arc::clone(&queue)), Arc::new(TapSink::new(queue))))
+        };
+        let first = open(true)?;
+        let others = (1..config.queues).map(|_| open(false)).collect::<Result<_, Error>>()?;
         let links = Links::here()?;
         if let Some(mac) = config.mac {
             links.set_mac(name, mac)?;
@@ -128,7 +129,7 @@ impl Tap {
         if config.up {
             links.set_up(name, true)?;
         }
-        Ok(Self { name: name.to_owned(), queues, links })
+        Ok(Self { name: name.to_owned(), first, others, links })
     }
 
     /// The interface's name.
@@ -146,9 +147,14 @@ impl Tap {
         self.links.mac(&self.name)
     }
 
+    /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.
+    pub fn split(self) -> (TapSource, Arc<TapSink>) {
+        self.first
+    }
+
     /// Source and sink of each queue. The device lives until the last of them is dropped.
     pub fn into_ports(self) -> Vec<(TapSource, Arc<TapSink>)> {
-        self.queues
+        std::iter::once(self.first).chain(self.others).collect()
     }
 }
 
