@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::{
-    Address, Attach, CpuSet, Deliver, Engine, Mac, Neighbour, Nic, NicModel, Pin, Prefix, Route, Router, Spin,
-    VhostThreads,
+    Address, Attach, CpuSet, Deliver, Engine, Mac, Neighbour, Nic, NicModel, Pin, Prefix, Route, Router,
+    Spin, VhostThreads,
 };
 use engine::KvmRouter;
 use fib::{NextHop, synthetic};

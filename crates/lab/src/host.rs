@@ -13,6 +13,8 @@ use crate::cores;
 pub struct Host {
     /// The processor's own name.
     pub cpu: String,
+    /// Clock of the first CPU as the kernel tells it, MHz: what turns a rate into cycles a packet. 0 if it does not.
+    pub mhz: f64,
     /// CPUs online.
     pub cores: usize,
     /// Kernel release.
@@ -34,6 +36,7 @@ impl Host {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         Self {
             cpu: cpu_name(&cpuinfo),
+            mhz: field(&cpuinfo, "cpu MHz").and_then(|mhz| mhz.parse().ok()).unwrap_or(0.0),
             cores: cores::online().map_or(0, |cpus| cpus.len()),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             memory_mib: memory_mib(&meminfo),

@@ -9,10 +9,11 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
+use crate::cores;
 use crate::ledger_snapshot::Snapshot;
-pub use outcome::{Comparison, Measured, Outcome, Placement};
+pub use outcome::{Comparison, Measured, Outcome, Placement, tell};
 pub use runner::{compare, run};
 
 /// What can be asked of an experiment. Each takes what applies to it.
@@ -61,6 +62,14 @@ impl Default for Options {
             json: None,
             cpus: Vec::new(),
         }
+    }
+}
+
+impl Options {
+    /// The n-th CPU to use. Fails if there are not so many.
+    pub fn cpu(&self, n: usize) -> Result<usize> {
+        let list = if self.cpus.is_empty() { cores::allowed()? } else { self.cpus.clone() };
+        list.get(n).copied().with_context(|| format!("needs {} CPUs, there are {}", n + 1, list.len()))
     }
 }
 

@@ -1,11 +1,14 @@
 //! What the slices of an experiment say together.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
-use super::{Experiment, Sample};
+use anyhow::{Context, Result};
+
+use super::{Experiment, Options, Sample};
 use crate::host::Host;
 use crate::ledger_snapshot::Snapshot;
-use crate::report::{Record, ResultLine, Verdict, quadruple};
+use crate::report::{Record, ResultLine, Verdict, append, quadruple};
 use crate::stats::{self, Summary};
 
 /// Round trips below this are near (ns).
@@ -177,6 +180,15 @@ impl Outcome {
             date: host.date.clone(),
             host: host.clone(),
         }
+    }
+}
+
+/// Writes the RESULT line to `out`, and the record to the file that `options` name.
+pub fn tell(outcome: &Outcome, options: &Options, host: &Host, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "{}", outcome.result_line()).context("cannot print a result")?;
+    match &options.json {
+        Some(path) => append(path, &outcome.record(host, Verdict::NotRun, "nothing is asked of this case")),
+        None => Ok(()),
     }
 }
 

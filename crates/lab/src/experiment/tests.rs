@@ -3,7 +3,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use ledger::NicDirection;
 
-use super::{Comparison, Experiment, Measured, Options, Outcome, Placement, Sample, compare, run};
+use super::{Comparison, Experiment, Measured, Options, Outcome, Placement, Sample, compare, run, tell};
 use crate::host::Host;
 use crate::ledger_snapshot::Snapshot;
 use crate::report::Verdict;
@@ -176,4 +176,26 @@ fn a_wide_interval_decides_nothing() {
     let a = outcome((1..=12).map(|i| measured(f64::from(i), [100.0; 2])).collect());
     let b = outcome((1..=12).map(|_| measured(6.5, [100.0; 2])).collect());
     assert_eq!(Comparison { a, b }.judge(1.0).0, Verdict::NotRun);
+}
+
+#[test]
+fn results_are_told_on_the_terminal_and_in_the_file() {
+    let path = std::env::temp_dir().join(format!("ringroad-lab-told-{}.jsonl", std::process::id()));
+    let options = Options { seconds: 0.001, repeat: 3, json: Some(path.clone()), ..Options::default() };
+    let outcome = run(&mut told(&[1.0]), &options).unwrap();
+    let mut out = Vec::new();
+    tell(&outcome, &options, &Host::describe(), &mut out).unwrap();
+    let json = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(String::from_utf8(out).unwrap().starts_with("RESULT name=told/by/test unit=mpps median=1.000 "));
+    assert_eq!(json.lines().count(), 1);
+    assert!(json.contains(r#""samples":[1.0,1.0,1.0]"#), "{json}");
+}
+
+#[test]
+fn the_cpus_asked_for_come_first() {
+    let options = Options { cpus: vec![5, 3], ..Options::default() };
+    assert_eq!((options.cpu(0).unwrap(), options.cpu(1).unwrap()), (5, 3));
+    assert_eq!(options.cpu(2).unwrap_err().to_string(), "needs 3 CPUs, there are 2");
+    assert!(Options::default().cpu(0).is_ok());
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use engine::{Duty, KvmRouter};
 use ledger::Group;
-use switch::port::pump;
 use switch::Source;
+use switch::port::pump;
 
 use crate::cores;
 use crate::device;
@@ -173,7 +173,10 @@ impl Parts {
 
     fn sample(&self, packets: u64, seconds: f64, passes: (u64, u64), ledger: Snapshot) -> Sample {
         let get = |name: &str| ledger.get(name).unwrap_or(0);
-        let exits = ledger.total("vcpu0.exit") + get("near.rx.interrupts") + get("vcpu0.near.kicks") + get("vcpu0.far.kicks");
+        let exits = ledger.total("vcpu0.exit")
+            + get("near.rx.interrupts")
+            + get("vcpu0.near.kicks")
+            + get("vcpu0.far.kicks");
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         Sample {
             value: packets as f64 / seconds * 1e-6,

@@ -1,6 +1,7 @@
 //! The experiments, a file each.
 
 mod forward;
+mod list;
 mod port_to_port;
 mod ring_to_ring;
 #[cfg(test)]
@@ -8,6 +9,7 @@ mod tests;
 mod through;
 
 pub use forward::Forward;
+pub use list::{LIST, cases};
 pub use port_to_port::PortToPort;
 pub use ring_to_ring::RingToRing;
 pub use through::Through;

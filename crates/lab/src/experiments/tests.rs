@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use super::{PortToPort, RingToRing, Through};
-use crate::experiment::{Experiment, Options, Sample};
+use super::{LIST, PortToPort, RingToRing, Through, cases};
+use crate::experiment::{Experiment, Options, Sample, run};
 
 const SHORT: Duration = Duration::from_millis(5);
 
@@ -62,4 +62,20 @@ fn what_cannot_be_built_is_refused() {
     assert!(rings(64, 256).run_slice(SHORT).is_err());
     let tiny = Options { frame: 1, ..Options::default() };
     assert!(PortToPort::new(Through::Wire, &tiny).prepare().is_err());
+}
+
+#[test]
+fn each_listed_experiment_has_cases_of_its_own_name() {
+    let options = Options { seconds: 0.01, repeat: 1, ..Options::default() };
+    let mut names = std::collections::HashSet::new();
+    for (name, what) in LIST {
+        assert!(!what.is_empty());
+        for mut case in cases(name, &options).unwrap() {
+            assert_eq!(case.id(), name);
+            assert!(names.insert(format!("{name}/{}", case.case())));
+            let outcome = run(&mut *case, &options).unwrap();
+            assert_eq!((outcome.measured.len(), outcome.lost()), (1, 0));
+        }
+    }
+    assert!(cases("no such experiment", &options).is_none());
 }
