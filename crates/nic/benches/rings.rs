@@ -1,46 +1,19 @@
 //! What one frame costs at each end of a virtqueue, all on one core and in its caches: `cargo bench -p ringroad-nic`.
 //! Prints one number a line, in nanoseconds a frame (median over rounds). Not a test: it judges nothing.
 
+mod support;
+
 use std::mem::MaybeUninit;
 use std::time::Instant;
 
 use ledger::NicDirection;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::{HEADER, TxQueue};
-use ring::split::{DeviceQueue, Driver, DriverQueue, Features, InOrderDriver, Layout, Slot};
-use ring::{BURST, Region};
+use ring::BURST;
+use ring::split::{DeviceQueue, Driver, DriverQueue, Features, InOrderDriver, Slot};
+use support::Memory;
 
-/// Distance of two buffers: 2048 would put all their first lines into few cache sets.
-const STRIDE: u64 = 2112;
 const ROUNDS: usize = 4000;
-/// Guest-physical address of the memory.
-const START: u64 = 0x10_0000;
-
-/// One queue's memory: the rings, then a buffer for each entry.
-struct Memory {
-    _octets: Vec<u64>,
-    region: Region,
-    layout: Layout,
-}
-
-impl Memory {
-    fn new(size: u16) -> Self {
-        let rings = Layout::octets(size).next_multiple_of(4096);
-        let len = rings + u64::from(size) * STRIDE + 4096;
-        let mut octets = vec![1u64; len as usize / 8];
-        let base = octets.as_mut_ptr().cast::<u8>();
-        let skew = base.align_offset(4096);
-        octets[..(skew + rings as usize) / 8].fill(0);
-        // SAFETY: the vector lives as long as the region, nothing else refers to it, and skew + len - 4096 octets
-        // from its start lie in it.
-        let region = unsafe { Region::new(base.add(skew), START, len - 4096) };
-        Self { _octets: octets, region, layout: Layout::contiguous(size, START) }
-    }
-
-    fn buffer(&self, entry: u16) -> u64 {
-        START + Layout::octets(self.layout.size).next_multiple_of(4096) + u64::from(entry) * STRIDE
-    }
-}
 
 /// Nanoseconds a frame of each step, one sample a round.
 #[derive(Default)]
@@ -58,8 +31,8 @@ fn run<D: DriverQueue<u16>>(
     features: Features,
     copy: bool,
 ) -> Costs {
-    let mut tx = TxQueue::new(DeviceQueue::new(memory.region, &memory.layout, features).unwrap(), 1514);
-    let mut rx = RxQueue::new(DeviceQueue::new(other.region, &other.layout, features).unwrap(), false);
+    let mut tx = TxQueue::new(DeviceQueue::new(memory.region, &memory.layout(0), features).unwrap(), 1514);
+    let mut rx = RxQueue::new(DeviceQueue::new(other.region, &other.layout(0), features).unwrap(), false);
     let (tx_ledger, rx_ledger) = (NicDirection::default(), NicDirection::default());
     let size = transmit.size();
     let per_frame = |since: Instant| since.elapsed().as_secs_f64() * 1e9 / f64::from(size);
@@ -128,22 +101,22 @@ fn print(name: &str, mut costs: Costs) {
 }
 
 fn in_order(size: u16, frame: usize, copy: bool) -> Costs {
-    let (memory, other) = (Memory::new(size), Memory::new(size));
+    let (memory, other) = (Memory::new(1, size, size), Memory::new(1, size, size));
     let features = Features { in_order: true, event_idx: true, indirect: true };
     let mut tokens = [(); 2].map(|()| vec![MaybeUninit::uninit(); usize::from(size)]);
     let [a, b] = &mut tokens;
-    let mut transmit = InOrderDriver::new(memory.region, &memory.layout, features, a).unwrap();
-    let mut receive = InOrderDriver::new(other.region, &other.layout, features, b).unwrap();
+    let mut transmit = InOrderDriver::new(memory.region, &memory.layout(0), features, a).unwrap();
+    let mut receive = InOrderDriver::new(other.region, &other.layout(0), features, b).unwrap();
     run(frame, (&memory, &other), (&mut transmit, &mut receive), features, copy)
 }
 
 fn by_the_book(size: u16, frame: usize, copy: bool) -> Costs {
-    let (memory, other) = (Memory::new(size), Memory::new(size));
+    let (memory, other) = (Memory::new(1, size, size), Memory::new(1, size, size));
     let features = Features { in_order: false, event_idx: true, indirect: true };
     let mut slots = [(); 2].map(|()| vec![Slot::EMPTY; usize::from(size)]);
     let [a, b] = &mut slots;
-    let mut transmit = Driver::new(memory.region, &memory.layout, features, a).unwrap();
-    let mut receive = Driver::new(other.region, &other.layout, features, b).unwrap();
+    let mut transmit = Driver::new(memory.region, &memory.layout(0), features, a).unwrap();
+    let mut receive = Driver::new(other.region, &other.layout(0), features, b).unwrap();
     run(frame, (&memory, &other), (&mut transmit, &mut receive), features, copy)
 }
 
