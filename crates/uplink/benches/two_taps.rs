@@ -19,7 +19,7 @@ const FAR: Mac = [2, 0, 0, 0, 2, 9];
 fn main() {
     let netns = match Netns::new() {
         Ok(netns) => netns,
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) => return println!("SKIPPED: {error}"),
     };
     let links = netns.settle(true).expect("a namespace of our own can be set up");
     let config = TapConfig { mac: Some(KERNEL), netns: Some(&netns), ..TapConfig::default() };

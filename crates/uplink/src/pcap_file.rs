@@ -1,7 +1,8 @@
 //! A sink that keeps what it gets in a file: classic pcap (draft-ietf-opsawg-pcap), nanoseconds, Ethernet. To be read
 //! with tcpdump or Wireshark.
 //!
-//! Meant for looking at traffic, not for speed: one lock a burst, one buffered copy a frame.
+//! Meant for looking at traffic, not for speed: one lock and one system call or more a burst, one copy a frame. What has
+//! been counted as kept survives the end of this process, however it ends.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -60,8 +61,12 @@ impl PcapFile {
             file.flush().map(|()| file)
         });
         let file = made.map_err(|e| Error::system(format!("writing the pcap file {}", path.display()), e))?;
+        Ok(Self::after_header(file))
+    }
+
+    fn after_header(file: BufWriter<File>) -> Self {
         let state = State { file, frame: vec![0; LARGEST], trouble: None, broken: false };
-        Ok(Self { state: Mutex::new(state), counters: PcapCounters::default() })
+        Self { state: Mutex::new(state), counters: PcapCounters::default() }
     }
 
     /// What it counts, to be read by anyone.
@@ -74,58 +79,76 @@ impl PcapFile {
         self.state().trouble.take()
     }
 
-    /// Hands everything over to the kernel. Dropping the sink does so, too, but cannot tell of a failure.
-    pub fn flush(&self) -> Result<(), Error> {
-        self.state().file.flush().map_err(|e| Error::system("writing the rest of a pcap file", e))
-    }
-
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         // A thread that panicked while it held the lock has at worst left half a record.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
+/// How much of a burst went into the file.
+#[derive(Default)]
+struct Kept {
+    frames: u64,
+    bytes: u64,
+}
+
 impl State {
-    fn record(&mut self, frame: &Frame<'_>, time: [u8; 8]) -> io::Result<()> {
-        let len = frame.octets().copy_to_slice(&mut self.frame);
-        let length = (len as u32).to_ne_bytes();
-        self.file.write_all(&time)?;
-        self.file.write_all(&length)?;
-        self.file.write_all(&length)?;
-        self.file.write_all(&self.frame[..len])
+    /// Writes those frames of a burst that are not too long, and hands them to the kernel.
+    fn write(&mut self, frames: &[Frame<'_>]) -> io::Result<Kept> {
+        let time = now();
+        let mut kept = Kept::default();
+        for frame in frames.iter().filter(|frame| fits(frame)) {
+            let len = frame.octets().copy_to_slice(&mut self.frame);
+            let length = (len as u32).to_ne_bytes();
+            self.file.write_all(&time)?;
+            self.file.write_all(&length)?;
+            self.file.write_all(&length)?;
+            self.file.write_all(&self.frame[..len])?;
+            kept.frames += 1;
+            kept.bytes += len as u64;
+        }
+        self.file.flush().map(|()| kept)
     }
 
-    fn fail(&mut self, error: &io::Error) {
+    /// The same, unless it has failed before: a record may be cut then, and what came after it could not be read.
+    fn try_write(&mut self, frames: &[Frame<'_>]) -> Option<Kept> {
+        if self.broken {
+            return None;
+        }
+        let error = match self.write(frames) {
+            Ok(kept) => return Some(kept),
+            Err(error) => error,
+        };
         self.broken = true;
         self.trouble = Some(format!("the pcap file cannot be written any more: {error}"));
+        None
     }
 }
 
 impl Sink for PcapFile {
     /// All frames of a burst get the same time. A frame that is too long is counted and passed over, and is among
-    /// those returned as taken. After a failed write no more is written, so that the file stays readable.
+    /// those returned as taken. After a failed write nothing more is taken.
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        // The counters are written under the lock: one writer at a time.
         let mut state = self.state();
-        let time = now();
-        for (done, frame) in frames.iter().enumerate() {
-            if frame.len() > LARGEST {
-                self.counters.drop_too_long.add(1);
-                continue;
+        let too_long = frames.iter().filter(|frame| !fits(frame)).count() as u64;
+        self.counters.drop_too_long.add(too_long);
+        match state.try_write(frames) {
+            Some(kept) => {
+                self.counters.frames.add(kept.frames);
+                self.counters.bytes.add(kept.bytes);
+                frames.len()
             }
-            if !state.broken
-                && let Err(error) = state.record(frame, time)
-            {
-                state.fail(&error);
+            None => {
+                self.counters.drop_write_failed.add(frames.len() as u64 - too_long);
+                0
             }
-            if state.broken {
-                self.counters.drop_write_failed.add((frames.len() - done) as u64);
-                return done;
-            }
-            self.counters.frames.add(1);
-            self.counters.bytes.add(frame.len() as u64);
         }
-        frames.len()
     }
+}
+
+fn fits(frame: &Frame<'_>) -> bool {
+    frame.len() <= LARGEST
 }
 
 fn file_header() -> [u8; 24] {

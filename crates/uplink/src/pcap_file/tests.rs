@@ -1,3 +1,6 @@
+use std::fs::File;
+use std::io::BufWriter;
+
 use ring::Bytes;
 use switch::{Frame, Sink};
 
@@ -17,8 +20,8 @@ fn the_file_holds_each_frame_and_its_length() {
     assert_eq!(file.deliver(&frames), 3);
     assert_eq!(file.counters().frames.get(), 2);
     assert_eq!(file.counters().drop_too_long.get(), 1);
-    drop(file);
 
+    // The sink is still there: nothing waits in it.
     let octets = std::fs::read(&path).expect("read");
     assert_eq!((word(&octets, 0), word(&octets, 20)), (0xa1b2_3c4d, 1));
     assert_eq!((word(&octets, 24 + 8), word(&octets, 24 + 12)), (14, 14));
@@ -28,9 +31,23 @@ fn the_file_holds_each_frame_and_its_length() {
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_counted() {
-    let file = PcapFile::create("/dev/null").expect("create");
-    drop(file);
-    let Err(error) = PcapFile::create("/dev/full") else { panic!("/dev/full takes nothing") };
-    assert!(error.to_string().starts_with("writing the pcap file /dev/full: "), "{error}");
+fn a_file_that_cannot_be_made_is_named() {
+    let error = PcapFile::create("/dev/full").expect_err("/dev/full takes nothing").to_string();
+    assert!(error.starts_with("writing the pcap file /dev/full: "), "{error}");
+}
+
+#[test]
+fn a_disk_that_fills_up_later_is_told_once_and_each_frame_is_counted() {
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+    let file = PcapFile::after_header(BufWriter::new(full));
+    let (mut good, mut huge) = ([7; 60], vec![0; 65_536]);
+    let frames = [&mut good[..], &mut huge[..]].map(|o| Frame::new(Bytes::from_slice(o)));
+    assert_eq!((file.deliver(&frames), file.deliver(&frames)), (0, 0));
+    let counters = file.counters();
+    assert_eq!(
+        (counters.frames.get(), counters.drop_write_failed.get(), counters.drop_too_long.get()),
+        (0, 2, 2)
+    );
+    assert!(file.take_trouble().is_some_and(|told| told.contains("cannot be written")));
+    assert_eq!(file.take_trouble(), None);
 }

@@ -16,7 +16,7 @@ pub(crate) fn devices() -> bool {
     let tun = std::path::Path::new("/dev/net/tun").exists();
     let able = root && tun && Netns::new().is_ok();
     if !able {
-        println!("skipped: needs root, /dev/net/tun and network namespaces");
+        println!("SKIPPED: needs root, /dev/net/tun and network namespaces");
     }
     able
 }

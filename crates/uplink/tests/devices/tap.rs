@@ -125,7 +125,7 @@ fn what_is_sent_into_a_device_that_is_down_is_counted_and_it_works_again_when_up
 #[test]
 fn a_deleted_device_is_reported_once_and_stays_dead() {
     if !devices() || Command::new("ip").arg("-V").output().is_err() {
-        println!("skipped: needs root, /dev/net/tun and the program ip (iproute2)");
+        println!("SKIPPED: needs root, /dev/net/tun and the program ip (iproute2)");
         return;
     }
     let mut site = site();
@@ -148,7 +148,7 @@ fn a_deleted_device_is_reported_once_and_stays_dead() {
 #[test]
 fn a_source_alone_notices_that_its_device_was_deleted() {
     if !devices() || Command::new("ip").arg("-V").output().is_err() {
-        println!("skipped: needs root, /dev/net/tun and the program ip (iproute2)");
+        println!("SKIPPED: needs root, /dev/net/tun and the program ip (iproute2)");
         return;
     }
     let mut site = site();

@@ -1,0 +1,79 @@
+//! What is left when the process is killed: nothing.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use uplink::{Links, Netns, Tap, TapConfig};
+
+use crate::support::devices;
+
+/// Set for the process that this test starts and kills.
+const VICTIM: &str = "RINGROAD_TEST_VICTIM";
+const THIS_TEST: &str = "lifetime::sigkill_takes_programs_and_devices_away";
+
+#[test]
+fn sigkill_takes_programs_and_devices_away() {
+    if std::env::var_os(VICTIM).is_some() {
+        be_the_victim();
+        return;
+    }
+    if !devices() {
+        return;
+    }
+    let mut victim = start_victim();
+    let output = victim.stdout.take().expect("piped");
+    let mut lines = BufReader::new(output);
+    let program = program_of(&mut lines);
+    let held = Netns::open(format!("/proc/{program}/ns/net")).expect("the program runs");
+    let links = held.run(Links::here).expect("enter").expect("links");
+    assert!(links.exists("doomed").expect("ask"));
+
+    let start = Instant::now();
+    victim.kill().expect("it is our child");
+    victim.wait().expect("it is our child");
+    // The program holds the other end of the pipe: the pipe ends when the program has.
+    lines.read_to_end(&mut Vec::new()).expect("read");
+    assert!(start.elapsed() < Duration::from_secs(30), "the program ended by itself");
+    assert!(within(Duration::from_secs(5), || !links.exists("doomed").expect("ask")));
+}
+
+fn start_victim() -> Child {
+    Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", THIS_TEST, "--nocapture"])
+        .env(VICTIM, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this test starts again")
+}
+
+/// The process id that the victim says, among what the test harness prints.
+fn program_of(lines: &mut impl BufRead) -> u32 {
+    for line in lines.lines() {
+        let line = line.expect("read");
+        if let Some(id) = line.split("program=").nth(1) {
+            return id.trim().parse().expect("a process id");
+        }
+    }
+    panic!("the victim ended too early");
+}
+
+fn be_the_victim() {
+    let netns = Netns::new().expect("namespace");
+    let config = TapConfig { netns: Some(&netns), ..TapConfig::default() };
+    let _tap = Tap::open("doomed", &config).expect("TAP");
+    let mut program = netns.command("sleep").arg("60").spawn().expect("program");
+    println!("program={}", program.id());
+    let _ = program.wait();
+}
+
+fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
