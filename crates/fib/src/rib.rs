@@ -52,6 +52,7 @@ pub struct Rib<'a> {
 /// The next hops in use, by value and by number.
 struct NextHops {
     numbers: BTreeMap<u64, u32>,
+    values: Vec<u64>,
     users: Vec<u32>,
     free: Vec<u32>,
     retired: VecDeque<(u32, u32)>,
@@ -75,6 +76,7 @@ impl<'a> Rib<'a> {
             routes: BTreeMap::new(),
             next_hops: NextHops {
                 numbers: BTreeMap::new(),
+                values: alloc::vec![0],
                 users: alloc::vec![0],
                 free: Vec::new(),
                 retired: VecDeque::new(),
@@ -135,23 +137,26 @@ impl<'a> Rib<'a> {
             group_of(&memory, group).iter().for_each(|word| word.store(0, Relaxed));
             free.push(group);
         });
-        let NextHops { retired, free, users, .. } = &mut self.next_hops;
-        drain_older(retired, oldest, |number| {
-            if users[number as usize] == 0 {
-                free.push(number);
-            }
-        });
+        let NextHops { retired, free, .. } = &mut self.next_hops;
+        drain_older(retired, oldest, |number| free.push(number));
     }
 
     /// The entry of the longest route that covers a prefix and is shorter; 0 if there is none but the default one.
+    ///
+    /// Walks back in the order of (prefix, length): what covers a prefix stands before it, and from a route that does
+    /// not cover it the next candidate is at most as long as the bits both have in common.
     fn cover(&self, prefix: u32, len: u8) -> u32 {
-        (1..len)
-            .rev()
-            .find_map(|shorter| {
-                let number = self.routes.get(&(prefix & mask(shorter), shorter))?;
-                Some(entry(*number, shorter))
-            })
-            .unwrap_or(0)
+        let mut before = (prefix, len);
+        while let Some((&(other, shorter), &number)) = self.routes.range(..before).next_back() {
+            let common = (prefix ^ other).leading_zeros() as u8;
+            if shorter <= common && shorter < len {
+                return if shorter == 0 { 0 } else { entry(number, shorter) };
+            }
+            // One more than `common`, since the bound of a range is not part of it. The prefix cut to it may be
+            // larger than `other`, never larger than `before`.
+            before = (prefix & mask(common), common + 1).min((other, shorter));
+        }
+        0
     }
 
     fn write(&mut self, prefix: u32, len: u8, new: u32, is_new: bool) -> Result<(), Error> {
@@ -234,6 +239,7 @@ impl NextHops {
             Some(number) => number,
             None if self.users.len() < NEXT_HOPS => {
                 self.users.push(0);
+                self.values.push(value);
                 self.users.len() as u32 - 1
             }
             None => return Err(Error::NextHops),
@@ -241,6 +247,7 @@ impl NextHops {
         memory.next_hops[number as usize].store(value, Release);
         self.numbers.insert(value, number);
         self.users[number as usize] = 1;
+        self.values[number as usize] = value;
         Ok(number)
     }
 
@@ -249,7 +256,7 @@ impl NextHops {
         let users = &mut self.users[number as usize];
         *users -= 1;
         if *users == 0 {
-            self.numbers.retain(|_, used| *used != number);
+            self.numbers.remove(&self.values[number as usize]);
             self.retired.push_back((epoch, number));
         }
     }
