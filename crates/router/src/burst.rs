@@ -26,6 +26,8 @@ fn head_word(head: &[u8; HEAD], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
+/// Of the first eight octets of a frame: its receiver, and the bit that would make its sender a group.
+const STATIONS: u64 = 0x0001_ffff_ffff_ffff;
 /// Ethertype IPv4, version 4 and header length 20, as the low three octets of a little-endian word.
 const PLAIN: u64 = 0x45_0008;
 
@@ -36,13 +38,13 @@ fn head_u32(head: &[u8; HEAD], at: usize) -> u32 {
 }
 
 /// Where to look up a frame that can be forwarded without further thought; [`NOT_FOR_US`] for all others: to another
-/// station, not IPv4, with options, with lengths or a checksum that are wrong, at the end of its life, or from or to
+/// station or from a group, not IPv4, with options, with lengths or a checksum that are wrong, at the end of its life, or from or to
 /// an address that is never forwarded (RFC 1812, 5.2.2 and 5.3.7).
 #[inline(always)]
 fn classify<B: Buffer>(buffer: &mut B, own: u64) -> u32 {
     let len = buffer.len();
     let head = buffer.head();
-    let to_us = head_word(head, 0) << 16 == own << 16;
+    let to_us = head_word(head, 0) & STATIONS == own;
     let plain = head_word(head, 12) & 0xff_ffff == PLAIN;
     let total = usize::from(u16::from_be_bytes([head[16], head[17]]));
     let lengths = total >= ipv4::HEADER && total + frame::ethernet::HEADER <= len;

@@ -136,6 +136,17 @@ fn packets_wait_for_their_neighbour_and_leave_in_order() {
 }
 
 #[test]
+fn a_gateway_outside_our_networks_is_learned_when_it_was_asked_for() {
+    let mut lab = Lab::default();
+    lab.push(1, arp_reply(1, HOST, OFF_LINK));
+    assert_eq!(lab.neighbours.find(1, OFF_LINK), None);
+    lab.push(0, udp_frame(0, ip(198, 18, 0, 1), 18));
+    assert_eq!(read_arp(&lab.one_sent(1)).1.target_ip, OFF_LINK);
+    lab.push(1, arp_reply(1, HOST, OFF_LINK));
+    assert_eq!(read_ipv4(&lab.one_sent(1)).0.destination, HOST);
+}
+
+#[test]
 fn the_oldest_packet_gives_way() {
     let mut lab = Lab::default();
     for n in 0..6 {

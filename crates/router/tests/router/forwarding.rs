@@ -139,6 +139,7 @@ fn padding_beyond_the_next_mtu_is_cut_off() {
 #[test]
 fn frames_for_others_are_not_ours() {
     let mut lab = Lab::default();
+    lab.warm_up();
     let mut frame = udp_frame(0, ip(192, 168, 1, 1), 18);
     frame[5] ^= 1;
     lab.push(0, frame.clone());
@@ -155,6 +156,7 @@ fn frames_for_others_are_not_ours() {
 #[test]
 fn other_protocols_are_not_spoken() {
     let mut lab = Lab::default();
+    lab.warm_up();
     for ethertype in [0x86ddu16, 0x8100, 0x88cc, 46] {
         let mut frame = udp_frame(0, ip(192, 168, 1, 1), 18);
         frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
@@ -171,6 +173,7 @@ fn broken_ip_headers_are_dropped() {
     let changes: [(usize, &[u8]); 6] =
         [(14, &[0x55]), (14, &[0x44]), (16, &[0, 19]), (16, &[0, 47]), (24, &[1]), (14, &[0x4f, 1])];
     let mut lab = Lab::default();
+    lab.warm_up();
     for (n, (at, octets)) in (1..).zip(changes) {
         let mut frame = good.clone();
         frame[at..at + octets.len()].copy_from_slice(octets);
@@ -186,6 +189,7 @@ fn broken_ip_headers_are_dropped() {
 #[test]
 fn a_total_length_shorter_than_the_header_is_dropped_even_with_the_right_checksum() {
     let mut lab = Lab::default();
+    lab.warm_up();
     let mut frame = udp_frame(0, ip(192, 168, 1, 1), 18);
     frame[16..18].copy_from_slice(&[0, 19]);
     frame[24..26].fill(0);
@@ -198,6 +202,7 @@ fn a_total_length_shorter_than_the_header_is_dropped_even_with_the_right_checksu
 #[test]
 fn martians_are_dropped() {
     let mut lab = Lab::default();
+    lab.warm_up();
     let good = ip(192, 168, 1, 1);
     let sources = [ip(0, 1, 2, 3), ip(127, 0, 0, 1), ip(224, 0, 0, 5), ip(240, 0, 0, 1), u32::MAX];
     for source in sources {
@@ -214,6 +219,21 @@ fn martians_are_dropped() {
     lab.push(0, udp_frame(0, ip(10, 0, 1, 255), 18));
     lab.only_drop("drop_martian", 11);
     lab.none_sent();
+}
+
+#[test]
+fn no_host_gets_the_packets_of_another() {
+    let mut lab = Lab::default();
+    let known = ip(20, 0, 0, 2);
+    assert!(lab.neighbours.add_static(Neighbour { nic: 1, ip: known, mac: peer_mac(1) }));
+    lab.push(0, udp_frame(0, known, 18));
+    lab.one_sent(1);
+    // More hosts than there are places for prepared headers.
+    for n in 0..3000u16 {
+        let [c, d] = (n + 3).to_be_bytes();
+        lab.push(0, udp_frame(0, ip(20, 0, c, d), 18));
+    }
+    assert_eq!(lab.counters.forwarded.get(), 1);
 }
 
 #[test]

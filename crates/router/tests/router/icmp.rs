@@ -178,6 +178,7 @@ fn no_error_about_an_error_a_later_fragment_or_a_broadcast() {
     // From nobody in particular.
     lab.push(0, ipv4_frame(0, udp_header(ip(10, 0, 0, 255), nowhere, 18), &datagram(18)));
     lab.only_drop("drop_no_route", 8);
+    assert_eq!(lab.counters.originated_lost.get(), 0);
     lab.none_sent();
     // About other ICMP an error may be sent.
     let message = icmp_message(icmp::ECHO_REQUEST, 0, 0, &[0; 28]);
@@ -191,7 +192,11 @@ fn no_error_about_a_datagram_to_a_broadcast_address() {
     let mut lab = Lab::default();
     lab.push(0, udp_frame(0, ip(10, 0, 0, 255), 18));
     lab.push(0, udp_frame(0, u32::MAX, 18));
-    lab.only_drop("drop_local", 2);
+    // Our own address, but to all stations of the link.
+    let mut frame = udp_frame(0, ip(10, 0, 0, 1), 18);
+    frame[..6].fill(0xff);
+    lab.push(0, frame);
+    lab.only_drop("drop_local", 3);
     lab.none_sent();
 }
 

@@ -129,7 +129,10 @@ impl Routes for List {
     fn second(&self, destination: u32) -> u32 {
         let covers = |ip: u32, prefix: u8| Address { ip, prefix }.covers(destination);
         let matching = self.0.iter().enumerate().filter(|(_, (ip, prefix, _))| covers(*ip, *prefix));
-        matching.max_by_key(|(_, (_, prefix, _))| *prefix).map_or(0, |(at, _)| at as u32 + 1)
+        let best = matching.max_by_key(|(_, (_, prefix, _))| *prefix);
+        // Routes to the same next hop share its number, as in the real table.
+        let same = |(_, (_, _, hop)): (usize, &(u32, u8, NextHop))| self.0.iter().position(|r| r.2 == *hop);
+        best.and_then(same).map_or(0, |at| at as u32 + 1)
     }
 
     fn next_hop(&self, index: u32) -> NextHop {
@@ -158,6 +161,9 @@ pub(crate) const fn peer_mac(nic: u8) -> Mac {
 /// A gateway that nobody has heard of yet.
 pub(crate) const SILENT: u32 = ip(10, 0, 1, 77);
 
+/// A gateway that is in no network of its NIC.
+pub(crate) const OFF_LINK: u32 = ip(10, 99, 0, 1);
+
 pub(crate) const ROUTES: List = List(&[
     (ip(10, 0, 0, 0), 24, NextHop::Connected { nic: 0 }),
     (ip(10, 0, 1, 0), 24, NextHop::Connected { nic: 1 }),
@@ -169,6 +175,12 @@ pub(crate) const ROUTES: List = List(&[
     (ip(198, 51, 100, 0), 24, NextHop::Gateway { nic: 1, gateway: SILENT }),
     (ip(203, 0, 113, 0), 24, NextHop::None),
     (ip(9, 9, 9, 9), 32, NextHop::Local),
+    (ip(20, 0, 0, 0), 8, NextHop::Connected { nic: 1 }),
+    (ip(198, 18, 0, 0), 15, NextHop::Gateway { nic: 1, gateway: OFF_LINK }),
+    // Addresses that are never forwarded, whatever the routes say.
+    (ip(0, 0, 0, 0), 8, NextHop::Gateway { nic: 1, gateway: ip(10, 0, 1, 2) }),
+    (ip(127, 0, 0, 0), 8, NextHop::Gateway { nic: 1, gateway: ip(10, 0, 1, 2) }),
+    (ip(224, 0, 0, 0), 3, NextHop::Gateway { nic: 1, gateway: ip(10, 0, 1, 2) }),
     (ip(8, 0, 0, 0), 8, NextHop::Gateway { nic: 7, gateway: ip(10, 0, 1, 2) }),
 ]);
 
@@ -213,6 +225,14 @@ impl Lab {
         self.world.rx[nic].push_back(frame);
         self.router.poll(&mut self.world);
         self.balance();
+    }
+
+    /// Sends a good packet to each of the two gateways, so that what follows finds their headers prepared.
+    pub(crate) fn warm_up(&mut self) {
+        for (destination, nic) in [(ip(192, 168, 1, 1), 1), (ip(172, 16, 0, 1), 2)] {
+            self.push(0, udp_frame(0, destination, 18));
+            self.one_sent(nic);
+        }
     }
 
     /// Lets time pass.
