@@ -187,16 +187,20 @@ fn broken_ip_headers_are_dropped() {
 }
 
 #[test]
-fn a_total_length_shorter_than_the_header_is_dropped_even_with_the_right_checksum() {
+fn a_wrong_total_length_is_dropped_even_with_the_right_checksum() {
     let mut lab = Lab::default();
     lab.warm_up();
-    let mut frame = udp_frame(0, ip(192, 168, 1, 1), 18);
-    frame[16..18].copy_from_slice(&[0, 19]);
-    frame[24..26].fill(0);
-    let sum = frame::checksum::of(&frame[14..34]);
-    frame[24..26].copy_from_slice(&sum.to_be_bytes());
-    lab.push(0, frame);
-    lab.only_drop("drop_ip_header", 1);
+    // Shorter than the header, and longer than the frame.
+    for (n, total) in [(1, 19), (2, 47)] {
+        let mut frame = udp_frame(0, ip(192, 168, 1, 1), 18);
+        frame[16..18].copy_from_slice(&[0, total]);
+        frame[24..26].fill(0);
+        let sum = frame::checksum::of(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        lab.push(0, frame);
+        lab.only_drop("drop_ip_header", n);
+    }
+    lab.none_sent();
 }
 
 #[test]
