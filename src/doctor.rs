@@ -53,6 +53,11 @@ impl Finding {
     }
 }
 
+/// Fails with the finding's one line where something needed is missing.
+pub(crate) fn need(finding: Finding) -> Result<()> {
+    if finding.state == State::No { Err(anyhow::anyhow!(finding.meaning)) } else { Ok(()) }
+}
+
 /// Looks at everything and prints it.
 pub(crate) fn doctor(json: bool) -> Result<()> {
     let mut findings = devices::findings();

@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod demo;
 mod doctor;
 mod host;
-// The verbs that bring routers up use these two; until then they are only tested.
-#[cfg(test)]
+mod run;
 mod run_lock;
-#[cfg(test)]
 mod signals;
+mod table;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
@@ -26,6 +26,19 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Two networks with the kernel's own stacks, a router VM between them, a flood; ends by itself.
+    Demo,
+    /// Bring a file up and show what it does, until Ctrl-C.
+    Run {
+        /// The TOML file.
+        file: PathBuf,
+        /// Stop after so many seconds.
+        #[arg(long)]
+        seconds: Option<f64>,
+        /// One JSON object a second instead of the live table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Check a file, print its plan and what this host can and cannot do for it; changes nothing.
     Check {
         /// The TOML file.
@@ -41,6 +54,8 @@ enum Verb {
 
 fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
+        Verb::Demo => demo::demo(),
+        Verb::Run { file, seconds, json } => run::run(&file, &run::Options { seconds, json }),
         Verb::Check { file } => check::check(&file),
         Verb::Doctor { json } => doctor::doctor(json),
     };

@@ -1,4 +1,4 @@
-//! The thread that keeps time: alarms of sleeping vCPUs, ageing of switches.
+//! The thread that keeps time: alarms of sleeping vCPUs, ageing of switches, captures to their files.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -8,6 +8,7 @@ use anyhow::Result;
 use switch::Switch;
 use vmm::Vm;
 
+use crate::capture::Capture;
 use crate::thread::Thread;
 
 /// Between two ticks. Ten a second cost an idle host about 0.01 % of a core.
@@ -20,18 +21,33 @@ pub struct Clock {
     stop: Option<Sender<()>>,
 }
 
+/// What needs to be told of the time.
+#[derive(Default)]
+pub(crate) struct Timed {
+    pub(crate) vms: Vec<Arc<Vm>>,
+    pub(crate) switches: Vec<Arc<Switch>>,
+    pub(crate) captures: Vec<Capture>,
+}
+
+impl Timed {
+    fn tick(&self, now: Duration, since_last: Duration) {
+        self.vms.iter().for_each(|vm| vm.tick(since_last.as_millis() as u32));
+        self.switches.iter().for_each(|switch| switch.tick(now.as_secs() as u32));
+        self.captures.iter().for_each(|capture| capture.write_out());
+    }
+}
+
 impl Clock {
-    /// Keeps time for these machines and switches until it is dropped.
-    pub fn start(vms: Vec<Arc<Vm>>, switches: Vec<Arc<Switch>>) -> Result<Self> {
+    /// Keeps time until it is dropped.
+    pub(crate) fn start(timed: Timed) -> Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let thread = Thread::spawn("ringroad/clock", &[], move || {
             let start = Instant::now();
             let mut ticked = Duration::ZERO;
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 let now = start.elapsed();
-                vms.iter().for_each(|vm| vm.tick((now - ticked).as_millis() as u32));
+                timed.tick(now, now - ticked);
                 ticked = now;
-                switches.iter().for_each(|switch| switch.tick(now.as_secs() as u32));
             }
         })?;
         Ok(Self { thread, stop: Some(stop) })

@@ -2,33 +2,48 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use config::{Attach, Deliver, Nic, Plan, Router, Spin, VhostThreads};
 use switch::{IngressSink, Null, Sink, Source, Switch, ingress};
-use uplink::{Tap, TapConfig, TapSink};
+use uplink::{Ownership, Tap, TapConfig};
+use vmm::NicQueues;
 
-use crate::clock::Clock;
+use crate::capture::{self, Capture};
+use crate::clock::{Clock, Timed};
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::kvm::{Duty, KvmRouter};
 
-/// Uplinks that somebody else has opened, by interface name: the instance uses them instead of opening its own.
-pub type Opened = HashMap<String, Tap>;
+/// What a NIC is plugged into instead of what its file says.
+pub enum Plug {
+    /// This port.
+    Port {
+        /// Frames towards the router.
+        source: Box<dyn Source>,
+        /// Frames from it.
+        sink: Arc<dyn Sink>,
+    },
+    /// Nothing yet: somebody will serve the NIC's queues by a thread of his own.
+    Later,
+}
+
+/// Plugs by NIC, as `router.nic`.
+pub type Plugs = HashMap<String, Plug>;
 
 /// What is at the other side of a NIC, for the ledger.
 pub enum Outside {
-    /// A TAP.
-    Tap(Arc<TapSink>),
-    /// A port of a switch, and the queue between switch and NIC where delivery is queued.
-    Switch {
-        /// Index of the switch in the plan.
-        switch: usize,
-        /// The NIC's ingress queue.
-        queue: Option<Arc<IngressSink>>,
+    /// A TAP of the instance's own.
+    Tap {
+        /// What was read from it.
+        read: Arc<uplink::ReadCounters>,
+        /// What was written to it.
+        written: Arc<uplink::WriteCounters>,
     },
-    /// Nothing, or a file.
-    Other(Arc<dyn Sink>),
+    /// A port of a switch, and the queue between switch and NIC where delivery is queued.
+    Switch(Option<Arc<IngressSink>>),
+    /// Something that counts elsewhere, or not at all.
+    Other,
 }
 
 /// A router with its outside.
@@ -63,20 +78,31 @@ pub struct Instance {
 struct Ways {
     name: String,
     rx: Option<Pump>,
-    tx: Pump,
+    tx: Option<Pump>,
+}
+
+impl Ways {
+    fn both(self) -> impl Iterator<Item = Pump> {
+        self.rx.into_iter().chain(self.tx)
+    }
+}
+
+/// What NICs can be plugged into.
+struct Site<'a> {
+    switches: &'a [Arc<Switch>],
+    plugs: Plugs,
+    captures: Vec<Capture>,
 }
 
 impl Instance {
     /// Brings a file up. What fails leaves nothing behind.
-    pub fn start(plan: &Plan, mut opened: Opened) -> Result<Self> {
+    pub fn start(plan: &Plan, plugs: Plugs) -> Result<Self> {
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
-        let routers = plan
-            .routers
-            .iter()
-            .map(|router| start_router(router, &switches, &mut opened))
-            .collect::<Result<Vec<_>>>()?;
+        let mut site = Site { switches: &switches, plugs, captures: Vec::new() };
+        let routers =
+            plan.routers.iter().map(|router| start_router(router, &mut site)).collect::<Result<Vec<_>>>()?;
         let vms = routers.iter().map(|running| running.router.vm().clone()).collect();
-        let clock = Clock::start(vms, switches.clone())?;
+        let clock = Clock::start(Timed { vms, switches: switches.clone(), captures: site.captures })?;
         Ok(Self { clock, routers, switches, since: Instant::now() })
     }
 
@@ -100,11 +126,11 @@ fn make_switch(plan: &config::Switch) -> Arc<Switch> {
     Arc::new(Switch::new(&plan.name, config))
 }
 
-fn start_router(plan: &Router, switches: &[Arc<Switch>], opened: &mut Opened) -> Result<RunningRouter> {
+fn start_router(plan: &Router, site: &mut Site<'_>) -> Result<RunningRouter> {
     let mut router = KvmRouter::new(plan, Duty::default())?;
     let (mut ways, mut outside) = (Vec::new(), Vec::new());
     for (number, nic) in plan.nics.iter().enumerate() {
-        let (way, out) = connect(plan, nic, number, &router, switches, opened)
+        let (way, out) = connect(&router, number, site)
             .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))?;
         ways.push(way);
         outside.push(out);
@@ -117,53 +143,55 @@ fn start_router(plan: &Router, switches: &[Arc<Switch>], opened: &mut Opened) ->
 }
 
 /// Plugs one NIC in.
-fn connect(
-    plan: &Router,
-    nic: &Nic,
-    number: usize,
-    router: &KvmRouter,
-    switches: &[Arc<Switch>],
-    opened: &mut Opened,
-) -> Result<(Ways, Outside)> {
-    let queues = &router.nics()[number];
-    let (name, sink, source) = (nic.name.clone(), queues.sink(), queues.source());
-    let to = |sink: Arc<dyn Sink>| Pump { source, sink };
+fn connect(router: &KvmRouter, number: usize, site: &mut Site<'_>) -> Result<(Ways, Outside)> {
+    let (plan, nic, queues) = (router.plan(), &router.plan().nics[number], &router.nics()[number]);
+    let name = nic.name.clone();
+    let rx = |source: Box<dyn Source>| Some(Pump { source, sink: queues.sink() });
+    let tx = |sink: Arc<dyn Sink>| Some(Pump { source: queues.source(), sink });
+    if let Some(plug) = site.plugs.remove(&format!("{}.{name}", plan.name)) {
+        let ways = match plug {
+            Plug::Port { source, sink } => Ways { name, rx: rx(source), tx: tx(sink) },
+            Plug::Later => Ways { name, rx: None, tx: None },
+        };
+        return Ok((ways, Outside::Other));
+    }
     Ok(match &nic.attach {
         Attach::Tap(interface) => {
-            let tap = match opened.remove(interface) {
-                Some(tap) => tap,
-                None => Tap::open(interface, &tap_config(nic))?,
-            };
-            let (from_tap, to_tap) = tap.split();
-            let rx = Some(Pump { source: Box::new(from_tap), sink });
-            (Ways { name, rx, tx: to(to_tap.clone()) }, Outside::Tap(to_tap))
+            let tap = Tap::open(interface, &tap_config(nic))?;
+            let (from, to) = tap.into_ports().pop().context("a TAP without a queue")?;
+            let outside = Outside::Tap { read: from.counters(), written: to.counters() };
+            (Ways { name, rx: rx(Box::new(from)), tx: tx(to) }, outside)
         }
         Attach::Switch(index) => {
-            let switch = &switches[*index];
-            let (entry, rx, queue) = match nic.deliver {
-                Deliver::Direct => (sink, None, None),
-                Deliver::Queued => {
-                    let (queue, waiting) = ingress(nic.queue_len).context("cannot make an ingress queue")?;
-                    let rx = Pump { source: Box::new(waiting) as Box<dyn Source>, sink };
-                    (queue.clone() as Arc<dyn Sink>, Some(rx), Some(queue))
-                }
-            };
-            let port = switch.add_port(&format!("{}.{}", plan.name, nic.name), entry)?;
-            (Ways { name, rx, tx: to(Arc::new(port)) }, Outside::Switch { switch: *index, queue })
+            let (entry, way, queue) = entry(nic, queues)?;
+            let port = site.switches[*index].add_port(&format!("{}.{name}", plan.name), entry)?;
+            (Ways { name, rx: way, tx: tx(Arc::new(port)) }, Outside::Switch(queue))
         }
-        Attach::Null => {
-            let null: Arc<dyn Sink> = Arc::new(Null::new());
-            (Ways { name, rx: None, tx: to(null.clone()) }, Outside::Other(null))
-        }
+        Attach::Null => (Ways { name, rx: None, tx: tx(Arc::new(Null::new())) }, Outside::Other),
         Attach::Pcap(path) => {
-            let file: Arc<dyn Sink> = Arc::new(uplink::PcapFile::create(path)?);
-            (Ways { name, rx: None, tx: to(file.clone()) }, Outside::Other(file))
+            let (port, capture) = capture::create(path)?;
+            site.captures.push(capture);
+            (Ways { name, rx: None, tx: tx(port) }, Outside::Other)
         }
     })
 }
 
-fn tap_config(nic: &Nic) -> TapConfig {
-    TapConfig { mtu: nic.mtu, queue_len: nic.queue_len, ..TapConfig::default() }
+/// Where frames from a switch enter a NIC: its ring, or the queue that its own thread empties.
+fn entry(
+    nic: &Nic,
+    queues: &Arc<NicQueues>,
+) -> Result<(Arc<dyn Sink>, Option<Pump>, Option<Arc<IngressSink>>)> {
+    if nic.deliver == Deliver::Direct {
+        return Ok((queues.sink(), None, None));
+    }
+    let (queue, waiting) = ingress(nic.queue_len).context("cannot make an ingress queue")?;
+    let way = Pump { source: Box::new(waiting), sink: queues.sink() };
+    Ok((queue.clone(), Some(way), Some(queue)))
+}
+
+fn tap_config(nic: &Nic) -> TapConfig<'static> {
+    let ownership = Ownership::NewOrExisting;
+    TapConfig { mtu: nic.mtu, queue_len: nic.queue_len, ownership, ..TapConfig::default() }
 }
 
 /// Deals the ways of all NICs out to threads, as the file says.
@@ -171,16 +199,16 @@ fn io_threads(plan: &Router, ways: Vec<Ways>) -> Result<Vec<IoThread>> {
     let mut groups: Vec<(String, Vec<Pump>)> = Vec::new();
     match plan.vhost {
         VhostThreads::Shared => {
-            let pumps = ways.into_iter().flat_map(|way| way.rx.into_iter().chain([way.tx])).collect();
+            let pumps = ways.into_iter().flat_map(Ways::both).collect();
             groups.push(("vhost".to_owned(), pumps));
         }
         VhostThreads::PerNic => {
-            groups.extend(ways.into_iter().map(|way| (way.name, way.rx.into_iter().chain([way.tx]).collect())));
+            groups.extend(ways.into_iter().map(|way| (way.name.clone(), way.both().collect())));
         }
         VhostThreads::Split => {
             for way in ways {
                 groups.extend(way.rx.map(|rx| (format!("{}-rx", way.name), vec![rx])));
-                groups.push((format!("{}-tx", way.name), vec![way.tx]));
+                groups.extend(way.tx.map(|tx| (format!("{}-tx", way.name), vec![tx])));
             }
         }
     }
@@ -190,13 +218,12 @@ fn io_threads(plan: &Router, ways: Vec<Ways>) -> Result<Vec<IoThread>> {
     };
     groups
         .into_iter()
+        .filter(|(_, pumps)| !pumps.is_empty())
         .enumerate()
         .map(|(n, (name, pumps))| {
-            let cpus: Vec<usize> = plan.pin.vhost.as_ref().map(|set| set.deal(n) as usize).into_iter().collect();
+            let cpus: Vec<usize> =
+                plan.pin.vhost.as_ref().map(|set| set.deal(n) as usize).into_iter().collect();
             IoThread::spawn(&format!("{}/{name}", plan.name), &cpus, pumps, idle)
         })
         .collect()
 }
-
-/// How long an instance may take to stop, for tests and messages.
-pub const STOP_LIMIT: Duration = Duration::from_secs(2);

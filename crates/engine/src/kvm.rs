@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bootinfo::{
-    Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, Role, TrafficInfo, Trouble,
+    Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, Role, TrafficInfo,
+    Trouble,
 };
 use config::{Deliver, Router, Spin};
 use nic::virtio_net::NicConfig;
@@ -67,7 +68,8 @@ impl KvmRouter {
         let nics = (FIRST_SLOT..)
             .zip(&plan.nics)
             .map(|(slot, nic)| {
-                let direct = nic.deliver == Deliver::Direct && matches!(nic.attach, config::Attach::Switch(_));
+                let direct =
+                    nic.deliver == Deliver::Direct && matches!(nic.attach, config::Attach::Switch(_));
                 vmm::attach(&vm, slot, &nic_config(plan, nic, direct), direct)
                     .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))
             })
@@ -103,7 +105,13 @@ impl KvmRouter {
     pub fn wait_until_ready(&self) -> Result<()> {
         let start = Instant::now();
         loop {
-            let states = self.vm.shared().vcpus.iter().take(self.vm.vcpus()).map(|v| v.state.0.load(Ordering::Acquire));
+            let states = self
+                .vm
+                .shared()
+                .vcpus
+                .iter()
+                .take(self.vm.vcpus())
+                .map(|v| v.state.0.load(Ordering::Acquire));
             if states.clone().all(|state| state == 1) {
                 return Ok(());
             }
@@ -201,7 +209,11 @@ fn orders(plan: &Router, duty: Duty) -> BootInfo {
     let mut neighbours = [NeighbourInfo::default(); MAX_NEIGHBOURS];
     for (info, known) in neighbours.iter_mut().zip(&plan.neighbours) {
         let [a, b, c, d, e, f] = known.mac.0;
-        *info = NeighbourInfo { ip: known.address.to_bits(), nic: known.nic as u32, mac: [a, b, c, d, e, f, 0, 0] };
+        *info = NeighbourInfo {
+            ip: known.address.to_bits(),
+            nic: known.nic as u32,
+            mac: [a, b, c, d, e, f, 0, 0],
+        };
     }
     BootInfo {
         magic: 0,

@@ -1,11 +1,16 @@
 //! One router file, and the ways to run it. In this version: a KVM guest with the firmware.
 #![forbid(unsafe_code)]
 
+mod capture;
+pub mod clock;
+mod groups;
+pub mod instance;
 pub mod io_thread;
 pub mod kvm;
 pub mod routes;
 pub mod thread;
 
-pub use kvm::{Duty, KvmRouter};
+pub use instance::{Instance, Plug, Plugs};
 pub use io_thread::{Idle, IoThread, Pump};
+pub use kvm::{Duty, KvmRouter};
 pub use thread::Thread;

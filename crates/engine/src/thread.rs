@@ -1,7 +1,7 @@
 //! Threads that are named as `top -H` shows them, placed on CPUs, stopped and accounted.
 
-use std::fs;
 use std::ffi::c_void;
+use std::fs;
 use std::sync::{OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;

@@ -7,9 +7,11 @@ mod entry;
 pub mod ingress;
 pub mod null;
 pub mod pair;
+pub mod pcap;
 pub mod port;
 pub mod switch;
 pub mod table;
+pub mod tap_point;
 
 pub use ingress::{IngressSink, IngressSource, ingress};
 pub use null::Null;

@@ -7,9 +7,9 @@ use kvm_ioctls::{IoEventAddress, NoDatamatch, VmFd};
 use nic::pci::PciFunction;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::TxQueue;
-use nic::virtio_net::{COMMAND_LEN_MAX, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
+use nic::virtio_net::{ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
 use ring::Region;
-use ring::split::{Burst, DeviceQueue};
+use ring::split::DeviceQueue;
 
 use crate::bus::BusDevice;
 use crate::irq::{IrqLine, IrqRouter, Message};
@@ -71,7 +71,7 @@ struct NicDevice {
 /// The control queue, served by the vCPU thread that rings its doorbell.
 struct Control {
     index: u16,
-    queue: DeviceQueue,
+    queue: ControlQueue,
     line: Option<Arc<IrqLine>>,
 }
 
@@ -126,8 +126,7 @@ impl NicDevice {
         match effect {
             Effect::Started(start) => {
                 if self.start(&start).is_err() {
-                    self.stop();
-                    self.model.fail();
+                    self.give_up();
                 }
             }
             Effect::Stopped => self.stop(),
@@ -161,7 +160,10 @@ impl NicDevice {
                     let running = Running { queue: TxQueue::new(queue, self.longest), line };
                     install(self.queues.tx.lock(usize::from(pair)), running);
                 }
-                QueueRole::Control => self.control = Some(Control { index: setup.index, queue, line }),
+                QueueRole::Control => {
+                    let queue = ControlQueue::new(queue);
+                    self.control = Some(Control { index: setup.index, queue, line });
+                }
             }
         }
         self.running.clone_from(&start.queues);
@@ -178,6 +180,12 @@ impl NicDevice {
         self.forget_doorbells();
     }
 
+    /// The driver's set-up cannot be served: the device says so (DEVICE_NEEDS_RESET) and waits for its reset.
+    fn give_up(&mut self) {
+        self.stop();
+        self.model.fail();
+    }
+
     fn line(&self, vector: Option<u16>) -> Option<Arc<IrqLine>> {
         self.lines.get(usize::from(vector?)).cloned()
     }
@@ -188,8 +196,7 @@ impl NicDevice {
             && let Err(error) = self.irqs.route(line, message)
         {
             eprintln!("ringroad: {error:#}");
-            self.stop();
-            self.model.fail();
+            self.give_up();
         }
     }
 
@@ -228,35 +235,16 @@ impl NicDevice {
 /// The control queue.
 impl NicDevice {
     fn serve_control(&mut self) {
-        let Some(mut control) = self.control.take() else { return };
-        let mut burst = Burst::new();
-        // A queue holds a bounded number of commands, and the driver that could add more is waiting for this access.
-        while control.queue.take_mixed(ring::BURST, &mut burst).is_ok_and(|taken| taken > 0) {
-            for chain in burst.chains() {
-                let written = self.command(burst.readable(chain), burst.writable(chain));
-                control.queue.complete(chain, written);
+        let Some(control) = &mut self.control else { return };
+        let model = &mut self.model;
+        match control.queue.serve(|command| model.control(command)) {
+            Ok(true) => {
+                if let Some(line) = &control.line {
+                    line.signal();
+                }
             }
-            if control.queue.publish()
-                && let Some(line) = &control.line
-            {
-                line.signal();
-            }
-        }
-        control.queue.arm();
-        self.control = Some(control);
-    }
-
-    /// One command: gathers its octets, asks the model, writes the answer; returns the octets written.
-    fn command(&mut self, request: &[ring::Bytes<'_>], answer: &[ring::Bytes<'_>]) -> u32 {
-        let mut octets = [0; COMMAND_LEN_MAX + 1];
-        let mut len = 0;
-        for piece in request {
-            len += piece.copy_to_slice(&mut octets[len..]);
-        }
-        let ack = self.model.control(&octets[..len]);
-        match answer.iter().find(|piece| !piece.is_empty()) {
-            Some(piece) => u32::from(piece.write(0, [ack as u8])),
-            None => 0,
+            Ok(false) => {}
+            Err(_) => self.give_up(),
         }
     }
 }

@@ -32,7 +32,10 @@ impl RouteTable {
                 header: &*base.cast::<Header>(),
                 next_hops: &*base.add(layout::NEXT_HOPS_AT).cast(),
                 tbl24: &*base.add(layout::TBL24_AT).cast(),
-                tbl8: std::slice::from_raw_parts(base.add(layout::TBL8_AT).cast(), layout::groups(len) * GROUP),
+                tbl8: std::slice::from_raw_parts(
+                    base.add(layout::TBL8_AT).cast(),
+                    layout::groups(len) * GROUP,
+                ),
             }
         };
         Ok(Self { rib: Mutex::new(Rib::new(parts)), memory })

@@ -83,7 +83,10 @@ impl Vm {
         fd.set_cpuid2(&self.cpuid).context("KVM_SET_CPUID2")?;
         let khz = fd.get_tsc_khz().context("KVM does not tell the time-stamp counter's frequency")?;
         let place = map::BOOT_INFO + std::mem::offset_of!(BootInfo, tsc_khz) as u64;
-        self.ram.memory.write_obj(u64::from(khz), GuestAddress(place)).context("cannot write to guest RAM")?;
+        self.ram
+            .memory
+            .write_obj(u64::from(khz), GuestAddress(place))
+            .context("cannot write to guest RAM")?;
         vcpu::enter_firmware(&fd, index, self.entry)?;
         Ok(Vcpu { fd, bus: self.bus.clone(), exits: self.exits[index].clone(), stop: self.stop.clone() })
     }
@@ -150,7 +153,8 @@ impl Vm {
             }
             // If the vCPU has taken its alarm back meanwhile, it is awake and this tick means nothing to it.
             let left = alarm.saturating_sub(ms);
-            let ours = vcpu.alarm.0.compare_exchange(alarm, left, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            let ours =
+                vcpu.alarm.0.compare_exchange(alarm, left, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             if ours && left == 0 {
                 line.signal();
             }

@@ -1,0 +1,202 @@
+//! `ringroad demo`: two networks with the kernel's own stacks, a router VM between them, and a flood.
+//!
+//! Namespaces, TAPs and sockets belong to this process: nothing is left when it ends, however it ends.
+
+mod stacks;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use config::Plan;
+use engine::{Idle, Instance, IoThread, Plug, Plugs, Pump};
+use lab::generator::{Generator, Settings};
+use lab::sink::{Expected, Sink};
+use uplink::{Netns, Tap, TapConfig};
+
+use crate::run_lock::RunLock;
+use crate::signals::Stop;
+use crate::table::{Interval, Reading, Screen};
+use crate::{doctor, print};
+use stacks::{Host, LEFT, RIGHT};
+
+/// The router of the demo, as a file.
+const FILE: &str = include_str!("demo/demo.toml");
+/// How long the flood lasts.
+const FLOOD: Duration = Duration::from_secs(6);
+/// How long the TCP transfer lasts.
+const TRANSFER: Duration = Duration::from_secs(3);
+
+/// Runs the demo.
+pub(crate) fn demo() -> Result<()> {
+    doctor::need(doctor::net_admin())?;
+    doctor::need(doctor::tun_device())?;
+    vmm::open_kvm()?;
+    let mut plan = config::parse(FILE, "demo.toml")?;
+    spread(&mut plan);
+    let _lock = RunLock::take(plan.routers.iter().map(|router| router.name.as_str()))?;
+    let stop = Stop::listen()?;
+    let start = Instant::now();
+    let (left, right) = (Host::new(&LEFT)?, Host::new(&RIGHT)?);
+    let plugs = Plugs::from([left.plug()?, right.plug()?, later("demo.in"), later("demo.out")]);
+    let instance = Instance::start(&plan, plugs)?;
+    print(&format!("A router VM stands between two networks, {:.1} ms after the start.\n\n", ms(start)))?;
+    print(
+        &FILE
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| format!("    {line}\n"))
+            .collect::<String>(),
+    )?;
+    let tour = Tour { instance: &instance, stop: &stop, left: &left, right: &right };
+    tour.kernel_stacks()?;
+    let flood = tour.flood()?;
+    tour.summary(&flood)
+}
+
+fn ms(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}
+
+fn later(nic: &str) -> (String, Plug) {
+    (nic.to_owned(), Plug::Later)
+}
+
+/// The vCPU on the last CPU and the I/O threads on the first one, where there are two.
+fn spread(plan: &mut Plan) {
+    let cpus = lab::cores::allowed().unwrap_or_default();
+    if let [first, .., last] = cpus[..] {
+        for router in &mut plan.routers {
+            router.pin.vcpu = last.to_string().parse().ok();
+            router.pin.vhost = first.to_string().parse().ok();
+        }
+    }
+}
+
+/// What the flood came to.
+struct Flood {
+    offered: u64,
+    arrived: u64,
+    lost: u64,
+    bad: u64,
+    seconds: f64,
+}
+
+struct Tour<'a> {
+    instance: &'a Instance,
+    stop: &'a Stop,
+    left: &'a Host,
+    right: &'a Host,
+}
+
+impl Tour<'_> {
+    /// Ping, an expired TTL and TCP, by the kernel's own stacks on both sides.
+    fn kernel_stacks(&self) -> Result<()> {
+        print(&format!("\nThe kernel's stacks on both sides, {} and {}:\n", LEFT.ip, RIGHT.ip))?;
+        for n in 1..=4 {
+            let time = self.left.ping(RIGHT.ip, n).with_context(|| format!("no answer from {}", RIGHT.ip))?;
+            print(&format!("  ping {n}: {} answers in {:.0} µs\n", RIGHT.ip, time.as_secs_f64() * 1e6))?;
+            self.check()?;
+        }
+        let hop = self.left.expired_at(RIGHT.ip)?;
+        print(&format!("  a packet with TTL 1 dies at {hop}, which says so\n"))?;
+        let (octets, seconds) = stacks::tcp(self.left, self.right, TRANSFER, &self.stop.flag())?;
+        let rate = octets as f64 * 8e-6 / seconds;
+        print(&format!(
+            "  TCP: {:.1} MB in {seconds:.1} s, {rate:.0} Mbit/s, every octet checked\n",
+            octets as f64 * 1e-6
+        ))?;
+        self.check()
+    }
+
+    /// The built-in generator against the router's other two NICs.
+    fn flood(&self) -> Result<Flood> {
+        let settings = Settings { frame: 60, destination_mac: mac("in", self.instance)?, ..flood_settings() };
+        let generator = Generator::new(&settings)?;
+        let offered = generator.counters();
+        let sink = Arc::new(Sink::new(Expected {
+            flows: settings.flow_count(),
+            frame: settings.frame,
+            ttl: 63,
+            destination_mac: None,
+        }));
+        print(&format!("\nA flood of {}-octet frames that does not touch the kernel:\n\n", settings.frame))?;
+        let router = &self.instance.routers[0].router;
+        let (near, far) = (&router.nics()[2], &router.nics()[3]);
+        let pumps = vec![
+            Pump { source: Box::new(generator), sink: near.sink() },
+            Pump { source: far.source(), sink: sink.clone() },
+        ];
+        let cpus: Vec<usize> = lab::cores::allowed()?.into_iter().take(1).collect();
+        let start = Instant::now();
+        let mut thread = IoThread::spawn("demo/flood", &cpus, pumps, Idle::Poll)?;
+        self.watch(FLOOD)?;
+        thread.stop();
+        let seconds = start.elapsed().as_secs_f64();
+        let counters = sink.counters();
+        let bad = counters.bad.get();
+        Ok(Flood {
+            offered: offered.frames.get(),
+            arrived: counters.frames.get(),
+            lost: counters.lost(),
+            bad,
+            seconds,
+        })
+    }
+
+    /// Shows the live table for a while.
+    fn watch(&self, time: Duration) -> Result<()> {
+        let (mut screen, end) = (Screen::new(), Instant::now() + time);
+        let mut last = Reading::take(self.instance);
+        while Instant::now() < end {
+            self.stop.wait(Duration::from_secs(1));
+            let reading = Reading::take(self.instance);
+            screen.show(&Interval::between(&last, &reading).table(self.instance))?;
+            last = reading;
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    fn summary(&self, flood: &Flood) -> Result<()> {
+        let reading = Reading::take(self.instance);
+        let forwarded: u64 =
+            reading.ledger().iter().filter(|(name, _)| name.ends_with(".forwarded")).map(|(_, n)| n).sum();
+        let rate = flood.arrived as f64 / flood.seconds * 1e-6;
+        let mbits = rate * 60.0 * 8.0;
+        print(&format!(
+            "\nThe router forwarded {forwarded} packets. The flood: {rate:.2} Mpps ({mbits:.0} Mbit/s), \
+             {} offered, {} arrived, {} lost in order, {} damaged.\nNothing of this is left on the host.\n",
+            flood.offered, flood.arrived, flood.lost, flood.bad
+        ))
+    }
+
+    /// Ends the tour where a signal asks for it or a router has failed.
+    fn check(&self) -> Result<()> {
+        if let Some(fault) = self.instance.fault() {
+            bail!("{fault}");
+        }
+        if self.stop.is_asked() {
+            bail!("interrupted; everything is cleaned up");
+        }
+        Ok(())
+    }
+}
+
+fn flood_settings() -> Settings {
+    Settings { source: 0xc612_0002, destinations: vec![0xc613_0002], ..Settings::default() }
+}
+
+/// The address of a NIC of the demo's router.
+fn mac(nic: &str, instance: &Instance) -> Result<frame::Mac> {
+    let nics = &instance.routers[0].router.plan().nics;
+    let nic = nics.iter().find(|known| known.name == nic).context("the demo's file lost a NIC")?;
+    Ok(frame::Mac(nic.mac.0))
+}
+
+/// A TAP in a namespace as the port of a NIC.
+fn plug(nic: &str, interface: &str, netns: &Netns) -> Result<(String, Plug)> {
+    let tap = Tap::open(interface, &TapConfig { netns: Some(netns), ..TapConfig::default() })?;
+    let (source, sink) = tap.into_ports().pop().context("a TAP without a queue")?;
+    Ok((nic.to_owned(), Plug::Port { source: Box::new(source), sink }))
+}
