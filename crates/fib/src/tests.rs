@@ -161,6 +161,14 @@ fn every_address_of_a_small_network_is_right_after_every_change() {
             assert_eq!(lookup(&table, ip), naive(&routes, ip), "{ip:#x} after step {step}");
         }
     }
+    for (prefix, len, _) in routes {
+        rib.remove(prefix, len).unwrap();
+    }
+    let epoch = rib.publish();
+    rib.reclaim(epoch);
+    for group in 0..8 {
+        rib.add(group << 8, 32, via(1)).expect("every group came back");
+    }
 }
 
 #[test]
@@ -172,7 +180,7 @@ fn a_reader_sees_the_old_or_the_new_route_while_the_writer_changes_them() {
     rib.add(0x0a00_0000, 16, via(1)).unwrap();
     let (seen, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let reader = scope.spawn(|| {
             let table = Table::new(memory);
             while !stop.load(Relaxed) {
                 for ip in [0x0a00_0001, 0x0a00_00c1, 0x0a00_0101] {
@@ -189,7 +197,7 @@ fn a_reader_sees_the_old_or_the_new_route_while_the_writer_changes_them() {
             rib.remove(0x0a00_00c0, 26).unwrap();
             rib.remove(0x0a00_0000, 23).unwrap();
             rib.publish();
-            while seen.load(Relaxed) == before {
+            while seen.load(Relaxed) == before && !reader.is_finished() {
                 std::thread::yield_now();
             }
         }
@@ -270,6 +278,9 @@ proptest! {
         }
         let epoch = rib.publish();
         rib.reclaim(epoch);
-        prop_assert!(memory.tbl24.iter().chain(memory.tbl8).all(|word| word.load(Relaxed) == 0));
+        // All prefixes lie in 8.0.0.0/6.
+        let touched = &memory.tbl24[0x08_0000..0x0c_0000];
+        prop_assert!(touched.iter().chain(memory.tbl8).all(|word| word.load(Relaxed) == 0));
+        prop_assert_eq!(memory.header.default_route.load(Relaxed), 0);
     }
 }
