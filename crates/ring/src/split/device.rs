@@ -12,6 +12,9 @@ use super::walk::{Direction, Walk};
 use super::{Broken, Features, Layout, LayoutError};
 use crate::{BURST, Region};
 
+/// No descriptor's number. A chain can begin anywhere in a ring that has been in use; the first available entry says
+/// where.
+const UNKNOWN: u16 = u16::MAX;
 /// How far an index moves before a declined event wish is renewed.
 const RENEW: u16 = 0x4000;
 
@@ -29,7 +32,7 @@ pub struct DeviceQueue {
     next: u16,
     /// Available index as it was read last.
     seen: u16,
-    /// With IN_ORDER: the descriptor at which the next chain begins.
+    /// With IN_ORDER: the descriptor at which the next chain begins; [`UNKNOWN`] until the first one was seen.
     head: u16,
     /// Used index of the next chain to return.
     used: u16,
@@ -55,15 +58,13 @@ impl DeviceQueue {
         index: u16,
     ) -> Result<Self, LayoutError> {
         let shared = Shared::map(&region, layout, features)?;
-        // A chain can begin anywhere once the ring has been in use; the driver has left its head there.
-        let first = if index == 0 { 0 } else { shared.available_entry(index).load(Relaxed) };
         Ok(Self {
             shared,
             region,
             features,
             next: index,
             seen: index,
-            head: first & shared.mask(),
+            head: if index == 0 { 0 } else { UNKNOWN },
             used: index,
             published: index,
             declined: index,
@@ -171,6 +172,12 @@ impl DeviceQueue {
         direction: Direction,
     ) -> Result<usize, Broken> {
         let (shared, region) = (self.shared, self.region);
+        if self.head == UNKNOWN && count > 0 {
+            self.head = shared.available_entry(self.next).load(Relaxed);
+            if self.head >= shared.size() {
+                return self.stop(Broken::Entry, burst);
+            }
+        }
         shared.prefetch_descriptors(self.head.wrapping_add(count as u16), count as u16);
         while burst.len() < count {
             let (first, before) = (self.head, burst.len());

@@ -187,6 +187,25 @@ fn a_batch_that_was_only_read_is_returned_by_one_entry_in_the_place_of_the_first
 }
 
 #[test]
+fn a_resumed_queue_finds_its_place_by_the_first_available_entry() {
+    for (head, expected) in [(5, Ok(2)), (16, Err(Broken::Entry)), (u16::MAX, Err(Broken::Entry))] {
+        let mut memory = Memory::new(16);
+        memory.start_at(100);
+        let (region, layout) = (memory.region(), memory.layout());
+        let mut device = DeviceQueue::resume(region, &layout, FEATURES, 100).unwrap();
+        let mut burst = Burst::new();
+        // Nothing there yet: what the entry holds now is of an earlier lap.
+        assert_eq!(device.take_readable(64, &mut burst), Ok(0));
+        memory.describe(5, (BUFFERS, 64, 0, 0));
+        memory.describe(6, (BUFFERS, 64, 0, 0));
+        memory.offer(&[head, 99]);
+        assert_eq!(device.take_readable(64, &mut burst), expected);
+        let heads: Vec<u16> = burst.chains().iter().map(Chain::head).collect();
+        assert_eq!(heads, if expected.is_ok() { vec![5, 6] } else { vec![] });
+    }
+}
+
+#[test]
 fn a_driver_stops_on_what_it_cannot_trust() {
     type Break = fn(&mut Memory);
     let cases: [(Break, Broken); 3] = [
