@@ -1,4 +1,4 @@
-//! The host's world as ports: TAP devices, the network namespaces they lie in, and pcap files.
+//! The host's world as ports: TAP devices, and the network namespaces they lie in.
 //!
 //! What is made here (TAPs, namespaces, their addresses and routes) belongs to file descriptors of this process. The
 //! kernel takes it away with the last of them, so nothing is left even after SIGKILL.
@@ -6,12 +6,10 @@
 pub mod error;
 pub mod links;
 pub mod netns;
-pub mod pcap_file;
 mod request;
 pub mod tap;
 
 pub use error::Error;
 pub use links::{LinkCounters, Links, Mac};
 pub use netns::Netns;
-pub use pcap_file::{PcapCounters, PcapFile};
 pub use tap::{Ownership, ReadCounters, Tap, TapConfig, TapSink, TapSource, WriteCounters};

@@ -116,6 +116,10 @@ fn what_is_sent_into_a_device_that_is_down_is_counted_and_it_works_again_when_up
     let mut sent: Vec<_> = (0..5).map(|n| datagram(across(0), 60, n)).collect();
     assert_eq!(deliver(&*site.ports[0].1, &mut sent), 0);
     assert_eq!(site.ports[0].1.counters().drop_down.get(), 5);
+    let source = &mut site.ports[0].0;
+    assert_eq!(source.drain(64, &mut |_| panic!("a frame from nowhere")), 0);
+    assert!(!source.arm(), "a device that is down is quiet");
+    assert_eq!((source.counters().polls_empty.get(), source.counters().read_errors.get()), (1, 0));
     site.links.set_up("t0", true).unwrap();
     assert_eq!(deliver(&*site.ports[0].1, &mut sent), 5);
     assert_eq!(collect(&mut site.ports[1].0, 5).len(), 5);
