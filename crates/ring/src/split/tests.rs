@@ -158,6 +158,9 @@ fn event_words_are_part_of_the_areas_only_with_the_feature() {
     let with = Features { event_idx: true, ..Features::default() };
     assert!(DeviceQueue::new(region, &layout, Features::default()).is_ok());
     assert_eq!(DeviceQueue::new(region, &layout, with).err(), Some(LayoutError::Outside(layout.available)));
+    let layout = Layout { used: last - 4 - 8 * 16, ..memory.layout() };
+    assert!(DeviceQueue::new(region, &layout, Features::default()).is_ok());
+    assert_eq!(DeviceQueue::new(region, &layout, with).err(), Some(LayoutError::Outside(layout.used)));
 }
 
 #[test]

@@ -187,6 +187,23 @@ fn a_batch_that_was_only_read_is_returned_by_one_entry_in_the_place_of_the_first
 }
 
 #[test]
+fn chains_that_are_given_back_come_again() {
+    let mut memory = Memory::new(8);
+    let mut device = memory.device(FEATURES);
+    // Chains of two descriptors each: heads 0, 2, 4, 6.
+    for entry in 0..8 {
+        memory.describe(entry, (BUFFERS, 64, 1 - entry % 2, (entry + 1) % 8));
+    }
+    memory.offer(&[0; 4]);
+    let mut burst = Burst::new();
+    assert_eq!(device.take_readable(64, &mut burst), Ok(4));
+    device.give_back(&mut burst, 1);
+    assert_eq!((burst.len(), burst.chains()[0].head()), (1, 0));
+    assert_eq!(device.take_readable(64, &mut burst), Ok(3));
+    assert_eq!(burst.chains().iter().map(Chain::head).collect::<Vec<_>>(), [2, 4, 6]);
+}
+
+#[test]
 fn a_resumed_queue_finds_its_place_by_the_first_available_entry() {
     for (head, expected) in [(5, Ok(2)), (16, Err(Broken::Entry)), (u16::MAX, Err(Broken::Entry))] {
         let mut memory = Memory::new(16);
