@@ -85,3 +85,6 @@ impl Poller {
         Turn::Slept
     }
 }
+
+#[cfg(test)]
+mod tests;
