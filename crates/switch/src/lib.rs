@@ -4,6 +4,7 @@
 mod classify;
 mod collect;
 mod entry;
+pub mod fault;
 pub mod ingress;
 pub mod null;
 pub mod pair;
@@ -12,9 +13,11 @@ pub mod port;
 pub mod switch;
 pub mod table;
 pub mod tap_point;
+pub mod trace;
 
 pub use ingress::{IngressSink, IngressSource, ingress};
 pub use null::Null;
 pub use pair::{PairPort, PairSink, pair};
 pub use port::{Bell, Frame, Frames, Sink, Source};
 pub use switch::{Config, PortId, Switch, SwitchPort};
+pub use tap_point::{Observer, TapPoint};
