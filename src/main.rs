@@ -5,6 +5,7 @@ mod check;
 mod demo;
 mod doctor;
 mod host;
+mod lab;
 mod run;
 mod run_lock;
 mod signals;
@@ -44,6 +45,11 @@ enum Verb {
         /// The TOML file.
         file: PathBuf,
     },
+    /// Measure: experiments by name, and what came out.
+    Lab {
+        #[command(subcommand)]
+        verb: lab::Verb,
+    },
     /// Look at this host: KVM, uplinks, CPUs, schedulers, clocks, limits; changes nothing.
     Doctor {
         /// One JSON object a line.
@@ -57,6 +63,7 @@ fn main() -> ExitCode {
         Verb::Demo => demo::demo(),
         Verb::Run { file, seconds, json } => run::run(&file, &run::Options { seconds, json }),
         Verb::Check { file } => check::check(&file),
+        Verb::Lab { verb } => lab::lab(verb),
         Verb::Doctor { json } => doctor::doctor(json),
     };
     match outcome {

@@ -23,6 +23,8 @@ pub struct Options {
     pub engine: String,
     /// NIC model: `virtio-net`, …
     pub nic: String,
+    /// What the router's NICs are attached to: `native` (ports of the measuring room) or `tap`.
+    pub attach: String,
     /// Octets of each frame, without FCS.
     pub frame: usize,
     /// Flows of the generator.
@@ -51,6 +53,7 @@ impl Default for Options {
         Self {
             engine: "kvm".to_owned(),
             nic: "virtio-net".to_owned(),
+            attach: "native".to_owned(),
             frame: 64,
             flows: 100,
             routes: 2,

@@ -1,30 +1,87 @@
 //! The experiments by name.
 
-use super::{PortToPort, RingToRing, Through};
-use crate::experiment::{Experiment, Options};
+use anyhow::Result;
 
-/// Names, and what each measures.
-pub const LIST: [(&str, &str); 3] = [
-    ("generator", "generator to sink in one thread: the measuring room's own speed"),
-    ("switch", "the learning switch in one thread: port to port, and ring to ring with 256 and 1024 entries"),
-    ("wire", "ring to ring in one thread with nothing in between: what the switch is compared with"),
+use super::{Forward, PortToPort, RingToRing, Through};
+use crate::device;
+use crate::experiment::{Experiment, Options};
+use crate::generator::Settings;
+
+/// What is measured at one time.
+pub enum Case {
+    /// One thing.
+    Alone(Box<dyn Experiment>),
+    /// Two in turn: the ratio of the first to the second is the result.
+    InTurn(Box<dyn Experiment>, Box<dyn Experiment>),
+}
+
+/// One experiment.
+pub struct Listed {
+    /// Its name.
+    pub name: &'static str,
+    /// What it measures.
+    pub what: &'static str,
+    /// Whether it needs KVM.
+    pub needs_kvm: bool,
+    /// Its cases. They run in the calling thread: pin it to [`Options::cpu`] 0 before.
+    pub cases: fn(&Options) -> Result<Vec<Case>>,
+    /// What the generator sends, where one is on the way: its own rate is told beside the result.
+    pub traffic: Option<fn(&Options) -> Settings>,
+}
+
+/// All of them.
+pub static LIST: [Listed; 4] = [
+    Listed {
+        name: "forward",
+        what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
+        needs_kvm: true,
+        cases: forward,
+        traffic: Some(device::traffic),
+    },
+    Listed {
+        name: "generator",
+        what: "generator to sink in one thread: the measuring room's own speed",
+        needs_kvm: false,
+        cases: |options| Ok(alone(PortToPort::new(Through::Wire, options))),
+        traffic: None,
+    },
+    Listed {
+        name: "switch",
+        what: "the learning switch in one thread: port to port, and ring to ring with 256 and 1024 entries",
+        needs_kvm: false,
+        cases: |options| {
+            let mut cases = alone(PortToPort::new(Through::Switch, options));
+            cases.extend(rings(Through::Switch, options));
+            Ok(cases)
+        },
+        traffic: None,
+    },
+    Listed {
+        name: "wire",
+        what: "ring to ring in one thread with nothing in between: what the switch is compared with",
+        needs_kvm: false,
+        cases: |options| Ok(rings(Through::Wire, options)),
+        traffic: None,
+    },
 ];
 
-/// The cases of an experiment of [`LIST`]; none if the name is not there. They run in the calling thread: pin it to
-/// [`Options::cpu`] 0 before.
-pub fn cases(name: &str, options: &Options) -> Option<Vec<Box<dyn Experiment>>> {
-    let rings = |through| [256, 1024].map(|entries| boxed(RingToRing::new(through, options, entries)));
-    Some(match name {
-        "generator" => vec![boxed(PortToPort::new(Through::Wire, options))],
-        "switch" => {
-            let ports = boxed(PortToPort::new(Through::Switch, options));
-            std::iter::once(ports).chain(rings(Through::Switch)).collect()
-        }
-        "wire" => rings(Through::Wire).into(),
-        _ => return None,
-    })
+/// The experiment of this name.
+pub fn find(name: &str) -> Option<&'static Listed> {
+    LIST.iter().find(|listed| listed.name == name)
 }
 
 fn boxed(experiment: impl Experiment + 'static) -> Box<dyn Experiment> {
     Box::new(experiment)
+}
+
+fn alone(experiment: impl Experiment + 'static) -> Vec<Case> {
+    vec![Case::Alone(boxed(experiment))]
+}
+
+fn forward(options: &Options) -> Result<Vec<Case>> {
+    Ok(alone(Forward::new(options)?))
+}
+
+fn rings(through: Through, options: &Options) -> Vec<Case> {
+    [256, 1024].map(|entries| Case::Alone(boxed(RingToRing::new(through, options, entries)))).into()
 }

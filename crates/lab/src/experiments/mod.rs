@@ -9,7 +9,7 @@ mod tests;
 mod through;
 
 pub use forward::Forward;
-pub use list::{LIST, cases};
+pub use list::{Case, LIST, Listed, find};
 pub use port_to_port::PortToPort;
 pub use ring_to_ring::RingToRing;
 pub use through::Through;

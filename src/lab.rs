@@ -1,0 +1,162 @@
+//! `ringroad lab`: experiments by name, two variants in turn, a table of what was measured.
+
+mod options;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use lab::experiment::{Comparison, Experiment, Options, Outcome, compare, run, tell};
+use lab::experiments::{Case, LIST, Listed, find};
+use lab::host::Host;
+use lab::{cores, self_rate};
+
+use crate::print;
+pub(crate) use options::RunOptions;
+
+/// How long the generator's own rate is measured.
+const OWN_RATE: Duration = Duration::from_millis(50);
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// The experiments, and what each measures.
+    List,
+    /// Run experiments; each case ends in a RESULT line.
+    Run {
+        /// Names from the list.
+        #[arg(required = true)]
+        names: Vec<String>,
+        #[command(flatten)]
+        options: RunOptions,
+    },
+    /// A Markdown table of a file that `--json` wrote.
+    Report {
+        /// The file: one JSON object a line.
+        file: PathBuf,
+    },
+}
+
+/// Runs the verb.
+pub(crate) fn lab(verb: Verb) -> Result<()> {
+    match verb {
+        Verb::List => print(&list()),
+        Verb::Run { names, options } => run_all(&names, &options),
+        Verb::Report { file } => print(&report::table(&file)?),
+    }
+}
+
+fn list() -> String {
+    LIST.iter().map(|listed| format!("{:<15} {}\n", listed.name, listed.what)).collect()
+}
+
+/// All names are looked up before the first experiment runs.
+fn listed(names: &[String]) -> Result<Vec<&'static Listed>> {
+    let find = |name: &String| match find(name) {
+        Some(listed) => Ok(listed),
+        None => {
+            let known: Vec<&str> = LIST.iter().map(|listed| listed.name).collect();
+            bail!("there is no experiment `{name}`; there are: {}", known.join(" "))
+        }
+    };
+    names.iter().map(find).collect()
+}
+
+fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
+    let experiments = listed(names)?;
+    let options = chosen.options();
+    let other = chosen.other(&options)?;
+    if experiments.iter().any(|listed| listed.needs_kvm) {
+        vmm::open_kvm()?;
+    }
+    let host = Host::describe();
+    for listed in experiments {
+        let room = Room { listed, options: &options, host: &host };
+        match &other {
+            Some(other) => room.versus(other)?,
+            None => room.cases()?,
+        }
+    }
+    Ok(())
+}
+
+/// Where one experiment runs.
+struct Room<'a> {
+    listed: &'static Listed,
+    options: &'a Options,
+    host: &'a Host,
+}
+
+impl Room<'_> {
+    fn cases(&self) -> Result<()> {
+        for case in (self.listed.cases)(self.options)? {
+            cores::pin(self.options.cpu(0)?)?;
+            match case {
+                Case::Alone(mut experiment) => {
+                    self.tell(run(&mut *experiment, self.options)?, self.options)?;
+                }
+                Case::InTurn(a, b) => self.in_turn((a, self.options), (b, self.options))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The same experiment with the options changed, in turn.
+    fn versus(&self, other: &Options) -> Result<()> {
+        let (a, b) = ((self.listed.cases)(self.options)?, (self.listed.cases)(other)?);
+        for pair in a.into_iter().zip(b) {
+            let (Case::Alone(a), Case::Alone(b)) = pair else {
+                bail!("{} is compared with something else already; leave --versus out", self.listed.name);
+            };
+            cores::pin(self.options.cpu(0)?)?;
+            self.in_turn((a, self.options), (b, other))?;
+        }
+        Ok(())
+    }
+
+    fn in_turn(&self, a: Variant<'_>, b: Variant<'_>) -> Result<()> {
+        let (mut first, mut second) = (a.0, b.0);
+        let comparison = compare(&mut *first, &mut *second, self.options)?;
+        self.tell(comparison.a.clone(), a.1)?;
+        self.tell(comparison.b.clone(), b.1)?;
+        print(&ratio_line(&comparison))
+    }
+
+    /// Prints what came out. The rate is a lower bound where the generator could not do much more.
+    fn tell(&self, mut outcome: Outcome, options: &Options) -> Result<()> {
+        let Some(traffic) = self.listed.traffic else {
+            return tell(&outcome, options, self.host, &mut io::stdout());
+        };
+        let own = self_rate::mpps(&traffic(options), OWN_RATE)?;
+        for measured in &mut outcome.measured {
+            measured.sample.more.push(("generator_mpps", own));
+        }
+        tell(&outcome, options, self.host, &mut io::stdout())?;
+        let reached = outcome.summary().map_or(0.0, |summary| summary.median);
+        if own < self_rate::HEADROOM * reached {
+            print(&format!(
+                "NOTE generator and sink alone reach {own:.1} mpps, less than {} times the result: it is a lower bound\n",
+                self_rate::HEADROOM
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+/// An experiment and the options it was made with.
+type Variant<'a> = (Box<dyn Experiment>, &'a Options);
+
+/// `RATIO a=… b=… median=… ci95=…..… n=…`: pairs whose CPUs were alike.
+fn ratio_line(comparison: &Comparison) -> String {
+    let name = |outcome: &Outcome| format!("{}/{}", outcome.id, outcome.case);
+    let names = format!("RATIO a={} b={}", name(&comparison.a), name(&comparison.b));
+    let Some(ratio) = comparison.ratio() else {
+        return format!("{names} n=0: the CPUs never stood alike in both halves of a pair\n");
+    };
+    let interval = ratio.ci95.map_or("unknown".to_owned(), |(low, high)| format!("{low:.3}..{high:.3}"));
+    format!("{names} median={:.3} ci95={interval} pairs={}\n", ratio.median, ratio.n)
+}
