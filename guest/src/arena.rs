@@ -13,7 +13,7 @@ pub(crate) struct Arena {
 impl Arena {
     /// All RAM behind [`map::POOL`], divided evenly: part `index` of `parts`.
     pub(crate) fn part(ram: u64, index: usize, parts: usize) -> Self {
-        let share = ram.saturating_sub(map::POOL) / parts as u64 & !4095;
+        let share = (ram.saturating_sub(map::POOL) / parts as u64) & !4095;
         let next = map::POOL + share * index as u64;
         Self { next, end: next + share }
     }

@@ -8,7 +8,7 @@ use fib::layout::{self, GROUP};
 use fib::{Memory, Table};
 use frame::Mac;
 use router::roles::{Echo, Sink, Source, Traffic};
-use router::{Adjacencies, Address, Config, Interface, Neighbour, Neighbours, Parts, Router, Routes};
+use router::{Adjacencies, Address, Config, Interface, Neighbour, Neighbours, Parts, Router};
 
 use crate::boot::Vcpu;
 use crate::buffer::FrameBuffer;
@@ -21,13 +21,28 @@ static NEIGHBOURS: Neighbours = Neighbours::new();
 /// A router and the table it reads.
 pub(crate) struct Forwarding {
     router: Router<'static, FrameBuffer, Table<'static>>,
-    table: Table<'static>,
+    /// What the host was told last.
+    epoch: u32,
+}
+
+impl Forwarding {
+    /// Tells the host which epoch of the routes this vCPU has adopted.
+    #[inline(always)]
+    fn tell_epoch(&mut self, firmware: &Firmware) {
+        let epoch = self.router.routes_epoch();
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            firmware.shared().fib_epoch.0.store(epoch, Release);
+        }
+    }
 }
 
 impl Duty for Forwarding {
     #[inline(always)]
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
-        self.router.poll(firmware)
+        let frames = self.router.poll(firmware);
+        self.tell_epoch(firmware);
+        frames
     }
 
     fn deadline(&self) -> Option<u64> {
@@ -36,7 +51,7 @@ impl Duty for Forwarding {
 
     fn woken(&mut self, firmware: &mut Firmware) {
         self.router.tick(firmware);
-        firmware.shared().fib_epoch.0.store(self.table.epoch(), Release);
+        self.tell_epoch(firmware);
     }
 }
 
@@ -62,7 +77,7 @@ pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding, Trouble> {
     let counters = &vcpu.firmware.shared().router;
     let config = Config { interfaces: &interfaces, keeper: first, answers_arp: true };
     let parts = Parts { routes: table, neighbours: &NEIGHBOURS, adjacencies, counters };
-    Ok(Forwarding { router: Router::new(&config, parts), table })
+    Ok(Forwarding { router: Router::new(&config, parts), epoch: 0 })
 }
 
 fn addresses(nic: &NicInfo) -> ArrayVec<Address, MAX_ADDRESSES> {

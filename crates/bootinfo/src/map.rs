@@ -17,8 +17,8 @@ pub const PAGE: u64 = 2 << 20;
 pub const IMAGE: u64 = 0x0020_0000;
 /// Top of the stack of vCPU 0; vCPU `n` starts `n * STACK` octets below.
 pub const STACK_TOP: u64 = 0x0060_0000;
-/// Octets of stack for each vCPU.
-pub const STACK: u64 = 0x0001_0000;
+/// Octets of stack for each vCPU: 16 of them take the upper half of the image's 4 MiB.
+pub const STACK: u64 = 0x0002_0000;
 /// Where the boot information lies.
 pub const BOOT_INFO: u64 = 0x0060_0000;
 /// Where the shared words lie.

@@ -149,7 +149,9 @@ impl NicDevice {
         for setup in &start.queues {
             let mut queue =
                 DeviceQueue::new(self.ram, &setup.layout, setup.features).context("a queue is unusable")?;
-            queue.disarm();
+            if setup.role != QueueRole::Control {
+                queue.disarm();
+            }
             let line = self.line(setup.vector);
             match setup.role {
                 QueueRole::Receive(pair) => {

@@ -16,7 +16,7 @@ use linux_loader::loader::elf::Elf;
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::memory::GuestRam;
-use crate::stubs::{APIC_ALIAS, FAULT_PORT, INTERRUPT_VECTOR, stubs};
+use crate::stubs::{APIC_ALIAS, FAULT_PORT, stubs};
 
 pub(crate) const PML4: u64 = 0x1000;
 const PDPT: u64 = 0x2000;
@@ -43,6 +43,9 @@ pub(crate) const USER_DATA: u16 = 0x18 | 3;
 pub(crate) const USER_CODE: u16 = 0x20 | 3;
 const FIRST_TSS: u16 = 0x28;
 
+/// Where the last vCPU's stack ends: the image lies below.
+const LOWEST_STACK: u64 = map::STACK_TOP - map::STACK * MAX_VCPUS as u64;
+
 /// Octets of the GDT: five plain entries and a 16-octet TSS descriptor for each vCPU.
 pub(crate) const GDT_LEN: u16 = 5 * 8 + 16 * MAX_VCPUS as u16;
 
@@ -61,7 +64,7 @@ pub(crate) fn load(ram: &GuestRam, firmware: &[u8], info: &BootInfo) -> Result<u
     write_descriptor_tables(ram)?;
     let loaded = Elf::load(&ram.memory, None, &mut Cursor::new(firmware), None)
         .context("the firmware image is broken")?;
-    ensure!(loaded.kernel_end <= map::BOOT_INFO, "the firmware image is too large for its place");
+    ensure!(loaded.kernel_end <= LOWEST_STACK, "the firmware image is too large for its place");
     // SAFETY: BootInfo is a repr(C) structure of integers; its padding, if any, may hold anything.
     let octets =
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(info).cast::<u8>(), size_of::<BootInfo>()) };
@@ -123,7 +126,6 @@ fn write_descriptor_tables(ram: &GuestRam) -> Result<()> {
         };
         write_gate(ram, vector, STUBS + entry)?;
     }
-    debug_assert!(INTERRUPT_VECTOR >= 32);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Acquire};
 
 use anyhow::{Context, Result, anyhow};
 use bootinfo::map;
-use kvm_bindings::{kvm_dtable, kvm_regs, kvm_segment};
+use kvm_bindings::{KVM_MP_STATE_RUNNABLE, kvm_dtable, kvm_mp_state, kvm_regs, kvm_segment};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use ledger::VcpuExits;
 
@@ -66,7 +66,9 @@ pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: u64) -> Result<()>
         ..Default::default()
     };
     fd.set_regs(&regs).context("KVM_SET_REGS")?;
-    enable_apic(fd)
+    enable_apic(fd)?;
+    // Others than vCPU 0 would wait for a start-up interrupt.
+    fd.set_mp_state(kvm_mp_state { mp_state: KVM_MP_STATE_RUNNABLE }).context("KVM_SET_MP_STATE")
 }
 
 fn segment(selector: u16, type_: u8, dpl: u8, code: bool) -> kvm_segment {

@@ -17,6 +17,19 @@ use transport::{QueueRegisters, Transport};
 /// Receive buffers are posted and sent ones taken back in lots of this part of a ring: fewer lines cross the cores.
 const LOTS: usize = 4;
 
+/// Entries of a control queue: room for one command of two descriptors, and no more is ever under way.
+const CONTROL_ENTRIES: u16 = 16;
+
+/// What a queue is to be like.
+#[derive(Clone, Copy)]
+struct QueueWish {
+    /// The vCPU that it interrupts.
+    vcpu: usize,
+    /// Most entries.
+    entries: u16,
+    features: Features,
+}
+
 /// A device that is set up but does not run yet, with the queues of all vCPUs.
 pub(crate) struct Device {
     transport: Transport,
@@ -41,25 +54,20 @@ impl Device {
         self.transport.route(vcpu as u16, vcpu);
         let number = 2 * vcpu as u16;
         let features = self.transport.ring_features();
-        let (receive, receive_bell) = self.queue(number, vcpu, features, arena)?;
-        let (transmit, transmit_bell) = self.queue(number + 1, vcpu, features, arena)?;
+        let wish = QueueWish { vcpu, entries: self.ring_size, features };
+        let (receive, receive_bell) = self.queue(number, wish, arena)?;
+        let (transmit, transmit_bell) = self.queue(number + 1, wish, arena)?;
         Some(QueuePair { receive, receive_bell, transmit, transmit_bell })
     }
 
-    fn queue(
-        &self,
-        number: u16,
-        vcpu: usize,
-        features: Features,
-        arena: &mut Arena,
-    ) -> Option<(Queue, QueueRegisters)> {
-        let size = self.transport.select(number).min(self.ring_size);
+    fn queue(&self, number: u16, wish: QueueWish, arena: &mut Arena) -> Option<(Queue, QueueRegisters)> {
+        let size = self.transport.select(number).min(wish.entries);
         if !size.is_power_of_two() {
             return None;
         }
         let layout = Layout::contiguous(size, arena.take(Layout::octets(size), 4096)?);
-        let queue = Queue::new(&layout, features, arena)?;
-        Some((queue, self.transport.start_queue(number, &layout, vcpu as u16)))
+        let queue = Queue::new(&layout, wish.features, arena)?;
+        Some((queue, self.transport.start_queue(number, &layout, wish.vcpu as u16)))
     }
 
     /// Lets the device run, with a queue pair for each vCPU.
@@ -71,7 +79,8 @@ impl Device {
         let number = control::queue_number(&self.transport);
         // One command is sent: by the book it lies where in order it would.
         let features = Features { in_order: false, ..self.transport.ring_features() };
-        let (mut queue, bell) = self.queue(number, 0, features, arena)?;
+        let wish = QueueWish { vcpu: 0, entries: CONTROL_ENTRIES, features };
+        let (mut queue, bell) = self.queue(number, wish, arena)?;
         self.transport.run();
         control::set_queue_pairs(&mut queue, bell, self.vcpus as u16, arena)
     }
