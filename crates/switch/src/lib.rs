@@ -3,6 +3,8 @@
 
 mod classify;
 mod collect;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod entry;
 pub mod fault;
 pub mod ingress;

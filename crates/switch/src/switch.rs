@@ -42,7 +42,7 @@ pub struct PortId(pub u16);
 pub struct Config {
     /// Seconds after which a silent station is forgotten; 0: never.
     pub ageing: u32,
-    /// Stations that can be known at a time.
+    /// Stations that can be known at a time, at most 2 million.
     pub capacity: usize,
 }
 

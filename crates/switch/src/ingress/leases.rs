@@ -11,7 +11,8 @@
 //! descheduled in the middle of its copy keeps its own slots from circulating and disturbs nobody else.
 //!
 //! The wake-up: a publisher makes its frames visible, *then* looks whether the consumer is armed; the consumer arms,
-//! *then* looks for frames. A fence between the two steps on either side rules out that both look too early.
+//! *then* looks for frames. A fence between the two steps on either side rules out that both look too early. Who
+//! changes the flag exchanges it, so that of several senders exactly one rings for one wish.
 
 #[cfg(loom)]
 use loom::sync::{
@@ -117,14 +118,14 @@ impl Leases {
 
     /// The consumer's wish to be rung; true if frames are ready, so that it must not sleep.
     pub fn arm(&self) -> bool {
-        self.armed.0.store(true, Ordering::Relaxed);
+        self.armed.0.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         self.waiting() != 0
     }
 
     /// Takes the wish back.
     pub fn disarm(&self) {
-        self.armed.0.store(false, Ordering::Relaxed);
+        self.armed.0.swap(false, Ordering::AcqRel);
     }
 
     /// Frames in the FIFO.

@@ -1,0 +1,172 @@
+//! What a sink promises.
+
+use std::time::{Duration, Instant};
+
+use ring::BURST;
+
+use super::pattern::{Mark, Pattern, Shown};
+use crate::port::Sink;
+
+/// A sink under test, and a view of what it did.
+pub trait SinkBench {
+    /// The sink.
+    fn sink(&self) -> &dyn Sink;
+
+    /// What comes out behind the sink since the last call: each frame's octets, in order. `None` if frames vanish
+    /// there (a null port), so that only numbers can be checked.
+    fn received(&mut self) -> Option<Vec<Vec<u8>>>;
+
+    /// Frames that the sink, or what lies behind it, has lost and counted since it was made, under any name. What
+    /// [`Sink::deliver`] did not take must be counted too.
+    fn lost(&self) -> u64;
+
+    /// How frames must look to come through.
+    fn pattern(&self) -> Pattern {
+        Pattern::default()
+    }
+
+    /// How long frames may take to come out; ports that hand over in `deliver` itself need no time.
+    fn patience(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// Checks all promises of a sink, each on a new one.
+pub fn check_sink<B: SinkBench>(mut make: impl FnMut() -> B) {
+    an_empty_delivery_does_nothing(&mut make());
+    frames_come_whole_and_in_order(&mut make());
+    a_burst_of_the_largest_size(&mut make());
+    what_is_not_taken_is_the_end_of_the_burst_and_counted(&mut make());
+    room_is_honest(&mut make());
+    a_sink_with_room_is_not_waited_for(&mut make());
+    two_threads_deliver_at_the_same_time(&mut make());
+}
+
+/// Marks of the frames that came, once `expected` are there or patience is over.
+fn marks(bench: &mut impl SinkBench, expected: usize) -> Option<Vec<Mark>> {
+    let deadline = Instant::now() + bench.patience();
+    let pattern = bench.pattern();
+    let mut marks = Vec::new();
+    loop {
+        marks.extend(bench.received()?.iter().filter_map(|octets| pattern.recognise(octets)));
+        if marks.len() >= expected || Instant::now() >= deadline {
+            // Whatever comes on top was created on the way; give it one more chance to show.
+            marks.extend(bench.received()?.iter().filter_map(|octets| pattern.recognise(octets)));
+            return Some(marks);
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// All of `taken` came, or are among the counted losses; in order, each once.
+fn check_arrivals(bench: &mut impl SinkBench, offered: &[Mark], taken: usize) {
+    let lost_before_taken = (offered.len() - taken) as u64;
+    let Some(marks) = marks(bench, taken) else { return };
+    let lost = bench.lost();
+    assert!(
+        lost >= lost_before_taken,
+        "{lost_before_taken} frames were not taken, and {lost} counted as lost"
+    );
+    assert_eq!(marks.len() as u64 + lost, offered.len() as u64, "in = out + counted drops");
+    let mut rest = offered[..taken].iter();
+    for mark in &marks {
+        assert!(rest.any(|offer| offer == mark), "{mark:?} came twice, out of order, or was never taken");
+    }
+}
+
+fn offered(sender: u8, count: usize) -> Vec<Mark> {
+    (0..count as u32).map(|number| Mark { sender, number }).collect()
+}
+
+fn an_empty_delivery_does_nothing(bench: &mut impl SinkBench) {
+    assert_eq!(bench.sink().deliver(&[]), 0, "an empty delivery took something");
+    check_arrivals(bench, &[], 0);
+}
+
+fn frames_come_whole_and_in_order(bench: &mut impl SinkBench) {
+    let (pattern, mut taken) = (bench.pattern(), 0);
+    // Few enough for any queue, one at a time and then together.
+    for (first, count) in [(0, 1), (1, 1), (2, 3), (5, 3)] {
+        let shown = Shown::new(&pattern, 1, first, count);
+        let n = bench.sink().deliver(&shown.frames());
+        assert_eq!(n, count, "a new port with little to do took only {n} of {count} frames");
+        taken += n;
+    }
+    check_arrivals(bench, &offered(1, 8), taken);
+}
+
+fn a_burst_of_the_largest_size(bench: &mut impl SinkBench) {
+    let shown = Shown::new(&bench.pattern(), 1, 0, BURST);
+    let room = bench.sink().room();
+    let taken = bench.sink().deliver(&shown.frames());
+    assert!(taken <= BURST, "took {taken} of {BURST} frames");
+    assert!(room == usize::MAX || taken >= room.min(BURST), "said it had room for {room} and took {taken}");
+    check_arrivals(bench, &offered(1, BURST), taken);
+}
+
+fn what_is_not_taken_is_the_end_of_the_burst_and_counted(bench: &mut impl SinkBench) {
+    let pattern = bench.pattern();
+    // Nobody takes anything out meanwhile: a bounded port must fill up, and an unbounded one may not mind.
+    let (mut taken, mut offers) = (Vec::new(), 0);
+    for first in (0..2048).step_by(BURST) {
+        let shown = Shown::new(&pattern, 1, first, BURST);
+        let n = bench.sink().deliver(&shown.frames());
+        taken.extend((first..first + n as u32).map(|number| Mark { sender: 1, number }));
+        offers += BURST;
+        if n < BURST {
+            break;
+        }
+    }
+    let Some(marks) = marks(bench, taken.len()) else { return };
+    assert_eq!(marks.len() as u64 + bench.lost(), offers as u64, "in = out + counted drops");
+    let mut rest = taken.iter();
+    for mark in &marks {
+        assert!(rest.any(|offer| offer == mark), "{mark:?} came twice, out of order, or was never taken");
+    }
+}
+
+fn room_is_honest(bench: &mut impl SinkBench) {
+    let pattern = bench.pattern();
+    let (mut taken, mut offers) = (0, 0);
+    for first in 0..2048 {
+        let room = bench.sink().room();
+        if room == usize::MAX {
+            return;
+        }
+        let shown = Shown::new(&pattern, 1, first, 1);
+        let n = bench.sink().deliver(&shown.frames());
+        (taken, offers) = (taken + n, offers + 1);
+        assert_eq!(n, room.min(1), "said it had room for {room} frames, and took {n} of 1");
+        if room == 0 {
+            break;
+        }
+    }
+    check_arrivals(bench, &offered(1, offers), taken);
+}
+
+fn a_sink_with_room_is_not_waited_for(bench: &mut impl SinkBench) {
+    assert!(bench.sink().room() > 0, "a new port has no room");
+    assert!(bench.sink().arm(), "arm() must say that there is room, or a sender sleeps for ever");
+    bench.sink().disarm();
+    bench.sink().disarm();
+}
+
+fn two_threads_deliver_at_the_same_time(bench: &mut impl SinkBench) {
+    const EACH: u32 = 512;
+    let (pattern, sink) = (bench.pattern(), bench.sink());
+    let deliver = |sender: u8| {
+        for first in (0..EACH).step_by(8) {
+            sink.deliver(&Shown::new(&pattern, sender, first, 8).frames());
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| deliver(1));
+        scope.spawn(|| deliver(2));
+    });
+    let Some(marks) = marks(bench, 2 * EACH as usize - bench.lost() as usize) else { return };
+    assert_eq!(marks.len() as u64 + bench.lost(), u64::from(2 * EACH), "in = out + counted drops");
+    for sender in [1, 2] {
+        let numbers = marks.iter().filter(|mark| mark.sender == sender).map(|mark| mark.number);
+        assert!(numbers.is_sorted_by(|a, b| a < b), "frames of one sender came twice or out of order");
+    }
+}
