@@ -7,8 +7,8 @@ use bootinfo::{MAX_ADDRESSES, MAX_NICS, NicInfo, Trouble, map};
 use fib::layout::{self, GROUP};
 use fib::{Memory, Table};
 use frame::Mac;
-use router::roles::{Echo, Sink, Source, Traffic};
-use router::{Adjacencies, Address, Config, Interface, Neighbour, Neighbours, Parts, Router};
+use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
+use router::{Address, Adjacencies, Config, Interface, Neighbour, Neighbours, Parts, Router};
 
 use crate::boot::Vcpu;
 use crate::buffer::FrameBuffer;
@@ -59,18 +59,29 @@ impl Duty for Forwarding {
 pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding, Trouble> {
     let table = Table::new(route_table(vcpu.info.fib).ok_or(Trouble::BootInfo)?);
     let nics = &vcpu.info.nics[..vcpu.macs.len()];
-    let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_NICS> = nics.iter().map(addresses).collect();
+    let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_NICS> =
+        nics.iter().map(addresses).collect();
     let interfaces: ArrayVec<Interface<'_>, MAX_NICS> = nics
         .iter()
         .zip(&vcpu.macs)
         .zip(&addresses)
-        .map(|((nic, mac), addresses)| Interface { mac: Mac(*mac), mtu: nic.mtu.min(0xffff) as u16, addresses })
+        .map(|((nic, mac), addresses)| Interface {
+            mac: Mac(*mac),
+            mtu: nic.mtu.min(0xffff) as u16,
+            addresses,
+        })
         .collect();
     let first = vcpu.index == 0;
     if first {
-        for known in &vcpu.info.neighbours[..(vcpu.info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS)] {
+        for known in
+            &vcpu.info.neighbours[..(vcpu.info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS)]
+        {
             let [a, b, c, d, e, f, _, _] = known.mac;
-            NEIGHBOURS.add_static(Neighbour { nic: known.nic as u8, ip: known.ip, mac: Mac([a, b, c, d, e, f]) });
+            NEIGHBOURS.add_static(Neighbour {
+                nic: known.nic as u8,
+                ip: known.ip,
+                mac: Mac([a, b, c, d, e, f]),
+            });
         }
     }
     let adjacencies = vcpu.arena.keep(Adjacencies::new()).ok_or(Trouble::Memory)?;
@@ -149,12 +160,44 @@ pub(crate) fn sink() -> Sink<FrameBuffer> {
     Sink::new()
 }
 
-/// Sends numbered frames out of NIC 0; each vCPU has flows of its own.
+/// Sends numbered frames out of NIC 0.
 pub(crate) fn source(vcpu: &Vcpu) -> Result<Source<FrameBuffer>, Trouble> {
+    Ok(Source::new(&traffic(vcpu)?))
+}
+
+/// A source and the sink for what comes back.
+pub(crate) struct Loop {
+    ends: SourceSink<FrameBuffer>,
+    /// What the host was told last.
+    told: Tally,
+}
+
+impl Duty for Loop {
+    #[inline(always)]
+    fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        let frames = self.ends.pass(firmware);
+        let (tally, shared) = (self.ends.tally(), &firmware.shared().sink);
+        // `lost` goes down again when a frame comes late; the counters wrap.
+        shared.frames.add(tally.frames - self.told.frames);
+        shared.lost.add(tally.lost.wrapping_sub(self.told.lost));
+        shared.reordered.add(tally.reordered - self.told.reordered);
+        shared.foreign.add(tally.foreign - self.told.foreign);
+        self.told = tally;
+        count(firmware, frames)
+    }
+}
+
+/// A source and the sink for what comes back.
+pub(crate) fn source_sink(vcpu: &Vcpu) -> Result<Loop, Trouble> {
+    Ok(Loop { ends: SourceSink::new(&traffic(vcpu)?), told: Tally::default() })
+}
+
+/// What the host asked for; each vCPU has flows of its own.
+fn traffic(vcpu: &Vcpu) -> Result<Traffic, Trouble> {
     let orders = &vcpu.info.traffic;
     let [a, b, c, d, e, f, _, _] = orders.to_mac;
     let flows = orders.flows.max(1);
-    Ok(Source::new(&Traffic {
+    Ok(Traffic {
         frame_len: orders.frame_len as usize,
         flows,
         first_flow: flows * vcpu.index as u32,
@@ -162,5 +205,5 @@ pub(crate) fn source(vcpu: &Vcpu) -> Result<Source<FrameBuffer>, Trouble> {
         from_ip: orders.from_ip,
         to_mac: Mac([a, b, c, d, e, f]),
         from_mac: Mac(*vcpu.macs.first().ok_or(Trouble::Nic)?),
-    }))
+    })
 }

@@ -44,6 +44,7 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
         Role::Source => serve(roles::source(vcpu)?, vcpu),
         Role::Sink => serve(roles::sink(), vcpu),
         Role::Echo => serve(roles::echo(), vcpu),
+        Role::SourceSink => serve(roles::source_sink(vcpu)?, vcpu),
     }
     Ok(())
 }

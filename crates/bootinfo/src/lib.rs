@@ -10,7 +10,7 @@ pub mod map;
 
 use core::sync::atomic::AtomicU32;
 
-use ledger::{RouterCounters, RouterNic};
+use ledger::{RouterCounters, RouterNic, SinkTally};
 
 /// Most NICs of one router VM.
 pub const MAX_NICS: usize = 8;
@@ -39,6 +39,8 @@ pub enum Role {
     Sink = 2,
     /// Sends every frame back out of the NIC it came from, with source and destination address exchanged.
     Echo = 3,
+    /// Source on NIC 0 and sink on every NIC, for what comes back by another way.
+    SourceSink = 4,
 }
 
 impl Role {
@@ -49,6 +51,7 @@ impl Role {
             1 => Some(Self::Source),
             2 => Some(Self::Sink),
             3 => Some(Self::Echo),
+            4 => Some(Self::SourceSink),
             _ => None,
         }
     }
@@ -153,6 +156,8 @@ pub struct VcpuShared {
     pub router: RouterCounters,
     /// What it did by NIC.
     pub nics: [RouterNic; MAX_NICS],
+    /// What its sink saw, if it has one.
+    pub sink: SinkTally,
     /// Epoch of the route table that this vCPU used last (`fib`).
     pub fib_epoch: Line,
     /// 1 when the vCPU serves its NICs; 2 and more: it gave up, a [`Trouble`] as a number.

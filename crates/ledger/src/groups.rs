@@ -129,6 +129,18 @@ counters! {
         drop_no_memory,
     }
 
+    /// What a guest that counts frames, instead of forwarding them, saw.
+    pub struct SinkTally {
+        /// Frames, whatever they were.
+        frames,
+        /// Numbers that were skipped within a flow and did not come later.
+        lost,
+        /// Frames that came after a later one of their flow.
+        reordered,
+        /// Frames that are not a source's.
+        foreign,
+    }
+
     /// Why one vCPU left guest mode for the VMM, and how often.
     pub struct VcpuExits {
         /// Reads of PCI configuration space.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Forward, PortToPort, RingToRing, Through};
+use super::{Forward, GuestToGuest, PortToPort, RingToRing, Through};
 use crate::device;
 use crate::experiment::{Experiment, Options};
 use crate::generator::Settings;
@@ -30,13 +30,20 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 4] = [
+pub static LIST: [Listed; 5] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
         needs_kvm: true,
         cases: forward,
         traffic: Some(device::traffic),
+    },
+    Listed {
+        name: "guest-to-guest",
+        what: "virtio ring -> switch -> virtio ring: the switch on one CPU, both guests' ends on another",
+        needs_kvm: true,
+        cases: |options| Ok(alone(GuestToGuest::new(options)?)),
+        traffic: None,
     },
     Listed {
         name: "generator",

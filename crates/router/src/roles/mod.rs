@@ -3,10 +3,12 @@
 mod echo;
 mod sink;
 mod source;
+mod source_sink;
 
 pub use echo::Echo;
 pub use sink::{Sink, Tally};
 pub use source::{Source, Traffic};
+pub use source_sink::SourceSink;
 
 /// Where the flow's number (u32, big endian) lies in a frame of a [`Source`]: after Ethernet, IPv4 and UDP.
 pub const FLOW: usize = 42;
