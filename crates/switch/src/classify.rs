@@ -58,18 +58,19 @@ impl Sorted {
         count: usize,
         seen: Collected,
     ) {
-        let mut pass = Pass { sorted: self, place, last_source: Key::default(), last: None };
-        let pairs = addresses.destination.iter().zip(&addresses.source).take(count);
-        let (mut run, mut run_pair) = (0u64, (Key::default(), Key::default()));
-        for (i, (&destination, &source)) in pairs.enumerate() {
-            if (destination, source) != run_pair {
-                pass.settle(run_pair, run);
-                (run, run_pair) = (0, (destination, source));
+        let mut pass = Pass { sorted: self, place, last_source: Key::default() };
+        let count = count.min(BURST);
+        let (destinations, sources) = (&addresses.destination[..count], &addresses.source[..count]);
+        let mut start = 0;
+        let mut i = 0;
+        while start < count {
+            while i < count && destinations[i] == destinations[start] && sources[i] == sources[start] {
+                i += 1;
             }
-            run |= 1 << i;
+            pass.settle((destinations[start], sources[start]), bits(start, i));
+            start = i;
         }
-        // Short frames have zero addresses, which is a pair like any other until here.
-        pass.settle(run_pair, run);
+        // Short frames have zero addresses, which were a pair like any other until here.
         self.set_aside(seen.short);
     }
 
@@ -102,21 +103,23 @@ impl Sorted {
     }
 }
 
+/// The bits from `start` to before `end`, which is more and at most 64.
+#[inline(always)]
+const fn bits(start: usize, end: usize) -> u64 {
+    (u64::MAX >> (64 - (end - start))) << start
+}
+
 /// One pass over one burst.
 struct Pass<'a, 'b> {
     sorted: &'a mut Sorted,
     place: &'a Place<'b>,
     last_source: Key,
-    last: Option<(Key, Option<u16>)>,
 }
 
 impl Pass<'_, '_> {
-    /// Decides about a run of frames (none at first) between two stations.
+    /// Decides about a run of frames between two stations.
     #[inline(always)]
     fn settle(&mut self, (destination, source): (Key, Key), frames: u64) {
-        if frames == 0 {
-            return;
-        }
         if source.is_group() {
             self.sorted.tally.malformed |= frames;
             return;
@@ -139,28 +142,18 @@ impl Pass<'_, '_> {
     #[inline(always)]
     fn learn(&mut self, source: Key) {
         match self.place.table.learn(source, self.place.port, self.place.now) {
-            Learned::Known => return,
+            Learned::Known => {}
             Learned::New => self.sorted.tally.learned += 1,
             Learned::Moved => self.sorted.tally.moves += 1,
             Learned::Full => self.sorted.tally.table_full += 1,
         }
-        // The address may be that of the last destination.
-        self.last = None;
     }
 
-    /// Many senders to one station are common: the last answer is kept.
     #[inline(always)]
-    fn lookup(&mut self, destination: Key) -> Option<u16> {
-        match self.last {
-            Some((key, port)) if key == destination => port,
-            _ => {
-                let port = self.place.table.lookup(destination, self.place.now);
-                // A port that was removed a moment ago is not known any more.
-                let port = port.filter(|&port| self.place.exists.get(usize::from(port)) == Some(&true));
-                self.last = Some((destination, port));
-                port
-            }
-        }
+    fn lookup(&self, destination: Key) -> Option<u16> {
+        let port = self.place.table.lookup(destination, self.place.now)?;
+        // A port that was removed a moment ago is not known any more.
+        self.place.exists.get(usize::from(port)).is_some_and(|&exists| exists).then_some(port)
     }
 
     #[inline(always)]

@@ -41,20 +41,18 @@ pub(crate) fn collect(frames: &[Frame<'_>], addresses: &mut Addresses) -> Collec
     let mut collected = Collected::default();
     let places = addresses.destination.iter_mut().zip(&mut addresses.source);
     for (i, (frame, (destination, source))) in frames.iter().zip(places).enumerate() {
-        let header = frame.octets().read::<HEADER>(0).unwrap_or_else(|| {
+        // Two overlapping words of which each gives one address: no octet that counts is read twice.
+        let octets = frame.octets();
+        let words = [octets.read::<8>(0), octets.read::<8>(HEADER - 8)];
+        let [Some(first), Some(second)] = words else {
+            (*destination, *source) = Default::default();
+            collected.octets += frame.len() as u64;
             collected.short |= 1 << i;
-            [0; HEADER]
-        });
+            continue;
+        };
+        *destination = Key::from_word(u64::from_le_bytes(first));
+        *source = Key::from_word(u64::from_le_bytes(second));
         collected.octets += frame.len() as u64;
-        (*destination, *source) = addresses_of(&header);
     }
     collected
-}
-
-#[inline(always)]
-fn addresses_of(header: &[u8; HEADER]) -> (Key, Key) {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = *header;
-    let destination = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-    let source = u64::from_le_bytes([g, h, i, j, k, l, m, n]);
-    (Key::from_word(destination), Key::from_word(source))
 }

@@ -129,7 +129,7 @@ impl MacTable {
     }
 
     /// The port behind which the station is.
-    #[inline]
+    #[inline(always)]
     pub fn lookup(&self, key: Key, now: u32) -> Option<u16> {
         let found = self.find(key)?;
         self.fresh(found.seen.load(Ordering::Relaxed), now).then_some(found.word as u16)
@@ -231,15 +231,18 @@ impl MacTable {
     }
 }
 
+/// Compares with all places at once, because which of them it is cannot be foreseen.
 #[inline(always)]
 fn find_in(bucket: &Bucket, key: Key) -> Option<Found<'_>> {
-    for (station, seen) in bucket.stations.iter().zip(&bucket.seen) {
-        let word = station.load(Ordering::Acquire);
-        if word >> 16 == key.0 && word != EMPTY {
-            return Some(Found { station, seen, word });
-        }
+    let words: [u64; WAYS] = std::array::from_fn(|way| bucket.stations[way].load(Ordering::Acquire));
+    let (mut word, mut at) = (EMPTY, 0);
+    for way in (0..WAYS).rev() {
+        let hit = words[way] >> 16 == key.0;
+        word = if hit { words[way] } else { word };
+        at = if hit { way } else { at };
     }
-    None
+    // An empty place looks like the zero address.
+    (word != EMPTY).then_some(Found { station: &bucket.stations[at], seen: &bucket.seen[at], word })
 }
 
 /// Puts a station into a vacant place; false if another thread was faster.
