@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 
-use super::{Forward, GuestToGuest, PortToPort, RingToRing, Through};
+use super::{
+    Boot, Cost, Forward, GuestToGuest, Idle, KernelFed, Loop, PortToPort, RingToRing, RoundTrip, Through,
+    Waiting,
+};
 use crate::device;
 use crate::experiment::{Experiment, Options};
 use crate::generator::Settings;
@@ -30,7 +33,7 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 5] = [
+pub static LIST: [Listed; 8] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -43,6 +46,27 @@ pub static LIST: [Listed; 5] = [
         what: "virtio ring -> switch -> virtio ring: the switch on one CPU, both guests' ends on another",
         needs_kvm: true,
         cases: |options| Ok(alone(GuestToGuest::new(options)?)),
+        traffic: None,
+    },
+    Listed {
+        name: "round-trip",
+        what: "one frame at a time to a firmware and back, polling and sleeping, beside what KVM itself takes",
+        needs_kvm: true,
+        cases: round_trip,
+        traffic: None,
+    },
+    Listed {
+        name: "boot",
+        what: "from nothing, and from the start of the command, to the first forwarded frame",
+        needs_kvm: true,
+        cases: |options| Ok(Boot::cases(options)?.into_iter().flat_map(alone).collect()),
+        traffic: None,
+    },
+    Listed {
+        name: "idle",
+        what: "routers without traffic: CPU of 1 and of 10, and how memory grows with each of 10",
+        needs_kvm: true,
+        cases: idle,
         traffic: None,
     },
     Listed {
@@ -86,7 +110,21 @@ fn alone(experiment: impl Experiment + 'static) -> Vec<Case> {
 }
 
 fn forward(options: &Options) -> Result<Vec<Case>> {
+    if options.attach == "tap" {
+        let [router, bare] = [Loop::Router, Loop::Bare].map(|what| KernelFed::new(what, options));
+        return Ok(vec![Case::InTurn(boxed(router?), boxed(bare?))]);
+    }
     Ok(alone(Forward::new(options)?))
+}
+
+fn round_trip(options: &Options) -> Result<Vec<Case>> {
+    let cases = [Waiting::Polling, Waiting::Sleeping].map(|waiting| RoundTrip::new(waiting, options));
+    cases.into_iter().map(|case| Ok(Case::Alone(boxed(case?)))).collect()
+}
+
+fn idle(options: &Options) -> Result<Vec<Case>> {
+    let cases = [(Cost::Cpu, 1), (Cost::Cpu, 10), (Cost::Memory, 10)];
+    Ok(cases.map(|(cost, routers)| Case::Alone(boxed(Idle::new(cost, routers, options)))).into())
 }
 
 fn rings(through: Through, options: &Options) -> Vec<Case> {

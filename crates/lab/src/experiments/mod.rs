@@ -1,17 +1,26 @@
 //! The experiments, a file each.
 
+mod boot;
+mod exits;
 mod forward;
 mod guest_to_guest;
+mod idle;
+mod kernel_fed;
 mod list;
 mod port_to_port;
 mod ring_to_ring;
+mod round_trip;
 #[cfg(test)]
 mod tests;
 mod through;
 
+pub use boot::Boot;
 pub use forward::Forward;
 pub use guest_to_guest::GuestToGuest;
+pub use idle::{Cost, Idle};
+pub use kernel_fed::{KernelFed, Loop};
 pub use list::{Case, LIST, Listed, find};
 pub use port_to_port::PortToPort;
 pub use ring_to_ring::RingToRing;
+pub use round_trip::{RoundTrip, Waiting};
 pub use through::Through;

@@ -1,0 +1,209 @@
+//! `boot`: from nothing to the first frame that a router has forwarded. Frames are offered all the time, so the first
+//! one comes through as soon as the router can take it.
+//!
+//! Two cases: within this process, and from the start of the command (a new process of the same program runs the
+//! first case once and says how long ago it was started).
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use config::Router;
+use engine::{Duty, KvmRouter};
+use rustix::time::{ClockId, clock_gettime};
+use switch::port::pump;
+
+use super::exits::exits;
+use crate::device;
+use crate::experiment::{Experiment, Options, Sample};
+use crate::generator::Generator;
+use crate::report::ResultLine;
+use crate::sink::{Expected, Sink};
+use crate::stats;
+
+/// A router that has forwarded nothing by then never will.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Tells a new process when it was started: nanoseconds of `CLOCK_MONOTONIC`.
+const STARTED: &str = "RINGROAD_BOOT_STARTED";
+/// The figure by which it answers.
+const SINCE_START: &str = "since_start_ms";
+
+/// See the head of this file.
+pub struct Boot {
+    options: Options,
+    /// The program to start; none: within this process.
+    program: Option<PathBuf>,
+    cpus: Vec<usize>,
+}
+
+/// What one boot took, in milliseconds.
+struct Times {
+    /// All.
+    all: f64,
+    /// Making the virtual machine and its devices.
+    vm: f64,
+    /// From the start of the vCPUs until they serve.
+    firmware: f64,
+    /// From there to the first frame.
+    first_frame: f64,
+    exits: u64,
+    /// Since the process was started, if somebody said when that was.
+    since_start: Option<f64>,
+}
+
+impl Boot {
+    /// Both cases; only the first where this program is not the command, or has been started by the second.
+    pub fn cases(options: &Options) -> Result<Vec<Self>> {
+        let program = std::env::current_exe().ok();
+        let program = program.filter(|path| path.file_name() == Some(OsStr::new("ringroad")));
+        let asked = std::env::var_os(STARTED).is_some();
+        let mut cases = vec![Self::new(options, None)?];
+        if program.is_some() && !asked {
+            cases.push(Self::new(options, program)?);
+        }
+        Ok(cases)
+    }
+
+    fn new(options: &Options, program: Option<PathBuf>) -> Result<Self> {
+        // The second CPU is for the router, if there are two.
+        let cpus = vec![options.cpu(1).or_else(|_| options.cpu(0))?];
+        Ok(Self { options: options.clone(), program, cpus })
+    }
+
+    fn boot(&self, plan: &Router) -> Result<Times> {
+        match &self.program {
+            None => boot(plan, &self.options),
+            Some(program) => started(program),
+        }
+    }
+}
+
+impl Experiment for Boot {
+    fn id(&self) -> &'static str {
+        "boot"
+    }
+
+    fn case(&self) -> String {
+        let Options { engine, nic, vcpus, .. } = &self.options;
+        let vcpus = if *vcpus > 1 { format!("/vcpus={vcpus}") } else { String::new() };
+        let from = if self.program.is_some() { "command" } else { "in-process" };
+        format!("{engine}/{nic}{vcpus}/{from}")
+    }
+
+    fn unit(&self) -> &'static str {
+        "ms"
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// As many boots as fit, at least one; the figures are their medians.
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let plan = device::plan(&self.options, &self.cpus)?;
+        let (start, mut boots) = (Instant::now(), Vec::new());
+        while boots.is_empty() || start.elapsed() < length {
+            boots.push(self.boot(&plan)?);
+        }
+        let median = |of: fn(&Times) -> f64| {
+            stats::median(&boots.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        };
+        let mut more = vec![
+            ("vm_ms", median(|boot| boot.vm)),
+            ("firmware_ms", median(|boot| boot.firmware)),
+            ("first_frame_ms", median(|boot| boot.first_frame)),
+            ("exits", median(|boot| boot.exits as f64)),
+            ("boots", boots.len() as f64),
+        ];
+        if let Some(Some(since)) = boots.first().map(|boot| boot.since_start) {
+            more.push((SINCE_START, since));
+        }
+        Ok(Sample { value: median(|boot| boot.all), more, ..Sample::default() })
+    }
+}
+
+fn ms(from: Instant, to: Instant) -> f64 {
+    (to - from).as_secs_f64() * 1e3
+}
+
+fn boot(plan: &Router, options: &Options) -> Result<Times> {
+    let settings = device::traffic(options);
+    let mut generator = Generator::new(&settings)?;
+    let sink = Sink::new(Expected {
+        flows: settings.flow_count(),
+        frame: settings.frame,
+        ttl: 63,
+        destination_mac: Some(frame::Mac(device::STATION_MAC)),
+    });
+    let start = Instant::now();
+    let mut router = KvmRouter::new(plan, Duty::default())?;
+    let made = Instant::now();
+    router.launch()?;
+    let (into, mut out_of) = (router.nics()[0].sink(), router.nics()[1].source());
+    let mut ready = None;
+    // The router announces itself; that is not a forwarded frame.
+    while sink.counters().frames.get() == sink.counters().foreign.get() {
+        ready = ready.or_else(|| serves(&router).then(Instant::now));
+        pump(&mut generator, into.as_ref());
+        pump(out_of.as_mut(), &sink);
+        if start.elapsed() > PATIENCE {
+            let fault = router.fault().unwrap_or_else(|| "nobody knows why".to_owned());
+            anyhow::bail!("no frame was forwarded within {PATIENCE:?}: {fault}");
+        }
+    }
+    let end = Instant::now();
+    let since_start = since_start();
+    let ready = ready.unwrap_or(end);
+    let times = Times {
+        all: ms(start, end),
+        vm: ms(start, made),
+        firmware: ms(made, ready),
+        first_frame: ms(ready, end),
+        exits: exits(&router),
+        since_start,
+    };
+    router.stop();
+    ensure!(sink.counters().bad.get() == 0, "the first frames came out damaged");
+    Ok(times)
+}
+
+fn serves(router: &KvmRouter) -> bool {
+    let vcpus = router.vm().shared().vcpus.iter().take(router.vm().vcpus());
+    vcpus.map(|vcpu| vcpu.state.0.load(Ordering::Acquire)).all(|state| state == 1)
+}
+
+/// Nanoseconds of the clock that all processes share.
+fn monotonic() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Milliseconds since this process was started, if it was told when.
+fn since_start() -> Option<f64> {
+    let started: u64 = std::env::var(STARTED).ok()?.parse().ok()?;
+    Some(monotonic().saturating_sub(started) as f64 * 1e-6)
+}
+
+/// Starts the command and hears from it how long it took.
+fn started(program: &PathBuf) -> Result<Times> {
+    let mut command = Command::new(program);
+    command.args(["lab", "run", "boot", "--seconds", "0.001", "--repeat", "1"]);
+    let output =
+        command.env(STARTED, monotonic().to_string()).output().context("cannot start the command")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the command failed: {}", complaint.trim());
+    let line = text.lines().find_map(ResultLine::parse).context("the command printed no result")?;
+    let figure = |name: &str| line.get(name).and_then(|value| value.parse::<f64>().ok()).unwrap_or(f64::NAN);
+    Ok(Times {
+        all: figure(SINCE_START),
+        vm: figure("vm_ms"),
+        firmware: figure("firmware_ms"),
+        first_frame: figure("first_frame_ms"),
+        exits: figure("exits") as u64,
+        since_start: None,
+    })
+}

@@ -1,0 +1,295 @@
+//! `forward --attach tap`: TAP -> router -> TAP. A namespace of its own whose kernel forwards from one TAP to the other
+//! closes the loop: what the router sends by its second NIC is written to one TAP, and what the kernel forwards is
+//! read from the other and given to its first NIC. So each lap of a frame costs one read, one write and the kernel's
+//! own forwarding, on one CPU. The bare loop, in turn with it, does the same system calls without a router.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use engine::{Duty, KvmRouter};
+use ring::BURST;
+use rustix::io::{Errno, read, write};
+use switch::port::pump;
+use switch::{Bell, Frame, Sink, Source};
+use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};
+
+use super::exits::exits;
+use crate::device::{self, NEAR_MAC, STATION_MAC};
+use crate::experiment::{Experiment, Options, Sample};
+use crate::generator::{Generator, Settings};
+use crate::ledger_snapshot::Snapshot;
+
+/// Frames that go round.
+const ROUND: usize = 4 * BURST;
+/// Passes between two looks at the clock.
+const PASSES: usize = 16;
+/// Until all frames that go round have come by.
+const DRAIN: Duration = Duration::from_millis(5);
+/// The TAP that the router's second NIC is written to, and the one that its first NIC is fed from.
+const NAMES: [&str; 2] = ["lab-out", "lab-in"];
+/// Where an Ethernet frame has its TTL and header checksum.
+const TTL: usize = 22;
+const CHECKSUM: usize = 24;
+
+/// What is in the loop beside the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loop {
+    /// A router VM.
+    Router,
+    /// Nothing: one write, one read.
+    Bare,
+}
+
+/// See the head of this file.
+pub struct KernelFed {
+    options: Options,
+    what: Loop,
+    cpus: (usize, usize),
+    parts: Option<Parts>,
+}
+
+struct Parts {
+    taps: Taps,
+    generator: Generator,
+    router: Option<Wired>,
+}
+
+struct Taps {
+    /// The TAP that is written to.
+    out: (TapSource, Arc<TapSink>),
+    /// The TAP that is read from.
+    back: (TapSource, Arc<TapSink>),
+    _netns: Netns,
+}
+
+struct Wired {
+    router: KvmRouter,
+    into: Arc<dyn Sink>,
+    out_of: Box<dyn Source>,
+}
+
+impl KernelFed {
+    /// This thread on the first CPU of the options, the router on the second.
+    pub fn new(what: Loop, options: &Options) -> Result<Self> {
+        let cpus = (options.cpu(0)?, options.cpu(1)?);
+        Ok(Self { options: options.clone(), what, cpus, parts: None })
+    }
+
+    fn traffic(&self) -> Settings {
+        // Its frames enter by the TAP, for the kernel.
+        Settings { destination_mac: frame::Mac(STATION_MAC), rate: None, ..device::traffic(&self.options) }
+    }
+
+    fn wired(&self) -> Result<Wired> {
+        let plan = device::plan(&self.options, &[self.cpus.1])?;
+        let mut router = KvmRouter::new(&plan, Duty::default())?;
+        router.start()?;
+        let (into, out_of) = (router.nics()[0].sink(), router.nics()[1].source());
+        Ok(Wired { router, into, out_of })
+    }
+}
+
+impl Experiment for KernelFed {
+    fn id(&self) -> &'static str {
+        "forward"
+    }
+
+    fn case(&self) -> String {
+        let Options { engine, nic, frame, .. } = &self.options;
+        match self.what {
+            Loop::Router => format!("{engine}/{nic}/tap/{frame}"),
+            Loop::Bare => format!("bare-loop/tap/{frame}"),
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        "mpps"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        Some(self.cpus)
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let taps = Taps::open().context("the two TAPs")?;
+        let generator = Generator::new(&self.traffic())?;
+        let router = if self.what == Loop::Router { Some(self.wired()?) } else { None };
+        let mut parts = Parts { taps, generator, router };
+        parts.settle();
+        self.parts = Some(parts);
+        Ok(())
+    }
+
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let parts = self.parts.as_mut().context("forward was not prepared")?;
+        if parts.router.is_some() { parts.routed(length) } else { parts.bare(length) }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if let Some(Wired { mut router, .. }) = self.parts.take().and_then(|parts| parts.router) {
+            router.stop();
+        }
+        Ok(())
+    }
+}
+
+impl Taps {
+    fn open() -> Result<Self> {
+        let netns = Netns::new()?;
+        let links = netns.settle(true)?;
+        for devices in ["all", "default"] {
+            netns.set_sysctl(&format!("net.ipv4.conf.{devices}.rp_filter"), "0")?;
+        }
+        let open = |name, mac| -> Result<(TapSource, Arc<TapSink>)> {
+            let config = TapConfig { mac: Some(mac), netns: Some(&netns), ..TapConfig::default() };
+            Ok(Tap::open(name, &config)?.split())
+        };
+        let [out_name, back_name] = NAMES;
+        let out = open(out_name, STATION_MAC)?;
+        let back = open(back_name, [2, 0, 0, 0, 1, 9])?;
+        links.set_address(out_name, device::STATION, 24)?;
+        let router = [198, 18, 0, 1].into();
+        links.set_address(back_name, [198, 18, 0, 254].into(), 24)?;
+        links.add_neighbour(back_name, router, NEAR_MAC)?;
+        links.add_route([198, 18, 1, 0].into(), 24, router)?;
+        links.add_route([0, 0, 0, 0].into(), 0, router)?;
+        Ok(Self { out, back, _netns: netns })
+    }
+}
+
+impl Parts {
+    /// Frames go round through the router.
+    fn routed(&mut self, length: Duration) -> Result<Sample> {
+        let before = self.ledger();
+        let left = self.router.as_ref().map(|wired| exits(&wired.router));
+        self.supply();
+        let start = Instant::now();
+        let mut laps = 0;
+        while start.elapsed() < length {
+            for _ in 0..PASSES {
+                laps += self.lap();
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let lost = ROUND.saturating_sub(self.settle()) as u64;
+        let router = self.router.as_ref().map(|wired| &wired.router);
+        if let Some(fault) = router.and_then(KvmRouter::fault) {
+            bail!("the router stopped: {fault}");
+        }
+        Ok(Sample {
+            value: laps as f64 / seconds * 1e-6,
+            packets: laps as u64,
+            lost,
+            exits: router.zip(left).map(|(router, left)| exits(router) - left),
+            more: Vec::new(),
+            ledger: self.ledger().since(&before),
+        })
+    }
+
+    /// One write, one read, and again.
+    fn bare(&mut self, length: Duration) -> Result<Sample> {
+        let mut octets = Vec::new();
+        self.generator.drain(1, &mut |frames| {
+            for frame in frames {
+                octets.resize(frame.len(), 0);
+                frame.octets().copy_to_slice(&mut octets);
+            }
+        });
+        let (out, back) = (descriptor(&self.taps.out.0)?, descriptor(&self.taps.back.0)?);
+        let mut buffer = [0; uplink::tap::LARGEST_FRAME];
+        let (start, mut came, mut sent) = (Instant::now(), 0, 0);
+        while start.elapsed() < length {
+            for _ in 0..PASSES * BURST {
+                write(out, &octets).context("cannot write to a TAP")?;
+                sent += 1;
+                match read(back, &mut buffer) {
+                    Ok(_) => came += 1,
+                    Err(Errno::AGAIN) => {}
+                    Err(error) => return Err(error).context("cannot read from a TAP"),
+                }
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let late = self.settle() as u64;
+        Ok(Sample {
+            value: came as f64 / seconds * 1e-6,
+            packets: came,
+            lost: sent - came - late,
+            ..Sample::default()
+        })
+    }
+
+    /// Puts the frames on their way.
+    fn supply(&mut self) {
+        let out = &self.taps.out.1;
+        let mut sent = 0;
+        while sent < ROUND {
+            sent += self.generator.drain(ROUND - sent, &mut |frames| {
+                out.deliver(frames);
+            });
+        }
+    }
+
+    /// One burst into the router and one out of it; returns frames read.
+    fn lap(&mut self) -> usize {
+        let Some(wired) = &mut self.router else { return 0 };
+        let budget = wired.into.room().min(BURST);
+        let came = self.taps.back.0.drain(budget, &mut |frames| {
+            frames.iter().for_each(rejuvenate);
+            wired.into.deliver(frames);
+        });
+        pump(wired.out_of.as_mut(), &*self.taps.out.1);
+        came
+    }
+
+    /// Ends the round: takes what is still under way off the loop and returns how many frames that were.
+    fn settle(&mut self) -> usize {
+        let (mut quiet, mut alive) = (Instant::now(), 0);
+        while quiet.elapsed() < DRAIN {
+            let sent = self.router.as_mut().map_or(0, |wired| pump(wired.out_of.as_mut(), &*self.taps.out.1));
+            let came = self.taps.back.0.drain(BURST, &mut |_| {});
+            alive += came;
+            if sent + came > 0 {
+                quiet = Instant::now();
+            }
+        }
+        alive
+    }
+
+    fn ledger(&self) -> Snapshot {
+        let mut ledger = Snapshot::new();
+        ledger.take("out.written", &*self.taps.out.1.counters());
+        ledger.take("back.read", &*self.taps.back.0.counters());
+        let Some(Wired { router, .. }) = &self.router else { return ledger };
+        for (nic, queues) in router.plan().nics.iter().zip(router.nics()) {
+            ledger.take(&format!("{}.rx", nic.name), queues.rx_ledger());
+            ledger.take(&format!("{}.tx", nic.name), queues.tx_ledger());
+        }
+        for (number, vcpu) in router.vm().shared().vcpus.iter().take(router.vm().vcpus()).enumerate() {
+            ledger.take(&format!("vcpu{number}"), &vcpu.router);
+        }
+        ledger
+    }
+}
+
+/// Gives a frame the TTL that the generator gave it: router and kernel have each taken one. Its header is otherwise as
+/// it was made, so the checksum is that of the generator, too: it grows by what the TTL has lost (RFC 1624).
+fn rejuvenate(frame: &Frame<'_>) {
+    let octets = frame.octets();
+    let (Some([ttl]), Some(old)) = (octets.read::<1>(TTL), octets.read::<2>(CHECKSUM)) else { return };
+    let lost = u32::from(64u8.saturating_sub(ttl)) << 8;
+    // ~C' = ~C + (m' - m), in ones' complement: adding to the header takes the same away from its checksum.
+    let sum = u32::from(!u16::from_be_bytes(old)) + lost;
+    let folded = (sum & 0xffff) + (sum >> 16);
+    octets.write(CHECKSUM, (!(folded as u16)).to_be_bytes());
+    octets.write(TTL, [64]);
+}
+
+fn descriptor(source: &TapSource) -> Result<BorrowedFd<'_>> {
+    match source.bell() {
+        Bell::Readable(fd) => Ok(fd),
+        _ => bail!("a TAP was deleted"),
+    }
+}

@@ -1,0 +1,191 @@
+//! `round-trip`: one frame at a time from this thread to a firmware that echoes it, and back. Polling: neither side
+//! ever sleeps. Sleeping: both have gone to sleep before each frame, so it takes an interrupt, a doorbell and the
+//! scheduler. Beside it stands what KVM itself takes for a doorbell and for an exit.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use bootinfo::Role;
+use config::Spin;
+use engine::{Duty, KvmRouter};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use switch::{Bell, Sink, Source};
+use vmm::probe::{KvmCosts, kvm_costs};
+
+use super::exits::exits;
+use crate::device;
+use crate::experiment::{Experiment, Options, Sample};
+use crate::generator::Generator;
+use crate::ledger_snapshot::Snapshot;
+
+/// A frame that takes longer is lost.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Before each frame of the sleeping case: time for the guest to halt.
+const REST: Duration = Duration::from_micros(100);
+
+/// Whether the two sides sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// They poll.
+    Polling,
+    /// They sleep before each frame.
+    Sleeping,
+}
+
+/// See the head of this file.
+pub struct RoundTrip {
+    options: Options,
+    waiting: Waiting,
+    cpus: (usize, usize),
+    parts: Option<Parts>,
+}
+
+struct Parts {
+    echo: KvmRouter,
+    generator: Generator,
+    into: Arc<dyn Sink>,
+    back: Box<dyn Source>,
+    costs: KvmCosts,
+}
+
+impl RoundTrip {
+    /// This thread on the first CPU of the options, the guest on the second.
+    pub fn new(waiting: Waiting, options: &Options) -> Result<Self> {
+        let cpus = (options.cpu(0)?, options.cpu(1)?);
+        Ok(Self { options: options.clone(), waiting, cpus, parts: None })
+    }
+}
+
+impl Experiment for RoundTrip {
+    fn id(&self) -> &'static str {
+        "round-trip"
+    }
+
+    fn case(&self) -> String {
+        let Options { engine, nic, frame, .. } = &self.options;
+        let waiting = match self.waiting {
+            Waiting::Polling => "polling",
+            Waiting::Sleeping => "sleeping",
+        };
+        format!("{engine}/{nic}/{frame}/{waiting}")
+    }
+
+    fn unit(&self) -> &'static str {
+        "us"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        Some(self.cpus)
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let costs = kvm_costs().context("cannot measure KVM itself")?;
+        let options = Options { vcpus: 1, queues: 1, ..self.options.clone() };
+        let mut plan = device::plan(&options, &[self.cpus.1])?;
+        if self.waiting == Waiting::Sleeping {
+            plan.spin = Spin::For(Duration::ZERO);
+        }
+        let mut echo = KvmRouter::new(&plan, Duty { role: Role::Echo, ..Duty::default() })?;
+        echo.start()?;
+        let generator = Generator::new(&device::traffic(&Options { rate: None, ..options }))?;
+        let (into, back) = (echo.nics()[0].sink(), echo.nics()[0].source());
+        self.parts = Some(Parts { echo, generator, into, back, costs });
+        Ok(())
+    }
+
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let parts = self.parts.as_mut().context("round-trip was not prepared")?;
+        parts.catch_up();
+        let (before, left) = (parts.ledger(), exits(&parts.echo));
+        let (start, mut trips, mut lost) = (Instant::now(), Vec::new(), 0);
+        while start.elapsed() < length {
+            match parts.trip(self.waiting)? {
+                Some(time) => trips.push(time.as_nanos() as f64 * 1e-3),
+                None => lost += 1,
+            }
+        }
+        if let Some(fault) = parts.echo.fault() {
+            bail!("the guest stopped: {fault}");
+        }
+        ensure!(!trips.is_empty(), "no frame came back");
+        trips.sort_unstable_by(f64::total_cmp);
+        Ok(Sample {
+            value: trips[trips.len() / 2],
+            packets: trips.len() as u64,
+            lost,
+            exits: Some(exits(&parts.echo) - left),
+            more: vec![
+                ("p99_us", trips[trips.len() * 99 / 100]),
+                ("shortest_us", trips[0]),
+                ("trips", trips.len() as f64),
+                ("probe_doorbell_us", parts.costs.kick_us),
+                ("probe_exit_us", parts.costs.mmio_us),
+            ],
+            ledger: parts.ledger().since(&before),
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if let Some(mut parts) = self.parts.take() {
+            parts.echo.stop();
+        }
+        Ok(())
+    }
+}
+
+impl Parts {
+    /// One frame there and back; none if it did not come.
+    fn trip(&mut self, waiting: Waiting) -> Result<Option<Duration>> {
+        if waiting == Waiting::Sleeping {
+            thread::sleep(REST);
+        }
+        let start = Instant::now();
+        self.generator.drain(1, &mut |frames| {
+            self.into.deliver(frames);
+        });
+        while start.elapsed() < PATIENCE {
+            if waiting == Waiting::Sleeping {
+                self.sleep()?;
+            }
+            if self.take() > 0 {
+                return Ok(Some(start.elapsed()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn take(&mut self) -> usize {
+        self.back.drain(1, &mut |_| {})
+    }
+
+    /// Sleeps until a frame is there, or for as long as a frame may take.
+    fn sleep(&mut self) -> Result<()> {
+        if !self.back.arm()
+            && let Bell::Event(bell) | Bell::Readable(bell) = self.back.bell()
+        {
+            let time = Timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
+            poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], Some(&time))
+                .context("cannot wait for a frame")?;
+        }
+        self.back.disarm();
+        Ok(())
+    }
+
+    /// Takes what came too late.
+    fn catch_up(&mut self) {
+        while self.take() > 0 {}
+    }
+
+    fn ledger(&self) -> Snapshot {
+        let mut ledger = Snapshot::new();
+        let vcpu = &self.echo.vm().shared().vcpus[0];
+        ledger.take("guest", &vcpu.router);
+        ledger.take("guest.near", &vcpu.nics[0]);
+        ledger.take("guest.exit", &*self.echo.vm().exits()[0]);
+        ledger.take("near.rx", self.echo.nics()[0].rx_ledger());
+        ledger.take("near.tx", self.echo.nics()[0].tx_ledger());
+        ledger
+    }
+}
