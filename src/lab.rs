@@ -128,10 +128,10 @@ impl Room<'_> {
 
     /// Prints what came out. The rate is a lower bound where the generator could not do much more.
     fn tell(&self, mut outcome: Outcome, options: &Options) -> Result<()> {
-        let Some(traffic) = self.listed.traffic else {
+        let Some(traffic) = (self.listed.traffic)(options) else {
             return tell(&outcome, options, self.host, &mut io::stdout());
         };
-        let own = self_rate::mpps(&traffic(options), OWN_RATE)?;
+        let own = self_rate::mpps(&traffic, OWN_RATE)?;
         for measured in &mut outcome.measured {
             measured.sample.more.push(("generator_mpps", own));
         }

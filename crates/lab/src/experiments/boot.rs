@@ -5,7 +5,7 @@
 //! first case once and says how long ago it was started).
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ impl Boot {
     fn boot(&self, plan: &Router) -> Result<Times> {
         match &self.program {
             None => boot(plan, &self.options),
-            Some(program) => started(program),
+            Some(program) => started(program, self.options.vcpus),
         }
     }
 }
@@ -166,7 +166,8 @@ fn boot(plan: &Router, options: &Options) -> Result<Times> {
         since_start,
     };
     router.stop();
-    ensure!(sink.counters().bad.get() == 0, "the first frames came out damaged");
+    // What the router says of itself is looked at, too, and is none of the generator's frames.
+    ensure!(sink.counters().bad.get() <= sink.counters().foreign.get(), "the first frames came out damaged");
     Ok(times)
 }
 
@@ -188,9 +189,10 @@ fn since_start() -> Option<f64> {
 }
 
 /// Starts the command and hears from it how long it took.
-fn started(program: &PathBuf) -> Result<Times> {
+fn started(program: &Path, vcpus: u16) -> Result<Times> {
     let mut command = Command::new(program);
     command.args(["lab", "run", "boot", "--seconds", "0.001", "--repeat", "1"]);
+    command.args(["--vcpus", &vcpus.to_string()]);
     let output =
         command.env(STARTED, monotonic().to_string()).output().context("cannot start the command")?;
     let text = String::from_utf8_lossy(&output.stdout);

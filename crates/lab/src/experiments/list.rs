@@ -28,8 +28,8 @@ pub struct Listed {
     pub needs_kvm: bool,
     /// Its cases. They run in the calling thread: pin it to [`Options::cpu`] 0 before.
     pub cases: fn(&Options) -> Result<Vec<Case>>,
-    /// What the generator sends, where one is on the way: its own rate is told beside the result.
-    pub traffic: Option<fn(&Options) -> Settings>,
+    /// What the generator sends, where its own rate could be the limit: it is told beside the result.
+    pub traffic: fn(&Options) -> Option<Settings>,
 }
 
 /// All of them.
@@ -39,42 +39,42 @@ pub static LIST: [Listed; 8] = [
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
         needs_kvm: true,
         cases: forward,
-        traffic: Some(device::traffic),
+        traffic: |options| (options.attach == "native").then(|| device::traffic(options)),
     },
     Listed {
         name: "guest-to-guest",
         what: "virtio ring -> switch -> virtio ring: the switch on one CPU, both guests' ends on another",
         needs_kvm: true,
         cases: |options| Ok(alone(GuestToGuest::new(options)?)),
-        traffic: None,
+        traffic: |_| None,
     },
     Listed {
         name: "round-trip",
         what: "one frame at a time to a firmware and back, polling and sleeping, beside what KVM itself takes",
         needs_kvm: true,
         cases: round_trip,
-        traffic: None,
+        traffic: |_| None,
     },
     Listed {
         name: "boot",
         what: "from nothing, and from the start of the command, to the first forwarded frame",
         needs_kvm: true,
         cases: |options| Ok(Boot::cases(options)?.into_iter().flat_map(alone).collect()),
-        traffic: None,
+        traffic: |_| None,
     },
     Listed {
         name: "idle",
         what: "routers without traffic: CPU of 1 and of 10, and how memory grows with each of 10",
         needs_kvm: true,
         cases: idle,
-        traffic: None,
+        traffic: |_| None,
     },
     Listed {
         name: "generator",
         what: "generator to sink in one thread: the measuring room's own speed",
         needs_kvm: false,
         cases: |options| Ok(alone(PortToPort::new(Through::Wire, options))),
-        traffic: None,
+        traffic: |_| None,
     },
     Listed {
         name: "switch",
@@ -85,14 +85,14 @@ pub static LIST: [Listed; 8] = [
             cases.extend(rings(Through::Switch, options));
             Ok(cases)
         },
-        traffic: None,
+        traffic: |_| None,
     },
     Listed {
         name: "wire",
         what: "ring to ring in one thread with nothing in between: what the switch is compared with",
         needs_kvm: false,
         cases: |options| Ok(rings(Through::Wire, options)),
-        traffic: None,
+        traffic: |_| None,
     },
 ];
 

@@ -34,46 +34,54 @@ pub struct Traffic {
 
 /// A source of numbered frames, flow by flow in turn, each flow from number 0.
 pub struct Source<B> {
+    next: Next,
+    burst: Burst<B>,
+}
+
+/// The next frame.
+struct Next {
     template: [u8; HEAD],
     frame_len: usize,
     flows: u32,
     first_flow: u32,
     flow: u32,
     sequence: u32,
-    burst: Burst<B>,
 }
 
 impl<B: Buffer> Source<B> {
     /// A source that has sent nothing yet.
     pub fn new(traffic: &Traffic) -> Self {
         let frame_len = traffic.frame_len.clamp(SHORTEST, usize::from(u16::MAX));
-        Self {
+        let next = Next {
             template: template(traffic, frame_len),
             frame_len,
             flows: traffic.flows.max(1),
             first_flow: traffic.first_flow,
             flow: 0,
             sequence: 0,
-            burst: ArrayVec::new_const(),
-        }
+        };
+        Self { next, burst: ArrayVec::new_const() }
     }
 
     /// Sends up to one burst out of NIC 0; returns how many frames it offered.
     pub fn pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
         while !self.burst.is_full() {
-            let Some(mut buffer) = platform.allocate() else { break };
-            self.fill(&mut buffer);
+            let Some(buffer) = platform.allocate() else { break };
+            buffer.prefetch();
             self.burst.push(buffer);
         }
+        self.burst.iter_mut().for_each(|buffer| self.next.write(buffer));
         let frames = self.burst.len();
         if frames != 0 {
             platform.transmit(0, &mut self.burst);
         }
         frames
     }
+}
 
+impl Next {
     #[inline(always)]
-    fn fill(&mut self, buffer: &mut B) {
+    fn write<B: Buffer>(&mut self, buffer: &mut B) {
         buffer.set_len(self.frame_len);
         let flow = self.first_flow.wrapping_add(self.flow);
         let head = buffer.head();
