@@ -43,7 +43,8 @@ pub(crate) fn run(file: &Path, options: &Options) -> Result<()> {
 
 fn show(instance: &Instance, stop: &Stop, end: Option<Instant>, json: bool) -> Result<()> {
     let mut screen = Screen::new();
-    let mut last = Reading::take(instance);
+    // From zero: what came while the file was brought up belongs to the first interval.
+    let mut last = Reading::zero(instance.since);
     loop {
         let left = end.map_or(SECOND, |end| end.saturating_duration_since(Instant::now()).min(SECOND));
         let asked = stop.wait(left);

@@ -17,6 +17,11 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// Before anything was counted.
+    pub(crate) fn zero(at: Instant) -> Self {
+        Self { at, ledger: Snapshot::new(), threads: BTreeMap::new() }
+    }
+
     /// Reads everything without stopping anything.
     pub(crate) fn take(instance: &Instance) -> Self {
         let (mut ledger, mut threads) = (Snapshot::new(), BTreeMap::new());

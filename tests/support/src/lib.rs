@@ -18,17 +18,21 @@
 //!     assert_eq!(Traces::left(&before, Duration::from_secs(2)), [""; 0]);
 //! }
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // `wire` has the one call that needs it: bind(2) of a packet socket
 
 mod dissect;
 mod namespace;
 mod needs;
 mod running;
+mod stage;
 mod traces;
+mod wire;
 
 pub use dissect::{Dissected, differences, dissect};
 pub use namespace::Namespace;
 pub use needs::{Need, missing};
 pub use running::{Finished, Running, run};
 pub use rustix::process::Signal;
+pub use stage::{Counters, Stage, alone};
 pub use traces::Traces;
+pub use wire::Wire;

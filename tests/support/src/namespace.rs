@@ -1,9 +1,13 @@
 //! A network namespace of the test's own.
 
+use std::fs::{self, File};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
+use rustix::fd::AsFd;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::running::run;
 
@@ -35,6 +39,31 @@ impl Namespace {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
+    }
+
+    /// Runs `work` inside, in a thread of its own: sockets that it opens belong to the namespace.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let file = File::open(format!("/run/netns/{}", self.name))?;
+        thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+                anyhow::Ok(work())
+            });
+            thread.join().map_err(|_| anyhow!("a panic inside the namespace {}", self.name))?
+        })
+    }
+
+    /// Sets one of its kernel parameters, such as `net.ipv4.ip_forward`.
+    pub fn set(&self, key: &str, value: &str) -> Result<()> {
+        let path = format!("/proc/sys/{}", key.replace('.', "/"));
+        self.inside(|| fs::write(&path, value))?.with_context(|| format!("cannot write {path}"))
+    }
+
+    /// The names of its links.
+    pub fn links(&self) -> Result<Vec<String>> {
+        let text = self.ip(&["-o", "link", "show"])?;
+        let name = |line: &str| Some(line.split(": ").nth(1)?.split('@').next()?.to_owned());
+        Ok(text.lines().filter_map(name).collect())
     }
 
     /// Runs `ip` with these words inside it.

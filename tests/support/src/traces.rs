@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const CGROUP_DEPTH: usize = 6;
 
 /// A list of links, namespaces, folders, sockets, cgroups, mounts, processes and huge pages at one moment.
 ///
-/// Links are those of the network namespace of the caller.
+/// Links are those of the network namespace of the caller; processes are those of the same build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traces {
     things: BTreeSet<String>,
@@ -86,11 +86,15 @@ fn mounts() -> impl Iterator<Item = String> {
     lines.into_iter()
 }
 
+/// Processes of the command that was built beside the caller's own program.
 fn processes() -> impl Iterator<Item = String> {
+    let own = std::env::current_exe().unwrap_or_default();
+    let folders: Vec<PathBuf> = own.ancestors().skip(1).take(2).map(Path::to_owned).collect();
     let ids = names("/proc").filter(|name| name.bytes().all(|octet| octet.is_ascii_digit()));
-    ids.filter_map(|id| {
-        let name = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
-        (name.trim() == "ringroad").then(|| format!("process {id}"))
+    ids.filter_map(move |id| {
+        let program = fs::read_link(format!("/proc/{id}/exe")).ok()?;
+        let ours = program.file_name()? == "ringroad" && folders.iter().any(|at| program.starts_with(at));
+        ours.then(|| format!("process {id}"))
     })
 }
 

@@ -1,0 +1,188 @@
+//! `ringroad run` of a file, with hosts at its TAPs: namespaces of the test's own, each with the kernel's stack.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::running::{Finished, Running};
+use crate::{Namespace, Signal, Traces};
+
+/// A router is up long before this, even where the host is busy.
+const START: Duration = Duration::from_secs(20);
+/// A run ends long before this.
+const END: Duration = Duration::from_secs(10);
+/// Namespaces, and what is in them, are gone long before this.
+const GONE: Duration = Duration::from_secs(10);
+
+/// Lets the tests of one program that look for leftovers run one after the other.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running file in a namespace of its own.
+#[derive(Debug)]
+pub struct Stage {
+    // In the order in which they go.
+    run: Running,
+    home: Namespace,
+    folder: TempDir,
+    before: Traces,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Stage {
+    /// Starts `binary run --json` with a file of this text.
+    pub fn start(binary: &str, text: &str) -> Result<Self> {
+        let turn = alone();
+        let before = Traces::now();
+        let folder = tempfile::tempdir()?;
+        let home = Namespace::add("rr-home")?;
+        fs::write(folder.path().join("file.toml"), text)?;
+        let mut command = home.command(binary);
+        command.current_dir(folder.path()).args(["run", "file.toml", "--json"]);
+        let run = Running::start(&mut command)?;
+        Ok(Self { run, home, folder, before, _turn: turn })
+    }
+
+    /// The run.
+    pub fn run(&mut self) -> &mut Running {
+        &mut self.run
+    }
+
+    /// The namespace in which it runs.
+    pub fn home(&self) -> &Namespace {
+        &self.home
+    }
+
+    /// A path in the folder in which it runs.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A namespace with one of the run's TAPs in it, which gets an address (`192.0.2.2/24`) and a default route.
+    pub fn host(&mut self, tap: &str, address: &str, gateway: &str) -> Result<Namespace> {
+        let host = Namespace::add(tap)?;
+        // Nobody speaks who was not asked to.
+        for which in ["all", "default"] {
+            host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
+        }
+        self.wait_for_link(tap)?;
+        self.home.ip(&["link", "set", tap, "netns", host.name()])?;
+        host.ip(&["address", "add", address, "dev", tap])?;
+        host.ip(&["link", "set", tap, "up"])?;
+        host.ip(&["route", "add", "default", "via", gateway])?;
+        Ok(host)
+    }
+
+    fn wait_for_link(&mut self, name: &str) -> Result<()> {
+        let end = Instant::now() + START;
+        while !self.home.links()?.iter().any(|link| link == name) {
+            if self.run.ended()? || Instant::now() > end {
+                let said = self.run.wait(Duration::ZERO).map(|done| done.stderr);
+                bail!("no link {name}: {said:?}");
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Ends the run and the hosts, makes sure that nothing is left, and returns what was counted.
+    pub fn finish(mut self, hosts: Vec<Namespace>) -> Result<Counters> {
+        self.run.signal(Signal::TERM)?;
+        let done = self.run.wait(END)?;
+        ensure!(done.status.success(), "{}: {}", done.status, done.stderr);
+        for namespace in hosts.iter().chain([&self.home]) {
+            self.bare(namespace)?;
+        }
+        let Self { before, home, folder, .. } = self;
+        drop((hosts, home, folder));
+        let left = Traces::left(&before, GONE);
+        ensure!(left.is_empty(), "left behind: {left:?}");
+        Counters::read(&done)
+    }
+
+    fn bare(&self, namespace: &Namespace) -> Result<()> {
+        let end = Instant::now() + GONE;
+        loop {
+            let links = namespace.links()?;
+            if links == ["lo"] {
+                return Ok(());
+            }
+            ensure!(Instant::now() < end, "left behind in {}: {links:?}", namespace.name());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// What a whole run counted, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    sums: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    /// Adds up the lines of `--json`.
+    fn read(done: &Finished) -> Result<Self> {
+        let mut sums = BTreeMap::new();
+        for line in done.stdout.lines() {
+            let object: serde_json::Value = serde_json::from_str(line).context("a line that is not JSON")?;
+            let counters = object["counters"].as_object().context("a line without counters")?;
+            for (name, value) in counters {
+                *sums.entry(name.clone()).or_default() += value.as_u64().context("a counter")?;
+            }
+        }
+        Ok(Self { sums })
+    }
+
+    /// One counter.
+    pub fn get(&self, name: &str) -> u64 {
+        self.sums.get(name).copied().unwrap_or(0)
+    }
+
+    /// The sum of all counters of which `wanted` is true.
+    pub fn sum(&self, wanted: impl Fn(&str) -> bool) -> u64 {
+        self.sums.iter().filter(|(name, _)| wanted(name)).map(|(_, n)| n).sum()
+    }
+
+    /// How the ledger of a router does not add up; empty if it does.
+    ///
+    /// What was put into the receive rings is what the vCPUs took out of them; each of these frames was forwarded,
+    /// consumed or dropped under a name; and what was forwarded or made here was handed to a transmit ring.
+    pub fn faults(&self, router: &str) -> Vec<String> {
+        let vcpu = |name: &str| {
+            name.strip_prefix(router).and_then(|rest| rest.strip_prefix(".vcpu")).map(|rest| {
+                let parts: Vec<String> = rest.split('.').skip(1).map(str::to_owned).collect();
+                parts
+            })
+        };
+        let of_router = |wanted: &dyn Fn(&str) -> bool| {
+            self.sum(|name| vcpu(name).is_some_and(|parts| parts.len() == 1 && wanted(&parts[0])))
+        };
+        let of_nics = |wanted: &str| {
+            self.sum(|name| vcpu(name).is_some_and(|parts| parts.len() == 2 && parts[1] == wanted))
+        };
+        let host = |end: &str| {
+            self.sum(|name| {
+                let middle = name.strip_prefix(router).and_then(|rest| rest.strip_suffix(end));
+                middle.is_some_and(|nic| nic.matches('.').count() == 1)
+            })
+        };
+        let handled = of_router(&|name| ["forwarded", "consumed"].contains(&name) || name.starts_with("drop_"));
+        let made = of_router(&|name| ["forwarded", "originated"].contains(&name));
+        let sides = [
+            ("host rx.frames", host(".rx.frames"), "vCPU rx_frames", of_nics("rx_frames")),
+            ("vCPU rx_frames", of_nics("rx_frames"), "forwarded, consumed and dropped", handled),
+            ("forwarded and originated", made, "tx_frames and drop_tx_full", of_nics("tx_frames") + of_nics("drop_tx_full")),
+            ("vCPU tx_frames", of_nics("tx_frames"), "host tx.frames", host(".tx.frames")),
+        ];
+        let wrong = sides.iter().filter(|(_, left, _, right)| left != right);
+        wrong.map(|(l, left, r, right)| format!("{router}: {left} {l}, but {right} {r}")).collect()
+    }
+}

@@ -1,0 +1,67 @@
+//! Objective: `ringroad demo` ends by itself within 40 s; it has shown pings, an expired TTL, a TCP transfer, the live
+//! table with rates, drops, exits and CPU, and a summary; nothing is left of it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use support::{Running, Signal, Traces, alone};
+
+/// What the issue promises.
+const LIMIT: Duration = Duration::from_secs(40);
+
+fn demo() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringroad"));
+    command.arg("demo");
+    command
+}
+
+/// The numbers of a line.
+fn numbers(line: &str) -> Vec<f64> {
+    line.split_whitespace().filter_map(|word| word.trim_matches([',', ';', '%']).parse().ok()).collect()
+}
+
+#[test]
+fn the_whole_tour() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    let before = Traces::now();
+    let done = support::run(&mut demo(), LIMIT).expect("it ends by itself");
+    assert_eq!(done.status.code(), Some(0), "{}\n{}", done.stdout, done.stderr);
+    assert_eq!(done.stderr, "");
+    let text = done.stdout;
+    let count = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(count("198.51.100.2 answers in"), 4, "{text}");
+    assert_eq!(count("TTL 1 dies at 192.0.2.1"), 1, "{text}");
+    assert_eq!(count("every octet checked"), 1, "{text}");
+    for title in ["rx pps", "rx Mbit/s", "tx pps", "tx Mbit/s", "exits/packet", "CPU %", "vcpu0", "drops:"] {
+        assert!(count(title) >= 3, "{title}: {text}");
+    }
+    let flooded = text.lines().filter(|line| line.starts_with("demo.in ") && numbers(line)[0] > 0.0);
+    assert!(flooded.count() >= 3, "{text}");
+    let summary = text.lines().find(|line| line.starts_with("The router forwarded")).expect("a summary");
+    let numbers = numbers(summary);
+    // Packets, Mpps, frames offered, arrived, lost in order, damaged.
+    let [forwarded, .., offered, arrived, _, damaged] = numbers[..] else { panic!("{summary}") };
+    assert!(forwarded >= arrived && offered >= arrived && arrived > 0.0, "{summary}");
+    assert_eq!(damaged, 0.0, "{summary}");
+    assert_eq!(Traces::left(&before, Duration::from_secs(10)), [""; 0]);
+}
+
+#[test]
+fn a_second_demo_is_refused_and_does_not_disturb_the_first() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    let before = Traces::now();
+    let mut first = Running::start(&mut demo()).expect("it starts");
+    first.wait_for_line(LIMIT, |line| line.contains("ping 1")).expect("it pings");
+    let second = support::run(&mut demo(), LIMIT).expect("it ends");
+    assert_eq!(second.status.code(), Some(1));
+    assert_eq!(second.stdout, "");
+    let expected = format!("ringroad: a router named 'demo' is already running (pid {})", first.id());
+    assert_eq!(second.stderr, expected);
+    assert!(!first.ended().expect("it can be asked"));
+    first.signal(Signal::INT).expect("it can be signalled");
+    let done = first.wait(LIMIT).expect("it ends");
+    assert!(done.stderr.lines().count() <= 1, "{}", done.stderr);
+    assert_eq!(Traces::left(&before, Duration::from_secs(10)), [""; 0]);
+}

@@ -1,0 +1,185 @@
+//! Objective: the kernel's own stacks reach each other through `ringroad run`: ping up to and beyond the MTU, TCP, UDP,
+//! path MTU discovery, fragments, expired TTLs, three networks and a route through a gateway.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use support::{Namespace, Stage};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn file(right_mtu: u32) -> String {
+    format!(
+        "[[router]]\nname = \"t04\"\n\
+         [[router.nic]]\nname = \"left\"\nattach = \"tap:t04-left\"\naddress = \"192.0.2.1/24\"\n\
+         [[router.nic]]\nname = \"right\"\nattach = \"tap:t04-right\"\naddress = \"198.51.100.1/24\"\nmtu = {right_mtu}\n"
+    )
+}
+
+fn two_hosts(right_mtu: u32) -> (Stage, Namespace, Namespace) {
+    let mut stage = Stage::start(BINARY, &file(right_mtu)).expect("it starts");
+    let left = stage.host("t04-left", "192.0.2.2/24", "192.0.2.1").expect("left");
+    let right = stage.host("t04-right", "198.51.100.2/24", "198.51.100.1").expect("right");
+    (stage, left, right)
+}
+
+/// Pings and returns what busybox says.
+fn ping(from: &Namespace, to: &str, octets: u32, count: u32) -> String {
+    let mut command = from.command("busybox");
+    command.args(["ping", "-c", &count.to_string(), "-i", "0.1", "-W", "5", "-s", &octets.to_string(), to]);
+    support::run(&mut command, PATIENCE).expect("ping ends").stdout
+}
+
+fn all_answered(said: &str) -> bool {
+    said.contains(" 0% packet loss")
+}
+
+/// Sends octets through a new connection and checks each at the other end.
+fn transfer(from: &Namespace, to: &Namespace, address: Ipv4Addr, octets: usize) {
+    let listener = to.inside(|| TcpListener::bind((address, 7001))).expect("inside").expect("bind");
+    let receiver = thread::spawn(move || {
+        let mut stream = listener.accept().expect("a connection").0;
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the stream goes on");
+        all
+    });
+    let target = (address, 7001).into();
+    let stream = from.inside(|| TcpStream::connect_timeout(&target, PATIENCE)).expect("inside");
+    let mut stream = stream.expect("it connects");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+    let sent: Vec<u8> = (0..octets).map(|at| (at % 251) as u8).collect();
+    stream.write_all(&sent).expect("the stream goes on");
+    drop(stream);
+    assert!(receiver.join().expect("the receiver") == sent, "what came is not what was sent");
+}
+
+/// A datagram there and the same one back.
+fn echo(from: &UdpSocket, at: &UdpSocket, address: Ipv4Addr, octets: usize) {
+    let sent: Vec<u8> = (0..octets).map(|at| (at * 7 % 256) as u8).collect();
+    let mut buffer = vec![0; 1 << 16];
+    from.send_to(&sent, (address, 7002)).expect("sent");
+    let (length, peer) = at.recv_from(&mut buffer).expect("it comes");
+    assert!(buffer[..length] == sent[..]);
+    at.send_to(&sent, peer).expect("sent back");
+    let length = from.recv(&mut buffer).expect("it comes back");
+    assert!(buffer[..length] == sent[..]);
+}
+
+fn datagrams(namespace: &Namespace, port: u16) -> UdpSocket {
+    let bind = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
+    let socket = namespace.inside(bind).expect("inside").expect("bind");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket
+}
+
+const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
+const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+
+#[test]
+fn ping_tcp_and_udp_both_ways() {
+    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+    let (stage, left, right) = two_hosts(1500);
+    // 1472 octets make a frame of MTU size, which the kernel sends with DF; 4000 make three fragments.
+    for octets in [0, 56, 1472, 4000] {
+        for (from, to) in [(&left, RIGHT), (&right, LEFT)] {
+            let said = ping(from, &to.to_string(), octets, 3);
+            assert!(all_answered(&said), "{octets} octets to {to}: {said}");
+        }
+    }
+    for router in ["192.0.2.1", "198.51.100.1"] {
+        let said = ping(&left, router, 56, 2);
+        assert!(all_answered(&said), "the router itself at {router}: {said}");
+    }
+    transfer(&left, &right, RIGHT, 3_000_000);
+    transfer(&right, &left, LEFT, 3_000_000);
+    let (near, far) = (datagrams(&left, 0), datagrams(&right, 7002));
+    for octets in [0, 1, 18, 1472, 1473, 9000] {
+        echo(&near, &far, RIGHT, octets);
+    }
+    let counters = stage.finish(vec![left, right]).expect("it ends well");
+    assert_eq!(counters.faults("t04"), [""; 0], "{counters:?}");
+}
+
+#[test]
+fn a_hop_that_is_one_too_many() {
+    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+    let (stage, left, right) = two_hosts(1500);
+    let mut command = left.command("busybox");
+    command.args(["traceroute", "-n", "-w", "5", "-q", "1", "-m", "4", "198.51.100.2"]);
+    let said = support::run(&mut command, PATIENCE).expect("it ends").stdout;
+    let hops: Vec<&str> = said.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(hops, ["192.0.2.1", "198.51.100.2"], "{said}");
+    // There is no such network: the router says so.
+    let said = ping(&left, "203.0.113.77", 56, 1);
+    assert!(said.contains("100% packet loss"), "{said}");
+    let counters = stage.finish(vec![left, right]).expect("it ends well");
+    assert_eq!(counters.get("t04.vcpu0.drop_ttl"), 1, "{counters:?}");
+    assert_eq!(counters.get("t04.vcpu0.drop_no_route"), 1, "{counters:?}");
+    assert_eq!(counters.faults("t04"), [""; 0]);
+}
+
+#[test]
+fn a_narrow_link_behind_the_router() {
+    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+    let (stage, left, right) = two_hosts(1000);
+    // The first one has DF and is refused; the kernel learns the path's MTU from the refusal.
+    ping(&left, "198.51.100.2", 1400, 1);
+    let route = left.ip(&["route", "get", "198.51.100.2"]).expect("a route");
+    assert!(route.contains("mtu 1000"), "{route}");
+    assert!(all_answered(&ping(&left, "198.51.100.2", 1400, 3)));
+    transfer(&left, &right, RIGHT, 1_000_000);
+    // Without DF it is the router that makes fragments.
+    left.ip(&["route", "flush", "cache"]).expect("flushed");
+    left.set("net.ipv4.ip_no_pmtu_disc", "1").expect("set");
+    let (near, far) = (datagrams(&left, 0), datagrams(&right, 7002));
+    for octets in [972, 973, 1400, 1472, 4000] {
+        echo(&near, &far, RIGHT, octets);
+    }
+    let counters = stage.finish(vec![left, right]).expect("it ends well");
+    assert!(counters.get("t04.vcpu0.drop_mtu") >= 1, "{counters:?}");
+    // A fragment for each of 973, 1400 and 1472, and for both full ones of 4000.
+    assert!(counters.get("t04.vcpu0.originated") >= 5, "{counters:?}");
+    assert_eq!(counters.faults("t04"), [""; 0]);
+}
+
+#[test]
+fn three_networks_and_one_behind_a_gateway() {
+    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+    let text = "[[router]]\nname = \"t04\"\n\
+         [[router.nic]]\nname = \"a\"\nattach = \"tap:t04-a\"\naddress = \"10.1.0.1/24\"\n\
+         [[router.nic]]\nname = \"b\"\nattach = \"tap:t04-b\"\naddress = \"10.2.0.1/24\"\n\
+         [[router.nic]]\nname = \"c\"\nattach = \"tap:t04-c\"\naddress = \"10.3.0.1/28\"\n\
+         [[router.route]]\nto = \"10.9.0.0/16\"\nvia = \"10.3.0.2\"\n\
+         [[router.route]]\nto = \"10.9.8.0/24\"\nvia = \"10.2.0.2\"\n";
+    let mut stage = Stage::start(BINARY, text).expect("it starts");
+    let a = stage.host("t04-a", "10.1.0.2/24", "10.1.0.1").expect("a");
+    let b = stage.host("t04-b", "10.2.0.2/24", "10.2.0.1").expect("b");
+    let c = stage.host("t04-c", "10.3.0.2/28", "10.3.0.1").expect("c");
+    // Networks behind two of the hosts, one inside the other's.
+    b.ip(&["address", "add", "10.9.8.1/24", "dev", "lo"]).expect("added");
+    c.ip(&["address", "add", "10.9.7.1/24", "dev", "lo"]).expect("added");
+    for (from, to) in [
+        (&a, "10.2.0.2"),
+        (&a, "10.3.0.2"),
+        (&b, "10.1.0.2"),
+        (&b, "10.3.0.2"),
+        (&c, "10.1.0.2"),
+        (&c, "10.2.0.2"),
+        (&a, "10.9.7.1"),
+        (&a, "10.9.8.1"),
+        (&c, "10.9.8.1"),
+        (&b, "10.9.7.1"),
+    ] {
+        let said = ping(from, to, 56, 2);
+        assert!(all_answered(&said), "from {} to {to}: {said}", from.name());
+    }
+    let (near, far) = (datagrams(&a, 0), datagrams(&c, 7002));
+    echo(&near, &far, Ipv4Addr::new(10, 9, 7, 1), 1000);
+    let counters = stage.finish(vec![a, b, c]).expect("it ends well");
+    assert_eq!(counters.faults("t04"), [""; 0], "{counters:?}");
+}
