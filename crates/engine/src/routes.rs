@@ -10,8 +10,13 @@ const SPARE_GROUPS: usize = 4096;
 
 /// A table with all routes of a router.
 pub fn table(plan: &Router) -> Result<RouteTable> {
+    table_with_room(plan, SPARE_GROUPS)
+}
+
+/// A table with all routes of a router, and room for so many more networks with prefixes longer than /24.
+pub fn table_with_room(plan: &Router, spare_groups: usize) -> Result<RouteTable> {
     let long = plan.routes.len() + plan.nics.iter().map(|nic| nic.addresses.len()).sum::<usize>();
-    let table = RouteTable::new(2 * long + SPARE_GROUPS)?;
+    let table = RouteTable::new(2 * long + spare_groups)?;
     fill(&mut table.routes(), plan).with_context(|| format!("router {}", plan.name))?;
     Ok(table)
 }

@@ -1,6 +1,7 @@
 //! The router that experiments measure: two NICs, benchmark addresses (RFC 2544), a neighbour that needs no ARP.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -8,8 +9,9 @@ use config::{
     Address, Attach, CpuSet, Deliver, Engine, Mac, Neighbour, Nic, NicModel, Pin, Prefix, Route, Router,
     Spin, VhostThreads,
 };
-use engine::KvmRouter;
+use engine::{Duty, KvmRouter, routes};
 use fib::{NextHop, synthetic};
+use vmm::RouteTable;
 
 use crate::experiment::Options;
 use crate::generator::Settings;
@@ -89,12 +91,18 @@ pub fn traffic(options: &Options) -> Settings {
     settings
 }
 
-/// Gives a router the many routes that the options ask for, beyond those of its plan.
-pub fn add_routes(router: &KvmRouter, options: &Options) -> Result<()> {
+/// The router of an experiment, not yet started, with as many routes as the options ask for.
+pub fn router(plan: &Router, options: &Options, duty: Duty) -> Result<KvmRouter> {
+    let table = routes::table_with_room(plan, options.routes as usize)?;
+    add_routes(&table, options)?;
+    KvmRouter::with_table(plan, duty, Arc::new(table))
+}
+
+fn add_routes(table: &RouteTable, options: &Options) -> Result<()> {
     if options.routes <= 2 {
         return Ok(());
     }
-    let mut routes = router.table().routes();
+    let mut routes = table.routes();
     for prefix in synthetic::prefixes(options.routes as usize, SEED) {
         let next_hop = NextHop::Gateway { nic: 1, gateway: STATION.to_bits() };
         routes.add(prefix.prefix, prefix.len, next_hop).context("the synthetic routes do not fit")?;

@@ -22,6 +22,10 @@ const BURSTS: usize = 64;
 /// After a slice: until what is under way has come through.
 const DRAIN: Duration = Duration::from_millis(5);
 
+/// One step of the warm-up, and the most that it may take.
+const WARM_UP: Duration = Duration::from_millis(20);
+const WARM_UP_LIMIT: Duration = Duration::from_secs(10);
+
 /// See the head of this file.
 pub struct Forward {
     options: Options,
@@ -72,8 +76,7 @@ impl Experiment for Forward {
 
     fn prepare(&mut self) -> Result<()> {
         let plan = device::plan(&self.options, &[self.cpus.1])?;
-        let mut router = KvmRouter::new(&plan, Duty::default())?;
-        device::add_routes(&router, &self.options)?;
+        let mut router = device::router(&plan, &self.options, Duty::default())?;
         router.start()?;
         let settings = device::traffic(&self.options);
         let generator = Generator::new(&settings)?;
@@ -98,8 +101,7 @@ impl Experiment for Forward {
         let parts = self.parts.as_mut().context("just made")?;
         // The router announces itself; that is not the experiment's.
         parts.settle();
-        parts.run(Duration::from_millis(20));
-        parts.settle();
+        parts.warm_up(settings.flow_count());
         Ok(())
     }
 
@@ -125,6 +127,16 @@ impl Experiment for Forward {
 }
 
 impl Parts {
+    /// Until every flow has passed twice: caches are warm, and the pages of the route table that the flows need are
+    /// mapped into the guest.
+    fn warm_up(&mut self, flows: u32) {
+        let start = Instant::now();
+        while self.sink.counters().frames.get() < 2 * u64::from(flows) && start.elapsed() < WARM_UP_LIMIT {
+            self.run(WARM_UP);
+        }
+        self.settle();
+    }
+
     /// Offers frames and takes what comes for about `length`; returns the seconds it took.
     fn run(&mut self, length: Duration) -> f64 {
         let start = Instant::now();
