@@ -20,17 +20,21 @@
 //! ```
 #![deny(unsafe_code)] // `wire` has the one call that needs it: bind(2) of a packet socket
 
+mod capture;
 mod dissect;
 mod namespace;
 mod needs;
+mod packet;
 mod running;
 mod stage;
 mod traces;
 mod wire;
 
+pub use capture::Capture;
 pub use dissect::{Dissected, differences, dissect};
 pub use namespace::Namespace;
 pub use needs::{Need, missing};
+pub use packet::{Mac, Packet, checksum, udp};
 pub use running::{Finished, Running, run};
 pub use rustix::process::Signal;
 pub use stage::{Counters, Stage, alone};

@@ -93,11 +93,18 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends the run and the hosts, makes sure that nothing is left, and returns what was counted.
-    pub fn finish(mut self, hosts: Vec<Namespace>) -> Result<Counters> {
+    /// Ends the run, which must end well; what it wrote can be read then.
+    pub fn stop(&mut self) -> Result<Finished> {
         self.run.signal(Signal::TERM)?;
         let done = self.run.wait(END)?;
         ensure!(done.status.success(), "{}: {}", done.status, done.stderr);
+        ensure!(done.stderr.is_empty(), "it said: {}", done.stderr);
+        Ok(done)
+    }
+
+    /// Ends the run and the hosts, makes sure that nothing is left, and returns what was counted.
+    pub fn finish(mut self, hosts: Vec<Namespace>) -> Result<Counters> {
+        let done = self.stop()?;
         for namespace in hosts.iter().chain([&self.home]) {
             self.bare(namespace)?;
         }
@@ -174,12 +181,18 @@ impl Counters {
                 middle.is_some_and(|nic| nic.matches('.').count() == 1)
             })
         };
-        let handled = of_router(&|name| ["forwarded", "consumed"].contains(&name) || name.starts_with("drop_"));
+        let handled =
+            of_router(&|name| ["forwarded", "consumed"].contains(&name) || name.starts_with("drop_"));
         let made = of_router(&|name| ["forwarded", "originated"].contains(&name));
         let sides = [
             ("host rx.frames", host(".rx.frames"), "vCPU rx_frames", of_nics("rx_frames")),
             ("vCPU rx_frames", of_nics("rx_frames"), "forwarded, consumed and dropped", handled),
-            ("forwarded and originated", made, "tx_frames and drop_tx_full", of_nics("tx_frames") + of_nics("drop_tx_full")),
+            (
+                "forwarded and originated",
+                made,
+                "tx_frames and drop_tx_full",
+                of_nics("tx_frames") + of_nics("drop_tx_full"),
+            ),
             ("vCPU tx_frames", of_nics("tx_frames"), "host tx.frames", host(".tx.frames")),
         ];
         let wrong = sides.iter().filter(|(_, left, _, right)| left != right);
