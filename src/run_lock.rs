@@ -20,7 +20,8 @@ const TRIES: usize = 100;
 /// The names of a run, held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct RunLock {
-    held: Vec<Held>,
+    /// Dropped with this, and so let go of.
+    _held: Vec<Held>,
 }
 
 #[derive(Debug)]
@@ -45,12 +46,7 @@ impl RunLock {
             // What is held so far is let go of with `held` where this fails.
             held.push(hold(base, name)?);
         }
-        Ok(Self { held })
-    }
-
-    /// The folders of the names, in their order: for what a run must leave a note of.
-    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
-        self.held.iter().map(|held| held.folder.as_path())
+        Ok(Self { _held: held })
     }
 }
 

@@ -11,8 +11,8 @@ use frame::{Mac, checksum, ethernet};
 use ledger::{Group, RouterCounters};
 use libfuzzer_sys::fuzz_target;
 use router::{
-    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Parts, Platform,
-    Router, Routes,
+    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Parts,
+    Platform, Router, Routes,
 };
 
 const NICS: usize = 3;
@@ -159,7 +159,8 @@ fuzz_target!(|input: &[u8]| {
     });
     let config = Config { interfaces: &interfaces, keeper: true, answers_arp: true };
     let mut adjacencies = Box::new(Adjacencies::new());
-    let parts = Parts { routes: Octet, neighbours: &neighbours, adjacencies: &mut adjacencies, counters: &counters };
+    let parts =
+        Parts { routes: Octet, neighbours: &neighbours, adjacencies: &mut adjacencies, counters: &counters };
     let mut router = Router::new(&config, parts);
     let mut world = World { free: 100, ..World::default() };
 

@@ -10,8 +10,7 @@ fn a_name_is_held_once_and_free_after() {
     let second = RunLock::take_in(base.path(), ["edge"]).expect_err("a held name");
     let expected = format!("a router named 'edge' is already running (pid {})", std::process::id());
     assert_eq!(second.to_string(), expected);
-    let folders: Vec<_> = lock.folders().collect();
-    assert_eq!(folders, [base.path().join("edge"), base.path().join("core")]);
+    assert!(["edge", "core"].iter().all(|name| base.path().join(name).join("lock").is_file()));
     drop(lock);
     assert_eq!(fs::read_dir(base.path()).expect("the folder").count(), 0, "nothing is left");
     assert!(RunLock::take_in(base.path(), ["edge"]).is_ok());
@@ -80,8 +79,7 @@ fn never_two_at_once() {
 #[test]
 fn there_is_a_place_for_locks() {
     // No names: nothing is made, but the place has to be known.
-    match RunLock::take([]) {
-        Ok(lock) => assert_eq!(lock.folders().count(), 0),
-        Err(error) => assert!(error.to_string().contains("set XDG_RUNTIME_DIR"), "{error:#}"),
+    if let Err(error) = RunLock::take([]) {
+        assert!(error.to_string().contains("set XDG_RUNTIME_DIR"), "{error:#}");
     }
 }

@@ -176,11 +176,11 @@ fn connect(router: &KvmRouter, number: usize, site: &mut Site<'_>) -> Result<(Wa
     })
 }
 
+/// What a switch delivers to, who empties it, and what is counted there.
+type Entry = (Arc<dyn Sink>, Option<Pump>, Option<Arc<IngressSink>>);
+
 /// Where frames from a switch enter a NIC: its ring, or the queue that its own thread empties.
-fn entry(
-    nic: &Nic,
-    queues: &Arc<NicQueues>,
-) -> Result<(Arc<dyn Sink>, Option<Pump>, Option<Arc<IngressSink>>)> {
+fn entry(nic: &Nic, queues: &Arc<NicQueues>) -> Result<Entry> {
     if nic.deliver == Deliver::Direct {
         return Ok((queues.sink(), None, None));
     }

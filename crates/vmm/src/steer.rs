@@ -33,5 +33,7 @@ fn pair(frame: &Frame<'_>, pairs: usize) -> usize {
     let ports = if whole && matches!(head[23], 6 | 17) { word(34) } else { 0 };
     let mixed = (u64::from(word(26)) ^ u64::from(ports)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ u64::from(word(30)).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
-    ((mixed ^ mixed >> 32) as u32 as u64 * pairs as u64 >> 32) as usize
+    let hash = (mixed ^ mixed >> 32) as u32;
+    // The hash as a fraction of 2^32, times the number of pairs.
+    ((u64::from(hash) * pairs as u64) >> 32) as usize
 }

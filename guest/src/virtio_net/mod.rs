@@ -111,12 +111,6 @@ impl QueuePair {
         }
     }
 
-    /// Hints that a burst of `n` frames will soon be sent.
-    #[inline(always)]
-    pub(crate) fn prefetch_transmit(&self, n: usize) {
-        self.transmit.prefetch_push(n);
-    }
-
     /// Posts free buffers once a lot of them is missing.
     #[inline(always)]
     pub(crate) fn refill(&mut self, pool: &mut Pool, counters: &RouterNic) {

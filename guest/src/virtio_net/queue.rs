@@ -57,12 +57,6 @@ impl Queue {
         either!(self, queue => receive(queue, burst))
     }
 
-    /// Hints that `n` buffers will be sent.
-    #[inline(always)]
-    pub(crate) fn prefetch_push(&self, n: usize) {
-        either!(self, queue => queue.prefetch_push(n));
-    }
-
     /// Posts free buffers until the queue is full or the pool is empty; true if the device wants a kick.
     pub(crate) fn post(&mut self, pool: &mut Pool) -> bool {
         either!(self, queue => post(queue, pool))
