@@ -5,6 +5,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::cell::LazyCell;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub(crate) use options::RunOptions;
 /// How long the generator's own rate is measured.
 const OWN_RATE: Duration = Duration::from_millis(50);
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// The experiments, and what each measures.
     List,
@@ -32,7 +33,7 @@ pub(crate) enum Verb {
         #[arg(required = true)]
         names: Vec<String>,
         #[command(flatten)]
-        options: RunOptions,
+        options: Box<RunOptions>,
     },
     /// A Markdown table of a file that `--json` wrote.
     Report {
@@ -68,12 +69,17 @@ fn listed(names: &[String]) -> Result<Vec<&'static Listed>> {
 
 fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
     let experiments = listed(names)?;
-    let options = chosen.options();
+    let mut options = chosen.options();
+    if options.cpus.is_empty() {
+        // Later this thread will be pinned to one of them.
+        options.cpus = cores::allowed()?;
+    }
     let other = chosen.other(&options)?;
     if experiments.iter().any(|listed| listed.needs_kvm) {
         vmm::open_kvm()?;
     }
-    let host = Host::describe();
+    // Not before something is to be told: `boot` measures how soon this command comes to its first frame.
+    let host: LazyCell<Host> = LazyCell::new(Host::describe);
     for listed in experiments {
         let room = Room { listed, options: &options, host: &host };
         match &other {
@@ -88,7 +94,7 @@ fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
 struct Room<'a> {
     listed: &'static Listed,
     options: &'a Options,
-    host: &'a Host,
+    host: &'a LazyCell<Host>,
 }
 
 impl Room<'_> {

@@ -63,6 +63,12 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
+    /// Nothing but another variant.
+    #[cfg(test)]
+    pub(super) fn with_versus(text: &str) -> Self {
+        Self { versus: Some(text.to_owned()), ..Self::default() }
+    }
+
     /// The options of the experiment.
     pub(crate) fn options(&self) -> Options {
         let mut options = Options {

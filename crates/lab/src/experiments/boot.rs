@@ -76,7 +76,7 @@ impl Boot {
     fn boot(&self, plan: &Router) -> Result<Times> {
         match &self.program {
             None => boot(plan, &self.options),
-            Some(program) => started(program, self.options.vcpus),
+            Some(program) => started(program, &self.options),
         }
     }
 }
@@ -189,10 +189,15 @@ fn since_start() -> Option<f64> {
 }
 
 /// Starts the command and hears from it how long it took.
-fn started(program: &Path, vcpus: u16) -> Result<Times> {
+fn started(program: &Path, options: &Options) -> Result<Times> {
     let mut command = Command::new(program);
     command.args(["lab", "run", "boot", "--seconds", "0.001", "--repeat", "1"]);
-    command.args(["--vcpus", &vcpus.to_string()]);
+    command.args(["--vcpus", &options.vcpus.to_string()]);
+    if !options.cpus.is_empty() {
+        // It would inherit that this thread is pinned to one.
+        let cpus: Vec<String> = options.cpus.iter().map(usize::to_string).collect();
+        command.args(["--cpus", &cpus.join(",")]);
+    }
     let output =
         command.env(STARTED, monotonic().to_string()).output().context("cannot start the command")?;
     let text = String::from_utf8_lossy(&output.stdout);
