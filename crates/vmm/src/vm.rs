@@ -54,13 +54,15 @@ impl Vm {
     pub fn new(mut config: VmConfig) -> Result<Arc<Self>> {
         let kvm = open_kvm()?;
         let fd = Arc::new(kvm.create_vm().context("KVM cannot make a virtual machine")?);
-        fd.set_tss_address(0xfffb_d000).context("KVM_SET_TSS_ADDR")?;
-        fd.create_irq_chip().context("KVM cannot make an interrupt controller (KVM_CREATE_IRQCHIP)")?;
         let ram = GuestRam::new(&config.name, config.ram)?;
         map_ram(&fd, &ram)?;
         if let Some(fib) = &config.fib {
             map_read_only(&fd, fib)?;
         }
+        // After the memory: each change of the memory map behind an interrupt controller waits for the readers of
+        // KVM's bus tables, 4 to 7 ms (measured); before it, 0.1 ms.
+        fd.set_tss_address(0xfffb_d000).context("KVM_SET_TSS_ADDR")?;
+        fd.create_irq_chip().context("KVM cannot make an interrupt controller (KVM_CREATE_IRQCHIP)")?;
         config.info.magic = bootinfo::MAGIC;
         config.info.ram = ram.len() as u64;
         config.info.fib = config.fib.as_ref().map_or(0, |fib| fib.len() as u64);

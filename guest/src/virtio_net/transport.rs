@@ -11,6 +11,12 @@ const DEVICE: u16 = 0x1041;
 const INTERRUPT_VECTOR: u32 = 0x40;
 const APIC_ADDRESS: u64 = 0xfee0_0000;
 
+/// Kinds of virtio capabilities (section 4.1.4).
+const CFG_COMMON: u8 = 1;
+const CFG_NOTIFY: u8 = 2;
+const CFG_DEVICE: u8 = 4;
+const MSIX_ENABLE: u16 = 1 << 15;
+
 const STATUS_ACKNOWLEDGE: u8 = 1;
 const STATUS_DRIVER: u8 = 2;
 const STATUS_DRIVER_OK: u8 = 4;
@@ -83,30 +89,21 @@ impl Transport {
     }
 
     fn locate(device: Device) -> Option<Self> {
-        let (mut shared, mut own, mut notify, mut msix) = (None, None, None, None);
+        let mut found = Structures::default();
+        // Each look costs an exit, and the structures that a driver needs come first.
         for capability in device.capabilities() {
-            let config = device.config();
-            match (capability.id, capability.kind) {
-                (CAP_VENDOR, 1) => shared = Some(structure(device, capability.at)),
-                (CAP_VENDOR, 2) => {
-                    notify = Some((structure(device, capability.at), config.read::<u32>(capability.at + 16)));
-                }
-                (CAP_VENDOR, 4) => own = Some(structure(device, capability.at)),
-                (CAP_MSIX, _) => {
-                    let table: u32 = config.read(capability.at + 4);
-                    config.write(capability.at + 2, 1u16 << 15);
-                    msix = Some(Registers::at(device.bar((table & 7) as u8).address(u64::from(table & !7))));
-                }
-                _ => {}
+            found.note(device, capability.id, capability.kind, capability.at);
+            if found.complete() {
+                break;
             }
         }
-        let (notify, notify_multiplier) = notify?;
+        let (notify, notify_multiplier) = found.notify?;
         Some(Self {
-            common: shared?,
-            device_config: own?,
+            common: found.common?,
+            device_config: found.device?,
             notify,
             notify_multiplier,
-            msix_table: msix?,
+            msix_table: found.msix_table?,
             features: 0,
         })
     }
@@ -186,8 +183,50 @@ impl QueueRegisters {
     }
 }
 
-fn structure(device: Device, at: u64) -> Registers {
-    // One access for the BAR's number (low octet) and the offset in it (high word).
-    let place: u64 = device.config().read(at + 4);
-    Registers::at(device.bar(place as u8 & 7).address(place >> 32))
+/// The register blocks of a device, as far as its capabilities have told.
+#[derive(Default)]
+struct Structures {
+    common: Option<Registers>,
+    notify: Option<(Registers, u32)>,
+    device: Option<Registers>,
+    msix_table: Option<Registers>,
+    /// The BAR that was looked at last: most devices have all blocks behind one.
+    bar: Option<(u8, Registers)>,
+}
+
+impl Structures {
+    fn complete(&self) -> bool {
+        self.common.is_some() && self.notify.is_some() && self.device.is_some() && self.msix_table.is_some()
+    }
+
+    fn note(&mut self, device: Device, id: u8, kind: u8, at: u64) {
+        let config = device.config();
+        match (id, kind) {
+            (CAP_VENDOR, CFG_COMMON) => self.common = Some(self.block(device, at)),
+            (CAP_VENDOR, CFG_NOTIFY) => self.notify = Some((self.block(device, at), config.read(at + 16))),
+            (CAP_VENDOR, CFG_DEVICE) => self.device = Some(self.block(device, at)),
+            (CAP_MSIX, _) => {
+                let table: u32 = config.read(at + 4);
+                config.write(at + 2, MSIX_ENABLE);
+                self.msix_table = Some(self.behind(device, (table & 7) as u8, u64::from(table & !7)));
+            }
+            _ => {}
+        }
+    }
+
+    /// The block that a virtio capability tells of.
+    fn block(&mut self, device: Device, at: u64) -> Registers {
+        // One access for the BAR's number (low octet) and the offset in it (high word).
+        let place: u64 = device.config().read(at + 4);
+        self.behind(device, place as u8 & 7, place >> 32)
+    }
+
+    fn behind(&mut self, device: Device, bar: u8, offset: u64) -> Registers {
+        let registers = match self.bar {
+            Some((known, registers)) if known == bar => registers,
+            _ => device.bar(bar),
+        };
+        self.bar = Some((bar, registers));
+        Registers::at(registers.address(offset))
+    }
 }
