@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::experiments::{EXPERIMENTS, Experiment};
+use crate::ratios;
 use crate::results::{Sample, parse, table};
 use crate::step::{Step, output, root, target_dir};
 
@@ -51,7 +52,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             measure(case, &mut file, &mut samples)?;
         }
     }
-    println!("\n{header}\n\n{}", table(&samples));
+    println!("\n{header}\n\n{}\n{}", table(&samples), ratios::table(&samples));
     println!("RESULT lines: {}", path.display());
     let failed: Vec<&str> = cases.iter().filter(|case| case.failed).map(|case| case.name.as_str()).collect();
     if !failed.is_empty() {
@@ -117,7 +118,9 @@ fn peers() -> Vec<Case> {
     paths.sort();
     let case = |path: PathBuf| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Case { name, step: Step::new(&path.to_string_lossy()).limit(LIMIT), failed: false }
+        // One short repetition each time: the rounds repeat it, in turn with ours.
+        let step = Step::new(&path.to_string_lossy()).env("REPS", "1").env("SECS", "1").limit(LIMIT);
+        Case { name, step, failed: false }
     };
     paths.into_iter().map(case).collect()
 }

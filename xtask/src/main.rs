@@ -7,6 +7,7 @@ mod deny;
 mod experiments;
 mod fuzz;
 mod packages;
+mod ratios;
 mod results;
 mod sources;
 mod step;

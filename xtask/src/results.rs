@@ -15,6 +15,20 @@ pub(crate) struct Sample {
     c2c_ns: Option<f64>,
 }
 
+impl Sample {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn median(&self) -> f64 {
+        self.median
+    }
+
+    pub(crate) fn c2c_ns(&self) -> Option<f64> {
+        self.c2c_ns
+    }
+}
+
 /// Where the two cores were while a sample was taken, by the round trip of a cache line between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Placement {
