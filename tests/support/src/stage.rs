@@ -15,6 +15,8 @@ use crate::{Namespace, Signal, Traces};
 
 /// A router is up long before this, even where the host is busy.
 const START: Duration = Duration::from_secs(20);
+/// Within this time after the last frame was sent it has arrived.
+const QUIET: Duration = Duration::from_millis(500);
 /// A run ends long before this.
 const END: Duration = Duration::from_secs(10);
 /// Namespaces, and what is in them, are gone long before this.
@@ -93,8 +95,9 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends the run, which must end well; what it wrote can be read then.
+    /// Lets the last frames arrive and ends the run, which must end well; what it wrote can be read then.
     pub fn stop(&mut self) -> Result<Finished> {
+        thread::sleep(QUIET);
         self.run.signal(Signal::TERM)?;
         let done = self.run.wait(END)?;
         ensure!(done.status.success(), "{}: {}", done.status, done.stderr);

@@ -1,0 +1,149 @@
+//! Objective: SIGINT and SIGTERM end a run in good order; SIGKILL at any moment, in the middle of the start too, leaves
+//! nothing behind, and the next start with the same names works at once.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use support::{Running, Signal, Traces, alone};
+
+/// A start or an end takes far less, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The kernel takes links and namespaces away some time after the process.
+const GONE: Duration = Duration::from_secs(10);
+/// The file of these tests: its TAPs are made in the namespace of the caller, where a leftover would be seen.
+const FILE: &str = "[switch.lan]\n\
+    [[router]]\nname = \"t08-a\"\nvhost = \"split\"\n\
+    [[router.nic]]\nname = \"out\"\nattach = \"tap:t08-a\"\naddress = \"192.0.2.1/24\"\n\
+    [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"203.0.113.1/24\"\n\
+    [[router]]\nname = \"t08-b\"\nvcpus = 2\n\
+    [[router.nic]]\nname = \"out\"\nattach = \"tap:t08-b\"\naddress = \"198.51.100.1/24\"\n\
+    [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"203.0.113.2/24\"\n";
+
+fn run(folder: &Path) -> Running {
+    fs::write(folder.join("file.toml"), FILE).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringroad"));
+    Running::start(command.current_dir(folder).args(["run", "file.toml", "--json"])).expect("it starts")
+}
+
+fn demo() -> Running {
+    Running::start(Command::new(env!("CARGO_BIN_EXE_ringroad")).arg("demo")).expect("it starts")
+}
+
+/// Waits for the first line of counters: everything is up then.
+fn is_up(run: &mut Running) {
+    run.wait_for_line(PATIENCE, |line| line.starts_with('{')).expect("it comes up");
+}
+
+/// Traces that a killed process may leave for the next start to clean up: its lock file, which is not held.
+fn stale(trace: &str) -> bool {
+    trace.starts_with("run /run/ringroad/")
+}
+
+fn left(before: &Traces) -> Vec<String> {
+    let all = Traces::left(before, Duration::ZERO);
+    if all.iter().all(|trace| stale(trace)) {
+        return vec![];
+    }
+    Traces::left(before, GONE).into_iter().filter(|trace| !stale(trace)).collect()
+}
+
+#[test]
+fn asked_to_end() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = Traces::now();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut run = run(folder.path());
+        is_up(&mut run);
+        run.signal(signal).expect("signalled");
+        let start = Instant::now();
+        let done = run.wait(PATIENCE).expect("it ends");
+        println!("{signal:?}: ended after {:?}", start.elapsed());
+        assert_eq!(done.status.code(), Some(0), "{}", done.stderr);
+        assert_eq!(done.stderr, "");
+        assert_eq!(Traces::left(&before, GONE), [""; 0]);
+    }
+}
+
+#[test]
+fn asked_to_end_at_any_moment_of_the_start() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = Traces::now();
+    for moment in moments(12, 60) {
+        let mut run = run(folder.path());
+        thread::sleep(moment);
+        run.signal(Signal::TERM).expect("signalled");
+        let done = run.wait(PATIENCE).expect("it ends");
+        // Before it takes signals it dies of them, and has made nothing yet.
+        assert!(done.status.success() || done.status.code().is_none(), "{moment:?}: {}", done.stderr);
+        assert_eq!(Traces::left(&before, GONE), [""; 0], "{moment:?}");
+    }
+}
+
+/// Moments up to `most` milliseconds, more of them early, different in every run of the test.
+fn moments(count: u32, most: u32) -> impl Iterator<Item = Duration> {
+    let mut state = std::process::id() | 1;
+    (0..count).map(move |n| {
+        // Xorshift: any spread will do.
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        let late = most * (n + 1) / count;
+        Duration::from_micros(u64::from(state % (late * 1000)))
+    })
+}
+
+#[test]
+fn killed_at_any_moment() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = Traces::now();
+    for moment in moments(16, 60).chain(moments(8, 3000)) {
+        let mut run = run(folder.path());
+        thread::sleep(moment);
+        kill(&mut run, moment);
+        assert_eq!(left(&before), [""; 0], "killed after {moment:?}");
+    }
+    // The same names at once, without a pause.
+    for moment in moments(5, 40) {
+        let mut killed = run(folder.path());
+        thread::sleep(moment);
+        kill(&mut killed, moment);
+        let mut next = run(folder.path());
+        is_up(&mut next);
+        next.signal(Signal::TERM).expect("signalled");
+        let done = next.wait(PATIENCE).expect("it ends");
+        assert!(done.status.success() && done.stderr.is_empty(), "{moment:?}: {}", done.stderr);
+    }
+    assert_eq!(Traces::left(&before, GONE), [""; 0], "the next start has cleaned up");
+}
+
+fn kill(run: &mut Running, moment: Duration) {
+    assert!(!run.ended().expect("it can be asked"), "it had ended before {moment:?}");
+    run.signal(Signal::KILL).expect("killed");
+    assert_eq!(run.wait(PATIENCE).expect("it ends").status.code(), None);
+}
+
+#[test]
+fn the_demo_killed_at_any_moment() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    let before = Traces::now();
+    for moment in moments(14, 60).chain(moments(7, 3000)) {
+        let mut run = demo();
+        thread::sleep(moment);
+        kill(&mut run, moment);
+        assert_eq!(left(&before), [""; 0], "killed after {moment:?}");
+    }
+    let mut last = demo();
+    last.wait_for_line(PATIENCE, |line| line.contains("ping 4")).expect("it works at once");
+    last.signal(Signal::INT).expect("signalled");
+    last.wait(PATIENCE).expect("it ends");
+    assert_eq!(Traces::left(&before, GONE), [""; 0], "the next start has cleaned up");
+}
