@@ -52,7 +52,8 @@ fn outcomes(name: &str, options: &Options) -> Vec<(Outcome, ResultLine)> {
 fn told(name: &str, outcome: &Outcome) -> ResultLine {
     let line = ResultLine::parse(&outcome.result_line().to_string()).unwrap();
     assert!(line.name.starts_with(&format!("{name}/")), "{}", line.name);
-    assert!(line.n > 0 && line.median > 0.0, "{line}");
+    // Idle routers may well need nothing at all.
+    assert!(line.n > 0 && (line.median > 0.0 || name == "idle"), "{line}");
     line
 }
 
@@ -118,7 +119,7 @@ fn idle_routers_cost_less_than_a_core() {
     let Some(_cpus) = ready(false) else { return };
     let [(_, memory), (_, one), (_, ten)] = outcomes("idle", &short()).try_into().unwrap();
     assert_eq!((memory.name.as_str(), memory.unit.as_str()), ("idle/memory/routers=10", "mib"));
-    assert!(figure(&memory, "guest_ram_touched_mib") > 0.0);
+    assert!(memory.median.is_finite() && figure(&memory, "guest_ram_touched_mib") > 0.0);
     for (line, case) in [(&one, "idle/cpu/routers=1"), (&ten, "idle/cpu/routers=10")] {
         assert_eq!((line.name.as_str(), line.unit.as_str()), (case, "percent-of-a-core"));
         assert!(line.median < 50.0, "{line}");

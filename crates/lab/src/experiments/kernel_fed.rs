@@ -272,13 +272,12 @@ impl Parts {
     }
 }
 
-/// Gives a frame the TTL that the generator gave it: router and kernel have each taken one. Its header is otherwise as
-/// it was made, so the checksum is that of the generator, too: it grows by what the TTL has lost (RFC 1624).
+/// Gives a frame the TTL that the generator gave it, for router and kernel have each taken one, and the checksum that
+/// belongs to it (RFC 1624, equation 3).
 fn rejuvenate(frame: &Frame<'_>) {
     let octets = frame.octets();
     let (Some([ttl]), Some(old)) = (octets.read::<1>(TTL), octets.read::<2>(CHECKSUM)) else { return };
     let lost = u32::from(64u8.saturating_sub(ttl)) << 8;
-    // ~C' = ~C + (m' - m), in ones' complement: adding to the header takes the same away from its checksum.
     let sum = u32::from(!u16::from_be_bytes(old)) + lost;
     let folded = (sum & 0xffff) + (sum >> 16);
     octets.write(CHECKSUM, (!(folded as u16)).to_be_bytes());
