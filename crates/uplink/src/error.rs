@@ -53,12 +53,12 @@ pub enum Error {
         what: String,
     },
     /// Any other answer of the kernel.
-    #[error("{what}: {source}")]
+    #[error("{what}: {answer}")]
     System {
         /// What was tried.
         what: String,
-        /// The kernel's answer.
-        source: io::Error,
+        /// The kernel's answer; part of the sentence, so that a chain of errors does not tell it twice.
+        answer: io::Error,
     },
 }
 
@@ -69,7 +69,7 @@ impl Error {
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { what },
             Some(libc::ENODEV) => Self::NoInterface { what },
-            _ => Self::System { what, source },
+            _ => Self::System { what, answer: source },
         }
     }
 }

@@ -40,12 +40,13 @@ impl SharedMemory {
     fn map(name: &str, len: usize, huge: bool) -> Result<Self> {
         let file = memfd(name, huge).context("cannot make shared memory (memfd_create)")?;
         file.set_len(len as u64).with_context(|| format!("cannot size shared memory to {len} octets"))?;
-        // Huge pages are taken now or not at all: a later shortage would be a SIGBUS in the middle of a packet.
-        let populate = if huge { libc::MAP_POPULATE } else { 0 };
+        // Huge pages are reserved and taken now or not at all: a later shortage would be a SIGBUS in the middle of a
+        // packet. Populating alone tells of no shortage.
+        let pages = if huge { libc::MAP_POPULATE } else { libc::MAP_NORESERVE };
         let mapping = MmapRegionBuilder::new(len)
             .with_file_offset(FileOffset::new(file, 0))
             .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)
-            .with_mmap_flags(libc::MAP_SHARED | libc::MAP_NORESERVE | populate)
+            .with_mmap_flags(libc::MAP_SHARED | pages)
             .with_hugetlbfs(huge)
             .build()
             .with_context(|| format!("cannot map {len} octets of shared memory"))?;

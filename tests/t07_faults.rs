@@ -1,0 +1,266 @@
+//! Objective: what the host lacks or refuses (rights, devices, names, memory) is one clear line on stderr and exit code
+//! 1, with nothing on stdout and nothing left behind; without huge pages a run works all the same.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use support::{Finished, Namespace, Running, Signal, Traces, alone};
+use tempfile::TempDir;
+
+/// A start or an end takes far less, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+const GONE: Duration = Duration::from_secs(10);
+const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+
+fn file(memory: &str, attach: &str) -> String {
+    format!(
+        "[[router]]\nname = \"t07\"\nmemory = \"{memory}\"\n\n[[router.nic]]\nname = \"wan\"\nattach = \"{attach}\"\n\
+         address = \"192.0.2.1/24\"\n"
+    )
+}
+
+fn folder_with(text: &str) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("file.toml"), text).expect("written");
+    folder
+}
+
+/// `ringroad run` in that folder.
+fn run(folder: &Path) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(["run", "file.toml"]).current_dir(folder);
+    command
+}
+
+/// The one line that a command ends with.
+fn line(command: &mut Command) -> String {
+    let before = Traces::now();
+    let done = support::run(command, PATIENCE).expect("it ends");
+    one_line(&done, &before)
+}
+
+fn one_line(done: &Finished, before: &Traces) -> String {
+    assert_eq!(done.status.code(), Some(1), "{} {}", done.stdout, done.stderr);
+    assert_eq!(done.stdout, "");
+    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+    assert_eq!(Traces::left(before, GONE), [""; 0]);
+    done.stderr.clone()
+}
+
+/// The line of a file that cannot be run here.
+fn line_of(text: &str) -> String {
+    line(&mut run(folder_with(text).path()))
+}
+
+#[track_caller]
+fn assert_has(line: &str, words: &[&str]) {
+    for word in words {
+        assert!(line.contains(word), "{word:?} is not in {line:?}");
+    }
+}
+
+#[test]
+fn names_that_cannot_be_used() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    assert_eq!(
+        line_of(&file("32M", "tap:lo")),
+        "file.toml:7: router.nic.attach: interface \"lo\" exists and is not a TAP; choose another name"
+    );
+    assert_has(&line_of(&file("32M", "tap:a-name-of-20-letters")), &["file.toml:7: router.nic.attach: "]);
+    assert_has(&line_of(&file("32M", "tap:..")), &["file.toml:7: router.nic.attach: ", "\"..\""]);
+    let line = line_of(&file("32M", "pcap:/there/is/no/such/folder/x.pcap"));
+    assert_has(
+        &line,
+        &["ringroad: router t07, NIC wan: cannot write /there/is", "No such file or directory"],
+    );
+}
+
+/// In KiB.
+fn memory_of_this_host() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").expect("meminfo");
+    let line = text.lines().find(|line| line.starts_with("MemTotal:")).expect("a total");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+}
+
+#[test]
+fn memory_that_is_too_small_or_too_large() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    let gib = memory_of_this_host() / (1 << 20) + 1;
+    let router = |n: u64| file("1G", "null").replace("\"t07\"", &format!("\"t07-{n}\""));
+    let large = line_of(&(0..gib).map(router).collect::<String>());
+    assert_has(&large, &["router.memory: the routers so far want ", "MiB left; give them less"]);
+    let nic = |n: u32| {
+        format!(
+            "[[router.nic]]\nname = \"n{n}\"\nattach = \"null\"\naddress = \"10.{n}.0.1/24\"\nqueues = 2\n"
+        )
+    };
+    let nics: String = (0..8).map(nic).collect();
+    let small = line_of(&format!("[[router]]\nname = \"t07\"\nmemory = \"16M\"\nvcpus = 2\n{nics}"));
+    assert_has(
+        &small,
+        &["ringroad: router t07: the memory is too small for the NICs' rings", "give the router more"],
+    );
+}
+
+#[test]
+fn a_second_run_of_the_same_names() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    let folder = folder_with(&file("32M", "tap:t07-wan"));
+    let before = Traces::now();
+    let mut first = Running::start(run(folder.path()).arg("--json")).expect("it starts");
+    first.wait_for_line(PATIENCE, |line| line.starts_with('{')).expect("it comes up");
+    let expected = format!("ringroad: a router named 't07' is already running (pid {})", first.id());
+    assert_eq!(line(&mut run(folder.path())), expected);
+    // Another router, but the same TAP.
+    let other = file("32M", "tap:t07-wan").replace("\"t07\"", "\"t07-other\"");
+    let line = line_of(&other);
+    assert_has(&line, &["router t07-other, NIC wan: ", "t07-wan", "used by another process"]);
+    // The first one lives on.
+    assert!(!first.ended().expect("it can be asked"));
+    first.signal(Signal::INT).expect("signalled");
+    let done = first.wait(PATIENCE).expect("it ends");
+    assert!(done.status.success() && done.stderr.is_empty(), "{}", done.stderr);
+    assert_eq!(Traces::left(&before, GONE), [""; 0]);
+}
+
+/// The binary and a file where everybody may read them.
+fn public(text: &str) -> (TempDir, PathBuf) {
+    let folder = folder_with(text);
+    let binary = folder.path().join("ringroad");
+    fs::copy(BINARY, &binary).expect("copied");
+    for path in [folder.path(), &binary] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permitted");
+    }
+    (folder, binary)
+}
+
+#[test]
+fn without_rights() {
+    support::needs!(Root, Kvm, Tun, Program("setpriv"));
+    let _turn = alone();
+    let (folder, binary) = public(&file("32M", "tap:t07-wan"));
+    let as_nobody = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "-all"]);
+        command.args(["--bounding-set", "-all"]).arg(&binary).args(words).current_dir(folder.path());
+        line(command.env_remove("XDG_RUNTIME_DIR"))
+    };
+    assert_has(&as_nobody(&["run", "file.toml"]), &["ringroad: ", "root"]);
+    assert_has(&as_nobody(&["demo"]), &["ringroad: ", "root"]);
+    // Root without the capability to make links.
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]);
+    command.arg(&binary).args(["run", "file.toml"]).current_dir(folder.path());
+    assert_has(&line(&mut command), &["ringroad: ", "CAP_NET_ADMIN"]);
+}
+
+/// A command in a mount namespace whose /dev has only these devices.
+fn with_devices(folder: &Path, devices: &[&str], words: &[&str]) -> Command {
+    let keep = |device: &&str| {
+        format!(
+            "mkdir -p \"$(dirname new{device})\" && touch new{device} && mount --bind {device} new{device} && "
+        )
+    };
+    let kept: String = devices.iter().map(keep).collect();
+    let script = format!("rm -rf new && mkdir new && {kept} mount --rbind new/dev /dev && exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh", BINARY]).args(words).current_dir(folder);
+    command
+}
+
+#[test]
+fn without_devices() {
+    support::needs!(Root, Kvm, Tun, Program("unshare"));
+    let _turn = alone();
+    let folder = folder_with(&file("32M", "tap:t07-wan"));
+    for verb in [&["run", "file.toml"][..], &["demo"]] {
+        let no_kvm = line(&mut with_devices(folder.path(), &["/dev/null", "/dev/net/tun"], verb));
+        assert_has(&no_kvm, &["ringroad: ", "/dev/kvm"]);
+        let no_tun = line(&mut with_devices(folder.path(), &["/dev/null", "/dev/kvm"], verb));
+        assert_has(&no_tun, &["ringroad: ", "/dev/net/tun"]);
+    }
+    // A device of the right name that is another one.
+    let script = "mount --bind /dev/null /dev/kvm && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", script, "sh", BINARY, "run", "file.toml"])
+        .current_dir(folder.path());
+    assert_has(&line(&mut command), &["ringroad: ", "/dev/kvm"]);
+}
+
+/// Huge pages of the host, set back on drop.
+struct HugePages {
+    before: String,
+}
+
+const PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+impl HugePages {
+    /// Exactly so many; `None` where the host does not give them.
+    fn set(count: u32) -> Option<Self> {
+        let before = fs::read_to_string(PAGES).ok()?;
+        let pages = Self { before };
+        fs::write(PAGES, count.to_string()).ok()?;
+        (fs::read_to_string(PAGES).ok()?.trim() == count.to_string()).then_some(pages)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = fs::write(PAGES, self.before.trim());
+    }
+}
+
+fn free_pages() -> u32 {
+    let text = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+    text.expect("huge pages").trim().parse().expect("a number")
+}
+
+/// What is free while the router runs, and again when it was killed.
+fn pages_used() -> (u32, u32) {
+    let folder = folder_with(&file("32M", "null"));
+    let mut first = Running::start(run(folder.path()).arg("--json")).expect("it starts");
+    first.wait_for_line(PATIENCE, |line| line.starts_with('{')).expect("it comes up");
+    let during = free_pages();
+    first.signal(Signal::KILL).expect("killed");
+    first.wait(PATIENCE).expect("it ends");
+    (during, free_pages())
+}
+
+#[test]
+fn with_huge_pages_and_without() {
+    support::needs!(Root, Kvm, Tun);
+    let _turn = alone();
+    // None, too few for anything, enough for the memory or the route table of one router.
+    for pages in [0, 3, 40] {
+        let Some(_pages) = HugePages::set(pages) else {
+            println!("SKIPPED: this host does not give {pages} huge pages");
+            return;
+        };
+        let (during, after) = pages_used();
+        assert_eq!(after, pages, "{pages} pages: not all are free again");
+        assert_eq!(during < pages, pages == 40, "{pages} pages, {during} free in a run");
+    }
+}
+
+#[test]
+fn in_a_namespace_without_its_own_sysfs() {
+    support::needs!(Root, Kvm, Tun, Program("ip"), Program("nsenter"));
+    let _turn = alone();
+    let before = Traces::now();
+    let namespace = Namespace::add("t07").expect("a namespace");
+    namespace.ip(&["link", "add", "t07-wan", "type", "veth", "peer", "t07-peer"]).expect("a link");
+    let folder = folder_with(&file("32M", "tap:t07-wan"));
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/{}", namespace.name())).arg(BINARY);
+    command.args(["run", "file.toml"]).current_dir(folder.path());
+    assert_has(&line(&mut command), &["t07-wan", "is not a TAP", "choose another name"]);
+    drop(namespace);
+    assert_eq!(Traces::left(&before, GONE), [""; 0]);
+}
