@@ -120,7 +120,7 @@ fn parse_attach(text: &str, plan: &Plan) -> Result<Attach, String> {
         "switch" => switch_index(name, plan).map(Attach::Switch),
         "tap" => values::interface(name).map(|()| Attach::Tap(name.to_owned())),
         "pcap" if name.is_empty() || name.contains('\0') => {
-            Err(format!("{text:?} names no file; write e.g. \"pcap:/tmp/wan.pcap\""))
+            Err(format!("{text:?} names no file; write e.g. \"pcap:wan.pcap\""))
         }
         "pcap" => Ok(Attach::Pcap(PathBuf::from(name))),
         later if ATTACH_LATER.contains(&later) => {

@@ -136,3 +136,6 @@ fn write_gate(ram: &GuestRam, vector: u64, handler: u64) -> Result<()> {
     put(ram, IDT + 16 * vector, low)?;
     put(ram, IDT + 16 * vector + 8, handler >> 32)
 }
+
+#[cfg(test)]
+mod tests;

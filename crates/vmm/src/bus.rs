@@ -105,3 +105,6 @@ fn config_address(address: u64) -> Option<(usize, u16)> {
     let slot = if function == 0 { (offset >> 15) as usize } else { SLOTS };
     Some((slot, (offset & 0xfff) as u16))
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,13 +42,27 @@ impl IrqLine {
     /// Interrupts the guest, or remembers to do so while the vector is masked.
     pub fn signal(&self) {
         if self.masked.load(Ordering::Acquire) {
-            self.pending.store(true, Ordering::Release);
+            // SeqCst on both words, here and in `unmask`: either we see the line unmasked or they see the mark.
+            self.pending.store(true, Ordering::SeqCst);
             // Unmasked in between: whoever takes the pending mark first sends.
             if self.masked.load(Ordering::SeqCst) || !self.pending.swap(false, Ordering::SeqCst) {
                 return;
             }
         }
         self.send();
+    }
+
+    /// From now on interrupts wait here.
+    fn mask(&self) {
+        self.masked.store(true, Ordering::SeqCst);
+    }
+
+    /// Sends what waits, and from now on at once.
+    fn unmask(&self) {
+        self.masked.store(false, Ordering::SeqCst);
+        if self.pending.swap(false, Ordering::SeqCst) {
+            self.send();
+        }
     }
 
     fn send(&self) {
@@ -100,7 +114,7 @@ impl IrqRouter {
     /// Gives a line the message it sends, or masks it (`None`).
     pub fn route(&self, line: &IrqLine, message: Option<Message>) -> Result<()> {
         let Some(message) = message else {
-            line.masked.store(true, Ordering::SeqCst);
+            line.mask();
             return Ok(());
         };
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,10 +126,7 @@ impl IrqRouter {
         let vcpu = (message.address >> 12 & 0xff) as usize;
         let mailbox = self.mailboxes.get(vcpu).copied().unwrap_or(std::ptr::null_mut());
         line.mailbox.store(mailbox, Ordering::Release);
-        line.masked.store(false, Ordering::SeqCst);
-        if line.pending.swap(false, Ordering::SeqCst) {
-            line.send();
-        }
+        line.unmask();
         Ok(())
     }
 }
@@ -139,3 +150,6 @@ fn entry(gsi: u32, message: Message) -> kvm_irq_routing_entry {
         ..Default::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,10 +132,11 @@ impl NicSink {
         let rx = &self.0.rx;
         let taken =
             if self.0.several_senders { self.fill_unlocked(pair, frames) } else { self.fill(pair, frames) };
+        // No lock is held here.
         match taken {
-            None => rx.ledger.drop_not_running.add(frames.len() as u64),
+            None => rx.ledger.drop_not_running.add_shared(frames.len() as u64),
             Some(taken) if taken < frames.len() => {
-                rx.ledger.drop_no_buffer.add((frames.len() - taken) as u64)
+                rx.ledger.drop_no_buffer.add_shared((frames.len() - taken) as u64)
             }
             Some(_) => {}
         }
@@ -285,3 +286,6 @@ fn borrow(event: &EventFd) -> BorrowedFd<'_> {
     // SAFETY: the descriptor is open for as long as the borrow of its owner.
     unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What KVM costs on this host: guest instructions in ring 0 and ring 3, an exit to user space, a doorbell.
 //!
-//! Each figure comes from a guest of a few instructions, a loop that ends with a store to [`DONE`]. All of them
+//! Each figure comes from a guest of a few instructions, a loop that ends with a store to `DONE`. All of them
 //! together take some tens of milliseconds, also on a host that emulates ring 0.
 
 mod clock;

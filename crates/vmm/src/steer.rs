@@ -37,3 +37,6 @@ fn pair(frame: &Frame<'_>, pairs: usize) -> usize {
     // The hash as a fraction of 2^32, times the number of pairs.
     ((u64::from(hash) * pairs as u64) >> 32) as usize
 }
+
+#[cfg(test)]
+mod tests;

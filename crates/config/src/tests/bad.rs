@@ -207,7 +207,7 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         r#"attach = "tap:tap0""#,
         r#"attach = "pcap:""#,
-        r#"f.toml:16: router.nic.attach: "pcap:" names no file; write e.g. "pcap:/tmp/wan.pcap""#,
+        r#"f.toml:16: router.nic.attach: "pcap:" names no file; write e.g. "pcap:wan.pcap""#,
     ),
     (
         r#"attach = "switch:lan""#,

@@ -1,0 +1,124 @@
+use std::sync::Mutex;
+
+use super::*;
+
+/// What a device was asked: kind, address or offset, octets.
+type Log = Arc<Mutex<Vec<(&'static str, u64, Vec<u8>)>>>;
+
+/// A device with one BAR of 256 octets.
+struct Fake {
+    bar: u64,
+    log: Log,
+}
+
+impl Fake {
+    fn has(&self, address: u64) -> bool {
+        (self.bar..self.bar + 256).contains(&address)
+    }
+
+    fn note(&self, what: &'static str, at: u64, octets: &[u8]) {
+        self.log.lock().expect("no panic").push((what, at, octets.to_vec()));
+    }
+}
+
+impl BusDevice for Fake {
+    fn config_read(&mut self, offset: u16, data: &mut [u8]) {
+        data.fill(offset as u8);
+    }
+    fn config_write(&mut self, offset: u16, data: &[u8]) {
+        self.note("config", offset.into(), data);
+    }
+    fn memory_read(&mut self, address: u64, data: &mut [u8]) -> bool {
+        if self.has(address) {
+            data.fill(0x11);
+        }
+        self.has(address)
+    }
+    fn memory_write(&mut self, address: u64, data: &[u8]) -> bool {
+        if self.has(address) {
+            self.note("memory", address, data);
+        }
+        self.has(address)
+    }
+}
+
+fn bus() -> (Arc<Bus>, [Log; 2]) {
+    let bus = Bus::new(Region::from_static(Box::leak(Box::new([7; 64])), 0x100));
+    let logs = [Log::default(), Log::default()];
+    for (slot, log) in [(1, &logs[0]), (3, &logs[1])] {
+        bus.insert(slot, Box::new(Fake { bar: map::BARS + 0x1000 * slot as u64, log: log.clone() }));
+    }
+    (bus, logs)
+}
+
+fn read<const N: usize>(bus: &Bus, address: u64) -> [u8; N] {
+    let mut data = [0; N];
+    bus.read(address, &mut data, &VcpuExits::default());
+    data
+}
+
+/// Address of a register of a function in configuration space.
+fn config(slot: u64, function: u64, register: u64) -> u64 {
+    map::ECAM + (slot << 15) + (function << 12) + register
+}
+
+#[test]
+fn a_device_answers_in_its_slot_and_at_its_bar() {
+    let (bus, _) = bus();
+    assert_eq!(read(&bus, config(1, 0, 0x24)), [0x24; 4]);
+    assert_eq!(read(&bus, config(3, 0, 0xfff)), [0xff]);
+    assert_eq!(read(&bus, map::BARS + 0x3000), [0x11; 8]);
+}
+
+#[test]
+fn what_is_absent_reads_as_all_ones() {
+    let (bus, _) = bus();
+    let absent = [
+        config(0, 0, 0),
+        config(2, 0, 0),
+        config(31, 0, 0),
+        config(1, 1, 0),
+        config(1, 7, 0x24),
+        map::ECAM - 4,
+        map::BARS,
+        map::BARS + 0x1100,
+        map::BARS + map::BARS_LEN,
+        0,
+        u64::MAX - 8,
+    ];
+    for address in absent {
+        assert_eq!(read(&bus, address), [0xff; 4], "{address:#x}");
+    }
+}
+
+#[test]
+fn a_write_reaches_one_device_or_none() {
+    let (bus, logs) = bus();
+    let exits = VcpuExits::default();
+    bus.write(config(3, 0, 4), &[6, 0], &exits);
+    bus.write(config(3, 1, 4), &[1], &exits);
+    bus.write(config(0, 0, 4), &[2], &exits);
+    bus.write(map::BARS + 0x10ff, &[9], &exits);
+    bus.write(map::BARS + 0x8000, &[3], &exits);
+    assert_eq!(*logs[0].lock().expect("no panic"), [("memory", map::BARS + 0x10ff, vec![9])]);
+    assert_eq!(*logs[1].lock().expect("no panic"), [("config", 4, vec![6, 0])]);
+    assert_eq!((exits.pci_config_write.get(), exits.register_write.get()), (3, 2));
+}
+
+#[test]
+fn a_slot_beyond_the_bus_and_a_cleared_bus_hold_nothing() {
+    let (bus, logs) = bus();
+    bus.insert(SLOTS, Box::new(Fake { bar: map::BARS, log: Log::default() }));
+    assert_eq!(read(&bus, map::BARS), [0xff; 4]);
+    bus.clear();
+    assert_eq!(read(&bus, config(1, 0, 0)), [0xff; 4]);
+    bus.write(config(1, 0, 0), &[1], &VcpuExits::default());
+    assert!(logs[0].lock().expect("no panic").is_empty());
+}
+
+#[test]
+fn diagnostics_read_ram_and_nothing_else() {
+    let (bus, _) = bus();
+    assert_eq!(bus.read_ram(0x100), u64::from_le_bytes([7; 8]));
+    assert_eq!((bus.read_ram(0xff), bus.read_ram(0x13c), bus.read_ram(u64::MAX)), (0, 0, 0));
+}

@@ -1,0 +1,83 @@
+use super::*;
+
+fn line() -> IrqLine {
+    let event = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).expect("an event descriptor");
+    let (masked, pending) = (AtomicBool::new(true), AtomicBool::new(false));
+    IrqLine { event, gsi: FIRST_GSI, masked, pending, mailbox: AtomicPtr::default() }
+}
+
+/// Interrupts sent since the last call.
+fn sent(line: &IrqLine) -> u64 {
+    line.event.read().unwrap_or(0)
+}
+
+#[test]
+fn a_new_line_is_masked_and_keeps_one_interrupt() {
+    let line = line();
+    line.signal();
+    line.signal();
+    assert_eq!(sent(&line), 0);
+    line.unmask();
+    assert_eq!(sent(&line), 1, "sent when unmasked, once");
+    line.unmask();
+    assert_eq!(sent(&line), 0, "and not again");
+}
+
+#[test]
+fn an_unmasked_line_sends_each_time() {
+    let line = line();
+    line.unmask();
+    (0..3).for_each(|_| line.signal());
+    assert_eq!(sent(&line), 3);
+    line.mask();
+    line.signal();
+    assert_eq!(sent(&line), 0);
+}
+
+#[test]
+fn the_mailbox_moves_with_each_interrupt_that_is_sent() {
+    let mut word = AtomicU32::new(u32::MAX);
+    let line = line();
+    line.mailbox.store(&raw mut word, Ordering::Release);
+    line.signal();
+    assert_eq!(word.load(Ordering::Acquire), u32::MAX, "nothing was sent yet");
+    line.unmask();
+    line.signal();
+    assert_eq!(word.load(Ordering::Acquire), 1, "two were sent, and the word wraps");
+}
+
+#[test]
+fn no_interrupt_is_lost_between_mask_and_unmask() {
+    let line = line();
+    let (turns, done) = (20_000, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                line.mask();
+                line.unmask();
+            }
+        });
+        for turn in 0..turns {
+            line.signal();
+            // Masked or not, it comes with this unmasking at the latest.
+            let start = std::time::Instant::now();
+            while sent(&line) == 0 {
+                let waited = start.elapsed();
+                assert!(waited.as_secs() < 5, "the interrupt of turn {turn} was lost");
+                std::hint::spin_loop();
+            }
+        }
+        done.store(true, Ordering::Release);
+    });
+}
+
+#[test]
+fn a_route_carries_the_message() {
+    let message = Message { address: 0x1_fee0_3000, data: 0x40 };
+    let table = table(&BTreeMap::from([(30, message)])).expect("one route");
+    let [entry] = table.as_slice() else { panic!("one entry") };
+    assert_eq!((entry.gsi, entry.type_), (30, KVM_IRQ_ROUTING_MSI));
+    // SAFETY: the type says which field of the union was written.
+    let msi = unsafe { entry.u.msi };
+    assert_eq!((msi.address_lo, msi.address_hi, msi.data), (0xfee0_3000, 1, 0x40));
+}

@@ -1,0 +1,153 @@
+//! The NIC's ports under the suite that every port passes, with a driver in this program.
+
+#[path = "../../../nic/tests/ports/guest.rs"]
+mod guest;
+
+use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+
+use super::*;
+use guest::{Guest, Habit};
+
+const LONGEST: usize = 1518;
+
+/// Queues that run, and the driver of each pair.
+struct Bench {
+    queues: Arc<NicQueues>,
+    guests: Vec<Guest>,
+    sink: Arc<dyn Sink>,
+    source: Box<dyn Source>,
+}
+
+impl Bench {
+    fn new(pairs: usize, several_senders: bool) -> Self {
+        let queues = NicQueues::new(pairs, several_senders).expect("event descriptors");
+        queues.active.store(pairs, Ordering::Release);
+        let (sink, source) = (queues.sink(), queues.source());
+        Self { queues, guests: Vec::new(), sink, source }
+    }
+
+    fn receiving(habit: Habit, pairs: usize, several_senders: bool) -> Self {
+        let mut bench = Self::new(pairs, several_senders);
+        for pair in 0..pairs {
+            let mut guest = Guest::new(habit);
+            let running = Running { queue: RxQueue::new(guest.device(), true), line: None };
+            *bench.queues.rx.lock(pair).expect("a pair") = Some(running);
+            guest.post();
+            bench.guests.push(guest);
+        }
+        bench
+    }
+
+    fn transmitting(habit: Habit, pairs: usize) -> Self {
+        let mut bench = Self::new(pairs, false);
+        for pair in 0..pairs {
+            let guest = Guest::new(habit);
+            let running = Running { queue: TxQueue::new(guest.device(), LONGEST), line: None };
+            *bench.queues.tx.lock(pair).expect("a pair") = Some(running);
+            bench.guests.push(guest);
+        }
+        bench
+    }
+}
+
+impl SinkBench for Bench {
+    fn sink(&self) -> &dyn Sink {
+        &*self.sink
+    }
+
+    fn received(&mut self) -> Option<Vec<Vec<u8>>> {
+        Some(self.guests.iter_mut().flat_map(Guest::received).collect())
+    }
+
+    fn lost(&self) -> u64 {
+        let ledger = self.queues.rx_ledger();
+        [&ledger.drop_no_buffer, &ledger.drop_too_long, &ledger.drop_not_running, &ledger.drop_bad_ring]
+            .map(ledger::Counter::get)
+            .iter()
+            .sum()
+    }
+}
+
+impl SourceBench for Bench {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut *self.source
+    }
+
+    fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
+        // One flow: all through the last pair.
+        let Some(guest) = self.guests.last_mut() else { return 0 };
+        let (sent, kick) = guest.send(frames);
+        if kick {
+            self.queues.tx.kick.write(1).expect("a bell");
+        }
+        sent
+    }
+}
+
+#[test]
+fn the_receive_side_is_a_sink_for_one_thread_at_a_time() {
+    for habit in Habit::ALL {
+        check_sink(|| Bench::receiving(habit, 1, false));
+    }
+}
+
+#[test]
+fn the_receive_side_is_a_sink_for_several_threads() {
+    for habit in [Habit::ByTheBook, Habit::EventIndices] {
+        check_sink(|| Bench::receiving(habit, 1, true));
+    }
+}
+
+#[test]
+fn the_receive_side_with_several_pairs_is_a_sink() {
+    check_sink(|| Bench::receiving(Habit::InOrder, 3, false));
+    check_sink(|| Bench::receiving(Habit::ByTheBook, 3, true));
+}
+
+#[test]
+fn the_transmit_side_is_a_source() {
+    for habit in Habit::ALL {
+        for pairs in [1, 2] {
+            check_source(|| Bench::transmitting(habit, pairs));
+        }
+    }
+}
+
+#[test]
+fn without_a_driver_nothing_moves_and_what_is_delivered_is_counted() {
+    let mut bench = Bench::new(2, false);
+    bench.queues.stop();
+    let mut octets = Pattern::default().octets(1, 0, 60);
+    let frames = [Frame::new(ring::Bytes::from_slice(&mut octets)); 3];
+    assert_eq!((bench.sink.deliver(&frames), bench.sink.room(), bench.sink.arm()), (0, 0, false));
+    assert_eq!(bench.queues.rx_ledger().drop_not_running.get(), 3);
+    assert_eq!(bench.source.drain(BURST, &mut |_| panic!("a frame from nowhere")), 0);
+    assert!(!bench.source.arm());
+}
+
+#[test]
+fn losses_that_several_threads_meet_at_the_same_time_are_all_counted() {
+    const TURNS: u64 = 20_000;
+    let bench = Bench::new(1, true);
+    bench.queues.stop();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut octets = Pattern::default().octets(1, 0, 60);
+                let frames = [Frame::new(ring::Bytes::from_slice(&mut octets))];
+                (0..TURNS).for_each(|_| assert_eq!(bench.sink.deliver(&frames), 0));
+            });
+        }
+    });
+    assert_eq!(bench.queues.rx_ledger().drop_not_running.get(), 2 * TURNS);
+}
+
+#[test]
+fn a_reset_takes_the_queues_out() {
+    let mut bench = Bench::transmitting(Habit::InOrder, 1);
+    let frame = Pattern::default().octets(1, 0, 60);
+    assert_eq!(bench.feed(&[frame.clone(), frame]), 2);
+    assert_eq!(bench.source.drain(1, &mut |_| {}), 1);
+    bench.queues.stop();
+    assert_eq!(bench.source.drain(BURST, &mut |_| panic!("a frame of a driver that was reset")), 0);
+}
