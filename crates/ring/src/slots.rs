@@ -30,7 +30,10 @@ impl Slots {
     /// `count` zeroed slots that hold `octets` octets each (rounded up to whole cache lines).
     pub fn new(count: usize, octets: usize) -> Self {
         let octets = octets.next_multiple_of(LINE);
-        let lines = (0..count * (octets / LINE + 1)).map(|_| Line(UnsafeCell::new([0; LINE]))).collect();
+        let lines = Box::new_zeroed_slice(count * (octets / LINE + 1));
+        // Zeroed by the allocator, so that memory which no frame ever reaches is not even there.
+        // SAFETY: all zeros is a value of `Line`, which is nothing but octets.
+        let lines = unsafe { lines.assume_init() };
         Self { lines, count, octets }
     }
 

@@ -10,6 +10,7 @@ use ledger::Group;
 use switch::Source;
 use switch::port::pump;
 
+use super::exits::exits;
 use crate::cores;
 use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
@@ -19,8 +20,10 @@ use crate::sink::{Expected, Sink};
 
 /// Bursts between two looks at the clock.
 const BURSTS: usize = 64;
-/// After a slice: until what is under way has come through.
+/// After a slice: so long nothing may come until the next begins; the router's vCPU goes to sleep meanwhile.
 const DRAIN: Duration = Duration::from_millis(5);
+/// After so long without a frame the missing ones are lost; a vCPU may have been descheduled in between.
+const GIVE_UP: Duration = Duration::from_millis(200);
 
 /// One step of the warm-up, and the most that it may take.
 const WARM_UP: Duration = Duration::from_millis(20);
@@ -43,6 +46,15 @@ struct Parts {
     sink: Sink,
     /// Passes of this thread: all, and those in which nothing moved.
     passes: (u64, u64),
+}
+
+/// What was measured during one slice, before the rest came in.
+struct Slice {
+    packets: u64,
+    seconds: f64,
+    /// Passes of this thread: all, and those in which nothing moved.
+    passes: (u64, u64),
+    exits: u64,
 }
 
 impl Forward {
@@ -108,14 +120,15 @@ impl Experiment for Forward {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
         let parts = self.parts.as_mut().context("forward was not prepared")?;
         let before = parts.ledger();
-        let passes = parts.passes;
+        let (passes, left) = (parts.passes, exits(&parts.router));
         let seconds = parts.run(length);
         // The rate is what came in that time; what is still under way counts as neither sent nor lost.
         let packets = parts.sink.counters().frames.get() - before.get("sink.frames").unwrap_or(0);
-        let spent = (parts.passes.0 - passes.0, parts.passes.1 - passes.1);
+        let passes = (parts.passes.0 - passes.0, parts.passes.1 - passes.1);
+        let slice = Slice { packets, seconds, passes, exits: exits(&parts.router) - left };
         parts.settle();
         let ledger = parts.ledger().since(&before);
-        Ok(parts.sample(packets, seconds, spent, ledger))
+        Ok(parts.sample(slice, ledger))
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -154,12 +167,17 @@ impl Parts {
         pump(self.out_of.as_mut(), &self.sink)
     }
 
-    /// Takes what is still under way.
+    /// Takes what is still under way: until as much has come as was offered, or nothing comes any more.
     fn settle(&mut self) {
         let mut quiet = Instant::now();
-        while quiet.elapsed() < DRAIN {
+        loop {
             if self.collect() + pump(self.back.as_mut(), &self.sink) > 0 {
                 quiet = Instant::now();
+            }
+            let counters = self.sink.counters();
+            let missing = self.offered.frames.get() > counters.frames.get() - counters.foreign.get();
+            if quiet.elapsed() > if missing { GIVE_UP } else { DRAIN } {
+                return;
             }
         }
     }
@@ -183,12 +201,9 @@ impl Parts {
         ledger
     }
 
-    fn sample(&self, packets: u64, seconds: f64, passes: (u64, u64), ledger: Snapshot) -> Sample {
+    fn sample(&self, slice: Slice, ledger: Snapshot) -> Sample {
+        let Slice { packets, seconds, passes, exits } = slice;
         let get = |name: &str| ledger.get(name).unwrap_or(0);
-        let exits = ledger.total("vcpu0.exit")
-            + get("near.rx.interrupts")
-            + get("vcpu0.near.kicks")
-            + get("vcpu0.far.kicks");
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         Sample {
             value: packets as f64 / seconds * 1e-6,
