@@ -10,15 +10,18 @@ use crate::Bytes;
 /// Octets in a cache line.
 const LINE: usize = 64;
 
-#[repr(C, align(64))]
-struct Line(UnsafeCell<[u8; LINE]>);
+/// Aligned to a word only: the allocator hands out pages that it never touched for that, but writes zeros itself to
+/// what must be aligned to a line.
+type Word = UnsafeCell<u64>;
 
 /// Equal pieces of memory, each starting on a cache line.
 ///
 /// They lie one line further apart than they are long: at a distance of exactly 2048 octets the first lines of all
 /// slots would share two sets of the first-level cache (measured: 24 to 32 % slower).
 pub struct Slots {
-    lines: Box<[Line]>,
+    words: Box<[Word]>,
+    /// Octets before the first slot, which begins on a cache line.
+    start: usize,
     count: usize,
     octets: usize,
 }
@@ -30,11 +33,12 @@ impl Slots {
     /// `count` zeroed slots that hold `octets` octets each (rounded up to whole cache lines).
     pub fn new(count: usize, octets: usize) -> Self {
         let octets = octets.next_multiple_of(LINE);
-        let lines = Box::new_zeroed_slice(count * (octets / LINE + 1));
+        let words = Box::new_zeroed_slice((count * (octets + LINE) + LINE) / size_of::<Word>());
         // Zeroed by the allocator, so that memory which no frame ever reaches is not even there.
-        // SAFETY: all zeros is a value of `Line`, which is nothing but octets.
-        let lines = unsafe { lines.assume_init() };
-        Self { lines, count, octets }
+        // SAFETY: all zeros is a value of `Word`.
+        let words: Box<[Word]> = unsafe { words.assume_init() };
+        let start = words.as_ptr().addr().next_multiple_of(LINE) - words.as_ptr().addr();
+        Self { words, start, count, octets }
     }
 
     /// How many slots there are.
@@ -53,11 +57,11 @@ impl Slots {
         if index >= self.count || len > self.octets {
             return None;
         }
-        let offset = index * (self.octets + LINE);
-        // SAFETY: offset + len lies in the allocation, because index < count and len <= octets; the pointer comes
-        // from the whole box and the lines are `UnsafeCell`s, so it may be written; the box outlives `'_`, and no
-        // reference to its content is ever made.
-        Some(unsafe { Bytes::from_raw(self.lines.as_ptr().cast::<u8>().cast_mut().add(offset), len as u32) })
+        let offset = self.start + index * (self.octets + LINE);
+        // SAFETY: offset + len lies in the allocation, because index < count, len <= octets and start < LINE; the
+        // pointer comes from the whole box and the words are `UnsafeCell`s, so it may be written; the box outlives
+        // `'_`, and no reference to its content is ever made.
+        Some(unsafe { Bytes::from_raw(self.words.as_ptr().cast::<u8>().cast_mut().add(offset), len as u32) })
     }
 }
 
