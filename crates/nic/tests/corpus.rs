@@ -1,0 +1,25 @@
+//! The inputs that are kept of the fuzz targets of this crate.
+
+#[path = "../../../fuzz/bodies/corpus.rs"]
+mod corpus;
+#[path = "../../../fuzz/bodies/device.rs"]
+mod device;
+#[path = "../../../fuzz/bodies/pci.rs"]
+mod pci;
+#[path = "../../../fuzz/bodies/rings.rs"]
+mod rings;
+
+#[test]
+fn a_hostile_driver_finds_a_sound_device() {
+    corpus::replay("device", device::run);
+}
+
+#[test]
+fn a_driver_that_pokes_registers_finds_a_sound_device() {
+    corpus::replay("pci", pci::run);
+}
+
+#[test]
+fn a_hostile_guest_breaks_no_ring() {
+    corpus::replay("rings", rings::run);
+}

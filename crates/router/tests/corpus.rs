@@ -1,0 +1,11 @@
+//! The inputs that are kept of the fuzz targets of this crate.
+
+#[path = "../../../fuzz/bodies/corpus.rs"]
+mod corpus;
+#[path = "../../../fuzz/bodies/frames.rs"]
+mod frames;
+
+#[test]
+fn any_frames_are_counted_and_no_buffer_is_lost() {
+    corpus::replay("frames", frames::run);
+}

@@ -1,0 +1,13 @@
+//! Any text as a configuration file: reading it ends with a plan or with errors of one line each.
+
+/// Runs one input; what is not text is passed over.
+pub(crate) fn run(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Err(errors) = config::parse(text, "fuzz.toml") {
+        assert!(!errors.is_empty());
+        for line in errors.lines() {
+            assert!(line.starts_with("fuzz.toml"), "{line:?}");
+            assert!(!line.contains(['\n', '\r']), "{line:?}");
+        }
+    }
+}

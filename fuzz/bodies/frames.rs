@@ -1,0 +1,182 @@
+//! Any frames, at any times, with any number of free buffers: the router counts each frame under exactly one name,
+//! keeps no buffer but those of packets that wait, and never panics.
+//!
+//! The input is a list of steps: an octet that says which NIC and what to mend (Ethernet header, IPv4 checksum), an
+//! octet of length, and the frame's octets. Length 0 lets time pass and changes how many buffers are free.
+
+use std::collections::VecDeque;
+
+use frame::{Mac, checksum, ethernet};
+use ledger::{Group, RouterCounters};
+use router::{
+    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Parts,
+    Platform, Router, Routes,
+};
+
+const NICS: usize = 3;
+const CAPACITY: usize = 2048;
+const OWN: Mac = Mac([2, 0, 0, 0, 0, 1]);
+
+struct Octets {
+    octets: Box<[u8; CAPACITY]>,
+    len: usize,
+}
+
+impl Buffer for Octets {
+    fn head(&mut self) -> &mut [u8; HEAD] {
+        self.octets.first_chunk_mut().expect("a buffer is longer than a head")
+    }
+    fn len(&self) -> usize {
+        self.len
+    }
+    fn set_len(&mut self, octets: usize) {
+        self.len = octets.min(CAPACITY);
+    }
+    fn octets(&mut self) -> &mut [u8] {
+        &mut self.octets[..self.len]
+    }
+    fn prefetch(&self) {}
+}
+
+#[derive(Default)]
+struct World {
+    rx: [VecDeque<Octets>; NICS],
+    received: u64,
+    sent: u64,
+    /// Buffers that the router has.
+    out: usize,
+    free: usize,
+    now: u64,
+}
+
+impl Platform for World {
+    type Buffer = Octets;
+    fn nics(&self) -> usize {
+        NICS
+    }
+    fn receive(&mut self, nic: usize, burst: &mut Burst<Octets>) {
+        while !burst.is_full() {
+            let Some(buffer) = self.rx[nic].pop_front() else { break };
+            burst.push(buffer);
+            self.received += 1;
+            self.out += 1;
+        }
+    }
+    fn transmit(&mut self, _: usize, burst: &mut Burst<Octets>) {
+        self.sent += burst.len() as u64;
+        self.out -= burst.len();
+        assert!(burst.drain(..).all(|frame| frame.len >= ethernet::HEADER));
+    }
+    fn allocate(&mut self) -> Option<Octets> {
+        self.free = self.free.checked_sub(1)?;
+        self.out += 1;
+        Some(Octets { octets: Box::new([0xee; CAPACITY]), len: 0 })
+    }
+    fn free(&mut self, _: Octets) {
+        self.out -= 1;
+    }
+    fn now(&self) -> u64 {
+        self.now
+    }
+}
+
+/// By the second octet: connected, by gateways known and unknown, local, without a NIC, nowhere.
+#[derive(Clone, Copy)]
+struct Octet;
+
+impl Routes for Octet {
+    type Step = u32;
+    fn prefetch(&self, _: u32) {}
+    fn first(&self, destination: u32) -> u32 {
+        destination
+    }
+    fn second(&self, destination: u32) -> u32 {
+        destination >> 16 & 7
+    }
+    fn next_hop(&self, index: u32) -> NextHop {
+        match index {
+            0 => NextHop::Connected { nic: 0 },
+            1 => NextHop::Connected { nic: 1 },
+            2 => NextHop::Gateway { nic: 2, gateway: 0x0a02_0002 },
+            3 => NextHop::Gateway { nic: 1, gateway: 0x0a01_0003 },
+            4 => NextHop::Gateway { nic: 6, gateway: 1 },
+            5 => NextHop::Local,
+            6 => NextHop::Gateway { nic: 0, gateway: 0x0a00_00ff },
+            _ => NextHop::None,
+        }
+    }
+    fn epoch(&self) -> u32 {
+        0
+    }
+}
+
+/// A frame of the input, mended as `how` says so that it gets past the first checks.
+fn frame(how: u8, octets: &[u8]) -> Octets {
+    let mut buffer = Octets { octets: Box::new([0xee; CAPACITY]), len: 0 };
+    // A frame that is to be large repeats its octets.
+    let times = if how & 0x80 != 0 { 8 } else { 1 };
+    buffer.set_len(octets.len() * times);
+    buffer.octets().chunks_mut(octets.len()).for_each(|chunk| chunk.copy_from_slice(&octets[..chunk.len()]));
+    let len = buffer.len;
+    let frame = buffer.octets();
+    if how & 4 != 0 && len >= ethernet::HEADER {
+        let ethertype = if how & 8 != 0 { ethernet::ARP } else { ethernet::IPV4 };
+        let header = ethernet::Header { destination: OWN, source: Mac([2; 6]), ethertype };
+        header.write(frame).expect("the frame is long enough");
+    }
+    if how & 16 != 0 && len >= 34 {
+        frame[14] = 0x40 | frame[14] & 15;
+        frame[16..18].copy_from_slice(&((len - ethernet::HEADER) as u16).to_be_bytes());
+        let end = (ethernet::HEADER + usize::from(frame[14] & 15) * 4).min(len);
+        frame[24..26].fill(0);
+        let sum = checksum::of(&frame[ethernet::HEADER..end]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    }
+    if how & 32 != 0 && len >= 20 && how & 8 != 0 {
+        frame[14..20].copy_from_slice(&[0, 1, 8, 0, 6, 4]);
+    }
+    buffer
+}
+
+fn balance(world: &World, router: &Router<'_, Octets, Octet>, counters: &RouterCounters) {
+    let mut ends = counters.forwarded.get() + counters.consumed.get() + router.held() as u64;
+    counters.each(&mut |name, value| ends += if name.starts_with("drop_") { value } else { 0 });
+    assert_eq!(world.received, ends, "{counters:?}");
+    assert_eq!(world.out, router.held() + router.held_own());
+    assert_eq!(world.sent, counters.forwarded.get() + counters.originated.get());
+}
+
+/// Runs one input.
+pub(crate) fn run(input: &[u8]) {
+    let (neighbours, counters) = (Neighbours::new(), RouterCounters::default());
+    neighbours.add_static(Neighbour { nic: 2, ip: 0x0a02_0002, mac: Mac([2, 0, 0, 0, 1, 2]) });
+    let addresses = [0, 1, 2].map(|nic: u32| [Address { ip: 0x0a00_0001 | nic << 16, prefix: 24 }]);
+    let interfaces = [0, 1, 2].map(|nic: usize| Interface {
+        mac: OWN,
+        mtu: [1500, 576, 68][nic],
+        addresses: &addresses[nic],
+    });
+    let config = Config { interfaces: &interfaces, keeper: true, answers_arp: true };
+    let mut adjacencies = Box::new(Adjacencies::new());
+    let parts =
+        Parts { routes: Octet, neighbours: &neighbours, adjacencies: &mut adjacencies, counters: &counters };
+    let mut router = Router::new(&config, parts);
+    let mut world = World { free: 100, ..World::default() };
+
+    let mut rest = input;
+    while let [how, len, octets @ ..] = rest {
+        let (octets, more) = octets.split_at(octets.len().min(usize::from(*len)));
+        rest = more;
+        if *len != 0 && !octets.is_empty() {
+            world.rx[usize::from(how & 3) % NICS].push_back(frame(*how, octets));
+            continue;
+        }
+        router.poll(&mut world);
+        world.now += u64::from(*how) * 100;
+        world.free = usize::from(how & 7) * 10;
+        router.tick(&mut world);
+        balance(&world, &router, &counters);
+    }
+    while router.poll(&mut world) > 0 {}
+    balance(&world, &router, &counters);
+}
