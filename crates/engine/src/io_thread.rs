@@ -198,3 +198,6 @@ fn arm(pump: &mut Pump) -> Wait {
         (false, _) => Wait::Frames,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+use ring::Bytes;
+use switch::Frame;
+use switch::pair::{PairPort, pair};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A thread that carries frames from one wire to another.
+struct Bench {
+    near: PairPort,
+    far: PairPort,
+    thread: IoThread,
+}
+
+fn bench(idle: Idle) -> Bench {
+    let (near, one) = pair(256).expect("a wire");
+    let (other, far) = pair(256).expect("a wire");
+    let pumps = vec![
+        Pump { source: Box::new(one.source), sink: other.sink },
+        Pump { source: Box::new(other.source), sink: one.sink },
+    ];
+    let thread = IoThread::spawn("test/vhost", &[], pumps, idle).expect("a thread");
+    Bench { near, far, thread }
+}
+
+fn deliver(sink: &dyn Sink, count: usize) {
+    let mut octets = vec![[7u8; 60]; count];
+    let frames: Vec<Frame<'_>> =
+        octets.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+    assert_eq!(sink.deliver(&frames), count);
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Waits for frames at the end of the way.
+fn collect(source: &mut dyn Source, count: usize) {
+    let mut came = 0;
+    wait_for("the frames", || {
+        came += source.drain(64, &mut |_| {});
+        came == count
+    });
+}
+
+#[test]
+fn it_sleeps_and_every_frame_wakes_it() {
+    let mut bench = bench(Idle::Sleep(Duration::from_micros(50)));
+    let counters = bench.thread.counters().clone();
+    for round in 1..=200 {
+        wait_for("the thread to sleep", || counters.sleeps.get() > 0 || round == 1);
+        // Some rounds find it asleep, some on its way there.
+        if round % 3 == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        deliver(&*bench.near.sink, 1);
+        collect(&mut bench.far.source, 1);
+        deliver(&*bench.far.sink, 3);
+        collect(&mut bench.near.source, 3);
+    }
+    assert_eq!(counters.frames.get(), 800);
+}
+
+#[test]
+fn asleep_it_costs_nothing() {
+    let bench = bench(Idle::Sleep(Duration::from_micros(50)));
+    let passes = || bench.thread.counters().passes.get();
+    let mut before = 0;
+    wait_for("the thread to stay asleep", || {
+        let now = passes();
+        let same = now > 0 && now == before;
+        before = now;
+        std::thread::sleep(Duration::from_millis(20));
+        same
+    });
+    assert_eq!(passes(), before);
+}
+
+#[test]
+fn a_thread_that_polls_never_sleeps() {
+    let mut bench = bench(Idle::Poll);
+    deliver(&*bench.near.sink, 64);
+    collect(&mut bench.far.source, 64);
+    wait_for("many passes", || bench.thread.counters().passes.get() > 10_000);
+    assert_eq!(bench.thread.counters().sleeps.get(), 0);
+}
+
+#[test]
+fn it_stops_whatever_it_does() {
+    for idle in [Idle::Poll, Idle::Sleep(Duration::ZERO), Idle::Sleep(Duration::from_micros(50))] {
+        for round in 0..20 {
+            let mut bench = bench(idle);
+            deliver(&*bench.near.sink, 10);
+            if round % 2 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let start = Instant::now();
+            bench.thread.stop();
+            // Far more than it takes; a thread that is not woken would never end.
+            assert!(start.elapsed() < PATIENCE);
+            assert!(bench.thread.thread().is_finished());
+        }
+    }
+}
+
+#[test]
+fn a_full_wire_keeps_frames_where_they_are_until_there_is_room() {
+    let (near, one) = pair(1024).expect("a wire");
+    let (other, mut far) = pair(64).expect("a wire");
+    let pumps = vec![Pump { source: Box::new(one.source), sink: other.sink }];
+    let _thread = IoThread::spawn("test/vhost", &[], pumps, Idle::Poll).expect("a thread");
+    for _ in 0..10 {
+        deliver(&*near.sink, 64);
+    }
+    collect(&mut far.source, 640);
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_one_line() {
+    let error = IoThread::spawn("test/vhost", &[1023], vec![], Idle::Poll).err().expect("refused");
+    let line = format!("{error:#}");
+    assert!(line.starts_with("thread test/vhost: cannot run on CPU [1023]"), "{line}");
+}
