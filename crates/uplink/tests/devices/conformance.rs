@@ -1,0 +1,148 @@
+//! The TAP under the suite that every port passes; behind it, a packet socket of its kernel.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use switch::{Sink, Source};
+use uplink::{Links, Mac, Netns, Tap, TapConfig, TapSink, TapSource};
+
+use crate::support::devices;
+
+const KERNEL: Mac = [2, 0, 0, 0, 1, 0];
+const OURS: Mac = [2, 0, 0, 0, 1, 9];
+/// More octets than all frames of a check take in the kernel.
+static RECEIVE_BUFFER: libc::c_int = 64 << 20;
+
+/// A socket that sees and sends whole frames at one interface (packet(7)).
+struct PacketSocket(OwnedFd);
+
+impl PacketSocket {
+    /// Opens it in the calling thread's namespace.
+    fn open(interface: &str) -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let every = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: the call takes no pointers.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, every.into()) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else owns it.
+        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        socket.bind(interface, every)?;
+        socket.widen()?;
+        Ok(socket)
+    }
+
+    fn bind(&self, interface: &str, protocol: u16) -> io::Result<()> {
+        let name = std::ffi::CString::new(interface)?;
+        // SAFETY: `name` is a C string for the time of the call.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        // SAFETY: integers and octets, for all of which zero is a value.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol;
+        address.sll_ifindex = index as libc::c_int;
+        let len = size_of::<libc::sockaddr_ll>() as u32;
+        // SAFETY: the address is valid for `len` octets for the time of the call.
+        let done = unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), len) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn widen(&self) -> io::Result<()> {
+        let (value, len) = (&raw const RECEIVE_BUFFER, size_of::<libc::c_int>() as u32);
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
+        // SAFETY: the value is valid for `len` octets for the time of the call.
+        let done = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, value.cast(), len) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// A namespace that reaches us by one TAP.
+struct Bench {
+    kernel: PacketSocket,
+    source: TapSource,
+    sink: Arc<TapSink>,
+    _links: Links,
+    _netns: Netns,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let netns = Netns::new().expect("namespace");
+        let links = netns.settle(false).expect("settle");
+        let config =
+            TapConfig { queue_len: 2000, mac: Some(KERNEL), netns: Some(&netns), ..TapConfig::default() };
+        let (source, sink) = Tap::open("t0", &config).expect("TAP").split();
+        let kernel = netns.run(|| PacketSocket::open("t0")).expect("enter").expect("packet socket");
+        Self { kernel, source, sink, _links: links, _netns: netns }
+    }
+}
+
+/// The kernel takes most frames within the write, but not all are promised to have arrived then.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl SinkBench for Bench {
+    fn sink(&self) -> &dyn Sink {
+        &*self.sink
+    }
+
+    fn received(&mut self) -> Option<Vec<Vec<u8>>> {
+        let mut frames = Vec::new();
+        let mut octets = [0; 2048];
+        while let Ok(len) = rustix::io::read(&self.kernel.0, &mut octets) {
+            frames.push(octets[..len].to_vec());
+        }
+        Some(frames)
+    }
+
+    fn lost(&self) -> u64 {
+        let mut lost = 0;
+        ledger::Group::each(&*self.sink.counters(), &mut |name, value| {
+            lost += if name.starts_with("drop_") { value } else { 0 };
+        });
+        lost
+    }
+
+    fn pattern(&self) -> Pattern {
+        Pattern { destination: KERNEL, source: OURS, ..Pattern::default() }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+}
+
+impl SourceBench for Bench {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.source
+    }
+
+    fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
+        frames.iter().take_while(|frame| rustix::io::write(&self.kernel.0, frame) == Ok(frame.len())).count()
+    }
+
+    fn pattern(&self) -> Pattern {
+        Pattern { destination: OURS, source: KERNEL, ..Pattern::default() }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+}
+
+#[test]
+fn a_tap_is_a_sink() {
+    if devices() {
+        check_sink(Bench::new);
+    }
+}
+
+#[test]
+fn a_tap_is_a_source() {
+    if devices() {
+        check_source(Bench::new);
+    }
+}
