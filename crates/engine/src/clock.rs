@@ -65,3 +65,6 @@ impl Drop for Clock {
         self.thread.join();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -200,4 +200,6 @@ fn arm(pump: &mut Pump) -> Wait {
 }
 
 #[cfg(test)]
+mod room_tests;
+#[cfg(test)]
 mod tests;

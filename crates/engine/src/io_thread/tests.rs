@@ -24,14 +24,14 @@ fn bench(idle: Idle) -> Bench {
     Bench { near, far, thread }
 }
 
-fn deliver(sink: &dyn Sink, count: usize) {
+pub(super) fn deliver(sink: &dyn Sink, count: usize) {
     let mut octets = vec![[7u8; 60]; count];
     let frames: Vec<Frame<'_>> =
         octets.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
     assert_eq!(sink.deliver(&frames), count);
 }
 
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+pub(super) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");

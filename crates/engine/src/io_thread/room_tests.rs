@@ -1,0 +1,92 @@
+//! Frames that wait for room: the thread sleeps until there is some, though the source could be read all the time.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicUsize;
+
+use switch::Frame;
+use switch::pair::pair;
+
+use super::tests::{deliver, wait_for};
+use super::*;
+
+/// A sink with a bell and as much room as it is told.
+struct Gate {
+    room: AtomicUsize,
+    taken: AtomicUsize,
+    bell: OwnedFd,
+}
+
+impl Gate {
+    fn new() -> Arc<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a bell");
+        Arc::new(Self { room: AtomicUsize::new(0), taken: AtomicUsize::new(0), bell })
+    }
+
+    fn open(&self, room: usize) {
+        self.room.fetch_add(room, Ordering::SeqCst);
+        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).expect("rung");
+    }
+
+    fn taken(&self) -> usize {
+        self.taken.load(Ordering::SeqCst)
+    }
+}
+
+impl Sink for Gate {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let taken = frames.len().min(self.room());
+        self.room.fetch_sub(taken, Ordering::SeqCst);
+        self.taken.fetch_add(taken, Ordering::SeqCst);
+        taken
+    }
+
+    fn room(&self) -> usize {
+        self.room.load(Ordering::SeqCst)
+    }
+
+    fn arm(&self) -> bool {
+        self.room() > 0
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        Bell::Event(self.bell.as_fd())
+    }
+}
+
+#[test]
+fn frames_without_room_do_not_keep_the_thread_awake_and_room_wakes_it() {
+    let (near, far) = pair(256).expect("a wire");
+    let gate = Gate::new();
+    let pumps = vec![Pump { source: Box::new(far.source), sink: gate.clone() }];
+    let idle = Idle::Sleep(Duration::from_micros(50));
+    let thread = IoThread::spawn("test/vhost", &[], pumps, idle).expect("a thread");
+    deliver(&*near.sink, 100);
+    let look = || (thread.counters().passes.get(), thread.thread().cpu_time());
+    wait_for("the thread to sleep", || {
+        let (passes, cpu) = look();
+        std::thread::sleep(Duration::from_millis(50));
+        let (later, spent) = look();
+        passes > 0 && later == passes && spent - cpu < Duration::from_millis(1)
+    });
+    assert_eq!(gate.taken(), 0);
+    for room in [1, 10, 89] {
+        let before = gate.taken();
+        gate.open(room);
+        wait_for("frames that have room", || gate.taken() == before + room);
+    }
+    assert_eq!(gate.taken(), 100);
+}
+
+#[test]
+fn frames_that_come_to_an_open_gate_wake_the_thread_too() {
+    let (near, far) = pair(256).expect("a wire");
+    let gate = Gate::new();
+    gate.open(1000);
+    let pumps = vec![Pump { source: Box::new(far.source), sink: gate.clone() }];
+    let idle = Idle::Sleep(Duration::ZERO);
+    let _thread = IoThread::spawn("test/vhost", &[], pumps, idle).expect("a thread");
+    for turn in 1..=1000 {
+        deliver(&*near.sink, 1);
+        wait_for("the frame", || gate.taken() == turn);
+    }
+}
