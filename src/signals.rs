@@ -42,7 +42,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Whether a signal has come, or [`Stop::ask`] was called.
+    /// Whether a signal has come, or the [`Stop::flag`] was set by others.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }

@@ -43,9 +43,9 @@ pub(crate) fn run(input: &[u8]) {
 
 /// A queue that the driver has started.
 enum Live {
-    Receive(RxQueue),
-    Transmit(TxQueue),
-    Control(ControlQueue),
+    Receive(Box<RxQueue>),
+    Transmit(Box<TxQueue>),
+    Control(Box<ControlQueue>),
 }
 
 struct World {
@@ -122,9 +122,9 @@ impl World {
                 return;
             };
             let live = match setup.role {
-                QueueRole::Receive(_) => Live::Receive(RxQueue::new(queue, start.mergeable())),
-                QueueRole::Transmit(_) => Live::Transmit(TxQueue::new(queue, LONGEST)),
-                QueueRole::Control => Live::Control(ControlQueue::new(queue)),
+                QueueRole::Receive(_) => Live::Receive(Box::new(RxQueue::new(queue, start.mergeable()))),
+                QueueRole::Transmit(_) => Live::Transmit(Box::new(TxQueue::new(queue, LONGEST))),
+                QueueRole::Control => Live::Control(Box::new(ControlQueue::new(queue))),
             };
             self.live.push((*setup, live));
         }
