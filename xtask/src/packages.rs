@@ -17,6 +17,7 @@ const NEEDED: [Package; 3] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
+    Package { name: "tcpdump", program: "tcpdump", why: "captures what a router sends" },
 ];
 
 /// Installs what is missing, or says how to; never fails: a test that misses a program skips itself.
