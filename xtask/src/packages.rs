@@ -13,7 +13,7 @@ struct Package {
     why: &'static str,
 }
 
-const NEEDED: [Package; 3] = [
+const NEEDED: [Package; 4] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
