@@ -71,6 +71,8 @@ pub struct NicQueues {
     pub(crate) active: AtomicUsize,
     /// Whether several threads deliver: then frames are copied outside of the lock.
     several_senders: bool,
+    /// Held by one of several senders while it counts.
+    books: Mutex<()>,
     leases: Mutex<Vec<Lease>>,
 }
 
@@ -82,6 +84,7 @@ impl NicQueues {
             tx: Direction::new(pairs)?,
             active: AtomicUsize::new(ONE),
             several_senders,
+            books: Mutex::new(()),
             leases: Mutex::default(),
         }))
     }
@@ -158,14 +161,28 @@ impl NicSink {
     fn fill_unlocked(&self, pair: usize, frames: &[Frame<'_>]) -> Option<usize> {
         let rx = &self.0.rx;
         let mut lease = self.0.lease();
-        let taken =
-            rx.lock(pair)?.as_mut().map(|running| running.queue.plan(frames, &mut lease, &rx.ledger))?;
+        let taken = {
+            let _books = self.books();
+            rx.lock(pair)?.as_mut().map(|running| running.queue.plan(frames, &mut lease, &rx.ledger))?
+        };
         lease.copy(frames);
-        if let Some(running) = rx.lock(pair)?.as_mut() {
-            interrupt(running.queue.commit(&mut lease, &rx.ledger), running.line.as_deref());
+        let _books = self.books();
+        match rx.lock(pair)?.as_mut() {
+            Some(running) if running.queue.owns(&lease) => {
+                interrupt(running.queue.commit(&mut lease, &rx.ledger), running.line.as_deref());
+            }
+            // The driver reset the device while we copied.
+            _ => rx.ledger.drop_not_running.add_shared(taken as u64),
         }
         self.0.return_lease(lease);
         Some(taken)
+    }
+}
+
+impl NicSink {
+    /// All pairs of the NIC keep one set of books, and a counter has one writer at a time.
+    fn books(&self) -> MutexGuard<'_, ()> {
+        self.0.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

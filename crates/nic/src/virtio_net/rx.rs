@@ -172,6 +172,11 @@ impl RxQueue {
         self.posted.plan(frames, lease, ledger)
     }
 
+    /// Whether a lease was reserved from this queue, and not from one that a reset has taken away since.
+    pub fn owns(&self, lease: &Lease) -> bool {
+        lease.queue == self.posted.name
+    }
+
     /// Returns the buffers of a lease to the driver; true if it wants an interrupt. A lease of another queue (the
     /// device was reset in the meantime) is only emptied.
     #[inline]
