@@ -7,6 +7,7 @@ need ovs-vsctl=openvswitch-switch-dpdk /usr/include/dpdk/rte_eal.h=dpdk-dev gcc=
 VS=/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk; [ -x $VS ] || VS=ovs-vswitchd
 echo "$($VS --version | tr '\n' ' '); PMD CPU 0, guests CPU 1; reps=$REPS"
 hp_on 700 || exit 1
+placement  # now, while nothing polls: OVS will keep CPU 0 busy
 gcc -O3 -march=native -Wno-deprecated-declarations -o "$T/gensink" "$here/dpdk_gensink.c" \
   $(pkg-config --cflags --libs libdpdk) || exit 1
 N=po$$; ns_add $N || exit 1
@@ -29,7 +30,7 @@ done
 of() { ovs-ofctl "$@"; }
 run() { # tag "virtio_user options" size
   local tag=$1 vu=$2 sz=$3 m g i l0 v
-  rm -f "$T"/g[01].sock; placement
+  rm -f "$T"/g[01].sock
   taskset -c 1 "$T/gensink" --lcores 0@1 --no-pci --no-telemetry --file-prefix "og$$" \
     --huge-dir "$HP_MNT" --single-file-segments -m 128 \
     --vdev "net_virtio_user0,path=$T/g0.sock,server=1,queues=1$vu" --vdev "net_virtio_user1,path=$T/g1.sock,server=1,queues=1$vu" \
