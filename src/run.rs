@@ -36,7 +36,11 @@ pub(crate) fn run(file: &Path, options: &Options) -> Result<()> {
     // Held until everything below is gone.
     let _lock = RunLock::take(plan.routers.iter().map(|router| router.name.as_str()))?;
     let stop = Stop::listen()?;
-    let instance = Instance::start(&plan, Plugs::new())?;
+    let instance = match Instance::start(&plan, Plugs::new()) {
+        // A signal interrupts what the kernel was asked for; whoever sent it wants the end, not the reason.
+        Err(_) if stop.is_asked() => return Ok(()),
+        started => started?,
+    };
     let end = options.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     show(&instance, &stop, end, options.json)
 }

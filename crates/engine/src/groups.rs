@@ -3,6 +3,7 @@
 use ledger::Group;
 
 use crate::instance::{Instance, Outside, RunningRouter};
+use crate::kvm::KvmRouter;
 
 impl Instance {
     /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`, `edge.vcpu0`,
@@ -30,26 +31,37 @@ impl Instance {
     }
 }
 
-fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group)) {
-    let (router, name) = (&running.router, &running.router.plan().name);
-    for ((nic, queues), outside) in router.plan().nics.iter().zip(router.nics()).zip(&running.outside) {
-        visit(&format!("{name}.{}.rx", nic.name), queues.rx_ledger());
-        visit(&format!("{name}.{}.tx", nic.name), queues.tx_ledger());
-        match outside {
-            Outside::Tap { read, written } => {
-                visit(&format!("{name}.{}.tap.read", nic.name), &**read);
-                visit(&format!("{name}.{}.tap.write", nic.name), &**written);
+impl KvmRouter {
+    /// Calls `visit` with each group of the router's counters and what its names begin with: `wan.rx` and `wan.tx`
+    /// (the host's side of a NIC's rings), `vcpu0`, `vcpu0.exit`, `vcpu0.wan`.
+    pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
+        for (nic, queues) in self.plan().nics.iter().zip(self.nics()) {
+            visit(&format!("{}.rx", nic.name), queues.rx_ledger());
+            visit(&format!("{}.tx", nic.name), queues.tx_ledger());
+        }
+        let vcpus = self.vm().shared().vcpus.iter().zip(self.vm().exits());
+        for (number, (vcpu, exits)) in vcpus.enumerate() {
+            visit(&format!("vcpu{number}"), &vcpu.router);
+            visit(&format!("vcpu{number}.exit"), &**exits);
+            for (nic, counters) in self.plan().nics.iter().zip(&vcpu.nics) {
+                visit(&format!("vcpu{number}.{}", nic.name), counters);
             }
-            Outside::Switch(Some(queue)) => visit(&format!("{name}.{}.queue", nic.name), queue.counters()),
-            Outside::Switch(None) | Outside::Other => {}
         }
     }
-    let vcpus = router.vm().shared().vcpus.iter().zip(router.vm().exits());
-    for (number, (vcpu, exits)) in vcpus.enumerate() {
-        visit(&format!("{name}.vcpu{number}"), &vcpu.router);
-        visit(&format!("{name}.vcpu{number}.exit"), &**exits);
-        for (nic, counters) in router.plan().nics.iter().zip(&vcpu.nics) {
-            visit(&format!("{name}.vcpu{number}.{}", nic.name), counters);
+}
+
+fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group)) {
+    let plan = running.router.plan();
+    running.router.each_group(&mut |prefix, group| visit(&format!("{}.{prefix}", plan.name), group));
+    for (nic, outside) in plan.nics.iter().zip(&running.outside) {
+        let name = format!("{}.{}", plan.name, nic.name);
+        match outside {
+            Outside::Tap { read, written } => {
+                visit(&format!("{name}.tap.read"), &**read);
+                visit(&format!("{name}.tap.write"), &**written);
+            }
+            Outside::Switch(Some(queue)) => visit(&format!("{name}.queue"), queue.counters()),
+            Outside::Switch(None) | Outside::Other => {}
         }
     }
     for io in running.io_threads() {

@@ -1,6 +1,7 @@
 //! Joins a virtio-net model, the bus, event descriptors and the NIC's queues.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use kvm_ioctls::{IoEventAddress, NoDatamatch, VmFd};
@@ -139,7 +140,7 @@ impl NicDevice {
                 }
             }
             Effect::PairsChanged(pairs) => {
-                self.queues.active.store(usize::from(pairs), std::sync::atomic::Ordering::Release);
+                self.queues.active.store(usize::from(pairs), Ordering::Release);
             }
             Effect::BarsMoved => self.ring_doorbells(),
         }
@@ -205,10 +206,8 @@ impl NicDevice {
     fn queue_vector_changed(&mut self, index: u16) {
         let line = self.line(self.model.queue_vector(index));
         let pair = usize::from(index / 2);
-        if self.control.as_ref().is_some_and(|control| control.index == index) {
-            if let Some(control) = &mut self.control {
-                control.line = line;
-            }
+        if let Some(control) = self.control.as_mut().filter(|control| control.index == index) {
+            control.line = line;
         } else if index.is_multiple_of(2) {
             set_line(self.queues.rx.lock(pair), line);
         } else {

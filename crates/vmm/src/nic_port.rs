@@ -19,7 +19,7 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 use crate::irq::IrqLine;
 use crate::steer;
 
-/// Most frames of one burst that go to the same queue are handled without a second pass when there is one queue.
+/// Pairs that a driver uses until it asks for more (virtio 1.2, section 5.1.6.5.5).
 const ONE: usize = 1;
 
 /// A queue that runs, and the line by which it interrupts.

@@ -129,10 +129,12 @@ impl QueuePair {
             self.transmit.reclaim(pool);
         }
         let frames = burst.len();
-        let octets: usize = burst.iter().map(Buffer::len).sum();
+        let mut octets: usize = burst.iter().map(Buffer::len).sum();
         let wanted = self.transmit.send(burst);
         notify(wanted, self.transmit_bell, counters);
         if !burst.is_empty() {
+            // What is left found no room, and was not sent.
+            octets -= burst.iter().map(Buffer::len).sum::<usize>();
             counters.drop_tx_full.add(burst.len() as u64);
         }
         counters.tx_frames.add((frames - burst.len()) as u64);

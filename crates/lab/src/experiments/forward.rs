@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use engine::{Duty, KvmRouter};
-use ledger::Group;
 use switch::Source;
 use switch::port::pump;
 
@@ -186,18 +185,7 @@ impl Parts {
         let mut ledger = Snapshot::new();
         ledger.take("generator", &*self.offered);
         ledger.take("sink", self.sink.counters());
-        for (nic, queues) in self.router.plan().nics.iter().zip(self.router.nics()) {
-            ledger.take(&format!("{}.rx", nic.name), queues.rx_ledger());
-            ledger.take(&format!("{}.tx", nic.name), queues.tx_ledger());
-        }
-        let vcpus = self.router.vm().shared().vcpus.iter().zip(self.router.vm().exits());
-        for (number, (vcpu, exits)) in vcpus.enumerate() {
-            ledger.take(&format!("vcpu{number}"), &vcpu.router);
-            ledger.take(&format!("vcpu{number}.exit"), &**exits as &dyn Group);
-            for (nic, counters) in self.router.plan().nics.iter().zip(&vcpu.nics) {
-                ledger.take(&format!("vcpu{number}.{}", nic.name), counters);
-            }
-        }
+        self.router.each_group(&mut |prefix, group| ledger.take(prefix, group));
         ledger
     }
 

@@ -261,13 +261,7 @@ impl Parts {
         ledger.take("out.written", &*self.taps.out.1.counters());
         ledger.take("back.read", &*self.taps.back.0.counters());
         let Some(Wired { router, .. }) = &self.router else { return ledger };
-        for (nic, queues) in router.plan().nics.iter().zip(router.nics()) {
-            ledger.take(&format!("{}.rx", nic.name), queues.rx_ledger());
-            ledger.take(&format!("{}.tx", nic.name), queues.tx_ledger());
-        }
-        for (number, vcpu) in router.vm().shared().vcpus.iter().take(router.vm().vcpus()).enumerate() {
-            ledger.take(&format!("vcpu{number}"), &vcpu.router);
-        }
+        router.each_group(&mut |prefix, group| ledger.take(prefix, group));
         ledger
     }
 }
