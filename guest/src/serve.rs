@@ -10,7 +10,7 @@ use crate::halt::Mailbox;
 use crate::platform::Firmware;
 use crate::roles;
 
-/// Turns of the loop between two looks at the host's stop word.
+/// Turns of the loop between two looks at the host's words.
 const TURNS_A_LOOK: u32 = 1024;
 
 /// What a role does with its NICs.
@@ -45,6 +45,7 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
         Role::Sink => serve(roles::sink(), vcpu),
         Role::Echo => serve(roles::echo(), vcpu),
         Role::SourceSink => serve(roles::source_sink(vcpu)?, vcpu),
+        Role::Hostile => return Err(Trouble::BootInfo),
     }
     Ok(())
 }
@@ -55,8 +56,9 @@ fn serve(duty: impl Duty, vcpu: &mut Vcpu) {
     shared.state.0.store(1, Release);
     let mut serving = Serving { duty, firmware: &mut vcpu.firmware, mailbox: &vcpu.mailbox, shared, seen: 0 };
     let mut poller = Poller::new(vcpu.info.spin);
-    let stop = &boot::shared().stop.0;
-    while stop.load(Relaxed) == 0 {
+    let words = boot::shared();
+    while words.stop.0.load(Relaxed) == 0 {
+        shared.answer.0.store(words.challenge.0.load(Relaxed), Relaxed);
         for _ in 0..TURNS_A_LOOK {
             if poller.turn(&mut serving, Serving::sleep) == Turn::Slept {
                 // The host may have woken us to stop.

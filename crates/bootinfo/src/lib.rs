@@ -8,7 +8,7 @@
 
 pub mod map;
 
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use ledger::{RouterCounters, RouterNic, SinkTally};
 
@@ -21,7 +21,7 @@ pub const MAX_ADDRESSES: usize = 8;
 /// Most static neighbours of one router.
 pub const MAX_NEIGHBOURS: usize = 256;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd02");
 
 /// What a firmware has in `eax` when it executes `hlt` to sleep, so that the halt stub can tell it from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -41,6 +41,71 @@ pub enum Role {
     Echo = 3,
     /// Source on NIC 0 and sink on every NIC, for what comes back by another way.
     SourceSink = 4,
+    /// Breaks the rules in the way that [`BootInfo::misdeed`] says: what the host must stand.
+    Hostile = 5,
+}
+
+/// What a hostile firmware does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Misdeed {
+    /// Reads and writes registers and configuration space at random.
+    Registers = 0,
+    /// Publishes descriptors with random contents.
+    Descriptors = 1,
+    /// Publishes chains that never end.
+    Loops = 2,
+    /// Publishes buffers outside its memory.
+    Addresses = 3,
+    /// Lets ring indices jump.
+    Indices = 4,
+    /// Rings doorbells without end.
+    Kicks = 5,
+    /// Serves for a moment, then sleeps for ever and answers nothing.
+    Sleep = 6,
+    /// Serves for a moment, then spins for ever and answers nothing.
+    Spin = 7,
+    /// Ends in a triple fault (a process: in a deadly signal).
+    TripleFault = 8,
+    /// Forwards, but never adopts a new epoch of the route table.
+    OldEpoch = 9,
+}
+
+impl Misdeed {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Registers,
+        Self::Descriptors,
+        Self::Loops,
+        Self::Addresses,
+        Self::Indices,
+        Self::Kicks,
+        Self::Sleep,
+        Self::Spin,
+        Self::TripleFault,
+        Self::OldEpoch,
+    ];
+
+    /// The misdeed with this number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
+
+    /// Its name in files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Registers => "registers",
+            Self::Descriptors => "descriptors",
+            Self::Loops => "loops",
+            Self::Addresses => "addresses",
+            Self::Indices => "indices",
+            Self::Kicks => "kicks",
+            Self::Sleep => "sleep",
+            Self::Spin => "spin",
+            Self::TripleFault => "triple-fault",
+            Self::OldEpoch => "old-epoch",
+        }
+    }
 }
 
 impl Role {
@@ -52,9 +117,21 @@ impl Role {
             2 => Some(Self::Sink),
             3 => Some(Self::Echo),
             4 => Some(Self::SourceSink),
+            5 => Some(Self::Hostile),
             _ => None,
         }
     }
+}
+
+/// What a firmware runs on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Ground {
+    /// A virtual machine: registers are memory, sleeping is `hlt`.
+    #[default]
+    Kvm = 0,
+    /// A process of the host: registers are asked for by [`RegisterAccess`], doorbells and sleeping are descriptors.
+    Process = 1,
 }
 
 /// An IPv4 address with the length of its network's prefix.
@@ -119,6 +196,10 @@ pub struct BootInfo {
     pub magic: u64,
     /// A [`Role`] as a number.
     pub role: u32,
+    /// A [`Misdeed`] as a number, for [`Role::Hostile`].
+    pub misdeed: u32,
+    /// What the firmware runs on: a [`Ground`] as a number.
+    pub ground: u32,
     /// vCPUs that will run.
     pub vcpus: u32,
     /// NICs on the PCI bus.
@@ -143,10 +224,60 @@ pub struct BootInfo {
     pub neighbours: [NeighbourInfo; MAX_NEIGHBOURS],
 }
 
+impl BootInfo {
+    /// Orders for a firmware without NICs; the VMM fills in what depends on its memory.
+    pub fn new(role: Role, vcpus: u32) -> Self {
+        Self {
+            magic: MAGIC,
+            role: role as u32,
+            misdeed: 0,
+            ground: Ground::Kvm as u32,
+            vcpus,
+            nic_count: 0,
+            neighbour_count: 0,
+            tsc_khz: 0,
+            ram: 0,
+            fib: 0,
+            spin: u32::MAX,
+            ring_size: 1024,
+            traffic: TrafficInfo::default(),
+            nics: [NicInfo::default(); MAX_NICS],
+            neighbours: [NeighbourInfo::default(); MAX_NEIGHBOURS],
+        }
+    }
+}
+
 /// A word in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Line(pub AtomicU32);
+
+/// A register access of a firmware that is a process; one may be under way for each vCPU.
+///
+/// The firmware writes address, value and shape, then stores [`RegisterAccess::ASKED`] in `turn` and rings the bus's
+/// bell; the host carries the access out, leaves what was read in `value`, stores [`RegisterAccess::DONE`] in `turn`
+/// and rings the vCPU's bell.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct RegisterAccess {
+    /// Guest-physical address.
+    pub address: AtomicU64,
+    /// What to write, or what was read.
+    pub value: AtomicU64,
+    /// Octets (1, 2, 4 or 8), and [`RegisterAccess::WRITE`] for a write.
+    pub shape: AtomicU32,
+    /// Whose turn it is.
+    pub turn: AtomicU32,
+}
+
+impl RegisterAccess {
+    /// In `shape`: a write.
+    pub const WRITE: u32 = 1 << 8;
+    /// In `turn`: the host's turn.
+    pub const ASKED: u32 = 1;
+    /// In `turn`: the firmware's turn.
+    pub const DONE: u32 = 0;
+}
 
 /// What one vCPU tells.
 #[derive(Debug, Default)]
@@ -165,6 +296,10 @@ pub struct VcpuShared {
     /// Milliseconds until the vCPU wants an interrupt although nothing else happens; 0: none. Set by the firmware
     /// before it halts, counted down by the host.
     pub alarm: Line,
+    /// The value of [`Shared::challenge`] that the vCPU saw last: a sign of life.
+    pub answer: Line,
+    /// Its register access, where it is a thread of a process.
+    pub access: RegisterAccess,
 }
 
 /// Why a firmware gave up, in [`VcpuShared::state`].
@@ -190,6 +325,8 @@ pub struct Shared {
     pub mailbox: [Line; MAX_VCPUS],
     /// Set to 1 by the host: leave the main loop and halt for good.
     pub stop: Line,
+    /// Counted up by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its main loop.
+    pub challenge: Line,
     /// What each vCPU tells.
     pub vcpus: [VcpuShared; MAX_VCPUS],
 }

@@ -216,14 +216,8 @@ fn orders(plan: &Router, duty: Duty) -> BootInfo {
         };
     }
     BootInfo {
-        magic: 0,
-        role: duty.role as u32,
-        vcpus: plan.vcpus,
         nic_count: plan.nics.len().min(MAX_NICS) as u32,
         neighbour_count: plan.neighbours.len().min(MAX_NEIGHBOURS) as u32,
-        tsc_khz: 0,
-        ram: 0,
-        fib: 0,
         spin: match plan.spin {
             Spin::Always => u32::MAX,
             Spin::For(time) => (time.as_micros() * PASSES_A_MICROSECOND).min(u128::from(u32::MAX - 1)) as u32,
@@ -232,6 +226,7 @@ fn orders(plan: &Router, duty: Duty) -> BootInfo {
         traffic: duty.traffic,
         nics,
         neighbours,
+        ..BootInfo::new(duty.role, plan.vcpus)
     }
 }
 

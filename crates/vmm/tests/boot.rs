@@ -5,27 +5,13 @@ use std::sync::atomic::Ordering::Acquire;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bootinfo::{BootInfo, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, TrafficInfo};
+use bootinfo::{BootInfo, Role};
 use libc::siginfo_t;
 use vmm::{Stopped, Vm, VmConfig};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 fn orders() -> BootInfo {
-    BootInfo {
-        magic: 0,
-        role: 3,
-        vcpus: 1,
-        nic_count: 0,
-        neighbour_count: 0,
-        tsc_khz: 2_000_000,
-        ram: 0,
-        fib: 0,
-        spin: 100,
-        ring_size: 256,
-        traffic: TrafficInfo::default(),
-        nics: [NicInfo::default(); MAX_NICS],
-        neighbours: [NeighbourInfo::default(); MAX_NEIGHBOURS],
-    }
+    BootInfo { spin: 100, ring_size: 256, ..BootInfo::new(Role::Echo, 1) }
 }
 
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {

@@ -1,6 +1,6 @@
 use std::sync::atomic::Ordering;
 
-use bootinfo::{BootInfo, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, TrafficInfo};
+use bootinfo::{BootInfo, Role};
 use vmm::VmConfig;
 
 use super::*;
@@ -11,21 +11,7 @@ fn guest() -> Option<Arc<Vm>> {
         println!("SKIPPED: {error}");
         return None;
     }
-    let info = BootInfo {
-        magic: 0,
-        role: 0,
-        vcpus: 2,
-        nic_count: 0,
-        neighbour_count: 0,
-        tsc_khz: 2_000_000,
-        ram: 0,
-        fib: 0,
-        spin: 100,
-        ring_size: 256,
-        traffic: TrafficInfo::default(),
-        nics: [NicInfo::default(); MAX_NICS],
-        neighbours: [NeighbourInfo::default(); MAX_NEIGHBOURS],
-    };
+    let info = BootInfo { spin: 100, ring_size: 256, ..BootInfo::new(Role::Router, 2) };
     let config = VmConfig { name: "clock-tests".to_owned(), ram: 16 << 20, fib: None, info };
     Some(Vm::new(config).expect("a guest"))
 }

@@ -1,0 +1,2 @@
+//! State changes as structured events, counters as Prometheus text.
+#![forbid(unsafe_code)]
