@@ -2,8 +2,9 @@
 
 use ledger::Group;
 
-use crate::instance::{Instance, Outside, RunningRouter};
+use crate::instance::{Instance, RunningRouter};
 use crate::kvm::KvmRouter;
+use crate::wiring::Outside;
 
 impl Instance {
     /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`, `edge.vcpu0`,

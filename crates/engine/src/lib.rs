@@ -9,8 +9,10 @@ pub mod io_thread;
 pub mod kvm;
 pub mod routes;
 pub mod thread;
+pub mod wiring;
 
-pub use instance::{Instance, Plug, Plugs};
+pub use instance::Instance;
 pub use io_thread::{Idle, IoThread, Pump};
 pub use kvm::{Duty, KvmRouter};
 pub use thread::Thread;
+pub use wiring::{Outside, Plug, Plugs};
