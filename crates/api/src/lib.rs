@@ -1,5 +1,34 @@
 //! What one can ask of a running instance: messages, framing, the control socket.
+//!
+//! A message is one line of JSON. A client sends [`Request`]s; each is answered by one line, an [`Answer`] or an
+//! [`Error`], in the order asked; only [`Request::Trace`] is answered by several, of which [`Answer::Traced`] is the
+//! last. `docs/control.md` shows each of them.
+//!
+//! The other side is not trusted: a line has a greatest length, a field that is not known is refused, and so is a
+//! [`VERSION`] that is not spoken here.
 #![forbid(unsafe_code)]
+
+mod answer;
+mod line;
+mod request;
+mod status;
+mod trace;
+
+pub use answer::{Answer, Change, Counters, Error, Event, Outcome};
+pub use line::{encode_answer, encode_request, parse_answer, parse_request};
+pub use request::Request;
+pub use status::{NeighbourShown, NicShown, RouteShown, RouterShown, RouterStatus, RunStatus, State, Thread};
+pub use trace::{Fate, Filter, Hop, Packet, TraceEnd};
 
 /// Version of the protocol; a message of another one is refused.
 pub const VERSION: u32 = 1;
+
+/// Octets of the longest line that asks for something, without its newline; [`Request::Apply`] may have
+/// [`LONGEST_APPLY`].
+pub const LONGEST_REQUEST: usize = 64 << 10;
+
+/// Octets of the longest line with a file to apply.
+pub const LONGEST_APPLY: usize = 1 << 20;
+
+/// Octets of the longest line that answers.
+pub const LONGEST_ANSWER: usize = 4 << 20;
