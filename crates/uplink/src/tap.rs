@@ -10,7 +10,7 @@ mod source;
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -27,7 +27,7 @@ pub const LARGEST_FRAME: usize = 2048;
 /// Ethernet header with one VLAN tag, in octets.
 const HEADERS: usize = 18;
 /// Most queues of one device (`MAX_TAP_QUEUES` of the driver).
-const MOST_QUEUES: u16 = 256;
+const MOST_QUEUES: usize = 256;
 
 /// Whose the device is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,13 +72,17 @@ impl Default for TapConfig<'_> {
     }
 }
 
-/// An open TAP.
+/// An open TAP: the descriptors of its queues.
+///
+/// It can be had twice ([`Tap::try_clone`]) and handed to another process ([`Tap::descriptors`],
+/// [`Tap::from_descriptors`]): the device lives, and frames wait in it, until the last of them is dropped.
 #[derive(Debug)]
 pub struct Tap {
     name: String,
-    first: (TapSource, Arc<TapSink>),
-    others: Vec<(TapSource, Arc<TapSink>)>,
-    links: Links,
+    /// At least one.
+    queues: Vec<OwnedFd>,
+    /// None where the descriptors came from another process, which keeps the device in order.
+    links: Option<Links>,
 }
 
 /// What all ends of one device know together.
@@ -108,18 +112,9 @@ impl Tap {
     }
 
     fn open_here(name: &str, kernel_name: Name, config: &TapConfig<'_>) -> Result<Self, Error> {
-        let device = Arc::new(Device {
-            name: name.to_owned(),
-            gone: AtomicBool::new(false),
-            reported: AtomicBool::new(false),
-        });
-        let open = |first| {
-            let fd = open_queue(name, kernel_name, config, first)?;
-            let queue = Arc::new(Queue { fd, device: Arc::clone(&device) });
-            Ok((TapSource::new(Arc::clone(&queue)), Arc::new(TapSink::new(queue))))
-        };
-        let first = open(true)?;
-        let others = (1..config.queues).map(|_| open(false)).collect::<Result<_, Error>>()?;
+        let queues = (0..config.queues)
+            .map(|number| open_queue(name, kernel_name, config, number == 0))
+            .collect::<Result<_, Error>>()?;
         let links = Links::here()?;
         if let Some(mac) = config.mac {
             links.set_mac(name, mac)?;
@@ -129,7 +124,33 @@ impl Tap {
         if config.up {
             links.set_up(name, true)?;
         }
-        Ok(Self { name: name.to_owned(), first, others, links })
+        Ok(Self { name: name.to_owned(), queues, links: Some(links) })
+    }
+
+    /// A device that another process opened, by the descriptors of its queues in their order.
+    ///
+    /// # Errors
+    /// There is no descriptor.
+    pub fn from_descriptors(name: &str, queues: Vec<OwnedFd>) -> Result<Self, Error> {
+        Name::new(name)?;
+        check_queues(queues.len())?;
+        Ok(Self { name: name.to_owned(), queues, links: None })
+    }
+
+    /// The descriptors of its queues, to be sent to another process.
+    pub fn descriptors(&self) -> impl ExactSizeIterator<Item = BorrowedFd<'_>> {
+        self.queues.iter().map(AsFd::as_fd)
+    }
+
+    /// The same device once more. Whoever reads first has the frame: only one of them is to be served at a time.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        let queues = self.queues.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
+        let queues =
+            queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
+        Ok(Self { name: self.name.clone(), queues, links: None })
     }
 
     /// The interface's name.
@@ -137,28 +158,35 @@ impl Tap {
         &self.name
     }
 
-    /// The interfaces of the namespace the device lies in.
-    pub fn links(&self) -> &Links {
-        &self.links
-    }
-
-    /// The kernel's Ethernet address on the device.
-    pub fn mac(&self) -> Result<Mac, Error> {
-        self.links.mac(&self.name)
+    /// The interfaces of the namespace the device lies in; only whoever opened the device has them.
+    pub fn links(&self) -> Option<&Links> {
+        self.links.as_ref()
     }
 
     /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.
     pub fn split(self) -> (TapSource, Arc<TapSink>) {
-        self.first
+        let Self { name, mut queues, .. } = self;
+        port(&Device::named(&name), queues.swap_remove(0))
     }
 
     /// Source and sink of each queue. The device lives until the last of them is dropped.
     pub fn into_ports(self) -> Vec<(TapSource, Arc<TapSink>)> {
-        std::iter::once(self.first).chain(self.others).collect()
+        let device = Device::named(&self.name);
+        self.queues.into_iter().map(|fd| port(&device, fd)).collect()
     }
 }
 
+fn port(device: &Arc<Device>, fd: OwnedFd) -> (TapSource, Arc<TapSink>) {
+    let queue = Arc::new(Queue { fd, device: Arc::clone(device) });
+    (TapSource::new(Arc::clone(&queue)), Arc::new(TapSink::new(queue)))
+}
+
 impl Device {
+    fn named(name: &str) -> Arc<Self> {
+        let (gone, reported) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { name: name.to_owned(), gone, reported })
+    }
+
     /// Notes that the interface was deleted under us.
     fn vanish(&self) {
         self.gone.store(true, Relaxed);
@@ -186,11 +214,15 @@ fn check(config: &TapConfig<'_>) -> Result<(), Error> {
             expected: "68 to 2030",
         });
     }
-    if !(1..=MOST_QUEUES).contains(&config.queues) {
-        let found = config.queues.into();
-        return Err(Error::Range { what: "the number of queues of a TAP", found, expected: "1 to 256" });
+    check_queues(config.queues.into())
+}
+
+fn check_queues(count: usize) -> Result<(), Error> {
+    if (1..=MOST_QUEUES).contains(&count) {
+        return Ok(());
     }
-    Ok(())
+    let found = count as u64;
+    Err(Error::Range { what: "the number of queues of a TAP", found, expected: "1 to 256" })
 }
 
 fn open_queue(name: &str, kernel_name: Name, config: &TapConfig<'_>, first: bool) -> Result<OwnedFd, Error> {

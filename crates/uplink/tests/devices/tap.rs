@@ -220,8 +220,9 @@ fn the_device_is_as_it_was_ordered() {
     let netns = Netns::new().unwrap();
     let config = TapConfig { mtu: 1280, mac: Some(KERNEL[1]), netns: Some(&netns), ..TapConfig::default() };
     let tap = Tap::open("fifteen-octets-", &config).unwrap();
-    assert_eq!(tap.links().mtu(tap.name()).unwrap(), 1280);
-    assert_eq!(tap.mac().unwrap(), KERNEL[1]);
+    let links = tap.links().expect("we opened it");
+    assert_eq!(links.mtu(tap.name()).unwrap(), 1280);
+    assert_eq!(links.mac(tap.name()).unwrap(), KERNEL[1]);
     assert!(!Links::here().unwrap().exists(tap.name()).unwrap(), "it lies in its namespace only");
 }
 
@@ -263,4 +264,64 @@ fn the_queues_of_one_device_share_its_frames() {
     for (_, sink) in &ports {
         assert_eq!(deliver(&**sink, &mut [datagram(across(0), 60, 1)]), 1);
     }
+}
+
+/// `t0` with this address on the kernel's side, and the interfaces around it.
+fn lone_tap(netns: &Netns, queues: u16) -> (Tap, Links) {
+    let links = netns.settle(false).unwrap();
+    let config = TapConfig { queues, mac: Some(KERNEL[0]), netns: Some(netns), ..TapConfig::default() };
+    let tap = Tap::open("t0", &config).unwrap();
+    links.set_address("t0", host(0, 1), 24).unwrap();
+    links.add_neighbour("t0", host(0, 2), OURS[0]).unwrap();
+    (tap, links)
+}
+
+#[test]
+fn a_clone_keeps_the_device_and_the_frames_that_wait_in_it() {
+    if !devices() {
+        return;
+    }
+    let netns = Netns::new().unwrap();
+    let (tap, links) = lone_tap(&netns, 1);
+    let kept = tap.try_clone().unwrap();
+    let mut first = tap.split();
+    let socket = netns.run(|| UdpSocket::bind("198.18.0.1:0").unwrap()).unwrap();
+    socket.send_to(b"one", "198.18.0.2:9").unwrap();
+    assert_eq!(collect(&mut first.0, 1).len(), 1);
+    drop(first);
+    assert!(links.exists("t0").unwrap(), "the clone holds it");
+    socket.send_to(b"two", "198.18.0.2:9").unwrap();
+    let (mut source, sink) = kept.split();
+    let came = collect(&mut source, 1);
+    assert_eq!(came.iter().map(|frame| &frame[HEADERS..]).collect::<Vec<_>>(), [b"two"]);
+    drop((source, sink));
+    assert!(!links.exists("t0").unwrap(), "the last one took it away");
+}
+
+#[test]
+fn a_device_of_another_process_is_known_by_its_descriptors() {
+    if !devices() {
+        return;
+    }
+    let netns = Netns::new().unwrap();
+    let (tap, links) = lone_tap(&netns, 2);
+    let sent: Vec<_> = tap.descriptors().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
+    assert_eq!(sent.len(), 2);
+    drop(tap);
+    let mut there = Tap::from_descriptors("t0", sent).unwrap();
+    assert!(there.links().is_none());
+    there = there.try_clone().unwrap();
+    let mut ports = there.into_ports();
+    let socket = netns.run(|| UdpSocket::bind("198.18.0.1:0").unwrap()).unwrap();
+    socket.send_to(b"here", "198.18.0.2:9").unwrap();
+    let came = ports.iter_mut().flat_map(|port| collect(&mut port.0, 1)).count();
+    assert_eq!((ports.len(), came), (2, 1));
+    drop(ports);
+    assert!(!links.exists("t0").unwrap());
+}
+
+#[test]
+fn descriptors_that_can_be_no_device_are_refused() {
+    assert!(matches!(Tap::from_descriptors("t0", Vec::new()), Err(Error::Range { found: 0, .. })));
+    assert!(matches!(Tap::from_descriptors("a/b", Vec::new()), Err(Error::Name { .. })));
 }
