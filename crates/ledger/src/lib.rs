@@ -47,14 +47,21 @@ pub trait Group {
     fn each(&self, visit: &mut dyn FnMut(&'static str, u64));
 }
 
-/// Declares `#[repr(C)]` groups of counters. The name of a field is the name that is printed.
+/// Declares `#[repr(C)]` groups of counters. The name of a field is the name that is printed; names and documentation
+/// are also in `FIELDS`, for those who explain a counter to others.
 #[macro_export]
 macro_rules! counters {
-    ($($(#[$doc:meta])* pub struct $group:ident { $($(#[$field_doc:meta])* $field:ident,)* })*) => {$(
+    ($($(#[$doc:meta])* pub struct $group:ident { $($(#[doc = $field_doc:literal])* $field:ident,)* })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Default)]
         #[repr(C)]
-        pub struct $group { $($(#[$field_doc])* pub $field: $crate::Counter,)* }
+        pub struct $group { $($(#[doc = $field_doc])* pub $field: $crate::Counter,)* }
+
+        impl $group {
+            /// Each counter's name and what it counts, in the order of declaration.
+            pub const FIELDS: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($field), concat!($($field_doc),*)),)*];
+        }
 
         impl $crate::Group for $group {
             fn each(&self, visit: &mut dyn FnMut(&'static str, u64)) {

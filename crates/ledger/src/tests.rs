@@ -21,3 +21,10 @@ fn a_group_lists_each_field_once_under_its_own_name() {
     assert_eq!(n, size_of::<PortCounters>() / size_of::<Counter>());
     assert_eq!(seen[8], ("drop_full", 3));
 }
+
+#[test]
+fn a_group_explains_each_field() {
+    assert_eq!(PortCounters::FIELDS.len(), size_of::<PortCounters>() / size_of::<Counter>());
+    let (name, text) = PortCounters::FIELDS[0];
+    assert_eq!((name, text.trim()), ("in_frames", "Frames that entered the switch at this port."));
+}
