@@ -9,14 +9,21 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+pub mod client;
+pub mod conversation;
+pub mod folder;
 mod line;
 mod request;
+pub mod server;
 mod status;
 mod trace;
 
 pub use answer::{Answer, Change, Counters, Error, Event, Outcome};
+pub use client::Client;
+pub use conversation::Limits;
 pub use line::{encode_answer, encode_request, parse_answer, parse_request};
 pub use request::Request;
+pub use server::{Server, ServerCounters, Ticket};
 pub use status::{NeighbourShown, NicShown, RouteShown, RouterShown, RouterStatus, RunStatus, State, Thread};
 pub use trace::{Fate, Filter, Hop, Packet, TraceEnd};
 
@@ -31,4 +38,4 @@ pub const LONGEST_REQUEST: usize = 64 << 10;
 pub const LONGEST_APPLY: usize = 1 << 20;
 
 /// Octets of the longest line that answers.
-pub const LONGEST_ANSWER: usize = 4 << 20;
+pub const LONGEST_ANSWER: usize = 8 << 20;

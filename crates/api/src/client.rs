@@ -1,0 +1,138 @@
+//! The side of a command: asks and waits for the answer, but not for ever.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use crate::line::{encode_request, parse_answer};
+use crate::{Answer, Error, LONGEST_ANSWER, Request};
+
+/// Between two tries to be let in where a run's queue of clients is full.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// A connection to a run.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    input: Vec<u8>,
+    timeout: Duration,
+}
+
+impl Client {
+    /// Connects to the socket of a run; each answer may take up to `timeout`.
+    ///
+    /// # Errors
+    /// Nobody listens there, this user may not, or the run does not let anybody in within the time.
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Self, Error> {
+        let end = Instant::now() + timeout;
+        let stream = loop {
+            match try_connect(path) {
+                Ok(stream) => break stream,
+                Err(Errno::AGAIN) if Instant::now() < end => std::thread::sleep(RETRY),
+                Err(Errno::AGAIN) => return Err(Error::new("the run lets nobody in: its queue is full")),
+                Err(Errno::CONNREFUSED) => {
+                    return Err(Error::new(format!("nobody listens at {}: the run is dead", path.display())));
+                }
+                Err(error) => {
+                    return Err(Error::new(format!("cannot connect to {}: {error}", path.display())));
+                }
+            }
+        };
+        Ok(Self { stream, input: Vec::new(), timeout })
+    }
+
+    /// How long each further answer may take.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// What the run says is wrong; or it does not answer in time, or not in this protocol.
+    pub fn ask(&mut self, request: &Request) -> Result<Answer, Error> {
+        self.send(request)?;
+        self.next_answer()
+    }
+
+    /// Sends a request; its answers are read by [`Client::next_answer`].
+    ///
+    /// # Errors
+    /// The run does not read it in time.
+    pub fn send(&mut self, request: &Request) -> Result<(), Error> {
+        let line = encode_request(request)?;
+        let sent =
+            self.stream.set_write_timeout(Some(self.timeout)).and_then(|()| self.stream.write_all(&line));
+        match sent {
+            Ok(()) => Ok(()),
+            // It has closed its end after it said why: that is in the answer.
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                Ok(())
+            }
+            Err(error) if is_timeout(error.kind()) => Err(self.silent()),
+            Err(error) => Err(Error::new(format!("cannot send to the run: {error}"))),
+        }
+    }
+
+    /// Waits for the next answer.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn next_answer(&mut self) -> Result<Answer, Error> {
+        let end = Instant::now() + self.timeout;
+        let mut searched = 0;
+        loop {
+            if let Some(at) = self.input.get(searched..).and_then(|new| new.iter().position(|o| *o == b'\n'))
+            {
+                let rest = self.input.split_off(searched + at + 1);
+                let line = std::mem::replace(&mut self.input, rest);
+                return parse_answer(&line)?;
+            }
+            searched = self.input.len();
+            if searched > LONGEST_ANSWER {
+                return Err(Error::new(format!("the run's answer is longer than {LONGEST_ANSWER} octets")));
+            }
+            self.read_more(end)?;
+        }
+    }
+
+    fn read_more(&mut self, end: Instant) -> Result<(), Error> {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(self.silent());
+        }
+        let mut octets = [0; 16 << 10];
+        let read = self.stream.set_read_timeout(Some(left)).and_then(|()| self.stream.read(&mut octets));
+        match read {
+            Ok(0) => Err(Error::new("the run ended before it answered")),
+            Ok(len) => {
+                self.input.extend_from_slice(&octets[..len]);
+                Ok(())
+            }
+            Err(error) if is_timeout(error.kind()) || error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(Error::new(format!("the run ended before it answered: {error}"))),
+        }
+    }
+
+    fn silent(&self) -> Error {
+        Error::new(format!("the run does not answer within {} s", self.timeout.as_secs_f64()))
+    }
+}
+
+/// Connects without waiting, so that a run that lets nobody in is noticed, and says so by `AGAIN`.
+pub(crate) fn try_connect(path: &Path) -> Result<UnixStream, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(stream)
+}
+
+fn is_timeout(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}

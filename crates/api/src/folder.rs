@@ -1,0 +1,118 @@
+//! Where the control sockets of runs are: `RUNS/NAME/control`, in a folder that only the owner may enter.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::Error;
+use crate::client::try_connect;
+
+/// Name of the socket in the folder of its run.
+pub const SOCKET: &str = "control";
+
+/// The sockets of all runs below `runs`, with the names of their folders, in the order of the names.
+///
+/// # Errors
+/// `runs` is there and cannot be read.
+pub fn sockets(runs: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let entries = match fs::read_dir(runs) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let socket = entry.path().join(SOCKET);
+            let there = fs::symlink_metadata(&socket).ok()?.file_type().is_socket();
+            there.then(|| (entry.file_name().to_string_lossy().into_owned(), socket))
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// A listening socket, there or not at all: what is found at its place has the right mode and accepts.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) listener: UnixListener,
+    path: PathBuf,
+    /// Device and number of the file, to know it again.
+    identity: (u64, u64),
+}
+
+impl Place {
+    /// Makes the folder if it is not there, and the socket in it.
+    pub(crate) fn take(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(SOCKET);
+        let failed = |what: &str, error: io::Error| Error::new(format!("{what} {}: {error}", path.display()));
+        close_off(folder)?;
+        // AGAIN: it listens, and has no time now.
+        if matches!(try_connect(&path), Ok(_) | Err(Errno::AGAIN)) {
+            return Err(Error::new(format!("a run answers at {} already: stop it first", path.display())));
+        }
+        let (listener, identity) = bind(folder, &path).map_err(|error| failed("cannot listen at", error))?;
+        Ok(Self { listener, path, identity })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let same =
+            fs::symlink_metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == self.identity);
+        if same {
+            // Gone already: then that was what we want.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Binds under a name of its own, and takes the name that clients know when everything is right. A stale file of a run
+/// that was killed is replaced by that.
+fn bind(folder: &Path, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
+    let draft = folder.join(format!(".{SOCKET}.{}", std::process::id()));
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&draft)?;
+    let finish = || {
+        listener.set_nonblocking(true)?;
+        fs::set_permissions(&draft, Permissions::from_mode(0o600))?;
+        fs::rename(&draft, path)?;
+        let there = fs::symlink_metadata(path)?;
+        Ok((there.dev(), there.ino()))
+    };
+    match finish() {
+        Ok(identity) => Ok((listener, identity)),
+        Err(error) => {
+            // Nothing else knows of it.
+            let _ = fs::remove_file(&draft);
+            Err(error)
+        }
+    }
+}
+
+/// Makes the folder, or shuts everybody else out of it.
+fn close_off(folder: &Path) -> Result<(), Error> {
+    let failed =
+        |error: io::Error| Error::new(format!("cannot use the folder {}: {error}", folder.display()));
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(error)),
+        _ => {}
+    }
+    let there = fs::symlink_metadata(folder).map_err(failed)?;
+    if !there.is_dir() || there.uid() != geteuid().as_raw() {
+        let what = format!("{} is not a folder of this user: remove it", folder.display());
+        return Err(Error::new(what));
+    }
+    fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(failed)
+}
