@@ -1,2 +1,20 @@
-//! State changes as structured events, counters as Prometheus text.
+//! What a run tells by itself: state changes as [`Event`]s, a bounded [`EventLog`] of them, counters as Prometheus
+//! text ([`Page`]), and a small HTTP [`Responder`] that hands the text out.
+//!
+//! Nothing here starts a thread, and nothing here waits: the supervisor polls the responder's descriptors together
+//! with its own.
 #![forbid(unsafe_code)]
+
+mod event;
+mod event_log;
+mod family;
+mod page;
+mod request;
+mod responder;
+mod time;
+
+pub use event::{Event, Kind};
+pub use event_log::{EventLog, Since};
+pub use page::{Metric, Page};
+pub use responder::{Limits, Place, Responder, ResponderCounters};
+pub use time::Moment;

@@ -1,0 +1,84 @@
+//! From a counter of the ledger, such as `edge.wan.rx.frames`, to a metric with labels, such as
+//! `nic_rx_frames_total{router="edge",nic="wan"}`.
+
+/// What a metric's name begins with.
+pub(crate) const NAMESPACE: &str = "ringroad";
+
+/// Labels of a sample: names and values.
+pub(crate) type Labels = Vec<(&'static str, String)>;
+
+/// A counter as a metric.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// What kind of part counts: `nic_rx`; see [`crate::Page::describe`].
+    pub(crate) part: &'static str,
+    /// Name behind the part's: `frames_total`.
+    pub(crate) name: String,
+    pub(crate) labels: Labels,
+}
+
+/// Where a counter belongs, by its name in the ledger. A name of an unknown shape is shown as it is, in a label.
+pub(crate) fn classify(name: &str) -> Sample {
+    let (group, field) = name.rsplit_once('.').unwrap_or(("", name));
+    let (part, mut labels) = part(group);
+    // One metric for all reasons, so that they can be added up and shown apart.
+    let reason = match (part, field.strip_prefix("drop_")) {
+        (_, Some(reason)) => Some(("drops_total", reason)),
+        ("vcpu_exit", None) => Some(("reason_total", field)),
+        _ => None,
+    };
+    let name = match reason {
+        Some((name, reason)) => {
+            labels.push(("reason", reason.to_owned()));
+            name.to_owned()
+        }
+        None => format!("{}_total", plain(field)),
+    };
+    Sample { part, name, labels }
+}
+
+/// The part that a group of counters belongs to, and its labels.
+fn part(group: &str) -> (&'static str, Labels) {
+    let pieces: Vec<&str> = group.split('.').collect();
+    match pieces[..] {
+        ["switch", switch, router, nic] => {
+            let labels = [("switch", switch), ("router", router), ("nic", nic)];
+            ("switch_port", owned(&labels))
+        }
+        [router, vcpu, "exit"] if is_vcpu(vcpu) => {
+            ("vcpu_exit", owned(&[("router", router), ("vcpu", vcpu)]))
+        }
+        [router, nic, "rx"] if !is_vcpu(nic) => ("nic_rx", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "tx"] if !is_vcpu(nic) => ("nic_tx", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "queue"] if !is_vcpu(nic) => ("ingress", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "tap", "read"] => ("tap_read", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "tap", "write"] => ("tap_write", owned(&[("router", router), ("nic", nic)])),
+        [router, vcpu] if is_vcpu(vcpu) => ("router", owned(&[("router", router), ("vcpu", vcpu)])),
+        [router, vcpu, nic] if is_vcpu(vcpu) => {
+            ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
+        }
+        [thread] if thread.contains('/') => ("io_thread", thread_labels(thread)),
+        _ => ("other", owned(&[("group", group)])),
+    }
+}
+
+/// The labels of a thread: `edge/wan-rx` is one of router `edge`.
+pub(crate) fn thread_labels(name: &str) -> Labels {
+    match name.split_once('/') {
+        Some((router, thread)) => owned(&[("router", router), ("thread", thread)]),
+        None => owned(&[("thread", name)]),
+    }
+}
+
+fn is_vcpu(piece: &str) -> bool {
+    piece.strip_prefix("vcpu").is_some_and(|n| !n.is_empty() && n.bytes().all(|octet| octet.is_ascii_digit()))
+}
+
+fn owned(labels: &[(&'static str, &str)]) -> Labels {
+    labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
+}
+
+/// A name that Prometheus takes: letters, digits and `_`.
+pub(crate) fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+}

@@ -1,0 +1,165 @@
+//! Counters and gauges in the Prometheus text format, version 0.0.4
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use ledger::{Group, NicDirection, PortCounters, RouterCounters, RouterNic};
+
+use crate::family::{self, Labels, NAMESPACE, Sample, classify};
+
+/// A metric that is not in the ledger.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name, without `ringroad_`; that of a counter ends in `_total`.
+    pub name: &'static str,
+    /// One sentence that says what it is.
+    pub help: &'static str,
+    /// Whether it only grows, but for restarts.
+    pub counter: bool,
+}
+
+/// One answer to a scrape, put together sample by sample.
+#[derive(Debug)]
+pub struct Page {
+    /// Sentences for fields, by part and field.
+    texts: BTreeMap<(&'static str, &'static str), &'static str>,
+    families: BTreeMap<String, Family>,
+}
+
+#[derive(Debug)]
+struct Family {
+    help: String,
+    counter: bool,
+    /// Values by their labels as printed: the same labels twice would spoil the whole page.
+    samples: BTreeMap<String, String>,
+}
+
+/// Nanoseconds a second.
+const SECOND: f64 = 1e9;
+
+impl Default for Page {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Page {
+    /// An empty page that can explain the counters of the crate `ledger`.
+    pub fn new() -> Self {
+        let mut page = Self { texts: BTreeMap::new(), families: BTreeMap::new() };
+        page.describe("nic_rx", NicDirection::FIELDS);
+        page.describe("nic_tx", NicDirection::FIELDS);
+        page.describe("switch_port", PortCounters::FIELDS);
+        page.describe("router", RouterCounters::FIELDS);
+        page.describe("guest_nic", RouterNic::FIELDS);
+        page
+    }
+
+    /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
+    /// `switch_port`, `router`, `guest_nic`, `vcpu_exit`, `tap_read`, `tap_write`, `ingress`, `io_thread`.
+    pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
+        self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));
+    }
+
+    /// Adds one counter of the ledger by its whole name: `edge.wan.rx.frames`.
+    pub fn ledger(&mut self, name: &str, value: u64) {
+        let Sample { part, name: metric, labels } = classify(name);
+        let field = name.rsplit('.').next().unwrap_or(name);
+        let help = || match (self.texts.get(&(part, field)), metric.as_str()) {
+            (_, "drops_total") => "Frames or packets lost here, by reason.".to_owned(),
+            (_, "reason_total") => "Times a vCPU left guest mode for the host, by reason.".to_owned(),
+            (Some(text), _) => (*text).to_owned(),
+            (None, _) => format!("The counter {field} of this part."),
+        };
+        let full = format!("{NAMESPACE}_{part}_{metric}");
+        let family = match self.families.get_mut(&full) {
+            Some(family) => family,
+            None => {
+                let family = Family { help: help(), counter: true, samples: BTreeMap::new() };
+                self.families.entry(full).or_insert(family)
+            }
+        };
+        family.samples.entry(printed(&labels)).or_insert_with(|| value.to_string());
+    }
+
+    /// Adds a group of counters; `prefix` is what their names begin with: `edge.wan.rx`.
+    pub fn group(&mut self, prefix: &str, group: &dyn Group) {
+        group.each(&mut |field, value| self.ledger(&format!("{prefix}.{field}"), value));
+    }
+
+    /// Adds the time that a thread has spent on a CPU: `edge/vcpu0`.
+    pub fn thread(&mut self, name: &str, nanoseconds: u64) {
+        const METRIC: Metric = Metric {
+            name: "thread_cpu_seconds_total",
+            help: "Time that a thread has spent on a CPU.",
+            counter: true,
+        };
+        self.put(METRIC, &family::thread_labels(name), nanoseconds as f64 / SECOND);
+    }
+
+    /// Adds a sample of a metric that is not in the ledger.
+    pub fn add(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: f64) {
+        let labels: Labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        self.put(metric, &labels, value);
+    }
+
+    fn put(&mut self, metric: Metric, labels: &Labels, value: f64) {
+        let family = self.families.entry(format!("{NAMESPACE}_{}", metric.name)).or_insert_with(|| Family {
+            help: metric.help.to_owned(),
+            counter: metric.counter,
+            samples: BTreeMap::new(),
+        });
+        family.samples.entry(printed(labels)).or_insert_with(|| number(value));
+    }
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, Family { help, counter, samples }) in &self.families {
+            let kind = if *counter { "counter" } else { "gauge" };
+            writeln!(out, "# HELP {name} {}", escaped(help, false))?;
+            writeln!(out, "# TYPE {name} {kind}")?;
+            for (labels, value) in samples {
+                writeln!(out, "{name}{labels} {value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number as the format wants it.
+fn number(value: f64) -> String {
+    if value.is_infinite() { if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned() } else { value.to_string() }
+}
+
+/// Labels as they stand behind a name: `{router="edge",nic="wan"}`; nothing where there are none.
+fn printed(labels: &Labels) -> String {
+    let mut text = String::new();
+    for (name, value) in labels {
+        let before = if text.is_empty() { '{' } else { ',' };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{before}{name}=\"{}\"", escaped(value, true));
+    }
+    if !text.is_empty() {
+        text.push('}');
+    }
+    text
+}
+
+/// Backslash and line end, and within quotes also the quote, as the format wants them.
+fn escaped(text: &str, quoted: bool) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => safe.push_str("\\\\"),
+            '\n' => safe.push_str("\\n"),
+            '"' if quoted => safe.push_str("\\\""),
+            _ => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests;

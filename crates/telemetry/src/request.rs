@@ -1,0 +1,148 @@
+//! As much of HTTP/1.1 (RFC 9112) as it takes to be scraped: a request's first line, and where its header ends.
+
+/// What an answer with a page begins with.
+pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The page.
+    Page,
+    /// Something that is answered by this status.
+    Refused(Status),
+}
+
+/// Why there is no page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    BadRequest,
+    NotFound,
+    MethodNotAllowed,
+    HeaderTooLarge,
+    Unavailable,
+}
+
+impl Status {
+    const fn line(self) -> &'static str {
+        match self {
+            Self::BadRequest => "400 Bad Request",
+            Self::NotFound => "404 Not Found",
+            Self::MethodNotAllowed => "405 Method Not Allowed\r\nAllow: GET",
+            Self::HeaderTooLarge => "431 Request Header Fields Too Large",
+            Self::Unavailable => "503 Service Unavailable",
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::BadRequest => "this is not an HTTP/1.1 request\n",
+            Self::NotFound => "there is only /metrics\n",
+            Self::MethodNotAllowed => "there is only GET\n",
+            Self::HeaderTooLarge => "the request is too long\n",
+            Self::Unavailable => "the counters cannot be read just now\n",
+        }
+    }
+}
+
+/// Reads what has come so far; `None` until the header is complete.
+pub(crate) fn parse(octets: &[u8]) -> Option<Asked> {
+    let line = octets.split(|octet| *octet == b'\n').next().unwrap_or_default();
+    if line.len() == octets.len() {
+        return None;
+    }
+    // A line that is no request is answered before the rest has come.
+    let Some(asked) = first_line(line.strip_suffix(b"\r").unwrap_or(line)) else {
+        return Some(Asked::Refused(Status::BadRequest));
+    };
+    let complete =
+        octets.windows(4).any(|end| end == b"\r\n\r\n") || octets.windows(2).any(|end| end == b"\n\n");
+    complete.then_some(asked)
+}
+
+/// `GET /metrics HTTP/1.1`; `None` if it is not of that form.
+fn first_line(line: &[u8]) -> Option<Asked> {
+    let line = std::str::from_utf8(line).ok()?;
+    let mut words = line.split(' ');
+    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    if words.next().is_some() || !matches!(version, "HTTP/1.0" | "HTTP/1.1") || !is_method(method) {
+        return None;
+    }
+    if target.split('?').next() != Some("/metrics") {
+        return Some(Asked::Refused(Status::NotFound));
+    }
+    Some(if method == "GET" { Asked::Page } else { Asked::Refused(Status::MethodNotAllowed) })
+}
+
+fn is_method(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|octet| octet.is_ascii_uppercase())
+}
+
+/// The whole answer with a page.
+pub(crate) fn with_page(page: &str) -> Vec<u8> {
+    answer("200 OK", "text/plain; version=0.0.4; charset=utf-8", page)
+}
+
+/// The whole answer without one.
+pub(crate) fn refusal(status: Status) -> Vec<u8> {
+    answer(status.line(), "text/plain; charset=utf-8", status.text())
+}
+
+fn answer(status: &str, kind: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scrape_is_understood() {
+        for text in [
+            "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /metrics HTTP/1.0\r\n\r\n",
+            "GET /metrics?name=a HTTP/1.1\n\n",
+        ] {
+            assert_eq!(parse(text.as_bytes()), Some(Asked::Page), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_request_waits_for_the_rest() {
+        let whole = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+        for end in 0..whole.len() {
+            assert_eq!(parse(&whole[..end]), None, "{end}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_scrape_is_told_why() {
+        for (text, status) in [
+            ("GET / HTTP/1.1\r\n\r\n", Status::NotFound),
+            ("GET /metricsx HTTP/1.1\r\n\r\n", Status::NotFound),
+            ("POST /metrics HTTP/1.1\r\n\r\n", Status::MethodNotAllowed),
+            ("GET /metrics HTTP/2\r\n", Status::BadRequest),
+            ("get /metrics HTTP/1.1\r\n", Status::BadRequest),
+            ("GET  /metrics HTTP/1.1\r\n", Status::BadRequest),
+            ("\r\n", Status::BadRequest),
+            ("\x16\x03\x01\x02\n", Status::BadRequest),
+        ] {
+            assert_eq!(parse(text.as_bytes()), Some(Asked::Refused(status)), "{text:?}");
+        }
+        assert_eq!(parse(&[0xff, 0xfe, b'\n']), Some(Asked::Refused(Status::BadRequest)));
+    }
+
+    #[test]
+    fn an_answer_says_how_long_it_is() {
+        let text = String::from_utf8(with_page("a 1\n")).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("\r\nContent-Length: 4\r\n"),
+            "{head}"
+        );
+        assert_eq!(body, "a 1\n");
+    }
+}

@@ -1,0 +1,181 @@
+//! One client, from its first octet to the end of its answer.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+
+use super::ResponderCounters;
+use crate::request::{self, Asked, Status};
+
+/// Octets that are read at once.
+const CHUNK: usize = 2048;
+/// Chunks that are read from one client before the others have their turn.
+const CHUNKS: usize = 8;
+
+/// A client.
+#[derive(Debug)]
+pub(super) struct Client {
+    socket: OwnedFd,
+    end: Instant,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// So much of its request has come.
+    Asks(Vec<u8>),
+    /// It waits for a page.
+    Waits,
+    /// So much of its answer has been sent.
+    Takes { answer: Vec<u8>, sent: usize },
+    /// It has its answer; what it still sends is thrown away until it hangs up. Closing before would take back what
+    /// it has not read yet.
+    Leaves,
+}
+
+/// What came of reading or writing.
+enum Step {
+    /// There may be more to do.
+    On,
+    /// The socket is not ready.
+    Later,
+    /// The connection has ended.
+    Over,
+}
+
+impl Client {
+    pub(super) fn new(socket: OwnedFd, end: Instant) -> Self {
+        Self { socket, end, state: State::Asks(Vec::new()) }
+    }
+
+    /// When it is cut off.
+    pub(super) fn end(&self) -> Instant {
+        self.end
+    }
+
+    /// Whether it waits for a page.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.state, State::Waits)
+    }
+
+    /// What it is polled for.
+    pub(super) fn interest(&self) -> Option<PollFlags> {
+        match self.state {
+            State::Asks(_) | State::Leaves => Some(PollFlags::IN),
+            State::Takes { .. } => Some(PollFlags::OUT),
+            // Even who hangs up would wake the loop again and again; its time will end.
+            State::Waits => None,
+        }
+    }
+
+    /// Reads and writes what can be without waiting; whether it stays.
+    pub(super) fn go_on(&mut self, now: Instant, longest: usize, counters: &ResponderCounters) -> bool {
+        if now >= self.end {
+            if !matches!(self.state, State::Leaves) {
+                counters.dropped_slow.add(1);
+            }
+            return false;
+        }
+        for _ in 0..CHUNKS {
+            let step = match &self.state {
+                State::Asks(_) => self.read(longest, counters),
+                State::Takes { .. } => self.write(counters),
+                State::Leaves => self.read_away(),
+                State::Waits => Step::Later,
+            };
+            match step {
+                Step::On => {}
+                Step::Later => return true,
+                Step::Over => {
+                    if !matches!(self.state, State::Leaves) {
+                        counters.gone.add(1);
+                    }
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Gives it its answer; whether it stays.
+    pub(super) fn answer(&mut self, answer: Vec<u8>, counters: &ResponderCounters) -> bool {
+        self.state = State::Takes { answer, sent: 0 };
+        loop {
+            match self.write(counters) {
+                Step::On if matches!(self.state, State::Takes { .. }) => {}
+                Step::On | Step::Later => return true,
+                Step::Over => {
+                    counters.gone.add(1);
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, longest: usize, counters: &ResponderCounters) -> Step {
+        let mut chunk = [0u8; CHUNK];
+        let State::Asks(request) = &mut self.state else { return Step::Later };
+        let n = match recv(&self.socket, &mut chunk[..], RecvFlags::empty()) {
+            Ok((0, _)) => return Step::Over,
+            Ok((n, _)) => n,
+            Err(error) => return failed(error),
+        };
+        request.extend(chunk.iter().take(n));
+        let asked = match request::parse(request) {
+            None if request.len() > longest => Some(Asked::Refused(Status::HeaderTooLarge)),
+            asked => asked,
+        };
+        match asked {
+            None => {}
+            Some(Asked::Page) => self.state = State::Waits,
+            Some(Asked::Refused(status)) => {
+                counters.refused.add(1);
+                self.state = State::Takes { answer: request::refusal(status), sent: 0 };
+            }
+        }
+        Step::On
+    }
+
+    fn write(&mut self, counters: &ResponderCounters) -> Step {
+        let State::Takes { answer, sent } = &mut self.state else { return Step::Later };
+        match send(&self.socket, answer.get(*sent..).unwrap_or_default(), SendFlags::NOSIGNAL) {
+            Ok(n) => *sent += n,
+            Err(error) => return failed(error),
+        }
+        if *sent >= answer.len() {
+            if answer.starts_with(request::OK) {
+                counters.served.add(1);
+            }
+            self.state = State::Leaves;
+            // Gone already: the next read tells.
+            let _ = shutdown(&self.socket, Shutdown::Write);
+        }
+        Step::On
+    }
+
+    fn read_away(&self) -> Step {
+        let mut chunk = [0u8; CHUNK];
+        match recv(&self.socket, &mut chunk[..], RecvFlags::empty()) {
+            Ok((0, _)) => Step::Over,
+            Ok(_) => Step::On,
+            Err(error) => failed(error),
+        }
+    }
+}
+
+fn failed(error: Errno) -> Step {
+    match error {
+        Errno::AGAIN => Step::Later,
+        Errno::INTR => Step::On,
+        _ => Step::Over,
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
