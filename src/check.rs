@@ -59,9 +59,7 @@ fn describe(plan: &Plan) -> String {
 }
 
 fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
-    let engine = match router.engine {
-        Engine::Kvm => "kvm",
-    };
+    let engine = router.engine.map_or("kvm or process", Engine::name);
     let spin = match router.spin {
         Spin::Always => "never sleeps".to_owned(),
         Spin::For(time) => format!("sleeps after {time:?} without work"),

@@ -10,7 +10,12 @@ const IFF_TAP: u32 = 2;
 
 /// What a plan depends on.
 pub(crate) fn facts() -> HostFacts {
-    HostFacts { cpus: cpus(), memory_available: memory_available(), interfaces: interfaces() }
+    HostFacts {
+        cpus: cpus(),
+        memory_available: memory_available(),
+        interfaces: interfaces(),
+        no_kvm: vmm::open_kvm().err().map(|error| format!("{error:#}")),
+    }
 }
 
 /// CPUs that this process may use.

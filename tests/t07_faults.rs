@@ -103,7 +103,7 @@ fn memory_that_is_too_small_or_too_large() {
     let small = line_of(&format!("[[router]]\nname = \"t07\"\nmemory = \"16M\"\nvcpus = 2\n{nics}"));
     assert_has(
         &small,
-        &["ringroad: router t07: the memory is too small for the NICs' rings", "give the router more"],
+        &["file.toml:3: router.memory: 16 MiB cannot hold 32 rings ", "write memory = \"78M\""],
     );
 }
 

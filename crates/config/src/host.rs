@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cpus::CpuSet;
 use crate::error::Errors;
-use crate::plan::{Attach, Plan};
+use crate::plan::{Attach, Engine, Plan};
 
 /// What an interface of the host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,16 +24,42 @@ pub struct HostFacts {
     pub memory_available: Option<u64>,
     /// Interfaces in this network namespace.
     pub interfaces: BTreeMap<String, InterfaceKind>,
+    /// Why there is no KVM; none where there is.
+    pub no_kvm: Option<String>,
 }
 
 impl Plan {
     /// What this host cannot give the plan. A TAP that does not exist is no fault: it is made.
     pub fn check_host(&self, host: &HostFacts) -> Errors {
         let mut errors = Errors::new(self.places.file());
+        self.check_engines(host, &mut errors);
         self.check_cpus(host, &mut errors);
         self.check_interfaces(host, &mut errors);
         self.check_memory(host, &mut errors);
         errors.sorted()
+    }
+
+    /// Gives each router whose file names no engine the one that this host has: KVM, else a process. Where it is a
+    /// process, one line says so and why.
+    pub fn choose_engines(&mut self, host: &HostFacts) -> Option<String> {
+        let engine = if host.no_kvm.is_none() { Engine::Kvm } else { Engine::Process };
+        let mut chosen = Vec::new();
+        for router in self.routers.iter_mut().filter(|router| router.engine.is_none()) {
+            router.engine = Some(engine);
+            chosen.push(router.name.as_str());
+        }
+        let reason = host.no_kvm.as_ref().filter(|_| !chosen.is_empty())?;
+        Some(format!("no KVM ({reason}): runs as a process: {}", chosen.join(", ")))
+    }
+
+    fn check_engines(&self, host: &HostFacts, errors: &mut Errors) {
+        let Some(reason) = &host.no_kvm else { return };
+        for (index, router) in self.routers.iter().enumerate() {
+            if router.engine == Some(Engine::Kvm) {
+                let what = format!("{reason}; write engine = \"process\", or remove the key");
+                errors.push(self.places.line(index, None, "engine"), "router.engine", what);
+            }
+        }
     }
 
     fn check_cpus(&self, host: &HostFacts, errors: &mut Errors) {

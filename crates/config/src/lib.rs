@@ -7,6 +7,7 @@ mod error;
 mod host;
 mod load;
 mod mac;
+mod memory;
 mod nic;
 mod places;
 mod plan;
@@ -26,5 +27,7 @@ pub use load::{MOST_OCTETS, load, parse};
 pub use mac::{Mac, NotMac};
 pub use places::Places;
 pub use plan::{
-    Attach, Deliver, Engine, Neighbour, Nic, NicModel, Pin, Plan, Route, Router, Spin, Switch, VhostThreads,
+    Attach, Deliver, Engine, FlowHash, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Restart, Role,
+    Route, Router, Spin, Switch, Telemetry, VhostThreads,
 };
+pub use values::BadValue;

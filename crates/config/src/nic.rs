@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::address::{Address, Fault, parse_cidr};
 use crate::mac::Mac;
-use crate::plan::{Attach, Deliver, Nic, NicModel, Plan};
+use crate::plan::{Attach, Deliver, FlowHash, Nic, NicModel, Plan, Router};
 use crate::read::{remember, required_name, valued};
 use crate::section::{At, Section, Words};
 use crate::values;
@@ -23,7 +23,7 @@ const DEFAULT_QUEUE_LEN: u32 = 1000;
 const DEFAULT_RING: u32 = 1024;
 
 const KEYS: &[&str] =
-    &["name", "model", "attach", "mac", "address", "queues", "queue_len", "mtu", "deliver", "ring"];
+    &["name", "model", "attach", "mac", "address", "queues", "hash", "queue_len", "mtu", "deliver", "ring"];
 const KEYS_LATER: &[&str] = &["itr", "mode", "listen", "connect"];
 
 const MODELS: Words<NicModel> =
@@ -35,12 +35,18 @@ const DELIVERS: Words<Deliver> = Words {
     later: &[],
 };
 
+const HASHES: Words<FlowHash> = Words {
+    noun: ("way to spread flows", "ways"),
+    now: &[("flow", FlowHash::Flow), ("symmetric", FlowHash::Symmetric)],
+    later: &[],
+};
+
 const ATTACH_FORMS: &str = "switch:NAME, tap:INTERFACE, pcap:FILE, null";
 const ATTACH_LATER: &[&str] =
     &["bridge", "ovs", "macvtap", "xdp", "vf", "vhost-user-backend", "vhost-user-frontend"];
 
 /// Reads all NICs of a router; their names and networks are still to be compared with each other.
-pub(crate) fn read_all(section: &Section<'_>, router: usize, router_name: &str, plan: &mut Plan) -> Vec<Nic> {
+pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, plan: &mut Plan) -> Vec<Nic> {
     let sections = section.tables("nic");
     if !section.has("nic") {
         section.fault(section.line, "nic", "missing; a router has at least one [[router.nic]]");
@@ -51,16 +57,16 @@ pub(crate) fn read_all(section: &Section<'_>, router: usize, router_name: &str, 
     }
     let mut nics = Vec::new();
     for section in sections.iter().take(MOST_NICS) {
-        let nic = read(section, router_name, plan);
+        let nic = read(section, router, plan);
         for key in ["name", "attach", "mac", "address"] {
-            remember(plan, (router, Some(nics.len())), key, section.line_of(key));
+            remember(plan, (index, Some(nics.len())), key, section.line_of(key));
         }
         nics.push(nic);
     }
     nics
 }
 
-fn read(section: &Section<'_>, router_name: &str, plan: &Plan) -> Nic {
+fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
     section.expect_keys(KEYS, KEYS_LATER);
     let name = required_name(section, "\"wan\"");
     let attach = attach(section, plan);
@@ -70,17 +76,32 @@ fn read(section: &Section<'_>, router_name: &str, plan: &Plan) -> Nic {
         section.fault(section.line_of("deliver"), "deliver", what);
     }
     Nic {
-        mac: mac.unwrap_or_else(|| Mac::derived(router_name, &name)),
+        mac: mac.unwrap_or_else(|| Mac::derived(&router.name, &name)),
         name,
         model: section.word("model", &MODELS),
         attach: attach.unwrap_or(Attach::Null),
         addresses: addresses(section),
-        queues: section.number("queues", 1..=16, 1),
+        queues: queues(section, router.vcpus),
+        hash: section.word("hash", &HASHES),
         queue_len: section.number("queue_len", 1..=65_536, DEFAULT_QUEUE_LEN),
         mtu: section.number("mtu", LEAST_MTU..=MOST_MTU, 1500),
         deliver: section.word("deliver", &DELIVERS),
         ring: ring(section),
     }
+}
+
+/// Each pair is served by a vCPU of its own.
+fn queues(section: &Section<'_>, vcpus: u32) -> u32 {
+    let pairs = section.number("queues", 1..=16, vcpus);
+    if pairs <= vcpus {
+        return pairs;
+    }
+    let what = format!(
+        "{pairs} queue pairs for {vcpus} vCPU, but each needs one of its own; write vcpus = {pairs}, or at most \
+         queues = {vcpus}"
+    );
+    section.fault(section.line_of("queues"), "queues", what);
+    vcpus
 }
 
 fn ring(section: &Section<'_>) -> u32 {

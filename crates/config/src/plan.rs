@@ -1,8 +1,11 @@
 //! The plan: what one file asks for, checked and with every default filled in.
 
-use std::net::Ipv4Addr;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use bootinfo::Misdeed;
 
 use crate::address::{Address, Prefix};
 use crate::cpus::CpuSet;
@@ -18,6 +21,8 @@ pub struct Plan {
     pub switches: Vec<Switch>,
     /// The routers, in the order of the file; at least one.
     pub routers: Vec<Router>,
+    /// What the run tells to those who ask for its counters.
+    pub telemetry: Telemetry,
     /// Where in the file each value stands, for errors found later.
     pub places: Places,
 }
@@ -61,8 +66,12 @@ pub struct Switch {
 pub struct Router {
     /// Its name, unique in the file.
     pub name: String,
-    /// What runs it.
-    pub engine: Engine,
+    /// What runs it; none: KVM where the host has it, else a process. [`Plan::choose_engines`] fills it in.
+    pub engine: Option<Engine>,
+    /// What its firmware does.
+    pub role: Role,
+    /// What happens when it stops by itself.
+    pub restart: Restart,
     /// Virtual CPUs, 1 to 16.
     pub vcpus: u32,
     /// Guest memory in octets, a multiple of 2 MiB.
@@ -88,6 +97,7 @@ impl Router {
             VhostThreads::Shared => 1,
             VhostThreads::PerNic => self.nics.len(),
             VhostThreads::Split => 2 * self.nics.len(),
+            VhostThreads::PerQueue => self.nics.iter().map(|nic| nic.queues as usize).sum(),
         }
     }
 
@@ -102,6 +112,11 @@ impl Router {
                 .iter()
                 .flat_map(|nic| [format!("{}-rx", nic.name), format!("{}-tx", nic.name)])
                 .collect(),
+            VhostThreads::PerQueue => self
+                .nics
+                .iter()
+                .flat_map(|nic| (0..nic.queues).map(move |pair| format!("{}-q{pair}", nic.name)))
+                .collect(),
         };
         let vhosts =
             vhosts.into_iter().map(|name| (format!("{}/{name}", self.name), self.pin.vhost.as_ref()));
@@ -110,11 +125,79 @@ impl Router {
 }
 
 /// What runs a router.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// A KVM virtual machine with the ring-3 firmware.
-    #[default]
     Kvm,
+    /// The same firmware as a process in namespaces of its own.
+    Process,
+}
+
+impl Engine {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Process => "process",
+        }
+    }
+}
+
+/// What a router's firmware does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Forwards IPv4 between its NICs.
+    #[default]
+    Router,
+    /// Sends every frame back out of the NIC it came from.
+    Echo,
+    /// Breaks the rules in this way, to show that nobody else is hurt.
+    Hostile(Misdeed),
+}
+
+/// What happens when a router stops by itself: its firmware failed, or it was stopped for breaking the rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Restart {
+    /// It is started again, after a pause that grows with each failure.
+    #[default]
+    Always,
+    /// It stays stopped.
+    Never,
+}
+
+impl Restart {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// What a run tells to those who ask for its counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Telemetry {
+    /// Where Prometheus finds the counters; none: nowhere.
+    pub prometheus: Option<Listen>,
+}
+
+/// Where somebody may connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A TCP port of one of the host's addresses.
+    Tcp(SocketAddr),
+    /// A socket in the file system, by its absolute path.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(out, "{address}"),
+            Self::Unix(path) => write!(out, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// How a router's I/O threads are cut.
@@ -127,6 +210,8 @@ pub enum VhostThreads {
     PerNic,
     /// Two threads for each NIC: one towards the router (rx), one away from it (tx).
     Split,
+    /// One thread for each queue pair of each NIC.
+    PerQueue,
 }
 
 /// Which CPUs a router's threads may run on.
@@ -168,8 +253,10 @@ pub struct Nic {
     pub mac: Mac,
     /// The router's own addresses on it.
     pub addresses: Vec<Address>,
-    /// Queue pairs, 1 to 16.
+    /// Queue pairs that frames towards the router are spread over: 1 to [`Router::vcpus`], each for a vCPU of its own.
     pub queues: u32,
+    /// How frames are spread over them.
+    pub hash: FlowHash,
     /// Frames that wait at most in its ingress queue where delivery is queued.
     pub queue_len: u32,
     /// Largest IP packet, in octets.
@@ -209,6 +296,16 @@ pub enum Deliver {
     Queued,
     /// The sender's thread: fastest, for routers that trust each other's load.
     Direct,
+}
+
+/// How frames towards a router are spread over the queue pairs of a NIC; either way a flow keeps its pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlowHash {
+    /// By the flow's addresses and ports.
+    #[default]
+    Flow,
+    /// The same, and both directions of a flow have the same pair.
+    Symmetric,
 }
 
 /// A static route.

@@ -3,15 +3,48 @@
 use std::time::Duration;
 
 use crate::places::Places;
-use crate::plan::{Engine, Pin, Plan, Router, Spin, Switch, VhostThreads};
+use crate::plan::{Engine, Misdeed, Pin, Plan, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads};
 use crate::section::{At, Section, Words};
 use crate::values;
 use crate::{CpuSet, nic, route};
 
-const ENGINES: Words<Engine> = Words {
+const ENGINES: Words<Option<Engine>> = Words {
     noun: ("engine", "engines"),
-    now: &[("kvm", Engine::Kvm)],
-    later: &["process", "kernel", "linux"],
+    now: &[("kvm", Some(Engine::Kvm)), ("process", Some(Engine::Process))],
+    later: &["kernel", "linux"],
+};
+
+/// The roles that a file can give; what a lab's traffic needs is not among them.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum RoleWord {
+    #[default]
+    Router,
+    Echo,
+    Hostile,
+}
+
+const ROLES: Words<RoleWord> = Words {
+    noun: ("role", "roles"),
+    now: &[("router", RoleWord::Router), ("echo", RoleWord::Echo), ("hostile", RoleWord::Hostile)],
+    later: &[],
+};
+
+const MISDEED_WORDS: [(&str, Misdeed); Misdeed::ALL.len()] = {
+    let mut words = [("", Misdeed::Registers); Misdeed::ALL.len()];
+    let mut n = 0;
+    while n < words.len() {
+        words[n] = (Misdeed::ALL[n].name(), Misdeed::ALL[n]);
+        n += 1;
+    }
+    words
+};
+
+const MISDEEDS: Words<Misdeed> = Words { noun: ("misdeed", "misdeeds"), now: &MISDEED_WORDS, later: &[] };
+
+pub(crate) const RESTARTS: Words<Restart> = Words {
+    noun: ("restart policy", "policies"),
+    now: &[(Restart::Always.name(), Restart::Always), (Restart::Never.name(), Restart::Never)],
+    later: &[],
 };
 
 const VHOSTS: Words<VhostThreads> = Words {
@@ -20,12 +53,26 @@ const VHOSTS: Words<VhostThreads> = Words {
         ("shared", VhostThreads::Shared),
         ("per-nic", VhostThreads::PerNic),
         ("split", VhostThreads::Split),
+        ("per-queue", VhostThreads::PerQueue),
     ],
     later: &[],
 };
 
-const ROUTER_KEYS: &[&str] =
-    &["name", "engine", "vcpus", "memory", "vhost", "pin", "spin", "nic", "route", "neighbour"];
+const ROUTER_KEYS: &[&str] = &[
+    "name",
+    "engine",
+    "role",
+    "misdeed",
+    "restart",
+    "vcpus",
+    "memory",
+    "vhost",
+    "pin",
+    "spin",
+    "nic",
+    "route",
+    "neighbour",
+];
 const ROUTER_KEYS_LATER: &[&str] = &["sched", "guarantee", "isolate"];
 
 /// How long a switch keeps an address, in seconds, as Linux bridges do.
@@ -33,8 +80,9 @@ const DEFAULT_AGEING: u32 = 300;
 
 /// Reads the whole document; `stem` is the file's name without `.toml`.
 pub(crate) fn document(document: &Section<'_>, stem: &str, places: Places) -> Plan {
-    document.expect_keys(&["name", "switch", "router"], &[]);
+    document.expect_keys(&["name", "telemetry", "switch", "router"], &[]);
     let mut plan = Plan { name: run_name(document, stem), places, ..Plan::default() };
+    plan.telemetry = telemetry(document);
     plan.switches = switches(document);
     for section in document.tables("router") {
         let index = plan.routers.len();
@@ -62,6 +110,12 @@ fn run_name(document: &Section<'_>, stem: &str) -> String {
     given.value.to_owned()
 }
 
+fn telemetry(document: &Section<'_>) -> Telemetry {
+    let Some(section) = document.table("telemetry", "[telemetry]") else { return Telemetry::default() };
+    section.expect_keys(&["prometheus"], &[]);
+    Telemetry { prometheus: valued(&section, "prometheus", "\"127.0.0.1:9477\"", values::listen) }
+}
+
 fn switches(document: &Section<'_>) -> Vec<Switch> {
     let Some(tables) = document.table("switch", "[switch.lan]") else { return Vec::new() };
     let mut switches = Vec::new();
@@ -82,10 +136,14 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     let name = required_name(section, "\"edge\"");
     remember(plan, (index, None), "name", section.line_of("name"));
     let pin = pin(section, index, plan);
-    remember(plan, (index, None), "memory", section.line_of("memory"));
+    for key in ["memory", "engine"] {
+        remember(plan, (index, None), key, section.line_of(key));
+    }
     let mut router = Router {
         name,
         engine: section.word("engine", &ENGINES),
+        role: role(section),
+        restart: section.word("restart", &RESTARTS),
         vcpus: section.number("vcpus", 1..=16, 1),
         memory: valued(section, "memory", "\"32M\"", values::memory).unwrap_or(values::DEFAULT_MEMORY),
         vhost: section.word("vhost", &VHOSTS),
@@ -95,10 +153,25 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         routes: Vec::new(),
         neighbours: Vec::new(),
     };
-    router.nics = nic::read_all(section, index, &router.name, plan);
+    router.nics = nic::read_all(section, index, &router, plan);
     router.routes = route::routes(section, &router.nics);
     router.neighbours = route::neighbours(section, &router.nics);
     router
+}
+
+fn role(section: &Section<'_>) -> Role {
+    let word = section.word("role", &ROLES);
+    let misdeed = valued(section, "misdeed", "\"spin\"", |text| MISDEEDS.find(text));
+    match (word, misdeed) {
+        (RoleWord::Hostile, Some(misdeed)) => return Role::Hostile(misdeed),
+        (RoleWord::Hostile, None) if !section.has("misdeed") => section.missing("misdeed", "\"spin\""),
+        (RoleWord::Hostile, None) | (_, None) => {}
+        (_, Some(_)) => {
+            let what = "only a hostile router has one; remove it, or write role = \"hostile\"";
+            section.fault(section.line_of("misdeed"), "misdeed", what);
+        }
+    }
+    if word == RoleWord::Echo { Role::Echo } else { Role::Router }
 }
 
 fn pin(section: &Section<'_>, index: usize, plan: &mut Plan) -> Pin {

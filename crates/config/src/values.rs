@@ -1,8 +1,12 @@
 //! Values with a form of their own: names, sizes, times, words.
 
+use std::net::SocketAddr;
+use std::path::{Component, Path};
+use std::str::FromStr;
 use std::time::Duration;
 
-use crate::plan::Spin;
+use crate::plan::{Listen, Restart, Spin};
+use crate::read::RESTARTS;
 
 const MIB: u64 = 1 << 20;
 /// Guest memory is made of 2 MiB pages.
@@ -76,6 +80,27 @@ pub(crate) fn spin(text: &str) -> Result<Spin, String> {
     }
 }
 
+/// A value is not what its key takes: one sentence, with what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadValue(String);
+
+impl FromStr for Spin {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        spin(text).map_err(BadValue)
+    }
+}
+
+impl FromStr for Restart {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        RESTARTS.find(text).map_err(BadValue)
+    }
+}
+
 /// Checks the name of an interface as the kernel does; `%` too, which would make it choose a number.
 pub(crate) fn interface(text: &str) -> Result<(), String> {
     let plain = |octet: u8| octet.is_ascii_graphic() && !b"/:%".contains(&octet);
@@ -83,6 +108,29 @@ pub(crate) fn interface(text: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{text:?} is not an interface name; use 1 to 15 visible ASCII characters except / : %"))
+}
+
+/// Longest path of a socket: `sun_path` of the kernel, less the zero at its end.
+const MOST_SOCKET_PATH: usize = 107;
+
+/// Reads where somebody may connect to: `127.0.0.1:9477`, `unix:/run/x.sock`.
+pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+    let example = "write e.g. \"127.0.0.1:9477\" or \"unix:/run/ringroad-metrics.sock\"";
+    if let Some(path) = text.strip_prefix("unix:") {
+        let plain = !path.contains(char::is_control) && path.len() <= MOST_SOCKET_PATH;
+        let file = Path::new(path);
+        let normal = file.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
+        return if plain && normal && path.len() > 1 && file.is_absolute() && !path.ends_with('/') {
+            Ok(Listen::Unix(file.to_owned()))
+        } else {
+            Err(format!("{text:?} names no socket by an absolute path of at most 107 octets; {example}"))
+        };
+    }
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(Listen::Tcp(address)),
+        Ok(_) => Err(format!("{text:?}: nobody would find port 0; {example}")),
+        Err(_) => Err(format!("{text:?} is no address with a port; {example}")),
+    }
 }
 
 fn split_number(text: &str) -> (&str, &str) {

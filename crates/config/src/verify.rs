@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::hash::Hash;
 
 use crate::address::Prefix;
+use crate::memory;
 use crate::plan::{Attach, Nic, Plan, Router};
 use crate::section::Report;
 
@@ -16,6 +17,23 @@ pub(crate) fn verify(plan: &Plan, report: &Report) {
     macs(plan, report);
     networks(plan, report);
     addresses_on_switches(plan, report);
+    memory(plan, report);
+}
+
+/// Rings and buffers must fit into the router's memory.
+fn memory(plan: &Plan, report: &Report) {
+    for (index, router) in plan.routers.iter().enumerate() {
+        let needed = memory::needed(router);
+        if needed > router.memory {
+            let what = format!(
+                "{} MiB cannot hold {}; write memory = \"{}M\"",
+                router.memory >> 20,
+                memory::shape(router),
+                needed >> 20
+            );
+            report.error(plan.places.line(index, None, "memory"), "router.memory", what);
+        }
+    }
 }
 
 /// One NIC with where it is.

@@ -124,7 +124,7 @@ pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>) -> Result<Vec<IoThread>
             let pumps = ways.into_iter().flat_map(Ways::both).collect();
             groups.push(("vhost".to_owned(), pumps));
         }
-        VhostThreads::PerNic => {
+        VhostThreads::PerNic | VhostThreads::PerQueue => {
             groups.extend(ways.into_iter().map(|way| (way.name.clone(), way.both().collect())));
         }
         VhostThreads::Split => {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::{
-    Address, Attach, CpuSet, Deliver, Engine, Mac, Neighbour, Nic, NicModel, Pin, Prefix, Route, Router,
-    Spin, VhostThreads,
+    Address, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, NicModel, Pin, Prefix, Restart,
+    Role, Route, Router, Spin, VhostThreads,
 };
 use engine::{Duty, KvmRouter, routes};
 use fib::{NextHop, synthetic};
@@ -38,7 +38,9 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
     let vcpu: Option<CpuSet> = Some(cpus.parse().context("the CPUs of the router are no list")?);
     Ok(Router {
         name: "lab".to_owned(),
-        engine: Engine::Kvm,
+        engine: Some(Engine::Kvm),
+        role: Role::Router,
+        restart: Restart::Never,
         vcpus: u32::from(options.vcpus),
         memory: 32 << 20,
         vhost: VhostThreads::Shared,
@@ -68,6 +70,7 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
         mac: Mac(mac),
         addresses: vec![Address { ip, len: 24 }],
         queues: u32::from(options.queues),
+        hash: FlowHash::Flow,
         queue_len: 1000,
         mtu: 1500,
         deliver: Deliver::Queued,

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{Attach, Deliver, Engine, Mac, NicModel, Pin, Spin, VhostThreads, load, parse};
+use crate::{Attach, Deliver, Mac, NicModel, Pin, Spin, VhostThreads, load, parse};
 
 #[test]
 fn defaults() {
@@ -12,7 +12,7 @@ fn defaults() {
     let plan = parse(text, "dir/small.toml").expect("a good file");
     assert_eq!(plan.name, "small");
     let router = &plan.routers[0];
-    assert_eq!((router.engine, router.vcpus, router.memory), (Engine::Kvm, 1, 32 << 20));
+    assert_eq!((router.engine, router.vcpus, router.memory), (None, 1, 32 << 20));
     assert_eq!((router.vhost, &router.pin), (VhostThreads::Shared, &Pin::default()));
     assert_eq!(router.spin, Spin::For(Duration::from_micros(50)));
     let nic = &router.nics[0];

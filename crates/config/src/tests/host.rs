@@ -8,7 +8,7 @@ const TEXT: &str = "[[router]]\nname='a'\npin = { vcpu = '1-3' }\nmemory = '1G'\
 #[test]
 fn a_host_that_has_everything() {
     let plan = parse(TEXT, "f.toml").expect("a good file");
-    let host = HostFacts { cpus: (0..8).collect(), memory_available: None, interfaces: Default::default() };
+    let host = HostFacts { cpus: (0..8).collect(), ..HostFacts::default() };
     assert!(plan.check_host(&host).is_empty());
 }
 
@@ -19,6 +19,7 @@ fn a_host_that_lacks_everything() {
         cpus: [0, 1].into(),
         memory_available: Some(100 << 20),
         interfaces: [("eth0".to_owned(), InterfaceKind::Other)].into(),
+        no_kvm: None,
     };
     assert_eq!(
         plan.check_host(&host).to_string(),
@@ -33,8 +34,8 @@ fn a_tap_that_exists_is_used() {
     let plan = parse(TEXT, "f.toml").expect("a good file");
     let host = HostFacts {
         cpus: (0..8).collect(),
-        memory_available: None,
         interfaces: [("eth0".to_owned(), InterfaceKind::Tap)].into(),
+        ..HostFacts::default()
     };
     assert!(plan.check_host(&host).is_empty());
 }

@@ -3,5 +3,6 @@
 mod bad;
 mod good;
 mod host;
+mod running;
 mod values;
 mod wild;

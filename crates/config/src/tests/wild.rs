@@ -32,10 +32,18 @@ fn piece() -> impl Strategy<Value = String> {
         "pin = { vcpu = '0' }\n",
         "mac = '02:00:00:00:00:01'\n",
         "ageing = 5\n",
+        "role = 'hostile'\n",
+        "misdeed = 'spin'\n",
+        "vhost = 'per-queue'\n",
+        "[telemetry]\n",
+        "prometheus = 'unix:/x'\n",
         "\"a\\nb\" = 1\n",
         "switch = 4\n",
     ]);
-    let number = ("(name|vcpus|memory|queues|mtu|ring|ageing|spin|to|via)", "[-+0-9a-fx_.:/\"']{0,12}");
+    let number = (
+        "(name|vcpus|memory|queues|misdeed|prometheus|mtu|ring|ageing|spin|to|via)",
+        "[-+0-9a-fx_.:/\"']{0,12}",
+    );
     prop_oneof![
         4 => words.prop_map(str::to_owned),
         1 => number.prop_map(|(key, value)| format!("{key} = {value}\n")),
