@@ -108,13 +108,14 @@ impl Client {
         let mut octets = [0; 16 << 10];
         let read = self.stream.set_read_timeout(Some(left)).and_then(|()| self.stream.read(&mut octets));
         match read {
-            Ok(0) => Err(Error::new("the run ended before it answered")),
+            Ok(0) => Err(ended()),
             Ok(len) => {
                 self.input.extend_from_slice(&octets[..len]);
                 Ok(())
             }
             Err(error) if is_timeout(error.kind()) || error.kind() == ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(Error::new(format!("the run ended before it answered: {error}"))),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(ended()),
+            Err(error) => Err(Error::new(format!("cannot read from the run: {error}"))),
         }
     }
 
@@ -131,6 +132,10 @@ pub(crate) fn try_connect(path: &Path) -> Result<UnixStream, Errno> {
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     Ok(stream)
+}
+
+fn ended() -> Error {
+    Error::new("the run ended before it answered")
 }
 
 fn is_timeout(kind: ErrorKind) -> bool {
