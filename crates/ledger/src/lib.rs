@@ -61,6 +61,11 @@ macro_rules! counters {
             /// Each counter's name and what it counts, in the order of declaration.
             pub const FIELDS: &'static [(&'static str, &'static str)] =
                 &[$((stringify!($field), concat!($($field_doc),*)),)*];
+
+            /// Adds what another group of this kind counts: several writers' groups are read as one.
+            pub fn add_all(&self, other: &Self) {
+                $(self.$field.add(other.$field.get());)*
+            }
         }
 
         impl $crate::Group for $group {

@@ -28,3 +28,11 @@ fn a_group_explains_each_field() {
     let (name, text) = PortCounters::FIELDS[0];
     assert_eq!((name, text.trim()), ("in_frames", "Frames that entered the switch at this port."));
 }
+
+#[test]
+fn groups_add_up_field_by_field() {
+    let (sum, other) = (PortCounters::default(), PortCounters::default());
+    (sum.moves.add(1), other.moves.add(2), other.in_bytes.add(5));
+    sum.add_all(&other);
+    assert_eq!((sum.moves.get(), sum.in_bytes.get(), sum.drop_full.get()), (3, 5, 0));
+}

@@ -12,6 +12,7 @@ pub mod null;
 pub mod pair;
 pub mod pcap;
 pub mod port;
+pub mod steer;
 pub mod switch;
 pub mod table;
 pub mod tap_point;

@@ -1,0 +1,176 @@
+//! Which of several queues a frame goes to: by a hash of its flow, so that the frames of a flow stay in order.
+//!
+//! A flow is what RSS takes for one: the addresses and the protocol of an IPv4 packet, and the ports where the
+//! protocol has ports and the packet is whole. Fragments go by their addresses alone, as only the first one has the
+//! ports. VLAN tags are looked through. Frames that are not IPv4 go to queue 0.
+//!
+//! A burst is read once and dealt out by counting: the cost of a frame does not grow with the number of queues.
+
+use ring::{BURST, Bytes};
+
+use crate::port::Frame;
+
+/// Most queues that frames can be spread over.
+pub const MOST: usize = 64;
+
+/// What belongs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hash {
+    /// The frames of a flow.
+    #[default]
+    Flow,
+    /// The frames of a flow and those of the opposite direction.
+    Symmetric,
+}
+
+/// Ethertypes after which there is another one four octets on: 802.1Q and 802.1ad.
+const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+/// Tags that are looked through.
+const MOST_TAGS: usize = 2;
+const IPV4: [u8; 2] = [0x08, 0x00];
+/// Where an Ethernet frame has its ethertype, or its first tag.
+const ETHERTYPE: usize = 12;
+/// "More fragments", and the offset.
+const FRAGMENT: u16 = 0x3fff;
+/// Protocols whose header begins with two ports: TCP, UDP, SCTP.
+const PORTED: [u8; 3] = [6, 17, 132];
+
+/// Odd numbers with half of their bits set in no pattern.
+const MULTIPLIERS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0xd6e8_feb8_6659_fd93];
+
+/// The two ends of a flow, each an address and a port; the protocol is in the upper bits of the first.
+#[derive(Clone, Copy, Default)]
+struct Ends(u64, u64);
+
+impl Ends {
+    /// Reads the ends of a frame's flow; none, if it is not IPv4.
+    #[inline(always)]
+    fn of(octets: Bytes<'_>) -> Option<Self> {
+        let ip = network_header(octets)?;
+        let [version, _, _, _, _, _, f0, f1] = octets.read(ip)?;
+        let [_, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = octets.read(ip + 8)?;
+        if !(0x45..=0x4f).contains(&version) {
+            return None;
+        }
+        let whole = u16::from_be_bytes([f0, f1]) & FRAGMENT == 0;
+        let ports = if whole && PORTED.contains(&protocol) {
+            octets.read(ip + usize::from(version & 15) * 4).unwrap_or_default()
+        } else {
+            [0; 4]
+        };
+        let end = |address, port| {
+            u64::from(u32::from_be_bytes(address)) << 16 | u64::from(u16::from_be_bytes(port))
+        };
+        let source = end([s0, s1, s2, s3], [ports[0], ports[1]]);
+        let destination = end([d0, d1, d2, d3], [ports[2], ports[3]]);
+        Some(Self(source, destination).with_protocol(protocol))
+    }
+
+    #[inline(always)]
+    const fn with_protocol(self, protocol: u8) -> Self {
+        Self(self.0 | (protocol as u64) << 48, self.1 | (protocol as u64) << 48)
+    }
+
+    /// The same for both directions.
+    #[inline(always)]
+    fn sorted(self) -> Self {
+        Self(self.0.min(self.1), self.0.max(self.1))
+    }
+
+    /// A number of 32 bits that looks random.
+    #[inline(always)]
+    const fn hash(self) -> u32 {
+        let first = self.0.wrapping_mul(MULTIPLIERS[0]);
+        let both = ((first ^ first >> 32) ^ self.1).wrapping_mul(MULTIPLIERS[1]);
+        ((both ^ both >> 29).wrapping_mul(MULTIPLIERS[2]) >> 32) as u32
+    }
+}
+
+/// Where the header behind Ethernet and its tags begins, if it is IPv4's.
+#[inline(always)]
+fn network_header(octets: Bytes<'_>) -> Option<usize> {
+    let mut at = ETHERTYPE;
+    let mut ethertype: [u8; 2] = octets.read(at)?;
+    for _ in 0..MOST_TAGS {
+        if TAGS.contains(&ethertype) {
+            at += 4;
+            ethertype = octets.read(at)?;
+        }
+    }
+    (ethertype == IPV4).then_some(at + 2)
+}
+
+/// The queue of one frame.
+#[inline(always)]
+fn queue(octets: Bytes<'_>, queues: u64, hash: Hash) -> u8 {
+    let Some(ends) = Ends::of(octets) else { return 0 };
+    let ends = if hash == Hash::Symmetric { ends.sorted() } else { ends };
+    // The hash as a fraction of 2^32, times the number of queues.
+    (u64::from(ends.hash()) * queues >> 32) as u8
+}
+
+/// Calls `deliver` with each queue's frames of a burst, in their order. Queues are numbered from 0 to before `queues`,
+/// of which there are at most [`MOST`].
+#[inline]
+pub fn by_flow<'a>(
+    frames: &[Frame<'a>],
+    queues: usize,
+    hash: Hash,
+    mut deliver: impl FnMut(usize, &[Frame<'a>]),
+) {
+    let queues = queues.clamp(1, MOST);
+    for burst in frames.chunks(BURST) {
+        let mut choices = [0; BURST];
+        for (choice, frame) in choices.iter_mut().zip(burst) {
+            *choice = queue(frame.octets(), queues as u64, hash);
+        }
+        deal(burst, &choices, &mut deliver);
+    }
+}
+
+/// Deals a burst out by counting: how many frames go to each queue, where each queue's frames begin, then each frame
+/// to its place.
+#[inline(always)]
+fn deal<'a>(burst: &[Frame<'a>], choices: &[u8; BURST], deliver: &mut impl FnMut(usize, &[Frame<'a>])) {
+    let Some(first) = burst.first() else { return };
+    let place = |choice: u8| usize::from(choice) % MOST;
+    let mut counts = [0u8; MOST];
+    let mut used = 0u64;
+    for choice in &choices[..burst.len()] {
+        counts[place(*choice)] += 1;
+        used |= 1 << place(*choice);
+    }
+    if used.is_power_of_two() {
+        return deliver(place(choices[0]), burst);
+    }
+    let (mut begins, mut begin) = ([0u8; MOST], 0);
+    each_bit(used, |queue| {
+        begins[queue] = begin;
+        begin += counts[queue];
+    });
+    let mut dealt = [*first; BURST];
+    for (frame, choice) in burst.iter().zip(choices) {
+        let next = &mut begins[place(*choice)];
+        dealt[usize::from(*next) % BURST] = *frame;
+        *next += 1;
+    }
+    // Each queue's frames end where the next one's begin.
+    let mut begin = 0;
+    each_bit(used, |queue| {
+        let end = begin + usize::from(counts[queue]);
+        deliver(queue, &dealt[begin..end]);
+        begin = end;
+    });
+}
+
+/// Calls `act` with the number of each bit that is set, lowest first.
+#[inline(always)]
+fn each_bit(mut bits: u64, mut act: impl FnMut(usize)) {
+    while bits != 0 {
+        act(bits.trailing_zeros() as usize);
+        bits &= bits - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;
