@@ -23,7 +23,7 @@ pub use address::{Address, Prefix};
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use host::{HostFacts, InterfaceKind};
-pub use load::{MOST_OCTETS, load, parse};
+pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};
 pub use places::Places;
 pub use plan::{

@@ -20,6 +20,14 @@ pub const MOST_OCTETS: u64 = 1 << 20;
 /// # Errors
 /// Everything that is wrong with it, one line each; see [`Errors`].
 pub fn load(path: &Path) -> Result<Plan, Errors> {
+    parse(&text(path)?, &path.display().to_string())
+}
+
+/// Reads a file for [`parse`].
+///
+/// # Errors
+/// It cannot be read, is too long, or is no text.
+pub fn text(path: &Path) -> Result<String, Errors> {
     let file = path.display().to_string();
     let whole = |what: String| {
         let mut errors = Errors::new(&file);
@@ -33,15 +41,14 @@ pub fn load(path: &Path) -> Result<Plan, Errors> {
     if octets.len() as u64 > MOST_OCTETS {
         return Err(whole("larger than 1 MiB, the most that a file may be".to_owned()));
     }
-    let text = String::from_utf8(octets).map_err(|error| {
+    String::from_utf8(octets).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|octet| **octet == b'\n').count() + 1;
         let mut errors = Errors::new(&file);
         let what = "an octet that is not UTF-8; save the file as UTF-8";
         errors.push(u32::try_from(line).unwrap_or(u32::MAX), "", what);
         errors
-    })?;
-    parse(&text, &file)
+    })
 }
 
 /// Reads and checks a text; `file` is its name for errors and, without folder and `.toml`, for the run.
