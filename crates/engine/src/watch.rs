@@ -19,11 +19,22 @@
 //! the watch has *seen*: each look adds what has passed since the last one, at most [`Rules::longest_step`]. And a
 //! vCPU whose thread got no CPU since it was asked is given [`Rules::starved_grace`].
 
+mod epochs;
+mod heartbeat;
+mod rates;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
+use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 use bootinfo::VcpuShared;
 use ledger::{NicDirection, VcpuExits};
+
+use epochs::Epochs;
+use heartbeat::Heartbeat;
+use rates::Rates;
 
 /// What a router is charged with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +118,7 @@ impl Default for Rules {
             boot: Duration::from_secs(10),
             longest_step: Duration::from_millis(250),
             kicks: 20_000,
-            registers: 1_000,
+            registers: 50,
             strikes: 3,
         }
     }
@@ -131,8 +142,20 @@ pub struct VcpuSigns {
 impl VcpuSigns {
     /// Reads the words of one vCPU.
     pub fn read(shared: &VcpuShared, exits: &VcpuExits, cpu: Duration) -> Self {
-        let _ = (shared, exits, cpu);
-        Self::default()
+        let accesses = [
+            &exits.pci_config_read,
+            &exits.pci_config_write,
+            &exits.register_read,
+            &exits.register_write,
+            &exits.port_io,
+        ];
+        Self {
+            state: shared.state.0.load(Acquire),
+            answer: shared.answer.0.load(Acquire),
+            epoch: shared.fib_epoch.0.load(Acquire),
+            cpu,
+            accesses: accesses.iter().map(|counter| counter.get()).fold(0, u64::wrapping_add),
+        }
     }
 }
 
@@ -187,20 +210,75 @@ pub struct Watch {
     last: Option<Duration>,
     /// Time seen.
     seen: Duration,
+    /// Whether every vCPU has served: only then there is anything to judge.
+    served: bool,
+    heartbeat: Heartbeat,
+    epochs: Epochs,
+    rates: Rates,
 }
 
 impl Watch {
     /// A watch over a router that starts now, whose counters stand at zero.
     pub fn new(rules: Rules) -> Self {
-        Self { rules, last: None, seen: Duration::ZERO }
+        Self {
+            rules,
+            last: None,
+            seen: Duration::ZERO,
+            served: false,
+            heartbeat: Heartbeat::default(),
+            epochs: Epochs::default(),
+            rates: Rates::default(),
+        }
     }
 
-    /// Looks at a sample taken at `now`, a time on any clock that only goes forward.
+    /// Looks at a sample taken at `now`, a time on any clock that only goes forward. After a charge there is nothing
+    /// more to look at: the router is to be fenced.
     pub fn look(&mut self, now: Duration, sample: &Sample) -> Look {
         let step = self.last.map_or(Duration::ZERO, |last| now.saturating_sub(last));
         self.last = Some(now);
         self.seen += step.min(self.rules.longest_step);
-        let charge = sample.fault.as_ref().and_then(|line| Charge::new(Kind::Fault, line.as_str()));
-        Look { challenge: None, charge }
+        if let Some(line) = &sample.fault {
+            return Look { challenge: None, charge: Charge::new(Kind::Fault, line) };
+        }
+        if !self.is_up(sample) {
+            return Look { challenge: None, charge: self.judge_boot() };
+        }
+        let charge = broken_ring(sample)
+            .or_else(|| self.rates.judge(&self.rules, self.seen, sample))
+            .or_else(|| self.epochs.judge(&self.rules, self.seen, sample))
+            .or_else(|| self.heartbeat.judge(&self.rules, self.seen, sample));
+        let challenge =
+            if charge.is_none() { self.heartbeat.ask(&self.rules, self.seen, sample) } else { None };
+        Look { challenge, charge }
     }
+
+    /// Whether the router has come up. Once it has, it cannot take that back: `state` is the guest's word.
+    fn is_up(&mut self, sample: &Sample) -> bool {
+        if !self.served && sample.vcpus.iter().all(|vcpu| vcpu.state != 0) {
+            self.served = true;
+            self.heartbeat.begin(self.seen);
+            self.rates.begin(self.seen, sample);
+        }
+        self.served
+    }
+
+    fn judge_boot(&self) -> Option<Charge> {
+        if self.seen < self.rules.boot {
+            return None;
+        }
+        Charge::new(Kind::Silent, format!("the firmware does not come up within {:?}", self.rules.boot))
+    }
+}
+
+fn broken_ring(sample: &Sample) -> Option<Charge> {
+    let nic = sample.nics.iter().find(|nic| nic.broken > 0)?;
+    Charge::new(
+        Kind::BrokenRing,
+        format!("it broke the ring of {}: the host has stopped that queue", nic.name),
+    )
+}
+
+/// Who may take how long: a thread that got no CPU since `then` has more time.
+fn patience(rules: &Rules, vcpu: &VcpuSigns, then: Duration) -> Duration {
+    if vcpu.cpu > then { rules.grace } else { rules.starved_grace }
 }

@@ -10,8 +10,11 @@
 //! ```
 //! All of it is atomics, for which every bit pattern is valid.
 
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+/// First word of a table; changes with the layout.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringfib1");
 /// Next hops that a table can hold; number 0 is "no route".
 pub const NEXT_HOPS: usize = 1 << 16;
 /// Entries of the first table.
@@ -39,10 +42,19 @@ pub const fn groups(len: usize) -> usize {
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Header {
+    /// [`MAGIC`], once the table has a writer.
+    pub magic: AtomicU64,
     /// Number of the default route's next hop; 0: there is none.
     pub default_route: AtomicU32,
     /// Moves after each batch of changes.
     pub epoch: AtomicU32,
+}
+
+impl Header {
+    /// Whether a table of this layout follows.
+    pub fn is_valid(&self) -> bool {
+        self.magic.load(Acquire) == MAGIC
+    }
 }
 
 /// The parts of a table.

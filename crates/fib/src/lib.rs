@@ -1,7 +1,7 @@
 //! IPv4 routes in a flat table (DIR-24-8) that the host writes and guests map read-only.
 //!
 //! ```text
-//! header (4 KiB)      default next hop, epoch
+//! header (4 KiB)      magic, default next hop, epoch
 //! next hops (512 KiB) 65,536 x u64: kind, NIC, gateway
 //! tbl24 (64 MiB)      2^24 x u32, by the first 24 bits of the destination
 //! tbl8 (1 KiB each)   groups of 256 x u32, by the last 8 bits, for prefixes longer than /24
@@ -16,6 +16,9 @@
 extern crate alloc;
 
 pub mod layout;
+mod readers;
+#[cfg(feature = "rib")]
+mod retired;
 #[cfg(feature = "rib")]
 mod rib;
 #[cfg(feature = "rib")]
@@ -25,6 +28,7 @@ mod table;
 mod tests;
 
 pub use layout::{Header, Memory};
+pub use readers::{OFFLINE, oldest};
 #[cfg(feature = "rib")]
 pub use rib::{Error, Rib};
 pub use router::NextHop;

@@ -1,16 +1,18 @@
 //! The writer's side: keeps all routes, and writes the table so that a reader sees for each address either what was
 //! or what is, never anything else.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicU32, fence};
 
 use router::NextHop;
 
-use crate::layout::{DEPTH_SHIFT, GROUP, IS_GROUP, Memory, NEXT_HOPS, NUMBER};
+use crate::layout::{DEPTH_SHIFT, GROUP, IS_GROUP, MAGIC, Memory, NEXT_HOPS, NUMBER};
+use crate::readers::oldest;
+use crate::retired::Retired;
 use crate::table::pack;
 
 /// Why a route cannot be changed. The table is as it was.
@@ -24,6 +26,8 @@ pub enum Error {
     Groups,
     /// The table has no place left for another next hop.
     NextHops,
+    /// The table has no place left now; there will be some when the last reader has left an old epoch, or was fenced.
+    Waiting,
 }
 
 impl fmt::Display for Error {
@@ -33,6 +37,9 @@ impl fmt::Display for Error {
             Self::Absent => "there is no such route",
             Self::Groups => "the route table is full: too many networks with prefixes longer than /24",
             Self::NextHops => "the route table is full: too many different next hops",
+            Self::Waiting => {
+                "the route table is full until its readers have left what was removed: try again"
+            }
         })
     }
 }
@@ -55,7 +62,8 @@ struct NextHops {
     values: Vec<u64>,
     users: Vec<u32>,
     free: Vec<u32>,
-    retired: VecDeque<(u32, u32)>,
+    /// Those that nobody uses keep their value, and are in `numbers`, until they are reclaimed.
+    retired: Retired,
 }
 
 /// The groups of the second table.
@@ -64,12 +72,15 @@ struct Groups {
     /// Prefixes longer than /24 in each.
     users: Vec<u32>,
     free: Vec<u32>,
-    retired: VecDeque<(u32, u32)>,
+    retired: Retired,
+    /// The /24 that each retired group was for, by its first 24 bits.
+    homes: BTreeMap<u32, u32>,
 }
 
 impl<'a> Rib<'a> {
     /// An empty table in memory that is zero.
     pub fn new(memory: Memory<'a>) -> Self {
+        memory.header.magic.store(MAGIC, Release);
         let count = (memory.tbl8.len() / GROUP).min(NUMBER as usize) as u32;
         Self {
             memory,
@@ -79,9 +90,15 @@ impl<'a> Rib<'a> {
                 values: alloc::vec![0],
                 users: alloc::vec![0],
                 free: Vec::new(),
-                retired: VecDeque::new(),
+                retired: Retired::default(),
             },
-            groups: Groups { count, users: Vec::new(), free: Vec::new(), retired: VecDeque::new() },
+            groups: Groups {
+                count,
+                users: Vec::new(),
+                free: Vec::new(),
+                retired: Retired::default(),
+                homes: BTreeMap::new(),
+            },
             epoch: 0,
         }
     }
@@ -122,23 +139,46 @@ impl<'a> Rib<'a> {
         Ok(())
     }
 
-    /// Shows readers that a batch of changes is done; returns the new epoch.
+    /// Shows readers that a batch of changes is done; returns the new epoch, which is never [`OFFLINE`](crate::OFFLINE).
     pub fn publish(&mut self) -> u32 {
-        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch = self.epoch.wrapping_add(1).max(1);
         self.memory.header.epoch.store(self.epoch, Release);
         self.epoch
     }
 
+    /// The epoch that was published last; 0: none yet.
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Groups and next hops that are out of use and may still be read.
+    pub fn retired(&self) -> usize {
+        self.groups.retired.len() + self.next_hops.retired.len()
+    }
+
+    /// Makes what no reader can have any more usable again. `readers` yields the word of each reader that runs: the
+    /// epoch it uses, or [`OFFLINE`](crate::OFFLINE). A reader that was stopped, fenced or has not begun is left out.
+    pub fn reclaim_for(&mut self, readers: impl IntoIterator<Item = u32>) {
+        // After the removals, before the words: a reader that is seen offline here sees the removals when it comes
+        // back, because it shows its epoch and has a fence before it looks anything up.
+        fence(SeqCst);
+        self.reclaim(oldest(self.epoch, readers));
+    }
+
     /// What was taken out of use before `oldest`, the oldest epoch that a reader may still be in, can be used again.
     pub fn reclaim(&mut self, oldest: u32) {
-        let Groups { retired, free, .. } = &mut self.groups;
+        let Groups { retired, free, homes, .. } = &mut self.groups;
         let memory = self.memory;
-        drain_older(retired, oldest, |group| {
+        retired.drain_older(oldest, |group, home| {
             group_of(&memory, group).iter().for_each(|word| word.store(0, Relaxed));
+            homes.remove(&home);
             free.push(group);
         });
-        let NextHops { retired, free, .. } = &mut self.next_hops;
-        drain_older(retired, oldest, |number| free.push(number));
+        let NextHops { retired, free, numbers, values, .. } = &mut self.next_hops;
+        retired.drain_older(oldest, |number, _| {
+            numbers.remove(&values[number as usize]);
+            free.push(number);
+        });
     }
 
     /// The entry of the longest route that covers a prefix and is shorter; 0 if there is none but the default one.
@@ -197,7 +237,7 @@ impl<'a> Rib<'a> {
         if *users == 0 {
             // No long prefix is left: all entries are the same.
             place.store(group_of(&self.memory, group)[0].load(Relaxed), Release);
-            self.groups.retired.push_back((self.epoch, group));
+            self.groups.retire(group, prefix >> 8, self.epoch);
         }
     }
 
@@ -221,8 +261,8 @@ impl<'a> Rib<'a> {
         if old & IS_GROUP != 0 {
             return Ok(old & NUMBER);
         }
-        let group = self.groups.take()?;
-        group_of(&self.memory, group).iter().for_each(|word| word.store(old, Relaxed));
+        let group = self.groups.take(prefix >> 8)?;
+        group_of(&self.memory, group).iter().for_each(|word| word.store(old, Release));
         place.store(IS_GROUP | group, Release);
         Ok(group)
     }
@@ -232,6 +272,8 @@ impl NextHops {
     /// A number for this next hop, with one more user.
     fn take(&mut self, value: u64, memory: &Memory<'_>) -> Result<u32, Error> {
         if let Some(number) = self.numbers.get(&value) {
+            // One that nobody uses, but that may still be read, still means the same.
+            self.retired.revive(*number);
             self.users[*number as usize] += 1;
             return Ok(*number);
         }
@@ -242,6 +284,7 @@ impl NextHops {
                 self.values.push(value);
                 self.users.len() as u32 - 1
             }
+            None if self.retired.len() > 0 => return Err(Error::Waiting),
             None => return Err(Error::NextHops),
         };
         memory.next_hops[number as usize].store(value, Release);
@@ -251,37 +294,37 @@ impl NextHops {
         Ok(number)
     }
 
-    /// One user less; the number is used again when no reader can have it any more.
+    /// One user less; the number is used for another next hop when no reader can have it any more.
     fn give(&mut self, number: u32, epoch: u32) {
         let users = &mut self.users[number as usize];
         *users -= 1;
         if *users == 0 {
-            self.numbers.remove(&self.values[number as usize]);
-            self.retired.push_back((epoch, number));
+            self.retired.retire(number, 0, epoch);
         }
     }
 }
 
 impl Groups {
-    fn take(&mut self) -> Result<u32, Error> {
+    /// A group for the /24 `home`. The one that it had, if readers may still have that, is as good as a free one:
+    /// whoever still reads it looks up an address of the same /24.
+    fn take(&mut self, home: u32) -> Result<u32, Error> {
+        if let Some(group) = self.homes.remove(&home) {
+            self.retired.revive(group);
+            return Ok(group);
+        }
         if let Some(group) = self.free.pop() {
             return Ok(group);
         }
         if self.users.len() as u32 == self.count {
-            return Err(Error::Groups);
+            return Err(if self.retired.len() > 0 { Error::Waiting } else { Error::Groups });
         }
         self.users.push(0);
         Ok(self.users.len() as u32 - 1)
     }
-}
 
-/// Takes the front of a queue that was retired before epoch `oldest` (modulo 2^32).
-fn drain_older(retired: &mut VecDeque<(u32, u32)>, oldest: u32, mut reuse: impl FnMut(u32)) {
-    while let Some((epoch, number)) = retired.front().copied()
-        && (oldest.wrapping_sub(epoch) as i32) > 0
-    {
-        retired.pop_front();
-        reuse(number);
+    fn retire(&mut self, group: u32, home: u32, epoch: u32) {
+        self.retired.retire(group, home, epoch);
+        self.homes.insert(home, group);
     }
 }
 

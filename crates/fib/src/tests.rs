@@ -102,10 +102,10 @@ fn groups_and_next_hops_are_used_again_only_after_their_readers_have_left() {
     let mut rib = Rib::new(memory);
     rib.add(0x0a00_0000, 25, via(1)).unwrap();
     rib.remove(0x0a00_0000, 25).unwrap();
-    assert_eq!(rib.add(0x0b00_0000, 25, via(2)), Err(Error::Groups));
+    assert_eq!(rib.add(0x0b00_0000, 25, via(2)), Err(Error::Waiting));
     let epoch = rib.publish();
     rib.reclaim(epoch - 1);
-    assert_eq!(rib.add(0x0b00_0000, 25, via(2)), Err(Error::Groups));
+    assert_eq!(rib.add(0x0b00_0000, 25, via(2)), Err(Error::Waiting));
     rib.reclaim(epoch);
     rib.add(0x0b00_0000, 25, via(2)).unwrap();
     assert_eq!(lookup(&Table::new(memory), 0x0b00_0001), via(2));
@@ -124,7 +124,7 @@ fn one_next_hop_too_many_is_refused_and_a_number_is_used_again_after_its_readers
     assert_eq!(lookup(&table, most << 8), NextHop::None);
     rib.add(most << 8, 24, via(5)).expect("known next hops still go");
     rib.add(0, 24, via(6)).unwrap();
-    assert_eq!(rib.add(0, 24, via(most)), Err(Error::NextHops), "the number may still be read");
+    assert_eq!(rib.add(0, 24, via(most)), Err(Error::Waiting), "the number may still be read");
     assert_eq!(lookup(&table, 0), via(6));
     let epoch = rib.publish();
     rib.reclaim(epoch);

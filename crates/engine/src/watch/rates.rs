@@ -1,0 +1,110 @@
+//! Rates that no honest router reaches: doorbells that announce nothing, register accesses while it should forward.
+
+use std::time::Duration;
+
+use super::{Charge, Kind, NicSigns, Rules, Sample, VcpuSigns};
+
+/// Over how much time a rate is judged.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// A count at the last window's end, and how many windows in a row were too full.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate {
+    last: u64,
+    strikes: u32,
+}
+
+impl Rate {
+    /// A window of length `span` ends at `count`, of which `allowed` were for a reason. Returns how many a second
+    /// were not, when that has been more than `limit` for `strikes` windows.
+    fn window(
+        &mut self,
+        span: Duration,
+        count: u64,
+        allowed: u64,
+        (limit, strikes): (u64, u32),
+    ) -> Option<u64> {
+        let excess = count.wrapping_sub(self.last).saturating_sub(allowed);
+        let rate = (excess as f64 / span.as_secs_f64()) as u64;
+        self.last = count;
+        self.strikes = if rate > limit { self.strikes + 1 } else { 0 };
+        (self.strikes >= strikes).then_some(rate)
+    }
+}
+
+/// All rates of a router.
+#[derive(Debug, Default)]
+pub(super) struct Rates {
+    /// When the present window began.
+    since: Duration,
+    kicks: Vec<Rate>,
+    /// Frames of each direction at the last window's end.
+    frames: Vec<u64>,
+    accesses: Vec<Rate>,
+}
+
+impl Rates {
+    /// The first window begins; what the router did while it came up is not judged.
+    pub(super) fn begin(&mut self, seen: Duration, sample: &Sample) {
+        self.since = seen;
+        let rate = |last| Rate { last, strikes: 0 };
+        self.kicks = sample.nics.iter().map(|nic| rate(nic.kicks)).collect();
+        self.frames = sample.nics.iter().map(|nic| nic.frames).collect();
+        self.accesses = sample.vcpus.iter().map(|vcpu| rate(vcpu.accesses)).collect();
+    }
+
+    /// Looks at the window that has ended, if one has.
+    pub(super) fn judge(&mut self, rules: &Rules, seen: Duration, sample: &Sample) -> Option<Charge> {
+        let span = seen.saturating_sub(self.since);
+        if span < WINDOW {
+            return None;
+        }
+        self.since = seen;
+        let doorbells = self.doorbells(&sample.nics);
+        let kicks = self.judge_kicks(rules, span, &sample.nics);
+        // Both, so that both begin their next window here.
+        let accesses = self.judge_accesses(rules, span, doorbells, &sample.vcpus);
+        kicks.or(accesses)
+    }
+
+    /// Doorbells in this window: where the kernel does not take them, each is a register access.
+    fn doorbells(&self, nics: &[NicSigns]) -> u64 {
+        nics.iter().zip(&self.kicks).map(|(nic, rate)| nic.kicks.wrapping_sub(rate.last)).sum()
+    }
+
+    fn judge_kicks(&mut self, rules: &Rules, span: Duration, nics: &[NicSigns]) -> Option<Charge> {
+        self.kicks.resize(nics.len(), Rate::default());
+        self.frames.resize(nics.len(), 0);
+        let mut found = None;
+        for (nic, (rate, frames)) in nics.iter().zip(self.kicks.iter_mut().zip(&mut self.frames)) {
+            // Each doorbell announces at least one buffer, and each buffer carries at most one frame's turn.
+            let announced = nic.frames.wrapping_sub(std::mem::replace(frames, nic.frames));
+            let excess = rate.window(span, nic.kicks, announced, (rules.kicks, rules.strikes));
+            found = found.or(excess.map(|excess| (nic.name.as_str(), excess)));
+        }
+        let (name, excess) = found?;
+        Charge::new(
+            Kind::Kicks,
+            format!("it rang the doorbell of {name} {excess} times a second for nothing"),
+        )
+    }
+
+    fn judge_accesses(
+        &mut self,
+        rules: &Rules,
+        span: Duration,
+        doorbells: u64,
+        vcpus: &[VcpuSigns],
+    ) -> Option<Charge> {
+        self.accesses.resize(vcpus.len(), Rate::default());
+        let mut found = None;
+        for (index, (vcpu, rate)) in vcpus.iter().zip(&mut self.accesses).enumerate() {
+            let excess = rate.window(span, vcpu.accesses, doorbells, (rules.registers, rules.strikes));
+            found = found.or(excess.map(|excess| (index, excess)));
+        }
+        let (index, excess) = found?;
+        let line =
+            format!("vCPU {index} accessed device registers {excess} times a second while it should forward");
+        Charge::new(Kind::Registers, line)
+    }
+}

@@ -1,0 +1,261 @@
+use super::*;
+
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A router that a test plays: time goes on by looks.
+struct Played {
+    watch: Watch,
+    now: Duration,
+    sample: Sample,
+    /// What the host asked last.
+    challenge: u32,
+    /// How often it asked.
+    asked: u32,
+}
+
+impl Played {
+    fn new(vcpus: usize) -> Self {
+        let vcpu = VcpuSigns { state: 1, epoch: 1, ..VcpuSigns::default() };
+        let nic = |name: &str| NicSigns { name: name.to_owned(), ..NicSigns::default() };
+        let nics = vec![nic("wan.rx"), nic("wan.tx")];
+        let sample = Sample { fault: None, vcpus: vec![vcpu; vcpus], nics, epoch: 1 };
+        Self { watch: Watch::new(Rules::default()), now: Duration::ZERO, sample, challenge: 0, asked: 0 }
+    }
+
+    fn look(&mut self) -> Option<Charge> {
+        self.now += LOOK;
+        let look = self.watch.look(self.now, &self.sample);
+        if let Some(challenge) = look.challenge {
+            self.challenge = challenge;
+            self.asked += 1;
+        }
+        look.charge
+    }
+
+    /// Plays for so long, with `step` between the looks; returns the first charge and when it came.
+    fn play(&mut self, time: Duration, mut step: impl FnMut(&mut Self)) -> Option<(Duration, Charge)> {
+        let start = self.now;
+        while self.now - start < time {
+            step(self);
+            if let Some(charge) = self.look() {
+                return Some((self.now - start, charge));
+            }
+        }
+        None
+    }
+
+    fn answer(&mut self) {
+        let challenge = self.challenge;
+        self.sample.vcpus.iter_mut().for_each(|vcpu| {
+            vcpu.answer = challenge;
+            vcpu.cpu += Duration::from_micros(50);
+        });
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn seconds(range: std::ops::Range<f64>, at: Duration) {
+    assert!(range.contains(&at.as_secs_f64()), "{at:?}");
+}
+
+#[test]
+fn a_router_that_answers_is_never_charged_and_is_asked_once_a_second() {
+    let mut played = Played::new(2);
+    assert_eq!(played.play(HOUR, Played::answer), None);
+    assert!((3500..=3600).contains(&played.asked), "{}", played.asked);
+}
+
+#[test]
+fn one_that_spins_is_charged_after_its_grace() {
+    let mut played = Played::new(1);
+    let (at, charge) = played.play(MINUTE, |played| played.sample.vcpus[0].cpu += LOOK).expect("a charge");
+    seconds(2.9..3.5, at);
+    assert_eq!(charge.kind, Kind::Silent);
+    assert_eq!(charge.line, "vCPU 0 has not answered for 2.0 s: it spins");
+}
+
+#[test]
+fn one_that_sleeps_is_charged_though_it_uses_next_to_no_cpu() {
+    let mut played = Played::new(2);
+    let (at, charge) = played
+        .play(MINUTE, |played| {
+            let challenge = played.challenge;
+            let [first, second] = &mut played.sample.vcpus[..] else { panic!() };
+            first.answer = challenge;
+            second.cpu = Duration::from_micros(u64::from(played.asked) * 20);
+        })
+        .expect("a charge");
+    seconds(2.9..3.5, at);
+    assert_eq!(charge.line, "vCPU 1 has not answered for 2.0 s: it sleeps, and interrupts do not wake it");
+}
+
+#[test]
+fn one_whose_thread_gets_no_cpu_is_given_time() {
+    let mut played = Played::new(1);
+    assert_eq!(played.play(Duration::from_secs(9), |_| {}), None);
+    played.answer();
+    assert_eq!(played.play(Duration::from_secs(9), |_| {}), None, "the time begins anew with each answer");
+    let (_, charge) = played.play(MINUTE, |_| {}).expect("not for ever");
+    assert_eq!(charge.line, "vCPU 0 has not answered for 10.0 s: its thread got no CPU");
+}
+
+#[test]
+fn a_host_that_was_suspended_makes_nobody_guilty() {
+    let mut played = Played::new(1);
+    played.play(Duration::from_secs(5), Played::answer);
+    for _ in 0..4 {
+        played.sample.vcpus[0].cpu += Duration::from_millis(1);
+        played.now += HOUR;
+        assert_eq!(played.look(), None, "an hour without a look counts as a quarter of a second");
+    }
+    played.answer();
+    assert_eq!(played.play(MINUTE, Played::answer), None);
+}
+
+#[test]
+fn a_fault_is_passed_on_at_once() {
+    let mut played = Played::new(1);
+    played.sample.fault = Some("the guest shut down (triple fault)".to_owned());
+    let charge = played.look().expect("a charge");
+    assert_eq!(
+        (charge.kind, charge.to_string().as_str()),
+        (Kind::Fault, "the guest shut down (triple fault)")
+    );
+}
+
+#[test]
+fn a_firmware_that_does_not_come_up_is_charged_and_one_that_did_cannot_go_back() {
+    let mut played = Played::new(2);
+    played.sample.vcpus[1].state = 0;
+    let (at, charge) = played.play(MINUTE, |_| {}).expect("a charge");
+    seconds(9.9..10.5, at);
+    assert_eq!(charge.line, "the firmware does not come up within 10s");
+
+    let mut played = Played::new(1);
+    played.play(Duration::from_secs(1), Played::answer);
+    played.sample.vcpus[0].state = 0;
+    let (at, _) = played.play(MINUTE, |played| played.sample.vcpus[0].cpu += LOOK).expect("a charge");
+    seconds(1.0..4.0, at);
+}
+
+#[test]
+fn a_broken_ring_is_charged_at_once() {
+    let mut played = Played::new(1);
+    played.look();
+    played.sample.nics[1].broken = 1;
+    let charge = played.look().expect("a charge");
+    assert_eq!(charge.kind, Kind::BrokenRing);
+    assert_eq!(charge.line, "it broke the ring of wan.tx: the host has stopped that queue");
+}
+
+#[test]
+fn who_keeps_to_an_old_epoch_is_charged() {
+    let mut played = Played::new(1);
+    played.play(Duration::from_secs(5), Played::answer);
+    played.sample.epoch = 7;
+    let (at, charge) = played.play(MINUTE, Played::answer).expect("a charge");
+    seconds(2.0..2.3, at);
+    assert_eq!(charge.kind, Kind::OldEpoch);
+    assert_eq!(charge.line, "vCPU 0 still reads epoch 1 of the routes, 2.0 s after epoch 7 was published");
+}
+
+#[test]
+fn who_follows_a_table_that_moves_all_the_time_is_not() {
+    let mut played = Played::new(1);
+    let charge = played.play(MINUTE, |played| {
+        played.answer();
+        // A second behind at every look.
+        played.sample.vcpus[0].epoch = played.sample.epoch.saturating_sub(100);
+        played.sample.epoch += 10;
+    });
+    assert_eq!(charge, None);
+}
+
+#[test]
+fn who_sleeps_or_starves_does_not_hold_an_epoch() {
+    let mut played = Played::new(1);
+    played.sample.vcpus[0].epoch = fib::OFFLINE;
+    played.sample.epoch = 9;
+    assert_eq!(played.play(MINUTE, Played::answer), None);
+    played.sample.vcpus[0].epoch = 8;
+    assert_eq!(played.play(Duration::from_secs(9), |_| {}), None, "its thread got no CPU");
+}
+
+#[test]
+fn epochs_wrap_around() {
+    let mut played = Played::new(1);
+    played.sample.vcpus[0].epoch = u32::MAX;
+    played.sample.epoch = 3;
+    let (_, charge) = played.play(MINUTE, Played::answer).expect("3 comes after the largest number");
+    assert_eq!(charge.kind, Kind::OldEpoch);
+    let mut played = Played::new(1);
+    played.sample.vcpus[0].epoch = 3;
+    played.sample.epoch = u32::MAX;
+    assert_eq!(played.play(MINUTE, Played::answer), None);
+}
+
+#[test]
+fn doorbells_for_nothing_are_charged_and_doorbells_for_frames_are_not() {
+    let mut played = Played::new(1);
+    let busy = |played: &mut Played| {
+        played.answer();
+        played.sample.nics[0].kicks += 30_000;
+        played.sample.nics[0].frames += 30_000;
+    };
+    assert_eq!(played.play(MINUTE, busy), None);
+    let (at, charge) = played
+        .play(MINUTE, |played| {
+            busy(played);
+            played.sample.nics[1].kicks += 5_000;
+        })
+        .expect("a charge");
+    seconds(2.9..4.5, at);
+    assert_eq!(charge.kind, Kind::Kicks);
+    assert_eq!(charge.line, "it rang the doorbell of wan.tx 50000 times a second for nothing");
+}
+
+#[test]
+fn a_short_burst_of_doorbells_is_not() {
+    let mut played = Played::new(1);
+    for _ in 0..20 {
+        played.sample.nics[1].kicks += 1_000_000;
+        assert_eq!(played.play(Duration::from_secs(3), Played::answer), None);
+    }
+}
+
+#[test]
+fn register_accesses_are_charged_but_not_those_that_are_doorbells() {
+    let mut played = Played::new(2);
+    played.sample.vcpus[1].accesses = 5_000;
+    let exits = |played: &mut Played| {
+        played.answer();
+        played.sample.nics[1].kicks += 1_000;
+        played.sample.vcpus[1].accesses += 1_000;
+    };
+    assert_eq!(played.play(MINUTE, exits), None, "nor what happened while it came up");
+    let (at, charge) = played
+        .play(MINUTE, |played| {
+            exits(played);
+            played.sample.vcpus[1].accesses += 10;
+        })
+        .expect("a charge");
+    seconds(2.9..4.5, at);
+    assert_eq!(charge.kind, Kind::Registers);
+    let line = "vCPU 1 accessed device registers 100 times a second while it should forward";
+    assert_eq!(charge.line, line);
+}
+
+#[test]
+fn samples_of_any_shape_are_looked_at() {
+    let mut played = Played::new(1);
+    for n in 0..40 {
+        played.sample.vcpus.resize(n % 5, VcpuSigns { state: 1, ..VcpuSigns::default() });
+        played.sample.nics.resize(n % 3, NicSigns::default());
+        for vcpu in &mut played.sample.vcpus {
+            vcpu.epoch = vcpu.epoch.wrapping_sub(1 << 31);
+        }
+        played.look();
+    }
+}
