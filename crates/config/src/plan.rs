@@ -17,6 +17,8 @@ use crate::places::Places;
 pub struct Plan {
     /// Name of the run: `name` of the file, else the file's own name without `.toml`.
     pub name: String,
+    /// Whether the file itself says that name.
+    pub named: bool,
     /// The switches, by name.
     pub switches: Vec<Switch>,
     /// The routers, in the order of the file; at least one.

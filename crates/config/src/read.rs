@@ -81,7 +81,8 @@ const DEFAULT_AGEING: u32 = 300;
 /// Reads the whole document; `stem` is the file's name without `.toml`.
 pub(crate) fn document(document: &Section<'_>, stem: &str, places: Places) -> Plan {
     document.expect_keys(&["name", "telemetry", "switch", "router"], &[]);
-    let mut plan = Plan { name: run_name(document, stem), places, ..Plan::default() };
+    let (name, named) = (run_name(document, stem), document.has("name"));
+    let mut plan = Plan { name, named, places, ..Plan::default() };
     plan.telemetry = telemetry(document);
     plan.switches = switches(document);
     for section in document.tables("router") {
