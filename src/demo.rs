@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use config::Plan;
-use engine::{Idle, Instance, IoThread, Plug, Plugs, Pump};
+use engine::{Confinement, Idle, Instance, IoThread, Plug, Plugs, Pump};
 use lab::generator::{Generator, Settings};
 use lab::sink::{Expected, Sink};
 use uplink::{Netns, Tap, TapConfig};
@@ -131,7 +131,7 @@ impl Tour<'_> {
         ];
         let cpus: Vec<usize> = lab::cores::allowed()?.into_iter().take(1).collect();
         let start = Instant::now();
-        let mut thread = IoThread::spawn("demo/flood", &cpus, pumps, Idle::Poll)?;
+        let mut thread = IoThread::spawn("demo/flood", &cpus, pumps, Idle::Poll, Confinement::Off)?;
         self.watch(FLOOD)?;
         thread.stop();
         let seconds = start.elapsed().as_secs_f64();

@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use sandbox::{Class, Confinement};
 use switch::Switch;
 use vmm::Vm;
 
@@ -39,9 +40,9 @@ impl Timed {
 
 impl Clock {
     /// Keeps time until it is dropped.
-    pub(crate) fn start(timed: Timed) -> Result<Self> {
+    pub(crate) fn start(timed: Timed, confinement: Confinement) -> Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let thread = Thread::spawn("ringroad/clock", &[], move || {
+        let thread = Thread::spawn("ringroad/clock", &[], Class::Clock, confinement, move || {
             let start = Instant::now();
             let mut ticked = Duration::ZERO;
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use config::{Plan, Router};
+use sandbox::Confinement;
 use switch::Switch;
 
 use crate::clock::{Clock, Timed};
@@ -48,7 +49,10 @@ impl Instance {
         let routers =
             plan.routers.iter().map(|router| start_router(router, &mut site)).collect::<Result<Vec<_>>>()?;
         let vms = routers.iter().map(|running| running.router.vm().clone()).collect();
-        let clock = Clock::start(Timed { vms, switches: switches.clone(), captures: site.captures })?;
+        let clock = Clock::start(
+            Timed { vms, switches: switches.clone(), captures: site.captures },
+            Confinement::Off,
+        )?;
         Ok(Self { clock, routers, switches, since: Instant::now() })
     }
 
@@ -82,7 +86,7 @@ fn start_router(plan: &Router, site: &mut Site<'_>) -> Result<RunningRouter> {
         outside.push(out);
     }
     router.launch()?;
-    let threads = io_threads(plan, ways)?;
+    let threads = io_threads(plan, ways, Confinement::Off)?;
     let running = RunningRouter { threads, router, outside };
     running.router.wait_until_ready()?;
     Ok(running)

@@ -1,8 +1,8 @@
 //! The vhost thread: moves frames from sources to sinks, polls while there is work, and sleeps when there is none.
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -10,6 +10,7 @@ use ledger::counters;
 use ring::wake::{Party, Poller, Turn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
+use sandbox::{Class, Confinement};
 use switch::port::pump;
 use switch::{Bell, Sink, Source};
 
@@ -51,26 +52,74 @@ pub enum Idle {
 /// A running I/O thread.
 pub struct IoThread {
     thread: Thread,
-    stop: Arc<StopSign>,
+    orders: Arc<Orders>,
     counters: Arc<IoThreadCounters>,
 }
 
-struct StopSign {
-    stop: AtomicBool,
+/// What the thread is told while it runs.
+struct Orders {
+    /// One of the orders below.
+    order: AtomicU32,
+    /// How it is to idle.
+    idle: Mutex<Idle>,
+    /// Wakes it.
     bell: OwnedFd,
+}
+
+/// To go on.
+const SERVE: u32 = 0;
+/// To look at [`Orders::idle`] again, and go on.
+const LOOK: u32 = 1;
+/// To end.
+const STOP: u32 = 2;
+
+impl Orders {
+    fn new(idle: Idle) -> Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .context("cannot make an event descriptor")?;
+        Ok(Self { order: AtomicU32::new(SERVE), idle: Mutex::new(idle), bell })
+    }
+
+    fn idle(&self) -> Idle {
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        // A full counter means that it is ringing already.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    /// Takes note that the thread has seen [`LOOK`]; false if it is to end.
+    fn seen(&self) -> bool {
+        let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+        // An order to end may have come in the place of the one to look, and stays.
+        self.order.compare_exchange(LOOK, SERVE, Ordering::AcqRel, Ordering::Acquire) != Err(STOP)
+    }
 }
 
 impl IoThread {
     /// Starts a thread called `name` on these CPUs (empty: anywhere) that serves the pumps until it is dropped.
-    pub fn spawn(name: &str, cpus: &[usize], pumps: Vec<Pump>, idle: Idle) -> Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .context("cannot make an event descriptor")?;
-        let stop = Arc::new(StopSign { stop: AtomicBool::new(false), bell });
+    pub fn spawn(
+        name: &str,
+        cpus: &[usize],
+        pumps: Vec<Pump>,
+        idle: Idle,
+        confinement: Confinement,
+    ) -> Result<Self> {
+        let orders = Arc::new(Orders::new(idle)?);
         let counters = Arc::<IoThreadCounters>::default();
         let waits = Vec::with_capacity(pumps.len());
-        let mut work = Loop { pumps, waits, stop: stop.clone(), counters: counters.clone() };
-        let thread = Thread::spawn(name, cpus, move || work.run(idle))?;
-        Ok(Self { thread, stop, counters })
+        let mut work = Loop { pumps, waits, orders: orders.clone(), counters: counters.clone() };
+        let thread = Thread::spawn(name, cpus, Class::Vhost, confinement, move || work.run())?;
+        Ok(Self { thread, orders, counters })
+    }
+
+    /// Lets it idle in another way from now on. Nothing that it moves is held up or lost by that.
+    pub fn set_idle(&self, idle: Idle) {
+        *self.orders.idle.lock().unwrap_or_else(PoisonError::into_inner) = idle;
+        // Where it is about to end, there is nothing to say.
+        let _ = self.orders.order.compare_exchange(SERVE, LOOK, Ordering::AcqRel, Ordering::Relaxed);
+        self.orders.ring();
     }
 
     /// The thread.
@@ -85,9 +134,8 @@ impl IoThread {
 
     /// Ends the thread; its sources and sinks are dropped there.
     pub fn stop(&mut self) {
-        self.stop.stop.store(true, Ordering::Release);
-        // A full counter means that it is ringing already.
-        let _ = rustix::io::write(&self.stop.bell, &1u64.to_ne_bytes());
+        self.orders.order.store(STOP, Ordering::Release);
+        self.orders.ring();
         self.thread.join();
     }
 }
@@ -101,7 +149,7 @@ impl Drop for IoThread {
 struct Loop {
     pumps: Vec<Pump>,
     waits: Vec<Wait>,
-    stop: Arc<StopSign>,
+    orders: Arc<Orders>,
     counters: Arc<IoThreadCounters>,
 }
 
@@ -109,13 +157,18 @@ struct Loop {
 const CALIBRATION: u32 = 64;
 
 impl Loop {
-    fn run(&mut self, idle: Idle) {
-        let mut poller = Poller::new(self.spin(idle));
-        while !self.stop.stop.load(Ordering::Relaxed) {
-            match poller.turn(self, Self::sleep) {
-                Turn::Slept => self.counters.sleeps.add(1),
-                Turn::Stayed => self.counters.rechecks.add(1),
-                Turn::Moved | Turn::Empty => {}
+    fn run(&mut self) {
+        loop {
+            let mut poller = Poller::new(self.spin(self.orders.idle()));
+            while self.orders.order.load(Ordering::Relaxed) == SERVE {
+                match poller.turn(self, Self::sleep) {
+                    Turn::Slept => self.counters.sleeps.add(1),
+                    Turn::Stayed => self.counters.rechecks.add(1),
+                    Turn::Moved | Turn::Empty => {}
+                }
+            }
+            if !self.orders.seen() {
+                return;
             }
         }
     }
@@ -132,7 +185,7 @@ impl Loop {
     }
 
     fn sleep(&mut self) {
-        let mut fds = vec![PollFd::new(&self.stop.bell, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.orders.bell, PollFlags::IN)];
         let mut events: Vec<BorrowedFd<'_>> = Vec::new();
         for (p, wait) in self.pumps.iter().zip(&self.waits) {
             match if *wait == Wait::Room { p.sink.bell() } else { p.source.bell() } {

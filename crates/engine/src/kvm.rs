@@ -11,6 +11,7 @@ use bootinfo::{
 };
 use config::{Deliver, Router, Spin};
 use nic::virtio_net::NicConfig;
+use sandbox::{Class, Confinement};
 use vmm::{NicQueues, RouteTable, Stopped, Vm, VmConfig};
 
 use crate::routes;
@@ -45,6 +46,7 @@ pub struct KvmRouter {
     nics: Vec<Arc<NicQueues>>,
     table: Arc<RouteTable>,
     threads: Vec<Thread>,
+    confinement: Confinement,
     /// How each vCPU thread ended.
     ends: Arc<Mutex<Vec<Stopped>>>,
 }
@@ -74,7 +76,20 @@ impl KvmRouter {
                     .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))
             })
             .collect::<Result<_>>()?;
-        Ok(Self { plan: plan.clone(), vm, nics, table, threads: Vec::new(), ends: Arc::default() })
+        Ok(Self {
+            plan: plan.clone(),
+            vm,
+            nics,
+            table,
+            threads: Vec::new(),
+            confinement: Confinement::Off,
+            ends: Arc::default(),
+        })
+    }
+
+    /// Whether its threads are to be confined once they are started; they are not unless this is called.
+    pub fn confine(&mut self, confinement: Confinement) {
+        self.confinement = confinement;
     }
 
     /// Starts the vCPUs and waits until each serves its NICs.
@@ -96,7 +111,8 @@ impl KvmRouter {
                 };
                 ends.lock().unwrap_or_else(PoisonError::into_inner).push(end);
             };
-            self.threads.push(Thread::spawn(&format!("{}/vcpu{index}", self.plan.name), &cpus, body)?);
+            let name = format!("{}/vcpu{index}", self.plan.name);
+            self.threads.push(Thread::spawn(&name, &cpus, Class::Vcpu, self.confinement, body)?);
         }
         Ok(())
     }

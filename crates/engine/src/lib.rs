@@ -15,5 +15,6 @@ pub mod wiring;
 pub use instance::Instance;
 pub use io_thread::{Idle, IoThread, Pump};
 pub use kvm::{Duty, KvmRouter};
+pub use sandbox::{Class, Confinement};
 pub use thread::Thread;
 pub use wiring::{Outside, Plug, Plugs};

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use libc::siginfo_t;
-use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
+use sandbox::{Class, Confinement};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 /// A running thread of a router.
@@ -19,15 +20,26 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Starts `body` in a thread called `name` on these CPUs (empty: anywhere). Returns when the thread has been
-    /// placed; an error if it cannot be.
-    pub fn spawn(name: &str, cpus: &[usize], body: impl FnOnce() + Send + 'static) -> Result<Self> {
+    /// Starts `body` in a thread called `name` on these CPUs (empty: anywhere), confined to what `class` needs. Returns
+    /// when the thread has been placed and confined; an error if it cannot be.
+    pub fn spawn(
+        name: &str,
+        cpus: &[usize],
+        class: Class,
+        confinement: Confinement,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<Self> {
         let (tell, told) = mpsc::channel();
         let cpus = cpus.to_vec();
         let join = Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                let placed = pin_current(&cpus).map(|()| gettid());
+                let placed = pin_current(&cpus).and_then(|()| {
+                    if confinement == Confinement::On {
+                        sandbox::confine(class)?;
+                    }
+                    Ok(gettid())
+                });
                 let go = placed.is_ok();
                 // The parent waits for this message, so it is there to take it.
                 let _ = tell.send(placed);
@@ -56,6 +68,16 @@ impl Thread {
     /// Time it has spent on a CPU, from the scheduler's own clock (`/proc/.../schedstat`).
     pub fn cpu_time(&self) -> Duration {
         cpu_time(self.tid())
+    }
+
+    /// Moves it to these CPUs (empty: to where the calling thread may run), while it runs.
+    pub fn pin(&self, cpus: &[usize]) -> Result<()> {
+        let set = if cpus.is_empty() {
+            sched_getaffinity(None).context("cannot ask for the CPUs of this thread")?
+        } else {
+            cpu_set(cpus)
+        };
+        sched_setaffinity(Some(self.tid), &set).with_context(|| refusal(cpus))
     }
 
     /// Whether its body has returned.
@@ -108,10 +130,17 @@ pub fn pin_current(cpus: &[usize]) -> Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
+    sched_setaffinity(None, &cpu_set(cpus)).with_context(|| refusal(cpus))
+}
+
+fn cpu_set(cpus: &[usize]) -> CpuSet {
     let mut set = CpuSet::new();
     for cpu in cpus {
         set.set(*cpu);
     }
-    sched_setaffinity(None, &set)
-        .with_context(|| format!("cannot run on CPU {cpus:?}: not there, or not allowed"))
+    set
+}
+
+fn refusal(cpus: &[usize]) -> String {
+    format!("cannot run on CPU {cpus:?}: not there, or not allowed")
 }

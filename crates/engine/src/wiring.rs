@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use config::{Attach, Deliver, Nic, Router, Spin, VhostThreads};
+use sandbox::Confinement;
 use switch::{IngressSink, Null, Sink, Source, Switch, ingress};
 use uplink::{Ownership, Tap, TapConfig};
 use vmm::NicQueues;
@@ -117,7 +118,7 @@ fn tap_config(nic: &Nic) -> TapConfig<'static> {
 }
 
 /// Deals the ways of all NICs out to threads, as the file says.
-pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>) -> Result<Vec<IoThread>> {
+pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>, confinement: Confinement) -> Result<Vec<IoThread>> {
     let mut groups: Vec<(String, Vec<Pump>)> = Vec::new();
     match plan.vhost {
         VhostThreads::Shared => {
@@ -145,7 +146,7 @@ pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>) -> Result<Vec<IoThread>
         .map(|(n, (name, pumps))| {
             let cpus: Vec<usize> =
                 plan.pin.vhost.as_ref().map(|set| set.deal(n) as usize).into_iter().collect();
-            IoThread::spawn(&format!("{}/{name}", plan.name), &cpus, pumps, idle)
+            IoThread::spawn(&format!("{}/{name}", plan.name), &cpus, pumps, idle, confinement)
         })
         .collect()
 }

@@ -47,7 +47,7 @@ fn an_alarm_wakes_its_vcpu_once_when_its_time_has_passed() {
 fn the_thread_ticks_by_itself_and_ends_at_once() {
     let Some(vm) = guest() else { return };
     vm.shared().vcpus[0].alarm.0.store(1, Ordering::Release);
-    let clock = Clock::start(timed(&vm)).expect("a thread");
+    let clock = Clock::start(timed(&vm), Confinement::Off).expect("a thread");
     assert_eq!(clock.thread().name(), "ringroad/clock");
     let start = Instant::now();
     while mailbox(&vm, 0) == 0 {

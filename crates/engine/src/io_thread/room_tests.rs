@@ -59,7 +59,7 @@ fn frames_without_room_do_not_keep_the_thread_awake_and_room_wakes_it() {
     let gate = Gate::new();
     let pumps = vec![Pump { source: Box::new(far.source), sink: gate.clone() }];
     let idle = Idle::Sleep(Duration::from_micros(50));
-    let thread = IoThread::spawn("test/vhost", &[], pumps, idle).expect("a thread");
+    let thread = IoThread::spawn("test/vhost", &[], pumps, idle, Confinement::Off).expect("a thread");
     deliver(&*near.sink, 100);
     let look = || (thread.counters().passes.get(), thread.thread().cpu_time());
     wait_for("the thread to sleep", || {
@@ -84,7 +84,7 @@ fn frames_that_come_to_an_open_gate_wake_the_thread_too() {
     gate.open(1000);
     let pumps = vec![Pump { source: Box::new(far.source), sink: gate.clone() }];
     let idle = Idle::Sleep(Duration::ZERO);
-    let _thread = IoThread::spawn("test/vhost", &[], pumps, idle).expect("a thread");
+    let _thread = IoThread::spawn("test/vhost", &[], pumps, idle, Confinement::Off).expect("a thread");
     for turn in 1..=1000 {
         deliver(&*near.sink, 1);
         wait_for("the frame", || gate.taken() == turn);

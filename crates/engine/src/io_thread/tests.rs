@@ -20,7 +20,7 @@ fn bench(idle: Idle) -> Bench {
         Pump { source: Box::new(one.source), sink: other.sink },
         Pump { source: Box::new(other.source), sink: one.sink },
     ];
-    let thread = IoThread::spawn("test/vhost", &[], pumps, idle).expect("a thread");
+    let thread = IoThread::spawn("test/vhost", &[], pumps, idle, Confinement::Off).expect("a thread");
     Bench { near, far, thread }
 }
 
@@ -83,7 +83,7 @@ fn asleep_it_costs_nothing() {
 
 #[test]
 fn a_thread_that_polls_never_sleeps() {
-    let mut bench = bench(Idle::Poll);
+    let mut bench = bench(Idle::Poll, Confinement::Off);
     deliver(&*bench.near.sink, 64);
     collect(&mut bench.far.source, 64);
     wait_for("many passes", || bench.thread.counters().passes.get() > 10_000);
@@ -113,7 +113,7 @@ fn a_full_wire_keeps_frames_where_they_are_until_there_is_room() {
     let (near, one) = pair(1024).expect("a wire");
     let (other, mut far) = pair(64).expect("a wire");
     let pumps = vec![Pump { source: Box::new(one.source), sink: other.sink }];
-    let _thread = IoThread::spawn("test/vhost", &[], pumps, Idle::Poll).expect("a thread");
+    let _thread = IoThread::spawn("test/vhost", &[], pumps, Idle::Poll, Confinement::Off).expect("a thread");
     for _ in 0..10 {
         deliver(&*near.sink, 64);
     }
@@ -122,7 +122,8 @@ fn a_full_wire_keeps_frames_where_they_are_until_there_is_room() {
 
 #[test]
 fn a_cpu_that_is_not_there_is_one_line() {
-    let error = IoThread::spawn("test/vhost", &[1023], vec![], Idle::Poll).err().expect("refused");
+    let error =
+        IoThread::spawn("test/vhost", &[1023], vec![], Idle::Poll, Confinement::Off).err().expect("refused");
     let line = format!("{error:#}");
     assert!(line.starts_with("thread test/vhost: cannot run on CPU [1023]"), "{line}");
 }
