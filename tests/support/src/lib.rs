@@ -18,13 +18,15 @@
 //!     assert_eq!(Traces::left(&before, Duration::from_secs(2)), [""; 0]);
 //! }
 //! ```
-#![deny(unsafe_code)] // `wire` has the one call that needs it: bind(2) of a packet socket
+#![deny(unsafe_code)] // but for bind(2) of a packet socket in `wire`, ptrace(2) in `inject`
 
 mod capture;
 mod dissect;
+mod inject;
 mod namespace;
 mod needs;
 mod packet;
+mod process;
 mod running;
 mod stage;
 mod traces;
@@ -32,9 +34,11 @@ mod wire;
 
 pub use capture::Capture;
 pub use dissect::{Dissected, differences, dissect};
+pub use inject::{Injected, inject_syscall};
 pub use namespace::Namespace;
 pub use needs::{Need, missing};
 pub use packet::{Mac, Packet, checksum, udp};
+pub use process::{Memory, Process, children_of, descendants_of, threads_of};
 pub use running::{Finished, Running, run};
 pub use rustix::process::Signal;
 pub use stage::{Counters, Stage, alone};

@@ -1,0 +1,65 @@
+use std::process::Command;
+use std::time::Duration;
+
+use super::{Injected, inject_syscall};
+use crate::{Running, process::threads_of};
+
+const SOON: Duration = Duration::from_secs(10);
+const NOTHING: [u64; 6] = [0; 6];
+
+fn start(words: &[&str]) -> Running {
+    let mut command = Command::new("busybox");
+    let running = Running::start(command.args(words)).expect("it starts");
+    // Until `exec` is over the thread has our own name.
+    while threads_of(running.id()).expect("it runs").values().all(|name| name != "busybox") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    running
+}
+
+#[test]
+fn a_sleeping_process_makes_a_call_and_sleeps_on() {
+    crate::needs!(Program("busybox"));
+    let mut sleeper = start(&["sleep", "0.6"]);
+    for _ in 0..3 {
+        let done = inject_syscall(sleeper.id(), "busybox", libc::SYS_getpid, NOTHING).expect("injected");
+        assert_eq!(done, Injected::Returned(i64::from(sleeper.id())));
+    }
+    // It has slept to the end and noticed nothing.
+    assert!(sleeper.wait(SOON).expect("it ends").status.success());
+}
+
+#[test]
+fn a_computing_process_makes_a_call_and_computes_on() {
+    crate::needs!(Program("busybox"));
+    let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo $i";
+    let mut counter = start(&["sh", "-c", script]);
+    for _ in 0..20 {
+        let done = inject_syscall(counter.id(), "busybox", libc::SYS_close, [99, 0, 0, 0, 0, 0]);
+        assert_eq!(done.expect("injected"), Injected::Returned(-i64::from(libc::EBADF)));
+    }
+    assert_eq!(counter.wait(SOON * 3).expect("it ends").stdout, "300000");
+}
+
+#[test]
+fn a_call_that_kills_is_told() {
+    crate::needs!(Program("busybox"));
+    let mut sleeper = start(&["sleep", "100"]);
+    let pid = u64::from(sleeper.id());
+    let sys = libc::SIGSYS.unsigned_abs().into();
+    let done = inject_syscall(sleeper.id(), "busybox", libc::SYS_tkill, [pid, sys, 0, 0, 0, 0]);
+    assert_eq!(done.expect("injected"), Injected::Signalled(libc::SIGSYS));
+    assert!(!sleeper.wait(SOON).expect("it ends").status.success());
+
+    let mut sleeper = start(&["sleep", "100"]);
+    let pid = u64::from(sleeper.id());
+    let done = inject_syscall(sleeper.id(), "busybox", libc::SYS_kill, [pid, 9, 0, 0, 0, 0]);
+    assert_eq!(done.expect("injected"), Injected::Killed(libc::SIGKILL));
+    assert!(!sleeper.wait(SOON).expect("it ends").status.success());
+}
+
+#[test]
+fn a_thread_that_is_not_there_is_an_error() {
+    let error = inject_syscall(std::process::id(), "nobody", libc::SYS_getpid, NOTHING).expect_err("no such");
+    assert!(error.to_string().starts_with("0 threads named nobody"), "{error}");
+}

@@ -1,0 +1,105 @@
+//! Processes as the kernel shows them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+/// The threads of a process by id, with their names (of which the kernel keeps 15 octets).
+pub fn threads_of(pid: u32) -> Result<BTreeMap<u32, String>> {
+    let folder = format!("/proc/{pid}/task");
+    let entries = fs::read_dir(&folder).with_context(|| format!("no process {pid}"))?;
+    let named = |id: u32| {
+        // A thread that ends meanwhile has no name.
+        let name = fs::read_to_string(format!("{folder}/{id}/comm")).ok()?;
+        Some((id, name.trim_end_matches('\n').to_owned()))
+    };
+    let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    Ok(ids.filter_map(named).collect())
+}
+
+/// One process, as it was when it was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub id: u32,
+    /// Its main thread's name.
+    pub name: String,
+    /// The words it was started with.
+    pub words: Vec<String>,
+}
+
+impl Process {
+    /// Looks at it; `None` if there is none, or if it has ended and was not waited for.
+    pub fn look(id: u32) -> Option<Self> {
+        let words = fs::read(format!("/proc/{id}/cmdline")).ok()?;
+        let name = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
+        (!words.is_empty()).then_some(())?;
+        let text = String::from_utf8_lossy(words.strip_suffix(&[0]).unwrap_or(&words)).into_owned();
+        let words = text.split('\0').map(str::to_owned).collect();
+        Some(Self { id, name: name.trim_end().to_owned(), words })
+    }
+
+    /// The program file; of one that lies in memory only, `/memfd:NAME (deleted)`.
+    pub fn program(&self) -> PathBuf {
+        fs::read_link(format!("/proc/{}/exe", self.id)).unwrap_or_default()
+    }
+
+    /// How many descriptors it has open.
+    pub fn descriptors(&self) -> Result<usize> {
+        let entries = fs::read_dir(format!("/proc/{}/fd", self.id));
+        Ok(entries.with_context(|| format!("no process {}", self.id))?.count())
+    }
+
+    /// How much memory it has.
+    pub fn memory(&self) -> Result<Memory> {
+        let path = format!("/proc/{}/smaps_rollup", self.id);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let kib = |key: &str| {
+            let line =
+                text.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key}"));
+            Ok::<u64, anyhow::Error>(line?.trim().trim_end_matches(" kB").parse()?)
+        };
+        Ok(Memory { resident: kib("Rss:")?, share: kib("Pss:")? })
+    }
+}
+
+/// The memory of a process, in KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// What of it lies in physical memory (RSS).
+    pub resident: u64,
+    /// The same, pages that others have too only in part (PSS).
+    pub share: u64,
+}
+
+/// The children of a process that have not ended, the eldest first.
+pub fn children_of(pid: u32) -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let mut ids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    ids.retain(|id| parent_of(*id) == Some(pid));
+    ids.sort_unstable();
+    ids.into_iter().filter_map(Process::look).collect()
+}
+
+/// All that descend from a process and have not ended, children before their own children.
+pub fn descendants_of(pid: u32) -> Vec<Process> {
+    let mut found = children_of(pid);
+    let mut next = 0;
+    while let Some(process) = found.get(next) {
+        let more = children_of(process.id);
+        found.extend(more);
+        next += 1;
+    }
+    found
+}
+
+pub(crate) fn parent_of(id: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

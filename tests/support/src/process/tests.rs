@@ -1,0 +1,44 @@
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use super::{Process, children_of, descendants_of, threads_of};
+use crate::Running;
+
+#[test]
+fn threads_have_names() {
+    let named = thread::Builder::new().name("edge/wan-rx".to_owned());
+    let thread = named.spawn(|| thread::park_timeout(Duration::from_secs(10))).expect("a thread");
+    while !threads_of(std::process::id()).expect("threads").values().any(|name| name == "edge/wan-rx") {
+        thread::yield_now();
+    }
+    thread.thread().unpark();
+    thread.join().expect("it ends");
+    assert!(threads_of(u32::MAX).is_err());
+}
+
+#[test]
+fn children_and_their_children_are_seen() {
+    let mut command = Command::new("sh");
+    let mut shell = Running::start(command.args(["-c", "sleep 50 & echo up; wait"])).expect("sh runs");
+    shell.wait_for_line(Duration::from_secs(10), |line| line == "up").expect("it runs");
+    let words = |process: &Process| process.words.join(" ");
+    assert!(children_of(std::process::id()).iter().any(|process| process.id == shell.id()));
+    let sleeps = || children_of(shell.id()).iter().any(|process| words(process).starts_with("sleep 50"));
+    while !sleeps() {
+        thread::yield_now();
+    }
+    let all = descendants_of(std::process::id());
+    let place = |what: &str| all.iter().position(|process| words(process).starts_with(what));
+    assert!(place("sh -c") < place("sleep 50"), "{all:?}");
+    let sleep = children_of(shell.id()).remove(0);
+    assert!(sleep.program().is_absolute() && sleep.descriptors().expect("open") >= 3);
+    let memory = sleep.memory().expect("memory");
+    assert!(memory.share > 0 && memory.share <= memory.resident, "{memory:?}");
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(sleep.id.cast_signed()).expect("an id"),
+        crate::Signal::KILL,
+    )
+    .expect("it is ours");
+    shell.wait(Duration::from_secs(10)).expect("it ends");
+}
