@@ -1,25 +1,30 @@
 //! What a thread of the data plane may still ask of the kernel, and nothing more.
 //!
-//! Two steps. [`give_up_privileges`] is for the whole process, once: no capabilities, `no_new_privs`, not dumpable.
-//! [`confine`] is for each thread, at the end of its set-up: a seccomp filter of its [`Class`]. A call that the class
-//! does not list is not carried out; it ends the process with one line that names the thread and the call.
+//! Two steps. [`give_up_privileges`] is for the whole process, once, while it has one thread: no capabilities,
+//! `no_new_privs`, not dumpable. [`confine`] is for each thread, at the end of its set-up: a seccomp filter of its
+//! [`Class`]. A call that the class does not list is not carried out; it ends the process with one line that names
+//! the thread and the call, by SIGSYS ([`was_forbidden`]).
+//!
+//! A few calls are answered by an error instead, because the C library or the report of a panic makes them on its own
+//! and goes on without: opening files, asking for paths (EACCES), clone3(2) (ENOSYS: its flags cannot be seen by a
+//! filter, those of the clone(2) that is tried next can).
+
+mod class;
+mod filter;
+mod ioctl;
+mod names;
+mod privileges;
+mod rules;
+mod violation;
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 use anyhow::Result;
 
-/// What a thread is for, and so what it may ask of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Runs a guest: KVM_RUN, and what a register access of the guest leads to.
-    Vcpu,
-    /// Moves frames between ports.
-    Vhost,
-    /// Keeps time and writes captures.
-    Clock,
-    /// Serves register accesses of a router that is a process.
-    Bus,
-    /// Builds and changes routers on demand, and answers the supervisor. Every other class is a subset of it.
-    Control,
-}
+pub use class::Class;
+pub use filter::confine;
+pub use privileges::give_up_privileges;
 
 /// Whether threads are confined. For measurements of what it costs; `ringroad run` always confines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,12 +36,20 @@ pub enum Confinement {
     Off,
 }
 
-/// Takes every capability from this process and from what it starts.
-pub fn give_up_privileges() -> Result<()> {
-    Ok(())
+impl Confinement {
+    /// Confines the calling thread, if threads are confined.
+    ///
+    /// # Errors
+    /// As [`confine`].
+    pub fn enter(self, class: Class) -> Result<()> {
+        match self {
+            Self::On => confine(class),
+            Self::Off => Ok(()),
+        }
+    }
 }
 
-/// Puts the calling thread, and every thread it starts, under the filter of `class`.
-pub fn confine(_class: Class) -> Result<()> {
-    Ok(())
+/// Whether a process ended because one of its threads asked the kernel for something that its class may not.
+pub fn was_forbidden(status: ExitStatus) -> bool {
+    status.signal() == Some(libc::SIGSYS)
 }

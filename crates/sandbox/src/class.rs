@@ -1,0 +1,204 @@
+//! The classes of threads, and what each may ask of the kernel.
+//!
+//! The lists were found by running every engine and attachment under strace(1), and by reading what the C library
+//! does by itself: a thread that frees memory may trim its heap, one that panics writes a message and unwinds.
+
+use crate::ioctl;
+use crate::rules::{Allowed, any, flags_clear, one_of, other_than};
+
+/// What a thread is for, and so what it may ask of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Runs a guest: KVM_RUN, and what a register access of the guest leads to.
+    Vcpu,
+    /// Moves frames between ports.
+    Vhost,
+    /// Keeps time and writes captures.
+    Clock,
+    /// Serves register accesses of a router that is a process.
+    Bus,
+    /// Builds and changes routers on demand, and answers the supervisor. Every other class is a subset of it.
+    Control,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Vcpu, Self::Vhost, Self::Clock, Self::Bus, Self::Control];
+
+    /// Its name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vcpu => "vcpu",
+            Self::Vhost => "vhost",
+            Self::Clock => "clock",
+            Self::Bus => "bus",
+            Self::Control => "control",
+        }
+    }
+
+    /// The calls that are carried out, and those that are answered by an error (see [`refused`] and [`ABSENT`]).
+    pub(crate) fn allowed(self) -> Vec<Allowed> {
+        let mut calls = every_thread();
+        calls.extend(match self {
+            Self::Control => control(),
+            Self::Vcpu | Self::Vhost | Self::Clock | Self::Bus => thread_of_its_own(),
+        });
+        if self == Self::Vcpu {
+            calls.push(one_of(libc::SYS_ioctl, 1, &ioctl::while_running()));
+        }
+        calls
+    }
+}
+
+/// Moving octets, sleeping, the heap, a thread's end, and a panic's message.
+fn every_thread() -> Vec<Allowed> {
+    let mut calls: Vec<_> = [
+        libc::SYS_read,
+        libc::SYS_write,
+        libc::SYS_readv,
+        libc::SYS_writev,
+        libc::SYS_poll,
+        libc::SYS_ppoll,
+        libc::SYS_futex,
+        libc::SYS_close,
+        libc::SYS_munmap,
+        libc::SYS_mremap,
+        libc::SYS_madvise,
+        libc::SYS_brk,
+        libc::SYS_sched_yield,
+        // The C library makes as many heaps as there are CPUs.
+        libc::SYS_sched_getaffinity,
+        libc::SYS_clock_gettime,
+        libc::SYS_clock_nanosleep,
+        libc::SYS_nanosleep,
+        libc::SYS_restart_syscall,
+        libc::SYS_getrandom,
+        libc::SYS_getpid,
+        libc::SYS_gettid,
+        libc::SYS_rt_sigreturn,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_sigaltstack,
+        libc::SYS_exit,
+        libc::SYS_exit_group,
+        libc::SYS_fstat,
+    ]
+    .into_iter()
+    .chain(QUESTIONS_OF_PATHS)
+    .map(any)
+    .collect();
+    calls.push(flags_clear(libc::SYS_mprotect, 2, libc::PROT_EXEC));
+    // Signals only to threads of this process: vCPUs out of their guest, abort(3).
+    calls.push(one_of(libc::SYS_tgkill, 0, &[u64::from(std::process::id())]));
+    calls
+}
+
+/// What all classes but control have beyond that.
+fn thread_of_its_own() -> Vec<Allowed> {
+    let (anonymous, exec) = (libc::MAP_ANONYMOUS, libc::PROT_EXEC);
+    vec![
+        // Memory of its own, and nobody's file.
+        any(libc::SYS_mmap).and_masked(2, exec, 0).and_masked(3, anonymous, anonymous),
+        one_of(libc::SYS_prctl, 0, &[libc::PR_GET_NAME as u64]),
+        // Debug builds look whether a descriptor is open before they close it.
+        one_of(libc::SYS_fcntl, 1, &[libc::F_GETFD as u64]),
+        // abort(3) takes the handler of SIGABRT away.
+        one_of(libc::SYS_rt_sigaction, 0, &[libc::SIGABRT as u64]),
+        // What the C library and a panic's backtrace open by themselves.
+        one_of(libc::SYS_openat, 2, &[(libc::O_RDONLY | libc::O_CLOEXEC) as u64]),
+    ]
+}
+
+/// Namespaces, and what a thread shares with its maker's tracer: nothing of it may be asked of clone(2).
+const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_VFORK
+    | libc::CLONE_PTRACE
+    | libc::CLONE_UNTRACED;
+
+/// What it takes to make and remove virtual machines, memory, doorbells and threads, and to talk on the link.
+fn control() -> Vec<Allowed> {
+    let mut calls: Vec<_> = [
+        // The link, and descriptors that come by it. There is no socket(2).
+        libc::SYS_sendmsg,
+        libc::SYS_recvmsg,
+        libc::SYS_sendto,
+        libc::SYS_recvfrom,
+        libc::SYS_shutdown,
+        // Shared memory and doorbells.
+        libc::SYS_memfd_create,
+        libc::SYS_ftruncate,
+        libc::SYS_fallocate,
+        libc::SYS_lseek,
+        libc::SYS_eventfd2,
+        // Threads that begin.
+        libc::SYS_clone3,
+        libc::SYS_set_robust_list,
+        libc::SYS_rseq,
+        // Processes of routers, by descriptors that the supervisor handed over.
+        libc::SYS_pidfd_send_signal,
+        libc::SYS_openat,
+    ]
+    .into_iter()
+    .map(any)
+    .collect();
+    let thread = libc::CLONE_THREAD;
+    calls.extend([
+        one_of(libc::SYS_ioctl, 1, &ioctl::set_up()),
+        flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC),
+        any(libc::SYS_clone).and_masked(0, thread | CLONE_BEYOND_A_THREAD, thread),
+        // Itself only.
+        one_of(libc::SYS_sched_setaffinity, 0, &[0]),
+        other_than(libc::SYS_rt_sigaction, 0, libc::SIGSYS as u64),
+        one_of(libc::SYS_seccomp, 0, &[u64::from(libc::SECCOMP_SET_MODE_FILTER)]),
+        one_of(libc::SYS_prctl, 0, &PRCTL),
+        one_of(libc::SYS_fcntl, 1, &FCNTL),
+    ]);
+    calls
+}
+
+/// A thread's name, and what goes before a filter.
+const PRCTL: [u64; 3] =
+    [libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, libc::PR_SET_NO_NEW_PRIVS as u64];
+
+/// Copies and flags of descriptors, seals of shared memory.
+const FCNTL: [u64; 7] = [
+    libc::F_GETFD as u64,
+    libc::F_SETFD as u64,
+    libc::F_GETFL as u64,
+    libc::F_SETFL as u64,
+    libc::F_DUPFD_CLOEXEC as u64,
+    libc::F_ADD_SEALS as u64,
+    libc::F_GET_SEALS as u64,
+];
+
+/// What asks for a path, or for what a descriptor is.
+const QUESTIONS_OF_PATHS: [i64; 6] = [
+    libc::SYS_getcwd,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_access,
+    libc::SYS_statx,
+    libc::SYS_newfstatat,
+];
+
+/// Calls that are answered by EACCES: everything that takes a path. What a descriptor is may be asked.
+pub(crate) fn refused() -> Vec<Allowed> {
+    let descriptor = libc::AT_EMPTY_PATH;
+    let mut calls: Vec<_> = QUESTIONS_OF_PATHS
+        .into_iter()
+        .filter(|call| ![libc::SYS_statx, libc::SYS_newfstatat].contains(call))
+        .chain([libc::SYS_openat])
+        .map(any)
+        .collect();
+    calls.push(flags_clear(libc::SYS_statx, 2, descriptor));
+    calls.push(flags_clear(libc::SYS_newfstatat, 3, descriptor));
+    calls
+}
+
+/// The call that is answered by ENOSYS.
+pub(crate) const ABSENT: i64 = libc::SYS_clone3;

@@ -1,0 +1,86 @@
+//! Filters are made once for each class, and entered by its threads.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+
+use crate::class::{self, Class};
+use crate::rules::{Allowed, any};
+use crate::violation;
+
+/// The kernel asks all filters of a thread and takes the strictest answer, so one filter for each answer will do.
+/// Calls whose arguments do not matter are answered from a table that the kernel makes when a filter is entered
+/// (since Linux 5.11), without running it.
+struct Filters {
+    /// Ends the process at everything that is not listed.
+    trap: BpfProgram,
+    /// Answers EACCES.
+    refuse: BpfProgram,
+    /// Answers ENOSYS, where the call is listed.
+    absent: BpfProgram,
+}
+
+impl Filters {
+    fn of(class: Class) -> Result<Self> {
+        let refuse = SeccompAction::Errno(libc::EACCES as u32);
+        let absent = SeccompAction::Errno(libc::ENOSYS as u32);
+        Ok(Self {
+            trap: program(&class.allowed(), SeccompAction::Trap, SeccompAction::Allow)?,
+            refuse: program(&class::refused(), SeccompAction::Allow, refuse)?,
+            absent: program(&[any(class::ABSENT)], SeccompAction::Allow, absent)?,
+        })
+    }
+
+    /// The filters of a class; made by the first thread that asks.
+    fn get(class: Class) -> Result<&'static Self> {
+        static MADE: [OnceLock<Result<Filters, String>>; Class::ALL.len()] =
+            [const { OnceLock::new() }; Class::ALL.len()];
+        let made = MADE.get(class as usize).context("a class without a place")?;
+        let filters = made.get_or_init(|| Self::of(class).map_err(|error| format!("{error:#}")));
+        filters.as_ref().map_err(|error| anyhow!("cannot make the filter of class {}: {error}", class.name()))
+    }
+
+    /// From the most lenient to the one that no longer lets filters be entered.
+    fn in_order(&self) -> [&BpfProgram; 3] {
+        [&self.absent, &self.refuse, &self.trap]
+    }
+}
+
+fn program(calls: &[Allowed], others: SeccompAction, these: SeccompAction) -> Result<BpfProgram> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).context("no filters for this kind of CPU")?;
+    let mut rules = BTreeMap::new();
+    for (number, choices) in calls.iter().map(Allowed::rules).collect::<Result<Vec<_>, _>>()? {
+        // A second list for a call would replace the first, or be widened by it.
+        ensure!(rules.insert(number, choices).is_none(), "call {number} is listed twice");
+    }
+    Ok(SeccompFilter::new(rules, others, these, arch)?.try_into()?)
+}
+
+/// Puts the calling thread, and every thread it starts, under the filter of `class`. There is no way back, and a
+/// second class only takes more away.
+///
+/// # Errors
+/// One line: the kernel has no seccomp filters, or the thread may no longer enter one.
+pub fn confine(class: Class) -> Result<()> {
+    let filters = Filters::get(class)?;
+    look_things_up();
+    violation::listen()?;
+    violation::remember(class);
+    for filter in filters.in_order() {
+        seccompiler::apply_filter(filter).with_context(|| {
+            format!(
+                "cannot confine a thread of class {}; this needs a kernel with seccomp filters",
+                class.name()
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// What is looked up once, and could not be found out any more later: where the kernel's clock lies.
+fn look_things_up() {
+    rustix::param::page_size();
+    let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+}

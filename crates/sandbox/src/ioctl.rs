@@ -1,0 +1,79 @@
+//! Requests to KVM, as ioctl(2) numbers them: direction, size of the argument, 0xae, number (`linux/kvm.h`).
+
+use kvm_bindings::{
+    kvm_cpuid2, kvm_ioeventfd, kvm_irq_routing, kvm_irqfd, kvm_lapic_state, kvm_mp_state, kvm_regs,
+    kvm_sregs, kvm_userspace_memory_region,
+};
+
+const KVM: u64 = 0xae00;
+const WRITE: u64 = 1 << 30;
+const READ: u64 = 2 << 30;
+
+const RUN: u64 = KVM | 0x80;
+const GET_REGS: u64 = read::<kvm_regs>(0x81);
+const GET_SREGS: u64 = read::<kvm_sregs>(0x83);
+const IOEVENTFD: u64 = write::<kvm_ioeventfd>(0x79);
+const IRQFD: u64 = write::<kvm_irqfd>(0x76);
+const SET_GSI_ROUTING: u64 = write::<kvm_irq_routing>(0x6a);
+
+/// For a vCPU that runs: the guest, the registers of one that failed, and the doorbells and interrupts that its
+/// registers move. The first is by far the most frequent.
+pub(crate) const fn while_running() -> [u64; 6] {
+    [RUN, IOEVENTFD, SET_GSI_ROUTING, IRQFD, GET_REGS, GET_SREGS]
+}
+
+/// For whoever makes virtual machines and their vCPUs.
+pub(crate) fn set_up() -> Vec<u64> {
+    let mut requests = while_running().to_vec();
+    requests.extend([
+        // Of /dev/kvm: API version, new machine, extensions, size of a vCPU's shared page, CPUID.
+        KVM,
+        KVM | 0x01,
+        KVM | 0x03,
+        KVM | 0x04,
+        READ | write::<kvm_cpuid2>(0x05),
+        // Of a machine: vCPU, memory, task state, interrupt controller.
+        KVM | 0x41,
+        write::<kvm_userspace_memory_region>(0x46),
+        KVM | 0x47,
+        KVM | 0x60,
+        // Of a vCPU: registers, CPUID, local APIC, state, clock.
+        write::<kvm_regs>(0x82),
+        write::<kvm_sregs>(0x84),
+        read::<kvm_lapic_state>(0x8e),
+        write::<kvm_lapic_state>(0x8f),
+        write::<kvm_cpuid2>(0x90),
+        write::<kvm_mp_state>(0x99),
+        KVM | 0xa3,
+    ]);
+    requests
+}
+
+const fn write<T>(number: u64) -> u64 {
+    WRITE | sized::<T>(number)
+}
+
+const fn read<T>(number: u64) -> u64 {
+    READ | sized::<T>(number)
+}
+
+const fn sized<T>(number: u64) -> u64 {
+    (size_of::<T>() as u64) << 16 | KVM | number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_numbered_as_the_kernel_does() {
+        // As strace -X raw shows them.
+        assert_eq!(
+            while_running(),
+            [0xae80, 0x4040_ae79, 0x4008_ae6a, 0x4020_ae76, 0x8090_ae81, 0x8138_ae83]
+        );
+        for request in [0xc008_ae05, 0x4020_ae46, 0x4008_ae90, 0x4004_ae99, 0x4400_ae8f] {
+            assert!(set_up().contains(&request), "{request:#x}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which calls, and with which arguments: as filters of the crate `seccompiler` want it.
+
+use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
+
+/// One call, and the arguments with which it is meant. All arguments that are looked at are 32 bits wide for the
+/// kernel too.
+#[derive(Clone, Debug)]
+pub(crate) struct Allowed {
+    call: i64,
+    /// Any of these lists, and all conditions of the list; no list: whatever the arguments are.
+    choices: Vec<Vec<Condition>>,
+}
+
+#[derive(Clone, Debug)]
+struct Condition {
+    argument: u8,
+    is: SeccompCmpOp,
+    value: u64,
+}
+
+/// The call with any arguments.
+pub(crate) fn any(call: i64) -> Allowed {
+    Allowed { call, choices: Vec::new() }
+}
+
+/// The call where the argument is one of these values.
+pub(crate) fn one_of(call: i64, argument: u8, values: &[u64]) -> Allowed {
+    let choice = |value: &u64| vec![Condition { argument, is: SeccompCmpOp::Eq, value: *value }];
+    Allowed { call, choices: values.iter().map(choice).collect() }
+}
+
+/// The call where the argument is anything but this value.
+pub(crate) fn other_than(call: i64, argument: u8, value: u64) -> Allowed {
+    Allowed { call, choices: vec![vec![Condition { argument, is: SeccompCmpOp::Ne, value }]] }
+}
+
+/// The call where none of these bits is set in the argument.
+pub(crate) fn flags_clear(call: i64, argument: u8, bits: i32) -> Allowed {
+    any(call).and_masked(argument, bits, 0)
+}
+
+impl Allowed {
+    /// And of the bits of `mask` in the argument, just those of `bits` are set.
+    pub(crate) fn and_masked(mut self, argument: u8, mask: i32, bits: i32) -> Self {
+        let is = SeccompCmpOp::MaskedEq(u64::from(mask as u32));
+        let condition = Condition { argument, is, value: u64::from(bits as u32) };
+        if self.choices.is_empty() {
+            self.choices.push(Vec::new());
+        }
+        self.choices.iter_mut().for_each(|choice| choice.push(condition.clone()));
+        self
+    }
+
+    /// The call's number and its rules.
+    pub(crate) fn rules(&self) -> Result<(i64, Vec<SeccompRule>), seccompiler::BackendError> {
+        let rule = |choice: &Vec<Condition>| {
+            SeccompRule::new(choice.iter().map(Condition::build).collect::<Result<_, _>>()?)
+        };
+        Ok((self.call, self.choices.iter().map(rule).collect::<Result<_, _>>()?))
+    }
+}
+
+impl Condition {
+    fn build(&self) -> Result<SeccompCondition, seccompiler::BackendError> {
+        SeccompCondition::new(self.argument, SeccompCmpArgLen::Dword, self.is.clone(), self.value)
+    }
+}

@@ -1,0 +1,195 @@
+//! What the classes need, as they do it: by the standard library where that is what calls the kernel.
+
+use std::collections::HashMap;
+use std::io::{IoSlice, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::panic;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use sandbox::{Class, confine};
+
+/// What a trial prints at its end.
+pub(crate) const DONE: &str = "trial done";
+
+/// What every class can.
+const EVERY: [&str; 7] = ["bells", "heap", "trim", "time", "panic", "refusals", "random"];
+/// What control can besides.
+const CONTROL: [&str; 4] = ["threads", "memory", "link", "signals"];
+
+pub(crate) fn names(class: Class) -> Vec<&'static str> {
+    let more = if class == Class::Control { &CONTROL[..] } else { &[] };
+    EVERY.iter().chain(more).copied().collect()
+}
+
+/// How many panics a trial has, each with its message.
+pub(crate) fn panics_of(name: &str) -> usize {
+    match name {
+        "panic" => 1,
+        "threads" => Class::ALL.len(),
+        _ => 0,
+    }
+}
+
+/// Opens what the trial needs; what is returned runs in a confined thread.
+pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
+    let act: Box<dyn FnOnce() + Send> = match name {
+        "bells" => {
+            let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+            Box::new(move || bells(&bell))
+        }
+        "heap" => Box::new(heap),
+        "trim" => Box::new(trim),
+        "time" => Box::new(time),
+        "panic" => Box::new(panics),
+        "refusals" => Box::new(refusals),
+        "random" => Box::new(|| assert!(HashMap::<u8, u8>::new().is_empty())),
+        "threads" => Box::new(threads),
+        "memory" => Box::new(memory),
+        "link" => {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            Box::new(move || link(ours, theirs))
+        }
+        "signals" => Box::new(signals),
+        _ => panic!("no trial {name}"),
+    };
+    Box::new(move || {
+        act();
+        println!("{DONE}");
+    })
+}
+
+fn bells(bell: &OwnedFd) {
+    rustix::io::write(bell, &3u64.to_ne_bytes()).unwrap();
+    for timeout in [None, Some(&Timespec { tv_sec: 1, tv_nsec: 1 })] {
+        assert_eq!(poll(&mut [PollFd::new(bell, PollFlags::IN)], timeout).unwrap(), 1);
+    }
+    let mut octets = [0; 8];
+    rustix::io::read(bell, &mut octets).unwrap();
+    assert_eq!(u64::from_ne_bytes(octets), 3);
+    let octets = 1u64.to_ne_bytes();
+    assert_eq!(rustix::io::writev(bell, &[IoSlice::new(&octets)]).unwrap(), 8);
+}
+
+fn heap() {
+    let blocks: Vec<Vec<u8>> = (0..20).map(|power| vec![1; 1 << power]).collect();
+    let mut grown = Vec::new();
+    blocks.iter().for_each(|block| grown.extend_from_slice(block));
+    grown.shrink_to_fit();
+    assert_eq!(grown.len(), (1 << 20) - 1);
+}
+
+/// Small blocks that are freed from the end of the heap, which the C library then gives back; it looks into /proc to
+/// see whether it may.
+fn trim() {
+    for _ in 0..3 {
+        let blocks: Vec<Vec<u8>> = (0..20_000).map(|_| vec![1; 1000]).collect();
+        assert_eq!(blocks.len(), 20_000);
+    }
+}
+
+fn time() {
+    let start = Instant::now();
+    thread::sleep(Duration::from_millis(2));
+    thread::yield_now();
+    let (keep, never) = mpsc::channel::<()>();
+    assert!(never.recv_timeout(Duration::from_millis(2)).is_err());
+    drop(keep);
+    assert!(start.elapsed() >= Duration::from_millis(4));
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    assert!(cpu.tv_sec >= 0);
+}
+
+/// With a backtrace, which looks for files and finds none.
+fn panics() {
+    assert!(panic::catch_unwind(|| panic!("on purpose")).is_err());
+}
+
+fn refusals() {
+    let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+    assert!(std::fs::File::open("/proc/self/maps").is_err_and(denied));
+    assert!(std::env::current_dir().is_err_and(denied));
+    assert!(std::fs::read_link("/proc/self/exe").is_err_and(denied));
+    assert!(std::fs::metadata("/").is_err_and(denied));
+}
+
+/// A thread that is started by control, placed and confined, as all threads of routers are.
+fn threads() {
+    let start = |class| {
+        let body = move || {
+            rustix::thread::sched_setaffinity(None, &rustix::thread::sched_getaffinity(None).unwrap())
+                .unwrap();
+            confine(class).unwrap();
+            heap();
+            panics();
+        };
+        thread::Builder::new().name("edge/vcpu0".to_owned()).spawn(body).unwrap()
+    };
+    for class in Class::ALL {
+        start(class).join().unwrap();
+    }
+}
+
+fn memory() {
+    const LEN: usize = 4 << 20;
+    let file = memfd_create("ringroad-edge", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, LEN as u64).unwrap();
+    assert_eq!(std::fs::File::from(file.try_clone().unwrap()).metadata().unwrap().len(), LEN as u64);
+    // SAFETY: new memory, used by its address only and unmapped before it is forgotten.
+    unsafe {
+        let place = std::ptr::null_mut();
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let at = mmap(place, LEN, protection, MapFlags::SHARED | MapFlags::NORESERVE, &file, 0).unwrap();
+        at.cast::<u8>().write_volatile(7);
+        munmap(at, LEN).unwrap();
+    }
+    let bell = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    // A request of KVM: passes the filter, and means nothing to an event descriptor.
+    const KVM_RUN: u64 = 0xae80;
+    // SAFETY: a request without an argument.
+    assert_eq!(unsafe { libc::ioctl(bell.as_raw_fd(), KVM_RUN, 0) }, -1);
+}
+
+fn link(mut ours: UnixStream, mut theirs: UnixStream) {
+    use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+    ours.set_nonblocking(true).unwrap_err();
+    rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::NONBLOCK).unwrap();
+    let passed = [ours.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut message = SendAncillaryBuffer::new(&mut space);
+    assert!(message.push(SendAncillaryMessage::ScmRights(&passed)));
+    rustix::net::sendmsg(&ours, &[IoSlice::new(b"start")], &mut message, SendFlags::NOSIGNAL).unwrap();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut message = RecvAncillaryBuffer::new(&mut space);
+    let mut octets = [0; 5];
+    let mut places = [std::io::IoSliceMut::new(&mut octets)];
+    rustix::net::recvmsg(&theirs, &mut places, &mut message, RecvFlags::CMSG_CLOEXEC).unwrap();
+    assert_eq!(message.drain().count(), 1);
+    theirs.write_all(b"done").unwrap();
+    let mut octets = [0; 4];
+    ours.read_exact(&mut octets).unwrap();
+    assert_eq!(&octets, b"done");
+}
+
+/// A thread is signalled out of a call, as vCPUs are out of their guest.
+fn signals() {
+    extern "C" fn nothing(_: i32) {}
+    let number = libc::SIGRTMIN();
+    // SAFETY: a handler that does nothing.
+    assert_ne!(unsafe { libc::signal(number, nothing as *const () as usize) }, libc::SIG_ERR);
+    let (tell, told) = mpsc::channel();
+    let sleeper = thread::spawn(move || {
+        // SAFETY: has no arguments.
+        tell.send(unsafe { libc::pthread_self() }).unwrap();
+        thread::sleep(Duration::from_millis(20));
+    });
+    let thread = told.recv().unwrap();
+    // SAFETY: the thread has not been joined yet.
+    assert_eq!(unsafe { libc::pthread_kill(thread, number) }, 0);
+    sleeper.join().unwrap();
+}

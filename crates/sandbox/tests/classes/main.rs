@@ -1,0 +1,101 @@
+//! Each class of threads, in a process of its own: what it may do works, and what it may not ends the process with one
+//! line, before it has any effect.
+//!
+//! A trial is this program once more, with the trial's name in the environment.
+
+mod allowed;
+mod forbidden;
+
+use std::env;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+use sandbox::{Class, confine};
+
+/// Holds `CLASS/TRIAL` in the process of a trial.
+const TRIAL: &str = "RINGROAD_SANDBOX_TRIAL";
+/// What a trial prints when the call came back.
+const CAME_BACK: &str = "came back";
+/// The thread that makes the trial.
+const THREAD: &str = "edge/wan-rx";
+
+/// Runs one trial in a process of its own.
+fn try_out(class: Class, trial: &str, directory: &std::path::Path) -> Output {
+    Command::new(env::current_exe().unwrap())
+        .args(["--exact", "trial", "--nocapture", "--test-threads=1"])
+        .env(TRIAL, format!("{}/{trial}", class.name()))
+        .env("RUST_BACKTRACE", "1")
+        .current_dir(directory)
+        .output()
+        .unwrap()
+}
+
+/// Not a test by itself: what happens in the process of a trial.
+#[test]
+fn trial() {
+    let Ok(trial) = env::var(TRIAL) else { return };
+    let (class, name) = trial.split_once('/').unwrap();
+    let class = Class::ALL.into_iter().find(|known| known.name() == class).unwrap();
+    let act: Box<dyn FnOnce() + Send> = match forbidden::call(name) {
+        Some(call) => Box::new(move || println!("{CAME_BACK} with {}", call())),
+        None => allowed::prepare(name),
+    };
+    let body = move || {
+        confine(class).unwrap();
+        act();
+    };
+    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(body).unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
+fn what_a_class_may_not_ends_the_process_with_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for class in Class::ALL {
+        for name in forbidden::NAMES.iter().filter(|name| forbidden::is_forbidden(class, name)) {
+            let output = try_out(class, name, folder.path());
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            let what = format!("{} in class {}: {:?}\n{told}", name, class.name(), output.status);
+            assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{what}");
+            assert!(sandbox::was_forbidden(output.status), "{what}");
+            let call = name.split('-').next().unwrap();
+            let wanted =
+                format!("ringroad: thread {THREAD} (class {}) asked the kernel for {call}(", class.name());
+            assert_eq!(told.lines().filter(|line| line.starts_with(&wanted)).count(), 1, "{what}");
+            assert!(!String::from_utf8_lossy(&output.stdout).contains(CAME_BACK), "{what}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "carried out: {what}");
+        }
+    }
+}
+
+#[test]
+fn what_a_class_needs_works() {
+    let folder = tempfile::tempdir().unwrap();
+    for class in Class::ALL {
+        for name in allowed::names(class) {
+            let output = try_out(class, name, folder.path());
+            let (out, told) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{name} in class {}: {:?}\n{told}", class.name(), output.status);
+            assert!(out.contains(allowed::DONE), "{name} in class {}: {out}", class.name());
+            assert_eq!(
+                told.contains("panicked"),
+                name == "panic",
+                "{name} in class {}: {told}",
+                class.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_trial_that_is_not_confined_carries_its_calls_out() {
+    // Else the trials above could not fail: made by the same code, without a filter.
+    let folder = tempfile::tempdir().unwrap();
+    std::env::set_current_dir(folder.path()).unwrap();
+    let made = forbidden::call("openat-create").unwrap()();
+    assert!(made >= 0 && folder.path().join("made").exists());
+    assert!(forbidden::call("socket").unwrap()() >= 0);
+    assert_eq!(forbidden::call("kill").unwrap()(), 0);
+    assert!(forbidden::call("mmap-exec").unwrap()() > 0);
+}
