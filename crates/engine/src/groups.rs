@@ -37,8 +37,8 @@ impl KvmRouter {
     /// (the host's side of a NIC's rings), `vcpu0`, `vcpu0.exit`, `vcpu0.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         for (nic, queues) in self.plan().nics.iter().zip(self.nics()) {
-            visit(&format!("{}.rx", nic.name), queues.rx_ledger());
-            visit(&format!("{}.tx", nic.name), queues.tx_ledger());
+            visit(&format!("{}.rx", nic.name), &queues.rx_ledger());
+            visit(&format!("{}.tx", nic.name), &queues.tx_ledger());
         }
         let vcpus = self.vm().shared().vcpus.iter().zip(self.vm().exits());
         for (number, (vcpu, exits)) in vcpus.enumerate() {

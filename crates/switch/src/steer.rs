@@ -106,7 +106,7 @@ fn queue(octets: Bytes<'_>, queues: u64, hash: Hash) -> u8 {
     let Some(ends) = Ends::of(octets) else { return 0 };
     let ends = if hash == Hash::Symmetric { ends.sorted() } else { ends };
     // The hash as a fraction of 2^32, times the number of queues.
-    (u64::from(ends.hash()) * queues >> 32) as u8
+    ((u64::from(ends.hash()) * queues) >> 32) as u8
 }
 
 /// Calls `deliver` with each queue's frames of a burst, in their order. Queues are numbered from 0 to before `queues`,

@@ -1,7 +1,6 @@
 //! Joins a virtio-net model, the bus, event descriptors and the NIC's queues.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use kvm_ioctls::{IoEventAddress, NoDatamatch, VmFd};
@@ -139,9 +138,7 @@ impl NicDevice {
                     line.signal();
                 }
             }
-            Effect::PairsChanged(pairs) => {
-                self.queues.active.store(usize::from(pairs), Ordering::Release);
-            }
+            Effect::PairsChanged(pairs) => self.queues.use_pairs(usize::from(pairs)),
             Effect::BarsMoved => self.ring_doorbells(),
         }
     }
@@ -172,7 +169,7 @@ impl NicDevice {
         self.running.clone_from(&start.queues);
         self.register_doorbells(&start.queues);
         // Buffers or frames that were there before the doorbells: have a look.
-        self.ring_both();
+        self.ring_all();
         Ok(())
     }
 
@@ -219,17 +216,20 @@ impl NicDevice {
     fn kicked(&mut self, index: u16) {
         if self.control.as_ref().is_some_and(|control| control.index == index) {
             self.serve_control();
-        } else if index.is_multiple_of(2) {
-            let _ = self.queues.rx.kick.write(1);
-        } else {
-            let _ = self.queues.tx.kick.write(1);
+            return;
+        }
+        let pair = usize::from(index / 2);
+        let bell =
+            if index.is_multiple_of(2) { self.queues.rx.kick(pair) } else { self.queues.tx.kick(pair) };
+        if let Some(bell) = bell {
+            // The only error is a full counter, and then it is rung.
+            let _ = bell.write(1);
         }
     }
 
-    fn ring_both(&self) {
-        // The only error is a full counter, and then it is rung.
-        let _ = self.queues.rx.kick.write(1);
-        let _ = self.queues.tx.kick.write(1);
+    fn ring_all(&self) {
+        self.queues.rx.ring();
+        self.queues.tx.ring();
     }
 }
 
@@ -255,11 +255,12 @@ impl NicDevice {
     fn register_doorbells(&mut self, queues: &[QueueSetup]) {
         for setup in queues {
             let event = match setup.role {
-                QueueRole::Receive(_) => &self.queues.rx.kick,
-                QueueRole::Transmit(_) => &self.queues.tx.kick,
-                QueueRole::Control => continue,
+                QueueRole::Receive(pair) => self.queues.rx.kick(usize::from(pair)),
+                QueueRole::Transmit(pair) => self.queues.tx.kick(usize::from(pair)),
+                QueueRole::Control => None,
             };
-            if let Some(address) = self.model.doorbell(setup.index)
+            if let Some(event) = event
+                && let Some(address) = self.model.doorbell(setup.index)
                 && self.vm.register_ioevent(event, &IoEventAddress::Mmio(address), NoDatamatch).is_ok()
             {
                 self.doorbells.push((address, setup.role));
@@ -271,11 +272,14 @@ impl NicDevice {
     fn forget_doorbells(&mut self) {
         for (address, role) in self.doorbells.drain(..) {
             let event = match role {
-                QueueRole::Receive(_) => &self.queues.rx.kick,
-                _ => &self.queues.tx.kick,
+                QueueRole::Receive(pair) => self.queues.rx.kick(usize::from(pair)),
+                QueueRole::Transmit(pair) => self.queues.tx.kick(usize::from(pair)),
+                QueueRole::Control => None,
             };
-            // It was registered with exactly these arguments.
-            let _ = self.vm.unregister_ioevent(event, &IoEventAddress::Mmio(address), NoDatamatch);
+            if let Some(event) = event {
+                // It was registered with exactly these arguments.
+                let _ = self.vm.unregister_ioevent(event, &IoEventAddress::Mmio(address), NoDatamatch);
+            }
         }
     }
 

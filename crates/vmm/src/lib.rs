@@ -11,7 +11,6 @@ pub mod memory;
 pub mod nic_port;
 pub mod probe;
 pub mod route_table;
-mod steer;
 mod stubs;
 pub mod vcpu;
 pub mod vm;

@@ -1,26 +1,48 @@
-//! A NIC of a guest as a port of the host: its receive queues are a sink, its transmit queues a source.
+//! A NIC of a guest as ports of the host: its receive queues are a sink, its transmit queues a source.
+//!
+//! ```text
+//!            all pairs, one thread                      a thread for each pair
+//!   frames --> sink --hash--> rx 0 .. rx n      frames of part k --> sink_of(k) --> rx k
+//!   frames <-- source <------ tx 0 .. tx n      frames <----------- source_of(k) <-- tx k
+//! ```
 //!
 //! The queues come and go with the driver (DRIVER_OK, reset), in the thread of the vCPU that wrote the register. So
 //! each sits in a mutex that the serving thread takes once a burst: after a reset has taken the queue out, nobody
-//! touches the guest's rings any more.
+//! touches the guest's rings any more. Lock, counters, doorbell and leases of a queue are its own and lie on lines of
+//! their own: threads that serve different pairs write nothing in common.
+//!
+//! A driver may change how many pairs it uses while frames pass. The flows that move to another pair must not
+//! overtake their own frames, which wait in the guest or on their way out of it: so the NIC takes no frame for the
+//! time of [`SETTLE`] then.
+
+mod sink;
+mod source;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ledger::NicDirection;
 use nic::virtio_net::rx::{Lease, RxQueue};
 use nic::virtio_net::tx::TxQueue;
-use ring::BURST;
-use switch::{Bell, Frame, Sink, Source};
+use switch::steer::Hash;
+use switch::{Bell, Sink, Source};
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use crate::irq::IrqLine;
-use crate::steer;
+use sink::{NicSink, PartSink};
+use source::{NicSource, PairSource};
 
 /// Pairs that a driver uses until it asks for more (virtio 1.2, section 5.1.6.5.5).
 const ONE: usize = 1;
+
+/// How long a NIC takes nothing after the number of pairs changed under frames that had come: a guest with work is
+/// through with what it has after a millisecond, and one that has to wait for its CPU gets it within a few slices of
+/// the scheduler (3 ms).
+pub const SETTLE: Duration = Duration::from_millis(50);
 
 /// A queue that runs, and the line by which it interrupts.
 pub(crate) struct Running<Q> {
@@ -28,96 +50,51 @@ pub(crate) struct Running<Q> {
     pub(crate) line: Option<Arc<IrqLine>>,
 }
 
-type Place<Q> = Mutex<Option<Running<Q>>>;
+type Place<'a, Q> = MutexGuard<'a, Option<Running<Q>>>;
 
-/// One direction of a NIC: the queues of all pairs.
-pub(crate) struct Direction<Q> {
-    pub(crate) queues: Vec<Place<Q>>,
-    /// Rung by the doorbells of all its queues.
-    pub(crate) kick: EventFd,
-    pub(crate) ledger: NicDirection,
+/// The queue of one pair, with all that its servers write.
+#[repr(align(128))]
+struct Served<Q> {
+    place: Mutex<Option<Running<Q>>>,
+    ledger: NicDirection,
+    leases: Mutex<Vec<Lease>>,
+    /// Rung by its doorbell.
+    kick: EventFd,
 }
 
-impl<Q> Direction<Q> {
-    fn new(pairs: usize) -> Result<Self> {
+impl<Q> Served<Q> {
+    fn new() -> Result<Self> {
         let kick = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")?;
-        let queues = (0..pairs).map(|_| Mutex::new(None)).collect();
-        Ok(Self { queues, kick, ledger: NicDirection::default() })
+        Ok(Self { place: Mutex::default(), ledger: NicDirection::default(), leases: Mutex::default(), kick })
     }
 
-    /// The queue of a pair, if there is such a pair.
-    pub(crate) fn lock(&self, pair: usize) -> Option<MutexGuard<'_, Option<Running<Q>>>> {
-        Some(self.queues.get(pair)?.lock().unwrap_or_else(PoisonError::into_inner))
+    fn lock(&self) -> Place<'_, Q> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets `act` do something to the queue, if it runs.
+    #[inline(always)]
+    fn with<R>(&self, act: impl FnOnce(&mut Running<Q>) -> R) -> Option<R> {
+        self.lock().as_mut().map(act)
+    }
+
+    fn is_running(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        Bell::Readable(borrow(&self.kick))
+    }
+
+    /// Takes back what the doorbell rang.
     fn silence(&self) {
         if let Ok(kicks) = self.kick.read() {
             self.ledger.kicks.add(kicks);
         }
     }
-
-    fn each(&self, mut act: impl FnMut(&mut Running<Q>) -> bool) -> bool {
-        (0..self.queues.len())
-            .filter_map(|pair| self.lock(pair))
-            .fold(false, |any, mut place| place.as_mut().is_some_and(&mut act) | any)
-    }
 }
 
-/// The queues of a NIC, between the device model and the threads that serve it.
-pub struct NicQueues {
-    pub(crate) rx: Direction<RxQueue>,
-    pub(crate) tx: Direction<TxQueue>,
-    /// Pairs that the driver uses.
-    pub(crate) active: AtomicUsize,
-    /// Whether several threads deliver: then frames are copied outside of the lock.
-    several_senders: bool,
-    /// Held by one of several senders while it counts.
-    books: Mutex<()>,
-    leases: Mutex<Vec<Lease>>,
-}
-
-impl NicQueues {
-    /// Queues that do not run yet.
-    pub(crate) fn new(pairs: usize, several_senders: bool) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self {
-            rx: Direction::new(pairs)?,
-            tx: Direction::new(pairs)?,
-            active: AtomicUsize::new(ONE),
-            several_senders,
-            books: Mutex::new(()),
-            leases: Mutex::default(),
-        }))
-    }
-
-    /// Takes all queues out: nobody uses the guest's rings after this.
-    pub(crate) fn stop(&self) {
-        for pair in 0..self.rx.queues.len() {
-            self.tx.lock(pair).and_then(|mut place| place.take());
-            self.rx.lock(pair).and_then(|mut place| place.take());
-        }
-        self.active.store(ONE, Ordering::Release);
-    }
-
-    /// What moved towards the router.
-    pub fn rx_ledger(&self) -> &NicDirection {
-        &self.rx.ledger
-    }
-
-    /// What the router sent.
-    pub fn tx_ledger(&self) -> &NicDirection {
-        &self.tx.ledger
-    }
-
-    /// Where frames for the router go.
-    pub fn sink(self: &Arc<Self>) -> Arc<dyn Sink> {
-        Arc::new(NicSink(self.clone()))
-    }
-
-    /// Where frames of the router come from. For one thread.
-    pub fn source(self: &Arc<Self>) -> Box<dyn Source> {
-        Box::new(NicSource { queues: self.clone(), next: 0 })
-    }
-
+impl Served<RxQueue> {
     fn lease(&self) -> Lease {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
@@ -127,62 +104,216 @@ impl NicQueues {
     }
 }
 
-/// The receive side of a NIC.
-struct NicSink(Arc<NicQueues>);
+/// One direction of a NIC: the queues of all pairs.
+pub(crate) struct Direction<Q> {
+    queues: Vec<Served<Q>>,
+    /// Readable while a doorbell of any pair rings; there if there are several.
+    any: Option<Epoll>,
+}
 
-impl NicSink {
-    fn deliver_to(&self, pair: usize, frames: &[Frame<'_>]) -> usize {
-        let rx = &self.0.rx;
-        let taken =
-            if self.0.several_senders { self.fill_unlocked(pair, frames) } else { self.fill(pair, frames) };
-        // No lock is held here.
-        match taken {
-            None => rx.ledger.drop_not_running.add_shared(frames.len() as u64),
-            Some(taken) if taken < frames.len() => {
-                rx.ledger.drop_no_buffer.add_shared((frames.len() - taken) as u64)
-            }
-            Some(_) => {}
-        }
-        taken.unwrap_or(0)
+impl<Q> Direction<Q> {
+    fn new(pairs: usize) -> Result<Self> {
+        let queues = (0..pairs).map(|_| Served::new()).collect::<Result<Vec<_>>>()?;
+        let any = if pairs > 1 { Some(watch(&queues)?) } else { None };
+        Ok(Self { queues, any })
     }
 
-    /// Fills under the lock; `None` if the queue does not run.
-    #[inline]
-    fn fill(&self, pair: usize, frames: &[Frame<'_>]) -> Option<usize> {
-        let rx = &self.0.rx;
-        let mut place = rx.lock(pair)?;
-        let running = place.as_mut()?;
-        let filled = running.queue.fill(frames, &rx.ledger);
-        interrupt(filled.interrupt, running.line.as_deref());
-        Some(filled.taken)
+    /// The queue of a pair, if there is such a pair.
+    pub(crate) fn lock(&self, pair: usize) -> Option<Place<'_, Q>> {
+        Some(self.queues.get(pair)?.lock())
     }
 
-    /// Reserves and commits under the lock, and copies without it.
-    fn fill_unlocked(&self, pair: usize, frames: &[Frame<'_>]) -> Option<usize> {
-        let rx = &self.0.rx;
-        let mut lease = self.0.lease();
-        let taken = {
-            let _books = self.books();
-            rx.lock(pair)?.as_mut().map(|running| running.queue.plan(frames, &mut lease, &rx.ledger))?
-        };
-        lease.copy(frames);
-        let _books = self.books();
-        match rx.lock(pair)?.as_mut() {
-            Some(running) if running.queue.owns(&lease) => {
-                interrupt(running.queue.commit(&mut lease, &rx.ledger), running.line.as_deref());
-            }
-            // The driver reset the device while we copied.
-            _ => rx.ledger.drop_not_running.add_shared(taken as u64),
+    /// The doorbell of a pair, if there is such a pair.
+    pub(crate) fn kick(&self, pair: usize) -> Option<&EventFd> {
+        Some(&self.queues.get(pair)?.kick)
+    }
+
+    /// Rings all doorbells.
+    pub(crate) fn ring(&self) {
+        for served in &self.queues {
+            // The only error is a full counter, and then it is rung.
+            let _ = served.kick.write(1);
         }
-        self.0.return_lease(lease);
-        Some(taken)
+    }
+
+    /// What all pairs count.
+    fn ledger(&self) -> NicDirection {
+        let sum = NicDirection::default();
+        self.queues.iter().for_each(|served| sum.add_all(&served.ledger));
+        sum
+    }
+
+    /// Rings when any pair's doorbell does.
+    fn bell(&self) -> Bell<'_> {
+        match (&self.any, self.queues.first()) {
+            (Some(any), _) => Bell::Readable(borrow(any)),
+            (None, Some(only)) => only.bell(),
+            (None, None) => Bell::None,
+        }
     }
 }
 
-impl NicSink {
-    /// All pairs of the NIC keep one set of books, and a counter has one writer at a time.
-    fn books(&self) -> MutexGuard<'_, ()> {
-        self.0.books.lock().unwrap_or_else(PoisonError::into_inner)
+/// One descriptor for all doorbells.
+fn watch<Q>(queues: &[Served<Q>]) -> Result<Epoll> {
+    let any = Epoll::new().context("cannot make an epoll descriptor")?;
+    for served in queues {
+        let event = EpollEvent::new(EventSet::IN, 0);
+        any.ctl(ControlOperation::Add, served.kick.as_raw_fd(), event)
+            .context("cannot watch a doorbell (epoll_ctl)")?;
+    }
+    Ok(any)
+}
+
+/// The queues of a NIC, between the device model and the threads that serve it.
+pub struct NicQueues {
+    pub(crate) rx: Direction<RxQueue>,
+    pub(crate) tx: Direction<TxQueue>,
+    pairs: Pairs,
+    /// Whether several threads deliver: then frames are copied outside of the lock.
+    several_senders: bool,
+}
+
+/// What all threads read for each burst, and hardly anything ever writes.
+#[repr(align(128))]
+struct Pairs {
+    /// Those that the driver uses.
+    active: AtomicUsize,
+    /// The most that it has used since it started: what it sent by the others must still go out.
+    served: AtomicUsize,
+    /// Microseconds after `since` until which the NIC takes nothing; 0: it takes what comes.
+    closed_until: AtomicU64,
+    /// Frames that had come when the driver started.
+    came_before: AtomicU64,
+    symmetric: AtomicBool,
+    since: Instant,
+    settle: Duration,
+}
+
+impl Pairs {
+    fn new(settle: Duration) -> Self {
+        Self {
+            active: AtomicUsize::new(ONE),
+            served: AtomicUsize::new(ONE),
+            closed_until: AtomicU64::new(0),
+            came_before: AtomicU64::new(0),
+            symmetric: AtomicBool::new(false),
+            since: Instant::now(),
+            settle,
+        }
+    }
+
+    /// As many as frames are to be spread over just now; none, while the NIC is closed.
+    #[inline(always)]
+    fn open(&self) -> Option<usize> {
+        // In this order: who sees the new number sees that it is closed.
+        let active = self.active.load(Ordering::Acquire);
+        let closed_until = self.closed_until.load(Ordering::Acquire);
+        if closed_until != 0 && !self.opens(closed_until) {
+            return None;
+        }
+        Some(active)
+    }
+
+    #[cold]
+    fn opens(&self, closed_until: u64) -> bool {
+        if (self.since.elapsed().as_micros() as u64) < closed_until {
+            return false;
+        }
+        // Unless it has just been closed for longer.
+        let _ = self.closed_until.compare_exchange(closed_until, 0, Ordering::AcqRel, Ordering::Relaxed);
+        self.closed_until.load(Ordering::Acquire) == 0
+    }
+
+    fn close(&self) {
+        let until = self.since.elapsed() + self.settle;
+        self.closed_until.store(until.as_micros() as u64, Ordering::Release);
+    }
+
+    /// The driver is gone; so many frames had come until then.
+    fn reset(&self, came: u64) {
+        self.came_before.store(came, Ordering::Relaxed);
+        self.active.store(ONE, Ordering::Release);
+        self.served.store(ONE, Ordering::Release);
+        self.closed_until.store(0, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn hash(&self) -> Hash {
+        if self.symmetric.load(Ordering::Relaxed) { Hash::Symmetric } else { Hash::Flow }
+    }
+}
+
+impl NicQueues {
+    /// Queues that do not run yet.
+    pub(crate) fn new(pairs: usize, several_senders: bool) -> Result<Arc<Self>> {
+        Self::with_settle(pairs, several_senders, SETTLE)
+    }
+
+    fn with_settle(pairs: usize, several_senders: bool, settle: Duration) -> Result<Arc<Self>> {
+        let (rx, tx) = (Direction::new(pairs)?, Direction::new(pairs)?);
+        Ok(Arc::new(Self { rx, tx, pairs: Pairs::new(settle), several_senders }))
+    }
+
+    /// Takes all queues out: nobody uses the guest's rings after this.
+    pub(crate) fn stop(&self) {
+        for pair in 0..self.pairs() {
+            self.tx.lock(pair).and_then(|mut place| place.take());
+            self.rx.lock(pair).and_then(|mut place| place.take());
+        }
+        self.pairs.reset(self.rx_ledger().frames.get());
+    }
+
+    /// From now on the driver uses so many pairs.
+    pub(crate) fn use_pairs(&self, pairs: usize) {
+        let pairs = pairs.clamp(ONE, self.pairs().max(ONE));
+        if self.rx_ledger().frames.get() != self.pairs.came_before.load(Ordering::Relaxed) {
+            self.pairs.close();
+        }
+        self.pairs.served.fetch_max(pairs, Ordering::AcqRel);
+        self.pairs.active.store(pairs, Ordering::Release);
+        // Whoever waits for room does so in another queue from now on.
+        self.rx.ring();
+    }
+
+    /// Pairs that the device has.
+    pub fn pairs(&self) -> usize {
+        self.rx.queues.len()
+    }
+
+    /// What belongs together when frames are spread over the pairs; at first the frames of a flow.
+    pub fn spread_by(&self, hash: Hash) {
+        self.pairs.symmetric.store(hash == Hash::Symmetric, Ordering::Relaxed);
+    }
+
+    /// What moved towards the router, by all pairs.
+    pub fn rx_ledger(&self) -> NicDirection {
+        self.rx.ledger()
+    }
+
+    /// What the router sent, by all pairs.
+    pub fn tx_ledger(&self) -> NicDirection {
+        self.tx.ledger()
+    }
+
+    /// Where frames for the router go: each by the pair of its flow.
+    pub fn sink(self: &Arc<Self>) -> Arc<dyn Sink> {
+        Arc::new(NicSink(self.clone()))
+    }
+
+    /// Where frames go that were spread before over `parts`, of which this is number `part`: all by one pair, part `k`
+    /// by pair `k` while the driver uses as many pairs as there are parts. What its bell rings for is that pair's.
+    pub fn sink_of(self: &Arc<Self>, part: usize, parts: usize) -> Arc<dyn Sink> {
+        Arc::new(PartSink::new(self.clone(), part, parts))
+    }
+
+    /// Where frames of the router come from, by any pair. For one thread.
+    pub fn source(self: &Arc<Self>) -> Box<dyn Source> {
+        Box::new(NicSource::new(self.clone()))
+    }
+
+    /// Where frames come from that the router sent by one pair. For one thread.
+    pub fn source_of(self: &Arc<Self>, pair: usize) -> Box<dyn Source> {
+        Box::new(PairSource::new(self.clone(), pair))
     }
 }
 
@@ -193,113 +324,7 @@ fn interrupt(wanted: bool, line: Option<&IrqLine>) {
     }
 }
 
-impl Sink for NicSink {
-    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
-        let pairs = self.0.active.load(Ordering::Acquire);
-        if pairs == ONE {
-            return frames.chunks(BURST).map(|burst| self.deliver_to(0, burst)).sum();
-        }
-        let mut taken = 0;
-        for burst in frames.chunks(BURST) {
-            steer::by_flow(burst, pairs, |pair, group| taken += self.deliver_to(pair, group));
-        }
-        taken
-    }
-
-    fn room(&self) -> usize {
-        let pairs = self.0.active.load(Ordering::Acquire);
-        // With several queues any of them may be the next frame's: the fullest decides.
-        (0..pairs).map(|pair| self.room_of(pair)).min().unwrap_or(0)
-    }
-
-    fn arm(&self) -> bool {
-        let full = self.0.rx.each(|running| !running.queue.arm());
-        if full {
-            self.0.rx.ledger.sleeps.add(1);
-        }
-        self.room() > 0
-    }
-
-    fn disarm(&self) {
-        self.0.rx.silence();
-        self.0.rx.each(|running| {
-            running.queue.disarm();
-            false
-        });
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        Bell::Readable(borrow(&self.0.rx.kick))
-    }
-}
-
-impl NicSink {
-    fn room_of(&self, pair: usize) -> usize {
-        self.0
-            .rx
-            .lock(pair)
-            .and_then(|mut place| place.as_mut().map(|running| running.queue.room()))
-            .unwrap_or(0)
-    }
-}
-
-/// The transmit side of a NIC.
-struct NicSource {
-    queues: Arc<NicQueues>,
-    /// The pair whose turn it is.
-    next: usize,
-}
-
-impl Source for NicSource {
-    #[inline]
-    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        let pairs = self.queues.active.load(Ordering::Acquire);
-        for _ in 0..pairs {
-            let pair = if self.next < pairs { self.next } else { 0 };
-            self.next = pair + 1;
-            let shown = self.drain_from(pair, budget, take);
-            if shown > 0 {
-                return shown;
-            }
-        }
-        self.queues.tx.ledger.polls_empty.add(1);
-        0
-    }
-
-    fn arm(&mut self) -> bool {
-        let ready = self.queues.tx.each(|running| running.queue.arm());
-        if !ready {
-            self.queues.tx.ledger.sleeps.add(1);
-        }
-        ready
-    }
-
-    fn disarm(&mut self) {
-        self.queues.tx.silence();
-        self.queues.tx.each(|running| {
-            running.queue.disarm();
-            false
-        });
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        Bell::Readable(borrow(&self.queues.tx.kick))
-    }
-}
-
-impl NicSource {
-    #[inline]
-    fn drain_from(&self, pair: usize, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        let tx = &self.queues.tx;
-        let Some(mut place) = tx.lock(pair) else { return 0 };
-        let Some(running) = place.as_mut() else { return 0 };
-        let drained = running.queue.drain(budget, &tx.ledger, take);
-        interrupt(drained.interrupt, running.line.as_deref());
-        drained.frames
-    }
-}
-
-fn borrow(event: &EventFd) -> BorrowedFd<'_> {
+fn borrow(event: &impl AsRawFd) -> BorrowedFd<'_> {
     // SAFETY: the descriptor is open for as long as the borrow of its owner.
     unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) }
 }

@@ -187,8 +187,8 @@ impl Parts {
             ["first", "second"].iter().zip(self.guests.nics().iter().zip(&vcpu.nics))
         {
             ledger.take(&format!("guest.{name}"), counters);
-            ledger.take(&format!("{name}.rx"), queues.rx_ledger());
-            ledger.take(&format!("{name}.tx"), queues.tx_ledger());
+            ledger.take(&format!("{name}.rx"), &queues.rx_ledger());
+            ledger.take(&format!("{name}.tx"), &queues.tx_ledger());
         }
         self.switch.counters(&mut |port, counters| ledger.take(&format!("switch.{port}"), counters));
         ledger.take("host", &self.passes);

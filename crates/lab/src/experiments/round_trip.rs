@@ -184,8 +184,8 @@ impl Parts {
         ledger.take("guest", &vcpu.router);
         ledger.take("guest.near", &vcpu.nics[0]);
         ledger.take("guest.exit", &*self.echo.vm().exits()[0]);
-        ledger.take("near.rx", self.echo.nics()[0].rx_ledger());
-        ledger.take("near.tx", self.echo.nics()[0].tx_ledger());
+        ledger.take("near.rx", &self.echo.nics()[0].rx_ledger());
+        ledger.take("near.tx", &self.echo.nics()[0].tx_ledger());
         ledger
     }
 }

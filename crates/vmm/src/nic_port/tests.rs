@@ -5,6 +5,9 @@ mod guest;
 
 use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 
+use ring::BURST;
+use switch::Frame;
+
 use super::*;
 use guest::{Guest, Habit};
 
@@ -21,9 +24,23 @@ struct Bench {
 impl Bench {
     fn new(pairs: usize, several_senders: bool) -> Self {
         let queues = NicQueues::new(pairs, several_senders).expect("event descriptors");
-        queues.active.store(pairs, Ordering::Release);
+        queues.use_pairs(pairs);
         let (sink, source) = (queues.sink(), queues.source());
         Self { queues, guests: Vec::new(), sink, source }
+    }
+
+    /// The sink of the last of as many parts as there are pairs.
+    fn receiving_part(habit: Habit, pairs: usize, several_senders: bool) -> Self {
+        let mut bench = Self::receiving(habit, pairs, several_senders);
+        bench.sink = bench.queues.sink_of(pairs - 1, pairs);
+        bench
+    }
+
+    /// The source of the last pair.
+    fn transmitting_pair(habit: Habit, pairs: usize) -> Self {
+        let mut bench = Self::transmitting(habit, pairs);
+        bench.source = bench.queues.source_of(pairs - 1);
+        bench
     }
 
     fn receiving(habit: Habit, pairs: usize, several_senders: bool) -> Self {
@@ -78,7 +95,8 @@ impl SourceBench for Bench {
         let Some(guest) = self.guests.last_mut() else { return 0 };
         let (sent, kick) = guest.send(frames);
         if kick {
-            self.queues.tx.kick.write(1).expect("a bell");
+            let last = self.queues.tx.kick(self.guests.len() - 1);
+            last.expect("a pair").write(1).expect("a bell");
         }
         sent
     }
@@ -102,6 +120,15 @@ fn the_receive_side_is_a_sink_for_several_threads() {
 fn the_receive_side_with_several_pairs_is_a_sink() {
     check_sink(|| Bench::receiving(Habit::InOrder, 3, false));
     check_sink(|| Bench::receiving(Habit::ByTheBook, 3, true));
+}
+
+#[test]
+fn one_pair_by_itself_is_a_sink_and_a_source() {
+    for habit in Habit::ALL {
+        check_sink(|| Bench::receiving_part(habit, 3, false));
+        check_source(|| Bench::transmitting_pair(habit, 3));
+    }
+    check_sink(|| Bench::receiving_part(Habit::ByTheBook, 3, true));
 }
 
 #[test]

@@ -1,0 +1,192 @@
+//! The receive side of a NIC.
+
+use std::sync::Arc;
+
+use nic::virtio_net::rx::RxQueue;
+use ring::BURST;
+use switch::{Bell, Frame, Sink, steer};
+
+use super::{NicQueues, ONE, Served, interrupt};
+
+/// What a burst does to one pair.
+impl NicQueues {
+    /// Delivers at most a burst to one pair; returns how many frames were taken.
+    #[inline]
+    fn deliver_to(&self, pair: usize, frames: &[Frame<'_>]) -> usize {
+        let Some(served) = self.rx.queues.get(pair) else { return 0 };
+        let taken = if self.several_senders { fill_unlocked(served, frames) } else { fill(served, frames) };
+        // No lock is held here.
+        match taken {
+            None => served.ledger.drop_not_running.add_shared(frames.len() as u64),
+            Some(taken) if taken < frames.len() => {
+                served.ledger.drop_no_buffer.add_shared((frames.len() - taken) as u64);
+            }
+            Some(_) => {}
+        }
+        taken.unwrap_or(0)
+    }
+
+    /// Counts frames that come while the NIC is closed.
+    #[cold]
+    fn refuse(&self, frames: &[Frame<'_>]) -> usize {
+        if let Some(served) = self.rx.queues.first() {
+            served.ledger.drop_not_running.add_shared(frames.len() as u64);
+        }
+        0
+    }
+}
+
+/// Fills under the lock; `None` if the queue does not run.
+#[inline]
+fn fill(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
+    served.with(|running| {
+        let filled = running.queue.fill(frames, &served.ledger);
+        interrupt(filled.interrupt, running.line.as_deref());
+        filled.taken
+    })
+}
+
+/// Reserves and commits under the lock, and copies without it.
+fn fill_unlocked(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
+    let mut lease = served.lease();
+    let taken = served.with(|running| running.queue.plan(frames, &mut lease, &served.ledger));
+    let Some(taken) = taken else {
+        served.return_lease(lease);
+        return None;
+    };
+    lease.copy(frames);
+    match served.lock().as_mut() {
+        Some(running) if running.queue.owns(&lease) => {
+            interrupt(running.queue.commit(&mut lease, &served.ledger), running.line.as_deref());
+        }
+        // The driver reset the device while we copied.
+        _ => served.ledger.drop_not_running.add_shared(taken as u64),
+    }
+    served.return_lease(lease);
+    Some(taken)
+}
+
+impl Served<RxQueue> {
+    fn room(&self) -> usize {
+        self.with(|running| running.queue.room()).unwrap_or(0)
+    }
+
+    /// Asks for a kick when buffers are posted; false if there is none now.
+    fn arm_rx(&self) -> bool {
+        let full = self.with(|running| !running.queue.arm()) == Some(true);
+        if full {
+            self.ledger.sleeps.add(1);
+        }
+        !full
+    }
+
+    fn disarm_rx(&self) {
+        self.silence();
+        self.with(|running| running.queue.disarm());
+    }
+}
+
+/// All pairs: each frame goes to the pair of its flow.
+pub(super) struct NicSink(pub(super) Arc<NicQueues>);
+
+impl Sink for NicSink {
+    #[inline]
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let queues = &*self.0;
+        let Some(pairs) = queues.pairs.open() else { return queues.refuse(frames) };
+        if pairs == ONE {
+            return frames.chunks(BURST).map(|burst| queues.deliver_to(0, burst)).sum();
+        }
+        let mut taken = 0;
+        let deliver = |pair, group: &[Frame<'_>]| taken += queues.deliver_to(pair, group);
+        steer::by_flow(frames, pairs, queues.pairs.hash(), deliver);
+        taken
+    }
+
+    fn room(&self) -> usize {
+        let pairs = self.0.pairs.open().unwrap_or(0);
+        // With several queues any of them may be the next frame's: the fullest decides.
+        self.0.rx.queues.iter().take(pairs).map(Served::room).min().unwrap_or(0)
+    }
+
+    fn arm(&self) -> bool {
+        self.0.rx.queues.iter().for_each(|served| {
+            served.arm_rx();
+        });
+        // Nothing rings when the NIC opens again: who waits for that has to poll.
+        self.room() > 0 || self.0.pairs.open().is_none()
+    }
+
+    fn disarm(&self) {
+        self.0.rx.queues.iter().for_each(Served::disarm_rx);
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        self.0.rx.bell()
+    }
+}
+
+/// One part of several, over which frames were spread by flow before: all its frames go to one pair.
+pub(super) struct PartSink {
+    queues: Arc<NicQueues>,
+    part: usize,
+    parts: usize,
+}
+
+impl PartSink {
+    pub(super) fn new(queues: Arc<NicQueues>, part: usize, parts: usize) -> Self {
+        let parts = parts.max(1);
+        Self { queues, part: part.min(parts - 1), parts }
+    }
+
+    /// Its pair, which is less than `active` of them.
+    #[inline(always)]
+    fn pair(&self, active: usize) -> usize {
+        // A division only while the driver uses another number of pairs than expected.
+        if active == self.parts { self.part } else { self.part * active / self.parts }
+    }
+
+    /// Its pair's queue; none while the NIC is closed.
+    fn served(&self) -> Option<&Served<RxQueue>> {
+        self.queues.rx.queues.get(self.pair(self.queues.pairs.open()?))
+    }
+
+    /// The queue of the pair of the same number, whose doorbell is this part's.
+    fn own(&self) -> Option<&Served<RxQueue>> {
+        self.queues.rx.queues.get(self.part)
+    }
+}
+
+impl Sink for PartSink {
+    #[inline]
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let Some(active) = self.queues.pairs.open() else { return self.queues.refuse(frames) };
+        let pair = self.pair(active);
+        frames.chunks(BURST).map(|burst| self.queues.deliver_to(pair, burst)).sum()
+    }
+
+    fn room(&self) -> usize {
+        self.served().map_or(0, Served::room)
+    }
+
+    fn arm(&self) -> bool {
+        // Nothing rings when the NIC opens again: who waits for that has to poll.
+        let Some(active) = self.queues.pairs.open() else { return true };
+        if self.pair(active) == self.part {
+            return self.own().is_some_and(|served| served.arm_rx() && served.is_running());
+        }
+        // The other pair's doorbell is for another thread. But a driver that starts, or changes its mind about
+        // the number of pairs, rings all.
+        self.served().is_some_and(Served::is_running)
+    }
+
+    fn disarm(&self) {
+        if let Some(own) = self.own() {
+            own.disarm_rx();
+        }
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        self.own().map_or(Bell::None, Served::bell)
+    }
+}

@@ -1,0 +1,115 @@
+//! The transmit side of a NIC.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nic::virtio_net::tx::TxQueue;
+use switch::{Bell, Frame, Source};
+
+use super::{NicQueues, Served, interrupt};
+
+impl Served<TxQueue> {
+    #[inline]
+    fn drain(&self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let drained = self.with(|running| {
+            let drained = running.queue.drain(budget, &self.ledger, take);
+            interrupt(drained.interrupt, running.line.as_deref());
+            drained.frames
+        });
+        drained.unwrap_or(0)
+    }
+
+    /// Asks for a kick when frames come; true if some wait.
+    fn arm_tx(&self) -> bool {
+        let ready = self.with(|running| running.queue.arm()).unwrap_or(false);
+        if !ready {
+            self.ledger.sleeps.add(1);
+        }
+        ready
+    }
+
+    fn disarm_tx(&self) {
+        self.silence();
+        self.with(|running| running.queue.disarm());
+    }
+}
+
+/// All pairs in turn.
+pub(super) struct NicSource {
+    queues: Arc<NicQueues>,
+    /// The pair whose turn it is.
+    next: usize,
+}
+
+impl NicSource {
+    pub(super) fn new(queues: Arc<NicQueues>) -> Self {
+        Self { queues, next: 0 }
+    }
+}
+
+impl Source for NicSource {
+    #[inline]
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let pairs = self.queues.pairs.served.load(Ordering::Acquire);
+        for _ in 0..pairs {
+            let pair = if self.next < pairs { self.next } else { 0 };
+            self.next = pair + 1;
+            let shown = self.queues.tx.queues.get(pair).map_or(0, |served| served.drain(budget, take));
+            if shown > 0 {
+                return shown;
+            }
+        }
+        0
+    }
+
+    fn arm(&mut self) -> bool {
+        // Each of them, whatever the others say.
+        self.queues.tx.queues.iter().fold(false, |ready, served| served.arm_tx() | ready)
+    }
+
+    fn disarm(&mut self) {
+        self.queues.tx.queues.iter().for_each(Served::disarm_tx);
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        self.queues.tx.bell()
+    }
+}
+
+/// One pair.
+pub(super) struct PairSource {
+    queues: Arc<NicQueues>,
+    pair: usize,
+}
+
+impl PairSource {
+    pub(super) fn new(queues: Arc<NicQueues>, pair: usize) -> Self {
+        Self { queues, pair }
+    }
+
+    #[inline(always)]
+    fn served(&self) -> Option<&Served<TxQueue>> {
+        self.queues.tx.queues.get(self.pair)
+    }
+}
+
+impl Source for PairSource {
+    #[inline]
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        self.served().map_or(0, |served| served.drain(budget, take))
+    }
+
+    fn arm(&mut self) -> bool {
+        self.served().is_some_and(Served::arm_tx)
+    }
+
+    fn disarm(&mut self) {
+        if let Some(served) = self.served() {
+            served.disarm_tx();
+        }
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        self.served().map_or(Bell::None, Served::bell)
+    }
+}
