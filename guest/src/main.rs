@@ -10,6 +10,7 @@ mod arena;
 mod boot;
 mod buffer;
 mod halt;
+mod hostile;
 mod memory_functions;
 mod pci;
 mod platform;

@@ -30,6 +30,11 @@ impl Firmware {
         Self { nics, pool, shared, ticks_a_ms: tsc_khz.max(1) }
     }
 
+    /// The NICs' queue pairs.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = &QueuePair> {
+        self.nics.iter()
+    }
+
     /// The counters shared with the host.
     pub(crate) fn shared(&self) -> &'static VcpuShared {
         self.shared

@@ -1,6 +1,7 @@
 //! The duties that a firmware can have, made from the boot information.
 
-use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::{Release, SeqCst};
+use core::sync::atomic::fence;
 
 use arrayvec::ArrayVec;
 use bootinfo::{MAX_ADDRESSES, MAX_NICS, NicInfo, Trouble, map};
@@ -8,7 +9,7 @@ use fib::layout::{self, GROUP};
 use fib::{Memory, Table};
 use frame::Mac;
 use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
-use router::{Address, Adjacencies, Config, Interface, Neighbour, Neighbours, Parts, Router};
+use router::{Address, Adjacencies, Config, Interface, Neighbour, Neighbours, Parts, Router, Routes};
 
 use crate::boot::Vcpu;
 use crate::buffer::FrameBuffer;
@@ -19,13 +20,23 @@ use crate::serve::Duty;
 static NEIGHBOURS: Neighbours = Neighbours::new();
 
 /// A router and the table it reads.
-pub(crate) struct Forwarding {
-    router: Router<'static, FrameBuffer, Table<'static>>,
+pub(crate) struct Forwarding<R> {
+    router: Router<'static, FrameBuffer, R>,
+    routes: R,
     /// What the host was told last.
     epoch: u32,
 }
 
-impl Forwarding {
+impl<R: Routes> Forwarding<R> {
+    /// Shows the host that this vCPU looks routes up from now on, in the present epoch or a later one.
+    fn come_online(&mut self, firmware: &Firmware) {
+        self.epoch = self.routes.epoch();
+        firmware.shared().fib_epoch.0.store(self.epoch, Release);
+        // The host looks at the word after it has removed what it wants to use again: either it sees the word, or we
+        // see the removal.
+        fence(SeqCst);
+    }
+
     /// Tells the host which epoch of the routes this vCPU has adopted.
     #[inline(always)]
     fn tell_epoch(&mut self, firmware: &Firmware) {
@@ -37,9 +48,12 @@ impl Forwarding {
     }
 }
 
-impl Duty for Forwarding {
+impl<R: Routes> Duty for Forwarding<R> {
     #[inline(always)]
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        if self.epoch == fib::OFFLINE {
+            self.come_online(firmware);
+        }
         let frames = self.router.poll(firmware);
         self.tell_epoch(firmware);
         frames
@@ -49,15 +63,31 @@ impl Duty for Forwarding {
         self.router.next_deadline()
     }
 
+    fn asleep(&mut self, firmware: &mut Firmware) {
+        self.epoch = fib::OFFLINE;
+        firmware.shared().fib_epoch.0.store(fib::OFFLINE, Release);
+    }
+
     fn woken(&mut self, firmware: &mut Firmware) {
+        self.come_online(firmware);
         self.router.tick(firmware);
         self.tell_epoch(firmware);
     }
 }
 
-/// The router of one vCPU. Every vCPU sees ARP requests only on its own queues, and answers those.
-pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding, Trouble> {
-    let table = Table::new(route_table(vcpu.info.fib).ok_or(Trouble::BootInfo)?);
+/// The router of one vCPU.
+pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding<Table<'static>>, Trouble> {
+    let table = table(vcpu)?;
+    forwarding(vcpu, table)
+}
+
+/// The routes that the host has mapped.
+pub(crate) fn table(vcpu: &Vcpu) -> Result<Table<'static>, Trouble> {
+    Ok(Table::new(route_table(vcpu.info.fib).ok_or(Trouble::BootInfo)?))
+}
+
+/// A router over any routes. Every vCPU sees ARP requests only on its own queues, and answers those.
+pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwarding<R>, Trouble> {
     let nics = &vcpu.info.nics[..vcpu.macs.len()];
     let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_NICS> =
         nics.iter().map(addresses).collect();
@@ -73,22 +103,21 @@ pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding, Trouble> {
         .collect();
     let first = vcpu.index == 0;
     if first {
-        for known in
-            &vcpu.info.neighbours[..(vcpu.info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS)]
-        {
-            let [a, b, c, d, e, f, _, _] = known.mac;
-            NEIGHBOURS.add_static(Neighbour {
-                nic: known.nic as u8,
-                ip: known.ip,
-                mac: Mac([a, b, c, d, e, f]),
-            });
-        }
+        add_static_neighbours(vcpu);
     }
     let adjacencies = vcpu.arena.keep(Adjacencies::new()).ok_or(Trouble::Memory)?;
     let counters = &vcpu.firmware.shared().router;
     let config = Config { interfaces: &interfaces, keeper: first, answers_arp: true };
-    let parts = Parts { routes: table, neighbours: &NEIGHBOURS, adjacencies, counters };
-    Ok(Forwarding { router: Router::new(&config, parts), epoch: 0 })
+    let parts = Parts { routes, neighbours: &NEIGHBOURS, adjacencies, counters };
+    Ok(Forwarding { router: Router::new(&config, parts), routes, epoch: fib::OFFLINE })
+}
+
+fn add_static_neighbours(vcpu: &Vcpu) {
+    let count = (vcpu.info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS);
+    for known in &vcpu.info.neighbours[..count] {
+        let [a, b, c, d, e, f, _, _] = known.mac;
+        NEIGHBOURS.add_static(Neighbour { nic: known.nic as u8, ip: known.ip, mac: Mac([a, b, c, d, e, f]) });
+    }
 }
 
 fn addresses(nic: &NicInfo) -> ArrayVec<Address, MAX_ADDRESSES> {
@@ -105,14 +134,15 @@ fn route_table(len: u64) -> Option<Memory<'static>> {
     let base = map::FIB as usize;
     // SAFETY: `len` octets from `base` are mapped for the guest's whole life, read-only; all parts lie inside them
     // (checked above), at the offsets and alignments that `fib::layout` gives, and are nothing but atomics.
-    unsafe {
-        Some(Memory {
+    let memory = unsafe {
+        Memory {
             header: &*(base as *const fib::Header),
             next_hops: &*((base + layout::NEXT_HOPS_AT) as *const _),
             tbl24: &*((base + layout::TBL24_AT) as *const _),
             tbl8: core::slice::from_raw_parts((base + layout::TBL8_AT) as *const _, groups * GROUP),
-        })
-    }
+        }
+    };
+    memory.header.is_valid().then_some(memory)
 }
 
 impl Duty for Echo<FrameBuffer> {

@@ -7,11 +7,13 @@ use ring::wake::{Party, Poller, Turn};
 
 use crate::boot::{self, Vcpu};
 use crate::halt::Mailbox;
+use crate::hostile;
 use crate::platform::Firmware;
 use crate::roles;
 
-/// Turns of the loop between two looks at the host's words.
-const TURNS_A_LOOK: u32 = 1024;
+/// Turns of the loop between two looks at the host's words. A vCPU that is kept busy and gets little of its CPU must
+/// still answer the host: so many turns with full bursts on two NICs take about 1 ms, and a look takes a few ns.
+const TURNS_A_LOOK: u32 = 256;
 
 /// What a role does with its NICs.
 pub(crate) trait Duty {
@@ -22,6 +24,9 @@ pub(crate) trait Duty {
     fn deadline(&self) -> Option<u64> {
         None
     }
+
+    /// The vCPU is about to sleep: it calls nothing else before [`Duty::woken`].
+    fn asleep(&mut self, _firmware: &mut Firmware) {}
 
     /// The vCPU has slept: time has passed.
     fn woken(&mut self, _firmware: &mut Firmware) {}
@@ -45,12 +50,13 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
         Role::Sink => serve(roles::sink(), vcpu),
         Role::Echo => serve(roles::echo(), vcpu),
         Role::SourceSink => serve(roles::source_sink(vcpu)?, vcpu),
-        Role::Hostile => return Err(Trouble::BootInfo),
+        Role::Hostile => return hostile::run(vcpu),
     }
     Ok(())
 }
 
-fn serve(duty: impl Duty, vcpu: &mut Vcpu) {
+/// Serves in a duty, until the host says stop.
+pub(crate) fn serve(duty: impl Duty, vcpu: &mut Vcpu) {
     let shared = vcpu.firmware.shared();
     vcpu.firmware.fill();
     shared.state.0.store(1, Release);
@@ -73,6 +79,7 @@ impl<D: Duty> Serving<'_, D> {
         let alarm = self.duty.deadline().map_or(0, |ms| ms.clamp(1, u64::from(u32::MAX)) as u32);
         self.shared.alarm.0.store(alarm, Release);
         self.shared.router.sleeps.add(1);
+        self.duty.asleep(self.firmware);
         self.mailbox.sleep(self.seen);
         self.shared.alarm.0.store(0, Relaxed);
         self.duty.woken(self.firmware);

@@ -91,6 +91,8 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     /// calls it every 64 passes; call it after a sleep.
     pub fn tick<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         self.now = platform.now();
+        // Whoever slept may have slept through changes, and what is due below looks routes up.
+        self.notice_changes();
         if !self.announced {
             self.announced = true;
             self.announce(platform);
@@ -138,11 +140,16 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     /// Looks whether neighbours or routes have changed, here or by another vCPU.
     #[inline(always)]
     pub(crate) fn keep_up<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
-        if self.neighbours.generation() != self.seen_neighbours || self.routes.epoch() != self.seen_routes {
-            self.refresh();
-        }
+        self.notice_changes();
         if self.neighbours.arrivals() != self.seen_arrivals {
             self.release(platform);
+        }
+    }
+
+    #[inline(always)]
+    fn notice_changes(&mut self) {
+        if self.neighbours.generation() != self.seen_neighbours || self.routes.epoch() != self.seen_routes {
+            self.refresh();
         }
     }
 

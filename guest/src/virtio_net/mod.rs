@@ -12,7 +12,8 @@ use router::{Buffer, Burst};
 use crate::arena::Arena;
 use crate::buffer::{FrameBuffer, Pool};
 use queue::Queue;
-use transport::{QueueRegisters, Transport};
+pub(crate) use transport::QueueRegisters;
+use transport::Transport;
 
 /// Receive buffers are posted and sent ones taken back in lots of this part of a ring: fewer lines cross the cores.
 const LOTS: usize = 4;
@@ -55,19 +56,26 @@ impl Device {
         let number = 2 * vcpu as u16;
         let features = self.transport.ring_features();
         let wish = QueueWish { vcpu, entries: self.ring_size, features };
-        let (receive, receive_bell) = self.queue(number, wish, arena)?;
-        let (transmit, transmit_bell) = self.queue(number + 1, wish, arena)?;
-        Some(QueuePair { receive, receive_bell, transmit, transmit_bell })
+        let (receive, receive_layout, receive_bell) = self.queue(number, wish, arena)?;
+        let (transmit, transmit_layout, transmit_bell) = self.queue(number + 1, wish, arena)?;
+        let layouts = [receive_layout, transmit_layout];
+        Some(QueuePair { receive, receive_bell, transmit, transmit_bell, layouts })
     }
 
-    fn queue(&self, number: u16, wish: QueueWish, arena: &mut Arena) -> Option<(Queue, QueueRegisters)> {
+    fn queue(
+        &self,
+        number: u16,
+        wish: QueueWish,
+        arena: &mut Arena,
+    ) -> Option<(Queue, Layout, QueueRegisters)> {
         let size = self.transport.select(number).min(wish.entries);
         if !size.is_power_of_two() {
             return None;
         }
         let layout = Layout::contiguous(size, arena.take(Layout::octets(size), 4096)?);
         let queue = Queue::new(&layout, wish.features, arena)?;
-        Some((queue, self.transport.start_queue(number, &layout, wish.vcpu as u16)))
+        let bell = self.transport.start_queue(number, &layout, wish.vcpu as u16);
+        Some((queue, layout, bell))
     }
 
     /// Lets the device run, with a queue pair for each vCPU.
@@ -80,7 +88,7 @@ impl Device {
         // One command is sent: by the book it lies where in order it would.
         let features = Features { in_order: false, ..self.transport.ring_features() };
         let wish = QueueWish { vcpu: 0, entries: CONTROL_ENTRIES, features };
-        let (mut queue, bell) = self.queue(number, wish, arena)?;
+        let (mut queue, _, bell) = self.queue(number, wish, arena)?;
         self.transport.run();
         control::set_queue_pairs(&mut queue, bell, self.vcpus as u16, arena)
     }
@@ -92,6 +100,8 @@ pub(crate) struct QueuePair {
     receive_bell: QueueRegisters,
     transmit: Queue,
     transmit_bell: QueueRegisters,
+    /// Where the receive and the transmit queue lie.
+    layouts: [Layout; 2],
 }
 
 impl QueuePair {
@@ -147,6 +157,12 @@ impl QueuePair {
     /// Takes back the buffers of sent frames.
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
         self.transmit.reclaim(pool);
+    }
+
+    /// Where the receive and the transmit queue lie, and their doorbells: for who wants to go past the driver.
+    pub(crate) fn exposed(&self) -> [(Layout, QueueRegisters); 2] {
+        let [receive, transmit] = self.layouts;
+        [(receive, self.receive_bell), (transmit, self.transmit_bell)]
     }
 
     /// Asks for an interrupt when a frame comes in; true if one has.

@@ -1,0 +1,62 @@
+//! Routes that never change, whatever the host publishes.
+
+use router::{NextHop, Routes};
+
+use crate::platform::Firmware;
+use crate::roles::Forwarding;
+use crate::serve::Duty;
+
+/// Routes whose epoch is for ever the one in which they were seen first.
+#[derive(Clone, Copy)]
+pub(super) struct Frozen<R> {
+    routes: R,
+    epoch: u32,
+}
+
+impl<R: Routes> Frozen<R> {
+    /// Freezes them now.
+    pub(super) fn new(routes: R) -> Self {
+        Self { epoch: routes.epoch(), routes }
+    }
+}
+
+impl<R: Routes> Routes for Frozen<R> {
+    type Step = R::Step;
+
+    fn prefetch(&self, destination: u32) {
+        self.routes.prefetch(destination);
+    }
+
+    fn first(&self, destination: u32) -> R::Step {
+        self.routes.first(destination)
+    }
+
+    fn second(&self, step: R::Step) -> u32 {
+        self.routes.second(step)
+    }
+
+    fn next_hop(&self, index: u32) -> NextHop {
+        self.routes.next_hop(index)
+    }
+
+    fn epoch(&self) -> u32 {
+        self.epoch
+    }
+}
+
+/// A router that holds on to its epoch even while it sleeps.
+pub(super) struct Stubborn<R>(pub(super) Forwarding<Frozen<R>>);
+
+impl<R: Routes> Duty for Stubborn<R> {
+    fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        self.0.pass(firmware)
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.0.deadline()
+    }
+
+    fn woken(&mut self, firmware: &mut Firmware) {
+        self.0.woken(firmware);
+    }
+}

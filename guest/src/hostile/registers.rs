@@ -1,0 +1,63 @@
+//! Registers and configuration space, read and written at random.
+
+use bootinfo::map;
+
+use super::random::Random;
+use crate::pci::Registers;
+
+/// Accesses in one pass: few, so that the host is answered although it makes some of them take long.
+const ACCESSES: u32 = 4;
+/// Octets of a slot's configuration space, all functions.
+const SLOT: u64 = 1 << 15;
+/// Distance of the places at which the VMM puts two slots' BARs.
+const BAR: u64 = 1 << 16;
+
+/// Some accesses, of all sizes: mostly where the NICs are, sometimes anywhere in the window of devices.
+pub(super) fn access(random: &mut Random, slots: u32, ram: u64) {
+    for _ in 0..ACCESSES {
+        let at = place(random, u64::from(slots));
+        let value = value(random, ram);
+        let write = random.below(2) == 0;
+        match random.below(4) {
+            0 => touch(at, value as u8, write),
+            1 => touch(at & !1, value as u16, write),
+            2 => touch(at & !3, value as u32, write),
+            _ => touch(at & !7, value, write),
+        }
+    }
+}
+
+fn touch<T: Copy>(at: u64, value: T, write: bool) {
+    let register = Registers::at(at);
+    if write {
+        register.write(0, value);
+    } else {
+        register.read::<T>(0);
+    }
+}
+
+fn place(random: &mut Random, slots: u64) -> u64 {
+    let slot = 1 + random.below(slots.max(1));
+    match random.below(16) {
+        // The header and the capabilities of a NIC.
+        0..4 => map::ECAM + slot * SLOT + random.below(256),
+        4 => map::ECAM + random.below(map::ECAM_LEN - 8),
+        // Its registers, the first page of which is the one that counts.
+        5..14 => map::BARS + slot * BAR + random.below(BAR / 16),
+        14 => map::BARS + slot * BAR + random.below(BAR),
+        _ => map::BARS + random.below(map::BARS_LEN - 8),
+    }
+}
+
+/// What is most likely to be taken for something: small numbers, all ones, addresses in and around memory.
+fn value(random: &mut Random, ram: u64) -> u64 {
+    match random.below(8) {
+        0 => 0,
+        1 => u64::MAX,
+        2 | 3 => random.below(16),
+        4 => map::POOL + (random.below(ram.saturating_sub(map::POOL).max(1)) & !0xfff),
+        5 => ram.wrapping_sub(random.below(64)),
+        6 => 1 << random.below(64),
+        _ => random.next(),
+    }
+}

@@ -1,0 +1,124 @@
+//! Rings as no driver should leave them: written past the driver, which has its own idea of them.
+
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::Release};
+
+use bootinfo::map;
+use ring::split::Layout;
+
+use super::random::Random;
+
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+const INDIRECT: u16 = 4;
+/// Octets of a buffer that is otherwise in order.
+const LEN: u32 = 128;
+
+/// One queue's memory.
+pub(super) struct Ring {
+    layout: Layout,
+    /// What a buffer's flags are where the queue's direction is respected.
+    direction: u16,
+    /// Octets of RAM.
+    ram: u64,
+}
+
+impl Ring {
+    /// The queue of this layout; `receives` if the device is to write its buffers.
+    pub(super) fn new(layout: &Layout, receives: bool, ram: u64) -> Self {
+        Self { layout: *layout, direction: if receives { WRITE } else { 0 }, ram }
+    }
+
+    /// Every descriptor is noise, and all are available.
+    pub(super) fn random_descriptors(&self, random: &mut Random) {
+        for index in 0..self.layout.size {
+            self.put_words(index, random.next(), random.next());
+            self.put_available(index, random.next() as u16);
+        }
+        self.advance(self.layout.size / 2);
+    }
+
+    /// Chains that never end.
+    pub(super) fn loops(&self, way: u32) {
+        let size = self.layout.size;
+        for index in 0..size {
+            let following = (index + 1) % size;
+            match way % 4 {
+                // One that follows itself.
+                0 => self.put(index, (map::POOL, LEN), NEXT | self.direction, index),
+                // One longer than the ring: through all of it, and round again.
+                1 => self.put(index, (map::POOL, LEN), NEXT | self.direction, following),
+                // A table of descriptors, which is this table.
+                2 => self.put(index, (self.layout.descriptors, 16 * u32::from(size)), INDIRECT, 0),
+                // The next one lies behind the table.
+                _ => self.put(index, (map::POOL, LEN), NEXT | self.direction, size + index),
+            }
+            self.put_available(index, index);
+        }
+        self.advance(1);
+    }
+
+    /// Buffers that do not lie in memory.
+    pub(super) fn addresses(&self, way: u32) {
+        let ways = [
+            (self.ram, LEN),
+            // Its end lies outside.
+            (self.ram - 1, LEN),
+            // Its end wraps around.
+            (u64::MAX - 15, LEN),
+            (map::ECAM, LEN),
+            (map::APIC, LEN),
+            (map::FIB, LEN),
+            (map::POOL, u32::MAX),
+            (1 << 63, LEN),
+        ];
+        let buffer = ways[way as usize % ways.len()];
+        for index in 0..self.layout.size {
+            self.put(index, buffer, self.direction, 0);
+            self.put_available(index, index);
+        }
+        self.advance(1);
+    }
+
+    /// Indices that jump.
+    pub(super) fn indices(&self, way: u32, random: &mut Random) {
+        match way % 4 {
+            0 => self.advance(40_000),
+            1 => self.advance(u16::MAX),
+            2 => self.advance(random.next() as u16 | 0x8000),
+            // The used ring is the device's: it must not care what is in it.
+            _ => {
+                self.word(self.layout.used + 2).store(random.next() as u16, Relaxed);
+                self.advance(self.layout.size.wrapping_add(1));
+            }
+        }
+    }
+
+    /// A descriptor of the buffer (address, octets), and its flags and successor.
+    fn put(&self, index: u16, (address, len): (u64, u32), flags: u16, next: u16) {
+        let rest = u64::from(len) | u64::from(flags) << 32 | u64::from(next) << 48;
+        self.put_words(index, address, rest);
+    }
+
+    fn put_words(&self, index: u16, first: u64, second: u64) {
+        let at = self.layout.descriptors + 16 * u64::from(index);
+        for (word, value) in [(at, first), (at + 8, second)] {
+            // SAFETY: inside the descriptor table, which is RAM of the ring and reached by atomics only.
+            unsafe { &*(word as *const AtomicU64) }.store(value, Relaxed);
+        }
+    }
+
+    fn put_available(&self, index: u16, head: u16) {
+        self.word(self.layout.available + 4 + 2 * u64::from(index)).store(head, Relaxed);
+    }
+
+    /// Moves the available index.
+    fn advance(&self, entries: u16) {
+        self.word(self.layout.available + 2).fetch_add(entries, Release);
+    }
+
+    /// A half word of the available or used ring.
+    fn word(&self, at: u64) -> &'static AtomicU16 {
+        // SAFETY: inside the ring's memory (see the callers), aligned, and reached by atomics only.
+        unsafe { &*(at as *const AtomicU16) }
+    }
+}
