@@ -1,4 +1,4 @@
-//! Requests to KVM, as ioctl(2) numbers them: direction, size of the argument, 0xae, number (`linux/kvm.h`).
+//! Requests to KVM as ioctl(2) numbers them: direction, size of the argument, 0xae, number (`linux/kvm.h`).
 
 use kvm_bindings::{
     kvm_cpuid2, kvm_ioeventfd, kvm_irq_routing, kvm_irqfd, kvm_lapic_state, kvm_mp_state, kvm_regs,
@@ -15,6 +15,8 @@ const GET_SREGS: u64 = read::<kvm_sregs>(0x83);
 const IOEVENTFD: u64 = write::<kvm_ioeventfd>(0x79);
 const IRQFD: u64 = write::<kvm_irqfd>(0x76);
 const SET_GSI_ROUTING: u64 = write::<kvm_irq_routing>(0x6a);
+
+const FIONBIO: u64 = libc::FIONBIO;
 
 /// For a vCPU that runs: the guest, the registers of one that failed, and the doorbells and interrupts that its
 /// registers move. The first is by far the most frequent.
@@ -45,6 +47,8 @@ pub(crate) fn set_up() -> Vec<u64> {
         write::<kvm_cpuid2>(0x90),
         write::<kvm_mp_state>(0x99),
         KVM | 0xa3,
+        // Of the link, by the standard library's `set_nonblocking`.
+        FIONBIO,
     ]);
     requests
 }

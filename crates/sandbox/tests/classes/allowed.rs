@@ -157,7 +157,7 @@ fn memory() {
 
 fn link(mut ours: UnixStream, mut theirs: UnixStream) {
     use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    ours.set_nonblocking(true).unwrap_err();
+    ours.set_nonblocking(true).unwrap();
     rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::NONBLOCK).unwrap();
     let passed = [ours.as_fd()];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
