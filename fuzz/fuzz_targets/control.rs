@@ -1,0 +1,6 @@
+#![no_main]
+
+#[path = "../bodies/control.rs"]
+mod control;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| control::run(input));
