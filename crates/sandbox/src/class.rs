@@ -41,11 +41,9 @@ impl Class {
         let mut calls = every_thread();
         calls.extend(match self {
             Self::Control => control(),
-            Self::Vcpu | Self::Vhost | Self::Clock | Self::Bus => thread_of_its_own(),
+            Self::Vcpu => vcpu(),
+            Self::Vhost | Self::Clock | Self::Bus => thread_of_its_own(),
         });
-        if self == Self::Vcpu {
-            calls.push(one_of(libc::SYS_ioctl, 1, &ioctl::while_running()));
-        }
         calls
     }
 }
@@ -106,6 +104,15 @@ fn thread_of_its_own() -> Vec<Allowed> {
         // What the C library and a panic's backtrace open by themselves.
         one_of(libc::SYS_openat, 2, &[(libc::O_RDONLY | libc::O_CLOEXEC) as u64]),
     ]
+}
+
+/// A vCPU, which its own thread makes, and the page that it shares with the kernel.
+fn vcpu() -> Vec<Allowed> {
+    let mut calls = thread_of_its_own();
+    calls.retain(|call| !call.is(libc::SYS_mmap));
+    calls.push(flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC));
+    calls.push(one_of(libc::SYS_ioctl, 1, &[&ioctl::while_running()[..], &ioctl::new_vcpu()].concat()));
+    calls
 }
 
 /// Namespaces, and what a thread shares with its maker's tracer: nothing of it may be asked of clone(2).

@@ -24,22 +24,10 @@ pub(crate) const fn while_running() -> [u64; 6] {
     [RUN, IOEVENTFD, SET_GSI_ROUTING, IRQFD, GET_REGS, GET_SREGS]
 }
 
-/// For whoever makes virtual machines and their vCPUs.
-pub(crate) fn set_up() -> Vec<u64> {
-    let mut requests = while_running().to_vec();
-    requests.extend([
-        // Of /dev/kvm: API version, new machine, extensions, size of a vCPU's shared page, CPUID.
-        KVM,
-        KVM | 0x01,
-        KVM | 0x03,
-        KVM | 0x04,
-        READ | write::<kvm_cpuid2>(0x05),
-        // Of a machine: vCPU, memory, task state, interrupt controller.
+/// For the thread that makes a vCPU: registers, CPUID, local APIC, state, clock.
+pub(crate) const fn new_vcpu() -> [u64; 8] {
+    [
         KVM | 0x41,
-        write::<kvm_userspace_memory_region>(0x46),
-        KVM | 0x47,
-        KVM | 0x60,
-        // Of a vCPU: registers, CPUID, local APIC, state, clock.
         write::<kvm_regs>(0x82),
         write::<kvm_sregs>(0x84),
         read::<kvm_lapic_state>(0x8e),
@@ -47,6 +35,24 @@ pub(crate) fn set_up() -> Vec<u64> {
         write::<kvm_cpuid2>(0x90),
         write::<kvm_mp_state>(0x99),
         KVM | 0xa3,
+    ]
+}
+
+/// For whoever makes virtual machines and their vCPUs.
+pub(crate) fn set_up() -> Vec<u64> {
+    let mut requests = while_running().to_vec();
+    requests.extend(new_vcpu());
+    requests.extend([
+        // Of /dev/kvm: API version, new machine, extensions, size of a vCPU's shared page, CPUID.
+        KVM,
+        KVM | 0x01,
+        KVM | 0x03,
+        KVM | 0x04,
+        READ | write::<kvm_cpuid2>(0x05),
+        // Of a machine: memory, task state, interrupt controller.
+        write::<kvm_userspace_memory_region>(0x46),
+        KVM | 0x47,
+        KVM | 0x60,
         // Of the link, by the standard library's `set_nonblocking`.
         FIONBIO,
     ]);

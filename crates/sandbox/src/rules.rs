@@ -51,6 +51,11 @@ impl Allowed {
         self
     }
 
+    /// Whether it is about this call.
+    pub(crate) fn is(&self, call: i64) -> bool {
+        self.call == call
+    }
+
     /// The call's number and its rules.
     pub(crate) fn rules(&self) -> Result<(i64, Vec<SeccompRule>), seccompiler::BackendError> {
         let rule = |choice: &Vec<Condition>| {
