@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod map;
+pub mod process;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -26,6 +27,9 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd02");
 /// What a firmware has in `eax` when it executes `hlt` to sleep, so that the halt stub can tell it from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
 pub const HALT_REQUEST: u32 = 0x7461_6c68;
+
+/// What a firmware in a virtual machine finds in `rsi` when it starts. A process finds 0 there.
+pub const ENTERED_BY_KVM: u64 = u64::from_le_bytes(*b"ringkvm1");
 
 /// What a firmware does with its NICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,9 +258,9 @@ pub struct Line(pub AtomicU32);
 
 /// A register access of a firmware that is a process; one may be under way for each vCPU.
 ///
-/// The firmware writes address, value and shape, then stores [`RegisterAccess::ASKED`] in `turn` and rings the bus's
-/// bell; the host carries the access out, leaves what was read in `value`, stores [`RegisterAccess::DONE`] in `turn`
-/// and rings the vCPU's bell.
+/// The firmware writes address, value and shape, then stores [`RegisterAccess::ASKED`] in `turn`, rings the bus's
+/// bell and sleeps on `turn` (futex); the host carries the access out, leaves what was read in `value`, stores
+/// [`RegisterAccess::DONE`] in `turn` and wakes it.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct RegisterAccess {

@@ -19,12 +19,16 @@ pub const IMAGE: u64 = 0x0020_0000;
 pub const STACK_TOP: u64 = 0x0060_0000;
 /// Octets of stack for each vCPU: 16 of them take the upper half of the image's 4 MiB.
 pub const STACK: u64 = 0x0002_0000;
+/// Where the lowest stack ends: the image and its data lie below.
+pub const STACKS: u64 = STACK_TOP - STACK * crate::MAX_VCPUS as u64;
 /// Where the boot information lies.
 pub const BOOT_INFO: u64 = 0x0060_0000;
 /// Where the shared words lie.
 pub const SHARED: u64 = 0x0062_0000;
 /// First address of virtqueues and frame buffers.
 pub const POOL: u64 = 0x0080_0000;
+/// Most octets of RAM: what follows belongs to devices and to ring 0.
+pub const MAX_RAM: u64 = 0x7fe0_0000;
 /// PCI configuration space: 4 KiB for each of 32 slots of bus 0, eight functions each.
 pub const ECAM: u64 = 0xe000_0000;
 /// Octets of PCI configuration space.

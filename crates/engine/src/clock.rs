@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use sandbox::{Class, Confinement};
 use switch::Switch;
-use vmm::Vm;
+use vmm::Machine;
 
 use crate::capture::Capture;
 use crate::thread::Thread;
@@ -25,14 +25,14 @@ pub struct Clock {
 /// What needs to be told of the time.
 #[derive(Default)]
 pub(crate) struct Timed {
-    pub(crate) vms: Vec<Arc<Vm>>,
+    pub(crate) machines: Vec<Arc<Machine>>,
     pub(crate) switches: Vec<Arc<Switch>>,
     pub(crate) captures: Vec<Capture>,
 }
 
 impl Timed {
     fn tick(&self, now: Duration, since_last: Duration) {
-        self.vms.iter().for_each(|vm| vm.tick(since_last.as_millis() as u32));
+        self.machines.iter().for_each(|machine| machine.tick(since_last.as_millis() as u32));
         self.switches.iter().for_each(|switch| switch.tick(now.as_secs() as u32));
         self.captures.iter().for_each(|capture| capture.write_out());
     }

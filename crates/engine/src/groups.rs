@@ -3,7 +3,7 @@
 use ledger::Group;
 
 use crate::instance::{Instance, RunningRouter};
-use crate::kvm::KvmRouter;
+use crate::guest::Guest;
 use crate::wiring::Outside;
 
 impl Instance {
@@ -32,7 +32,7 @@ impl Instance {
     }
 }
 
-impl KvmRouter {
+impl Guest {
     /// Calls `visit` with each group of the router's counters and what its names begin with: `wan.rx` and `wan.tx`
     /// (the host's side of a NIC's rings), `vcpu0`, `vcpu0.exit`, `vcpu0.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
@@ -40,7 +40,7 @@ impl KvmRouter {
             visit(&format!("{}.rx", nic.name), &queues.rx_ledger());
             visit(&format!("{}.tx", nic.name), &queues.tx_ledger());
         }
-        let vcpus = self.vm().shared().vcpus.iter().zip(self.vm().exits());
+        let vcpus = self.machine().shared().vcpus.iter().zip(self.machine().exits());
         for (number, (vcpu, exits)) in vcpus.enumerate() {
             visit(&format!("vcpu{number}"), &vcpu.router);
             visit(&format!("vcpu{number}.exit"), &**exits);

@@ -10,7 +10,7 @@ use switch::Switch;
 
 use crate::clock::{Clock, Timed};
 use crate::io_thread::IoThread;
-use crate::kvm::{Duty, KvmRouter};
+use crate::guest::{Duty, Ground, Guest};
 use crate::wiring::{Outside, Plugs, Site, connect, io_threads};
 
 /// A router with its outside.
@@ -18,7 +18,7 @@ pub struct RunningRouter {
     // Threads first: they must not outlive what they serve.
     threads: Vec<IoThread>,
     /// The router.
-    pub router: KvmRouter,
+    pub router: Guest,
     /// What each NIC is plugged into, in the order of the file.
     pub outside: Vec<Outside>,
 }
@@ -48,9 +48,9 @@ impl Instance {
         let mut site = Site { switches: &switches, plugs, captures: Vec::new() };
         let routers =
             plan.routers.iter().map(|router| start_router(router, &mut site)).collect::<Result<Vec<_>>>()?;
-        let vms = routers.iter().map(|running| running.router.vm().clone()).collect();
+        let machines = routers.iter().map(|running| running.router.machine().clone()).collect();
         let clock = Clock::start(
-            Timed { vms, switches: switches.clone(), captures: site.captures },
+            Timed { machines, switches: switches.clone(), captures: site.captures },
             Confinement::Off,
         )?;
         Ok(Self { clock, routers, switches, since: Instant::now() })
@@ -77,7 +77,8 @@ fn make_switch(plan: &config::Switch) -> Arc<Switch> {
 }
 
 fn start_router(plan: &Router, site: &mut Site<'_>) -> Result<RunningRouter> {
-    let mut router = KvmRouter::new(plan, Duty::default())?;
+    let ground = Ground::open(plan.engine.unwrap_or(config::Engine::Kvm))?;
+    let mut router = Guest::new(plan, Duty::default(), &ground)?;
     let (mut ways, mut outside) = (Vec::new(), Vec::new());
     for (number, nic) in plan.nics.iter().enumerate() {
         let (way, out) = connect(&router, number, site)

@@ -183,7 +183,7 @@ impl NicSigns {
 /// What a router shows at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Why it cannot go on, if its vCPUs have ended or given up (`KvmRouter::fault`).
+    /// Why it cannot go on, if its vCPUs have ended or given up (`Guest::fault`).
     pub fault: Option<String>,
     /// Its vCPUs.
     pub vcpus: Vec<VcpuSigns>,

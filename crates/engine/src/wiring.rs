@@ -12,7 +12,7 @@ use vmm::NicQueues;
 
 use crate::capture::{self, Capture};
 use crate::io_thread::{Idle, IoThread, Pump};
-use crate::kvm::KvmRouter;
+use crate::guest::Guest;
 
 /// What a NIC is plugged into instead of what its file says.
 pub enum Plug {
@@ -66,7 +66,7 @@ pub(crate) struct Site<'a> {
 }
 
 /// Plugs one NIC in.
-pub(crate) fn connect(router: &KvmRouter, number: usize, site: &mut Site<'_>) -> Result<(Ways, Outside)> {
+pub(crate) fn connect(router: &Guest, number: usize, site: &mut Site<'_>) -> Result<(Ways, Outside)> {
     let (plan, nic, queues) = (router.plan(), &router.plan().nics[number], &router.nics()[number]);
     let name = nic.name.clone();
     let rx = |source: Box<dyn Source>| Some(Pump { source, sink: queues.sink() });

@@ -9,7 +9,7 @@ use config::{
     Address, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, NicModel, Pin, Prefix, Restart,
     Role, Route, Router, Spin, VhostThreads,
 };
-use engine::{Duty, KvmRouter, routes};
+use engine::{Duty, Ground, Guest, routes};
 use fib::{NextHop, synthetic};
 use vmm::RouteTable;
 
@@ -38,7 +38,7 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
     let vcpu: Option<CpuSet> = Some(cpus.parse().context("the CPUs of the router are no list")?);
     Ok(Router {
         name: "lab".to_owned(),
-        engine: Some(Engine::Kvm),
+        engine: Some(engine(options)),
         role: Role::Router,
         restart: Restart::Never,
         vcpus: u32::from(options.vcpus),
@@ -94,11 +94,20 @@ pub fn traffic(options: &Options) -> Settings {
     settings
 }
 
+/// What the options say that the router runs on.
+pub fn ground(options: &Options) -> Result<Ground> {
+    Ground::open(engine(options))
+}
+
+fn engine(options: &Options) -> Engine {
+    if options.engine == Engine::Process.name() { Engine::Process } else { Engine::Kvm }
+}
+
 /// The router of an experiment, not yet started, with as many routes as the options ask for.
-pub fn router(plan: &Router, options: &Options, duty: Duty) -> Result<KvmRouter> {
+pub fn router(plan: &Router, options: &Options, duty: Duty) -> Result<Guest> {
     let table = routes::table_with_room(plan, options.routes as usize)?;
     add_routes(&table, options)?;
-    KvmRouter::with_table(plan, duty, Arc::new(table))
+    Guest::with_table(plan, duty, Arc::new(table), &ground(options)?)
 }
 
 fn add_routes(table: &RouteTable, options: &Options) -> Result<()> {

@@ -3,25 +3,31 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use kvm_ioctls::{IoEventAddress, NoDatamatch, VmFd};
 use nic::pci::PciFunction;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::TxQueue;
 use nic::virtio_net::{ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
-use ring::Region;
 use ring::split::DeviceQueue;
+use vmm_sys_util::eventfd::EventFd;
 
 use crate::bus::BusDevice;
+use crate::doorbells::Doorbells;
 use crate::irq::{IrqLine, IrqRouter, Message};
+use crate::machine::Machine;
+use crate::memory::GuestRam;
 use crate::nic_port::{NicQueues, Running};
-use crate::vm::Vm;
 
 /// Octets of an Ethernet header and a VLAN tag: what a frame may have more than the MTU.
 const FRAME_OVERHEAD: usize = 18;
 
 /// Puts a virtio-net device into a slot of the guest's bus; returns its queues, which start when the driver does.
 /// With `several_senders` any number of threads may deliver to it at the same time.
-pub fn attach(vm: &Vm, slot: usize, config: &NicConfig, several_senders: bool) -> Result<Arc<NicQueues>> {
+pub fn attach(
+    machine: &Machine,
+    slot: usize,
+    config: &NicConfig,
+    several_senders: bool,
+) -> Result<Arc<NicQueues>> {
     let pairs = usize::from(config.queue_pairs);
     let longest = usize::from(config.mtu) + FRAME_OVERHEAD;
     let queues = NicQueues::new(pairs, several_senders)?;
@@ -30,20 +36,21 @@ pub fn attach(vm: &Vm, slot: usize, config: &NicConfig, several_senders: bool) -
     // As firmware of a PC would: a place that a guest may change.
     model.config_write(CONFIG_BAR0, &bar.to_le_bytes());
     let vectors = model.vectors();
-    let lines = (0..vectors).map(|_| vm.irqs().line()).collect::<Result<_>>()?;
+    let lines = (0..vectors).map(|_| machine.irqs().line()).collect::<Result<_>>()?;
     let device = NicDevice {
         model,
         queues: queues.clone(),
         control: None,
         lines,
-        irqs: vm.irqs().clone(),
-        vm: vm.fd().clone(),
-        ram: vm.ram().region(),
+        irqs: machine.irqs().clone(),
+        doorbells: machine.doorbells().clone(),
+        ram: machine.ram().clone(),
         running: Vec::new(),
-        doorbells: Vec::new(),
+        connected: Vec::new(),
         longest,
     };
-    vm.bus().insert(slot, Box::new(device));
+    offer_doorbells(machine, slot, config.queue_pairs, &queues)?;
+    machine.bus().insert(slot, Box::new(device));
     Ok(queues)
 }
 
@@ -59,12 +66,12 @@ struct NicDevice {
     control: Option<Control>,
     lines: Vec<Arc<IrqLine>>,
     irqs: Arc<IrqRouter>,
-    vm: Arc<VmFd>,
-    ram: Region,
+    doorbells: Arc<Doorbells>,
+    ram: Arc<GuestRam>,
     /// The queues that run.
     running: Vec<QueueSetup>,
-    /// Doorbells registered with KVM.
-    doorbells: Vec<(u64, QueueRole)>,
+    /// Doorbells that ring without an access.
+    connected: Vec<(u64, QueueRole)>,
     longest: usize,
 }
 
@@ -98,6 +105,14 @@ impl BusDevice for NicDevice {
         self.model.bar_write(bar, offset, data);
         self.carry_out();
         true
+    }
+}
+
+impl Drop for NicDevice {
+    fn drop(&mut self) {
+        // The threads that serve the queues may outlast the device, and the memory only lasts as long as somebody
+        // asks for it.
+        self.stop();
     }
 }
 
@@ -145,8 +160,8 @@ impl NicDevice {
 
     fn start(&mut self, start: &Start) -> Result<()> {
         for setup in &start.queues {
-            let mut queue =
-                DeviceQueue::new(self.ram, &setup.layout, setup.features).context("a queue is unusable")?;
+            let mut queue = DeviceQueue::new(self.ram.region(), &setup.layout, setup.features)
+                .context("a queue is unusable")?;
             if setup.role != QueueRole::Control {
                 queue.disarm();
             }
@@ -169,7 +184,7 @@ impl NicDevice {
         self.running.clone_from(&start.queues);
         self.register_doorbells(&start.queues);
         // Buffers or frames that were there before the doorbells: have a look.
-        self.ring_all();
+        start.queues.iter().for_each(|setup| ring(&self.queues, setup.role));
         Ok(())
     }
 
@@ -216,20 +231,9 @@ impl NicDevice {
     fn kicked(&mut self, index: u16) {
         if self.control.as_ref().is_some_and(|control| control.index == index) {
             self.serve_control();
-            return;
+        } else if let Some(setup) = self.running.iter().find(|setup| setup.index == index) {
+            ring(&self.queues, setup.role);
         }
-        let pair = usize::from(index / 2);
-        let bell =
-            if index.is_multiple_of(2) { self.queues.rx.kick(pair) } else { self.queues.tx.kick(pair) };
-        if let Some(bell) = bell {
-            // The only error is a full counter, and then it is rung.
-            let _ = bell.write(1);
-        }
-    }
-
-    fn ring_all(&self) {
-        self.queues.rx.ring();
-        self.queues.tx.ring();
     }
 }
 
@@ -254,31 +258,20 @@ impl NicDevice {
 impl NicDevice {
     fn register_doorbells(&mut self, queues: &[QueueSetup]) {
         for setup in queues {
-            let event = match setup.role {
-                QueueRole::Receive(pair) => self.queues.rx.kick(usize::from(pair)),
-                QueueRole::Transmit(pair) => self.queues.tx.kick(usize::from(pair)),
-                QueueRole::Control => None,
-            };
-            if let Some(event) = event
+            if let Some(event) = kick(&self.queues, setup.role)
                 && let Some(address) = self.model.doorbell(setup.index)
-                && self.vm.register_ioevent(event, &IoEventAddress::Mmio(address), NoDatamatch).is_ok()
+                && self.doorbells.connect(address, event)
             {
-                self.doorbells.push((address, setup.role));
+                self.connected.push((address, setup.role));
             }
-            // Without an ioeventfd the doorbell still works, by an exit (`Effect::Kicked`).
+            // Without, the doorbell still works, by an access (`Effect::Kicked`).
         }
     }
 
     fn forget_doorbells(&mut self) {
-        for (address, role) in self.doorbells.drain(..) {
-            let event = match role {
-                QueueRole::Receive(pair) => self.queues.rx.kick(usize::from(pair)),
-                QueueRole::Transmit(pair) => self.queues.tx.kick(usize::from(pair)),
-                QueueRole::Control => None,
-            };
-            if let Some(event) = event {
-                // It was registered with exactly these arguments.
-                let _ = self.vm.unregister_ioevent(event, &IoEventAddress::Mmio(address), NoDatamatch);
+        for (address, role) in self.connected.drain(..) {
+            if let Some(event) = kick(&self.queues, role) {
+                self.doorbells.disconnect(address, event);
             }
         }
     }
@@ -290,6 +283,35 @@ impl NicDevice {
         self.register_doorbells(&queues);
         self.running = queues;
     }
+}
+
+/// The event that a queue's doorbell rings; none for the control queue, which is served by access.
+fn kick(queues: &NicQueues, role: QueueRole) -> Option<&EventFd> {
+    match role {
+        QueueRole::Receive(pair) => queues.rx.kick(usize::from(pair)),
+        QueueRole::Transmit(pair) => queues.tx.kick(usize::from(pair)),
+        QueueRole::Control => None,
+    }
+}
+
+fn ring(queues: &NicQueues, role: QueueRole) {
+    if let Some(event) = kick(queues, role) {
+        // The only error is a full counter, and then it is rung.
+        let _ = event.write(1);
+    }
+}
+
+/// For a process, which rings them itself: the doorbells of all queues.
+fn offer_doorbells(machine: &Machine, slot: usize, pairs: u16, queues: &NicQueues) -> Result<()> {
+    for pair in 0..pairs {
+        let number = 2 * usize::from(pair);
+        for (queue, role) in [(number, QueueRole::Receive(pair)), (number + 1, QueueRole::Transmit(pair))] {
+            if let Some(event) = kick(queues, role) {
+                machine.doorbells().offer(slot, queue, event)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn install<Q>(place: Option<std::sync::MutexGuard<'_, Option<Running<Q>>>>, running: Running<Q>) {

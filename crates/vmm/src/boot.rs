@@ -10,7 +10,7 @@
 use std::io::Cursor;
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{BootInfo, MAX_VCPUS, map};
+use bootinfo::{MAX_VCPUS, map};
 use linux_loader::loader::KernelLoader;
 use linux_loader::loader::elf::Elf;
 use vm_memory::{Bytes, GuestAddress};
@@ -43,9 +43,6 @@ pub(crate) const USER_DATA: u16 = 0x18 | 3;
 pub(crate) const USER_CODE: u16 = 0x20 | 3;
 const FIRST_TSS: u16 = 0x28;
 
-/// Where the last vCPU's stack ends: the image lies below.
-const LOWEST_STACK: u64 = map::STACK_TOP - map::STACK * MAX_VCPUS as u64;
-
 /// Octets of the GDT: five plain entries and a 16-octet TSS descriptor for each vCPU.
 pub(crate) const GDT_LEN: u16 = 5 * 8 + 16 * MAX_VCPUS as u16;
 
@@ -54,23 +51,14 @@ pub(crate) fn tss_selector(vcpu: usize) -> u16 {
     FIRST_TSS + 16 * vcpu as u16
 }
 
-/// Writes everything a firmware needs into its RAM; returns the entry point.
-pub(crate) fn load(ram: &GuestRam, firmware: &[u8], info: &BootInfo) -> Result<u64> {
-    ensure!(
-        ram.len() as u64 >= map::POOL + (4 << 20) && (ram.len() as u64).is_multiple_of(map::PAGE),
-        "a router needs at least 12 MiB of memory, in steps of 2 MiB"
-    );
-    write_page_tables(ram, info.fib)?;
+/// Writes what a virtual machine needs to start into its RAM: tables for a route table of `fib` octets, stubs and
+/// image. Returns the entry point.
+pub(crate) fn load(ram: &GuestRam, firmware: &[u8], fib: u64) -> Result<u64> {
+    write_page_tables(ram, fib)?;
     write_descriptor_tables(ram)?;
     let loaded = Elf::load(&ram.memory, None, &mut Cursor::new(firmware), None)
         .context("the firmware image is broken")?;
-    ensure!(loaded.kernel_end <= LOWEST_STACK, "the firmware image is too large for its place");
-    // SAFETY: BootInfo is a repr(C) structure of integers; its padding, if any, may hold anything.
-    let octets =
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(info).cast::<u8>(), size_of::<BootInfo>()) };
-    ram.memory
-        .write_slice(octets, GuestAddress(map::BOOT_INFO))
-        .context("cannot write the boot information")?;
+    ensure!(loaded.kernel_end <= map::STACKS, "the firmware image is too large for its place");
     Ok(loaded.kernel_load.0)
 }
 

@@ -1,20 +1,23 @@
-//! Message-signalled interrupts: from an event descriptor in this process to a vector in the guest.
+//! Message-signalled interrupts: from any thread of this process to a vCPU.
 //!
-//! Each MSI-X vector of each device owns one GSI with an irqfd, so that an interrupt costs one `write` and no
-//! ioctl. Masking keeps the event pending here and sends it when the vector is unmasked.
+//! In a virtual machine each MSI-X vector of each device owns one GSI with an irqfd, so that an interrupt costs one
+//! `write` and no ioctl. A vCPU that is a thread of another process sleeps on its mailbox word itself, and is woken
+//! there. Masking keeps the event pending here and sends it when the vector is unmasked.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use bootinfo::MAX_VCPUS;
 use kvm_bindings::{
     KVM_IRQ_ROUTING_MSI, KvmIrqRouting, kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1,
     kvm_irq_routing_msi,
 };
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
+
+use crate::futex;
+use crate::memory::GuestRam;
 
 /// First GSI for messages; those below belong to the interrupt chips' pins.
 const FIRST_GSI: u32 = 24;
@@ -30,15 +33,30 @@ pub struct Message {
 
 /// One interrupt line that any thread may pull.
 pub struct IrqLine {
-    event: EventFd,
-    gsi: u32,
+    wire: Wire,
     masked: AtomicBool,
     pending: AtomicBool,
-    /// The mailbox word of the vCPU that the message goes to; null for guests without mailboxes.
+    /// The mailbox word of the vCPU that the message goes to; null for a message to nobody.
     mailbox: AtomicPtr<AtomicU32>,
+    /// Where the mailbox lies.
+    _ram: Arc<GuestRam>,
+}
+
+/// What an interrupt is beside the mailbox that moves.
+enum Wire {
+    /// KVM's event with its GSI.
+    Event { event: EventFd, gsi: u32 },
+    /// The vCPU sleeps on the mailbox.
+    Mailbox,
 }
 
 impl IrqLine {
+    /// A masked line without a message.
+    fn new(wire: Wire, ram: Arc<GuestRam>) -> Self {
+        let (masked, pending) = (AtomicBool::new(true), AtomicBool::new(false));
+        Self { wire, masked, pending, mailbox: AtomicPtr::default(), _ram: ram }
+    }
+
     /// Interrupts the guest, or remembers to do so while the vector is masked.
     pub fn signal(&self) {
         if self.masked.load(Ordering::Acquire) {
@@ -66,27 +84,27 @@ impl IrqLine {
     }
 
     fn send(&self) {
-        // SAFETY: the pointer is null or a word of `bootinfo::Shared` in guest RAM, which outlives every line
-        // because the line's owner holds the `Vm`.
-        if let Some(mailbox) = unsafe { self.mailbox.load(Ordering::Acquire).as_ref() } {
+        // SAFETY: the pointer is null or a word of `bootinfo::Shared` in guest RAM, which the line holds.
+        let mailbox = unsafe { self.mailbox.load(Ordering::Acquire).as_ref() };
+        if let Some(mailbox) = mailbox {
             mailbox.fetch_add(1, Ordering::SeqCst);
         }
-        // The only error is a full counter, and then the interrupt is on its way already.
-        let _ = self.event.write(1);
+        match (&self.wire, mailbox) {
+            // The only error is a full counter, and then the interrupt is on its way already.
+            (Wire::Event { event, .. }, _) => drop(event.write(1)),
+            (Wire::Mailbox, Some(mailbox)) => futex::wake(mailbox),
+            (Wire::Mailbox, None) => {}
+        }
     }
 }
 
-/// The table of lines and routes of one VM.
+/// The table of lines and routes of one machine.
 pub struct IrqRouter {
-    vm: Arc<VmFd>,
-    mailboxes: [*mut AtomicU32; MAX_VCPUS],
+    /// KVM's handle; none where no KVM is.
+    vm: Option<Arc<VmFd>>,
+    ram: Arc<GuestRam>,
     routes: Mutex<Routes>,
 }
-
-// SAFETY: the mailbox pointers are addresses of atomics in shared memory.
-unsafe impl Send for IrqRouter {}
-// SAFETY: as above.
-unsafe impl Sync for IrqRouter {}
 
 #[derive(Default)]
 struct Routes {
@@ -95,20 +113,27 @@ struct Routes {
 }
 
 impl IrqRouter {
-    /// A router without lines. `mailboxes` are the words to bump before an interrupt, by APIC id; null: none.
-    pub(crate) fn new(vm: Arc<VmFd>, mailboxes: [*mut AtomicU32; MAX_VCPUS]) -> Self {
-        Self { vm, mailboxes, routes: Mutex::default() }
+    /// A router without lines.
+    pub(crate) fn new(vm: Option<Arc<VmFd>>, ram: Arc<GuestRam>) -> Self {
+        Self { vm, ram, routes: Mutex::default() }
     }
 
     /// A new line, masked until it is given a message.
     pub fn line(&self) -> Result<Arc<IrqLine>> {
+        let wire = match &self.vm {
+            Some(vm) => self.event(vm)?,
+            None => Wire::Mailbox,
+        };
+        Ok(Arc::new(IrqLine::new(wire, self.ram.clone())))
+    }
+
+    fn event(&self, vm: &VmFd) -> Result<Wire> {
         let event = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")?;
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         let gsi = FIRST_GSI + routes.lines;
-        self.vm.register_irqfd(&event, gsi).context("cannot connect an interrupt (KVM_IRQFD)")?;
+        vm.register_irqfd(&event, gsi).context("cannot connect an interrupt (KVM_IRQFD)")?;
         routes.lines += 1;
-        let (masked, pending) = (AtomicBool::new(true), AtomicBool::new(false));
-        Ok(Arc::new(IrqLine { event, gsi, masked, pending, mailbox: AtomicPtr::default() }))
+        Ok(Wire::Event { event, gsi })
     }
 
     /// Gives a line the message it sends, or masks it (`None`).
@@ -117,16 +142,24 @@ impl IrqRouter {
             line.mask();
             return Ok(());
         };
-        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        if routes.messages.insert(line.gsi, message) != Some(message) {
-            self.vm
-                .set_gsi_routing(&table(&routes.messages)?)
-                .context("cannot route an interrupt (KVM_SET_GSI_ROUTING)")?;
+        if let (Some(vm), Wire::Event { gsi, .. }) = (&self.vm, &line.wire) {
+            self.route_gsi(vm, *gsi, message)?;
         }
+        // The firmware's interrupts all are the same vector; what differs is the vCPU.
         let vcpu = (message.address >> 12 & 0xff) as usize;
-        let mailbox = self.mailboxes.get(vcpu).copied().unwrap_or(std::ptr::null_mut());
+        let mailbox = self.ram.shared().mailbox.get(vcpu);
+        let mailbox = mailbox.map_or(std::ptr::null_mut(), |word| std::ptr::from_ref(&word.0).cast_mut());
         line.mailbox.store(mailbox, Ordering::Release);
         line.unmask();
+        Ok(())
+    }
+
+    fn route_gsi(&self, vm: &VmFd, gsi: u32, message: Message) -> Result<()> {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if routes.messages.insert(gsi, message) != Some(message) {
+            vm.set_gsi_routing(&table(&routes.messages)?)
+                .context("cannot route an interrupt (KVM_SET_GSI_ROUTING)")?;
+        }
         Ok(())
     }
 }

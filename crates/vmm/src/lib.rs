@@ -1,15 +1,19 @@
-//! A small KVM virtual machine monitor for firmware guests that run in ring 3.
+//! A small virtual machine monitor for firmware guests, which run in ring 3 under KVM or in a process.
 //!
-//! `vm` puts together RAM (`memory`), the state at boot (`boot`, `stubs`), vCPUs (`vcpu`), PCI (`bus`) and
-//! interrupts (`irq`). `attach` joins a NIC model, the bus, event descriptors and a switch port.
+//! `machine` puts together RAM (`memory`), PCI (`bus`), interrupts (`irq`) and doorbells. `vm` runs it with KVM: state
+//! at boot (`boot`, `stubs`) and vCPUs (`vcpu`). `process` runs it without. `attach` joins a NIC model, the bus, event descriptors and a switch port.
 
 pub mod attach;
 mod boot;
 pub mod bus;
+mod doorbells;
+mod futex;
 pub mod irq;
+pub mod machine;
 pub mod memory;
 pub mod nic_port;
 pub mod probe;
+pub mod process;
 pub mod route_table;
 mod stubs;
 pub mod vcpu;
@@ -17,9 +21,12 @@ pub mod vm;
 
 pub use attach::attach;
 pub use irq::{IrqLine, IrqRouter, Message};
+pub use kvm_ioctls::Kvm;
+pub use machine::{Machine, MachineConfig};
 pub use memory::{GuestRam, SharedMemory};
 pub use nic_port::NicQueues;
+pub use process::{Forker, Process, Spawn, Spawned};
 pub use route_table::RouteTable;
 pub use stubs::INTERRUPT_VECTOR;
 pub use vcpu::{Stopped, Vcpu};
-pub use vm::{Vm, VmConfig, open_kvm};
+pub use vm::{Vm, open_kvm};

@@ -2,12 +2,16 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use bootinfo::{Shared, map};
 use ring::Region;
 use vm_memory::mmap::MmapRegionBuilder;
-use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
+use vm_memory::{
+    FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap,
+    MmapRegion,
+};
 
 /// Size of a huge page, in octets.
 const HUGE_PAGE: usize = 2 << 20;
@@ -23,8 +27,8 @@ impl SharedMemory {
     /// Makes `len` octets of shared memory, in huge pages if so many are free on this host, else in 4 KiB pages
     /// that are allocated when they are first touched.
     pub fn new(name: &str, len: usize) -> Result<Self> {
-        if free_huge_pages() * HUGE_PAGE >= len
-            && len.is_multiple_of(HUGE_PAGE)
+        // Mapping reserves them, or says at once that there are too few.
+        if len.is_multiple_of(HUGE_PAGE)
             && let Ok(memory) = Self::map(name, len, true)
         {
             return Ok(memory);
@@ -50,6 +54,10 @@ impl SharedMemory {
             .with_hugetlbfs(huge)
             .build()
             .with_context(|| format!("cannot map {len} octets of shared memory"))?;
+        // Whoever gets the descriptor could cut the memory off under our feet: a SIGBUS here.
+        if let Some(file) = mapping.file_offset().map(FileOffset::file) {
+            seal(file, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW).context("cannot seal shared memory")?;
+        }
         Ok(Self { mapping, huge })
     }
 
@@ -68,6 +76,17 @@ impl SharedMemory {
         self.len() == 0
     }
 
+    /// The memfd behind it.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.mapping.file_offset().map(FileOffset::file)
+    }
+
+    /// From now on nobody can get a mapping that may be written; those that exist stay.
+    pub(crate) fn seal_against_writers(&self) -> Result<()> {
+        let file = self.file().context("shared memory without a file")?;
+        seal(file, libc::F_SEAL_FUTURE_WRITE).context("cannot seal shared memory (F_SEAL_FUTURE_WRITE)")
+    }
+
     /// Whether it lies in huge pages.
     pub fn is_huge(&self) -> bool {
         self.huge
@@ -76,7 +95,9 @@ impl SharedMemory {
 
 fn memfd(name: &str, huge: bool) -> io::Result<File> {
     let name = std::ffi::CString::new(name)?;
-    let flags = libc::MFD_CLOEXEC | if huge { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
+    let flags = libc::MFD_CLOEXEC
+        | libc::MFD_ALLOW_SEALING
+        | if huge { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
     // SAFETY: `name` is a valid C string for the time of the call.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
     if fd < 0 {
@@ -86,12 +107,12 @@ fn memfd(name: &str, huge: bool) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Free 2 MiB pages of this host; 0 where the kernel has none or does not tell.
-pub fn free_huge_pages() -> usize {
-    std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(0)
+fn seal(file: &File, seals: i32) -> io::Result<()> {
+    // SAFETY: the call takes an open descriptor and a number.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// A guest's RAM, from guest-physical address 0.
@@ -110,8 +131,12 @@ unsafe impl Send for GuestRam {}
 unsafe impl Sync for GuestRam {}
 
 impl GuestRam {
-    /// Makes `len` octets of RAM.
+    /// Makes `len` octets of RAM, enough for the words that the firmware shares with the host.
     pub fn new(name: &str, len: usize) -> Result<Self> {
+        ensure!(
+            len as u64 >= map::SHARED + size_of::<Shared>() as u64,
+            "{len} octets of memory do not hold what the firmware shares with the host"
+        );
         let shared = SharedMemory::new(name, len)?;
         let (base, huge) = (shared.as_ptr(), shared.is_huge());
         let region = GuestRegionMmap::new(shared.mapping, GuestAddress(0))
@@ -125,6 +150,19 @@ impl GuestRam {
         // SAFETY: the mapping lives as long as `self`, which every user of the region holds through its `Arc<Vm>`;
         // this program makes no references into it but to the atomics of `bootinfo::Shared`.
         unsafe { Region::new(self.base, 0, self.len as u64) }
+    }
+
+    /// The words that the firmware shares with the host.
+    pub fn shared(&self) -> &Shared {
+        // SAFETY: `new` has checked that the place is in the mapping; it is page aligned, and `Shared` is nothing but
+        // atomics, for which every bit pattern is valid and which the guest may change at any time.
+        unsafe { &*self.base.add(map::SHARED as usize).cast::<Shared>() }
+    }
+
+    /// The memfd behind it.
+    pub(crate) fn file(&self) -> Option<&File> {
+        let region = self.memory.iter().next()?;
+        region.file_offset().map(FileOffset::file)
     }
 
     /// Where guest-physical `address` lies here; null-free only for addresses inside the RAM.

@@ -23,6 +23,7 @@ impl RouteTable {
     pub fn new(groups: usize) -> Result<Self> {
         let len = layout::len(groups).next_multiple_of(PAGE);
         let memory = Arc::new(SharedMemory::sparse("ringroad-fib", len)?);
+        memory.seal_against_writers()?;
         let base = memory.as_ptr();
         // SAFETY: `len` zeroed octets, page aligned, hold all parts at the offsets of `fib::layout`, which are
         // nothing but atomics. The references last as long as `rib`, which is dropped before `memory`, and never

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use config::Router;
-use engine::{Duty, KvmRouter};
+use engine::{Duty, Guest};
 use rustix::time::{ClockId, clock_gettime};
 use switch::port::pump;
 
@@ -139,7 +139,7 @@ fn boot(plan: &Router, options: &Options) -> Result<Times> {
         destination_mac: Some(frame::Mac(device::STATION_MAC)),
     });
     let start = Instant::now();
-    let mut router = KvmRouter::new(plan, Duty::default())?;
+    let mut router = Guest::new(plan, Duty::default(), &device::ground(options)?)?;
     let made = Instant::now();
     router.launch()?;
     let (into, mut out_of) = (router.nics()[0].sink(), router.nics()[1].source());
@@ -171,8 +171,8 @@ fn boot(plan: &Router, options: &Options) -> Result<Times> {
     Ok(times)
 }
 
-fn serves(router: &KvmRouter) -> bool {
-    let vcpus = router.vm().shared().vcpus.iter().take(router.vm().vcpus());
+fn serves(router: &Guest) -> bool {
+    let vcpus = router.machine().shared().vcpus.iter().take(router.machine().vcpus());
     vcpus.map(|vcpu| vcpu.state.0.load(Ordering::Acquire)).all(|state| state == 1)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use engine::{Duty, KvmRouter};
+use engine::{Duty, Guest};
 use switch::Source;
 use switch::port::pump;
 
@@ -36,7 +36,7 @@ pub struct Forward {
 }
 
 struct Parts {
-    router: KvmRouter,
+    router: Guest,
     generator: Generator,
     offered: Arc<GeneratorCounters>,
     into: Arc<dyn switch::Sink>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
 use config::Router;
-use engine::{Duty, KvmRouter};
+use engine::{Duty, Guest};
 use frame::{Mac, ethernet};
 use ledger::Group;
 use ring::Bytes;
@@ -35,7 +35,7 @@ pub struct GuestToGuest {
 }
 
 struct Parts {
-    guests: KvmRouter,
+    guests: Guest,
     switch: Switch,
     first: Way,
     second: Way,
@@ -109,7 +109,7 @@ impl Experiment for GuestToGuest {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let mut guests = KvmRouter::new(&self.plan()?, self.duty())?;
+        let mut guests = Guest::new(&self.plan()?, self.duty(), &device::ground(&self.options)?)?;
         let switch = Switch::new("lab", Config::default());
         let mut ways = Vec::new();
         for (name, nic) in ["first", "second"].iter().zip(guests.nics()) {
@@ -174,15 +174,15 @@ impl Parts {
 
     /// Frames that the second NIC's driver has received.
     fn arrived(&self) -> u64 {
-        self.guests.vm().shared().vcpus[0].nics[1].rx_frames.get()
+        self.guests.machine().shared().vcpus[0].nics[1].rx_frames.get()
     }
 
     fn ledger(&self) -> Snapshot {
         let mut ledger = Snapshot::new();
-        let vcpu = &self.guests.vm().shared().vcpus[0];
+        let vcpu = &self.guests.machine().shared().vcpus[0];
         ledger.take("guest", &vcpu.sink);
         ledger.take("guest", &vcpu.router);
-        ledger.take("guest.exit", &*self.guests.vm().exits()[0] as &dyn Group);
+        ledger.take("guest.exit", &*self.guests.machine().exits()[0] as &dyn Group);
         for (name, (queues, counters)) in
             ["first", "second"].iter().zip(self.guests.nics().iter().zip(&vcpu.nics))
         {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use engine::{Duty, KvmRouter};
+use engine::{Duty, Guest};
 use ring::BURST;
 use rustix::io::{Errno, read, write};
 use switch::port::pump;
@@ -65,7 +65,7 @@ struct Taps {
 }
 
 struct Wired {
-    router: KvmRouter,
+    router: Guest,
     into: Arc<dyn Sink>,
     out_of: Box<dyn Source>,
 }
@@ -84,7 +84,7 @@ impl KernelFed {
 
     fn wired(&self) -> Result<Wired> {
         let plan = device::plan(&self.options, &[self.cpus.1])?;
-        let mut router = KvmRouter::new(&plan, Duty::default())?;
+        let mut router = Guest::new(&plan, Duty::default(), &device::ground(&self.options)?)?;
         router.start()?;
         let (into, out_of) = (router.nics()[0].sink(), router.nics()[1].source());
         Ok(Wired { router, into, out_of })
@@ -173,7 +173,7 @@ impl Parts {
         let seconds = start.elapsed().as_secs_f64();
         let lost = (ROUND - self.settle(ROUND)) as u64;
         let router = self.router.as_ref().map(|wired| &wired.router);
-        if let Some(fault) = router.and_then(KvmRouter::fault) {
+        if let Some(fault) = router.and_then(Guest::fault) {
             bail!("the router stopped: {fault}");
         }
         Ok(Sample {

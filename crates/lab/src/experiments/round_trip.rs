@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use bootinfo::Role;
 use config::Spin;
-use engine::{Duty, KvmRouter};
+use engine::{Duty, Guest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use switch::{Bell, Sink, Source};
 use vmm::probe::{KvmCosts, kvm_costs};
@@ -43,7 +43,7 @@ pub struct RoundTrip {
 }
 
 struct Parts {
-    echo: KvmRouter,
+    echo: Guest,
     generator: Generator,
     into: Arc<dyn Sink>,
     back: Box<dyn Source>,
@@ -87,7 +87,8 @@ impl Experiment for RoundTrip {
         if self.waiting == Waiting::Sleeping {
             plan.spin = Spin::For(Duration::ZERO);
         }
-        let mut echo = KvmRouter::new(&plan, Duty { role: Role::Echo, ..Duty::default() })?;
+        let mut echo =
+            Guest::new(&plan, Duty { role: Role::Echo, ..Duty::default() }, &device::ground(&options)?)?;
         echo.start()?;
         let generator = Generator::new(&device::traffic(&Options { rate: None, ..options }))?;
         let (into, back) = (echo.nics()[0].sink(), echo.nics()[0].source());
@@ -180,10 +181,10 @@ impl Parts {
 
     fn ledger(&self) -> Snapshot {
         let mut ledger = Snapshot::new();
-        let vcpu = &self.echo.vm().shared().vcpus[0];
+        let vcpu = &self.echo.machine().shared().vcpus[0];
         ledger.take("guest", &vcpu.router);
         ledger.take("guest.near", &vcpu.nics[0]);
-        ledger.take("guest.exit", &*self.echo.vm().exits()[0]);
+        ledger.take("guest.exit", &*self.echo.machine().exits()[0]);
         ledger.take("near.rx", &self.echo.nics()[0].rx_ledger());
         ledger.take("near.tx", &self.echo.nics()[0].tx_ledger());
         ledger

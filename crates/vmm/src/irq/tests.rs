@@ -1,14 +1,18 @@
 use super::*;
 
+fn ram() -> Arc<GuestRam> {
+    Arc::new(GuestRam::new("irq-tests", 12 << 20).expect("memory"))
+}
+
 fn line() -> IrqLine {
     let event = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).expect("an event descriptor");
-    let (masked, pending) = (AtomicBool::new(true), AtomicBool::new(false));
-    IrqLine { event, gsi: FIRST_GSI, masked, pending, mailbox: AtomicPtr::default() }
+    IrqLine::new(Wire::Event { event, gsi: FIRST_GSI }, ram())
 }
 
 /// Interrupts sent since the last call.
 fn sent(line: &IrqLine) -> u64 {
-    line.event.read().unwrap_or(0)
+    let Wire::Event { event, .. } = &line.wire else { panic!("a line with an event") };
+    event.read().unwrap_or(0)
 }
 
 #[test]
@@ -80,4 +84,20 @@ fn a_route_carries_the_message() {
     // SAFETY: the type says which field of the union was written.
     let msi = unsafe { entry.u.msi };
     assert_eq!((msi.address_lo, msi.address_hi, msi.data), (0xfee0_3000, 1, 0x40));
+}
+
+#[test]
+fn a_line_without_kvm_moves_the_mailbox_of_the_vcpu_that_its_message_names() {
+    let router = IrqRouter::new(None, ram());
+    let line = router.line().expect("a line");
+    let mailbox = |vcpu: usize| router.ram.shared().mailbox[vcpu].0.load(Ordering::Acquire);
+    line.signal();
+    assert_eq!(mailbox(3), 0, "masked");
+    router.route(&line, Some(Message { address: 0xfee0_3000, data: 0x40 })).expect("a route");
+    line.signal();
+    assert_eq!((mailbox(3), mailbox(0)), (2, 0), "what waited, and one more");
+    // A driver may write anything into its message: nobody is interrupted.
+    router.route(&line, Some(Message { address: 0xfeef_f000, data: 0x40 })).expect("a route");
+    line.signal();
+    assert!((0..bootinfo::MAX_VCPUS).map(mailbox).sum::<u32>() == 2);
 }

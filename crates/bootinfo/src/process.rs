@@ -1,0 +1,110 @@
+//! What a firmware that is a process is told through its socket, before it has its memory.
+//!
+//! The host sends [`Start`] with the descriptors of RAM, route table (if there is one) and bus bell, in this order;
+//! then as many [`Bell`]s as `Start` announces, at most [`BELLS_A_MESSAGE`] in a message, each with its descriptor.
+//! The firmware answers with one [`Report`] when it is confined and about to run, or when it cannot go on. Before the
+//! firmware is there, the process that makes room for it reports what fails in the same form.
+
+use crate::MAX_VCPUS;
+
+/// The descriptor of the socket in the process.
+pub const SOCKET: i32 = 3;
+/// Doorbells in one message.
+pub const BELLS_A_MESSAGE: usize = 32;
+/// In [`Start::cpus`]: anywhere.
+pub const ANYWHERE: u32 = u32::MAX;
+/// Octets of a name, as the kernel keeps it for a thread, with the zero at its end.
+pub const NAME_LEN: usize = 16;
+
+/// The first message to the process.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Start {
+    /// [`crate::MAGIC`].
+    pub magic: u64,
+    /// Octets of RAM, from guest-physical address 0; the process maps them from [`crate::map::BOOT_INFO`] on.
+    pub ram: u64,
+    /// Octets of the route table; 0: there is none.
+    pub fib: u64,
+    /// vCPUs, one thread each.
+    pub vcpus: u32,
+    /// Doorbells that follow.
+    pub bells: u32,
+    /// CPU of each vCPU, or [`ANYWHERE`].
+    pub cpus: [u32; MAX_VCPUS],
+    /// The router's name, cut off so that `/vcpu15` fits behind it; zeros at its end.
+    pub name: [u8; NAME_LEN],
+}
+
+/// One doorbell of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Bell {
+    /// PCI slot of the NIC.
+    pub slot: u32,
+    /// Number of the queue.
+    pub queue: u32,
+}
+
+/// What the process says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Report {
+    /// A [`Step`] as a number.
+    pub step: u32,
+    /// The kernel's error number, where a call failed.
+    pub error: u32,
+}
+
+/// How far a process has come, or what stopped it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Step {
+    /// It is confined and runs.
+    Ready = 0,
+    /// It could not tie its life to ours.
+    Tie = 1,
+    /// It could not arrange its descriptors.
+    Descriptors = 2,
+    /// It could not limit itself.
+    Limits = 3,
+    /// It could not leave the host's files behind.
+    Root = 4,
+    /// It could not give up its privileges.
+    Privileges = 5,
+    /// It could not start the firmware.
+    Exec = 6,
+    /// It was told something that it does not understand.
+    Orders = 7,
+    /// It could not map its memory.
+    Memory = 8,
+    /// It could not run on the CPU that it was given.
+    Cpu = 9,
+    /// It could not start a vCPU.
+    Thread = 10,
+    /// It could not enter its filter.
+    Filter = 11,
+}
+
+impl Step {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Ready,
+        Self::Tie,
+        Self::Descriptors,
+        Self::Limits,
+        Self::Root,
+        Self::Privileges,
+        Self::Exec,
+        Self::Orders,
+        Self::Memory,
+        Self::Cpu,
+        Self::Thread,
+        Self::Filter,
+    ];
+
+    /// The step with this number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
+}

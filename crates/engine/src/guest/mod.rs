@@ -1,0 +1,245 @@
+//! A router with a firmware: its machine, its NICs and the threads that run or serve it.
+
+mod ground;
+mod orders;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bootinfo::{Trouble, process};
+use config::{Deliver, Engine, Router};
+use sandbox::{Class, Confinement};
+use vmm::{Machine, MachineConfig, NicQueues, RouteTable, Stopped};
+
+use crate::routes;
+use crate::thread::Thread;
+use ground::Stage;
+
+pub use ground::Ground;
+pub use orders::Duty;
+
+/// How long a firmware may take until it serves; it takes a few milliseconds.
+const BOOT_LIMIT: Duration = Duration::from_secs(10);
+
+/// A router with a firmware, in a virtual machine or in a process.
+pub struct Guest {
+    plan: Router,
+    stage: Stage,
+    nics: Vec<Arc<NicQueues>>,
+    table: Arc<RouteTable>,
+    /// The vCPUs; of a process the one that serves it.
+    threads: Vec<Thread>,
+    confinement: Confinement,
+    /// How each thread ended.
+    ends: Arc<Mutex<Vec<Stopped>>>,
+}
+
+impl Guest {
+    /// Makes the machine; nothing runs yet.
+    pub fn new(plan: &Router, duty: Duty, ground: &Ground) -> Result<Self> {
+        let table = Arc::new(routes::table(plan)?);
+        Self::with_table(plan, duty, table, ground)
+    }
+
+    /// Makes the machine around a route table that exists; several routers may share one.
+    pub fn with_table(plan: &Router, duty: Duty, table: Arc<RouteTable>, ground: &Ground) -> Result<Self> {
+        let config = MachineConfig {
+            name: format!("ringroad-{}", plan.name),
+            ram: usize::try_from(plan.memory).context("more memory than this machine can address")?,
+            fib: Some(table.memory().clone()),
+            info: orders::orders(plan, duty),
+        };
+        let stage = ground.build(config).with_context(|| format!("router {}", plan.name))?;
+        let nics = attach_nics(plan, stage.machine())?;
+        let (plan, threads, ends) = (plan.clone(), Vec::new(), Arc::default());
+        Ok(Self { plan, stage, nics, table, threads, confinement: Confinement::Off, ends })
+    }
+
+    /// Whether its threads are to be confined once they are started; they are not unless this is called. The process
+    /// of the engine `process` always confines itself.
+    pub fn confine(&mut self, confinement: Confinement) {
+        self.confinement = confinement;
+    }
+
+    /// Starts the vCPUs and waits until each serves its NICs.
+    pub fn start(&mut self) -> Result<()> {
+        self.launch()?;
+        self.wait_until_ready()
+    }
+
+    /// Starts the vCPUs. The process of the engine `process` dies with the thread that calls this, unless somebody
+    /// else spawns it.
+    pub fn launch(&mut self) -> Result<()> {
+        match self.stage.clone() {
+            Stage::Vm(vm) => {
+                for index in 0..vm.machine().vcpus() {
+                    let (vm, cpu) = (vm.clone(), self.cpu(index));
+                    let cpus: Vec<usize> = cpu.into_iter().map(|cpu| cpu as usize).collect();
+                    self.run(&format!("vcpu{index}"), &cpus, Class::Vcpu, move || match vm.vcpu(index) {
+                        Ok(mut vcpu) => vcpu.run(),
+                        Err(error) => Stopped::Fault(format!("{error:#}")),
+                    })?;
+                }
+            }
+            Stage::Process(process, spawner) => {
+                let cpus: Vec<u32> = (0..process.machine().vcpus())
+                    .map(|index| self.cpu(index).unwrap_or(process::ANYWHERE))
+                    .collect();
+                process
+                    .start(&*spawner, &self.plan.name, &cpus)
+                    .with_context(|| format!("router {}", self.plan.name))?;
+                let process = process.clone();
+                self.run("bus", &[], Class::Bus, move || process.serve())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The CPU of a vCPU, if the file gives it one.
+    fn cpu(&self, vcpu: usize) -> Option<u32> {
+        self.plan.pin.vcpu.as_ref().map(|set| set.deal(vcpu))
+    }
+
+    fn run(
+        &mut self,
+        name: &str,
+        cpus: &[usize],
+        class: Class,
+        body: impl FnOnce() -> Stopped + Send + 'static,
+    ) -> Result<()> {
+        let (name, ends) = (format!("{}/{name}", self.plan.name), self.ends.clone());
+        let body = move || {
+            let end = body();
+            ends.lock().unwrap_or_else(PoisonError::into_inner).push(end);
+        };
+        self.threads.push(Thread::spawn(&name, cpus, class, self.confinement, body)?);
+        Ok(())
+    }
+
+    /// Waits until each vCPU serves its NICs; an error says which gave up and why.
+    pub fn wait_until_ready(&self) -> Result<()> {
+        let start = Instant::now();
+        while !self.is_ready() {
+            if let Some(fault) = self.fault() {
+                bail!("router {}: {fault}", self.plan.name);
+            }
+            if start.elapsed() > BOOT_LIMIT {
+                bail!("router {}: the firmware does not come up within {BOOT_LIMIT:?}", self.plan.name);
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        Ok(())
+    }
+
+    /// Whether each vCPU serves its NICs.
+    pub fn is_ready(&self) -> bool {
+        self.states().all(|state| state == 1)
+    }
+
+    fn states(&self) -> impl Iterator<Item = u32> {
+        let machine = self.machine();
+        machine.shared().vcpus.iter().take(machine.vcpus()).map(|v| v.state.0.load(Ordering::Acquire))
+    }
+
+    /// Why the router cannot go on, if it cannot.
+    pub fn fault(&self) -> Option<String> {
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = ends.iter().find_map(|end| match end {
+            Stopped::Fault(line) => Some(line.clone()),
+            Stopped::Asked => None,
+        });
+        ended.or_else(|| self.states().find_map(trouble).map(str::to_owned))
+    }
+
+    /// What its file says.
+    pub fn plan(&self) -> &Router {
+        &self.plan
+    }
+
+    /// What it runs on.
+    pub fn engine(&self) -> Engine {
+        match self.stage {
+            Stage::Vm(_) => Engine::Kvm,
+            Stage::Process(..) => Engine::Process,
+        }
+    }
+
+    /// Its machine.
+    pub fn machine(&self) -> &Arc<Machine> {
+        self.stage.machine()
+    }
+
+    /// The number of its process, where it has one of its own and has been launched.
+    pub fn pid(&self) -> Option<i32> {
+        self.stage.process()?.pid()
+    }
+
+    /// Its NICs' queues, in the order of the file.
+    pub fn nics(&self) -> &[Arc<NicQueues>] {
+        &self.nics
+    }
+
+    /// Its routes.
+    pub fn table(&self) -> &Arc<RouteTable> {
+        &self.table
+    }
+
+    /// Its threads in this process: `NAME/vcpu0` and so on, or `NAME/bus` of a router that is a process.
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU. The vCPUs of a process
+    /// are one figure, `NAME/vcpus`, and under the name of the only one where there is one: the kernel tells a
+    /// stranger no more.
+    pub fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
+        if let Some(process) = self.stage.process() {
+            let what = if process.machine().vcpus() == 1 { "vcpu0" } else { "vcpus" };
+            visit(&format!("{}/{what}", self.plan.name), process.cpu_time().as_nanos() as u64);
+        }
+        for thread in &self.threads {
+            visit(thread.name(), thread.cpu_time().as_nanos() as u64);
+        }
+    }
+
+    /// Stops the vCPUs and waits for their end.
+    pub fn stop(&mut self) {
+        self.stage.stop();
+        for thread in &mut self.threads {
+            match self.stage {
+                Stage::Vm(_) => thread.interrupt_until_finished(),
+                Stage::Process(..) => thread.join(),
+            }
+        }
+        self.threads.clear();
+        // The devices hold what keeps the machine alive, and the machine holds the bus.
+        self.machine().bus().clear();
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn attach_nics(plan: &Router, machine: &Machine) -> Result<Vec<Arc<NicQueues>>> {
+    let attach = |(slot, nic): (usize, &config::Nic)| {
+        let direct = nic.deliver == Deliver::Direct && matches!(nic.attach, config::Attach::Switch(_));
+        vmm::attach(machine, slot, &orders::nic_config(plan, nic, direct), direct)
+            .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))
+    };
+    (orders::FIRST_SLOT..).zip(&plan.nics).map(attach).collect()
+}
+
+fn trouble(state: u32) -> Option<&'static str> {
+    const ALL: [(Trouble, &str); 4] = [
+        (Trouble::Panic, "the firmware panicked"),
+        (Trouble::BootInfo, "the firmware does not understand its orders"),
+        (Trouble::Nic, "the firmware cannot use a NIC"),
+        (Trouble::Memory, "the memory is too small for the NICs' rings and buffers: give the router more"),
+    ];
+    ALL.iter().find(|(trouble, _)| *trouble as u32 == state).map(|(_, line)| *line)
+}

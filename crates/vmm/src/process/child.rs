@@ -1,0 +1,172 @@
+//! What the new process does before it becomes the firmware. It is a copy of a program with several threads of which
+//! only one was copied, so it makes system calls and nothing else: no allocation, no lock, no panic.
+
+use std::ffi::{CString, c_char, c_int, c_ulong};
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use anyhow::{Context, Result};
+use bootinfo::process::{Report, SOCKET, Step};
+
+/// Where the image is while the process becomes it; closed by `exec`.
+const IMAGE: c_int = SOCKET + 1;
+/// A folder that every host has, to hang an empty file system over.
+const FOLDER: &std::ffi::CStr = c"/proc";
+/// An empty file system in which nobody can make anything.
+const EMPTY: &std::ffi::CStr = c"size=4k,nr_inodes=1,mode=0";
+/// Capabilities that may ever exist: the kernel has 64 bits for them.
+const CAPABILITIES: c_ulong = 64;
+/// The capability interface that takes 64 bits (`_LINUX_CAPABILITY_VERSION_3`).
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+/// Everything the child needs, made while allocation was still allowed.
+pub(super) struct Room {
+    socket: c_int,
+    image: c_int,
+    name: CString,
+}
+
+/// A system call that failed, and on the way to what.
+struct Failed(Step);
+
+type Done = std::result::Result<(), Failed>;
+
+impl Room {
+    /// For a process that talks through `socket` and becomes `image`.
+    pub(super) fn new(socket: c_int, image: c_int, name: &str) -> Result<Self> {
+        let name = CString::new(name).context("a router's name has no zero in it")?;
+        Ok(Self { socket, image, name })
+    }
+
+    /// In the child: gives up everything and becomes the firmware.
+    pub(super) fn furnish(&self) -> ! {
+        let Err(Failed(step)) = self.steps();
+        // SAFETY: reads this thread's error number.
+        let error = unsafe { *libc::__errno_location() };
+        // Before the descriptors were arranged, the socket is where it was.
+        let socket = if matches!(step, Step::Tie | Step::Descriptors) { self.socket } else { SOCKET };
+        let report = Report { step: step as u32, error: error as u32 };
+        // SAFETY: sends plain data, then leaves without running anything of the program that this is a copy of.
+        unsafe {
+            libc::send(socket, ptr::from_ref(&report).cast(), size_of::<Report>(), libc::MSG_NOSIGNAL);
+            libc::_exit(1)
+        }
+    }
+
+    fn steps(&self) -> std::result::Result<std::convert::Infallible, Failed> {
+        tie()?;
+        self.arrange_descriptors()?;
+        limit()?;
+        leave_files()?;
+        give_up_privileges()?;
+        Err(self.become_firmware())
+    }
+
+    /// Nothing stays open but the socket, and the image until it runs.
+    fn arrange_descriptors(&self) -> Done {
+        let step = Step::Descriptors;
+        // SAFETY: calls on descriptors of this process, which nobody else uses any more. First both are moved out of
+        // the way of the places where they shall be.
+        unsafe {
+            let socket = check(libc::fcntl(self.socket, libc::F_DUPFD_CLOEXEC, IMAGE + 1), step)?;
+            let image = check(libc::fcntl(self.image, libc::F_DUPFD_CLOEXEC, IMAGE + 1), step)?;
+            check(libc::dup2(socket, SOCKET), step)?;
+            check(libc::dup3(image, IMAGE, libc::O_CLOEXEC), step)?;
+            let close = |first: c_int, last: u32| libc::syscall(libc::SYS_close_range, first, last, 0);
+            check(close(0, SOCKET as u32 - 1) as c_int, step)?;
+            check(close(IMAGE + 1, u32::MAX) as c_int, step)?;
+        }
+        Ok(())
+    }
+
+    /// Becomes the firmware; comes back only if that fails.
+    fn become_firmware(&self) -> Failed {
+        let (arguments, environment) = ([self.name.as_ptr(), ptr::null()], [ptr::null::<c_char>()]);
+        // SAFETY: C strings and lists of them with a null at their end.
+        unsafe {
+            libc::syscall(
+                libc::SYS_execveat,
+                IMAGE,
+                c"".as_ptr(),
+                arguments.as_ptr(),
+                environment.as_ptr(),
+                libc::AT_EMPTY_PATH,
+            )
+        };
+        Failed(Step::Exec)
+    }
+}
+
+/// Dies with the thread that made us, and hears every signal as at the start of the world.
+fn tie() -> Done {
+    let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: numbers, and a signal set that sigemptyset fills before it is used.
+    unsafe {
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong, 0, 0, 0), Step::Tie)?;
+        libc::sigemptyset(none.as_mut_ptr());
+        check(libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()), Step::Tie)?;
+    }
+    Ok(())
+}
+
+/// No core, no file, no message queue, no real-time class, no locked memory.
+fn limit() -> Done {
+    let nothing = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let resources = [
+        libc::RLIMIT_CORE,
+        libc::RLIMIT_FSIZE,
+        libc::RLIMIT_MSGQUEUE,
+        libc::RLIMIT_RTPRIO,
+        libc::RLIMIT_MEMLOCK,
+    ];
+    for resource in resources {
+        // SAFETY: a resource and its limit.
+        check(unsafe { libc::setrlimit(resource, &raw const nothing) }, Step::Limits)?;
+    }
+    Ok(())
+}
+
+/// The only file system left is an empty one.
+fn leave_files() -> Done {
+    let step = Step::Root;
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    let still = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    let none = ptr::null::<c_char>();
+    // SAFETY: C strings and flags. What is mounted and unmounted here is in this process's own mount namespace.
+    unsafe {
+        check(libc::mount(none, c"/".as_ptr(), none, private, ptr::null()), step)?;
+        let kind = c"tmpfs".as_ptr();
+        check(libc::mount(kind, FOLDER.as_ptr(), kind, still, EMPTY.as_ptr().cast()), step)?;
+        check(libc::chdir(FOLDER.as_ptr()), step)?;
+        // The new root goes over the old one, and the old one away from under it.
+        let here = c".".as_ptr();
+        check(libc::syscall(libc::SYS_pivot_root, here, here) as c_int, step)?;
+        check(libc::umount2(here, libc::MNT_DETACH), step)?;
+        check(libc::chdir(c"/".as_ptr()), step)?;
+    }
+    Ok(())
+}
+
+/// No capability, now or by any program that is started later.
+fn give_up_privileges() -> Done {
+    let step = Step::Privileges;
+    let header = [CAPABILITY_VERSION, 0];
+    let nothing = [0u32; 6];
+    // SAFETY: numbers, and the two structures of capset in the layout of its version 3.
+    unsafe {
+        for capability in 0..CAPABILITIES {
+            // Beyond the last one that this kernel knows there is nothing to drop.
+            if libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) == 1 {
+                check(libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0), step)?;
+            }
+        }
+        check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), step)?;
+        let capset = libc::syscall(libc::SYS_capset, header.as_ptr(), nothing.as_ptr());
+        check(capset as c_int, step)?;
+    }
+    Ok(())
+}
+
+fn check(result: c_int, step: Step) -> std::result::Result<c_int, Failed> {
+    if result < 0 { Err(Failed(step)) } else { Ok(result) }
+}

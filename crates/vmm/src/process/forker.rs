@@ -1,0 +1,127 @@
+//! Starts a process in namespaces of its own.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use anyhow::{Context, Result, anyhow};
+
+use super::child::Room;
+use super::{Spawn, Spawned};
+use crate::vm::FIRMWARE;
+
+/// User first: it is what lets everybody make the others.
+const NAMESPACES: i32 =
+    libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
+/// Allows a memfd to be executed where the host's default is that it may not (`vm.memfd_noexec`); Linux 6.3.
+const MFD_EXEC: u32 = 0x10;
+
+/// Forks the calling program and turns the copy into a process for a firmware.
+pub struct Forker {
+    image: File,
+}
+
+impl Forker {
+    /// Puts the firmware image into memory from which it can be started.
+    pub fn new() -> Result<Self> {
+        let mut image = memfd().context("cannot make memory for the firmware image (memfd_create)")?;
+        image.write_all(FIRMWARE).context("cannot write the firmware image")?;
+        let seals = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: an open descriptor and a number.
+        let sealed = unsafe { libc::fcntl(image.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+        if sealed != 0 {
+            return Err(io::Error::last_os_error()).context("cannot seal the firmware image");
+        }
+        Ok(Self { image })
+    }
+}
+
+impl Spawn for Forker {
+    fn spawn(&self, name: &str) -> Result<Spawned> {
+        let (socket, theirs) = socket_pair().context("cannot make a socket pair")?;
+        let room = Room::new(theirs.as_raw_fd(), self.image.as_raw_fd(), name)?;
+        let mut pidfd = -1;
+        let mut orders = clone_args(&mut pidfd);
+        // SAFETY: without CLONE_VM the child gets a copy of this process with one thread, and uses nothing but
+        // `room`, which was made before, and system calls: no lock, no allocation.
+        let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut orders, size_of::<CloneArgs>()) };
+        match pid {
+            0 => room.furnish(),
+            1.. => {
+                // SAFETY: the kernel has just made this descriptor for us.
+                let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+                Ok(Spawned { socket, pidfd, pid: pid as i32 })
+            }
+            _ => Err(refused(&io::Error::last_os_error())),
+        }
+    }
+}
+
+/// Arguments of clone3 as of Linux 5.3.
+#[derive(Default)]
+#[repr(C)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+}
+
+fn clone_args(pidfd: &mut i32) -> CloneArgs {
+    CloneArgs {
+        flags: (NAMESPACES | libc::CLONE_PIDFD) as u64,
+        pidfd: std::ptr::from_mut(pidfd) as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        ..CloneArgs::default()
+    }
+}
+
+/// Why there are no namespaces, and what would help.
+fn refused(error: &io::Error) -> anyhow::Error {
+    let why = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "this host lets this user make no user namespace; root may, or sysctl kernel.unprivileged_userns_clone=1 \
+             and kernel.apparmor_restrict_unprivileged_userns=0 where they exist, and no chroot"
+        }
+        Some(libc::ENOSPC | libc::EUSERS) => {
+            "no more namespaces are allowed: raise the sysctl user.max_user_namespaces"
+        }
+        Some(libc::EINVAL | libc::ENOSYS) => "this kernel lacks user, pid, net or ipc namespaces, or clone3",
+        Some(libc::EAGAIN) => "no more processes are allowed: raise ulimit -u",
+        _ => "the kernel does not start a process",
+    };
+    anyhow!("the engine `process` needs namespaces, but {why} ({error})")
+}
+
+fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: both are new and nobody else owns them.
+    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}
+
+fn memfd() -> io::Result<File> {
+    let make = |flags| {
+        // SAFETY: a C string and a number.
+        unsafe { libc::memfd_create(c"ringroad-firmware".as_ptr(), flags) }
+    };
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    let fd = match make(flags | MFD_EXEC) {
+        // A kernel that does not know the flag lets every memfd be executed.
+        -1 if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => make(flags),
+        fd => fd,
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else owns it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}

@@ -1,0 +1,131 @@
+//! A machine that runs as a process of its own: the same firmware, started from the same image, in namespaces of its
+//! own and under a filter of four system calls.
+//!
+//! [`Spawn`] starts the empty process; [`Process::start`] hands it its memory and bells through the socket. From then
+//! on [`Process::serve`] answers its register accesses and notices its end.
+
+mod child;
+mod forker;
+mod handover;
+mod pidfd;
+mod serve;
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bootinfo::Ground;
+use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
+
+use crate::machine::{self, Machine, MachineConfig, Memory};
+use crate::probe::tsc_khz;
+
+pub use forker::Forker;
+pub use pidfd::cpu_time;
+
+/// Starts processes for firmwares. Who may not fork asks somebody who may.
+pub trait Spawn: Send + Sync {
+    /// Starts a process for the router `name`: firmware image, namespaces of its own, no privilege, no descriptor but
+    /// its end of the socket. It waits there for [`Process::start`], and dies with the thread that called this.
+    ///
+    /// # Errors
+    /// One line: what this host refuses, and what would allow it.
+    fn spawn(&self, name: &str) -> Result<Spawned>;
+}
+
+/// A process that was started and waits for its orders.
+#[derive(Debug)]
+pub struct Spawned {
+    /// Our end of the socket (`SOCK_SEQPACKET`).
+    pub socket: OwnedFd,
+    /// The process, to wait for and to kill.
+    pub pidfd: OwnedFd,
+    /// Its number in our namespace.
+    pub pid: i32,
+}
+
+/// One machine in a process.
+pub struct Process {
+    machine: Arc<Machine>,
+    /// Rung by the process when it asks for a register access, and by ourselves to stop serving.
+    bell: EventFd,
+    child: OnceLock<Child>,
+}
+
+/// The process itself.
+struct Child {
+    pidfd: OwnedFd,
+    pid: i32,
+}
+
+/// Time over which the time-stamp counter is measured, once in the life of this program.
+const TSC_MEASUREMENT: Duration = Duration::from_millis(2);
+
+impl Process {
+    /// Makes the machine, ready for its devices; no process runs yet. Opens nothing.
+    pub fn new(config: MachineConfig) -> Result<Self> {
+        static KHZ: OnceLock<u64> = OnceLock::new();
+        let memory = Memory::new(config, Ground::Process)?;
+        machine::write_tsc_khz(&memory.ram, *KHZ.get_or_init(|| tsc_khz(TSC_MEASUREMENT)))?;
+        let machine = Machine::new(memory, None)?;
+        let bell = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")?;
+        Ok(Self { machine, bell, child: OnceLock::new() })
+    }
+
+    /// Starts the process and hands it its memory and bells. vCPU `n` runs on the CPU that `cpus` has for it, if any.
+    /// When this returns the process is confined and its firmware is about to run; somebody must [`Process::serve`].
+    pub fn start(&self, spawner: &dyn Spawn, name: &str, cpus: &[u32]) -> Result<()> {
+        let Spawned { socket, pidfd, pid } = spawner.spawn(name)?;
+        if self.child.set(Child { pidfd, pid }).is_err() {
+            bail!("the process of a machine is started once");
+        }
+        handover::hand_over(self, &socket, name, cpus).inspect_err(|_| self.kill())
+    }
+
+    /// What the firmware runs on.
+    pub fn machine(&self) -> &Arc<Machine> {
+        &self.machine
+    }
+
+    /// The number of the process, once it has been started.
+    pub fn pid(&self) -> Option<i32> {
+        self.child.get().map(|child| child.pid)
+    }
+
+    /// Time that all its vCPUs together have spent on CPUs; zero once it is gone.
+    pub fn cpu_time(&self) -> Duration {
+        self.pid().map_or(Duration::ZERO, cpu_time)
+    }
+
+    /// Asks it to stop. Whoever serves kills it if it does not.
+    pub fn stop(&self) {
+        self.machine.stop();
+        // Full means that it rings.
+        let _ = self.bell.write(1);
+    }
+
+    fn kill(&self) {
+        if let Some(child) = self.child.get() {
+            pidfd::kill(&child.pidfd);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(child) = self.child.get() {
+            pidfd::wait(&child.pidfd);
+        }
+    }
+}
+
+impl Child {
+    fn descriptor(&self) -> i32 {
+        self.pidfd.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The host's side of a running process: its register accesses, its stop and its end.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bootinfo::RegisterAccess;
+use ledger::VcpuExits;
+
+use super::pidfd::{self, End};
+use super::{Child, Process};
+use crate::bus::Bus;
+use crate::futex;
+use crate::vcpu::Stopped;
+
+/// How long a process may take to stop after it was asked to; its main loop looks within microseconds.
+const GRACE: Duration = Duration::from_millis(200);
+
+impl Process {
+    /// Serves the process until it ends. For a thread of its own: a process that asks without end keeps nobody else
+    /// busy.
+    pub fn serve(&self) -> Stopped {
+        let Some(child) = self.child.get() else {
+            return Stopped::Fault("a process that was never started cannot be served".to_owned());
+        };
+        let mut deadline = None;
+        loop {
+            let asked = self.machine.stop_sign().load(Ordering::Acquire);
+            if asked && Instant::now() >= *deadline.get_or_insert_with(|| Instant::now() + GRACE) {
+                pidfd::kill(&child.pidfd);
+            }
+            match self.wait(child, asked) {
+                Ok(Event::Bell) => self.answer_all(),
+                Ok(Event::Nothing) => {}
+                Ok(Event::Ended) if asked => {
+                    pidfd::wait(&child.pidfd);
+                    return Stopped::Asked;
+                }
+                Ok(Event::Ended) => return Stopped::Fault(last_words(pidfd::wait(&child.pidfd))),
+                Err(error) => return Stopped::Fault(format!("{error:#}")),
+            }
+        }
+    }
+
+    /// Waits for the bell or the end; when it was asked to stop, for no longer than a part of its grace.
+    fn wait(&self, child: &Child, asked: bool) -> anyhow::Result<Event> {
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut fds = [entry(child.descriptor()), entry(self.bell.as_raw_fd())];
+        let limit = if asked { GRACE.as_millis() as i32 / 10 } else { -1 };
+        // SAFETY: two entries with open descriptors.
+        let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, limit) };
+        let error = std::io::Error::last_os_error();
+        if ready < 0 && error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error).context("cannot wait for the process");
+        }
+        // The end first: somebody who rings without end must not hide it.
+        if ready > 0 && fds[0].revents != 0 {
+            return Ok(Event::Ended);
+        }
+        // Not rung: the read says so and nothing is lost.
+        Ok(if ready > 0 && self.bell.read().is_ok() { Event::Bell } else { Event::Nothing })
+    }
+
+    fn answer_all(&self) {
+        for (vcpu, exits) in self.machine.shared().vcpus.iter().zip(self.machine.exits()) {
+            answer(&vcpu.access, self.machine.bus(), exits);
+        }
+    }
+}
+
+enum Event {
+    Bell,
+    Ended,
+    Nothing,
+}
+
+/// Carries out the access that a vCPU asks for, if it does. All of it is read once: the process may change it at any
+/// time, and harms only itself.
+fn answer(access: &RegisterAccess, bus: &Bus, exits: &VcpuExits) {
+    if access.turn.load(Ordering::Acquire) != RegisterAccess::ASKED {
+        return;
+    }
+    let shape = access.shape.load(Ordering::Relaxed);
+    let address = access.address.load(Ordering::Relaxed);
+    let value = access.value.load(Ordering::Relaxed);
+    access.value.store(carry_out((address, value, shape), bus, exits), Ordering::Relaxed);
+    access.turn.store(RegisterAccess::DONE, Ordering::SeqCst);
+    futex::wake(&access.turn);
+}
+
+/// What the access leaves in the value: what was read; for a shape that there is none of, all ones.
+fn carry_out((address, value, shape): (u64, u64, u32), bus: &Bus, exits: &VcpuExits) -> u64 {
+    let write = shape & RegisterAccess::WRITE != 0;
+    let octets = (shape & !RegisterAccess::WRITE) as usize;
+    let mut data = value.to_le_bytes();
+    let Some(part) = data.get_mut(..octets).filter(|_| matches!(octets, 1 | 2 | 4 | 8)) else {
+        exits.other.add(1);
+        return u64::MAX;
+    };
+    if write {
+        bus.write(address, part, exits);
+        return value;
+    }
+    bus.read(address, part, exits);
+    data.iter_mut().skip(octets).for_each(|octet| *octet = 0);
+    u64::from_le_bytes(data)
+}
+
+/// The line for a process that ended by itself.
+fn last_words(end: End) -> String {
+    match end {
+        End::Exit(code) => format!("the process left by itself with code {code}"),
+        End::Signal(libc::SIGSYS) => {
+            "the process was killed: it made a system call that is not for it".to_owned()
+        }
+        End::Signal(libc::SIGILL) => "the firmware stopped with SIGILL".to_owned(),
+        End::Signal(libc::SIGSEGV) => {
+            "the firmware touched memory that it does not have (SIGSEGV)".to_owned()
+        }
+        End::Signal(libc::SIGBUS) => {
+            "the process found no memory where its RAM should be (SIGBUS)".to_owned()
+        }
+        End::Signal(libc::SIGKILL) => "the process was killed (SIGKILL)".to_owned(),
+        End::Signal(signal) => format!("the process was ended by signal {signal}"),
+        End::Unknown => "the process ended".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
