@@ -2,38 +2,39 @@
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use ledger::PortCounters;
+use ledger::{Counter, PortCounters};
 
 use crate::classify::{Place, Sorted, Tally};
 use crate::collect::{Addresses, collect};
 use crate::port::{Frame, Frames, Sink, octets};
 use crate::switch::Shared;
 
-/// Threads that enter at one port at the same time without an allocation.
-const DESKS: usize = 4;
+/// Threads that enter at one port at the same time without an allocation, and without a line in common where each
+/// enters by a lane of its own.
+pub(crate) const LANES: usize = 16;
 
-/// Written by the threads that enter at the port.
+/// A group of counters on lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
-struct Entering(PortCounters);
-
-/// Written by the threads that deliver to the port: on lines of their own.
-#[derive(Default)]
-#[repr(align(128))]
-struct Leaving(PortCounters);
+struct Apart(PortCounters);
 
 /// One port, as a place that frames go to.
 pub(crate) struct Exit {
     id: u16,
     name: String,
     sink: Arc<dyn Sink>,
-    entering: Entering,
-    leaving: Leaving,
+    /// Written by the threads that enter at the port, each under its lane's lock.
+    entering: [Apart; LANES],
+    /// Written by threads for which no lane was free.
+    without_lane: Apart,
+    /// Written by the threads that deliver to the port, by the lanes they came in by.
+    leaving: [Apart; LANES],
 }
 
 impl Exit {
     pub(crate) fn new(id: u16, name: &str, sink: Arc<dyn Sink>) -> Self {
-        Self { id, name: name.to_owned(), sink, entering: Entering::default(), leaving: Leaving::default() }
+        let (entering, leaving) = Default::default();
+        Self { id, name: name.to_owned(), sink, entering, without_lane: Apart::default(), leaving }
     }
 
     pub(crate) const fn id(&self) -> u16 {
@@ -44,51 +45,34 @@ impl Exit {
         &self.name
     }
 
-    /// Both halves in one.
+    /// All in one.
     pub(crate) fn counters(&self) -> PortCounters {
-        let (e, l) = (&self.entering.0, &self.leaving.0);
         let sum = PortCounters::default();
-        for (to, from) in [
-            (&sum.in_frames, &e.in_frames),
-            (&sum.in_bytes, &e.in_bytes),
-            (&sum.out_frames, &l.out_frames),
-            (&sum.out_bytes, &l.out_bytes),
-            (&sum.flood_unknown, &e.flood_unknown),
-            (&sum.flood_broadcast, &e.flood_broadcast),
-            (&sum.drop_same_port, &e.drop_same_port),
-            (&sum.drop_malformed, &e.drop_malformed),
-            (&sum.drop_full, &l.drop_full),
-            (&sum.moves, &e.moves),
-            (&sum.learned, &e.learned),
-            (&sum.forwarded, &e.forwarded),
-            (&sum.flood_copies, &e.flood_copies),
-            (&sum.drop_removed, &e.drop_removed),
-            (&sum.table_full, &e.table_full),
-        ] {
-            to.add(from.get());
+        for Apart(part) in self.entering.iter().chain(&self.leaving).chain([&self.without_lane]) {
+            sum.add_all(part);
         }
         sum
     }
 
     /// Delivers the frames whose bits are set.
     #[inline]
-    fn send(&self, burst: &Burst<'_>, mask: u64) {
+    fn send(&self, burst: &Burst<'_>, mask: u64, lane: usize) {
         if mask == burst.all() {
             let taken = self.sink.deliver(burst.frames);
             let left =
                 if taken == burst.frames.len() { burst.octets } else { octets(&burst.frames[..taken]) };
-            self.count(burst.frames.len(), taken, left);
+            self.count(lane, (burst.frames.len(), taken), left);
         } else if mask != 0 {
             let mut frames = Frames::new();
             gather(burst.frames, mask, &mut frames);
             let taken = self.sink.deliver(&frames);
-            self.count(frames.len(), taken, octets(&frames[..taken]));
+            self.count(lane, (frames.len(), taken), octets(&frames[..taken]));
         }
     }
 
     #[inline]
-    fn count(&self, offered: usize, taken: usize, octets: u64) {
-        let counters = &self.leaving.0;
+    fn count(&self, lane: usize, (offered, taken): (usize, usize), octets: u64) {
+        let Apart(counters) = &self.leaving[lane % LANES];
         counters.out_frames.add_shared(taken as u64);
         counters.out_bytes.add_shared(octets);
         if taken < offered {
@@ -174,91 +158,104 @@ impl Desk {
 
     /// All steps for one burst, which is not empty.
     #[inline]
-    fn switch(&mut self, shared: &Shared, from: &Exit, frames: &[Frame<'_>]) {
+    fn switch(&mut self, shared: &Shared, from: &Exit, books: &Books<'_>, frames: &[Frame<'_>]) {
         if !self.ports.has(from.id) {
-            return from.entering.0.count_removed(frames);
+            return books.count_removed(frames);
         }
         let seen = collect(frames, &mut self.addresses);
         let now = shared.table.now();
         let place = Place { table: &shared.table, port: from.id, exists: &self.ports.exists, now };
         self.sorted.classify(&place, &self.addresses, frames.len(), seen);
         let burst = Burst { frames, octets: seen.octets };
-        let copies = self.deliver(&burst, from);
-        from.entering.0.count_burst(&burst, &self.sorted.tally, copies);
+        let copies = self.deliver(&burst, from, books.lane);
+        books.count_burst(&burst, &self.sorted.tally, copies);
         self.sorted.clear();
     }
 
     /// One delivery for each receiver; returns how many copies the flooded frames made.
     #[inline]
-    fn deliver(&self, burst: &Burst<'_>, from: &Exit) -> u64 {
+    fn deliver(&self, burst: &Burst<'_>, from: &Exit, lane: usize) -> u64 {
         let tally = &self.sorted.tally;
         let flood = tally.unknown | tally.broadcast;
         if flood == 0 {
             for &port in self.sorted.ports() {
-                self.ports.exit(port).send(burst, self.sorted.only_to(port));
+                self.ports.exit(port).send(burst, self.sorted.only_to(port), lane);
             }
             return 0;
         }
         for exit in self.ports.exits.iter().filter(|exit| exit.id != from.id) {
-            exit.send(burst, self.sorted.only_to(exit.id) | flood);
+            exit.send(burst, self.sorted.only_to(exit.id) | flood, lane);
         }
         u64::from(flood.count_ones()) * (self.ports.exits.len() as u64 - 1)
     }
 }
 
-/// The books of one burst.
-trait Books {
-    fn count_burst(&self, burst: &Burst<'_>, tally: &Tally, copies: u64);
-    fn count_removed(&self, frames: &[Frame<'_>]);
+/// The books of those who enter by one lane, or by none.
+struct Books<'a> {
+    counters: &'a PortCounters,
+    lane: usize,
+    /// Whether nobody else writes them meanwhile.
+    alone: bool,
 }
 
-impl Books for PortCounters {
+impl Books<'_> {
+    #[inline(always)]
+    fn add(&self, counter: &Counter, n: u64) {
+        if self.alone { counter.add(n) } else { counter.add_shared(n) }
+    }
+
     #[inline]
     fn count_burst(&self, burst: &Burst<'_>, tally: &Tally, copies: u64) {
-        self.in_frames.add_shared(burst.frames.len() as u64);
-        self.in_bytes.add_shared(burst.octets);
+        let counters = self.counters;
+        self.add(&counters.in_frames, burst.frames.len() as u64);
+        self.add(&counters.in_bytes, burst.octets);
         let elsewhere = tally.unknown | tally.broadcast | tally.same_port | tally.malformed;
         let rest = [
-            (&self.forwarded, u64::from((burst.all() & !elsewhere).count_ones())),
-            (&self.flood_unknown, u64::from(tally.unknown.count_ones())),
-            (&self.flood_broadcast, u64::from(tally.broadcast.count_ones())),
-            (&self.drop_same_port, u64::from(tally.same_port.count_ones())),
-            (&self.drop_malformed, u64::from(tally.malformed.count_ones())),
-            (&self.learned, tally.learned),
-            (&self.moves, tally.moves),
-            (&self.table_full, tally.table_full),
-            (&self.flood_copies, copies),
+            (&counters.forwarded, u64::from((burst.all() & !elsewhere).count_ones())),
+            (&counters.flood_unknown, u64::from(tally.unknown.count_ones())),
+            (&counters.flood_broadcast, u64::from(tally.broadcast.count_ones())),
+            (&counters.drop_same_port, u64::from(tally.same_port.count_ones())),
+            (&counters.drop_malformed, u64::from(tally.malformed.count_ones())),
+            (&counters.learned, tally.learned),
+            (&counters.moves, tally.moves),
+            (&counters.table_full, tally.table_full),
+            (&counters.flood_copies, copies),
         ];
         for (counter, n) in rest {
             if n != 0 {
-                counter.add_shared(n);
+                self.add(counter, n);
             }
         }
     }
 
     #[cold]
     fn count_removed(&self, frames: &[Frame<'_>]) {
-        self.in_frames.add_shared(frames.len() as u64);
-        self.in_bytes.add_shared(octets(frames));
-        self.drop_removed.add_shared(frames.len() as u64);
+        self.add(&self.counters.in_frames, frames.len() as u64);
+        self.add(&self.counters.in_bytes, octets(frames));
+        self.add(&self.counters.drop_removed, frames.len() as u64);
     }
 }
 
 /// One port, as a place where frames come in.
 pub(crate) struct Entry {
-    desks: [Mutex<Option<Desk>>; DESKS],
+    lanes: [Lane; LANES],
 }
+
+/// A desk for one thread at a time, on lines of its own.
+#[repr(align(128))]
+struct Lane(Mutex<Option<Desk>>);
 
 impl Entry {
     pub(crate) fn new() -> Self {
-        Self { desks: std::array::from_fn(|_| Mutex::new(None)) }
+        Self { lanes: std::array::from_fn(|_| Lane(Mutex::new(None))) }
     }
 
-    /// Switches a burst of at least one frame at the first desk that is free.
+    /// Switches a burst of at least one frame at the desk of this lane, or the next one that is free.
     #[inline]
-    pub(crate) fn enter(&self, shared: &Shared, from: &Exit, frames: &[Frame<'_>]) {
-        for desk in &self.desks {
-            let mut desk = match desk.try_lock() {
+    pub(crate) fn enter(&self, shared: &Shared, from: &Exit, lane: usize, frames: &[Frame<'_>]) {
+        for i in 0..LANES {
+            let lane = (lane + i) % LANES;
+            let mut desk = match self.lanes[lane].0.try_lock() {
                 Ok(desk) => desk,
                 Err(TryLockError::Poisoned(poisoned)) => {
                     // A sink panicked in the middle of a burst: the desk is not clean.
@@ -268,14 +265,16 @@ impl Entry {
                 }
                 Err(TryLockError::WouldBlock) => continue,
             };
-            return current(&mut desk, shared).switch(shared, from, frames);
+            let books = Books { counters: &from.entering[lane].0, lane, alone: true };
+            return current(&mut desk, shared).switch(shared, from, &books, frames);
         }
-        Desk::new(shared.ports()).switch(shared, from, frames);
+        let books = Books { counters: &from.without_lane.0, lane, alone: false };
+        Desk::new(shared.ports()).switch(shared, from, &books, frames);
     }
 
     /// Waits for bursts under way, then lets the list of ports go.
     pub(crate) fn forget_ports(&self) {
-        for desk in &self.desks {
+        for Lane(desk) in &self.lanes {
             *desk.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::*;
 use crate::fault::{FaultSink, FaultSource, Faults};
 use crate::port::{Bell, Frame, Sink, Source};
+use crate::steer::Hash;
 use crate::switch::{Config, Switch, SwitchPort};
-use crate::{IngressSink, IngressSource, Null, PairSink, TapPoint, ingress, pair};
+use crate::{IngressSink, IngressSource, Null, PairSink, TapPoint, ingress, ingress_fan, pair};
 
 /// Any sink, behind which an ingress queue collects what comes; losses as told.
 struct Bench<L> {
@@ -65,6 +66,20 @@ fn the_ingress_queue() {
     check_source(|| {
         let (sink, source) = queue();
         Fed { source, sink }
+    });
+}
+
+#[test]
+fn several_ingress_queues() {
+    check_sink(|| {
+        let (fan, mut sources) = ingress_fan(100, 4, Hash::Flow).unwrap();
+        let lost = fan.clone();
+        Bench {
+            sink: fan,
+            // Frames that are no IPv4 have no flow.
+            behind: Some(Box::new(sources.swap_remove(0))),
+            lost: move || lost.counters().drop_full.get() + lost.counters().drop_too_long.get(),
+        }
     });
 }
 

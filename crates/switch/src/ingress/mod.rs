@@ -4,6 +4,7 @@
 //! The queue never asks a sender to wait: what does not find a slot is lost here, early and under a name, before any
 //! work was spent on it. [`leases`] holds the protocol, [`Slots`] the frames.
 
+mod fan;
 pub mod leases;
 
 use std::io;
@@ -16,6 +17,7 @@ use ring::{BURST, Slots};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::port::{Bell, Frame, Frames, Sink, Source};
+pub use fan::{IngressFan, ingress_fan};
 use leases::{Filled, Lease, Leases};
 
 /// Longest frame that an ingress queue takes, in octets.
@@ -41,6 +43,13 @@ struct Queue {
     slots: Slots,
     leases: Leases,
     bell: OwnedFd,
+    senders: Senders,
+}
+
+/// What senders write for each burst: off the lines that the consumer reads.
+#[derive(Default)]
+#[repr(align(128))]
+struct Senders {
     counters: IngressCounters,
 }
 
@@ -51,7 +60,7 @@ pub fn ingress(queue_len: u32) -> io::Result<(Arc<IngressSink>, IngressSource)> 
         slots: Slots::new(count as usize, SLOT),
         leases: Leases::new(count),
         bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-        counters: IngressCounters::default(),
+        senders: Senders::default(),
     });
     Ok((Arc::new(IngressSink { queue: queue.clone() }), IngressSource { queue }))
 }
@@ -64,7 +73,7 @@ pub struct IngressSink {
 impl IngressSink {
     /// What came, and what became of it.
     pub fn counters(&self) -> &IngressCounters {
-        &self.queue.counters
+        &self.queue.senders.counters
     }
 
     /// Frames that wait for the consumer.
@@ -88,9 +97,9 @@ impl Sink for IngressSink {
                 break;
             }
         }
-        self.queue.counters.in_frames.add_shared(frames.len() as u64);
+        self.queue.senders.counters.in_frames.add_shared(frames.len() as u64);
         if taken < frames.len() {
-            self.queue.counters.drop_full.add_shared((frames.len() - taken) as u64);
+            self.queue.senders.counters.drop_full.add_shared((frames.len() - taken) as u64);
         }
         taken
     }
@@ -106,9 +115,9 @@ impl Queue {
         if filled.len() < lease.len() {
             self.leases.give_back(lease[filled.len()..].iter().copied());
         }
-        self.counters.queued.add_shared(filled.len() as u64);
+        self.senders.counters.queued.add_shared(filled.len() as u64);
         if taken > filled.len() {
-            self.counters.drop_too_long.add_shared((taken - filled.len()) as u64);
+            self.senders.counters.drop_too_long.add_shared((taken - filled.len()) as u64);
         }
         if self.leases.publish(&filled) {
             self.ring();
@@ -133,7 +142,7 @@ impl Queue {
 
     #[cold]
     fn ring(&self) {
-        self.counters.rings.add_shared(1);
+        self.senders.counters.rings.add_shared(1);
         // The one failure is a counter about to overflow, and then the descriptor is readable as it should be.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }

@@ -63,3 +63,62 @@ fn slots_shown_to_the_consumer_are_not_given_to_senders() {
     });
     assert_eq!(deliver(&sink, &mut [vec![3; 60]]), 1);
 }
+
+/// A frame of one of many flows, with a number.
+fn packet(flow: u8, number: u32) -> Vec<u8> {
+    let mut octets = vec![0; 60];
+    octets[12..15].copy_from_slice(&[8, 0, 0x45]);
+    octets[29] = flow;
+    octets[56..].copy_from_slice(&number.to_be_bytes());
+    octets
+}
+
+#[test]
+fn flows_keep_their_queue_and_their_order() {
+    const FLOWS: u32 = 200;
+    let (fan, mut sources) = ingress_fan(1000, 4, crate::steer::Hash::Flow).unwrap();
+    for first in (0..1000).step_by(50) {
+        let mut frames: Vec<_> = (first..first + 50).map(|n| packet((n % FLOWS) as u8, n)).collect();
+        let shown: Vec<_> =
+            frames.iter_mut().map(|octets| Frame::new(ring::Bytes::from_slice(octets))).collect();
+        assert_eq!(fan.deliver(&shown), 50);
+    }
+    let mut owner = [None; FLOWS as usize];
+    for (queue, source) in sources.iter_mut().enumerate() {
+        let mut last = [None; FLOWS as usize];
+        let mut came = 0;
+        let mut look = |frames: &[Frame<'_>]| {
+            for number in frames.iter().filter_map(|frame| frame.octets().read(56).map(u32::from_be_bytes)) {
+                let flow = (number % FLOWS) as usize;
+                assert_eq!(*owner[flow].get_or_insert(queue), queue, "flow {flow} is in two queues");
+                assert!(last[flow] < Some(number), "flow {flow}: {number} after {:?}", last[flow]);
+                last[flow] = Some(number);
+                came += 1;
+            }
+        };
+        while source.drain(BURST, &mut look) > 0 {}
+        assert!((100..400).contains(&came), "queue {queue} got {came} of 1000 frames");
+    }
+    let counters = fan.counters();
+    assert_eq!((counters.in_frames.get(), counters.queued.get()), (1000, 1000));
+}
+
+#[test]
+fn a_full_queue_loses_only_its_own_flows() {
+    let (fan, mut sources) = ingress_fan(10, 2, crate::steer::Hash::Flow).unwrap();
+    let mut of = |queue: usize| {
+        (0..=255u8).find(|flow| {
+            let mut octets = packet(*flow, 0);
+            fan.deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))]);
+            sources.iter_mut().position(|source| source.drain(1, &mut |_| {}) == 1) == Some(queue)
+        })
+    };
+    let flows = [0, 1].map(|queue| of(queue).expect("a flow of each queue"));
+    let deliver = |flow| {
+        let mut octets = packet(flow, 0);
+        fan.deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))])
+    };
+    assert_eq!((0..20).map(|_| deliver(flows[0])).sum::<usize>(), 10);
+    assert_eq!((0..10).map(|_| deliver(flows[1])).sum::<usize>(), 10);
+    assert_eq!(fan.counters().drop_full.get(), 10);
+}

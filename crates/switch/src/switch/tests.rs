@@ -167,3 +167,23 @@ fn what_a_receiver_does_not_take_is_its_own_drop() {
     let counters = slow.counters();
     assert_eq!((counters.out_frames.get(), counters.out_bytes.get(), counters.drop_full.get()), (2, 120, 3));
 }
+
+#[test]
+fn threads_enter_at_one_port_by_lanes_of_their_own_and_the_books_are_right() {
+    const BURSTS: u32 = 2000;
+    let switch = Switch::new("lan", Config::default());
+    let into = switch.add_port("in", Arc::new(crate::Null::new())).unwrap();
+    let out = switch.add_port("out", Arc::new(crate::Null::new())).unwrap();
+    enter(&out, vec![frame(1, 2, 0)]);
+    std::thread::scope(|scope| {
+        // More threads than lanes, and two in one lane.
+        for number in 0..20 {
+            let way = into.lane(number);
+            scope.spawn(move || (0..BURSTS).for_each(|_| enter(&way, vec![frame(2, 1, 0); 3])));
+        }
+    });
+    let all = u64::from(BURSTS) * 20 * 3;
+    let counters = into.counters();
+    assert_eq!((counters.in_frames.get(), counters.forwarded.get()), (all, all));
+    assert_eq!(out.counters().out_frames.get(), all);
+}

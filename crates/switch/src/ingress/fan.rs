@@ -1,0 +1,57 @@
+//! Several ingress queues side by side, a frame's by its flow, each emptied by a thread of its own.
+//!
+//! The queue of a flow never changes, whatever the receiver does: a queue is a FIFO, and so the frames of a flow stay
+//! in order up to the thread that empties it.
+
+use std::io;
+use std::sync::Arc;
+
+use super::{IngressCounters, IngressSink, IngressSource, ingress};
+use crate::port::{Frame, Sink};
+use crate::steer::{self, Hash};
+
+/// The senders' side of several queues.
+pub struct IngressFan {
+    queues: Vec<Arc<IngressSink>>,
+    hash: Hash,
+}
+
+/// Makes `queues` (at least one, at most [`steer::MOST`]) queues of `queue_len` frames each. Fails if no event
+/// descriptors can be had.
+pub fn ingress_fan(
+    queue_len: u32,
+    queues: usize,
+    hash: Hash,
+) -> io::Result<(Arc<IngressFan>, Vec<IngressSource>)> {
+    let made =
+        (0..queues.clamp(1, steer::MOST)).map(|_| ingress(queue_len)).collect::<io::Result<Vec<_>>>()?;
+    let (queues, sources) = made.into_iter().unzip();
+    Ok((Arc::new(IngressFan { queues, hash }), sources))
+}
+
+impl IngressFan {
+    /// What came to all queues, and what became of it.
+    pub fn counters(&self) -> IngressCounters {
+        let sum = IngressCounters::default();
+        self.queues.iter().for_each(|queue| sum.add_all(queue.counters()));
+        sum
+    }
+
+    /// The queues.
+    pub fn queues(&self) -> &[Arc<IngressSink>] {
+        &self.queues
+    }
+}
+
+impl Sink for IngressFan {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        if let [only] = &self.queues[..] {
+            return only.deliver(frames);
+        }
+        let mut taken = 0;
+        steer::by_flow(frames, self.queues.len(), self.hash, |number, group| {
+            taken += self.queues.get(number).map_or(0, |queue| queue.deliver(group));
+        });
+        taken
+    }
+}
