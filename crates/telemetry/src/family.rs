@@ -24,7 +24,7 @@ pub(crate) fn classify(name: &str) -> Sample {
     // One metric for all reasons, so that they can be added up and shown apart.
     let reason = match (part, field.strip_prefix("drop_")) {
         (_, Some(reason)) => Some(("drops_total", reason)),
-        ("vcpu_exit", None) => Some(("reason_total", field)),
+        ("vcpu", None) => Some(("exits_total", field)),
         _ => None,
     };
     let name = match reason {
@@ -45,9 +45,7 @@ fn part(group: &str) -> (&'static str, Labels) {
             let labels = [("switch", switch), ("router", router), ("nic", nic)];
             ("switch_port", owned(&labels))
         }
-        [router, vcpu, "exit"] if is_vcpu(vcpu) => {
-            ("vcpu_exit", owned(&[("router", router), ("vcpu", vcpu)]))
-        }
+        [router, vcpu, "exit"] if is_vcpu(vcpu) => ("vcpu", owned(&[("router", router), ("vcpu", vcpu)])),
         [router, nic, "rx"] if !is_vcpu(nic) => ("nic_rx", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "tx"] if !is_vcpu(nic) => ("nic_tx", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "queue"] if !is_vcpu(nic) => ("ingress", owned(&[("router", router), ("nic", nic)])),

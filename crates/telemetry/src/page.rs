@@ -57,7 +57,7 @@ impl Page {
     }
 
     /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
-    /// `switch_port`, `router`, `guest_nic`, `vcpu_exit`, `tap_read`, `tap_write`, `ingress`, `io_thread`.
+    /// `switch_port`, `router`, `guest_nic`, `tap_read`, `tap_write`, `ingress`, `io_thread`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));
     }
@@ -68,7 +68,7 @@ impl Page {
         let field = name.rsplit('.').next().unwrap_or(name);
         let help = || match (self.texts.get(&(part, field)), metric.as_str()) {
             (_, "drops_total") => "Frames or packets lost here, by reason.".to_owned(),
-            (_, "reason_total") => "Times a vCPU left guest mode for the host, by reason.".to_owned(),
+            (_, "exits_total") => "Times a vCPU left guest mode for the host, by reason.".to_owned(),
             (Some(text), _) => (*text).to_owned(),
             (None, _) => format!("The counter {field} of this part."),
         };

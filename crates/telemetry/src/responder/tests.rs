@@ -1,1 +1,241 @@
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
+use super::*;
+
+const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+struct Bench {
+    responder: Responder,
+    path: PathBuf,
+    // Dropped last.
+    _folder: tempfile::TempDir,
+}
+
+fn bench(limits: Limits) -> Bench {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let responder = Responder::bind(&Place::Unix(path.clone()), limits).unwrap();
+    Bench { responder, path, _folder: folder }
+}
+
+impl Bench {
+    fn client(&self) -> UnixStream {
+        let client = UnixStream::connect(&self.path).unwrap();
+        client.set_nonblocking(true).unwrap();
+        client
+    }
+
+    fn serve(&mut self) -> usize {
+        self.responder.serve(Instant::now())
+    }
+
+    fn count(&self, of: impl Fn(&ResponderCounters) -> &ledger::Counter) -> u64 {
+        of(self.responder.counters()).get()
+    }
+}
+
+/// What the client has been sent so far.
+fn received(client: &mut UnixStream) -> String {
+    let mut text = Vec::new();
+    let mut chunk = [0; 4096];
+    while let Ok(n @ 1..) = client.read(&mut chunk) {
+        text.extend_from_slice(&chunk[..n]);
+    }
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn a_scrape_gets_the_page_and_an_end() {
+    let mut bench = bench(Limits::default());
+    let mut client = bench.client();
+    client.write_all(GET).unwrap();
+    assert_eq!(bench.serve(), 1);
+    bench.responder.answer("a 1\n");
+    let answer = received(&mut client);
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\na 1\n"), "{answer}");
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    drop(client);
+    assert_eq!(bench.serve(), 0);
+    assert_eq!(
+        (bench.responder.clients.len(), bench.count(|c| &c.served), bench.count(|c| &c.gone)),
+        (0, 1, 0)
+    );
+}
+
+#[test]
+fn a_request_may_come_octet_by_octet() {
+    let mut bench = bench(Limits::default());
+    let mut client = bench.client();
+    for octet in &GET[..GET.len() - 1] {
+        client.write_all(&[*octet]).unwrap();
+        assert_eq!(bench.serve(), 0);
+    }
+    client.write_all(&GET[GET.len() - 1..]).unwrap();
+    assert_eq!(bench.serve(), 1);
+}
+
+#[test]
+fn an_answer_that_does_not_fit_the_socket_goes_out_piece_by_piece() {
+    let mut bench = bench(Limits::default());
+    let mut client = bench.client();
+    client.write_all(GET).unwrap();
+    assert_eq!(bench.serve(), 1);
+    let page = "some_metric_total 1234567\n".repeat(100_000);
+    bench.responder.answer(&page);
+    let mut answer = String::new();
+    for _ in 0..10_000 {
+        answer += &received(&mut client);
+        let wants_to_write = bench.responder.watched().any(|(_, interest)| interest == PollFlags::OUT);
+        assert_eq!(wants_to_write, bench.count(|c| &c.served) == 0);
+        if !wants_to_write {
+            break;
+        }
+        bench.serve();
+    }
+    assert!(answer.ends_with(&page), "{} of {}", answer.len(), page.len());
+}
+
+#[test]
+fn refusals_are_answered_and_counted() {
+    let mut bench = bench(Limits::default());
+    for (request, status) in [
+        (&b"GET /secrets HTTP/1.1\r\n\r\n"[..], "404"),
+        (b"DELETE /metrics HTTP/1.1\r\n\r\n", "405"),
+        (b"\x16\x03\x01 hello\n", "400"),
+        (&[b'a'; 9000], "431"),
+    ] {
+        let mut client = bench.client();
+        client.write_all(request).unwrap();
+        assert_eq!(bench.serve(), 0);
+        let answer = received(&mut client);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    assert_eq!((bench.count(|c| &c.refused), bench.count(|c| &c.served)), (4, 0));
+}
+
+#[test]
+fn without_a_page_who_waits_is_told_so() {
+    let mut bench = bench(Limits::default());
+    let mut client = bench.client();
+    client.write_all(GET).unwrap();
+    assert_eq!(bench.serve(), 1);
+    bench.responder.refuse();
+    assert!(received(&mut client).starts_with("HTTP/1.1 503 "));
+    assert_eq!(bench.serve(), 0);
+}
+
+#[test]
+fn who_is_slow_is_cut_off_when_the_time_is_over() {
+    let mut bench = bench(Limits { time: Duration::from_millis(50), ..Limits::default() });
+    let mut asks = bench.client();
+    asks.write_all(b"GET /met").unwrap();
+    let mut reads = bench.client();
+    reads.write_all(GET).unwrap();
+    let start = Instant::now();
+    assert_eq!(bench.responder.serve(start), 1);
+    bench.responder.answer(&"x".repeat(10 << 20));
+    let end = bench.responder.deadline().unwrap();
+    assert!(end <= start + Duration::from_millis(50) && bench.responder.clients.len() == 2);
+    bench.responder.serve(end);
+    assert_eq!((bench.responder.clients.len(), bench.count(|c| &c.dropped_slow)), (0, 2));
+    assert_eq!(bench.responder.deadline(), None);
+}
+
+#[test]
+fn too_many_push_the_first_out() {
+    let mut bench = bench(Limits { clients: 3, ..Limits::default() });
+    let mut clients: Vec<_> = (0..3).map(|_| bench.client()).collect();
+    bench.serve();
+    let mut late = bench.client();
+    late.write_all(GET).unwrap();
+    assert_eq!(bench.serve(), 1);
+    assert_eq!((bench.responder.clients.len(), bench.count(|c| &c.dropped_many)), (3, 1));
+    assert_eq!(clients[0].read(&mut [0]).unwrap(), 0);
+    assert!(clients[1].read(&mut [0]).is_err());
+}
+
+#[test]
+fn who_hangs_up_is_forgotten() {
+    let mut bench = bench(Limits::default());
+    drop(bench.client());
+    let mut client = bench.client();
+    client.write_all(GET).unwrap();
+    assert_eq!(bench.serve(), 1);
+    drop(client);
+    bench.responder.answer("a 1\n");
+    bench.serve();
+    assert_eq!((bench.responder.clients.len(), bench.count(|c| &c.gone)), (0, 2));
+}
+
+#[test]
+fn who_sends_without_end_gets_one_answer_and_an_end() {
+    let mut bench = bench(Limits { time: Duration::from_millis(100), ..Limits::default() });
+    let mut client = bench.client();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(200) {
+        let _ = client.write(&[b'\n'; 4096]);
+        let at = Instant::now();
+        bench.responder.serve(at);
+        assert!(at.elapsed() < Duration::from_millis(50), "one pass is short");
+    }
+    assert_eq!((bench.responder.clients.len(), bench.count(|c| &c.refused)), (0, 1));
+}
+
+#[test]
+fn a_port_of_the_loopback_interface() {
+    let place: Place = "127.0.0.1:0".parse().unwrap();
+    let mut responder = Responder::bind(&place, Limits::default()).unwrap();
+    let Place::Tcp(address) = responder.place().clone() else { panic!("not a port") };
+    assert!(Responder::bind(&Place::Tcp(address), Limits::default()).is_err());
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(GET).unwrap();
+    let end = Instant::now() + Duration::from_secs(5);
+    while responder.serve(Instant::now()) == 0 && Instant::now() < end {}
+    responder.answer("a 1\n");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("\r\n\r\na 1\n"), "{answer}");
+}
+
+#[test]
+fn places_are_read_and_shown() {
+    for text in ["127.0.0.1:9477", "[::1]:9477", "unix:/run/ringroad/edge.prom"] {
+        assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
+    }
+    for text in
+        ["0.0.0.0:9477", "[::]:9477", "192.0.2.1:80", "9477", "unix:", "unix:here", "unix:/a/", "localhost:1"]
+    {
+        let error = text.parse::<Place>().unwrap_err().to_string();
+        assert!(error.contains("write \"127.0.0.1:") && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn the_socket_is_its_owners_and_goes_with_the_responder() {
+    let bench = bench(Limits::default());
+    let mode = std::fs::metadata(&bench.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let place = Place::Unix(bench.path.clone());
+    let error = format!("{:#}", Responder::bind(&place, Limits::default()).unwrap_err());
+    assert!(error.ends_with("somebody listens there already"), "{error}");
+    let path = bench.path.clone();
+    drop(bench.responder);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_socket_that_was_left_behind_is_replaced_and_a_file_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let place = Place::Unix(path.clone());
+    drop(Responder::bind(&place, Limits::default()).unwrap());
+    std::fs::write(&path, "mine").unwrap();
+    assert!(Responder::bind(&place, Limits::default()).is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
