@@ -1,7 +1,8 @@
 //! The one tap point: a sink wrapper that shows delivered frames to an observer while somebody wants to see them.
 //!
 //! Switched off, it costs one relaxed load a burst. Switched on, the frames that the wrapped sink took are shown after
-//! they were delivered, so that an observer that is slow delays, but never drops, what it looks at.
+//! they were delivered, so that an observer that is slow delays, but never drops, what it looks at. An observer that
+//! must know of a frame before anything can come of it looks at the burst before it is delivered as well.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,12 @@ use crate::port::{Bell, Frame, Sink};
 pub trait Observer: Send {
     /// Shows frames that were delivered in one burst, in order.
     fn observe(&mut self, frames: &[Frame<'_>]);
+
+    /// Shows the frames of a burst that is about to be delivered.
+    fn expect(&mut self, _frames: &[Frame<'_>]) {}
+
+    /// Shows the frames of a burst that were not taken and are lost.
+    fn lose(&mut self, _frames: &[Frame<'_>]) {}
 }
 
 /// A sink at which one can look.
@@ -48,22 +55,38 @@ impl TapPoint {
         std::mem::replace(&mut *observer, new)
     }
 
-    #[cold]
-    fn show(&self, frames: &[Frame<'_>]) {
+    fn with(&self, look: impl FnOnce(&mut dyn Observer)) {
         if let Some(observer) = &mut *self.observer.lock().unwrap_or_else(PoisonError::into_inner) {
-            observer.observe(frames);
+            look(observer.as_mut());
         }
+    }
+
+    /// Delivers while somebody looks. The observer is not held meanwhile: others may deliver here, too.
+    #[cold]
+    fn deliver_shown(&self, frames: &[Frame<'_>]) -> usize {
+        self.with(|observer| observer.expect(frames));
+        let taken = self.inner.deliver(frames);
+        self.with(|observer| {
+            let (delivered, lost) = frames.split_at(taken.min(frames.len()));
+            if !delivered.is_empty() {
+                observer.observe(delivered);
+            }
+            if !lost.is_empty() {
+                observer.lose(lost);
+            }
+        });
+        taken
     }
 }
 
 impl Sink for TapPoint {
     #[inline]
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
-        let taken = self.inner.deliver(frames);
-        if self.enabled.load(Ordering::Relaxed) && taken != 0 {
-            self.show(&frames[..taken]);
+        if self.enabled.load(Ordering::Relaxed) {
+            self.deliver_shown(frames)
+        } else {
+            self.inner.deliver(frames)
         }
-        taken
     }
 
     fn room(&self) -> usize {

@@ -37,3 +37,63 @@ fn shows_only_what_was_taken() {
     assert_eq!(deliver(&tap, &[60, 61, 62]), 2);
     assert_eq!(*seen.lock().unwrap(), [60, 61]);
 }
+
+/// What became of a burst, and the lengths of its frames.
+type Told = (&'static str, Vec<usize>);
+
+#[derive(Clone, Default)]
+struct Story(Arc<Mutex<Vec<Told>>>);
+
+impl Story {
+    fn note(&self, what: &'static str, frames: &[Frame<'_>]) {
+        self.0.lock().unwrap().push((what, frames.iter().map(Frame::len).collect()));
+    }
+}
+
+impl Observer for Story {
+    fn observe(&mut self, frames: &[Frame<'_>]) {
+        self.note("delivered", frames);
+    }
+    fn expect(&mut self, frames: &[Frame<'_>]) {
+        self.note("expected", frames);
+    }
+    fn lose(&mut self, frames: &[Frame<'_>]) {
+        self.note("lost", frames);
+    }
+}
+
+#[test]
+fn tells_what_was_expected_and_what_became_of_it() {
+    let (near, _far) = crate::pair(2).unwrap();
+    let tap = TapPoint::new(near.sink);
+    let story = Story::default();
+    tap.enable(Box::new(story.clone()));
+    assert_eq!(deliver(&tap, &[60, 61, 62]), 2);
+    assert_eq!(deliver(&tap, &[63]), 0);
+    let wanted = [
+        ("expected", vec![60, 61, 62]),
+        ("delivered", vec![60, 61]),
+        ("lost", vec![62]),
+        ("expected", vec![63]),
+        ("lost", vec![63]),
+    ];
+    assert_eq!(*story.0.lock().unwrap(), wanted);
+}
+
+#[test]
+fn who_looks_may_be_sent_away_while_a_burst_is_delivered() {
+    struct Away(std::sync::OnceLock<Arc<TapPoint>>);
+    impl Sink for Away {
+        fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+            assert!(self.0.get().expect("wrapped").disable().is_some());
+            frames.len()
+        }
+    }
+    let away = Arc::new(Away(std::sync::OnceLock::new()));
+    let tap = Arc::new(TapPoint::new(away.clone()));
+    assert!(away.0.set(tap.clone()).is_ok());
+    let story = Story::default();
+    tap.enable(Box::new(story.clone()));
+    assert_eq!(deliver(&tap, &[60]), 1);
+    assert_eq!(*story.0.lock().unwrap(), [("expected", vec![60])]);
+}
