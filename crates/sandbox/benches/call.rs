@@ -1,0 +1,103 @@
+//! What a filter adds to a call: the same calls by threads that are confined and by one that is not, in turn. Prints
+//! nanoseconds a call, and what the filters of a class add to it in each pair.
+//!
+//! `cargo bench -p ringroad-sandbox`
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+use rustix::event::{EventfdFlags, eventfd};
+use sandbox::{Class, confine};
+
+const CALLS: u32 = 20_000;
+const ROUNDS: usize = 41;
+
+/// A call that a busy thread makes.
+type Call = (&'static str, fn(i32));
+
+/// The first four are answered from the kernel's table, the last runs the filter: its argument is looked at.
+const ALL: [Call; 5] = [
+    ("write of a bell", |bell| {
+        // SAFETY: the octets are a constant's.
+        unsafe { libc::write(bell, 1u64.to_ne_bytes().as_ptr().cast(), 8) };
+    }),
+    ("read of a bell", |bell| {
+        let mut octets = [0u8; 8];
+        // SAFETY: the octets are this call's own.
+        unsafe { libc::read(bell, octets.as_mut_ptr().cast(), 8) };
+    }),
+    ("poll of a bell", |bell| {
+        let mut fd = libc::pollfd { fd: bell, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, this call's own.
+        unsafe { libc::poll(&raw mut fd, 1, 0) };
+    }),
+    ("futex without a waiter", |_| {
+        let word = 0u32;
+        // SAFETY: the word is this call's own.
+        unsafe {
+            libc::syscall(libc::SYS_futex, &raw const word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1)
+        };
+    }),
+    ("ioctl KVM_RUN", |bell| {
+        // SAFETY: means nothing to a bell, and has no argument.
+        unsafe { libc::ioctl(bell, 0xae80, 0) };
+    }),
+];
+
+/// A thread that makes calls when it is told to, and says how long one took.
+struct Caller {
+    ask: Sender<usize>,
+    told: Receiver<f64>,
+}
+
+impl Caller {
+    /// Confined to these classes, one after the other; the second on top of the first, as in the data plane.
+    fn start(classes: &'static [Class]) -> Self {
+        let ((ask, asked), (tell, told)) = (channel(), channel());
+        std::thread::spawn(move || {
+            let bell: OwnedFd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a bell");
+            classes.iter().for_each(|class| confine(*class).expect("a kernel with seccomp filters"));
+            while let Ok::<usize, _>(call) = asked.recv() {
+                let make = ALL[call].1;
+                let start = Instant::now();
+                (0..CALLS).for_each(|_| make(bell.as_raw_fd()));
+                let time = start.elapsed().as_nanos() as f64 / f64::from(CALLS);
+                if tell.send(time).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { ask, told }
+    }
+
+    fn time(&self, call: usize) -> f64 {
+        self.ask.send(call).expect("the thread lives");
+        self.told.recv().expect("the thread lives")
+    }
+}
+
+fn main() {
+    let free = Caller::start(&[]);
+    let confined: [(&str, Caller); 3] = [
+        ("vhost", Caller::start(&[Class::Vhost])),
+        ("control", Caller::start(&[Class::Control])),
+        ("vcpu in control", Caller::start(&[Class::Control, Class::Vcpu])),
+    ];
+    for (call, (name, _)) in ALL.iter().enumerate() {
+        for (class, caller) in &confined {
+            if *class == "vhost" && name.starts_with("ioctl") {
+                continue;
+            }
+            let pairs: Vec<_> = (0..ROUNDS).map(|_| (free.time(call), caller.time(call))).collect();
+            let base = median(pairs.iter().map(|(free, _)| *free).collect());
+            let added = median(pairs.iter().map(|(free, confined)| confined - free).collect());
+            println!("{name}, {class}: {base:.0} ns without, {added:+.1} ns with a filter (n={ROUNDS})");
+        }
+    }
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
