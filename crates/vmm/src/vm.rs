@@ -1,6 +1,6 @@
 //! A machine that KVM runs.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
@@ -75,6 +75,18 @@ pub fn open_kvm() -> Result<Kvm> {
     Ok(kvm)
 }
 
+/// KVM by the descriptor of `/dev/kvm` that another process opened.
+///
+/// # Errors
+/// It is a descriptor of something else.
+pub fn adopt_kvm(device: OwnedFd) -> Result<Kvm> {
+    // SAFETY: the descriptor is open and nobody else owns it. Whether it is KVM shows in the answer to the first
+    // request, which any other device refuses.
+    let kvm = unsafe { Kvm::from_raw_fd(device.into_raw_fd()) };
+    check_version(&kvm)?;
+    Ok(kvm)
+}
+
 fn check_version(kvm: &Kvm) -> Result<()> {
     let version = kvm.get_api_version();
     ensure!(version == 12, "/dev/kvm speaks API version {version}, this program needs 12");
@@ -107,3 +119,6 @@ fn set_region(fd: &VmFd, (slot, flags): (u32, u32), guest: u64, (host, len): (*m
         format!("KVM does not take {len} octets of memory at {guest:#x} (vm {})", fd.as_raw_fd())
     })
 }
+
+#[cfg(test)]
+mod tests;
