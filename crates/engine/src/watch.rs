@@ -101,7 +101,7 @@ pub struct Rules {
     pub boot: Duration,
     /// Most time that one look adds.
     pub longest_step: Duration,
-    /// Doorbells a second of one queue direction, beyond one a frame.
+    /// Doorbells a second of one direction of a NIC, beyond one a frame.
     pub kicks: u64,
     /// Register and configuration accesses a second of one vCPU, beyond one a doorbell.
     pub registers: u64,
@@ -117,7 +117,7 @@ impl Default for Rules {
             starved_grace: Duration::from_secs(10),
             boot: Duration::from_secs(10),
             longest_step: Duration::from_millis(250),
-            kicks: 20_000,
+            kicks: 1_000,
             registers: 50,
             strikes: 3,
         }

@@ -159,5 +159,7 @@ counters! {
         interrupted,
         /// Any other reason.
         other,
+        /// Accesses after which the vCPU had to wait, because it makes the host do costly work too often.
+        paced,
     }
 }

@@ -1,6 +1,7 @@
 //! Joins a virtio-net model, the bus, event descriptors and the NIC's queues.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nic::pci::PciFunction;
@@ -16,6 +17,7 @@ use crate::irq::{IrqLine, IrqRouter, Message};
 use crate::machine::Machine;
 use crate::memory::GuestRam;
 use crate::nic_port::{NicQueues, Running};
+use crate::pace::Pace;
 
 /// Octets of an Ethernet header and a VLAN tag: what a frame may have more than the MTU.
 const FRAME_OVERHEAD: usize = 18;
@@ -48,6 +50,8 @@ pub fn attach(
         running: Vec::new(),
         connected: Vec::new(),
         longest,
+        pace: Pace::new(Instant::now()),
+        told: false,
     };
     offer_doorbells(machine, slot, config.queue_pairs, &queues)?;
     machine.bus().insert(slot, Box::new(device));
@@ -73,6 +77,9 @@ struct NicDevice {
     /// Doorbells that ring without an access.
     connected: Vec<(u64, QueueRole)>,
     longest: usize,
+    pace: Pace,
+    /// Whether a fault of the host's was told.
+    told: bool,
 }
 
 /// The control queue, served by the vCPU thread that rings its doorbell.
@@ -106,6 +113,10 @@ impl BusDevice for NicDevice {
         self.carry_out();
         true
     }
+
+    fn take_debt(&mut self) -> Option<Duration> {
+        self.pace.take_debt()
+    }
 }
 
 impl Drop for NicDevice {
@@ -138,6 +149,9 @@ impl NicDevice {
     }
 
     fn apply(&mut self, effect: Effect) {
+        if is_costly(&effect) {
+            self.pace.spend(Instant::now());
+        }
         match effect {
             Effect::Started(start) => {
                 if self.start(&start).is_err() {
@@ -210,7 +224,10 @@ impl NicDevice {
         if let Some(line) = self.lines.get(usize::from(vector))
             && let Err(error) = self.irqs.route(line, message)
         {
-            eprintln!("ringroad: {error:#}");
+            // Once: a guest can try as often as it likes.
+            if !std::mem::replace(&mut self.told, true) {
+                eprintln!("ringroad: {error:#}");
+            }
             self.give_up();
         }
     }
@@ -312,6 +329,17 @@ fn offer_doorbells(machine: &Machine, slot: usize, pairs: u16, queues: &NicQueue
         }
     }
     Ok(())
+}
+
+/// Whether an effect changes the kernel's tables of doorbells or interrupt routes.
+fn is_costly(effect: &Effect) -> bool {
+    match effect {
+        Effect::Started(_) | Effect::Stopped | Effect::VectorChanged(_) | Effect::BarsMoved => true,
+        Effect::Kicked(_)
+        | Effect::QueueVectorChanged(_)
+        | Effect::Interrupt { .. }
+        | Effect::PairsChanged(_) => false,
+    }
 }
 
 fn install<Q>(place: Option<std::sync::MutexGuard<'_, Option<Running<Q>>>>, running: Running<Q>) {

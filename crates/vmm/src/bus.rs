@@ -1,6 +1,7 @@
 //! Where a guest's memory accesses outside its RAM arrive: PCI configuration space and BARs.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bootinfo::map;
 use ledger::VcpuExits;
@@ -20,6 +21,10 @@ pub trait BusDevice: Send {
     fn memory_read(&mut self, address: u64, data: &mut [u8]) -> bool;
     /// Writes the BAR at a guest-physical address; false if no BAR of the device is there.
     fn memory_write(&mut self, address: u64, data: &[u8]) -> bool;
+    /// How long the thread that made the last accesses must sleep for what they cost the host.
+    fn take_debt(&mut self) -> Option<Duration> {
+        None
+    }
 }
 
 /// PCI bus 0 of one guest.
@@ -55,22 +60,22 @@ impl Bus {
         data.fill(0xff);
         if let Some((slot, offset)) = config_address(address) {
             exits.pci_config_read.add(1);
-            self.with_slot(slot, |device| device.config_read(offset, data));
-            return;
+            let debt = self.with_slot(slot, |device| device.config_read(offset, data));
+            return pay(debt, exits);
         }
         exits.register_read.add(1);
-        self.any_slot(|device| device.memory_read(address, data));
+        pay(self.any_slot(|device| device.memory_read(address, data)), exits);
     }
 
     /// A guest's write outside its RAM. What nobody answers is lost.
     pub fn write(&self, address: u64, data: &[u8], exits: &VcpuExits) {
         if let Some((slot, offset)) = config_address(address) {
             exits.pci_config_write.add(1);
-            self.with_slot(slot, |device| device.config_write(offset, data));
-            return;
+            let debt = self.with_slot(slot, |device| device.config_write(offset, data));
+            return pay(debt, exits);
         }
         exits.register_write.add(1);
-        self.any_slot(|device| device.memory_write(address, data));
+        pay(self.any_slot(|device| device.memory_write(address, data)), exits);
     }
 
     /// Eight octets of guest RAM, for diagnostics; 0 outside it.
@@ -78,23 +83,32 @@ impl Bus {
         self.ram.bytes(address, 8).and_then(|bytes| bytes.read::<8>(0)).map_or(0, u64::from_le_bytes)
     }
 
-    fn with_slot(&self, slot: usize, act: impl FnOnce(&mut dyn BusDevice)) {
-        if let Some(place) = self.slots.get(slot)
-            && let Some(device) = place.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
-        {
-            act(device.as_mut());
-        }
+    /// What is owed for the access is returned: it is paid when nobody waits for the device.
+    fn with_slot(&self, slot: usize, act: impl FnOnce(&mut dyn BusDevice)) -> Option<Duration> {
+        let mut place = self.slots.get(slot)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = place.as_mut()?;
+        act(device.as_mut());
+        device.take_debt()
     }
 
-    fn any_slot(&self, mut act: impl FnMut(&mut dyn BusDevice) -> bool) {
+    fn any_slot(&self, mut act: impl FnMut(&mut dyn BusDevice) -> bool) -> Option<Duration> {
         let used = self.used.load(std::sync::atomic::Ordering::Acquire);
         for place in &self.slots[..used] {
             if let Some(device) = place.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
                 && act(device.as_mut())
             {
-                return;
+                return device.take_debt();
             }
         }
+        None
+    }
+}
+
+/// Sleeps for what an access cost the host.
+fn pay(debt: Option<Duration>, exits: &VcpuExits) {
+    if let Some(debt) = debt {
+        exits.paced.add(1);
+        std::thread::sleep(debt);
     }
 }
 

@@ -12,6 +12,7 @@ pub mod irq;
 pub mod machine;
 pub mod memory;
 pub mod nic_port;
+mod pace;
 pub mod probe;
 pub mod process;
 pub mod route_table;

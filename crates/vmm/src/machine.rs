@@ -144,6 +144,12 @@ impl Machine {
         self.wakers.iter().for_each(|line| line.signal());
     }
 
+    /// Asks every vCPU for a sign of life: it is to show `number` as its answer.
+    pub fn challenge(&self, number: u32) {
+        self.shared().challenge.0.store(number, Ordering::Release);
+        self.wakers.iter().for_each(|line| line.signal());
+    }
+
     /// `ms` milliseconds have passed: wakes the vCPUs whose alarm is due.
     pub fn tick(&self, ms: u32) {
         for (vcpu, line) in self.shared().vcpus.iter().zip(&self.wakers) {

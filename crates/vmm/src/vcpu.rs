@@ -17,6 +17,8 @@ const CR0_PAGED_PROTECTED: u64 = 0x8005_0033;
 const CR4_PAE_SSE: u64 = 1 << 5 | 1 << 9 | 1 << 10;
 const EFER_LONG_NX: u64 = 1 << 8 | 1 << 10 | 1 << 11;
 const RFLAGS_INTERRUPTS: u64 = 0x202;
+/// The bit that is always set.
+const RFLAGS_NONE: u64 = 2;
 const APIC_SPURIOUS: usize = 0xf0;
 
 /// Why a vCPU stopped.
@@ -36,8 +38,17 @@ pub struct Vcpu {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
+/// How a firmware begins.
+pub(crate) struct Entry {
+    /// Its first instruction.
+    pub(crate) address: u64,
+    /// Whether it has handlers for exceptions and interrupts. One without, which is to show how that ends, takes no
+    /// interrupts: its first exception is a triple fault.
+    pub(crate) handles_exceptions: bool,
+}
+
 /// Puts a vCPU at the firmware's entry, in ring 3, with its own stack and its number in `rdi`.
-pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: u64) -> Result<()> {
+pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: &Entry) -> Result<()> {
     let mut sregs = fd.get_sregs().context("KVM_GET_SREGS")?;
     sregs.cr0 = CR0_PAGED_PROTECTED;
     sregs.cr3 = boot::PML4;
@@ -47,7 +58,8 @@ pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: u64) -> Result<()>
     let data = segment(boot::USER_DATA, 3, 3, false);
     (sregs.ss, sregs.ds, sregs.es, sregs.fs, sregs.gs) = (data, data, data, data, data);
     sregs.gdt = kvm_dtable { base: boot::GDT, limit: boot::GDT_LEN - 1, ..Default::default() };
-    sregs.idt = kvm_dtable { base: boot::IDT, limit: 0xfff, ..Default::default() };
+    let limit = if entry.handles_exceptions { 0xfff } else { 0 };
+    sregs.idt = kvm_dtable { base: boot::IDT, limit, ..Default::default() };
     sregs.tr = kvm_segment {
         base: boot::TSS + boot::TSS_STRIDE * vcpu as u64,
         limit: 0x67,
@@ -58,11 +70,11 @@ pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: u64) -> Result<()>
     };
     fd.set_sregs(&sregs).context("KVM_SET_SREGS")?;
     let regs = kvm_regs {
-        rip: entry,
+        rip: entry.address,
         // The stack as a C function finds it: a return address was pushed on a 16-octet boundary.
         rsp: map::STACK_TOP - map::STACK * vcpu as u64 - 8,
         rdi: vcpu as u64,
-        rflags: RFLAGS_INTERRUPTS,
+        rflags: if entry.handles_exceptions { RFLAGS_INTERRUPTS } else { RFLAGS_NONE },
         ..Default::default()
     };
     fd.set_regs(&regs).context("KVM_SET_REGS")?;
