@@ -18,7 +18,7 @@
 //!     assert_eq!(Traces::left(&before, Duration::from_secs(2)), [""; 0]);
 //! }
 //! ```
-#![deny(unsafe_code)] // but for bind(2) of a packet socket in `wire`, ptrace(2) in `inject`
+#![deny(unsafe_code)] // but for bind(2) in `wire`, ptrace(2) in `inject`, a child's limits in `scarce`
 
 mod capture;
 mod dissect;
@@ -28,6 +28,7 @@ mod needs;
 mod packet;
 mod process;
 mod running;
+mod scarce;
 mod stage;
 mod traces;
 mod wire;
@@ -41,6 +42,7 @@ pub use packet::{Mac, Packet, checksum, udp};
 pub use process::{Memory, Process, children_of, descendants_of, threads_of};
 pub use running::{Finished, Running, run};
 pub use rustix::process::Signal;
+pub use scarce::{Limits, SmallDisk};
 pub use stage::{Counters, Stage, alone};
 pub use traces::Traces;
 pub use wire::Wire;

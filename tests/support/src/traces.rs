@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::process::parent_of;
+
 /// Folders below this depth of the cgroup tree are not ours.
 const CGROUP_DEPTH: usize = 6;
+
+/// What the kernel calls the program of a firmware that runs as a process: it lies in memory.
+const FIRMWARE: &str = "/memfd:ringroad-firmware (deleted)";
 
 /// A list of links, namespaces, folders, sockets, cgroups, mounts, processes and huge pages at one moment.
 ///
@@ -26,6 +31,7 @@ impl Traces {
         files("run", Path::new("/run/ringroad"), &mut things);
         cgroups(Path::new("/sys/fs/cgroup"), CGROUP_DEPTH, &mut things);
         things.extend(mounts());
+        things.extend(sockets());
         things.extend(processes());
         things.extend(huge_pages());
         Self { things }
@@ -86,16 +92,47 @@ fn mounts() -> impl Iterator<Item = String> {
     lines.into_iter()
 }
 
-/// Processes of the command that was built beside the caller's own program.
+/// Sockets with a name of ours that somebody has open, in the file system or not.
+fn sockets() -> impl Iterator<Item = String> {
+    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let path = |line: &str| line.split_whitespace().nth(7).map(str::to_owned);
+    let ours: Vec<String> = table.lines().filter_map(path).filter(|path| path.contains("ringroad")).collect();
+    ours.into_iter().map(|path| format!("socket {path}"))
+}
+
+/// Processes of the command that was built beside the caller's own program (the supervisor, its cleaner, its data
+/// plane), the firmware that these run as processes, and firmware that nobody looks after any more.
 fn processes() -> impl Iterator<Item = String> {
     let own = std::env::current_exe().unwrap_or_default();
     let folders: Vec<PathBuf> = own.ancestors().skip(1).take(2).map(Path::to_owned).collect();
-    let ids = names("/proc").filter(|name| name.bytes().all(|octet| octet.is_ascii_digit()));
-    ids.filter_map(move |id| {
-        let program = fs::read_link(format!("/proc/{id}/exe")).ok()?;
-        let ours = program.file_name()? == "ringroad" && folders.iter().any(|at| program.starts_with(at));
-        ours.then(|| format!("process {id}"))
+    let ids = names("/proc").filter_map(|name| name.parse().ok());
+    ids.filter_map(move |id: u32| {
+        let program = program(id)?;
+        let ours = match kind(&program)? {
+            Kind::Command => folders.iter().any(|at| program.starts_with(at)),
+            Kind::Firmware => {
+                let parent = parent_of(id).and_then(self::program).unwrap_or_default();
+                kind(&parent).is_none() || folders.iter().any(|at| parent.starts_with(at))
+            }
+        };
+        ours.then(|| format!("process {id} {}", program.display()))
     })
+}
+
+enum Kind {
+    Command,
+    Firmware,
+}
+
+fn program(id: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{id}/exe")).ok()
+}
+
+fn kind(program: &Path) -> Option<Kind> {
+    if program.file_name()? == "ringroad" {
+        return Some(Kind::Command);
+    }
+    program.starts_with(FIRMWARE).then_some(Kind::Firmware)
 }
 
 /// How many huge pages there are of each size, and how many of them are free.

@@ -29,3 +29,37 @@ fn a_namespace_is_a_trace_until_it_is_removed() {
     drop(namespace);
     assert!(!Traces::left(&before, Duration::from_millis(100)).contains(&ours));
 }
+
+#[test]
+fn a_socket_without_a_file_is_a_trace_while_it_is_open() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    let before = Traces::now();
+    let name = format!("ringroad-traces-{}", std::process::id());
+    let socket =
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).expect("a name")).expect("bound");
+    let ours = format!("socket @{name}");
+    assert!(Traces::now().since(&before).contains(&ours));
+    drop(socket);
+    assert!(!Traces::left(&before, Duration::from_millis(100)).contains(&ours));
+}
+
+#[test]
+fn a_process_of_the_same_build_is_a_trace_and_one_of_another_is_not() {
+    crate::needs!(Program("sleep"));
+    let sleep = std::fs::canonicalize("/bin/sleep").expect("a program");
+    let own = std::env::current_exe().expect("our program");
+    let beside = tempfile::tempdir_in(own.parent().expect("a folder")).expect("a folder");
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let before = Traces::now();
+    let start = |folder: &std::path::Path| {
+        let program = folder.join("ringroad");
+        std::fs::copy(&sleep, &program).expect("copied");
+        crate::Running::start(std::process::Command::new(program).arg("100")).expect("it starts")
+    };
+    let (ours, other) = (start(beside.path()), start(elsewhere.path()));
+    let seen = Traces::now().since(&before);
+    let has = |id: u32| seen.iter().any(|trace| trace.starts_with(&format!("process {id} ")));
+    assert!(has(ours.id()) && !has(other.id()), "{seen:?}");
+}

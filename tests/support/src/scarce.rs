@@ -1,0 +1,96 @@
+//! Less than a program may want: descriptors, memory, room on a disk.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{Pid, Resource, Rlimit, prlimit, setrlimit};
+use tempfile::TempDir;
+
+/// What a process may have at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Open descriptors (RLIMIT_NOFILE).
+    pub descriptors: Option<u64>,
+    /// Octets of address space (RLIMIT_AS).
+    pub address_space: Option<u64>,
+    /// Octets of a file that it writes (RLIMIT_FSIZE).
+    pub file: Option<u64>,
+}
+
+impl Limits {
+    /// The command will have no more, nor will what it starts.
+    pub fn hold(self, command: &mut Command) -> &mut Command {
+        let set = move || {
+            for (resource, limit) in self.each() {
+                setrlimit(resource, limit)?;
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec `set` only makes system calls; it allocates nothing and takes no lock.
+        unsafe { command.pre_exec(set) }
+    }
+
+    /// A process that runs has no more from now on; what it has over that it keeps.
+    pub fn impose(self, pid: u32) -> Result<()> {
+        let id = Pid::from_raw(pid.cast_signed()).context("a process id")?;
+        for (resource, limit) in self.each() {
+            prlimit(Some(id), resource, limit).with_context(|| format!("cannot limit process {pid}"))?;
+        }
+        Ok(())
+    }
+
+    fn each(self) -> impl Iterator<Item = (Resource, Rlimit)> {
+        let wanted = [
+            (Resource::Nofile, self.descriptors),
+            (Resource::As, self.address_space),
+            (Resource::Fsize, self.file),
+        ];
+        let limit = |most| Rlimit { current: Some(most), maximum: Some(most) };
+        wanted.into_iter().filter_map(move |(resource, most)| Some((resource, limit(most?))))
+    }
+}
+
+/// A file system of its own with little room, in memory; gone on drop.
+#[derive(Debug)]
+pub struct SmallDisk {
+    folder: TempDir,
+}
+
+impl SmallDisk {
+    /// Mounts one that has room for so many KiB.
+    pub fn mount(kib: u32) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let options = std::ffi::CString::new(format!("size={kib}k,mode=755"))?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        mount(c"small-disk", folder.path(), c"tmpfs", flags, &*options).context("cannot mount a tmpfs")?;
+        Ok(Self { folder })
+    }
+
+    /// Its top folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Fills it to the last octet with a file of its own, which can be removed to make room.
+    pub fn fill(&self) -> Result<PathBuf> {
+        let path = self.path().join("full");
+        let mut file = fs::File::create(&path)?;
+        while std::io::Write::write(&mut file, &[0; 4096]).is_ok_and(|written| written > 0) {}
+        Ok(path)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Also while a process that shall end soon has a file of it open.
+        let _ = unmount(self.folder.path(), UnmountFlags::DETACH);
+    }
+}
+
+#[cfg(test)]
+mod tests;
