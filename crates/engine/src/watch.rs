@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use bootinfo::VcpuShared;
 use ledger::{NicDirection, VcpuExits};
+use ring::split::Broken;
 
 use epochs::Epochs;
 use heartbeat::Heartbeat;
@@ -168,15 +169,19 @@ pub struct NicSigns {
     pub frames: u64,
     /// Doorbells so far.
     pub kicks: u64,
-    /// Broken rings so far.
-    pub broken: u64,
+    /// Why the host stopped one of its queues, if it did.
+    pub broken: Option<String>,
 }
 
 impl NicSigns {
     /// Reads the counters of one direction.
     pub fn read(name: String, ledger: &NicDirection) -> Self {
-        let (frames, kicks, broken) = (ledger.frames.get(), ledger.kicks.get(), ledger.drop_bad_ring.get());
-        Self { name, frames, kicks, broken }
+        Self { name, frames: ledger.frames.get(), kicks: ledger.kicks.get(), broken: None }
+    }
+
+    /// With what the queues themselves say: a broken ring on which no frame was lost is in no counter.
+    pub fn with_broken(self, broken: Option<Broken>) -> Self {
+        Self { broken: broken.map(|broken| broken.to_string()), ..self }
     }
 }
 

@@ -27,6 +27,7 @@ use anyhow::{Context, Result};
 use ledger::NicDirection;
 use nic::virtio_net::rx::{Lease, RxQueue};
 use nic::virtio_net::tx::TxQueue;
+use ring::split::Broken;
 use switch::steer::Hash;
 use switch::{Bell, Sink, Source};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
@@ -293,6 +294,16 @@ impl NicQueues {
     /// What the router sent, by all pairs.
     pub fn tx_ledger(&self) -> NicDirection {
         self.tx.ledger()
+    }
+
+    /// Why a receive queue stopped, if one did: its driver broke the ring.
+    pub fn rx_broken(&self) -> Option<Broken> {
+        self.rx.queues.iter().find_map(|served| served.with(|running| running.queue.broken())?)
+    }
+
+    /// Why a transmit queue stopped, if one did: its driver broke the ring.
+    pub fn tx_broken(&self) -> Option<Broken> {
+        self.tx.queues.iter().find_map(|served| served.with(|running| running.queue.broken())?)
     }
 
     /// Where frames for the router go: each by the pair of its flow.

@@ -60,6 +60,10 @@ pub(super) fn orders(plan: &Router, duty: Duty) -> BootInfo {
             Spin::For(time) => (time.as_micros() * PASSES_A_MICROSECOND).min(u128::from(u32::MAX - 1)) as u32,
         },
         ring_size: plan.nics.iter().map(|nic| nic.ring).max().unwrap_or(1024),
+        misdeed: match plan.role {
+            config::Role::Hostile(misdeed) => misdeed as u32,
+            config::Role::Router | config::Role::Echo => 0,
+        },
         traffic: duty.traffic,
         nics,
         neighbours,

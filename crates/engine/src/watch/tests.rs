@@ -144,10 +144,11 @@ fn a_firmware_that_does_not_come_up_is_charged_and_one_that_did_cannot_go_back()
 fn a_broken_ring_is_charged_at_once() {
     let mut played = Played::new(1);
     played.look();
-    played.sample.nics[1].broken = 1;
+    played.sample.nics[1] = played.sample.nics[1].clone().with_broken(Some(Broken::Loop));
     let charge = played.look().expect("a charge");
     assert_eq!(charge.kind, Kind::BrokenRing);
-    assert_eq!(charge.line, "it broke the ring of wan.tx: the host has stopped that queue");
+    let why = "descriptor chain is longer than the queue";
+    assert_eq!(charge.line, format!("it broke the ring of wan.tx, which the host has stopped: {why}"));
 }
 
 #[test]
