@@ -276,11 +276,8 @@ impl Watch {
 }
 
 fn broken_ring(sample: &Sample) -> Option<Charge> {
-    let nic = sample.nics.iter().find(|nic| nic.broken > 0)?;
-    Charge::new(
-        Kind::BrokenRing,
-        format!("it broke the ring of {}: the host has stopped that queue", nic.name),
-    )
+    let (nic, why) = sample.nics.iter().find_map(|nic| Some((&nic.name, nic.broken.as_ref()?)))?;
+    Charge::new(Kind::BrokenRing, format!("it broke the ring of {nic}, which the host has stopped: {why}"))
 }
 
 /// Who may take how long: a thread that got no CPU since `then` has more time.
