@@ -53,7 +53,7 @@ pub struct Rib<'a> {
     routes: BTreeMap<(u32, u8), u32>,
     next_hops: NextHops,
     groups: Groups,
-    epoch: u32,
+    pub(crate) epoch: u32,
 }
 
 /// The next hops in use, by value and by number.
