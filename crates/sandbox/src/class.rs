@@ -42,7 +42,8 @@ impl Class {
         calls.extend(match self {
             Self::Control => control(),
             Self::Vcpu => vcpu(),
-            Self::Vhost | Self::Clock | Self::Bus => thread_of_its_own(),
+            Self::Vhost | Self::Clock => thread_of_its_own(),
+            Self::Bus => bus(),
         });
         calls
     }
@@ -115,6 +116,21 @@ fn vcpu() -> Vec<Allowed> {
     calls
 }
 
+/// The end of the process that it serves.
+fn bus() -> Vec<Allowed> {
+    let mut calls = thread_of_its_own();
+    calls.extend(processes());
+    calls
+}
+
+/// Ending processes of routers, by descriptors that the supervisor handed over, and hearing of their end.
+fn processes() -> [Allowed; 2] {
+    [
+        one_of(libc::SYS_pidfd_send_signal, 1, &[libc::SIGKILL as u64]),
+        one_of(libc::SYS_waitid, 0, &[libc::P_PIDFD as u64]),
+    ]
+}
+
 /// Namespaces, and what a thread shares with its maker's tracer: nothing of it may be asked of clone(2).
 const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
@@ -146,8 +162,6 @@ fn control() -> Vec<Allowed> {
         libc::SYS_clone3,
         libc::SYS_set_robust_list,
         libc::SYS_rseq,
-        // Processes of routers, by descriptors that the supervisor handed over.
-        libc::SYS_pidfd_send_signal,
         libc::SYS_openat,
     ]
     .into_iter()
@@ -165,6 +179,7 @@ fn control() -> Vec<Allowed> {
         one_of(libc::SYS_prctl, 0, &PRCTL),
         one_of(libc::SYS_fcntl, 1, &FCNTL),
     ]);
+    calls.extend(processes());
     calls
 }
 

@@ -98,6 +98,8 @@ fn processes() -> Vec<Call> {
         call("process_vm_readv", libc::SYS_process_vm_readv, &[1]),
         call("kill", libc::SYS_kill, &[itself, 0]),
         call("tgkill-other", libc::SYS_tgkill, &[1, 1, 0]),
+        call("pidfd_send_signal-stop", libc::SYS_pidfd_send_signal, &[NONE, c_long::from(libc::SIGSTOP)]),
+        call("waitid-any", libc::SYS_waitid, &[c_long::from(libc::P_ALL)]),
         call("pidfd_open", libc::SYS_pidfd_open, &[itself, 0]),
         call("pidfd_getfd", libc::SYS_pidfd_getfd, &[NONE]),
     ]
