@@ -75,8 +75,10 @@ fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
         options.cpus = cores::allowed()?;
     }
     let other = chosen.other(&options)?;
-    if experiments.iter().any(|listed| listed.needs_kvm) {
-        vmm::open_kvm()?;
+    if experiments.iter().any(|listed| listed.has_guest) {
+        for options in [Some(&options), other.as_ref()].into_iter().flatten() {
+            lab::device::ground(options)?;
+        }
     }
     // Not before something is to be told: `boot` measures how soon this command comes to its first frame.
     let host: LazyCell<Host> = LazyCell::new(Host::describe);

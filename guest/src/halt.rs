@@ -1,9 +1,12 @@
-//! Sleeping: `hlt` in ring 3 faults into the halt stub, which sleeps only if no interrupt came since we looked.
+//! Sleeping: `hlt` in ring 3 faults into the halt stub, which sleeps only if no interrupt came since we looked. The
+//! kernel does the same for a process.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering::Acquire};
 
 use bootinfo::HALT_REQUEST;
+
+use crate::process;
 
 /// The interrupt mailbox of one vCPU.
 pub(crate) struct Mailbox {
@@ -23,6 +26,9 @@ impl Mailbox {
 
     /// Sleeps until the word differs from `seen`, or for no reason at all.
     pub(crate) fn sleep(&self, seen: u32) {
+        if process::is_running() {
+            return process::sleep(self.word, seen);
+        }
         // SAFETY: in ring 3 `hlt` raises #GP; the stub checks eax, compares the word with esi, and returns behind
         // the instruction with all registers as they were.
         unsafe {
@@ -31,9 +37,9 @@ impl Mailbox {
     }
 }
 
-/// Stops this vCPU for good with an exception that the VMM reports.
+/// Stops this vCPU for good with an exception that the VMM reports; a process ends by a signal.
 pub(crate) fn die() -> ! {
-    // SAFETY: raises #UD, for which ring 0 has a stub that never comes back.
+    // SAFETY: raises #UD, for which ring 0 has a stub that never comes back, and the kernel a deadly signal.
     unsafe { asm!("ud2", options(noreturn, nostack)) }
 }
 

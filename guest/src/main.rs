@@ -1,6 +1,7 @@
-//! The router firmware: runs in ring 3 of a KVM guest, one instance of the router a vCPU.
+//! The router firmware: runs in ring 3 of a KVM guest, or as a process of the host; one instance of the router a vCPU.
 //!
-//! It starts at [`_start`] with the vCPU's number in `rdi` and a stack. vCPU 0 brings up the NICs and builds every
+//! In a guest it starts at [`_start`] with the vCPU's number in `rdi` and a stack; in a process `process` makes the
+//! same of what the kernel gives it. vCPU 0 brings up the NICs and builds every
 //! vCPU's buffers and queues in its arena; the others wait for theirs. Then each serves its queue pair of every NIC
 //! until the host says stop: poll while there is work, arm and halt when there is none.
 #![no_std]
@@ -14,24 +15,32 @@ mod hostile;
 mod memory_functions;
 mod pci;
 mod platform;
+mod process;
 mod roles;
 mod serve;
 mod virtio_net;
 
 use core::panic::PanicInfo;
-use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 use bootinfo::{MAX_VCPUS, Trouble};
 
 core::arch::global_asm!(
-    // The VMM has put the stack where a call would leave it, so this is a plain jump.
+    // KVM has put the stack where a call would leave it, so this is a plain jump. The kernel has put it on a
+    // 16-octet boundary and all other registers to zero.
     ".global _start",
     "_start:",
-    "  jmp {firmware}",
+    "  movabs rax, {entered_by_kvm}",
+    "  cmp rsi, rax",
+    "  je {firmware}",
+    "  call {process}",
+    entered_by_kvm = const bootinfo::ENTERED_BY_KVM,
     firmware = sym firmware,
+    process = sym process::begin,
 );
 
-extern "C" fn firmware(vcpu: u64) -> ! {
+/// Where every vCPU begins.
+pub(crate) extern "C" fn firmware(vcpu: u64) -> ! {
     let vcpu = (vcpu as usize).min(MAX_VCPUS - 1);
     match boot::vcpu(vcpu).and_then(serve::run) {
         Ok(()) => stopped(vcpu),
@@ -45,11 +54,16 @@ fn give_up(vcpu: usize, trouble: Trouble) -> ! {
     stopped(vcpu)
 }
 
-/// Sleeps for ever; interrupts are answered by the stub and mean nothing any more.
+/// Sleeps for ever; interrupts are answered by the stub and mean nothing any more. A process ends when it is told to.
 fn stopped(vcpu: usize) -> ! {
-    let mailbox = halt::Mailbox::new(&boot::shared().mailbox[vcpu].0);
+    let words = boot::shared();
+    let mailbox = halt::Mailbox::new(&words.mailbox[vcpu].0);
     loop {
-        mailbox.sleep(mailbox.seen());
+        let seen = mailbox.seen();
+        if process::is_running() && words.stop.0.load(Acquire) != 0 {
+            process::exit_thread();
+        }
+        mailbox.sleep(seen);
     }
 }
 

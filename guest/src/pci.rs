@@ -2,6 +2,8 @@
 
 use bootinfo::map;
 
+use crate::process;
+
 /// Capability id of vendor-specific capabilities, which virtio uses for its register blocks.
 pub(crate) const CAP_VENDOR: u8 = 0x09;
 /// Capability id of MSI-X.
@@ -28,14 +30,25 @@ impl Registers {
         self.0 + offset
     }
 
-    /// Reads the register at `offset`.
+    /// Reads the register at `offset`; `T` is an integer.
     pub(crate) fn read<T: Copy>(self, offset: u64) -> T {
+        if process::is_running() {
+            let value = process::read(self.0 + offset, size_of::<T>());
+            // SAFETY: the first octets of an eight-octet integer are an integer of fewer, on a little-endian CPU.
+            return unsafe { core::ptr::from_ref(&value).cast::<T>().read() };
+        }
         // SAFETY: addresses in the configuration and BAR windows are mapped, and no memory is behind them.
         unsafe { ((self.0 + offset) as *const T).read_volatile() }
     }
 
-    /// Writes the register at `offset`.
+    /// Writes the register at `offset`; `T` is an integer.
     pub(crate) fn write<T>(self, offset: u64, value: T) {
+        if process::is_running() {
+            let mut word = 0u64;
+            // SAFETY: as in `read`: an integer of at most eight octets.
+            unsafe { core::ptr::from_mut(&mut word).cast::<T>().write(value) };
+            return process::write(self.0 + offset, word, size_of::<T>());
+        }
         // SAFETY: as in `read`.
         unsafe { ((self.0 + offset) as *mut T).write_volatile(value) }
     }

@@ -12,7 +12,7 @@ use lab::experiment::Options;
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Varied {
     /// How the router runs.
-    #[arg(long, value_parser = ["kvm"])]
+    #[arg(long, value_parser = ["kvm", "process"])]
     engine: Option<String>,
     /// NIC model.
     #[arg(long, value_parser = ["virtio-net"])]

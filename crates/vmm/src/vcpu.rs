@@ -74,6 +74,7 @@ pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: &Entry) -> Result<
         // The stack as a C function finds it: a return address was pushed on a 16-octet boundary.
         rsp: map::STACK_TOP - map::STACK * vcpu as u64 - 8,
         rdi: vcpu as u64,
+        rsi: bootinfo::ENTERED_BY_KVM,
         rflags: if entry.handles_exceptions { RFLAGS_INTERRUPTS } else { RFLAGS_NONE },
         ..Default::default()
     };

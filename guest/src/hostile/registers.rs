@@ -1,5 +1,7 @@
 //! Registers and configuration space, read and written at random.
 
+use core::arch::asm;
+
 use bootinfo::map;
 
 use super::random::Random;
@@ -12,18 +14,29 @@ const SLOT: u64 = 1 << 15;
 /// Distance of the places at which the VMM puts two slots' BARs.
 const BAR: u64 = 1 << 16;
 
-/// Some accesses, of all sizes: mostly where the NICs are, sometimes anywhere in the window of devices.
+/// Some accesses, of all sizes and at any alignment: mostly where the NICs are, sometimes anywhere in the window of
+/// devices.
 pub(super) fn access(random: &mut Random, slots: u32, ram: u64) {
     for _ in 0..ACCESSES {
         let at = place(random, u64::from(slots));
         let value = value(random, ram);
-        let write = random.below(2) == 0;
-        match random.below(4) {
-            0 => touch(at, value as u8, write),
-            1 => touch(at & !1, value as u16, write),
-            2 => touch(at & !3, value as u32, write),
-            _ => touch(at & !7, value, write),
+        // Registers are where they are aligned; but nobody keeps a guest from doing it in another way.
+        if random.below(4) > 0 {
+            orderly(at, value, random);
+        } else {
+            disorderly(at, value, random);
         }
+    }
+}
+
+/// One access as a driver makes it.
+fn orderly(at: u64, value: u64, random: &mut Random) {
+    let write = random.below(2) == 0;
+    match random.below(4) {
+        0 => touch(at, value as u8, write),
+        1 => touch(at & !1, value as u16, write),
+        2 => touch(at & !3, value as u32, write),
+        _ => touch(at & !7, value, write),
     }
 }
 
@@ -36,16 +49,34 @@ fn touch<T: Copy>(at: u64, value: T, write: bool) {
     }
 }
 
+/// One access of 2, 4, 8 or 16 octets anywhere: it may reach from one register into the next, or out of the device.
+fn disorderly(at: u64, value: u64, random: &mut Random) {
+    // SAFETY: in the window of devices, behind which there is no memory, whatever the address and the size; the last
+    // octets of the window are left out (`place`). The registers named are clobbers.
+    unsafe {
+        match random.below(8) {
+            0 => asm!("mov [{at}], {v:x}", at = in(reg) at, v = in(reg) value, options(nostack)),
+            1 => asm!("mov [{at}], {v:e}", at = in(reg) at, v = in(reg) value, options(nostack)),
+            2 => asm!("mov [{at}], {v}", at = in(reg) at, v = in(reg) value, options(nostack)),
+            3 => asm!("movups [{at}], xmm0", at = in(reg) at, options(nostack)),
+            4 => asm!("mov {v:x}, [{at}]", at = in(reg) at, v = out(reg) _, options(nostack)),
+            5 => asm!("mov {v:e}, [{at}]", at = in(reg) at, v = out(reg) _, options(nostack)),
+            6 => asm!("mov {v}, [{at}]", at = in(reg) at, v = out(reg) _, options(nostack)),
+            _ => asm!("movups xmm0, [{at}]", at = in(reg) at, out("xmm0") _, options(nostack)),
+        }
+    }
+}
+
 fn place(random: &mut Random, slots: u64) -> u64 {
     let slot = 1 + random.below(slots.max(1));
     match random.below(16) {
         // The header and the capabilities of a NIC.
         0..4 => map::ECAM + slot * SLOT + random.below(256),
-        4 => map::ECAM + random.below(map::ECAM_LEN - 8),
+        4 => map::ECAM + random.below(map::ECAM_LEN - 16),
         // Its registers, the first page of which is the one that counts.
         5..14 => map::BARS + slot * BAR + random.below(BAR / 16),
         14 => map::BARS + slot * BAR + random.below(BAR),
-        _ => map::BARS + random.below(map::BARS_LEN - 8),
+        _ => map::BARS + random.below(map::BARS_LEN - 16),
     }
 }
 

@@ -3,6 +3,7 @@
 use ring::split::{Features, Layout};
 
 use crate::pci::{CAP_MSIX, CAP_VENDOR, Device, Registers};
+use crate::process::{self, Bell};
 
 const VENDOR: u16 = 0x1af4;
 const DEVICE: u16 = 0x1041;
@@ -50,6 +51,7 @@ mod common {
 
 /// A device between reset and DRIVER_OK, then the few registers that are used while it runs.
 pub(crate) struct Transport {
+    slot: u32,
     common: Registers,
     device_config: Registers,
     notify: Registers,
@@ -65,6 +67,8 @@ pub(crate) struct QueueRegisters {
     pub(crate) doorbell: Registers,
     /// The queue's number.
     pub(crate) number: u16,
+    /// The event that is its doorbell, where the firmware is a process.
+    bell: Option<Bell>,
 }
 
 impl Transport {
@@ -72,7 +76,7 @@ impl Transport {
     pub(crate) fn new(slot: u32, tuned: bool, multi_queue: bool) -> Option<Self> {
         let device = Device::find(slot, VENDOR, DEVICE)?;
         device.enable();
-        let mut transport = Self::locate(device)?;
+        let mut transport = Self::locate(slot, device)?;
         let status = transport.common;
         status.write(common::DEVICE_STATUS, 0u8);
         while status.read::<u8>(common::DEVICE_STATUS) != 0 {}
@@ -88,7 +92,7 @@ impl Transport {
         (accepted && usable && transport.features & F_VERSION_1 != 0).then_some(transport)
     }
 
-    fn locate(device: Device) -> Option<Self> {
+    fn locate(slot: u32, device: Device) -> Option<Self> {
         let mut found = Structures::default();
         // Each look costs an exit, and the structures that a driver needs come first.
         for capability in device.capabilities() {
@@ -99,6 +103,7 @@ impl Transport {
         }
         let (notify, notify_multiplier) = found.notify?;
         Some(Self {
+            slot,
             common: found.common?,
             device_config: found.device?,
             notify,
@@ -166,7 +171,11 @@ impl Transport {
         let offset: u16 = self.common.read(common::QUEUE_NOTIFY_OFF);
         self.common.write(common::QUEUE_ENABLE, 1u16);
         let doorbell = self.notify.address(u64::from(offset) * u64::from(self.notify_multiplier));
-        QueueRegisters { doorbell: Registers::at(doorbell), number }
+        QueueRegisters {
+            doorbell: Registers::at(doorbell),
+            number,
+            bell: process::doorbell(self.slot, number),
+        }
     }
 
     /// Tells the device that the driver is ready.
@@ -179,7 +188,10 @@ impl Transport {
 impl QueueRegisters {
     /// Notifies the device (section 4.1.5.2).
     pub(crate) fn kick(&self) {
-        self.doorbell.write(0, self.number);
+        match self.bell {
+            Some(bell) => bell.ring(),
+            None => self.doorbell.write(0, self.number),
+        }
     }
 }
 

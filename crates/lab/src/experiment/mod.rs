@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use engine::Confinement;
 
 use crate::cores;
 use crate::ledger_snapshot::Snapshot;
@@ -37,6 +38,8 @@ pub struct Options {
     pub queues: u16,
     /// vCPUs of the router.
     pub vcpus: u16,
+    /// Whether the threads of the router, and the one that plays its I/O thread, are confined (`forward`).
+    pub sandbox: Confinement,
     /// Seconds measured in each repetition, cut into slices; each slice is a sample.
     pub seconds: f64,
     /// Repetitions, with a pause between them.
@@ -60,6 +63,7 @@ impl Default for Options {
             rate: None,
             queues: 1,
             vcpus: 1,
+            sandbox: Confinement::Off,
             seconds: 1.0,
             repeat: 5,
             json: None,

@@ -192,7 +192,7 @@ fn since_start() -> Option<f64> {
 fn started(program: &Path, options: &Options) -> Result<Times> {
     let mut command = Command::new(program);
     command.args(["lab", "run", "boot", "--seconds", "0.001", "--repeat", "1"]);
-    command.args(["--vcpus", &options.vcpus.to_string()]);
+    command.args(["--vcpus", &options.vcpus.to_string(), "--engine", &options.engine]);
     if !options.cpus.is_empty() {
         // It would inherit that this thread is pinned to one.
         let cpus: Vec<String> = options.cpus.iter().map(usize::to_string).collect();

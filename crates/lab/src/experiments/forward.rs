@@ -1,11 +1,12 @@
 //! `forward`: generator -> router -> sink, native. The generator, both ends of the router's rings and the sink run in
-//! this thread on one CPU, the router's vCPU on another, as DPDK's l3fwd and its generator do.
+//! one thread on one CPU, the router's vCPU on another, as DPDK's l3fwd and its generator do.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use engine::{Duty, Guest};
+use anyhow::{Context, Result, anyhow, ensure};
+use engine::{Class, Confinement, Duty, Guest};
 use switch::Source;
 use switch::port::pump;
 
@@ -43,7 +44,7 @@ struct Parts {
     out_of: Box<dyn Source>,
     back: Box<dyn Source>,
     sink: Sink,
-    /// Passes of this thread: all, and those in which nothing moved.
+    /// Passes over generator, rings and sink: all, and those in which nothing moved.
     passes: (u64, u64),
 }
 
@@ -51,7 +52,7 @@ struct Parts {
 struct Slice {
     packets: u64,
     seconds: f64,
-    /// Passes of this thread: all, and those in which nothing moved.
+    /// Passes over generator, rings and sink: all, and those in which nothing moved.
     passes: (u64, u64),
     exits: u64,
 }
@@ -71,10 +72,11 @@ impl Experiment for Forward {
     }
 
     fn case(&self) -> String {
-        let Options { engine, nic, frame, routes, vcpus, .. } = &self.options;
+        let Options { engine, nic, frame, routes, vcpus, sandbox, .. } = &self.options;
         let routes = if *routes > 2 { format!("/routes={routes}") } else { String::new() };
         let vcpus = if *vcpus > 1 { format!("/vcpus={vcpus}") } else { String::new() };
-        format!("{engine}/{nic}/{frame}{routes}{vcpus}")
+        let sandbox = if *sandbox == Confinement::On { "/sandbox" } else { "" };
+        format!("{engine}/{nic}/{frame}{routes}{vcpus}{sandbox}")
     }
 
     fn unit(&self) -> &'static str {
@@ -88,6 +90,7 @@ impl Experiment for Forward {
     fn prepare(&mut self) -> Result<()> {
         let plan = device::plan(&self.options, &[self.cpus.1])?;
         let mut router = device::router(&plan, &self.options, Duty::default())?;
+        router.confine(self.options.sandbox);
         router.start()?;
         let settings = device::traffic(&self.options);
         let generator = Generator::new(&settings)?;
@@ -119,13 +122,7 @@ impl Experiment for Forward {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
         let parts = self.parts.as_mut().context("forward was not prepared")?;
         let before = parts.ledger();
-        let (passes, left) = (parts.passes, exits(&parts.router));
-        let seconds = parts.run(length);
-        // The rate is what came in that time; what is still under way counts as neither sent nor lost.
-        let packets = parts.sink.counters().frames.get() - before.get("sink.frames").unwrap_or(0);
-        let passes = (parts.passes.0 - passes.0, parts.passes.1 - passes.1);
-        let slice = Slice { packets, seconds, passes, exits: exits(&parts.router) - left };
-        parts.settle();
+        let slice = parts.slice_apart(length, self.cpus.0, self.options.sandbox)?;
         let ledger = parts.ledger().since(&before);
         Ok(parts.sample(slice, ledger))
     }
@@ -147,6 +144,32 @@ impl Parts {
             self.run(WARM_UP);
         }
         self.settle();
+    }
+
+    /// One slice, in a thread of its own on this CPU, confined as the I/O threads of a running file are or not: a thread
+    /// that has been confined stays so.
+    fn slice_apart(&mut self, length: Duration, cpu: usize, sandbox: Confinement) -> Result<Slice> {
+        let body = || {
+            cores::pin(cpu)?;
+            sandbox.enter(Class::Vhost)?;
+            Ok(self.slice(length))
+        };
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().name("lab/vhost".to_owned()).spawn_scoped(scope, body)?;
+            thread.join().map_err(|_| anyhow!("the measuring thread panicked"))?
+        })
+    }
+
+    fn slice(&mut self, length: Duration) -> Slice {
+        let (before, passes, left) =
+            (self.sink.counters().frames.get(), self.passes, exits(&self.router));
+        let seconds = self.run(length);
+        // The rate is what came in that time; what is still under way counts as neither sent nor lost.
+        let packets = self.sink.counters().frames.get() - before;
+        let passes = (self.passes.0 - passes.0, self.passes.1 - passes.1);
+        let slice = Slice { packets, seconds, passes, exits: exits(&self.router) - left };
+        self.settle();
+        slice
     }
 
     /// Offers frames and takes what comes for about `length`; returns the seconds it took.

@@ -24,8 +24,8 @@ pub struct Listed {
     pub name: &'static str,
     /// What it measures.
     pub what: &'static str,
-    /// Whether it needs KVM.
-    pub needs_kvm: bool,
+    /// Whether a guest takes part.
+    pub has_guest: bool,
     /// Its cases. They run in the calling thread: pin it to [`Options::cpu`] 0 before.
     pub cases: fn(&Options) -> Result<Vec<Case>>,
     /// What the generator sends, where its own rate could be the limit: it is told beside the result.
@@ -37,49 +37,49 @@ pub static LIST: [Listed; 8] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
-        needs_kvm: true,
+        has_guest: true,
         cases: forward,
         traffic: |options| (options.attach == "native").then(|| device::traffic(options)),
     },
     Listed {
         name: "guest-to-guest",
         what: "virtio ring -> switch -> virtio ring: the switch on one CPU, both guests' ends on another",
-        needs_kvm: true,
+        has_guest: true,
         cases: |options| Ok(alone(GuestToGuest::new(options)?)),
         traffic: |_| None,
     },
     Listed {
         name: "round-trip",
         what: "one frame at a time to a firmware and back, polling and sleeping, beside what KVM itself takes",
-        needs_kvm: true,
+        has_guest: true,
         cases: round_trip,
         traffic: |_| None,
     },
     Listed {
         name: "boot",
         what: "from nothing, and from the start of the command, to the first forwarded frame",
-        needs_kvm: true,
+        has_guest: true,
         cases: |options| Ok(Boot::cases(options)?.into_iter().flat_map(alone).collect()),
         traffic: |_| None,
     },
     Listed {
         name: "idle",
         what: "routers without traffic: CPU of 1 and of 10, and how memory grows with each of 10",
-        needs_kvm: true,
+        has_guest: true,
         cases: idle,
         traffic: |_| None,
     },
     Listed {
         name: "generator",
         what: "generator to sink in one thread: the measuring room's own speed",
-        needs_kvm: false,
+        has_guest: false,
         cases: |options| Ok(alone(PortToPort::new(Through::Wire, options))),
         traffic: |_| None,
     },
     Listed {
         name: "switch",
         what: "the learning switch in one thread: port to port, and ring to ring with 256 and 1024 entries",
-        needs_kvm: false,
+        has_guest: false,
         cases: |options| {
             let mut cases = alone(PortToPort::new(Through::Switch, options));
             cases.extend(rings(Through::Switch, options));
@@ -90,7 +90,7 @@ pub static LIST: [Listed; 8] = [
     Listed {
         name: "wire",
         what: "ring to ring in one thread with nothing in between: what the switch is compared with",
-        needs_kvm: false,
+        has_guest: false,
         cases: |options| Ok(rings(Through::Wire, options)),
         traffic: |_| None,
     },

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bootinfo::Role;
-use config::Spin;
+use config::{Engine, Spin};
 use engine::{Duty, Guest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use switch::{Bell, Sink, Source};
@@ -47,7 +47,8 @@ struct Parts {
     generator: Generator,
     into: Arc<dyn Sink>,
     back: Box<dyn Source>,
-    costs: KvmCosts,
+    /// What KVM itself takes, where it is KVM.
+    costs: Option<KvmCosts>,
 }
 
 impl RoundTrip {
@@ -81,7 +82,6 @@ impl Experiment for RoundTrip {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let costs = kvm_costs().context("cannot measure KVM itself")?;
         let options = Options { vcpus: 1, queues: 1, ..self.options.clone() };
         let mut plan = device::plan(&options, &[self.cpus.1])?;
         if self.waiting == Waiting::Sleeping {
@@ -90,6 +90,10 @@ impl Experiment for RoundTrip {
         let mut echo =
             Guest::new(&plan, Duty { role: Role::Echo, ..Duty::default() }, &device::ground(&options)?)?;
         echo.start()?;
+        let costs = match echo.engine() {
+            Engine::Kvm => Some(kvm_costs().context("cannot measure KVM itself")?),
+            Engine::Process => None,
+        };
         let generator = Generator::new(&device::traffic(&Options { rate: None, ..options }))?;
         let (into, back) = (echo.nics()[0].sink(), echo.nics()[0].source());
         self.parts = Some(Parts { echo, generator, into, back, costs });
@@ -112,18 +116,20 @@ impl Experiment for RoundTrip {
         }
         ensure!(!trips.is_empty(), "no frame came back");
         trips.sort_unstable_by(f64::total_cmp);
+        let mut more = vec![
+            ("p99_us", trips[trips.len() * 99 / 100]),
+            ("shortest_us", trips[0]),
+            ("trips", trips.len() as f64),
+        ];
+        if let Some(costs) = parts.costs {
+            more.extend([("probe_doorbell_us", costs.kick_us), ("probe_exit_us", costs.mmio_us)]);
+        }
         Ok(Sample {
             value: trips[trips.len() / 2],
             packets: trips.len() as u64,
             lost,
             exits: Some(exits(&parts.echo) - left),
-            more: vec![
-                ("p99_us", trips[trips.len() * 99 / 100]),
-                ("shortest_us", trips[0]),
-                ("trips", trips.len() as f64),
-                ("probe_doorbell_us", parts.costs.kick_us),
-                ("probe_exit_us", parts.costs.mmio_us),
-            ],
+            more,
             ledger: parts.ledger().since(&before),
         })
     }

@@ -68,7 +68,7 @@ fn what_cannot_be_built_is_refused() {
 fn each_listed_experiment_has_cases_of_its_own_name() {
     let options = Options { seconds: 0.01, repeat: 1, ..Options::default() };
     let mut names = std::collections::HashSet::new();
-    for listed in LIST.iter().filter(|listed| !listed.needs_kvm) {
+    for listed in LIST.iter().filter(|listed| !listed.has_guest) {
         assert!(!listed.what.is_empty());
         for case in (listed.cases)(&options).unwrap() {
             let Case::Alone(mut case) = case else { panic!("{} runs by itself", listed.name) };

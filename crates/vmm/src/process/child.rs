@@ -13,7 +13,7 @@ const IMAGE: c_int = SOCKET + 1;
 /// A folder that every host has, to hang an empty file system over.
 const FOLDER: &std::ffi::CStr = c"/proc";
 /// An empty file system in which nobody can make anything.
-const EMPTY: &std::ffi::CStr = c"size=4k,nr_inodes=1,mode=0";
+const EMPTY: &std::ffi::CStr = c"size=4k,nr_inodes=1,mode=0555";
 /// Capabilities that may ever exist: the kernel has 64 bits for them.
 const CAPABILITIES: c_ulong = 64;
 /// The capability interface that takes 64 bits (`_LINUX_CAPABILITY_VERSION_3`).

@@ -1,0 +1,112 @@
+//! The firmware as a process of the host: what a virtual machine has by its nature is asked of the kernel here.
+//!
+//! It starts with nothing but a socket ([`start`]): through it come the RAM and the route table, which are mapped
+//! where a virtual machine has them, and the bells. Then it has no more to ask than [`filter`] allows: a register
+//! access is left in shared memory for the host, a doorbell is an event, sleeping is a wait on the mailbox.
+
+mod calls;
+mod filter;
+mod orders;
+mod start;
+
+use core::arch::asm;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
+
+use bootinfo::process::Step;
+use bootinfo::{MAX_NICS, MAX_VCPUS, RegisterAccess, map};
+
+use crate::boot;
+use calls::Refused;
+
+pub(crate) use calls::exit_thread;
+pub(crate) use start::begin;
+
+/// Queues of a NIC that have doorbells: a pair for each vCPU.
+const QUEUES: usize = 2 * MAX_VCPUS;
+/// PCI slots up to the last NIC; the first is 1.
+const SLOTS: usize = MAX_NICS + 1;
+/// Looks at an access before this vCPU sleeps until it is done: the host needs longer unless it is at it already.
+const LOOKS: u32 = 64;
+
+/// Whether this firmware is a process.
+static PROCESS: AtomicBool = AtomicBool::new(false);
+/// The event that tells the host of a register access.
+static BUS_BELL: AtomicI32 = AtomicI32::new(0);
+/// The doorbells: descriptor and one more, so that 0 is none.
+static DOORBELLS: [[AtomicI32; QUEUES]; SLOTS] = [const { [const { AtomicI32::new(0) }; QUEUES] }; SLOTS];
+
+/// What the process could not do, and why.
+#[derive(Clone, Copy)]
+struct Failed(Step, Refused);
+
+/// Whether this firmware is a process.
+#[inline]
+pub(crate) fn is_running() -> bool {
+    PROCESS.load(Relaxed)
+}
+
+/// An event that the host waits for.
+#[derive(Clone, Copy)]
+pub(crate) struct Bell(i32);
+
+impl Bell {
+    /// Rings it. Full means that it rings already.
+    pub(crate) fn ring(self) {
+        let _ = calls::write(self.0, &1u64.to_ne_bytes());
+    }
+}
+
+/// The doorbell of a queue, if it is an event.
+pub(crate) fn doorbell(slot: u32, queue: u16) -> Option<Bell> {
+    let number = DOORBELLS.get(slot as usize)?.get(usize::from(queue))?.load(Relaxed);
+    (number > 0).then_some(Bell(number - 1))
+}
+
+/// Sleeps until `word` differs from `seen`, or for no reason at all.
+pub(crate) fn sleep(word: &AtomicU32, seen: u32) {
+    calls::wait(word, seen);
+}
+
+/// Reads `octets` (1, 2, 4 or 8) from the register at a guest-physical address.
+pub(crate) fn read(address: u64, octets: usize) -> u64 {
+    access(address, 0, octets as u32)
+}
+
+/// Writes them.
+pub(crate) fn write(address: u64, value: u64, octets: usize) {
+    access(address, value, octets as u32 | RegisterAccess::WRITE);
+}
+
+fn access(address: u64, value: u64, shape: u32) -> u64 {
+    let access = &boot::shared().vcpus[vcpu()].access;
+    access.address.store(address, Relaxed);
+    access.value.store(value, Relaxed);
+    access.shape.store(shape, Relaxed);
+    access.turn.store(RegisterAccess::ASKED, SeqCst);
+    Bell(BUS_BELL.load(Relaxed)).ring();
+    let mut looks = 0;
+    while access.turn.load(Acquire) == RegisterAccess::ASKED {
+        looks += 1;
+        if looks > LOOKS {
+            calls::wait(&access.turn, RegisterAccess::ASKED);
+        } else {
+            core::hint::spin_loop();
+        }
+    }
+    access.value.load(Relaxed)
+}
+
+/// The vCPU that runs this, by its stack.
+fn vcpu() -> usize {
+    let stack: u64;
+    // SAFETY: copies a register.
+    unsafe { asm!("mov {}, rsp", out(reg) stack, options(nomem, nostack, preserves_flags)) };
+    ((map::STACK_TOP.saturating_sub(stack) / map::STACK) as usize).min(MAX_VCPUS - 1)
+}
+
+fn set_doorbell(slot: u32, queue: u32, descriptor: i32) -> Result<(), Failed> {
+    let place = DOORBELLS.get(slot as usize).and_then(|queues| queues.get(queue as usize));
+    place.ok_or(orders::NONSENSE)?.store(descriptor + 1, Release);
+    Ok(())
+}
