@@ -73,17 +73,21 @@ pub enum Fate {
         answer: String,
         /// Nanoseconds from arrival to the answer.
         after_ns: u64,
+        /// The router's counters of drops that moved meanwhile, each with by how much.
+        counters: Vec<String>,
     },
-    /// It did not get into a ring.
+    /// A queue or ring on its way did not take it.
     NotPlaced {
-        /// The counters of drops of that ring that moved meanwhile.
+        /// Which: `edge.wan.rx`.
+        place: String,
+        /// The NIC's counters of drops that moved meanwhile.
         counters: Vec<String>,
     },
     /// It was not seen again within the time allowed.
     NotSeen {
         /// The last place it was seen.
         last: String,
-        /// The router's counters of drops that moved meanwhile.
+        /// The router's counters of drops that moved meanwhile, and that of frames which it keeps for itself.
         counters: Vec<String>,
     },
 }

@@ -1,0 +1,82 @@
+//! Where a trace can look: a tap point in each direction of each NIC, by name.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use frame::Mac;
+use switch::{Sink, TapPoint};
+
+/// What a frame passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// Into the queue between a switch and a NIC.
+    Queue,
+    /// Into the router's receive ring.
+    Rx,
+    /// Out of the router's transmit ring.
+    Tx {
+        /// To a switch, from where it may go to another router.
+        to_switch: bool,
+    },
+}
+
+/// One spot of one NIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the router.
+    pub router: String,
+    /// Name of its NIC.
+    pub nic: String,
+    /// What is passed.
+    pub spot: Spot,
+    /// The NIC's Ethernet address.
+    pub mac: Mac,
+}
+
+impl Place {
+    /// As it is printed: `edge.wan.rx`.
+    pub fn name(&self) -> String {
+        let spot = match self.spot {
+            Spot::Queue => "queue",
+            Spot::Rx => "rx",
+            Spot::Tx { .. } => "tx",
+        };
+        format!("{}.{}.{spot}", self.router, self.nic)
+    }
+
+    /// The NIC, as it is printed: `edge.wan`.
+    pub fn nic_name(&self) -> String {
+        format!("{}.{}", self.router, self.nic)
+    }
+}
+
+/// A place with its tap point.
+pub(super) type Point = (Arc<Place>, Arc<TapPoint>);
+/// The same, as long as somebody else keeps the tap point.
+type Known = (Arc<Place>, Weak<TapPoint>);
+
+/// All places of an instance. A place is there as long as frames pass it.
+#[derive(Clone, Default)]
+pub struct TapBoard {
+    points: Arc<Mutex<Vec<Known>>>,
+}
+
+impl TapBoard {
+    /// Puts a tap point before a sink.
+    pub fn point(&self, place: Place, sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
+        let point = Arc::new(TapPoint::new(sink));
+        let mut points = self.lock();
+        points.retain(|(_, point)| point.strong_count() > 0);
+        points.push((Arc::new(place), Arc::downgrade(&point)));
+        point
+    }
+
+    /// Every place there is now.
+    pub(super) fn points(&self) -> Vec<Point> {
+        let points = self.lock();
+        points.iter().filter_map(|(place, point)| Some((place.clone(), point.upgrade()?))).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Known>> {
+        self.points.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,358 @@
+//! What the threads that move frames do for a trace: take up packets that arrive, and recognise them elsewhere.
+//!
+//! They must not be slowed. At most [`SLOTS`] packets are followed at a time. At the traced NIC only so many frames are
+//! looked at between two rounds of the trace. While packets are followed, each frame at every other place costs a
+//! number made of its first octets and its comparison with theirs (some nanoseconds), without a lock; after
+//! [`LOOKS`] of these nobody looks any more, and the trace rests for a while. Nothing is looked at while no packet is
+//! followed.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use api::Filter;
+use frame::{ethernet, ipv4};
+use switch::{Frame, Observer};
+
+use super::board::{Place, Spot};
+use super::moved::Drops;
+use super::sighting::{Head, Identity, SHORT, fingerprint};
+
+/// Packets that are followed at the same time.
+pub(super) const SLOTS: usize = 8;
+/// Frames looked at for the packets that are followed, before the trace gives them up. More than lie in the longest
+/// queues between two places, so what is not found by then is not there.
+pub(super) const LOOKS: u64 = 1 << 18;
+/// Frames of these that are forgiven in each round, so that a slow but steady stream does not use them up.
+const FORGIVEN: u64 = 8192;
+/// Frames that are looked at where packets arrive, between two rounds.
+const ARRIVALS: u32 = 4096;
+/// Places noted of a packet.
+const HOPS: usize = 16;
+
+/// A packet seen at a place.
+pub(super) struct Sight {
+    pub(super) place: Arc<Place>,
+    pub(super) after: Duration,
+    pub(super) head: Head,
+    /// The place did not take it.
+    pub(super) lost: bool,
+}
+
+/// A packet that is followed.
+pub(super) struct Followed {
+    pub(super) number: u32,
+    /// Since the trace began.
+    pub(super) at: Duration,
+    pub(super) identity: Identity,
+    /// The first is where it arrived.
+    pub(super) sights: Vec<Sight>,
+    /// What a router said instead of forwarding it.
+    pub(super) answer: Option<Sight>,
+    /// Counters from before it came.
+    pub(super) before: Arc<Drops>,
+    mark: u64,
+}
+
+impl Followed {
+    /// Whether nothing more will come.
+    pub(super) fn is_over(&self) -> bool {
+        let left = |sight: &Sight| sight.place.spot == Spot::Tx { to_switch: false };
+        self.answer.is_some() || self.sights.iter().any(|sight| sight.lost || left(sight))
+    }
+}
+
+#[derive(Default)]
+struct Slots {
+    list: Vec<Followed>,
+    taken_up: u32,
+    before: Arc<Drops>,
+}
+
+/// What the tap points of a trace share.
+pub(super) struct Follow {
+    begun: Instant,
+    filter: Filter,
+    /// Packets are followed: frames are to be looked at everywhere.
+    open: AtomicBool,
+    /// Packets that may be taken up before the next round.
+    vacant: AtomicU32,
+    /// Frames that may be looked at for that.
+    arrivals: AtomicU32,
+    /// Fingerprints of the packets that are followed; 0: none.
+    marks: [AtomicU64; SLOTS],
+    /// Who sent them: their answers go there; 0: none.
+    senders: [AtomicU32; SLOTS],
+    looks: AtomicU64,
+    passed: AtomicU64,
+    looked: AtomicU64,
+    filtered: AtomicU64,
+    slots: Mutex<Slots>,
+}
+
+/// What passed the traced NIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) passed: u64,
+    pub(super) looked: u64,
+    pub(super) filtered: u64,
+}
+
+impl Follow {
+    pub(super) fn new(filter: Filter) -> Self {
+        Self {
+            begun: Instant::now(),
+            filter,
+            open: AtomicBool::new(false),
+            vacant: AtomicU32::new(0),
+            arrivals: AtomicU32::new(0),
+            marks: Default::default(),
+            senders: Default::default(),
+            looks: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
+            filtered: AtomicU64::new(0),
+            slots: Mutex::default(),
+        }
+    }
+
+    /// Since the trace began.
+    pub(super) fn age(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        Seen {
+            passed: self.passed.load(Relaxed),
+            looked: self.looked.load(Relaxed),
+            filtered: self.filtered.load(Relaxed),
+        }
+    }
+
+    /// Packets taken up so far.
+    pub(super) fn taken_up(&self) -> u32 {
+        self.lock().taken_up
+    }
+
+    /// Whether nobody looks any more although packets are followed.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.looks.load(Relaxed) >= LOOKS
+    }
+
+    /// Frames looked at for the packets that are followed now.
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.load(Relaxed)
+    }
+
+    /// Takes the packets out that `is_done` is true of.
+    pub(super) fn harvest(&self, mut is_done: impl FnMut(&Followed) -> bool) -> Vec<Followed> {
+        let mut slots = self.lock();
+        let (done, going): (Vec<_>, Vec<_>) = slots.list.drain(..).partition(|followed| is_done(followed));
+        slots.list = going;
+        self.publish(&slots);
+        done
+    }
+
+    /// Lets at most `most` further packets in; `before` are the counters as they are now.
+    pub(super) fn let_in(&self, most: u32, before: Arc<Drops>) {
+        let mut slots = self.lock();
+        slots.before = before;
+        let room = SLOTS.saturating_sub(slots.list.len()) as u32;
+        let looks = if slots.list.is_empty() { 0 } else { self.looks().saturating_sub(FORGIVEN) };
+        self.looks.store(looks, Relaxed);
+        self.vacant.store(most.min(room), Relaxed);
+        self.arrivals.store(ARRIVALS, Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the threads what to look for.
+    fn publish(&self, slots: &Slots) {
+        for (number, (mark, sender)) in self.marks.iter().zip(&self.senders).enumerate() {
+            let followed = slots.list.get(number).filter(|followed| !followed.is_over());
+            mark.store(followed.map_or(0, |followed| followed.mark), Relaxed);
+            sender.store(followed.map_or(0, |followed| sender_of(&followed.identity)), Relaxed);
+        }
+        self.open.store(slots.list.iter().any(|followed| !followed.is_over()), Relaxed);
+    }
+
+    fn is_marked(&self, mark: u64) -> bool {
+        self.marks.iter().any(|followed| followed.load(Relaxed) == mark)
+    }
+
+    fn is_sender(&self, address: u32) -> bool {
+        address != 0 && self.senders.iter().any(|sender| sender.load(Relaxed) == address)
+    }
+
+    /// Takes up what arrives, as long as there is room.
+    fn arrive(&self, place: &Arc<Place>, frames: &[Frame<'_>], burst: &mut Vec<(u32, usize)>) {
+        self.passed.fetch_add(frames.len() as u64, Relaxed);
+        for (index, frame) in frames.iter().enumerate() {
+            if self.vacant.load(Relaxed) == 0 || self.arrivals.load(Relaxed) == 0 {
+                return;
+            }
+            self.arrivals.fetch_sub(1, Relaxed);
+            self.looked.fetch_add(1, Relaxed);
+            let head = Head::copy(frame);
+            if head.fits(&self.filter) {
+                burst.extend(self.take_up(place, head).map(|number| (number, index)));
+            } else {
+                self.filtered.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    fn take_up(&self, place: &Arc<Place>, head: Head) -> Option<u32> {
+        let mut slots = self.lock();
+        // Several threads may deliver to the traced NIC, and another one may have been first.
+        let vacant = self.vacant.load(Relaxed).checked_sub(1)?;
+        self.vacant.store(vacant, Relaxed);
+        slots.taken_up += 1;
+        let number = slots.taken_up;
+        let followed = Followed {
+            number,
+            at: self.age(),
+            identity: head.identity(),
+            mark: head.fingerprint().unwrap_or(0),
+            sights: vec![Sight { place: place.clone(), after: Duration::ZERO, head, lost: false }],
+            answer: None,
+            before: slots.before.clone(),
+        };
+        slots.list.push(followed);
+        self.publish(&slots);
+        Some(number)
+    }
+
+    /// Looks for the packets that are followed.
+    fn pass(&self, place: &Arc<Place>, frames: &[Frame<'_>], burst: &mut Vec<(u32, usize)>) {
+        if self.looks.fetch_add(frames.len() as u64, Relaxed) >= LOOKS {
+            self.open.store(false, Relaxed);
+            return;
+        }
+        for (index, frame) in frames.iter().enumerate() {
+            let Some(head) = frame.octets().read::<SHORT>(0) else { continue };
+            if self.is_marked(fingerprint(&head)) || self.may_answer(place, &head) {
+                burst.extend(self.recognise(place, frame).map(|number| (number, index)));
+            }
+        }
+    }
+
+    /// Whether a frame may be a router's answer to a packet that is followed.
+    fn may_answer(&self, place: &Place, head: &[u8; SHORT]) -> bool {
+        if !matches!(place.spot, Spot::Tx { .. }) {
+            return false;
+        }
+        let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        match u16::from_be_bytes([head[12], head[13]]) {
+            ethernet::IPV4 => head[23] == ipv4::ICMP && self.is_sender(word(30)),
+            ethernet::ARP => self.is_sender(word(38)),
+            _ => false,
+        }
+    }
+
+    fn recognise(&self, place: &Arc<Place>, frame: &Frame<'_>) -> Option<u32> {
+        let (head, now) = (Head::copy(frame), self.age());
+        let identity = head.identity();
+        let mut slots = self.lock();
+        let going = slots.list.iter_mut().filter(|followed| !followed.is_over());
+        let mut number = None;
+        for followed in going {
+            let after = now.saturating_sub(followed.at);
+            let sight = || Sight { place: place.clone(), after, head: head.clone(), lost: false };
+            if followed.goes_on(place, &head, &identity) {
+                followed.sights.push(sight());
+            } else if followed.is_answered(place, &head) {
+                followed.answer = Some(sight());
+            } else {
+                continue;
+            }
+            number = Some(followed.number);
+            break;
+        }
+        self.publish(&slots);
+        number
+    }
+
+    /// Notes that a place did not take a packet.
+    fn lose(&self, place: &Arc<Place>, number: u32) {
+        let mut slots = self.lock();
+        let sights = slots.list.iter_mut().filter(|followed| followed.number == number);
+        for sight in sights.flat_map(|followed| followed.sights.iter_mut()) {
+            sight.lost |= *sight.place == **place;
+        }
+        self.publish(&slots);
+    }
+}
+
+impl Followed {
+    /// Whether this frame is the packet at a place where it was not seen before.
+    fn goes_on(&self, place: &Place, head: &Head, identity: &Identity) -> bool {
+        let Identity::Ip(ip) = &self.identity else { return false };
+        let Identity::Ip(other) = identity else { return false };
+        let to_router = !matches!(place.spot, Spot::Tx { .. });
+        // A switch that does not know a station tells everybody; who is not meant does not take it.
+        let overheard = to_router && !head.destination().is_group() && head.destination() != place.mac;
+        ip.is_same(other)
+            && !overheard
+            && self.sights.len() < HOPS
+            && self.sights.iter().all(|sight| *sight.place != *place)
+    }
+
+    /// Whether a router that has it answers with this frame.
+    fn is_answered(&self, place: &Place, head: &Head) -> bool {
+        let here = self.sights.iter().any(|sight| sight.place.router == place.router);
+        here && matches!(place.spot, Spot::Tx { .. }) && head.answers(&self.identity)
+    }
+}
+
+fn sender_of(identity: &Identity) -> u32 {
+    match identity {
+        Identity::Ip(ip) => ip.source(),
+        Identity::Arp(arp) => arp.sender_ip,
+        Identity::Other => 0,
+    }
+}
+
+/// Looks at one place for a trace.
+pub(super) struct Lookout {
+    place: Arc<Place>,
+    /// Packets are taken up here.
+    arrivals: bool,
+    follow: Arc<Follow>,
+    /// Packets of the burst that is being delivered, with their places in it.
+    burst: Vec<(u32, usize)>,
+    frames: usize,
+}
+
+impl Lookout {
+    pub(super) fn new(place: Arc<Place>, arrivals: bool, follow: Arc<Follow>) -> Self {
+        Self { place, arrivals, follow, burst: Vec::with_capacity(SLOTS), frames: 0 }
+    }
+}
+
+impl Observer for Lookout {
+    fn observe(&mut self, _: &[Frame<'_>]) {}
+
+    /// Before they are delivered: what is followed must be known before it can be seen elsewhere, and a time is that of
+    /// the packet, not of the copying.
+    fn expect(&mut self, frames: &[Frame<'_>]) {
+        self.burst.clear();
+        self.frames = frames.len();
+        if self.arrivals {
+            self.follow.arrive(&self.place, frames, &mut self.burst);
+        } else if self.follow.open.load(Relaxed) {
+            self.follow.pass(&self.place, frames, &mut self.burst);
+        }
+    }
+
+    fn lose(&mut self, frames: &[Frame<'_>]) {
+        let first_lost = self.frames.saturating_sub(frames.len());
+        for (number, index) in self.burst.drain(..) {
+            if index >= first_lost {
+                self.follow.lose(&self.place, number);
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! A frame as a trace sees it: its headers in short form, and what makes it the same packet one router further.
+//!
+//! A router changes a packet's Ethernet addresses, time to live and header checksum, and may cut it into fragments. What
+//! stays is who sent it to whom, its protocol, identification and place among the fragments, and the start of what it
+//! carries (ports, sequence numbers, and the checksum over all of it). Packets that are alike in these cannot be told
+//! apart.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use api::Filter;
+use frame::{Mac, arp, ethernet, icmp, ipv4, tcp};
+use switch::Frame;
+
+/// Octets kept of a frame: Ethernet, the longest IPv4 header, ICMP with the longest quoted header and 8 octets of it.
+const KEPT: usize = 14 + 60 + 8 + 60 + 8;
+/// Octets of a payload that are compared.
+const COMPARED: usize = 20;
+/// Octets of an Ethernet header, an IPv4 header without options, and what ICMP errors quote beyond it.
+pub(super) const SHORT: usize = 14 + 20 + 8;
+
+/// The start of a frame, copied once: its owner may change it at any time.
+#[derive(Clone)]
+pub(super) struct Head {
+    octets: [u8; KEPT],
+    len: usize,
+    /// Octets of the whole frame.
+    pub(super) frame_len: u32,
+}
+
+/// What a packet is, apart from what routers change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    Ip(IpIdentity),
+    Arp(arp::Packet),
+    /// Not to be recognised elsewhere.
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IpIdentity {
+    source: u32,
+    destination: u32,
+    protocol: u8,
+    identification: u16,
+    offset: u16,
+    start: [u8; COMPARED],
+    /// How many octets of `start` there are.
+    start_len: usize,
+    pub(super) ttl: u8,
+}
+
+/// A number that a packet has wherever it is seen, never 0; from the first octets of its frame.
+#[inline]
+pub(super) fn fingerprint(head: &[u8; SHORT]) -> u64 {
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    // Identification and offset; the flags beside it say whether fragments follow, which a router may change.
+    let piece = word(18) & 0xffff_1fff;
+    let mut mixed = u64::from(word(26)) << 32 | u64::from(word(30));
+    for next in [u64::from(piece) << 8 | u64::from(head[23]), u64::from(word(34)) << 32 | u64::from(word(38))]
+    {
+        // The multiplier of splitmix64: every octet moves high bits, which are folded back.
+        mixed = (mixed ^ next).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^= mixed >> 29;
+    }
+    mixed | 1
+}
+
+impl Head {
+    /// Copies the start of a frame.
+    pub(super) fn copy(frame: &Frame<'_>) -> Self {
+        let mut octets = [0; KEPT];
+        let mut len = 0;
+        for octet in &mut octets {
+            let Some([read]) = frame.octets().read::<1>(len) else { break };
+            *octet = read;
+            len += 1;
+        }
+        Self { octets, len, frame_len: frame.len() as u32 }
+    }
+
+    fn octets(&self) -> &[u8] {
+        &self.octets[..self.len]
+    }
+
+    /// What [`fingerprint`] gives, if the frame is long enough.
+    pub(super) fn fingerprint(&self) -> Option<u64> {
+        self.octets().first_chunk::<SHORT>().map(fingerprint)
+    }
+
+    /// Who the frame is for.
+    pub(super) fn destination(&self) -> Mac {
+        ethernet::Header::parse(self.octets()).map_or(Mac([0; 6]), |(header, _)| header.destination)
+    }
+
+    /// What the packet is.
+    pub(super) fn identity(&self) -> Identity {
+        let Ok((header, rest)) = ethernet::Header::parse(self.octets()) else { return Identity::Other };
+        match header.ethertype {
+            ethernet::IPV4 => ip_identity(rest).map_or(Identity::Other, Identity::Ip),
+            ethernet::ARP => arp::Packet::parse(rest).map_or(Identity::Other, Identity::Arp),
+            _ => Identity::Other,
+        }
+    }
+
+    /// Whether a trace is to follow it.
+    pub(super) fn fits(&self, filter: &Filter) -> bool {
+        let wanted = |wanted: Option<Ipv4Addr>, is: u32| wanted.is_none_or(|wanted| wanted.to_bits() == is);
+        match self.identity() {
+            _ if *filter == Filter::default() => true,
+            Identity::Ip(ip) => {
+                wanted(filter.source, ip.source)
+                    && wanted(filter.destination, ip.destination)
+                    && filter.protocol.is_none_or(|protocol| protocol == ip.protocol)
+                    && filter.port.is_none_or(|port| ip.ports().is_some_and(|ports| ports.contains(&port)))
+            }
+            Identity::Arp(arp) => {
+                wanted(filter.source, arp.sender_ip)
+                    && wanted(filter.destination, arp.target_ip)
+                    && filter.protocol.is_none()
+                    && filter.port.is_none()
+            }
+            Identity::Other => false,
+        }
+    }
+
+    /// Whether this frame, sent by a router, is its answer to `asked` instead of the packet itself.
+    pub(super) fn answers(&self, asked: &Identity) -> bool {
+        match (self.identity(), asked) {
+            (Identity::Arp(reply), Identity::Arp(request)) => {
+                reply.operation == arp::Operation::Reply
+                    && request.operation == arp::Operation::Request
+                    && (reply.sender_ip, reply.target_ip) == (request.target_ip, request.sender_ip)
+            }
+            (Identity::Ip(answer), Identity::Ip(asked)) => {
+                answer.protocol == ipv4::ICMP
+                    && answer.destination == asked.source
+                    && self.icmp_answers(asked)
+            }
+            _ => false,
+        }
+    }
+
+    fn icmp_answers(&self, asked: &IpIdentity) -> bool {
+        let Some((header, message)) = self.octets().get(ethernet::HEADER..).and_then(icmp_message) else {
+            return false;
+        };
+        if header.is_error() {
+            return ip_identity(message).is_some_and(|quoted| quoted.is_same(asked));
+        }
+        let request = icmp::Header::parse_quoted(&asked.start[..asked.start_len]);
+        header.kind == icmp::ECHO_REPLY
+            && asked.protocol == ipv4::ICMP
+            && request
+                .is_ok_and(|(request, _)| request.kind == icmp::ECHO_REQUEST && request.rest == header.rest)
+    }
+}
+
+/// The ICMP message of an IPv4 packet.
+fn icmp_message(packet: &[u8]) -> Option<(icmp::Header, &[u8])> {
+    let packet = ipv4::Packet::parse_quoted(packet).ok()?;
+    icmp::Header::parse_quoted(packet.payload()).ok()
+}
+
+fn ip_identity(octets: &[u8]) -> Option<IpIdentity> {
+    let packet = ipv4::Packet::parse_quoted(octets).ok()?;
+    let header = packet.header();
+    let payload = packet.payload();
+    let mut start = [0; COMPARED];
+    let start_len = payload.len().min(COMPARED);
+    start[..start_len].copy_from_slice(&payload[..start_len]);
+    Some(IpIdentity {
+        source: header.source,
+        destination: header.destination,
+        protocol: header.protocol,
+        identification: header.identification,
+        offset: header.fragment_offset,
+        start,
+        start_len,
+        ttl: header.ttl,
+    })
+}
+
+impl IpIdentity {
+    /// Whether both are one packet, as far as both show of it.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let key = |ip: &Self| (ip.source, ip.destination, ip.protocol, ip.identification, ip.offset);
+        let shown = self.start_len.min(other.start_len);
+        key(self) == key(other) && self.start[..shown] == other.start[..shown]
+    }
+
+    /// Who sent it.
+    pub(super) fn source(&self) -> u32 {
+        self.source
+    }
+
+    fn ports(&self) -> Option<[u16; 2]> {
+        let [a, b, c, d] = *self.start[..self.start_len].first_chunk::<4>()?;
+        let has_ports = matches!(self.protocol, ipv4::TCP | ipv4::UDP) && self.offset == 0;
+        has_ports.then_some([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])])
+    }
+}
+
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ok((header, rest)) = ethernet::Header::parse(self.octets()) else {
+            return f.write_str("no Ethernet header");
+        };
+        write!(f, "{} > {} ", header.source, header.destination)?;
+        match header.ethertype {
+            ethernet::IPV4 => show_ip(f, rest),
+            ethernet::ARP => show_arp(f, rest),
+            ethernet::IPV6 => f.write_str("IPv6"),
+            other => write!(f, "ethertype {other:04x}"),
+        }
+    }
+}
+
+fn show_arp(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
+    let Ok(packet) = arp::Packet::parse(octets) else { return f.write_str("ARP, not understood") };
+    let (sender, target) = (Ipv4Addr::from(packet.sender_ip), Ipv4Addr::from(packet.target_ip));
+    match packet.operation {
+        arp::Operation::Request => write!(f, "ARP who has {target}, tell {sender}"),
+        arp::Operation::Reply => write!(f, "ARP {sender} is at {}", packet.sender_mac),
+    }
+}
+
+fn show_ip(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
+    let packet = match ipv4::Packet::parse_quoted(octets) {
+        Ok(packet) => packet,
+        Err(error) => return write!(f, "IPv4, {error}"),
+    };
+    let header = packet.header();
+    let (source, destination) = (Ipv4Addr::from(header.source), Ipv4Addr::from(header.destination));
+    write!(f, "IPv4 {source} > {destination} ttl {} id {}", header.ttl, header.identification)?;
+    if header.dont_fragment {
+        f.write_str(" DF")?;
+    }
+    if header.fragment_offset != 0 {
+        return write!(f, ", fragment at {}", u32::from(header.fragment_offset) * 8);
+    }
+    if header.more_fragments {
+        f.write_str(", first fragment")?;
+    }
+    match header.protocol {
+        ipv4::ICMP => show_icmp(f, packet.payload()),
+        ipv4::TCP => show_tcp(f, packet.payload()),
+        ipv4::UDP => show_udp(f, packet.payload()),
+        other => write!(f, ", protocol {other}"),
+    }
+}
+
+fn show_icmp(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
+    let Ok((header, _)) = icmp::Header::parse_quoted(octets) else { return f.write_str(", ICMP, cut off") };
+    let (high, low) = (header.rest >> 16, header.rest & 0xffff);
+    match (header.kind, header.code) {
+        (icmp::ECHO_REQUEST, _) => write!(f, ", ICMP echo request id {high} seq {low}"),
+        (icmp::ECHO_REPLY, _) => write!(f, ", ICMP echo reply id {high} seq {low}"),
+        (icmp::TIME_EXCEEDED, _) => f.write_str(", ICMP time exceeded"),
+        (icmp::UNREACHABLE, icmp::unreachable::NET) => f.write_str(", ICMP network unreachable"),
+        (icmp::UNREACHABLE, icmp::unreachable::HOST) => f.write_str(", ICMP host unreachable"),
+        (icmp::UNREACHABLE, icmp::unreachable::PROTOCOL) => f.write_str(", ICMP protocol unreachable"),
+        (icmp::UNREACHABLE, icmp::unreachable::PORT) => f.write_str(", ICMP port unreachable"),
+        (icmp::UNREACHABLE, icmp::unreachable::FRAGMENTATION_NEEDED) => {
+            write!(f, ", ICMP fragmentation needed, MTU {low}")
+        }
+        (kind, code) => write!(f, ", ICMP type {kind} code {code}"),
+    }
+}
+
+fn show_tcp(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
+    let Ok(header) = tcp::Header::parse(octets) else { return f.write_str(", TCP, cut off") };
+    write!(f, ", TCP {} > {}", header.source, header.destination)?;
+    let flags = [(tcp::SYN, "SYN"), (tcp::FIN, "FIN"), (tcp::RST, "RST"), (tcp::ACK, "ACK")];
+    flags
+        .into_iter()
+        .filter(|(flag, _)| header.flags & flag != 0)
+        .try_for_each(|(_, name)| write!(f, " {name}"))
+}
+
+fn show_udp(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
+    // The rest of the datagram is not kept, so its length cannot be checked here.
+    let ports = octets
+        .first_chunk::<4>()
+        .map(|[a, b, c, d]| [u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])]);
+    match ports {
+        Some([from, to]) => write!(f, ", UDP {from} > {to}"),
+        None => f.write_str(", UDP, cut off"),
+    }
+}

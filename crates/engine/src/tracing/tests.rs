@@ -1,0 +1,475 @@
+use std::net::Ipv4Addr;
+
+use api::{Fate, Packet};
+use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
+use switch::{Frame, Null, Sink, Switch, ingress};
+
+use super::sighting::Head;
+use super::*;
+
+const HOST: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const EDGE_WAN: Mac = Mac([2, 0, 0, 0, 1, 1]);
+const EDGE_LAN: Mac = Mac([2, 0, 0, 0, 1, 2]);
+const CORE_LAN: Mac = Mac([2, 0, 0, 0, 2, 1]);
+const CORE_FAR: Mac = Mac([2, 0, 0, 0, 2, 2]);
+const SOURCE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const TARGET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
+
+/// An IPv4 packet, as it is on a link.
+#[derive(Clone, Copy)]
+struct Sent {
+    from: Mac,
+    to: Mac,
+    ttl: u8,
+    id: u16,
+    port: u16,
+}
+
+impl Sent {
+    const fn number(id: u16) -> Self {
+        Self { from: HOST, to: EDGE_WAN, ttl: 64, id, port: 5000 }
+    }
+
+    /// One router further.
+    const fn forwarded(self, from: Mac, to: Mac) -> Self {
+        Self { from, to, ttl: self.ttl - 1, ..self }
+    }
+
+    fn octets(self) -> Vec<u8> {
+        let mut datagram = vec![0; 18 + udp::HEADER];
+        let header = udp::Header { source: self.port, destination: 53, len: 26, checksum: 0 };
+        header.write(&mut datagram).expect("room");
+        let header = ipv4::Header {
+            ttl: self.ttl,
+            identification: self.id,
+            ..ipv4::Header::new(ipv4::UDP, SOURCE.to_bits(), TARGET.to_bits(), datagram.len() as u16)
+        };
+        framed(self.from, self.to, &header, &datagram)
+    }
+}
+
+fn framed(from: Mac, to: Mac, header: &ipv4::Header, payload: &[u8]) -> Vec<u8> {
+    let mut octets = vec![0; ethernet::HEADER + ipv4::HEADER];
+    let ethernet = ethernet::Header { destination: to, source: from, ethertype: ethernet::IPV4 };
+    ethernet.write(&mut octets).expect("room");
+    header.write(&mut octets[ethernet::HEADER..]).expect("room");
+    octets.extend_from_slice(payload);
+    octets
+}
+
+/// An ICMP message with what follows its header.
+fn icmp_from(from: Ipv4Addr, to: Ipv4Addr, header: icmp::Header, rest: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; icmp::HEADER];
+    message.extend_from_slice(rest);
+    header.write(&mut message).expect("room");
+    let ip = ipv4::Header::new(ipv4::ICMP, from.to_bits(), to.to_bits(), message.len() as u16);
+    framed(HOST, EDGE_WAN, &ip, &message)
+}
+
+fn arp_between(operation: arp::Operation, sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
+    let mut octets = vec![0; ethernet::HEADER + arp::LEN];
+    let header = ethernet::Header { destination: Mac::BROADCAST, source: HOST, ethertype: ethernet::ARP };
+    header.write(&mut octets).expect("room");
+    let (sender_ip, target_ip) = (sender.to_bits(), target.to_bits());
+    let packet = arp::Packet { operation, sender_mac: HOST, sender_ip, target_mac: Mac([0; 6]), target_ip };
+    packet.write(&mut octets[ethernet::HEADER..]).expect("room");
+    octets
+}
+
+fn deliver(sink: &Arc<dyn Sink>, mut frames: Vec<Vec<u8>>) -> usize {
+    let frames: Vec<_> =
+        frames.iter_mut().map(|octets| Frame::new(ring::Bytes::from_slice(octets))).collect();
+    sink.deliver(&frames)
+}
+
+fn place(nic: &str, spot: Spot, mac: Mac) -> Place {
+    let (router, nic) = nic.split_once('.').expect("router.nic");
+    Place { router: router.to_owned(), nic: nic.to_owned(), spot, mac }
+}
+
+/// One router with two NICs at uplinks, whose rings and uplinks take everything.
+struct Edge {
+    board: TapBoard,
+    wan_rx: Arc<dyn Sink>,
+    wan_tx: Arc<dyn Sink>,
+    lan_tx: Arc<dyn Sink>,
+}
+
+fn edge() -> Edge {
+    let board = TapBoard::default();
+    let out = Spot::Tx { to_switch: false };
+    let point = |nic: &str, spot, mac| board.point(place(nic, spot, mac), Arc::new(Null::new()));
+    Edge {
+        wan_rx: point("edge.wan", Spot::Rx, EDGE_WAN),
+        wan_tx: point("edge.wan", out, EDGE_WAN),
+        lan_tx: point("edge.lan", out, EDGE_LAN),
+        board,
+    }
+}
+
+fn order(nic: &str, count: u32) -> Order {
+    let (router, nic) = nic.split_once('.').expect("router.nic");
+    let timeout = Duration::from_secs(60);
+    Order { router: router.to_owned(), nic: nic.to_owned(), count, timeout, filter: Filter::default() }
+}
+
+/// A trace that takes packets up from now on.
+fn begin(board: &TapBoard, order: Order) -> Trace {
+    let mut trace = Trace::start(board, order).expect("it begins");
+    let round = trace.round(Arc::default());
+    assert!(round.packets.is_empty() && round.end.is_none());
+    trace
+}
+
+fn counters(moved: &[(&str, &str, u64)]) -> Arc<Drops> {
+    let mut drops = Drops::default();
+    moved.iter().for_each(|(prefix, name, value)| drops.note(prefix, name, *value));
+    Arc::new(drops)
+}
+
+fn only(round: Round) -> Packet {
+    let [packet] = <[Packet; 1]>::try_from(round.packets).expect("one packet");
+    packet
+}
+
+fn places(packet: &Packet) -> Vec<&str> {
+    packet.hops.iter().map(|hop| hop.place.as_str()).collect()
+}
+
+#[test]
+fn a_packet_that_is_forwarded_is_seen_to_leave() {
+    let edge = edge();
+    let mut trace = begin(&edge.board, order("edge.wan", 1));
+    let sent = Sent::number(7);
+    deliver(&edge.wan_rx, vec![sent.octets()]);
+    assert!(trace.round(Arc::default()).packets.is_empty(), "it is on its way");
+    // Others leave before it.
+    let others = (0..20).map(|n| Sent { port: n, ..sent }.forwarded(EDGE_LAN, HOST).octets()).collect();
+    deliver(&edge.lan_tx, others);
+    deliver(&edge.lan_tx, vec![sent.forwarded(EDGE_LAN, HOST).octets()]);
+    let round = trace.round(Arc::default());
+    let end = round.end.clone().expect("the only one");
+    assert_eq!((end.traced, end.not_looked_at, end.filtered), (1, 0, 0));
+    let packet = only(round);
+    assert_eq!((packet.number, packet.len), (1, 60));
+    let headers = format!("{HOST} > {EDGE_WAN} IPv4 192.0.2.2 > 198.51.100.2 ttl 64 id 7, UDP 5000 > 53");
+    assert_eq!(packet.headers, headers);
+    assert_eq!(places(&packet), ["edge.wan.rx", "edge.lan.tx"]);
+    assert_eq!(packet.hops[1].seen, format!("ttl 63 to {HOST}"));
+    let Fate::Left { nic, next_hop, after_ns } = &packet.fate else { panic!("{:?}", packet.fate) };
+    assert_eq!((nic.as_str(), next_hop.as_str()), ("edge.lan", HOST.to_string().as_str()));
+    assert_eq!(*after_ns, packet.hops[1].after_ns);
+}
+
+#[test]
+fn what_a_router_drops_is_named_by_its_counters() {
+    let edge = edge();
+    let mut trace = begin(&edge.board, order("edge.wan", 1));
+    let before = [("edge.vcpu0", "drop_martian", 5), ("edge.vcpu0", "forwarded", 5)];
+    trace.round(counters(&before));
+    deliver(&edge.wan_rx, vec![Sent::number(7).octets()]);
+    let after = counters(&[
+        ("edge.vcpu0", "drop_martian", 5),
+        ("edge.vcpu0", "drop_no_route", 1),
+        ("edge.vcpu0", "forwarded", 9),
+        ("core.vcpu0", "drop_ttl", 3),
+    ]);
+    assert!(trace.round(after.clone()).packets.is_empty(), "it may still be on its way");
+    std::thread::sleep(DROPPED);
+    let packet = only(trace.round(after));
+    let counters = vec!["edge.vcpu0.drop_no_route 1".to_owned()];
+    assert_eq!(packet.fate, Fate::NotSeen { last: "edge.wan.rx".to_owned(), counters });
+}
+
+#[test]
+fn what_a_ring_does_not_take_is_named() {
+    let board = TapBoard::default();
+    let (queue, _waiting) = ingress(2).expect("a queue");
+    let sink = board.point(place("edge.wan", Spot::Queue, EDGE_WAN), queue);
+    let mut trace = begin(&board, order("edge.wan", 4));
+    let frames = (1..5).map(|id| Sent::number(id).octets()).collect();
+    assert_eq!(deliver(&sink, frames), 2);
+    let round = trace.round(counters(&[("edge.wan.queue", "drop_full", 2), ("edge.lan.tx", "drop_full", 1)]));
+    assert_eq!(round.packets.iter().map(|packet| packet.number).collect::<Vec<_>>(), [3, 4]);
+    for packet in &round.packets {
+        let counters = vec!["edge.wan.queue.drop_full 2".to_owned()];
+        assert_eq!(packet.fate, Fate::NotPlaced { place: "edge.wan.queue".to_owned(), counters });
+        assert!(packet.hops[0].seen.ends_with("not taken"), "{}", packet.hops[0].seen);
+    }
+}
+
+#[test]
+fn an_uplink_that_does_not_take_it_is_named() {
+    let board = TapBoard::default();
+    let (queue, _waiting) = ingress(1).expect("a queue");
+    let wan = board.point(place("edge.wan", Spot::Rx, EDGE_WAN), Arc::new(Null::new()));
+    let lan = board.point(place("edge.lan", Spot::Tx { to_switch: false }, EDGE_LAN), queue);
+    let mut trace = begin(&board, order("edge.wan", 1));
+    let sent = Sent::number(1);
+    deliver(&wan, vec![sent.octets()]);
+    let out = |sent: Sent| sent.forwarded(EDGE_LAN, HOST).octets();
+    deliver(&lan, vec![out(Sent::number(9)), out(sent)]);
+    let packet = only(trace.round(counters(&[("edge.lan.tap.write", "drop_full", 1)])));
+    let counters = vec!["edge.lan.tap.write.drop_full 1".to_owned()];
+    assert_eq!(packet.fate, Fate::NotPlaced { place: "edge.lan.tx".to_owned(), counters });
+}
+
+#[test]
+fn an_icmp_error_is_an_answer() {
+    let edge = edge();
+    let mut trace = begin(&edge.board, order("edge.wan", 1));
+    let sent = Sent { ttl: 1, ..Sent::number(7) }.octets();
+    deliver(&edge.wan_rx, vec![sent.clone()]);
+    let header = icmp::Header { kind: icmp::TIME_EXCEEDED, code: 0, rest: 0 };
+    // About another packet, then about this one.
+    let other = Sent { port: 4000, ..Sent::number(7) }.octets();
+    deliver(&edge.wan_tx, vec![icmp_from(ROUTER, SOURCE, header, &other[14..42])]);
+    assert!(trace.round(Arc::default()).packets.is_empty());
+    deliver(&edge.wan_tx, vec![icmp_from(ROUTER, SOURCE, header, &sent[14..42])]);
+    let packet = only(trace.round(counters(&[("edge.vcpu0", "drop_ttl", 1)])));
+    let Fate::Answered { nic, answer, counters, .. } = &packet.fate else { panic!("{:?}", packet.fate) };
+    assert_eq!((nic.as_str(), &counters[..]), ("edge.wan", &["edge.vcpu0.drop_ttl 1".to_owned()][..]));
+    assert!(answer.ends_with("192.0.2.1 > 192.0.2.2 ttl 64 id 0, ICMP time exceeded"), "{answer}");
+}
+
+#[test]
+fn an_echo_reply_is_an_answer_and_somebody_elses_is_not() {
+    let edge = edge();
+    let mut trace = begin(&edge.board, order("edge.wan", 1));
+    let echo = |kind, seq: u32| icmp::Header { kind, code: 0, rest: 9 << 16 | seq };
+    deliver(&edge.wan_rx, vec![icmp_from(SOURCE, ROUTER, echo(icmp::ECHO_REQUEST, 4), b"octets")]);
+    deliver(&edge.wan_tx, vec![icmp_from(ROUTER, SOURCE, echo(icmp::ECHO_REPLY, 3), b"octets")]);
+    assert!(trace.round(Arc::default()).packets.is_empty());
+    deliver(&edge.wan_tx, vec![icmp_from(ROUTER, SOURCE, echo(icmp::ECHO_REPLY, 4), b"octets")]);
+    let packet = only(trace.round(Arc::default()));
+    assert!(packet.headers.ends_with("ICMP echo request id 9 seq 4"), "{}", packet.headers);
+    let Fate::Answered { answer, .. } = &packet.fate else { panic!("{:?}", packet.fate) };
+    assert!(answer.ends_with("ICMP echo reply id 9 seq 4"), "{answer}");
+}
+
+#[test]
+fn an_arp_reply_is_an_answer() {
+    let edge = edge();
+    let mut trace = begin(&edge.board, order("edge.wan", 1));
+    deliver(&edge.wan_rx, vec![arp_between(arp::Operation::Request, SOURCE, ROUTER)]);
+    deliver(&edge.wan_tx, vec![arp_between(arp::Operation::Reply, TARGET, SOURCE)]);
+    assert!(trace.round(Arc::default()).packets.is_empty());
+    deliver(&edge.wan_tx, vec![arp_between(arp::Operation::Reply, ROUTER, SOURCE)]);
+    let packet = only(trace.round(Arc::default()));
+    assert!(packet.headers.ends_with("ARP who has 192.0.2.1, tell 192.0.2.2"), "{}", packet.headers);
+    let Fate::Answered { answer, .. } = &packet.fate else { panic!("{:?}", packet.fate) };
+    assert!(answer.ends_with("ARP 192.0.2.1 is at 02:00:00:00:00:01"), "{answer}");
+}
+
+/// Two routers on a switch; a third NIC hears what is flooded.
+struct Backbone {
+    board: TapBoard,
+    rings: Vec<Arc<dyn Sink>>,
+    switch_port: Arc<dyn Sink>,
+    far: Arc<dyn Sink>,
+}
+
+fn backbone() -> Backbone {
+    let (board, switch) = (TapBoard::default(), Arc::new(Switch::new("lan", switch::Config::default())));
+    let null = || Arc::new(Null::new());
+    let wan = board.point(place("edge.wan", Spot::Rx, EDGE_WAN), null());
+    let entry = |nic, mac| {
+        let queue = board.point(place(nic, Spot::Queue, mac), null());
+        switch.add_port(nic, queue).expect("a port")
+    };
+    let port = entry("edge.lan", EDGE_LAN);
+    let others = [entry("core.lan", CORE_LAN), entry("spy.lan", Mac([2; 6]))];
+    let port = board.point(place("edge.lan", Spot::Tx { to_switch: true }, EDGE_LAN), Arc::new(port));
+    let core = board.point(place("core.lan", Spot::Rx, CORE_LAN), null());
+    let far = board.point(place("core.far", Spot::Tx { to_switch: false }, CORE_FAR), null());
+    // Kept for the time of the test.
+    std::mem::forget(others);
+    Backbone { board, rings: vec![wan, core], switch_port: port, far }
+}
+
+#[test]
+fn a_packet_is_followed_through_a_switch_to_the_next_router() {
+    let world = backbone();
+    let mut trace = begin(&world.board, order("edge.wan", 1));
+    let sent = Sent::number(3);
+    deliver(&world.rings[0], vec![sent.octets()]);
+    let between = sent.forwarded(EDGE_LAN, CORE_LAN);
+    deliver(&world.switch_port, vec![between.octets()]);
+    deliver(&world.rings[1], vec![between.octets()]);
+    std::thread::sleep(2 * SWITCHED);
+    assert!(trace.round(Arc::default()).packets.is_empty(), "the next router has it");
+    deliver(&world.far, vec![between.forwarded(CORE_FAR, HOST).octets()]);
+    let packet = only(trace.round(Arc::default()));
+    let way = ["edge.wan.rx", "edge.lan.tx", "core.lan.queue", "core.lan.rx", "core.far.tx"];
+    assert_eq!(places(&packet), way);
+    assert!(packet.hops.is_sorted_by_key(|hop| hop.after_ns), "{:?}", packet.hops);
+    assert!(matches!(&packet.fate, Fate::Left { nic, .. } if nic == "core.far"), "{:?}", packet.fate);
+}
+
+#[test]
+fn a_packet_that_a_switch_takes_elsewhere_has_left() {
+    let world = backbone();
+    let mut trace = begin(&world.board, order("edge.wan", 1));
+    let sent = Sent::number(3);
+    deliver(&world.rings[0], vec![sent.octets()]);
+    deliver(&world.switch_port, vec![sent.forwarded(EDGE_LAN, HOST).octets()]);
+    std::thread::sleep(2 * SWITCHED);
+    let packet = only(trace.round(Arc::default()));
+    assert_eq!(places(&packet), ["edge.wan.rx", "edge.lan.tx"]);
+    assert!(matches!(&packet.fate, Fate::Left { nic, .. } if nic == "edge.lan"), "{:?}", packet.fate);
+}
+
+#[test]
+fn fragments_of_a_packet_are_that_packet() {
+    let edge = edge();
+    let mut trace = begin(&edge.board, order("edge.wan", 1));
+    let header = ipv4::Header {
+        identification: 77,
+        ..ipv4::Header::new(ipv4::UDP, SOURCE.to_bits(), TARGET.to_bits(), 1000)
+    };
+    deliver(&edge.wan_rx, vec![framed(HOST, EDGE_WAN, &header, &[7; 1000])]);
+    let piece = |offset, more_fragments| ipv4::Header {
+        total_len: 520,
+        more_fragments,
+        fragment_offset: offset,
+        ttl: 63,
+        ..header
+    };
+    let pieces = [(piece(63, false), 500), (piece(0, true), 504)];
+    deliver(
+        &edge.lan_tx,
+        pieces.map(|(header, len)| framed(EDGE_LAN, HOST, &header, &vec![7; len])).to_vec(),
+    );
+    let packet = only(trace.round(Arc::default()));
+    assert_eq!(packet.hops.len(), 2, "{:?}", packet.hops);
+    assert!(matches!(packet.fate, Fate::Left { .. }));
+}
+
+#[test]
+fn a_filter_is_kept_to() {
+    let edge = edge();
+    let filter =
+        Filter { port: Some(9), destination: Some(TARGET), protocol: Some(17), source: Some(SOURCE) };
+    let mut trace = begin(&edge.board, Order { filter, ..order("edge.wan", 1) });
+    let sent = Sent::number(3);
+    let frames = [1, 2, 9, 3].map(|port| Sent { port, ..sent }.octets());
+    deliver(
+        &edge.wan_rx,
+        [vec![vec![0; 10], arp_between(arp::Operation::Request, SOURCE, TARGET)], frames.to_vec()].concat(),
+    );
+    deliver(&edge.lan_tx, vec![Sent { port: 9, ..sent }.forwarded(EDGE_LAN, HOST).octets()]);
+    let round = trace.round(Arc::default());
+    let end = round.end.clone().expect("the only one");
+    assert_eq!((end.traced, end.filtered, end.not_looked_at), (1, 4, 1));
+    assert!(only(round).headers.ends_with("UDP 9 > 53"));
+    let other = Filter { source: Some(TARGET), ..Filter::default() };
+    assert!(!Head::copy(&Frame::new(ring::Bytes::from_slice(&mut sent.octets()))).fits(&other));
+}
+
+#[test]
+fn a_flood_is_hardly_looked_at_and_what_was_not_is_told() {
+    let edge = edge();
+    let mut trace = begin(&edge.board, order("edge.wan", 10));
+    let burst: Vec<_> = (0..64).map(|id| Sent::number(id).octets()).collect();
+    for _ in 0..100 {
+        deliver(&edge.wan_rx, burst.clone());
+    }
+    let seen = trace.follow.seen();
+    assert_eq!((seen.passed, seen.looked), (6400, follow::SLOTS as u64));
+    // Nothing of it leaves, but a lot else does: then they are given up.
+    let other: Vec<_> = (0..64).map(|id| Sent { port: 1, ..Sent::number(id) }.octets()).collect();
+    for _ in 0..LOOKS / 64 {
+        assert!(!trace.follow.has_given_up());
+        deliver(&edge.lan_tx, other.clone());
+    }
+    deliver(&edge.lan_tx, vec![Sent::number(0).forwarded(EDGE_LAN, HOST).octets()]);
+    let round = trace.round(Arc::default());
+    assert_eq!(round.packets.len(), follow::SLOTS);
+    assert!(round.packets.iter().all(|packet| matches!(packet.fate, Fate::NotSeen { .. })));
+    deliver(&edge.wan_rx, burst);
+    assert_eq!(trace.follow.seen().looked, follow::SLOTS as u64, "it rests");
+    assert!(trace.rest > trace.follow.age());
+}
+
+#[test]
+fn a_filter_that_nothing_fits_does_not_make_it_look_at_everything() {
+    let edge = edge();
+    let filter = Filter { port: Some(1), ..Filter::default() };
+    let mut trace = begin(&edge.board, Order { filter, ..order("edge.wan", 1) });
+    let burst: Vec<_> = (0..64).map(|id| Sent::number(id).octets()).collect();
+    for _ in 0..200 {
+        deliver(&edge.wan_rx, burst.clone());
+    }
+    assert_eq!(trace.follow.seen(), follow::Seen { passed: 12_800, looked: 4096, filtered: 4096 });
+    trace.round(Arc::default());
+    deliver(&edge.wan_rx, burst);
+    assert_eq!(trace.follow.seen().looked, 4096 + 64, "a new round, a new allowance");
+}
+
+#[test]
+fn it_ends_by_time_and_tells_of_those_it_still_follows() {
+    let edge = edge();
+    let timeout = Duration::from_millis(20);
+    let mut trace = begin(&edge.board, Order { timeout, ..order("edge.wan", 5) });
+    deliver(&edge.wan_rx, vec![Sent::number(3).octets()]);
+    std::thread::sleep(timeout);
+    let round = trace.round(Arc::default());
+    let end = round.end.clone().expect("its time is over");
+    assert!(end.traced == 1 && end.ran_ns >= timeout.as_nanos() as u64, "{end:?}");
+    assert!(matches!(only(round).fate, Fate::NotSeen { .. }));
+}
+
+#[test]
+fn nobody_looks_before_and_after() {
+    let edge = edge();
+    let looks = || edge.board.points().iter().filter(|(_, point)| point.is_enabled()).count();
+    assert_eq!(looks(), 0);
+    let trace = begin(&edge.board, order("edge.wan", 1));
+    assert_eq!(looks(), 3);
+    drop(trace);
+    assert_eq!(looks(), 0);
+}
+
+#[test]
+fn a_router_that_starts_meanwhile_is_looked_at() {
+    let edge = edge();
+    let mut trace = begin(&edge.board, order("edge.wan", 1));
+    let again = edge.board.point(place("edge.wan", Spot::Rx, EDGE_WAN), Arc::new(Null::new()));
+    drop(edge.wan_rx);
+    trace.round(Arc::default());
+    deliver(&again, vec![Sent::number(3).octets()]);
+    deliver(&edge.lan_tx, vec![Sent::number(3).forwarded(EDGE_LAN, HOST).octets()]);
+    assert!(matches!(only(trace.round(Arc::default())).fate, Fate::Left { .. }));
+}
+
+#[test]
+fn what_cannot_be_traced_is_refused() {
+    let edge = edge();
+    let refused = |order: Order| Trace::start(&edge.board, order).err().expect("refused").to_string();
+    let nothing = "it does not run, or receives nothing";
+    assert_eq!(refused(order("edge.lan", 1)), format!("nothing arrives at edge.lan: {nothing}"));
+    assert_eq!(refused(order("core.wan", 1)), format!("nothing arrives at core.wan: {nothing}"));
+    assert_eq!(refused(order("edge.wan", 0)), "a trace follows 1 to 10000 packets");
+    assert_eq!(refused(order("edge.wan", 10_001)), "a trace follows 1 to 10000 packets");
+    let long = Order { timeout: Duration::from_secs(601), ..order("edge.wan", 1) };
+    assert_eq!(refused(long), "a trace runs for 1 to 600000 ms, not 601000");
+}
+
+#[test]
+fn frames_of_any_length_and_content_are_shown() {
+    let mut octets = Sent::number(3).octets();
+    octets.extend([0; 200]);
+    for len in 0..octets.len() {
+        for change in [0, 14, 23, 46] {
+            let mut cut = octets[..len].to_vec();
+            if let Some(octet) = cut.get_mut(change) {
+                *octet ^= 0x4f;
+            }
+            let head = Head::copy(&Frame::new(ring::Bytes::from_slice(&mut cut)));
+            assert!(!head.to_string().is_empty());
+            assert_eq!(head.fingerprint().is_some(), len >= sighting::SHORT);
+            head.answers(&head.identity());
+        }
+    }
+}
