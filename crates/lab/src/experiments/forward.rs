@@ -161,8 +161,7 @@ impl Parts {
     }
 
     fn slice(&mut self, length: Duration) -> Slice {
-        let (before, passes, left) =
-            (self.sink.counters().frames.get(), self.passes, exits(&self.router));
+        let (before, passes, left) = (self.sink.counters().frames.get(), self.passes, exits(&self.router));
         let seconds = self.run(length);
         // The rate is what came in that time; what is still under way counts as neither sent nor lost.
         let packets = self.sink.counters().frames.get() - before;
