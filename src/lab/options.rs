@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
+use engine::Confinement;
 use lab::experiment::Options;
 
 /// What can be varied between two variants.
@@ -38,6 +39,9 @@ pub(crate) struct Varied {
     /// vCPUs of the router.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     vcpus: Option<u16>,
+    /// Whether threads are confined as those of a running file are; `forward` only.
+    #[arg(long, value_parser = ["on", "off"])]
+    sandbox: Option<String>,
 }
 
 /// All options.
@@ -99,6 +103,8 @@ impl Varied {
         set(&mut options.routes, &self.routes);
         set(&mut options.queues, &self.queues);
         set(&mut options.vcpus, &self.vcpus);
+        let sandbox = |word: &String| if word == "on" { Confinement::On } else { Confinement::Off };
+        set(&mut options.sandbox, &self.sandbox.as_ref().map(sandbox));
         options.rate = self.rate.or(options.rate);
         options
     }
@@ -123,7 +129,7 @@ fn parse(text: &str) -> Result<Varied> {
         Ok(words) => Ok(words.varied),
         Err(error) if error.kind() == ErrorKind::UnknownArgument => Err(anyhow!(
             "--versus `{text}`: expected words such as frame=1514 with one of engine nic attach frame flows routes \
-             rate queues vcpus"
+             rate queues vcpus sandbox"
         )),
         Err(error) => {
             let text_of = error.to_string();
