@@ -81,19 +81,12 @@ impl Trace {
             "a trace runs for 1 to {longest} ms, not {}",
             order.timeout.as_millis()
         );
-        let trace = Self {
-            follow: Arc::new(Follow::new(order.filter.clone())),
-            board: board.clone(),
-            order,
-            told: 0,
-            rest: Duration::ZERO,
-        };
+        ensure!(board.take(), "a trace is under way in this run already: wait until it ends, or end it");
+        let follow = Arc::new(Follow::new(order.filter.clone()));
+        let trace = Self { follow, board: board.clone(), order, told: 0, rest: Duration::ZERO };
         if trace.arrivals().is_none() {
-            bail!(
-                "nothing arrives at {}.{}: it does not run, or receives nothing",
-                trace.order.router,
-                trace.order.nic
-            );
+            let Order { router, nic, .. } = &trace.order;
+            bail!("nothing arrives at {router}.{nic}: it does not run, or receives nothing");
         }
         Ok(trace)
     }
@@ -159,9 +152,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        for (_, point) in self.board.points() {
-            point.disable();
-        }
+        self.board.let_go();
     }
 }
 

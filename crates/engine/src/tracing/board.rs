@@ -1,5 +1,6 @@
 //! Where a trace can look: a tap point in each direction of each NIC, by name.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use frame::Mac;
@@ -58,6 +59,8 @@ type Known = (Arc<Place>, Weak<TapPoint>);
 #[derive(Clone, Default)]
 pub struct TapBoard {
     points: Arc<Mutex<Vec<Known>>>,
+    /// Somebody looks.
+    taken: Arc<AtomicBool>,
 }
 
 impl TapBoard {
@@ -68,6 +71,19 @@ impl TapBoard {
         points.retain(|(_, point)| point.strong_count() > 0);
         points.push((Arc::new(place), Arc::downgrade(&point)));
         point
+    }
+
+    /// For whoever asks first, until [`TapBoard::let_go`].
+    pub(super) fn take(&self) -> bool {
+        !self.taken.swap(true, Ordering::AcqRel)
+    }
+
+    /// Nobody looks any more.
+    pub(super) fn let_go(&self) {
+        for (_, point) in self.points() {
+            point.disable();
+        }
+        self.taken.store(false, Ordering::Release);
     }
 
     /// Every place there is now.

@@ -432,6 +432,24 @@ fn nobody_looks_before_and_after() {
 }
 
 #[test]
+fn one_trace_at_a_time() {
+    let edge = edge();
+    let mut trace = begin(&edge.board, order("edge.wan", 1));
+    let refused = Trace::start(&edge.board, order("edge.wan", 1)).err().expect("one is under way");
+    assert_eq!(
+        refused.to_string(),
+        "a trace is under way in this run already: wait until it ends, or end it"
+    );
+    deliver(&edge.wan_rx, vec![Sent::number(3).octets()]);
+    deliver(&edge.lan_tx, vec![Sent::number(3).forwarded(EDGE_LAN, HOST).octets()]);
+    assert!(matches!(only(trace.round(Arc::default())).fate, Fate::Left { .. }), "it goes on");
+    drop(trace);
+    assert!(Trace::start(&edge.board, order("edge.wan", 1)).is_ok());
+    assert!(Trace::start(&edge.board, order("edge.none", 1)).is_err());
+    assert!(Trace::start(&edge.board, order("edge.wan", 1)).is_ok(), "one that is refused leaves no trace");
+}
+
+#[test]
 fn a_router_that_starts_meanwhile_is_looked_at() {
     let edge = edge();
     let mut trace = begin(&edge.board, order("edge.wan", 1));
