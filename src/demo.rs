@@ -121,7 +121,7 @@ impl Tour<'_> {
             destination_mac: None,
         }));
         print(&format!("\nA flood of {}-octet frames that does not touch the kernel:\n\n", settings.frame))?;
-        let router = &self.instance.routers[0].router;
+        let router = &self.instance.routers().next().context("the router has failed")?.router;
         let (near, far) = (&router.nics()[2], &router.nics()[3]);
         // What the router announced when it came up is none of the flood's frames.
         while far.source().drain(64, &mut |_| {}) > 0 {}
@@ -191,7 +191,7 @@ fn flood_settings() -> Settings {
 
 /// The address of a NIC of the demo's router.
 fn mac(nic: &str, instance: &Instance) -> Result<frame::Mac> {
-    let nics = &instance.routers[0].router.plan().nics;
+    let nics = &instance.plan().routers[0].nics;
     let nic = nics.iter().find(|known| known.name == nic).context("the demo's file lost a NIC")?;
     Ok(frame::Mac(nic.mac.0))
 }

@@ -108,7 +108,7 @@ impl Interval {
             "{:<22} {:>12} {:>12} {:>12} {:>12}\n",
             "NIC", "rx pps", "rx Mbit/s", "tx pps", "tx Mbit/s"
         );
-        for running in &instance.routers {
+        for running in instance.routers() {
             let plan = running.router.plan();
             for nic in &plan.nics {
                 let name = format!("{}.{}", plan.name, nic.name);

@@ -1,7 +1,7 @@
 //! The thread that keeps time: alarms of sleeping vCPUs, ageing of switches, captures to their files.
 
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -18,6 +18,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// A running clock.
 pub struct Clock {
     thread: Thread,
+    /// What there is now. A tick works on a copy, so that nobody waits for a slow disk.
+    timed: Arc<Mutex<Arc<Timed>>>,
     /// Dropped to stop the thread.
     stop: Option<Sender<()>>,
 }
@@ -42,16 +44,24 @@ impl Clock {
     /// Keeps time until it is dropped.
     pub(crate) fn start(timed: Timed, confinement: Confinement) -> Result<Self> {
         let (stop, stopped) = mpsc::channel();
+        let timed = Arc::new(Mutex::new(Arc::new(timed)));
+        let kept = timed.clone();
         let thread = Thread::spawn("ringroad/clock", &[], Class::Clock, confinement, move || {
             let start = Instant::now();
             let mut ticked = Duration::ZERO;
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 let now = start.elapsed();
+                let timed = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 timed.tick(now, now - ticked);
                 ticked = now;
             }
         })?;
-        Ok(Self { thread, stop: Some(stop) })
+        Ok(Self { thread, timed, stop: Some(stop) })
+    }
+
+    /// Keeps time for these from now on.
+    pub(crate) fn keep(&self, timed: Timed) {
+        *self.timed.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(timed);
     }
 
     /// Its thread.

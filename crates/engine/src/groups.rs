@@ -2,18 +2,18 @@
 
 use ledger::Group;
 
-use crate::instance::{Instance, RunningRouter};
 use crate::guest::Guest;
+use crate::instance::{Instance, RunningRouter};
 use crate::wiring::Outside;
 
 impl Instance {
     /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`, `edge.vcpu0`,
     /// `switch.lan.edge.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
-        for running in &self.routers {
+        for running in self.routers() {
             router_groups(running, visit);
         }
-        for switch in &self.switches {
+        for switch in self.switches() {
             switch
                 .counters(&mut |port, counters| visit(&format!("switch.{}.{port}", switch.name()), counters));
         }
@@ -21,7 +21,7 @@ impl Instance {
 
     /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU.
     pub fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
-        for running in &self.routers {
+        for running in self.routers() {
             let io = running.io_threads().iter().map(|io| io.thread());
             for thread in running.router.threads().iter().chain(io) {
                 visit(thread.name(), thread.cpu_time().as_nanos() as u64);
@@ -61,8 +61,8 @@ fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group
                 visit(&format!("{name}.tap.read"), &**read);
                 visit(&format!("{name}.tap.write"), &**written);
             }
-            Outside::Switch(Some(queue)) => visit(&format!("{name}.queue"), queue.counters()),
-            Outside::Switch(None) | Outside::Other => {}
+            Outside::Switch { queue: Some(queue), .. } => visit(&format!("{name}.queue"), queue.counters()),
+            Outside::Switch { queue: None, .. } | Outside::Other => {}
         }
     }
     for io in running.io_threads() {

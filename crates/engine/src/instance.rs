@@ -1,65 +1,103 @@
 //! Everything one file asks for, running: switches, routers, uplinks and the threads that serve them.
+//!
+//! Each router has a slot of its own. It is started, stopped, replaced and started again alone: its threads, its
+//! ports and its machine go, and what belongs to others goes on without losing a frame. What its NICs are plugged
+//! into outside the run (TAPs, captures) stays while the file names it.
+
+mod ground;
+mod running;
+mod settings;
+pub(crate) mod slot;
+mod status;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use config::{Plan, Router};
-use sandbox::Confinement;
+use anyhow::{Result, bail};
+use config::Plan;
 use switch::Switch;
 
+pub use running::RunningRouter;
+pub use status::{Event, RouterStatus, State};
+
 use crate::clock::{Clock, Timed};
-use crate::io_thread::IoThread;
-use crate::guest::{Duty, Ground, Guest};
-use crate::wiring::{Outside, Plugs, Site, connect, io_threads};
-
-/// A router with its outside.
-pub struct RunningRouter {
-    // Threads first: they must not outlive what they serve.
-    threads: Vec<IoThread>,
-    /// The router.
-    pub router: Guest,
-    /// What each NIC is plugged into, in the order of the file.
-    pub outside: Vec<Outside>,
-}
-
-impl RunningRouter {
-    /// Its I/O threads.
-    pub fn io_threads(&self) -> &[IoThread] {
-        &self.threads
-    }
-}
+use crate::supplies::Supplies;
+use crate::watch::Rules;
+use ground::Grounds;
+use slot::{Parts, Slot, Yard, outlet_finder};
 
 /// A running file. Dropping it stops everything and removes what it made.
 pub struct Instance {
-    clock: Clock,
+    /// What it follows.
+    pub(crate) plan: Plan,
     /// The routers, in the order of the file.
-    pub routers: Vec<RunningRouter>,
+    pub(crate) slots: Vec<Slot>,
     /// The switches, in the order of the file.
-    pub switches: Vec<Arc<Switch>>,
+    pub(crate) switches: Vec<Arc<Switch>>,
+    pub(crate) yard: Yard,
+    clock: Clock,
     /// When it was up.
     pub since: Instant,
 }
 
 impl Instance {
-    /// Brings a file up. What fails leaves nothing behind.
-    pub fn start(plan: &Plan, plugs: Plugs) -> Result<Self> {
+    /// Brings a file up and waits until every router serves. What fails leaves nothing behind.
+    ///
+    /// # Errors
+    /// One line: which router or NIC, and what was refused.
+    pub fn start(plan: &Plan, supplies: impl Into<Supplies>) -> Result<Self> {
+        let mut supplies = supplies.into();
+        let mut yard = Yard {
+            grounds: Grounds::new(supplies.kvm.take(), supplies.spawner.take()),
+            confinement: supplies.confinement,
+            rules: Rules::default(),
+            news: Vec::new(),
+        };
+        let plan = settled(plan, None, &mut yard.grounds);
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
-        let mut site = Site { switches: &switches, plugs, captures: Vec::new() };
-        let routers =
-            plan.routers.iter().map(|router| start_router(router, &mut site)).collect::<Result<Vec<_>>>()?;
-        let machines = routers.iter().map(|running| running.router.machine().clone()).collect();
-        let clock = Clock::start(
-            Timed { machines, switches: switches.clone(), captures: site.captures },
-            Confinement::Off,
-        )?;
-        Ok(Self { clock, routers, switches, since: Instant::now() })
+        let clock = Clock::start(Timed::default(), yard.confinement)?;
+        let mut slots = Vec::new();
+        for router in &plan.routers {
+            let find = outlet_finder(&plan, router, &switches, &[], &mut supplies);
+            let (mut slot, guest) = Slot::new(Parts::build(router, &mut yard.grounds, find)?);
+            slot.launch(guest, &yard)?;
+            slots.push(slot);
+        }
+        slots.iter_mut().try_for_each(Slot::wait_until_up)?;
+        let instance = Self { plan, slots, switches, yard, clock, since: Instant::now() };
+        instance.keep_time();
+        Ok(instance)
+    }
+
+    /// The plan that it follows; what was set while it runs is in it.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The routers that run, in the order of the file.
+    pub fn routers(&self) -> impl Iterator<Item = &RunningRouter> {
+        self.slots.iter().filter_map(|slot| Some(&slot.run.as_ref()?.router))
+    }
+
+    /// The router of this name, if it runs.
+    pub fn router(&self, name: &str) -> Option<&RunningRouter> {
+        self.routers().find(|running| running.router.plan().name == name)
+    }
+
+    /// The switches, in the order of the file.
+    pub fn switches(&self) -> &[Arc<Switch>] {
+        &self.switches
+    }
+
+    /// How its routers are, in the order of the file.
+    pub fn status(&self) -> Vec<RouterStatus> {
+        self.slots.iter().map(Slot::status).collect()
     }
 
     /// The first router that cannot go on, with the reason.
     pub fn fault(&self) -> Option<String> {
-        self.routers.iter().find_map(|running| {
-            let fault = running.router.fault()?;
+        self.routers().find_map(|running| {
+            let fault = running.fault()?;
             Some(format!("router {}: {fault}", running.router.plan().name))
         })
     }
@@ -68,27 +106,75 @@ impl Instance {
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
+
+    /// Stops a router; it stays stopped until it is started. Nothing happens where it is stopped already.
+    ///
+    /// # Errors
+    /// There is no router of this name.
+    pub fn stop_router(&mut self, name: &str) -> Result<()> {
+        let slot = find(&mut self.slots, name)?;
+        slot.stop(&mut self.yard);
+        self.keep_time();
+        Ok(())
+    }
+
+    /// Starts a router that does not run, and waits until it serves. Nothing happens where it runs already.
+    ///
+    /// # Errors
+    /// There is no router of this name, or it cannot be started; then it is as before.
+    pub fn start_router(&mut self, name: &str) -> Result<()> {
+        let slot = find(&mut self.slots, name)?;
+        let started = if slot.run.is_none() { slot.start(&mut self.yard) } else { Ok(()) };
+        self.keep_time();
+        started
+    }
+
+    /// Stops a router, starts it again, and waits until it serves.
+    ///
+    /// # Errors
+    /// There is no router of this name, or it cannot be started; then it is stopped.
+    pub fn restart_router(&mut self, name: &str) -> Result<()> {
+        self.stop_router(name)?;
+        self.start_router(name)
+    }
+
+    /// Tells the clock what there is now.
+    pub(crate) fn keep_time(&self) {
+        let outlets = || self.slots.iter().flat_map(Slot::outlets);
+        self.clock.keep(Timed {
+            machines: self.routers().map(|running| running.router.machine().clone()).collect(),
+            switches: self.switches.clone(),
+            captures: outlets().filter_map(|outlet| outlet.capture().cloned()).collect(),
+        });
+    }
 }
 
-fn make_switch(plan: &config::Switch) -> Arc<Switch> {
-    let ageing = u32::try_from(plan.ageing.as_secs()).unwrap_or(u32::MAX);
-    let config = switch::Config { ageing, ..switch::Config::default() };
+/// The slot of a router.
+pub(crate) fn find<'s>(slots: &'s mut [Slot], name: &str) -> Result<&'s mut Slot> {
+    let names: Vec<String> = slots.iter().map(|slot| slot.plan.name.clone()).collect();
+    match slots.iter_mut().find(|slot| slot.plan.name == name) {
+        Some(slot) => Ok(slot),
+        None => bail!("there is no router {name:?}; routers: {}", names.join(", ")),
+    }
+}
+
+/// A switch as its plan says.
+pub(crate) fn make_switch(plan: &config::Switch) -> Arc<Switch> {
+    let config = switch::Config { ageing: ageing(plan), ..switch::Config::default() };
     Arc::new(Switch::new(&plan.name, config))
 }
 
-fn start_router(plan: &Router, site: &mut Site<'_>) -> Result<RunningRouter> {
-    let ground = Ground::open(plan.engine.unwrap_or(config::Engine::Kvm))?;
-    let mut router = Guest::new(plan, Duty::default(), &ground)?;
-    let (mut ways, mut outside) = (Vec::new(), Vec::new());
-    for (number, nic) in plan.nics.iter().enumerate() {
-        let (way, out) = connect(&router, number, site)
-            .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))?;
-        ways.push(way);
-        outside.push(out);
+/// Seconds that a switch keeps an address.
+pub(crate) fn ageing(plan: &config::Switch) -> u32 {
+    u32::try_from(plan.ageing.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// The plan with an engine for every router: the one that it names, the one that it runs on, or what this host has.
+pub(crate) fn settled(plan: &Plan, running: Option<&Plan>, grounds: &mut Grounds) -> Plan {
+    let mut plan = plan.clone();
+    for router in plan.routers.iter_mut().filter(|router| router.engine.is_none()) {
+        let before = running.and_then(|plan| plan.routers.iter().find(|old| old.name == router.name));
+        router.engine = before.and_then(|old| old.engine).or_else(|| Some(grounds.choose()));
     }
-    router.launch()?;
-    let threads = io_threads(plan, ways, Confinement::Off)?;
-    let running = RunningRouter { threads, router, outside };
-    running.router.wait_until_ready()?;
-    Ok(running)
+    plan
 }

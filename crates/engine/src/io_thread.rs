@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use config::Spin;
 use ledger::counters;
 use ring::wake::{Party, Poller, Turn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -47,6 +48,15 @@ pub enum Idle {
     Poll,
     /// It sleeps after this time without work.
     Sleep(Duration),
+}
+
+impl From<Spin> for Idle {
+    fn from(spin: Spin) -> Self {
+        match spin {
+            Spin::Always => Self::Poll,
+            Spin::For(time) => Self::Sleep(time),
+        }
+    }
 }
 
 /// A running I/O thread.

@@ -1,20 +1,25 @@
 //! One router file, and the ways to run it: each router a virtual machine or a process with the firmware.
 #![forbid(unsafe_code)]
 
+pub mod apply;
 mod capture;
 pub mod clock;
 mod groups;
 pub mod guest;
 pub mod instance;
 pub mod io_thread;
+mod look_after;
 pub mod routes;
+pub mod supplies;
 pub mod thread;
 pub mod watch;
 pub mod wiring;
 
-pub use instance::Instance;
-pub use io_thread::{Idle, IoThread, Pump};
+pub use apply::Change;
 pub use guest::{Duty, Ground, Guest};
+pub use instance::{Event, Instance, RouterStatus, RunningRouter, State};
+pub use io_thread::{Idle, IoThread, Pump};
 pub use sandbox::{Class, Confinement};
+pub use supplies::{Plug, Plugs, Supplies};
 pub use thread::Thread;
-pub use wiring::{Outside, Plug, Plugs};
+pub use wiring::{Outside, tap_config};

@@ -1,9 +1,11 @@
 //! A router's routes as its file says them: connected networks, own addresses, static routes.
 
 use anyhow::{Context, Result};
-use config::Router;
+use config::{Route, Router};
 use fib::{NextHop, Rib};
 use vmm::RouteTable;
+
+use crate::apply::difference::RouteChange;
 
 /// Groups for prefixes longer than /24 beyond those that the file needs: an unused one costs nothing.
 const SPARE_GROUPS: usize = 4096;
@@ -33,13 +35,55 @@ fn fill(rib: &mut Rib<'_>, plan: &Router) -> Result<()> {
         }
     }
     for route in &plan.routes {
-        let nic = route.nic as u8;
-        let next_hop = match route.via {
-            Some(gateway) => NextHop::Gateway { nic, gateway: gateway.to_bits() },
-            None => NextHop::Connected { nic },
-        };
-        rib.add(route.to.network.to_bits(), route.to.len, next_hop)?;
+        rib.add(route.to.network.to_bits(), route.to.len, next_hop(route))?;
     }
     rib.publish();
     Ok(())
+}
+
+fn next_hop(route: &Route) -> NextHop {
+    let nic = route.nic as u8;
+    match route.via {
+        Some(gateway) => NextHop::Gateway { nic, gateway: gateway.to_bits() },
+        None => NextHop::Connected { nic },
+    }
+}
+
+/// Changes static routes while vCPUs read them. They see the new ones before the old ones go, so that no packet finds
+/// itself without a route that it has before and after.
+///
+/// # Errors
+/// The table is full; then it is as it was.
+pub(crate) fn change(table: &RouteTable, changes: &[RouteChange]) -> Result<()> {
+    let mut rib = table.routes();
+    let order = |change: &&RouteChange| matches!(change, RouteChange::Remove(_));
+    let mut changes: Vec<&RouteChange> = changes.iter().collect();
+    changes.sort_by_key(order);
+    let mut result = Ok(());
+    for (done, change) in changes.iter().enumerate() {
+        result = change_one(&mut rib, change);
+        if result.is_err() {
+            for change in changes[..done].iter().rev() {
+                // There is room for what was there a moment ago.
+                let _ = change_one(&mut rib, &change.reversed());
+            }
+            break;
+        }
+    }
+    rib.publish();
+    result
+}
+
+fn change_one(rib: &mut Rib<'_>, change: &RouteChange) -> Result<()> {
+    match change {
+        RouteChange::Add(route) | RouteChange::Turn(_, route) => {
+            rib.add(route.to.network.to_bits(), route.to.len, next_hop(route))
+        }
+        RouteChange::Remove(route) => rib.remove(route.to.network.to_bits(), route.to.len),
+    }
+    .with_context(|| match change {
+        RouteChange::Add(route) | RouteChange::Turn(_, route) | RouteChange::Remove(route) => {
+            format!("route {}", route.to)
+        }
+    })
 }

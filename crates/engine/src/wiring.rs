@@ -1,34 +1,20 @@
 //! What is between a router's NICs and the world: ports, queues, and the threads that move frames.
 
-use std::collections::HashMap;
+mod outlet;
+
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use config::{Attach, Deliver, Nic, Router, Spin, VhostThreads};
+use config::{Deliver, Nic, Router, VhostThreads};
 use sandbox::Confinement;
-use switch::{IngressSink, Null, Sink, Source, Switch, ingress};
-use uplink::{Ownership, Tap, TapConfig};
+use switch::{IngressSink, Null, PortId, Sink, Source, Switch, ingress};
 use vmm::NicQueues;
 
-use crate::capture::{self, Capture};
-use crate::io_thread::{Idle, IoThread, Pump};
 use crate::guest::Guest;
+use crate::io_thread::{Idle, IoThread, Pump};
 
-/// What a NIC is plugged into instead of what its file says.
-pub enum Plug {
-    /// This port.
-    Port {
-        /// Frames towards the router.
-        source: Box<dyn Source>,
-        /// Frames from it.
-        sink: Arc<dyn Sink>,
-    },
-    /// Nothing yet: somebody will serve the NIC's queues by a thread of his own.
-    Later,
-}
-
-/// Plugs by NIC, as `router.nic`.
-pub type Plugs = HashMap<String, Plug>;
+pub use outlet::tap_config;
+pub(crate) use outlet::{Far, Outlet};
 
 /// What is at the other side of a NIC, for the ledger.
 pub enum Outside {
@@ -39,8 +25,15 @@ pub enum Outside {
         /// What was written to it.
         written: Arc<uplink::WriteCounters>,
     },
-    /// A port of a switch, and the queue between switch and NIC where delivery is queued.
-    Switch(Option<Arc<IngressSink>>),
+    /// A port of a switch.
+    Switch {
+        /// The switch.
+        switch: Arc<Switch>,
+        /// The port.
+        port: PortId,
+        /// The queue between switch and NIC, where delivery is queued.
+        queue: Option<Arc<IngressSink>>,
+    },
     /// Something that counts elsewhere, or not at all.
     Other,
 }
@@ -58,44 +51,31 @@ impl Ways {
     }
 }
 
-/// What NICs can be plugged into.
-pub(crate) struct Site<'a> {
-    pub(crate) switches: &'a [Arc<Switch>],
-    pub(crate) plugs: Plugs,
-    pub(crate) captures: Vec<Capture>,
-}
-
 /// Plugs one NIC in.
-pub(crate) fn connect(router: &Guest, number: usize, site: &mut Site<'_>) -> Result<(Ways, Outside)> {
+pub(crate) fn connect(router: &Guest, number: usize, outlet: &Outlet) -> Result<(Ways, Outside)> {
     let (plan, nic, queues) = (router.plan(), &router.plan().nics[number], &router.nics()[number]);
     let name = nic.name.clone();
     let rx = |source: Box<dyn Source>| Some(Pump { source, sink: queues.sink() });
     let tx = |sink: Arc<dyn Sink>| Some(Pump { source: queues.source(), sink });
-    if let Some(plug) = site.plugs.remove(&format!("{}.{name}", plan.name)) {
-        let ways = match plug {
-            Plug::Port { source, sink } => Ways { name, rx: rx(source), tx: tx(sink) },
-            Plug::Later => Ways { name, rx: None, tx: None },
-        };
-        return Ok((ways, Outside::Other));
-    }
-    Ok(match &nic.attach {
-        Attach::Tap(interface) => {
-            let tap = Tap::open(interface, &tap_config(nic))?;
-            let (from, to) = tap.into_ports().pop().context("a TAP without a queue")?;
+    Ok(match &outlet.far {
+        Far::Nothing => (Ways { name, rx: None, tx: tx(Arc::new(Null::new())) }, Outside::Other),
+        Far::Later => (Ways { name, rx: None, tx: None }, Outside::Other),
+        Far::Port { source, sink } => {
+            let source = source.lend().context("its port is still in use")?;
+            (Ways { name, rx: rx(source), tx: tx(sink.clone()) }, Outside::Other)
+        }
+        Far::Tap(tap) => {
+            let (from, to) = tap.try_clone()?.into_ports().pop().context("a TAP without a queue")?;
             let outside = Outside::Tap { read: from.counters(), written: to.counters() };
             (Ways { name, rx: rx(Box::new(from)), tx: tx(to) }, outside)
         }
-        Attach::Switch(index) => {
+        Far::Switch(switch) => {
             let (entry, way, queue) = entry(nic, queues)?;
-            let port = site.switches[*index].add_port(&format!("{}.{name}", plan.name), entry)?;
-            (Ways { name, rx: way, tx: tx(Arc::new(port)) }, Outside::Switch(queue))
+            let port = switch.add_port(&format!("{}.{name}", plan.name), entry)?;
+            let outside = Outside::Switch { switch: switch.clone(), port: port.id(), queue };
+            (Ways { name, rx: way, tx: tx(Arc::new(port)) }, outside)
         }
-        Attach::Null => (Ways { name, rx: None, tx: tx(Arc::new(Null::new())) }, Outside::Other),
-        Attach::Pcap(path) => {
-            let (port, capture) = capture::create(path)?;
-            site.captures.push(capture);
-            (Ways { name, rx: None, tx: tx(port) }, Outside::Other)
-        }
+        Far::Capture { port, .. } => (Ways { name, rx: None, tx: tx(port.clone()) }, Outside::Other),
     })
 }
 
@@ -110,11 +90,6 @@ fn entry(nic: &Nic, queues: &Arc<NicQueues>) -> Result<Entry> {
     let (queue, waiting) = ingress(nic.queue_len).context("cannot make an ingress queue")?;
     let way = Pump { source: Box::new(waiting), sink: queues.sink() };
     Ok((queue.clone(), Some(way), Some(queue)))
-}
-
-fn tap_config(nic: &Nic) -> TapConfig<'static> {
-    let ownership = Ownership::NewOrExisting;
-    TapConfig { mtu: nic.mtu, queue_len: nic.queue_len, ownership, ..TapConfig::default() }
 }
 
 /// Deals the ways of all NICs out to threads, as the file says.
@@ -135,10 +110,7 @@ pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>, confinement: Confinemen
             }
         }
     }
-    let idle = match plan.spin {
-        Spin::Always => Idle::Poll,
-        Spin::For(time) => Idle::Sleep(time),
-    };
+    let idle = Idle::from(plan.spin);
     groups
         .into_iter()
         .filter(|(_, pumps)| !pumps.is_empty())

@@ -173,6 +173,11 @@ impl Switch {
         self.shared.table.tick(now);
     }
 
+    /// Forgets silent stations after another time from now on, in seconds (0: never); returns the one before.
+    pub fn set_ageing(&self, ageing: u32) -> u32 {
+        self.shared.table.set_ageing(ageing)
+    }
+
     /// Calls `visit` with the name and the counters of each port.
     pub fn counters(&self, visit: &mut dyn FnMut(&str, &PortCounters)) {
         for member in &self.members().list {

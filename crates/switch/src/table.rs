@@ -94,7 +94,7 @@ struct Found<'a> {
 pub struct MacTable {
     buckets: Box<[Bucket]>,
     multiplier: u64,
-    ageing: u32,
+    ageing: AtomicU32,
     now: AtomicU32,
 }
 
@@ -112,7 +112,7 @@ impl MacTable {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             // Not to be guessed, so that nobody can choose addresses that all fall into one bucket.
             multiplier: RandomState::new().hash_one(0u8) | 1,
-            ageing,
+            ageing: AtomicU32::new(ageing),
             now: AtomicU32::new(0),
         }
     }
@@ -120,6 +120,11 @@ impl MacTable {
     /// Sets the time, in seconds since some moment.
     pub fn tick(&self, now: u32) {
         self.now.store(now, Ordering::Relaxed);
+    }
+
+    /// Forgets stations after another time from now on, in seconds; returns the one before.
+    pub fn set_ageing(&self, ageing: u32) -> u32 {
+        self.ageing.swap(ageing, Ordering::Relaxed)
     }
 
     /// The time last set.
@@ -222,7 +227,8 @@ impl MacTable {
 
     #[inline(always)]
     fn fresh(&self, seen: u32, now: u32) -> bool {
-        self.ageing == 0 || now.wrapping_sub(seen) < self.ageing
+        let ageing = self.ageing.load(Ordering::Relaxed);
+        ageing == 0 || now.wrapping_sub(seen) < ageing
     }
 
     fn vacant(&self, bucket: &Bucket, way: usize, now: u32) -> bool {

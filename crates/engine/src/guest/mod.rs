@@ -204,6 +204,14 @@ impl Guest {
         }
     }
 
+    /// Time that a vCPU has spent on a CPU; of a process all its vCPUs together, because the kernel tells no more.
+    pub fn vcpu_time(&self, vcpu: usize) -> Duration {
+        match self.stage.process() {
+            Some(process) => process.cpu_time(),
+            None => self.threads.get(vcpu).map_or(Duration::ZERO, Thread::cpu_time),
+        }
+    }
+
     /// Stops the vCPUs and waits for their end.
     pub fn stop(&mut self) {
         self.stage.stop();

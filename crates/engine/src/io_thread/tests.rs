@@ -83,7 +83,7 @@ fn asleep_it_costs_nothing() {
 
 #[test]
 fn a_thread_that_polls_never_sleeps() {
-    let mut bench = bench(Idle::Poll, Confinement::Off);
+    let mut bench = bench(Idle::Poll);
     deliver(&*bench.near.sink, 64);
     collect(&mut bench.far.source, 64);
     wait_for("many passes", || bench.thread.counters().passes.get() > 10_000);

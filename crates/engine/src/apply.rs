@@ -1,0 +1,116 @@
+//! Makes a running instance what a file says, by the difference: what is the same in both is not touched.
+//!
+//! | what differs | how it is done | hitless |
+//! |---|---|---|
+//! | a switch that is new or no longer there, how long one keeps addresses | at once; nobody is on a switch that goes | yes |
+//! | a router that is new | it is started | yes |
+//! | a router that is no longer there | it is taken down | for all others |
+//! | static routes | in the table that the vCPUs read, in one step for each router | yes |
+//! | `pin` | threads move while they run (not the vCPUs of a process) | yes |
+//! | `restart` | at once | yes |
+//! | anything else of a router | it is replaced: another one is built, then the old one is taken down and the new one started | no: its firmware is told of it when it boots |
+//!
+//! Everything that can be refused is asked for before anything is changed. What still fails then is undone, in
+//! reverse order.
+
+pub(crate) mod difference;
+mod transaction;
+
+use anyhow::Result;
+use config::Plan;
+
+use crate::instance::{Instance, settled};
+use crate::supplies::Supplies;
+use difference::{RouteChange, Step, describe_pin, describe_restart, describe_route, router};
+use transaction::Transaction;
+
+/// One thing that was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What: `router edge: route 10.0.0.0/8 via 192.0.2.254 out of wan added`.
+    pub what: String,
+    /// Why it is not hitless, or not yet complete; none: no frame is lost by it.
+    pub why: Option<String>,
+}
+
+impl Change {
+    /// A change that costs no frame.
+    pub(crate) fn hitless(what: impl Into<String>) -> Self {
+        Self { what: what.into(), why: None }
+    }
+
+    /// Whether no frame is lost by it.
+    pub fn is_hitless(&self) -> bool {
+        self.why.is_none()
+    }
+}
+
+impl Instance {
+    /// What [`Instance::apply`] would change; nothing is touched.
+    pub fn changes_to(&mut self, plan: &Plan) -> Vec<Change> {
+        let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
+        let steps = difference::difference(&self.plan, &plan);
+        steps.iter().flat_map(|step| describe(step, &self.plan, &plan)).collect()
+    }
+
+    /// Makes the instance what the plan says. Routers that are new or replaced serve when this returns; one that was
+    /// stopped on demand stays stopped.
+    ///
+    /// # Errors
+    /// One line: what was refused. Then everything is as it was; a router that had been taken down already was
+    /// started again.
+    pub fn apply(&mut self, plan: &Plan, supplies: impl Into<Supplies>) -> Result<Vec<Change>> {
+        let mut supplies = supplies.into();
+        self.yard.grounds.add(supplies.kvm.take(), supplies.spawner.take());
+        let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
+        let steps = difference::difference(&self.plan, &plan);
+        let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan)).collect();
+        let transaction = Transaction::prepare(self, &plan, &steps, supplies)?;
+        let done = transaction.carry_out(self, plan, &steps);
+        self.keep_time();
+        done.map(|()| changes)
+    }
+}
+
+/// A step in words; several, where it changes several routes.
+fn describe(step: &Step, from: &Plan, to: &Plan) -> Vec<Change> {
+    let lost = |what: String, why: &str| Change { what, why: Some(why.to_owned()) };
+    vec![match step {
+        Step::AddSwitch(name) => Change::hitless(format!("switch {name} added")),
+        Step::RemoveSwitch(name) => Change::hitless(format!("switch {name} removed")),
+        Step::SetAgeing(name) => {
+            let switch = to.switches.iter().find(|switch| switch.name == *name);
+            let seconds = switch.map_or(0, |switch| switch.ageing.as_secs());
+            Change::hitless(format!("switch {name}: ageing = {seconds}"))
+        }
+        Step::AddRouter(name) => Change::hitless(format!("router {name} added")),
+        Step::RemoveRouter(name) => {
+            lost(format!("router {name} removed"), "what it has not yet forwarded is lost")
+        }
+        Step::ReplaceRouter(name, why) => Change {
+            what: format!("router {name} replaced"),
+            why: Some(format!("it cannot change this while it runs: {}", why.join(", "))),
+        },
+        Step::ChangeRoutes(name, routes) => {
+            return routes.iter().filter_map(|route| describe_change(route, name, from, to)).collect();
+        }
+        Step::Pin(name) => {
+            let pin = router(to, name).map_or_else(String::new, |router| describe_pin(&router.pin));
+            Change::hitless(format!("router {name}: {pin}"))
+        }
+        Step::Restart(name) => {
+            let policy = router(to, name).map_or("", |router| describe_restart(router.restart));
+            Change::hitless(format!("router {name} is {policy}"))
+        }
+    }]
+}
+
+fn describe_change(change: &RouteChange, name: &str, from: &Plan, to: &Plan) -> Option<Change> {
+    let (old, new) = (router(from, name)?, router(to, name)?);
+    let what = match change {
+        RouteChange::Add(route) => format!("route {} added", describe_route(new, route)),
+        RouteChange::Turn(_, route) => format!("route now {}", describe_route(new, route)),
+        RouteChange::Remove(route) => format!("route {} removed", describe_route(old, route)),
+    };
+    Some(Change::hitless(format!("router {name}: {what}")))
+}

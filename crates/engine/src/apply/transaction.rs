@@ -1,0 +1,203 @@
+//! A change of a running instance that happens as a whole or not at all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use config::{Pin, Plan, Restart};
+use switch::Switch;
+
+use super::difference::{RouteChange, Step};
+use crate::instance::slot::{Parts, Slot, outlet_finder};
+use crate::instance::{Instance, State, ageing, find, make_switch};
+use crate::routes;
+use crate::supplies::Supplies;
+
+/// Everything that a change needs and that could be refused.
+pub(super) struct Transaction {
+    /// The switches of the new plan, in its order.
+    switches: Vec<Arc<Switch>>,
+    /// Routers that are new or replaced.
+    parts: HashMap<String, Parts>,
+    done: Vec<Undo>,
+}
+
+/// How one step is undone.
+enum Undo {
+    Ageing(Arc<Switch>, u32),
+    /// A router that was taken out; it is started again if it ran.
+    Revive(Box<Slot>, bool),
+    /// A router that was not there.
+    Remove(String),
+    Routes(String, Vec<RouteChange>),
+    Pin(String, Pin),
+    Restart(String, Restart),
+}
+
+impl Transaction {
+    /// Builds what is needed, and touches nothing that runs.
+    pub(super) fn prepare(
+        instance: &mut Instance,
+        plan: &Plan,
+        steps: &[Step],
+        mut supplies: Supplies,
+    ) -> Result<Self> {
+        let known = |name: &str| instance.switches.iter().find(|switch| switch.name() == name).cloned();
+        let switches: Vec<_> = plan
+            .switches
+            .iter()
+            .map(|switch| known(&switch.name).unwrap_or_else(|| make_switch(switch)))
+            .collect();
+        let held: Vec<_> = instance.slots.iter().flat_map(Slot::outlets).cloned().collect();
+        let mut parts = HashMap::new();
+        for router in plan.routers.iter().filter(|router| steps.iter().any(|step| step.builds(&router.name)))
+        {
+            let find = outlet_finder(plan, router, &switches, &held, &mut supplies);
+            let built = Parts::build(router, &mut instance.yard.grounds, find);
+            parts.insert(router.name.clone(), built.context("nothing was changed")?);
+        }
+        Ok(Self { switches, parts, done: Vec::new() })
+    }
+
+    /// Carries the steps out; what fails is undone.
+    pub(super) fn carry_out(mut self, instance: &mut Instance, plan: Plan, steps: &[Step]) -> Result<()> {
+        let result = self.all(instance, &plan, steps);
+        if let Err(error) = result {
+            let left = self.undo(instance);
+            let error = error.context("nothing was changed");
+            return Err(if left.is_empty() { error } else { error.context(left.join("; ")) });
+        }
+        instance.switches = std::mem::take(&mut self.switches);
+        // In the order of the file, and with its numbers of switches.
+        for router in &plan.routers {
+            if let Ok(slot) = find(&mut instance.slots, &router.name) {
+                slot.plan = router.clone();
+            }
+        }
+        let place = |slot: &Slot| plan.routers.iter().position(|router| router.name == slot.plan.name);
+        instance.slots.sort_by_key(place);
+        instance.plan = plan;
+        Ok(())
+    }
+
+    fn all(&mut self, instance: &mut Instance, plan: &Plan, steps: &[Step]) -> Result<()> {
+        for step in steps {
+            self.one(instance, plan, step)?;
+        }
+        // All of them come up at the same time.
+        let built = |slot: &&mut Slot| steps.iter().any(|step| step.builds(&slot.plan.name));
+        instance.slots.iter_mut().filter(built).try_for_each(Slot::wait_until_up)
+    }
+
+    fn one(&mut self, instance: &mut Instance, plan: &Plan, step: &Step) -> Result<()> {
+        let slots = &mut instance.slots;
+        let wanted = |name: &str| super::router(plan, name).context("a router that is in no plan");
+        match step {
+            Step::AddSwitch(_) | Step::RemoveSwitch(_) => {}
+            Step::SetAgeing(name) => {
+                let to = plan.switches.iter().find(|switch| switch.name == *name);
+                let switch = self.switches.iter().find(|switch| switch.name() == name);
+                if let (Some(to), Some(switch)) = (to, switch) {
+                    self.done.push(Undo::Ageing(switch.clone(), switch.set_ageing(ageing(to))));
+                }
+            }
+            Step::RemoveRouter(name) => {
+                if let Some(slot) = take(slots, name) {
+                    self.done.push(Undo::of_taken(slot));
+                }
+            }
+            Step::AddRouter(name) => {
+                let parts = self.parts.remove(name).context("a router that was not built")?;
+                let (mut slot, guest) = Slot::new(parts);
+                self.done.push(Undo::Remove(name.clone()));
+                let launched = slot.launch(guest, &instance.yard);
+                slots.push(slot);
+                launched?;
+            }
+            Step::ReplaceRouter(name, _) => self.replace(instance, name)?,
+            Step::ChangeRoutes(name, changes) => {
+                let slot = find(slots, name)?;
+                if let Some(run) = &slot.run {
+                    routes::change(run.router.router.table(), changes)
+                        .with_context(|| format!("router {name}"))?;
+                    let back = changes.iter().rev().map(RouteChange::reversed).collect();
+                    self.done.push(Undo::Routes(name.clone(), back));
+                }
+            }
+            Step::Pin(name) => {
+                let slot = find(slots, name)?;
+                let old = slot.plan.pin.clone();
+                slot.pin(wanted(name)?.pin.clone()).with_context(|| format!("router {name}"))?;
+                self.done.push(Undo::Pin(name.clone(), old));
+            }
+            Step::Restart(name) => {
+                let slot = find(slots, name)?;
+                self.done.push(Undo::Restart(name.clone(), slot.plan.restart));
+                slot.set_restart(wanted(name)?.restart);
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, instance: &mut Instance, name: &str) -> Result<()> {
+        let parts = self.parts.remove(name).context("a router that was not built")?;
+        let old = take(&mut instance.slots, name).context("a router that is not there")?;
+        let stays_stopped = old.state() == State::Stopped;
+        let (mut slot, guest) = old.succeeded_by(parts);
+        self.done.push(Undo::of_taken(old));
+        self.done.push(Undo::Remove(name.to_owned()));
+        let launched = if stays_stopped { Ok(()) } else { slot.launch(guest, &instance.yard) };
+        instance.slots.push(slot);
+        launched
+    }
+
+    /// Undoes what was done, the last first; returns what could not be undone.
+    fn undo(&mut self, instance: &mut Instance) -> Vec<String> {
+        let mut left = Vec::new();
+        for undo in self.done.drain(..).rev() {
+            if let Err(error) = undo.carry_out(instance) {
+                left.push(format!("and could not be undone: {error:#}"));
+            }
+        }
+        let place =
+            |slot: &Slot| instance.plan.routers.iter().position(|router| router.name == slot.plan.name);
+        instance.slots.sort_by_key(place);
+        left
+    }
+}
+
+/// Takes a router out of its place.
+fn take(slots: &mut Vec<Slot>, name: &str) -> Option<Slot> {
+    let at = slots.iter().position(|slot| slot.plan.name == name)?;
+    Some(slots.remove(at))
+}
+
+impl Undo {
+    /// Takes a router down that has been taken out.
+    fn of_taken(mut slot: Slot) -> Self {
+        let ran = slot.suspend();
+        Self::Revive(Box::new(slot), ran)
+    }
+
+    fn carry_out(self, instance: &mut Instance) -> Result<()> {
+        match self {
+            Self::Ageing(switch, ageing) => {
+                switch.set_ageing(ageing);
+            }
+            Self::Revive(mut slot, ran) => {
+                let revived = if ran { slot.revive(&mut instance.yard) } else { Ok(()) };
+                instance.slots.push(*slot);
+                revived?;
+            }
+            Self::Remove(name) => drop(take(&mut instance.slots, &name)),
+            Self::Routes(name, changes) => {
+                if let Some(run) = &find(&mut instance.slots, &name)?.run {
+                    routes::change(run.router.router.table(), &changes)?;
+                }
+            }
+            Self::Pin(name, pin) => find(&mut instance.slots, &name)?.pin(pin)?,
+            Self::Restart(name, restart) => find(&mut instance.slots, &name)?.set_restart(restart),
+        }
+        Ok(())
+    }
+}

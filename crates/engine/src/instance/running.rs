@@ -1,0 +1,95 @@
+//! A router that runs: its guest, what its NICs are plugged into, and the threads between them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result};
+use config::{Pin, Spin};
+use sandbox::Confinement;
+
+use crate::guest::Guest;
+use crate::io_thread::{Idle, IoThread};
+use crate::wiring::{Outlet, Outside, connect, io_threads};
+
+/// A router with its outside. Dropping it takes it down, and nothing else.
+pub struct RunningRouter {
+    threads: Vec<IoThread>,
+    /// The router.
+    pub router: Guest,
+    /// What each NIC is plugged into, in the order of the file.
+    pub outside: Vec<Outside>,
+}
+
+impl RunningRouter {
+    /// Plugs a guest in and launches it; it is up when [`Guest::is_ready`].
+    pub(crate) fn launch(guest: Guest, outlets: &[Arc<Outlet>], confinement: Confinement) -> Result<Self> {
+        let mut running = Self { threads: Vec::new(), router: guest, outside: Vec::new() };
+        let plan = running.router.plan().clone();
+        let mut ways = Vec::new();
+        for (number, (nic, outlet)) in plan.nics.iter().zip(outlets).enumerate() {
+            let (way, outside) = connect(&running.router, number, outlet)
+                .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))?;
+            running.outside.push(outside);
+            ways.push(way);
+        }
+        running.router.confine(confinement);
+        running.router.launch()?;
+        running.threads = io_threads(&plan, ways, confinement)?;
+        Ok(running)
+    }
+
+    /// Its I/O threads.
+    pub fn io_threads(&self) -> &[IoThread] {
+        &self.threads
+    }
+
+    /// Why it cannot go on, if it cannot.
+    pub fn fault(&self) -> Option<String> {
+        let ended = self.threads.iter().map(IoThread::thread).find(|thread| thread.is_finished());
+        let ended = ended.map(|thread| format!("its thread {} has ended", thread.name()));
+        self.router.fault().or(ended)
+    }
+
+    /// What each vCPU shows of the epoch of its routes.
+    pub(crate) fn epochs(&self) -> impl Iterator<Item = u32> {
+        let machine = self.router.machine();
+        let vcpus = machine.shared().vcpus.iter().take(machine.vcpus());
+        vcpus.map(|vcpu| vcpu.fib_epoch.0.load(Ordering::Acquire))
+    }
+
+    /// Moves its threads to other CPUs while they run.
+    pub(crate) fn pin(&self, pin: &Pin) -> Result<()> {
+        let cpu = |set: &Option<config::CpuSet>, n| -> Vec<usize> {
+            set.as_ref().map(|set| set.deal(n) as usize).into_iter().collect()
+        };
+        if self.router.pid().is_none() {
+            for (n, thread) in self.router.threads().iter().enumerate() {
+                thread.pin(&cpu(&pin.vcpu, n)).with_context(|| format!("thread {}", thread.name()))?;
+            }
+        }
+        for (n, io) in self.threads.iter().enumerate() {
+            io.thread().pin(&cpu(&pin.vhost, n)).with_context(|| format!("thread {}", io.thread().name()))?;
+        }
+        Ok(())
+    }
+
+    /// Lets its I/O threads poll for another time before they sleep.
+    pub(crate) fn spin(&self, spin: Spin) {
+        let idle = Idle::from(spin);
+        self.threads.iter().for_each(|io| io.set_idle(idle));
+    }
+}
+
+impl Drop for RunningRouter {
+    /// First nobody gets in any more: a switch waits for bursts that are under way towards it. Then those leave who
+    /// reach into the guest's memory, and at last the guest.
+    fn drop(&mut self) {
+        for outside in &self.outside {
+            if let Outside::Switch { switch, port, .. } = outside {
+                switch.remove_port(*port);
+            }
+        }
+        self.threads.clear();
+        self.router.stop();
+    }
+}

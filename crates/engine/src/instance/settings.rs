@@ -1,0 +1,86 @@
+//! Settings that can be changed while a router runs.
+
+use anyhow::{Context, Result, bail};
+use config::{CpuSet, Pin, Restart, Spin};
+
+use super::slot::Slot;
+use super::{Instance, find};
+use crate::apply::Change;
+use crate::apply::difference::describe_restart;
+
+/// The keys, with what they take.
+const KEYS: &str = "pin.vcpu, pin.vhost, restart, spin, state";
+
+impl Instance {
+    /// Changes one setting of a router as its file would: `pin.vcpu` and `pin.vhost` (CPUs, or `any`), `restart`
+    /// (`always`, `never`), `spin` (a time, or `always`), and `state` (`running`, `stopped`).
+    ///
+    /// # Errors
+    /// There is no such router or key, or the value is not one; then nothing has changed.
+    pub fn set(&mut self, router: &str, key: &str, value: &str) -> Result<Change> {
+        let slot = find(&mut self.slots, router)?;
+        let name = slot.plan.name.clone();
+        let change = match key {
+            "pin.vcpu" => pin(slot, |pin, cpus| pin.vcpu = cpus, value, key),
+            "pin.vhost" => pin(slot, |pin, cpus| pin.vhost = cpus, value, key),
+            "restart" => restart(slot, value),
+            "spin" => spin(slot, value),
+            "state" => return self.set_state(&name, value),
+            _ => bail!("{key:?} cannot be set while a router runs; keys: {KEYS}"),
+        };
+        let change = change.with_context(|| format!("router {name}: {key}"))?;
+        let now = slot.plan.clone();
+        if let Some(plan) = self.plan.routers.iter_mut().find(|plan| plan.name == name) {
+            (plan.pin, plan.restart, plan.spin) = (now.pin, now.restart, now.spin);
+        }
+        Ok(change)
+    }
+
+    fn set_state(&mut self, name: &str, value: &str) -> Result<Change> {
+        match value {
+            "running" => self.start_router(name)?,
+            "stopped" => self.stop_router(name)?,
+            _ => bail!("router {name}: state: {value:?} is no state; write running or stopped"),
+        }
+        Ok(Change::hitless(format!("router {name} is {value}")))
+    }
+}
+
+fn pin(slot: &mut Slot, place: fn(&mut Pin, Option<CpuSet>), value: &str, key: &str) -> Result<Change> {
+    let cpus =
+        match value {
+            "any" => None,
+            list => {
+                let set: Result<CpuSet, _> = list.parse();
+                Some(set.ok().with_context(|| {
+                    format!("{list:?} is not a list of CPUs; write e.g. 1 or 0-1,3, or any")
+                })?)
+            }
+        };
+    let mut pin = slot.plan.pin.clone();
+    place(&mut pin, cpus);
+    slot.pin(pin)?;
+    let what = format!("router {}: {key} = {value}", slot.plan.name);
+    let process = slot.run.as_ref().is_some_and(|run| run.router.router.pid().is_some());
+    Ok(if process && key == "pin.vcpu" {
+        Change { what, why: Some("the vCPUs of a process are placed when it starts: restart it".to_owned()) }
+    } else {
+        Change::hitless(what)
+    })
+}
+
+fn restart(slot: &mut Slot, value: &str) -> Result<Change> {
+    let restart: Restart = value.parse()?;
+    slot.set_restart(restart);
+    Ok(Change::hitless(format!("router {} is {}", slot.plan.name, describe_restart(restart))))
+}
+
+fn spin(slot: &mut Slot, value: &str) -> Result<Change> {
+    let spin: Spin = value.parse()?;
+    slot.plan.spin = spin;
+    let what = format!("router {}: spin = {value}", slot.plan.name);
+    let Some(run) = &slot.run else { return Ok(Change::hitless(what)) };
+    run.router.spin(spin);
+    let why = "its I/O threads follow at once, its firmware is told when it boots: restart it for both";
+    Ok(Change { what, why: Some(why.to_owned()) })
+}

@@ -1,0 +1,306 @@
+//! The place of one router: what is to run there, what runs there, and what became of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use bootinfo::Role;
+use config::{Engine, Pin, Plan, Restart, Router};
+use sandbox::Confinement;
+use switch::Switch;
+use telemetry::Kind;
+
+use super::ground::Grounds;
+use super::running::RunningRouter;
+use super::status::{Event, RouterStatus, State};
+use crate::guest::{Duty, Guest};
+use crate::look_after::BackOff;
+use crate::supplies::Supplies;
+use crate::watch::{Rules, Watch};
+use crate::wiring::Outlet;
+
+/// How long somebody waits for a firmware that comes up; it takes a few milliseconds.
+const BOOT_LIMIT: Duration = Duration::from_secs(10);
+
+/// What the slots of an instance have in common.
+pub(crate) struct Yard {
+    pub(crate) grounds: Grounds,
+    pub(crate) confinement: Confinement,
+    pub(crate) rules: Rules,
+    /// What happened and was not yet told.
+    pub(crate) news: Vec<Event>,
+}
+
+/// What a router is made of, before it runs.
+pub(crate) struct Parts {
+    pub(crate) plan: Router,
+    pub(crate) outlets: Vec<Arc<Outlet>>,
+    pub(crate) guest: Guest,
+}
+
+impl Parts {
+    /// Builds a router's machine and finds what its NICs are plugged into; nothing runs yet.
+    pub(crate) fn build(
+        plan: &Router,
+        grounds: &mut Grounds,
+        find: impl FnMut(&config::Nic) -> Result<Arc<Outlet>>,
+    ) -> Result<Self> {
+        let outlets = plan.nics.iter().map(find).collect::<Result<_>>()?;
+        Ok(Self { plan: plan.clone(), outlets, guest: guest(plan, grounds)? })
+    }
+}
+
+/// Finds what the NICs of a plan's router are plugged into.
+pub(crate) fn outlet_finder<'f>(
+    plan: &'f Plan,
+    router: &'f Router,
+    switches: &'f [Arc<Switch>],
+    held: &'f [Arc<Outlet>],
+    supplies: &'f mut Supplies,
+) -> impl FnMut(&config::Nic) -> Result<Arc<Outlet>> + 'f {
+    move |nic| Outlet::find((plan, router, nic), switches, supplies, held)
+}
+
+fn guest(plan: &Router, grounds: &mut Grounds) -> Result<Guest> {
+    let engine = plan.engine.unwrap_or_else(|| grounds.choose());
+    let role = match plan.role {
+        config::Role::Router => Role::Router,
+        config::Role::Echo => Role::Echo,
+        config::Role::Hostile(_) => Role::Hostile,
+    };
+    Guest::new(plan, Duty { role, ..Duty::default() }, &grounds.get(engine)?)
+}
+
+/// A router that runs, and who watches it.
+pub(crate) struct Run {
+    pub(crate) router: RunningRouter,
+    pub(crate) watch: Watch,
+    /// Whether it has come up.
+    pub(crate) up: bool,
+    pub(crate) started: Instant,
+}
+
+/// The place of one router.
+pub(crate) struct Slot {
+    pub(crate) plan: Router,
+    outlets: Vec<Arc<Outlet>>,
+    pub(crate) run: Option<Run>,
+    /// What it is while it does not run.
+    rest: State,
+    /// When it came into its state.
+    since: Instant,
+    restarts: u64,
+    reason: Option<String>,
+    back_off: BackOff,
+    /// When it is started again.
+    due: Option<Instant>,
+}
+
+impl Slot {
+    /// A place for a router that does not run yet; and its guest.
+    pub(crate) fn new(parts: Parts) -> (Self, Guest) {
+        let slot = Self {
+            plan: parts.plan,
+            outlets: parts.outlets,
+            run: None,
+            rest: State::Stopped,
+            since: Instant::now(),
+            restarts: 0,
+            reason: None,
+            back_off: BackOff::default(),
+            due: None,
+        };
+        (slot, parts.guest)
+    }
+
+    /// A place for what takes this one's place: its past goes on.
+    pub(crate) fn succeeded_by(&self, parts: Parts) -> (Self, Guest) {
+        let (slot, guest) = Self::new(parts);
+        (Self { restarts: self.restarts, reason: self.reason.clone(), ..slot }, guest)
+    }
+
+    /// What its NICs are plugged into.
+    pub(crate) fn outlets(&self) -> &[Arc<Outlet>] {
+        &self.outlets
+    }
+
+    /// Lets a guest run here.
+    pub(crate) fn launch(&mut self, guest: Guest, yard: &Yard) -> Result<()> {
+        let router = RunningRouter::launch(guest, &self.outlets, yard.confinement)?;
+        let watch = Watch::new(yard.rules);
+        self.run = Some(Run { router, watch, up: false, started: Instant::now() });
+        self.rest = State::Waiting;
+        (self.since, self.due) = (Instant::now(), None);
+        Ok(())
+    }
+
+    /// Waits until the router is up; one that does not come up is taken down.
+    pub(crate) fn wait_until_up(&mut self) -> Result<()> {
+        let Some(run) = &mut self.run else { return Ok(()) };
+        while !run.router.router.is_ready() {
+            let fault = run.router.fault();
+            let late = run.started.elapsed() > BOOT_LIMIT;
+            if let Some(line) =
+                fault.or_else(|| late.then(|| format!("the firmware does not come up within {BOOT_LIMIT:?}")))
+            {
+                self.take_down(State::Stopped);
+                bail!("router {}: {line}", self.plan.name);
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        run.up = true;
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    /// Starts a router that does not run, on demand: its failures are forgotten.
+    pub(crate) fn start(&mut self, yard: &mut Yard) -> Result<()> {
+        let again = self.restarts > 0 || self.reason.is_some() || self.rest != State::Stopped;
+        self.back_off.forget();
+        let rest = self.rest;
+        let started = guest(&self.plan, &mut yard.grounds)
+            .and_then(|guest| self.launch(guest, yard))
+            .and_then(|()| self.wait_until_up());
+        if let Err(error) = started {
+            // As it was: what waits to be started again goes on waiting.
+            self.take_down(rest);
+            return Err(error);
+        }
+        self.restarts += u64::from(again);
+        yard.tell(&self.plan.name, Kind::Started, "on demand");
+        Ok(())
+    }
+
+    /// Stops a router on demand.
+    pub(crate) fn stop(&mut self, yard: &mut Yard) {
+        if self.run.is_none() && self.rest == State::Stopped {
+            return;
+        }
+        self.take_down(State::Stopped);
+        yard.tell(&self.plan.name, Kind::Stopped, "on demand");
+    }
+
+    /// Takes down what runs, and nothing else.
+    pub(crate) fn take_down(&mut self, rest: State) {
+        self.run = None;
+        self.rest = rest;
+        self.since = Instant::now();
+        if rest != State::Waiting {
+            self.due = None;
+        }
+    }
+
+    /// Takes down what runs, for a while; whether something did.
+    pub(crate) fn suspend(&mut self) -> bool {
+        let ran = self.run.take().is_some();
+        if ran {
+            self.rest = State::Stopped;
+        }
+        ran
+    }
+
+    /// Starts what was suspended, and waits until it is up.
+    pub(crate) fn revive(&mut self, yard: &mut Yard) -> Result<()> {
+        let guest = guest(&self.plan, &mut yard.grounds)?;
+        self.launch(guest, yard)?;
+        self.wait_until_up()
+    }
+
+    /// It cannot go on, or may not: takes it down and does what its restart policy says.
+    pub(crate) fn fail(&mut self, kind: Kind, line: String, yard: &mut Yard) {
+        let ran = self.run.as_ref().map_or(Duration::ZERO, |run| run.started.elapsed());
+        self.take_down(State::Failed);
+        yard.tell(&self.plan.name, kind, &line);
+        self.reason = Some(line);
+        if self.plan.restart == Restart::Always {
+            let pause = self.back_off.failed(ran);
+            self.rest = State::Waiting;
+            self.due = Some(self.since + pause);
+            yard.tell(&self.plan.name, Kind::Restarting, format!("in {:.1} s", pause.as_secs_f64()));
+        }
+    }
+
+    /// Moves its threads to other CPUs; where they cannot go, they stay.
+    pub(crate) fn pin(&mut self, pin: Pin) -> Result<()> {
+        if let Some(run) = &self.run
+            && let Err(error) = run.router.pin(&pin)
+        {
+            // They came from there.
+            let _ = run.router.pin(&self.plan.pin);
+            return Err(error);
+        }
+        self.plan.pin = pin;
+        Ok(())
+    }
+
+    /// Another restart policy; one that has failed, or waits, follows it.
+    pub(crate) fn set_restart(&mut self, restart: Restart) {
+        self.plan.restart = restart;
+        if self.run.is_some() {
+            return;
+        }
+        match (restart, self.rest) {
+            (Restart::Always, State::Failed) => {
+                (self.rest, self.since, self.due) = (State::Waiting, Instant::now(), Some(Instant::now()));
+            }
+            (Restart::Never, State::Waiting) => {
+                (self.rest, self.since, self.due) = (State::Failed, Instant::now(), None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts a failed router whose pause is over. Nobody waits for it: whether it comes up is seen later.
+    pub(crate) fn retry(&mut self, yard: &mut Yard) {
+        self.due = None;
+        let started = guest(&self.plan, &mut yard.grounds).and_then(|guest| self.launch(guest, yard));
+        match started {
+            Ok(()) => self.restarts += 1,
+            Err(error) => self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), yard),
+        }
+    }
+
+    /// Whether its pause is over.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.run.is_none() && self.due.is_some_and(|due| due <= now)
+    }
+
+    /// It has come up again.
+    pub(crate) fn is_up_again(&mut self, yard: &mut Yard) {
+        self.since = Instant::now();
+        yard.tell(&self.plan.name, Kind::Restarted, format!("{} times so far", self.restarts));
+    }
+
+    pub(crate) fn state(&self) -> State {
+        match &self.run {
+            Some(run) if run.up => State::Running,
+            _ => self.rest,
+        }
+    }
+
+    pub(crate) fn status(&self) -> RouterStatus {
+        let running = self.run.as_ref().map(|run| &run.router);
+        let threads = running.map_or_else(Vec::new, |running| {
+            let io = running.io_threads().iter().map(|io| io.thread());
+            let all = running.router.threads().iter().chain(io);
+            all.map(|thread| (thread.name().to_owned(), thread.tid())).collect()
+        });
+        RouterStatus {
+            name: self.plan.name.clone(),
+            engine: self.plan.engine.unwrap_or(Engine::Kvm),
+            state: self.state(),
+            since: self.since,
+            restarts: self.restarts,
+            reason: self.reason.clone(),
+            pid: running.and_then(|running| running.router.pid()),
+            threads,
+        }
+    }
+}
+
+impl Yard {
+    /// Notes what happened to a router.
+    pub(crate) fn tell(&mut self, router: &str, kind: Kind, message: impl Into<String>) {
+        self.news.push(Event { router: router.to_owned(), kind, message: message.into() });
+    }
+}

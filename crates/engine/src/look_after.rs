@@ -1,0 +1,80 @@
+//! Looking after a running instance: routers that fail or break rules are taken down alone and started again.
+
+mod back_off;
+
+use std::time::{Duration, Instant};
+
+use telemetry::Kind;
+
+pub(crate) use back_off::BackOff;
+
+use crate::instance::slot::{Run, Slot, Yard};
+use crate::instance::{Event, Instance, RunningRouter};
+use crate::watch::{self, NicSigns, Sample, VcpuSigns};
+
+impl Instance {
+    /// Looks at every router and does what has to be done; to be called about ten times a second. Returns what has
+    /// happened since the last call, what was done on demand included.
+    ///
+    /// A router that cannot go on, or that breaks a rule (see [`watch`](crate::watch)), is taken down and, if its file says so, started
+    /// again: after 0.1 s, and twice as long after each further failure, up to 10 s, until it has been healthy for a
+    /// minute. Nobody waits for it here.
+    pub fn look_after(&mut self) -> Vec<Event> {
+        let now = Instant::now();
+        let running = self.routers().count();
+        for slot in &mut self.slots {
+            look_at(slot, now.duration_since(self.since), &mut self.yard);
+            if slot.is_due(now) {
+                slot.retry(&mut self.yard);
+            }
+            reclaim_routes(slot);
+        }
+        let news = std::mem::take(&mut self.yard.news);
+        if !news.is_empty() || self.routers().count() != running {
+            self.keep_time();
+        }
+        news
+    }
+}
+
+fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
+    let Some(run) = &mut slot.run else { return };
+    let look = run.watch.look(time, &sample(&run.router));
+    if let Some(number) = look.challenge {
+        run.router.router.machine().challenge(number);
+    }
+    if !run.up && run.router.router.is_ready() {
+        run.up = true;
+        slot.is_up_again(yard);
+    }
+    if let Some(charge) = look.charge {
+        let kind = if charge.kind == watch::Kind::Fault { Kind::Failed } else { Kind::Charged };
+        slot.fail(kind, charge.line, yard);
+    }
+}
+
+/// What a router shows.
+fn sample(running: &RunningRouter) -> Sample {
+    let guest = &running.router;
+    let machine = guest.machine();
+    let words = machine.shared().vcpus.iter().zip(machine.exits()).enumerate();
+    let vcpus =
+        words.map(|(n, (shared, exits))| VcpuSigns::read(shared, exits, guest.vcpu_time(n))).collect();
+    let nics = guest.plan().nics.iter().zip(guest.nics()).flat_map(|(nic, queues)| {
+        [
+            NicSigns::read(format!("{}.rx", nic.name), &queues.rx_ledger()).with_broken(queues.rx_broken()),
+            NicSigns::read(format!("{}.tx", nic.name), &queues.tx_ledger()).with_broken(queues.tx_broken()),
+        ]
+    });
+    // The epoch last: a vCPU is not to be told that it is behind what came after its word was read.
+    Sample { fault: running.fault(), vcpus, nics: nics.collect(), epoch: guest.table().routes().epoch() }
+}
+
+/// Gives back what no vCPU can still read of removed routes. One that does not run reads nothing.
+fn reclaim_routes(slot: &Slot) {
+    let Some(Run { router: running, .. }) = &slot.run else { return };
+    let mut routes = running.router.table().routes();
+    if routes.retired() > 0 {
+        routes.reclaim_for(running.epochs());
+    }
+}

@@ -1,0 +1,51 @@
+//! What an instance is given instead of opening it itself: by a supervisor that may what it may not, or by a test.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::Arc;
+
+use sandbox::Confinement;
+use switch::{Sink, Source};
+use uplink::Tap;
+use vmm::{Kvm, Spawn};
+
+/// What a NIC is plugged into instead of what its file says.
+pub enum Plug {
+    /// This port.
+    Port {
+        /// Frames towards the router.
+        source: Box<dyn Source>,
+        /// Frames from it.
+        sink: Arc<dyn Sink>,
+    },
+    /// Nothing yet: somebody will serve the NIC's queues by a thread of his own.
+    Later,
+}
+
+/// Plugs by NIC, as `router.nic`.
+pub type Plugs = HashMap<String, Plug>;
+
+/// What an instance need not open. Whatever is missing it opens itself when it needs it, which a confined process
+/// cannot: then it says what it was refused.
+#[derive(Default)]
+pub struct Supplies {
+    /// Ports for NICs, by `router.nic`; they go before what the file says, and stay with their NIC.
+    pub plugs: Plugs,
+    /// TAPs for NICs whose file names one, by `router.nic`. The instance keeps them while their NICs exist, also
+    /// while the router is stopped.
+    pub taps: HashMap<String, Tap>,
+    /// Open files for NICs whose file names a capture, by `router.nic`; kept in the same way.
+    pub captures: HashMap<String, File>,
+    /// KVM, for routers that are virtual machines.
+    pub kvm: Option<Arc<Kvm>>,
+    /// Starts the processes of routers that are processes.
+    pub spawner: Option<Arc<dyn Spawn>>,
+    /// Whether the instance's threads are confined.
+    pub confinement: Confinement,
+}
+
+impl From<Plugs> for Supplies {
+    fn from(plugs: Plugs) -> Self {
+        Self { plugs, ..Self::default() }
+    }
+}
