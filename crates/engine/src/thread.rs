@@ -1,7 +1,6 @@
 //! Threads that are named as `top -H` shows them, placed on CPUs, stopped and accounted.
 
 use std::ffi::c_void;
-use std::fs;
 use std::sync::{OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use anyhow::{Context, Result};
 use libc::siginfo_t;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 use sandbox::{Class, Confinement};
+use vmm::cpu_clock;
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 /// A running thread of a router.
@@ -65,9 +65,9 @@ impl Thread {
         self.tid.as_raw_nonzero().get()
     }
 
-    /// Time it has spent on a CPU, from the scheduler's own clock (`/proc/.../schedstat`).
+    /// Time it has spent on a CPU, from the scheduler's own clock.
     pub fn cpu_time(&self) -> Duration {
-        cpu_time(self.tid())
+        cpu_clock::of_thread(self.tid())
     }
 
     /// Moves it to these CPUs (empty: to where the calling thread may run), while it runs.
@@ -117,13 +117,6 @@ fn signal() -> i32 {
 }
 
 extern "C" fn nothing(_: i32, _: *mut siginfo_t, _: *mut c_void) {}
-
-/// Time that thread `tid` of this process has spent on a CPU; zero if it is gone.
-fn cpu_time(tid: i32) -> Duration {
-    let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap_or_default();
-    let ns = text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0);
-    Duration::from_nanos(ns)
-}
 
 /// Places the calling thread on these CPUs; empty: leaves it where it may run now.
 pub fn pin_current(cpus: &[usize]) -> Result<()> {

@@ -18,11 +18,11 @@ use anyhow::{Context, Result, bail};
 use bootinfo::Ground;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
+use crate::cpu_clock;
 use crate::machine::{self, Machine, MachineConfig, Memory};
 use crate::probe::tsc_khz;
 
 pub use forker::Forker;
-pub use pidfd::cpu_time;
 
 /// Starts processes for firmwares. Who may not fork asks somebody who may.
 pub trait Spawn: Send + Sync {
@@ -95,7 +95,7 @@ impl Process {
 
     /// Time that all its vCPUs together have spent on CPUs; zero once it is gone.
     pub fn cpu_time(&self) -> Duration {
-        self.pid().map_or(Duration::ZERO, cpu_time)
+        self.pid().map_or(Duration::ZERO, cpu_clock::of_process)
     }
 
     /// Asks it to stop. Whoever serves kills it if it does not.

@@ -1,8 +1,7 @@
-//! Killing, waiting and accounting of another process.
+//! Killing another process, and waiting for its end.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
-use std::time::Duration;
 
 /// Kills the process; one that is gone stays gone.
 pub(crate) fn kill(pidfd: &OwnedFd) {
@@ -57,18 +56,4 @@ fn wait_readable(pidfd: &OwnedFd) {
     while unsafe { libc::poll(&raw mut fd, 1, -1) } < 0
         && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
     {}
-}
-
-/// Time that all threads of process `pid` together have spent on CPUs, from the scheduler's own clock; zero if it is
-/// gone.
-pub fn cpu_time(pid: i32) -> Duration {
-    // The clock of a process: its number inverted, and which of its clocks (`CPUCLOCK_SCHED`), as
-    // clock_getcpuclockid(3) makes it.
-    let clock = (!pid << 3) | 2;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room for the answer; a clock that is not there is an error.
-    match unsafe { libc::clock_gettime(clock, &raw mut time) } {
-        0 => Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32),
-        _ => Duration::ZERO,
-    }
 }
