@@ -22,6 +22,7 @@
 
 mod capture;
 mod dissect;
+mod flow;
 mod inject;
 mod namespace;
 mod needs;
@@ -35,6 +36,7 @@ mod wire;
 
 pub use capture::Capture;
 pub use dissect::{Dissected, differences, dissect};
+pub use flow::{Flow, Tally};
 pub use inject::{Injected, inject_syscall};
 pub use namespace::Namespace;
 pub use needs::{Need, missing};

@@ -121,6 +121,16 @@ impl Running {
         }
     }
 
+    /// The lines that it has written to standard output so far, without the first `skip`.
+    pub fn lines(&self, skip: usize) -> Vec<String> {
+        self.heard.said().stdout.iter().skip(skip).cloned().collect()
+    }
+
+    /// The lines that it has written to standard error so far, without the first `skip`.
+    pub fn complaints(&self, skip: usize) -> Vec<String> {
+        self.heard.said().stderr.iter().skip(skip).cloned().collect()
+    }
+
     /// Waits for its end; an error if that does not come within the time given.
     pub fn wait(&mut self, within: Duration) -> Result<Finished> {
         if !self.ends_within(within)? {

@@ -115,7 +115,7 @@ impl Stage {
         drop((hosts, home, folder));
         let left = Traces::left(&before, GONE);
         ensure!(left.is_empty(), "left behind: {left:?}");
-        Counters::read(&done)
+        Counters::of(done.stdout.lines())
     }
 
     fn bare(&self, namespace: &Namespace) -> Result<()> {
@@ -139,9 +139,9 @@ pub struct Counters {
 
 impl Counters {
     /// Adds up the lines of `--json`.
-    fn read(done: &Finished) -> Result<Self> {
+    pub fn of<'l>(lines: impl IntoIterator<Item = &'l str>) -> Result<Self> {
         let mut sums = BTreeMap::new();
-        for line in done.stdout.lines() {
+        for line in lines {
             let object: serde_json::Value = serde_json::from_str(line).context("a line that is not JSON")?;
             let counters = object["counters"].as_object().context("a line without counters")?;
             for (name, value) in counters {

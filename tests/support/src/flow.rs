@@ -1,0 +1,219 @@
+//! A steady flow of numbered datagrams from one namespace to another, each accounted for.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+
+use crate::Namespace;
+
+/// The receiver's socket takes so much while its thread is off the CPU.
+const BUFFER: usize = 32 << 20;
+/// How often the sender catches up with the clock.
+const TICK: Duration = Duration::from_millis(1);
+/// How long a receiver waits before it looks whether it shall stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// Without a datagram for so long, none is under way any more.
+const QUIET: Duration = Duration::from_millis(500);
+/// Octets of a datagram: its number, and filling.
+const LENGTH: usize = 32;
+
+/// What was sent and what came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Datagrams that the sender's kernel took.
+    pub sent: u64,
+    /// Datagrams that it did not take: no link, no route, no neighbour, no room.
+    pub refused: u64,
+    /// Datagrams that arrived, each counted once.
+    pub received: u64,
+    /// Datagrams that arrived once more.
+    pub repeated: u64,
+    /// Datagrams that arrived after one with a higher number.
+    pub late: u64,
+    /// The longest time between two arrivals.
+    pub longest_gap: Duration,
+}
+
+impl Tally {
+    /// Datagrams that were sent and did not arrive.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+}
+
+/// A flow that goes on until it is stopped.
+#[derive(Debug)]
+pub struct Flow {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<Result<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The sender shall end.
+    enough: AtomicBool,
+    /// The sender has ended, and so shall the receiver as soon as nothing comes any more.
+    over: AtomicBool,
+    sent: AtomicU64,
+    refused: AtomicU64,
+    arrivals: Mutex<Arrivals>,
+}
+
+impl Shared {
+    fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What has come: a bit for each number.
+#[derive(Debug, Default)]
+struct Arrivals {
+    seen: Vec<u64>,
+    received: u64,
+    repeated: u64,
+    late: u64,
+    highest: Option<u64>,
+    last: Option<Instant>,
+    longest_gap: Duration,
+}
+
+impl Arrivals {
+    fn count(&mut self, number: u64, now: Instant) {
+        let (word, bit) = (usize::try_from(number / 64).unwrap_or(usize::MAX), 1 << (number % 64));
+        if word >= self.seen.len() {
+            self.seen.resize(word + 1, 0);
+        }
+        if self.seen[word] & bit == 0 {
+            self.seen[word] |= bit;
+            self.received += 1;
+        } else {
+            self.repeated += 1;
+        }
+        self.late += u64::from(self.highest.is_some_and(|highest| number < highest));
+        self.highest = self.highest.max(Some(number));
+        if let Some(last) = self.last.replace(now) {
+            self.longest_gap = self.longest_gap.max(now - last);
+        }
+    }
+}
+
+impl Flow {
+    /// Sends so many datagrams a second from `from` to an address in `to`.
+    pub fn start(from: &Namespace, to: &Namespace, address: SocketAddr, per_second: u32) -> Result<Self> {
+        let receiver = to.inside(|| receiver(address))??;
+        let sender = from.inside(|| UdpSocket::bind(("0.0.0.0", 0)))??;
+        sender.connect(address).context("no way to the receiver")?;
+        let shared = Arc::new(Shared::default());
+        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+        let (ours, theirs) = (Arc::clone(&shared), Arc::clone(&shared));
+        // The sockets stay in the namespaces in which they were made.
+        let threads = vec![
+            named("flow-send").spawn(move || send(&sender, per_second, &ours))?,
+            named("flow-receive").spawn(move || receive(&receiver, &theirs))?,
+        ];
+        Ok(Self { shared, threads })
+    }
+
+    /// What was sent and what came so far; what is under way counts as lost.
+    pub fn so_far(&self) -> Tally {
+        let sent = self.shared.sent.load(Relaxed);
+        let arrivals = self.shared.arrivals();
+        Tally {
+            // Sent between the two looks.
+            sent: sent.max(arrivals.received),
+            refused: self.shared.refused.load(Relaxed),
+            received: arrivals.received,
+            repeated: arrivals.repeated,
+            late: arrivals.late,
+            longest_gap: arrivals.longest_gap,
+        }
+    }
+
+    /// Waits until a datagram that was sent from now on arrives; how long that took. `None`: not in time.
+    pub fn resumes(&self, within: Duration) -> Option<Duration> {
+        let (start, number) = (Instant::now(), self.shared.sent.load(Relaxed));
+        while start.elapsed() < within {
+            // Refused ones have numbers too, so that a number is at least the count of those sent.
+            if self.shared.arrivals().highest.is_some_and(|highest| highest > number + self.refused()) {
+                return Some(start.elapsed());
+            }
+            thread::sleep(TICK);
+        }
+        None
+    }
+
+    fn refused(&self) -> u64 {
+        self.shared.refused.load(Relaxed)
+    }
+
+    /// Stops the sender and then, when nothing comes any more, the receiver.
+    pub fn stop(mut self) -> Result<Tally> {
+        self.end()?;
+        Ok(self.so_far())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.shared.enough.store(true, Relaxed);
+        self.threads
+            .drain(..)
+            .try_for_each(|thread| thread.join().map_err(|_| anyhow!("a panic in a flow"))?)
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+fn receiver(address: SocketAddr) -> Result<UdpSocket> {
+    let socket = UdpSocket::bind(address).with_context(|| format!("cannot receive at {address}"))?;
+    set_socket_recv_buffer_size_force(&socket, BUFFER).context("no large socket buffer")?;
+    socket.set_read_timeout(Some(LOOK))?;
+    Ok(socket)
+}
+
+fn send(socket: &UdpSocket, per_second: u32, shared: &Shared) -> Result<()> {
+    let (start, mut number) = (Instant::now(), 0_u64);
+    while !shared.enough.load(Relaxed) {
+        let due = (start.elapsed().as_nanos() * u128::from(per_second) / 1_000_000_000) as u64;
+        while number < due {
+            let mut octets = [0; LENGTH];
+            octets[..8].copy_from_slice(&number.to_be_bytes());
+            let counter = if socket.send(&octets).is_ok() { &shared.sent } else { &shared.refused };
+            counter.fetch_add(1, Relaxed);
+            number += 1;
+        }
+        thread::sleep(TICK);
+    }
+    shared.over.store(true, Relaxed);
+    Ok(())
+}
+
+fn receive(socket: &UdpSocket, shared: &Shared) -> Result<()> {
+    let (mut octets, mut last) = ([0; LENGTH], Instant::now());
+    loop {
+        let length = socket.recv(&mut octets);
+        let now = Instant::now();
+        match length {
+            Ok(LENGTH) => {
+                let number = octets[..8].try_into().map(u64::from_be_bytes)?;
+                // Somebody else may send here as well.
+                if number <= shared.sent.load(Relaxed) + shared.refused.load(Relaxed) {
+                    shared.arrivals().count(number, now);
+                    last = now;
+                }
+            }
+            _ if shared.over.load(Relaxed) && now - last > QUIET => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
