@@ -1,8 +1,9 @@
-//! Developer tasks: `cargo xtask check | test | bench | fuzz`.
+//! Developer tasks: `cargo xtask check | test | bench | fuzz | deb`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod check;
+mod deb;
 mod deny;
 mod experiments;
 mod fuzz;
@@ -21,7 +22,9 @@ cargo xtask check                               format, lints, docs, licences, h
 cargo xtask test                                every test; the last line is `N passed, M failed, K skipped`
 cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
                                                 experiments and peers in turn, then a Markdown table
-cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60)";
+cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60)
+cargo xtask deb [--binary FILE] [--output FOLDER]
+                                                the Debian package of this commit";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         "test" => no_arguments(&rest).and_then(|()| test::run()),
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
+        "deb" => deb::run(&rest),
         _ => {
             eprintln!("{HELP}");
             return ExitCode::from(2);

@@ -1,0 +1,142 @@
+//! `cargo xtask deb`: the Debian package, the same octets from the same commit and the same program.
+
+mod facts;
+mod tree;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::step::{Step, installed, root, target_dir};
+use facts::Facts;
+use tree::Tree;
+
+/// Programs of Debian's that a package is made with, and the packages in which they are.
+const TOOLS: [(&str, &str); 4] =
+    [("dpkg-deb", "dpkg"), ("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils"), ("gzip", "gzip")];
+/// Scripts that dpkg runs at installation and removal.
+const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
+/// Where units of packages lie. (Debian 12 wants them here and not below /usr.)
+const UNITS: &str = "lib/systemd/system";
+const DOCUMENTS: &str = "usr/share/doc/ringroad";
+
+struct Options {
+    binary: Option<PathBuf>,
+    output: PathBuf,
+}
+
+/// Builds the command if none is given, and packs it; prints where the package is.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let options = parse(arguments)?;
+    if let Some((tool, package)) = TOOLS.iter().find(|(tool, _)| !installed(tool)) {
+        bail!("`{tool}` is not installed: apt-get install {package}");
+    }
+    let binary = match options.binary {
+        Some(binary) => binary,
+        None => build()?,
+    };
+    let facts = Facts::gather()?;
+    let stage = options.output.join("stage");
+    let tree = Tree::new(stage.clone())?;
+    fill(&tree, &binary, &facts).context("cannot lay the package out")?;
+    let package = options.output.join(facts.file_name());
+    pack(&stage, &package, &facts)?;
+    fs::remove_dir_all(&stage)?;
+    println!("{}", package.display());
+    Ok(true)
+}
+
+fn parse(arguments: &[String]) -> Result<Options> {
+    let mut options = Options { binary: None, output: target_dir().join("debian") };
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        let mut path = || -> Result<PathBuf> {
+            let value = rest.next().with_context(|| format!("{word} needs a path"))?;
+            std::path::absolute(value).with_context(|| format!("{word} {value}: no path"))
+        };
+        match word.as_str() {
+            "--binary" => options.binary = Some(path()?),
+            "--output" => options.output = path()?,
+            _ => bail!("unexpected argument `{word}`; there are --binary FILE and --output FOLDER"),
+        }
+    }
+    Ok(options)
+}
+
+fn build() -> Result<PathBuf> {
+    let step = Step::new("cargo").args(["build", "--release", "--locked", "--package", "ringroad"]);
+    ensure!(step.run()?, "the release build failed");
+    Ok(target_dir().join("release/ringroad"))
+}
+
+fn fill(tree: &Tree, binary: &Path, facts: &Facts) -> Result<()> {
+    let program = tree.copy(binary, "usr/bin/ringroad", 0o755)?;
+    answer(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(&program))?;
+    // Examples and units say /usr/bin/ringroad; routers come from here.
+    tree.folder("etc/ringroad")?;
+    tree.write(&format!("{UNITS}/ringroad@.service"), &packaging("ringroad@.service")?, 0o644)?;
+    for document in ["README.md", "CHANGELOG.md", "SECURITY.md"] {
+        // A document that does not exist (yet) is not missed.
+        if let Ok(text) = fs::read(root().join(document)) {
+            tree.write_packed(&format!("{DOCUMENTS}/{document}.gz"), &text)?;
+        }
+    }
+    for example in facts::names_in(&root().join("examples"))? {
+        tree.copy(
+            &root().join("examples").join(&example),
+            &format!("{DOCUMENTS}/examples/{example}"),
+            0o644,
+        )?;
+    }
+    let copyright = facts.fill_in(&packaging("debian/copyright")?)?;
+    tree.write(&format!("{DOCUMENTS}/copyright"), &copyright, 0o644)?;
+    let changelog = facts.fill_in(&packaging("debian/changelog")?)?;
+    tree.write_packed(&format!("{DOCUMENTS}/changelog.gz"), changelog.as_bytes())?;
+    // What counts as installed ends here.
+    let (size, sums) = (tree.kib()?, tree.md5sums()?);
+    let depends = shared_libraries(&program, &facts.scratch)?;
+    let control = packaging("debian/control")?.replace("{size}", &size.to_string());
+    let control = facts.fill_in(&control.replace("{depends}", &depends))?;
+    tree.write("DEBIAN/control", &control, 0o644)?;
+    tree.write("DEBIAN/md5sums", &sums, 0o644)?;
+    for script in SCRIPTS {
+        tree.write(&format!("DEBIAN/{script}"), &packaging(&format!("debian/{script}"))?, 0o755)?;
+    }
+    Ok(())
+}
+
+fn packaging(name: &str) -> Result<String> {
+    let path = root().join("packaging").join(name);
+    fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The packages, with their versions, of the libraries that a program is linked to.
+fn shared_libraries(program: &Path, scratch: &Path) -> Result<String> {
+    // dpkg-shlibdeps wants to stand in a source package.
+    fs::create_dir_all(scratch.join("debian"))?;
+    let control = "Source: ringroad\n\nPackage: ringroad\nArchitecture: any\n";
+    fs::write(scratch.join("debian/control"), control)?;
+    let mut command = Command::new("dpkg-shlibdeps");
+    let said = answer(command.arg("-O").arg(program).current_dir(scratch))?;
+    fs::remove_dir_all(scratch)?;
+    let depends = said.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
+    depends.map(str::to_owned).context("dpkg-shlibdeps named no library")
+}
+
+fn pack(stage: &Path, package: &Path, facts: &Facts) -> Result<()> {
+    let mut command = Command::new("dpkg-deb");
+    command.args(["--build", "--root-owner-group", "-Zxz"]).arg(stage).arg(package);
+    // What two builds could differ in: times, and how the work is dealt out to threads.
+    command.env("SOURCE_DATE_EPOCH", &facts.epoch).env("DPKG_DEB_THREADS_MAX", "1");
+    answer(&mut command).map(|_| ())
+}
+
+/// What a command prints; an error with what it complains about if it fails.
+fn answer(command: &mut Command) -> Result<String> {
+    let done = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    ensure!(done.status.success(), "{command:?}: {said}");
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}

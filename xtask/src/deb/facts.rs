@@ -1,0 +1,102 @@
+//! What a package says of itself: version, commit, dates, who made it, what is inside.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::step::{output, target_dir};
+
+/// Facts of the commit and of the host.
+pub(super) struct Facts {
+    version: String,
+    architecture: String,
+    commit: String,
+    maintainer: String,
+    /// The time of the last commit, in seconds since 1970.
+    pub(super) epoch: String,
+    /// A folder for what is not packed.
+    pub(super) scratch: PathBuf,
+}
+
+impl Facts {
+    pub(super) fn gather() -> Result<Self> {
+        let commit = output("git", &["rev-parse", "--short", "HEAD"]);
+        ensure!(!commit.is_empty(), "a package is made from a commit, and this is no git checkout");
+        let facts = Self {
+            version: version(&commit),
+            architecture: output("dpkg", &["--print-architecture"]),
+            maintainer: maintainer(),
+            epoch: output("git", &["log", "-1", "--format=%ct"]),
+            scratch: target_dir().join(format!("shlibdeps-{}", std::process::id())),
+            commit,
+        };
+        ensure!(!facts.architecture.is_empty(), "dpkg does not tell the architecture");
+        Ok(facts)
+    }
+
+    pub(super) fn file_name(&self) -> String {
+        format!("ringroad_{}_{}.deb", self.version, self.architecture)
+    }
+
+    /// A text with each `{fact}` in its place.
+    pub(super) fn fill_in(&self, text: &str) -> Result<String> {
+        let at = format!("@{}", self.epoch);
+        let filled = text
+            .replace("{version}", &self.version)
+            .replace("{architecture}", &self.architecture)
+            .replace("{commit}", &self.commit)
+            .replace("{maintainer}", &self.maintainer)
+            .replace("{date}", &output("date", &["-u", "-R", "-d", &at]))
+            .replace("{year}", &output("date", &["-u", "+%Y", "-d", &at]));
+        Ok(if filled.contains("{crates}") { filled.replace("{crates}", &crates()?) } else { filled })
+    }
+}
+
+/// The version of the workspace; where that has no tag yet, one that sorts before it.
+fn version(commit: &str) -> String {
+    let release = env!("CARGO_PKG_VERSION");
+    if output("git", &["tag", "--points-at", "HEAD"]).lines().any(|tag| tag == format!("v{release}")) {
+        return release.to_owned();
+    }
+    let moment = output("git", &["log", "-1", "--date=format-local:%Y%m%d%H%M%S", "--format=%cd"]);
+    format!("{release}~git{moment}.{commit}")
+}
+
+/// Who Debian's own tools would name, or else who made the last commit.
+fn maintainer() -> String {
+    match (std::env::var("DEBFULLNAME"), std::env::var("DEBEMAIL")) {
+        (Ok(name), Ok(address)) => format!("{name} <{address}>"),
+        _ => output("git", &["log", "-1", "--format=%an <%ae>"]),
+    }
+}
+
+/// Lines of the libraries that the program contains, with their licences.
+fn crates() -> Result<String> {
+    let format = "{p} ({l})";
+    let words = [
+        "tree",
+        "--locked",
+        "-p",
+        "ringroad",
+        "-e",
+        "normal,no-proc-macro",
+        "--prefix",
+        "none",
+        "-f",
+        format,
+    ];
+    let listed = output("cargo", &words);
+    let foreign =
+        listed.lines().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.starts_with("ringroad"));
+    let sorted: BTreeSet<String> = foreign.map(|line| format!(" {line}")).collect();
+    ensure!(!sorted.is_empty(), "cargo tree names no library");
+    Ok(sorted.into_iter().collect::<Vec<_>>().join("\n"))
+}
+
+/// The names in a folder, in order.
+pub(super) fn names_in(folder: &Path) -> Result<BTreeSet<String>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
