@@ -108,6 +108,8 @@ impl Flow {
         let receiver = to.inside(|| receiver(address))??;
         let sender = from.inside(|| UdpSocket::bind(("0.0.0.0", 0)))??;
         sender.connect(address).context("no way to the receiver")?;
+        // Frames that wait for a neighbour to be found must not hold the sender up.
+        sender.set_nonblocking(true)?;
         let shared = Arc::new(Shared::default());
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
         let (ours, theirs) = (Arc::clone(&shared), Arc::clone(&shared));
