@@ -22,6 +22,7 @@ pub use status::{Event, RouterStatus, State};
 
 use crate::clock::{Clock, Timed};
 use crate::supplies::Supplies;
+use crate::tracing::TapBoard;
 use crate::watch::Rules;
 use ground::Grounds;
 use slot::{Parts, Slot, Yard, outlet_finder};
@@ -50,6 +51,7 @@ impl Instance {
         let mut yard = Yard {
             grounds: Grounds::new(supplies.kvm.take(), supplies.spawner.take()),
             confinement: supplies.confinement,
+            board: TapBoard::default(),
             rules: Rules::default(),
             news: Vec::new(),
         };
@@ -87,6 +89,11 @@ impl Instance {
     /// The switches, in the order of the file.
     pub fn switches(&self) -> &[Arc<Switch>] {
         &self.switches
+    }
+
+    /// Where one can look at the frames that pass its NICs.
+    pub fn board(&self) -> &TapBoard {
+        &self.yard.board
     }
 
     /// How its routers are, in the order of the file.

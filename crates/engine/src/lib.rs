@@ -12,6 +12,7 @@ mod look_after;
 pub mod routes;
 pub mod supplies;
 pub mod thread;
+pub mod tracing;
 pub mod watch;
 pub mod wiring;
 
@@ -22,4 +23,5 @@ pub use io_thread::{Idle, IoThread, Pump};
 pub use sandbox::{Class, Confinement};
 pub use supplies::{Plug, Plugs, Supplies};
 pub use thread::Thread;
+pub use tracing::{Order as TraceOrder, Trace};
 pub use wiring::{Outside, tap_config};

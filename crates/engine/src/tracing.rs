@@ -17,6 +17,7 @@ use anyhow::{Result, bail, ensure};
 use api::{Filter, TraceEnd};
 
 use crate::Instance;
+pub(crate) use board::NicTaps;
 pub use board::{Place, Spot, TapBoard};
 use follow::{Follow, Followed, LOOKS, Lookout};
 use moved::Drops;

@@ -12,6 +12,7 @@ use vmm::NicQueues;
 
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread, Pump};
+use crate::tracing::{NicTaps, Spot, TapBoard};
 
 pub use outlet::tap_config;
 pub(crate) use outlet::{Far, Outlet};
@@ -52,11 +53,18 @@ impl Ways {
 }
 
 /// Plugs one NIC in.
-pub(crate) fn connect(router: &Guest, number: usize, outlet: &Outlet) -> Result<(Ways, Outside)> {
+pub(crate) fn connect(
+    router: &Guest,
+    number: usize,
+    outlet: &Outlet,
+    board: &TapBoard,
+) -> Result<(Ways, Outside)> {
     let (plan, nic, queues) = (router.plan(), &router.plan().nics[number], &router.nics()[number]);
     let name = nic.name.clone();
-    let rx = |source: Box<dyn Source>| Some(Pump { source, sink: queues.sink() });
-    let tx = |sink: Arc<dyn Sink>| Some(Pump { source: queues.source(), sink });
+    let taps = board.nic(&plan.name, nic);
+    let out = Spot::Tx { to_switch: matches!(outlet.far, Far::Switch(_)) };
+    let rx = |source: Box<dyn Source>| Some(Pump { source, sink: taps.at(Spot::Rx, queues.sink()) });
+    let tx = |sink: Arc<dyn Sink>| Some(Pump { source: queues.source(), sink: taps.at(out, sink) });
     Ok(match &outlet.far {
         Far::Nothing => (Ways { name, rx: None, tx: tx(Arc::new(Null::new())) }, Outside::Other),
         Far::Later => (Ways { name, rx: None, tx: None }, Outside::Other),
@@ -70,7 +78,7 @@ pub(crate) fn connect(router: &Guest, number: usize, outlet: &Outlet) -> Result<
             (Ways { name, rx: rx(Box::new(from)), tx: tx(to) }, outside)
         }
         Far::Switch(switch) => {
-            let (entry, way, queue) = entry(nic, queues)?;
+            let (entry, way, queue) = entry(nic, queues, &taps)?;
             let port = switch.add_port(&format!("{}.{name}", plan.name), entry)?;
             let outside = Outside::Switch { switch: switch.clone(), port: port.id(), queue };
             (Ways { name, rx: way, tx: tx(Arc::new(port)) }, outside)
@@ -83,13 +91,14 @@ pub(crate) fn connect(router: &Guest, number: usize, outlet: &Outlet) -> Result<
 type Entry = (Arc<dyn Sink>, Option<Pump>, Option<Arc<IngressSink>>);
 
 /// Where frames from a switch enter a NIC: its ring, or the queue that its own thread empties.
-fn entry(nic: &Nic, queues: &Arc<NicQueues>) -> Result<Entry> {
+fn entry(nic: &Nic, queues: &Arc<NicQueues>, taps: &NicTaps<'_>) -> Result<Entry> {
+    let ring = taps.at(Spot::Rx, queues.sink());
     if nic.deliver == Deliver::Direct {
-        return Ok((queues.sink(), None, None));
+        return Ok((ring, None, None));
     }
     let (queue, waiting) = ingress(nic.queue_len).context("cannot make an ingress queue")?;
-    let way = Pump { source: Box::new(waiting), sink: queues.sink() };
-    Ok((queue.clone(), Some(way), Some(queue)))
+    let way = Pump { source: Box::new(waiting), sink: ring };
+    Ok((taps.at(Spot::Queue, queue.clone()), Some(way), Some(queue)))
 }
 
 /// Deals the ways of all NICs out to threads, as the file says.

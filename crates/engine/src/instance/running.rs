@@ -9,6 +9,7 @@ use sandbox::Confinement;
 
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread};
+use crate::tracing::TapBoard;
 use crate::wiring::{Outlet, Outside, connect, io_threads};
 
 /// A router with its outside. Dropping it takes it down, and nothing else.
@@ -22,12 +23,17 @@ pub struct RunningRouter {
 
 impl RunningRouter {
     /// Plugs a guest in and launches it; it is up when [`Guest::is_ready`].
-    pub(crate) fn launch(guest: Guest, outlets: &[Arc<Outlet>], confinement: Confinement) -> Result<Self> {
+    pub(crate) fn launch(
+        guest: Guest,
+        outlets: &[Arc<Outlet>],
+        board: &TapBoard,
+        confinement: Confinement,
+    ) -> Result<Self> {
         let mut running = Self { threads: Vec::new(), router: guest, outside: Vec::new() };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         for (number, (nic, outlet)) in plan.nics.iter().zip(outlets).enumerate() {
-            let (way, outside) = connect(&running.router, number, outlet)
+            let (way, outside) = connect(&running.router, number, outlet, board)
                 .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))?;
             running.outside.push(outside);
             ways.push(way);

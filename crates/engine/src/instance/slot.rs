@@ -16,6 +16,7 @@ use super::status::{Event, RouterStatus, State};
 use crate::guest::{Duty, Guest};
 use crate::look_after::BackOff;
 use crate::supplies::Supplies;
+use crate::tracing::TapBoard;
 use crate::watch::{Rules, Watch};
 use crate::wiring::Outlet;
 
@@ -26,6 +27,8 @@ const BOOT_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct Yard {
     pub(crate) grounds: Grounds,
     pub(crate) confinement: Confinement,
+    /// Where one can look at frames.
+    pub(crate) board: TapBoard,
     pub(crate) rules: Rules,
     /// What happened and was not yet told.
     pub(crate) news: Vec<Event>,
@@ -126,7 +129,7 @@ impl Slot {
 
     /// Lets a guest run here.
     pub(crate) fn launch(&mut self, guest: Guest, yard: &Yard) -> Result<()> {
-        let router = RunningRouter::launch(guest, &self.outlets, yard.confinement)?;
+        let router = RunningRouter::launch(guest, &self.outlets, &yard.board, yard.confinement)?;
         let watch = Watch::new(yard.rules);
         self.run = Some(Run { router, watch, up: false, started: Instant::now() });
         self.rest = State::Waiting;

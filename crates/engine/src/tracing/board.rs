@@ -73,6 +73,12 @@ impl TapBoard {
         point
     }
 
+    /// The places of one NIC.
+    pub(crate) fn nic(&self, router: &str, nic: &config::Nic) -> NicTaps<'_> {
+        let (router, mac) = (router.to_owned(), Mac(nic.mac.0));
+        NicTaps { board: self, router, nic: nic.name.clone(), mac }
+    }
+
     /// For whoever asks first, until [`TapBoard::let_go`].
     pub(super) fn take(&self) -> bool {
         !self.taken.swap(true, Ordering::AcqRel)
@@ -94,5 +100,21 @@ impl TapBoard {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Known>> {
         self.points.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts tap points before the sinks of one NIC.
+pub(crate) struct NicTaps<'b> {
+    board: &'b TapBoard,
+    router: String,
+    nic: String,
+    mac: Mac,
+}
+
+impl NicTaps<'_> {
+    /// Before a sink that takes what passes `spot`.
+    pub(crate) fn at(&self, spot: Spot, sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
+        let place = Place { router: self.router.clone(), nic: self.nic.clone(), spot, mac: self.mac };
+        self.board.point(place, sink)
     }
 }
