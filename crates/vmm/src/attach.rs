@@ -130,7 +130,10 @@ impl Drop for NicDevice {
 impl NicDevice {
     fn find(&self, address: u64, len: usize) -> Option<(u8, u64)> {
         let window = self.model.bars().into_iter().find(|window| {
-            address.checked_sub(window.address).is_some_and(|offset| offset + len as u64 <= window.len)
+            address
+                .checked_sub(window.address)
+                .and_then(|offset| offset.checked_add(len as u64))
+                .is_some_and(|end| end <= window.len)
         })?;
         Some((window.index, address - window.address))
     }

@@ -97,7 +97,7 @@ fn refused(error: &io::Error) -> anyhow::Error {
     anyhow!("the engine `process` needs namespaces, but {why} ({error})")
 }
 
-fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: room for two descriptors.

@@ -126,6 +126,3 @@ impl Child {
         self.pidfd.as_raw_fd()
     }
 }
-
-#[cfg(test)]
-mod tests;
