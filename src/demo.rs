@@ -16,7 +16,7 @@ use uplink::{Netns, Tap, TapConfig};
 
 use crate::run_lock::RunLock;
 use crate::signals::Stop;
-use crate::table::{Interval, Reading, Screen};
+use crate::table::{self, Interval, Screen};
 use crate::{doctor, print};
 use stacks::{Host, LEFT, RIGHT};
 
@@ -48,7 +48,7 @@ pub(crate) fn demo() -> Result<()> {
             .map(|line| format!("    {line}\n"))
             .collect::<String>(),
     )?;
-    let tour = Tour { instance: &instance, stop: &stop, left: &left, right: &right };
+    let tour = Tour { plan: &plan, instance: &instance, stop: &stop, left: &left, right: &right };
     tour.kernel_stacks()?;
     let flood = tour.flood()?;
     tour.summary(&flood)
@@ -83,6 +83,7 @@ struct Flood {
 }
 
 struct Tour<'a> {
+    plan: &'a Plan,
     instance: &'a Instance,
     stop: &'a Stop,
     left: &'a Host,
@@ -149,11 +150,11 @@ impl Tour<'_> {
     /// Shows the live table for a while.
     fn watch(&self, time: Duration) -> Result<()> {
         let (mut screen, end) = (Screen::new(), Instant::now() + time);
-        let mut last = Reading::take(self.instance);
+        let mut last = table::read(self.instance);
         while Instant::now() < end {
             self.stop.wait(Duration::from_secs(1));
-            let reading = Reading::take(self.instance);
-            screen.show(&Interval::between(&last, &reading).table(self.instance))?;
+            let reading = table::read(self.instance);
+            print(&screen.draw(&Interval::between(&last, &reading).table(self.plan)))?;
             last = reading;
             self.check()?;
         }
@@ -161,9 +162,9 @@ impl Tour<'_> {
     }
 
     fn summary(&self, flood: &Flood) -> Result<()> {
-        let reading = Reading::take(self.instance);
+        let counters = table::read(self.instance).counters;
         let forwarded: u64 =
-            reading.ledger().iter().filter(|(name, _)| name.ends_with(".forwarded")).map(|(_, n)| n).sum();
+            counters.iter().filter(|(name, _)| name.ends_with(".forwarded")).map(|(_, n)| n).sum();
         let rate = flood.arrived as f64 / flood.seconds * 1e-6;
         let mbits = rate * 60.0 * 8.0;
         print(&format!(

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use config::{HostFacts, InterfaceKind};
+use config::{HostFacts, InterfaceKind, Plan};
+
+use crate::doctor;
 
 /// `IFF_TAP` of `linux/if_tun.h`.
 const IFF_TAP: u32 = 2;
@@ -16,6 +18,15 @@ pub(crate) fn facts() -> HostFacts {
         interfaces: interfaces(),
         no_kvm: vmm::open_kvm().err().map(|error| format!("{error:#}")),
     }
+}
+
+/// Fails where a plan has TAPs and this host has none, in one line.
+///
+/// # Errors
+/// That line.
+pub(crate) fn need_tun(plan: &Plan) -> anyhow::Result<()> {
+    let is_tap = |nic: &config::Nic| matches!(nic.attach, config::Attach::Tap(_));
+    if plan.nics().any(|(_, nic)| is_tap(nic)) { doctor::need(doctor::tun_device()) } else { Ok(()) }
 }
 
 /// CPUs that this process may use.

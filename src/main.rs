@@ -2,18 +2,23 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod data_plane;
 mod demo;
 mod doctor;
 mod host;
 mod lab;
+mod link;
+mod output;
 mod run;
 mod run_lock;
 mod signals;
+mod supervisor;
 mod table;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -34,11 +39,17 @@ enum Verb {
         /// The TOML file.
         file: PathBuf,
         /// Stop after so many seconds.
-        #[arg(long)]
-        seconds: Option<f64>,
+        #[arg(long, value_parser = seconds)]
+        seconds: Option<Duration>,
         /// One JSON object a second instead of the live table.
         #[arg(long)]
         json: bool,
+        /// Tell every state change on standard error, not only trouble.
+        #[arg(long, value_enum)]
+        log: Option<supervisor::Log>,
+        /// Name of the run, instead of the file's.
+        #[arg(long, value_parser = run_name)]
+        name: Option<String>,
     },
     /// Check a file, print its plan and what this host can and cannot do for it; changes nothing.
     Check {
@@ -56,15 +67,51 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// What forwards: started by `run`, never by hand.
+    #[command(hide = true)]
+    DataPlane {
+        /// Process number of the supervisor.
+        supervisor: u32,
+    },
+    /// What removes the files of a run that was killed: started by `run`, never by hand.
+    #[command(hide = true)]
+    Cleaner {
+        /// Process number of the run.
+        run: u32,
+    },
+}
+
+/// A time that can be waited for.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a time; write seconds, e.g. 10 or 0.5");
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    // A thousand years are enough, and can be added to any moment.
+    if seconds > 3.2e10 {
+        return Err(wrong());
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+}
+
+/// A name that can be that of a folder.
+fn run_name(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if (1..=31).contains(&text.len()) && text.chars().all(plain) && !text.starts_with('-') {
+        return Ok(text.to_owned());
+    }
+    Err("use 1 to 31 of a-z, 0-9 and -, a letter or digit first".to_owned())
 }
 
 fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
         Verb::Demo => demo::demo(),
-        Verb::Run { file, seconds, json } => run::run(&file, &run::Options { seconds, json }),
+        Verb::Run { file, seconds, json, log, name } => {
+            run::run(&file, supervisor::Options { time: seconds, json, log, name })
+        }
         Verb::Check { file } => check::check(&file),
         Verb::Lab { verb } => lab::lab(verb),
         Verb::Doctor { json } => doctor::doctor(json),
+        Verb::DataPlane { supervisor } => data_plane::data_plane(supervisor),
+        Verb::Cleaner { run } => run_lock::clean_up_after(run),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

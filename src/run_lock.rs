@@ -1,34 +1,47 @@
-//! One run at a time of each router name.
+//! One run at a time of each name: of runs, and of routers.
 //!
-//! A run holds `/run/ringroad/NAME/lock` (flock(2), with its pid inside) for every router it brings up. The kernel
-//! lets go of it when the process ends, however it ends, so a stale file never keeps a name taken. The folder is
-//! also where a run keeps what the next start of the same name must clean up after a crash.
+//! ```text
+//! /run/ringroad/routers/edge       locked (flock(2)) by the run that has this router, with its pid inside
+//! /run/ringroad/runs/lab/lock      the same for the name of the run
+//! /run/ringroad/runs/lab/control   its control socket
+//! ```
+//!
+//! A lock belongs to an open file, and so to every process that was handed the descriptor: to the supervisor and to
+//! its data plane. The kernel lets go of it when the last of them has ended, however it ended, so a file alone never
+//! keeps a name taken, and a name that can be taken has no data plane any more.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+mod cleaner;
+mod file;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use anyhow::{Context, Result, anyhow};
 use rustix::process::geteuid;
 
-/// Turns for the race with a run that ends at the same moment and removes its file.
-const TRIES: usize = 100;
+use cleaner::Cleaner;
+pub(crate) use cleaner::clean_up_after;
+use file::LockFile;
+
+/// Most names that are tried for a run whose file gives none.
+const MOST_SUFFIXES: u32 = 100;
 
 /// The names of a run, held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct RunLock {
-    /// Dropped with this, and so let go of.
-    _held: Vec<Held>,
+    base: PathBuf,
+    routers: BTreeMap<String, LockFile>,
+    run: Option<Run>,
+    /// Last, for it must outlive the files.
+    cleaner: Option<Cleaner>,
 }
 
 #[derive(Debug)]
-struct Held {
-    folder: PathBuf,
-    /// Open as long as the lock is held.
-    _file: File,
+struct Run {
+    name: String,
+    lock: LockFile,
 }
 
 impl RunLock {
@@ -37,30 +50,131 @@ impl RunLock {
     /// # Errors
     /// One line: a name is taken (by whom), or the folder cannot be made.
     pub(crate) fn take<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
-        Self::take_in(&base()?, names)
+        Self::take_in(&base()?, None, names)
     }
 
-    fn take_in<'n>(base: &Path, names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
-        let mut held = Vec::new();
+    /// The same, and a process removes the files if this one is killed.
+    ///
+    /// # Errors
+    /// As [`RunLock::take`], or no process can be made.
+    pub(crate) fn guarded<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
+        Self::take_in(&base()?, Some(Cleaner::start()?), names)
+    }
+
+    fn take_in<'n>(
+        base: &Path,
+        cleaner: Option<Cleaner>,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Self> {
+        let mut lock = Self { base: base.to_owned(), routers: BTreeMap::new(), run: None, cleaner };
         for name in names {
-            // What is held so far is let go of with `held` where this fails.
-            held.push(hold(base, name)?);
+            // What is held so far is let go of where this fails.
+            lock.add(name)?;
         }
-        Ok(Self { _held: held })
+        Ok(lock)
+    }
+
+    /// Takes the name of one more router.
+    ///
+    /// # Errors
+    /// As [`RunLock::take`].
+    pub(crate) fn add(&mut self, router: &str) -> Result<()> {
+        let path = self.base.join("routers").join(router);
+        let held = self.lock(&path, &format!("a router named '{router}' is already running"))?;
+        self.routers.insert(router.to_owned(), held);
+        Ok(())
+    }
+
+    fn lock(&mut self, path: &Path, refusal: &str) -> Result<LockFile> {
+        // Before the file is there, so that no moment is left in which nobody would remove it.
+        self.tell(|cleaner| cleaner.add_lock(path));
+        LockFile::take(path, refusal).inspect_err(|_| self.tell(|cleaner| cleaner.forget(path)))
+    }
+
+    fn tell(&mut self, what: impl FnOnce(&mut Cleaner)) {
+        if let Some(cleaner) = &mut self.cleaner {
+            what(cleaner);
+        }
+    }
+
+    /// Names a file of the run that is to be removed if this process is killed.
+    pub(crate) fn add_rubbish(&mut self, path: &Path) {
+        if let Some((_, folder)) = self.run() {
+            self.tell(|cleaner| cleaner.add_rubbish(&folder.join("lock"), path));
+        }
+    }
+
+    /// Lets go of the names of all routers but these.
+    pub(crate) fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let (kept, gone) = std::mem::take(&mut self.routers).into_iter().partition(|(name, _)| is_kept(name));
+        self.routers = kept;
+        for (_, lock) in BTreeMap::<String, LockFile>::into_iter(gone) {
+            let path = lock.path().to_owned();
+            drop(lock);
+            self.tell(|cleaner| cleaner.forget(&path));
+        }
+    }
+
+    /// Whether it holds the name of this router.
+    pub(crate) fn has(&self, router: &str) -> bool {
+        self.routers.contains_key(router)
+    }
+
+    /// Takes a name for the run and makes its folder. Where the name may be `changed`, a number is appended if
+    /// another run has it.
+    ///
+    /// # Errors
+    /// As [`RunLock::take`].
+    pub(crate) fn name_run(&mut self, name: &str, changed: bool) -> Result<()> {
+        let mut outcome = self.take_run(name);
+        for number in 2..MOST_SUFFIXES {
+            if outcome.is_ok() || !changed {
+                break;
+            }
+            outcome = self.take_run(&format!("{name}-{number}"));
+        }
+        outcome
+    }
+
+    fn take_run(&mut self, name: &str) -> Result<()> {
+        let path = self.base.join("runs").join(name).join("lock");
+        let lock = self.lock(&path, &format!("a run named '{name}' is already there"))?;
+        self.run = Some(Run { name: name.to_owned(), lock });
+        Ok(())
+    }
+
+    /// The name of the run, and its folder.
+    pub(crate) fn run(&self) -> Option<(&str, PathBuf)> {
+        let run = self.run.as_ref()?;
+        Some((&run.name, self.base.join("runs").join(&run.name)))
+    }
+
+    /// Descriptors that hold the same locks, for another process.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn descriptors(&self) -> Result<Vec<OwnedFd>> {
+        let run = self.run.iter().map(|run| &run.lock);
+        run.chain(self.routers.values()).map(LockFile::descriptor).collect()
     }
 }
 
-impl Drop for Held {
+impl Drop for RunLock {
     fn drop(&mut self) {
-        // While the lock is still held, so that nobody can be holding the file that goes. A folder with something
-        // left in it stays for the next start.
-        let _ = fs::remove_file(self.folder.join("lock"));
-        let _ = fs::remove_dir(&self.folder);
+        self.routers.clear();
+        self.run = None;
+        for folder in ["routers", "runs"] {
+            // Something of another run is in it: then it stays.
+            let _ = fs::remove_dir(self.base.join(folder));
+        }
     }
 }
 
-/// Where locks live: `/run/ringroad` for root, else below the user's own runtime folder.
-fn base() -> Result<PathBuf> {
+/// Where runs have their folders: `/run/ringroad` for root, else below the user's own runtime folder.
+///
+/// # Errors
+/// One line: the user has no runtime folder.
+pub(crate) fn base() -> Result<PathBuf> {
     if geteuid().is_root() {
         return Ok(PathBuf::from("/run/ringroad"));
     }
@@ -70,56 +184,12 @@ fn base() -> Result<PathBuf> {
     Ok(Path::new(&folder).join("ringroad"))
 }
 
-fn hold(base: &Path, name: &str) -> Result<Held> {
-    let folder = base.join(name);
-    let path = folder.join("lock");
-    for _ in 0..TRIES {
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let opened =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let mut file = match opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            opened => opened.with_context(|| format!("cannot open {}", path.display()))?,
-        };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                bail!("a router named '{name}' is already running{}", holder(&mut file))
-            }
-            Err(error) => return Err(error).with_context(|| format!("cannot lock {}", path.display())),
-        }
-        if is_at(&file, &path)? {
-            write_pid(&mut file).with_context(|| format!("cannot write {}", path.display()))?;
-            return Ok(Held { folder, _file: file });
-        }
-    }
-    bail!("{} changes all the time: something else uses it", path.display())
-}
-
-/// Whether the file is still the one with this path; a run that just ended has removed the one we opened.
-fn is_at(file: &File, path: &Path) -> Result<bool> {
-    let ours = file.metadata().context("cannot look at the lock")?;
-    match fs::symlink_metadata(path) {
-        Ok(there) => Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error).with_context(|| format!("cannot look at {}", path.display())),
-    }
-}
-
-fn write_pid(file: &mut File) -> io::Result<()> {
-    file.set_len(0)?;
-    file.rewind()?;
-    writeln!(file, "{}", std::process::id())
-}
-
-/// Who holds the lock, if it has said so already.
-fn holder(file: &mut File) -> String {
-    let mut text = String::new();
-    let read = file.take(32).read_to_string(&mut text);
-    match text.trim().parse::<u32>() {
-        Ok(pid) if read.is_ok() => format!(" (pid {pid})"),
-        _ => String::new(),
-    }
+/// Makes a folder that others may enter only if they may do everything anyway.
+fn make_folder(path: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder.create(path).with_context(|| format!("cannot make {}", path.display()))
 }
 
 #[cfg(test)]

@@ -2,46 +2,39 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::Instant;
+use std::io::IsTerminal;
 
+use api::Counters;
+use config::Plan;
 use engine::Instance;
-use lab::ledger_snapshot::Snapshot;
 use ledger::Group;
+use rustix::time::{ClockId, clock_gettime};
 
-/// Counters and threads at one moment.
-pub(crate) struct Reading {
-    at: Instant,
-    ledger: Snapshot,
-    /// Nanoseconds on a CPU, by thread.
-    threads: BTreeMap<String, u64>,
+/// Reads every counter and the CPU time of every thread, without stopping anything.
+pub(crate) fn read(instance: &Instance) -> Counters {
+    let (mut counters, mut cpu_ns) = (BTreeMap::new(), BTreeMap::new());
+    instance.each_group(&mut |prefix, group: &dyn Group| {
+        group.each(&mut |name, value| {
+            counters.insert(format!("{prefix}.{name}"), value);
+        });
+    });
+    instance.each_thread(&mut |name, ns| {
+        cpu_ns.insert(name.to_owned(), ns);
+    });
+    Counters { at_ns: now_ns(), counters, cpu_ns }
 }
 
-impl Reading {
-    /// Before anything was counted.
-    pub(crate) fn zero(at: Instant) -> Self {
-        Self { at, ledger: Snapshot::new(), threads: BTreeMap::new() }
-    }
-
-    /// Reads everything without stopping anything.
-    pub(crate) fn take(instance: &Instance) -> Self {
-        let (mut ledger, mut threads) = (Snapshot::new(), BTreeMap::new());
-        instance.each_group(&mut |prefix, group: &dyn Group| ledger.take(prefix, group));
-        instance.each_thread(&mut |name, ns| {
-            threads.insert(name.to_owned(), ns);
-        });
-        Self { at: Instant::now(), ledger, threads }
-    }
-
-    /// The counters.
-    pub(crate) fn ledger(&self) -> &Snapshot {
-        &self.ledger
-    }
+/// CLOCK_MONOTONIC, which is the same for all processes.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // Neither is negative: the clock began with the host.
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
 /// What happened between two readings.
 pub(crate) struct Interval {
     seconds: f64,
-    ledger: Snapshot,
+    counters: BTreeMap<String, u64>,
     /// Share of one CPU in percent, by thread.
     threads: Vec<(String, f64)>,
 }
@@ -55,18 +48,17 @@ struct NicRates {
 }
 
 impl Interval {
-    /// From one reading to a later one.
-    pub(crate) fn between(earlier: &Reading, later: &Reading) -> Self {
-        let seconds = later.at.duration_since(earlier.at).as_secs_f64().max(1e-9);
-        let threads = later.threads.iter().map(|(name, ns)| {
-            let spent = ns.saturating_sub(earlier.threads.get(name).copied().unwrap_or(0));
-            (name.clone(), spent as f64 / seconds * 1e-7)
-        });
-        Self { seconds, ledger: later.ledger.since(&earlier.ledger), threads: threads.collect() }
+    /// From one reading to a later one. What counts from zero again has been started anew.
+    pub(crate) fn between(earlier: &Counters, later: &Counters) -> Self {
+        let seconds = (later.at_ns.saturating_sub(earlier.at_ns) as f64 * 1e-9).max(1e-9);
+        let counters = grown(&earlier.counters, &later.counters).collect();
+        let threads = grown(&earlier.cpu_ns, &later.cpu_ns);
+        let threads = threads.map(|(name, spent)| (name, spent as f64 / seconds * 1e-7)).collect();
+        Self { seconds, counters, threads }
     }
 
     fn get(&self, name: &str) -> u64 {
-        self.ledger.get(name).unwrap_or(0)
+        self.counters.get(name).copied().unwrap_or(0)
     }
 
     fn nic(&self, name: &str) -> NicRates {
@@ -81,20 +73,16 @@ impl Interval {
 
     /// Every counter of a drop that moved, by name.
     fn drops(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.ledger.iter().filter(|(name, n)| {
-            *n > 0 && name.rsplit('.').next().is_some_and(|last| last.starts_with("drop_"))
-        })
+        let moved = self.counters.iter().filter(|(_, n)| **n > 0).map(|(name, n)| (name.as_str(), *n));
+        moved.filter(|(name, _)| name.rsplit('.').next().is_some_and(|last| last.starts_with("drop_")))
     }
 
     /// Exits for each packet that a router forwarded: those to the VMM, kicks and interrupts.
     fn exits_per_packet(&self, router: &str) -> Option<f64> {
         let sum = |wanted: fn(&str) -> bool| -> u64 {
             let prefix = format!("{router}.");
-            self.ledger
-                .iter()
-                .filter(|(name, _)| name.starts_with(&prefix) && wanted(name))
-                .map(|(_, n)| n)
-                .sum()
+            let own = self.counters.iter().filter(|(name, _)| name.starts_with(&prefix) && wanted(name));
+            own.map(|(_, n)| n).sum()
         };
         let packets = sum(|name| name.ends_with(".forwarded"));
         let exits = sum(|name| name.contains(".exit.") || name.ends_with(".kicks") && name.contains(".vcpu"))
@@ -103,15 +91,14 @@ impl Interval {
     }
 
     /// The table, one line for each NIC, router and its threads.
-    pub(crate) fn table(&self, instance: &Instance) -> String {
+    pub(crate) fn table(&self, plan: &Plan) -> String {
         let mut text = format!(
             "{:<22} {:>12} {:>12} {:>12} {:>12}\n",
             "NIC", "rx pps", "rx Mbit/s", "tx pps", "tx Mbit/s"
         );
-        for running in instance.routers() {
-            let plan = running.router.plan();
-            for nic in &plan.nics {
-                let name = format!("{}.{}", plan.name, nic.name);
+        for router in &plan.routers {
+            for nic in &router.nics {
+                let name = format!("{}.{}", router.name, nic.name);
                 let rates = self.nic(&name);
                 // Writing to a string cannot fail.
                 let _ = writeln!(
@@ -120,8 +107,8 @@ impl Interval {
                     rates.rx_pps, rates.rx_mbits, rates.tx_pps, rates.tx_mbits
                 );
             }
-            let exits = self.exits_per_packet(&plan.name).map_or("-".to_owned(), |n| format!("{n:.5}"));
-            let _ = writeln!(text, "{}: exits/packet {exits}; CPU % {}", plan.name, self.cpu(&plan.name));
+            let exits = self.exits_per_packet(&router.name).map_or("-".to_owned(), |n| format!("{n:.5}"));
+            let _ = writeln!(text, "{}: exits/packet {exits}; CPU % {}", router.name, self.cpu(&router.name));
         }
         let drops: Vec<_> = self.drops().map(|(name, n)| format!("{name} {n}")).collect();
         let _ =
@@ -139,7 +126,7 @@ impl Interval {
 
     /// One JSON object: seconds, counters that moved, CPU by thread.
     pub(crate) fn json(&self) -> String {
-        let counters: BTreeMap<&str, u64> = self.ledger.iter().filter(|(_, n)| *n > 0).collect();
+        let counters: BTreeMap<_, _> = self.counters.iter().filter(|(_, n)| **n > 0).collect();
         let threads: BTreeMap<&str, f64> =
             self.threads.iter().map(|(name, share)| (name.as_str(), *share)).collect();
         serde_json::json!({ "seconds": self.seconds, "counters": counters, "cpu_percent": threads })
@@ -147,7 +134,18 @@ impl Interval {
     }
 }
 
-/// Prints tables over each other on a terminal, one after the other elsewhere.
+/// How much each value has grown.
+fn grown(
+    earlier: &BTreeMap<String, u64>,
+    later: &BTreeMap<String, u64>,
+) -> impl Iterator<Item = (String, u64)> {
+    later.iter().map(|(name, value)| {
+        let before = earlier.get(name).copied().unwrap_or(0);
+        (name.clone(), value.checked_sub(before).unwrap_or(*value))
+    })
+}
+
+/// Draws tables over each other on a terminal, one after the other elsewhere.
 pub(crate) struct Screen {
     terminal: bool,
     lines: usize,
@@ -156,18 +154,26 @@ pub(crate) struct Screen {
 impl Screen {
     /// For the present stdout.
     pub(crate) fn new() -> Self {
-        Self { terminal: std::io::IsTerminal::is_terminal(&std::io::stdout()), lines: 0 }
+        Self { terminal: std::io::stdout().is_terminal(), lines: 0 }
     }
 
-    /// Shows a table in the place of the one before.
-    pub(crate) fn show(&mut self, table: &str) -> anyhow::Result<()> {
+    /// What to print so that a table takes the place of the one before.
+    pub(crate) fn draw(&mut self, table: &str) -> String {
         let mut text = String::new();
         if self.terminal && self.lines > 0 {
-            // Up to the first line of the last table, and clear from there.
+            // Up to the first line of the last table, and clear from there. Writing to a string cannot fail.
             let _ = write!(text, "\x1b[{}A\x1b[J", self.lines);
         }
         text.push_str(table);
         self.lines = table.lines().count();
-        crate::print(&text)
+        text
+    }
+
+    /// Something else was printed: the next table comes below it.
+    pub(crate) fn leave(&mut self) {
+        self.lines = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

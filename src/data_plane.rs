@@ -1,0 +1,137 @@
+//! The data plane: the process that has the guests, their devices and ports, and no privilege.
+//!
+//! It is started by the supervisor and hears it by the link on its standard input. Before it learns what to run it has
+//! given up its capabilities, and its main thread is confined to what [`Class::Control`] needs; every further thread
+//! confines itself further. So whatever a guest, a frame or a file may do to this process, it can open nothing, connect
+//! to nothing and start nothing. It ends when its supervisor does.
+
+mod answers;
+mod orders;
+mod wire;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use engine::Instance;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use sandbox::Class;
+
+use crate::link::{Link, ToPlane, ToSupervisor};
+use crate::table;
+use wire::Wire;
+
+/// Between two looks at the routers.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Runs what the supervisor with this process number orders, until it says otherwise or ends.
+///
+/// # Errors
+/// It was not started by a supervisor, this kernel cannot confine it, or the link breaks.
+pub(crate) fn data_plane(supervisor: u32) -> Result<()> {
+    let _ = rustix::thread::set_name(c"ringroad/plane");
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().context("no link to a supervisor")?;
+    die_with(supervisor)?;
+    sandbox::give_up_privileges()?;
+    // A change of credentials may have taken it back.
+    die_with(supervisor)?;
+    sandbox::confine(Class::Control)?;
+    let wire = Arc::new(Wire::new(Link::new(socket)));
+    let Some(mut plane) = DataPlane::start(&wire)? else { return Ok(()) };
+    plane.serve()
+}
+
+/// Ends this process with its supervisor.
+fn die_with(supervisor: u32) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot end with the supervisor")?;
+    let parent = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
+    ensure!(parent == supervisor, "this verb is for the supervisor alone; write `ringroad run FILE`");
+    Ok(())
+}
+
+/// A data plane that serves.
+struct DataPlane {
+    wire: Arc<Wire>,
+    /// Name of the run.
+    run: String,
+    instance: Instance,
+    /// Held as long as this process lives.
+    locks: Vec<OwnedFd>,
+}
+
+impl DataPlane {
+    /// Waits for its orders and brings up what they say; none where they cannot be followed, which has been said.
+    fn start(wire: &Arc<Wire>) -> Result<Option<Self>> {
+        let (orders, descriptors) = loop {
+            match wire.next(None)? {
+                Some((ToPlane::Start(orders), descriptors)) => break (orders, descriptors),
+                // It has nothing to be asked about.
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        };
+        let run = orders.run.clone();
+        let started = orders::understand(&orders, descriptors, wire).and_then(|order| {
+            let instance = Instance::start(&order.plan, order.supplies)?;
+            Ok((instance, order.locks))
+        });
+        match started {
+            Ok((instance, locks)) => {
+                wire.say(&ToSupervisor::Started { at_ns: table::now_ns() })?;
+                Ok(Some(Self { wire: wire.clone(), run, instance, locks }))
+            }
+            Err(error) => {
+                wire.say(&ToSupervisor::Failed { why: format!("{error:#}") })?;
+                wire.drain(Instant::now() + Duration::from_secs(1));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Until the supervisor says stop or is gone.
+    fn serve(&mut self) -> Result<()> {
+        let mut look = Instant::now() + LOOK;
+        loop {
+            match self.wire.next(Some(look))? {
+                Some((ToPlane::Stop, _)) => return Ok(()),
+                Some((message, descriptors)) => self.heed(message, descriptors)?,
+                None if self.wire.is_ended() => return Ok(()),
+                None => {}
+            }
+            let now = Instant::now();
+            if now >= look {
+                look = now + LOOK;
+                self.look_after()?;
+            }
+        }
+    }
+
+    fn heed(&mut self, message: ToPlane, descriptors: Vec<OwnedFd>) -> Result<()> {
+        match message {
+            ToPlane::Ask { id, request } => {
+                let outcome = self.answer(request);
+                self.wire.say(&ToSupervisor::Answer { id, outcome })
+            }
+            ToPlane::Apply { id, orders, dry_run } => {
+                let outcome = self.apply(&orders, descriptors, dry_run);
+                self.wire.say(&ToSupervisor::Answer { id, outcome })
+            }
+            // A second start, or the end of a question that was given up.
+            ToPlane::Forget { .. }
+            | ToPlane::Start(_)
+            | ToPlane::Spawned { .. }
+            | ToPlane::NotSpawned { .. }
+            | ToPlane::Stop => Ok(()),
+        }
+    }
+
+    /// What has to be done now and then: routers that fail or break rules, traces.
+    fn look_after(&mut self) -> Result<()> {
+        for event in self.instance.look_after() {
+            let (kind, router) = (event.kind.name().to_owned(), Some(event.router));
+            self.wire.say(&ToSupervisor::Event { kind, router, message: event.message })?;
+        }
+        Ok(())
+    }
+}

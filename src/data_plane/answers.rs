@@ -1,0 +1,215 @@
+//! Answers to what clients of the control socket ask.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context, Result};
+use api::{
+    Answer, NeighbourShown, NicShown, Outcome, Request, RouteShown, RouterShown, RouterStatus, RunStatus,
+};
+use config::{Nic, Plan, Role, Router, Spin, VhostThreads};
+use engine::Change;
+
+use super::{DataPlane, orders};
+use crate::link::Orders;
+use crate::table;
+
+impl DataPlane {
+    /// The answer to a request, or why there is none.
+    pub(super) fn answer(&mut self, request: Request) -> Outcome {
+        self.try_answer(request).map_err(|error| api::Error::new(format!("{error:#}")))
+    }
+
+    fn try_answer(&mut self, request: Request) -> Result<Answer> {
+        let done = |message: String| Answer::Done { message };
+        Ok(match request {
+            Request::Ps {} => Answer::Ps(self.run_status()),
+            Request::Counters { router: None } => Answer::Counters(table::read(&self.instance)),
+            Request::Counters { router: Some(name) } => {
+                self.planned(&name)?;
+                Answer::Counters(of_router(table::read(&self.instance), &name))
+            }
+            Request::Show { router } => Answer::Show(Box::new(self.show(&router)?)),
+            Request::Set { router, key, value } => done(told(self.instance.set(&router, &key, &value)?)),
+            Request::Stop { name } => {
+                self.instance.stop_router(&name)?;
+                done(format!("router {name} is stopped"))
+            }
+            Request::Start { router } => {
+                self.instance.start_router(&router)?;
+                done(format!("router {router} runs"))
+            }
+            Request::Restart { router } => {
+                self.instance.restart_router(&router)?;
+                done(format!("router {router} was started anew"))
+            }
+            Request::Trace { .. } | Request::Events { .. } | Request::Apply { .. } => {
+                anyhow::bail!("the supervisor answers this itself")
+            }
+        })
+    }
+
+    /// Makes the instance what another file says.
+    pub(super) fn apply(&mut self, orders: &Orders, descriptors: Vec<OwnedFd>, dry_run: bool) -> Outcome {
+        self.try_apply(orders, descriptors, dry_run).map_err(|error| api::Error::new(format!("{error:#}")))
+    }
+
+    fn try_apply(&mut self, orders: &Orders, descriptors: Vec<OwnedFd>, dry_run: bool) -> Result<Answer> {
+        let order = orders::understand(orders, descriptors, &self.wire)?;
+        let changes = if dry_run {
+            self.instance.changes_to(&order.plan)
+        } else {
+            let changes = self.instance.apply(&order.plan, order.supplies)?;
+            self.locks = order.locks;
+            changes
+        };
+        let changes = changes.into_iter();
+        let shown =
+            |change: Change| api::Change { hitless: change.is_hitless(), what: change.what, why: change.why };
+        Ok(Answer::Applied { changes: changes.map(shown).collect(), dry_run })
+    }
+
+    /// How the routers are; the supervisor knows the rest.
+    fn run_status(&self) -> RunStatus {
+        RunStatus {
+            run: self.run.clone(),
+            file: String::new(),
+            program: String::new(),
+            pid: 0,
+            data_plane: None,
+            restarts: 0,
+            up_ms: 0,
+            routers: self.instance.status().iter().map(status).collect(),
+        }
+    }
+
+    fn planned(&self, name: &str) -> Result<(&Plan, &Router)> {
+        let plan = self.instance.plan();
+        let router = plan.routers.iter().find(|router| router.name == name);
+        let names = || plan.routers.iter().map(|router| router.name.as_str()).collect::<Vec<_>>().join(", ");
+        Ok((plan, router.with_context(|| format!("there is no router {name:?}; routers: {}", names()))?))
+    }
+
+    fn show(&self, name: &str) -> Result<RouterShown> {
+        let (plan, router) = self.planned(name)?;
+        let known = self.instance.status().into_iter().find(|status| status.name == name);
+        let nic_name =
+            |index: usize| router.nics.get(index).map_or_else(|| "?".to_owned(), |nic| nic.name.clone());
+        let routes = router.routes.iter().map(|route| RouteShown {
+            to: route.to.to_string(),
+            via: route.via.map(|via| via.to_string()),
+            nic: nic_name(route.nic),
+        });
+        let neighbours = router.neighbours.iter().map(|neighbour| NeighbourShown {
+            address: neighbour.address.to_string(),
+            mac: neighbour.mac.to_string(),
+            nic: nic_name(neighbour.nic),
+        });
+        Ok(RouterShown {
+            run: self.run.clone(),
+            status: status(&known.context("the router is not there any more")?),
+            settings: settings(router),
+            nics: router.nics.iter().map(|nic| show_nic(plan, nic)).collect(),
+            routes: routes.collect(),
+            neighbours: neighbours.collect(),
+        })
+    }
+}
+
+/// A change in one line.
+fn told(change: Change) -> String {
+    match change.why {
+        None => change.what,
+        Some(why) => format!("{}; {why}", change.what),
+    }
+}
+
+/// Those of one router: its own, its threads', and its ports' on switches.
+fn of_router(mut counters: api::Counters, name: &str) -> api::Counters {
+    let (own, thread) = (format!("{name}."), format!("{name}/"));
+    counters.counters.retain(|counter, _| {
+        // switch.SWITCH.ROUTER.NIC.COUNTER
+        let is_port = counter.starts_with("switch.") && counter.split('.').nth(2) == Some(name);
+        counter.starts_with(&own) || counter.starts_with(&thread) || is_port
+    });
+    counters.cpu_ns.retain(|known, _| known.starts_with(&thread));
+    counters
+}
+
+fn status(status: &engine::RouterStatus) -> RouterStatus {
+    let state = match status.state {
+        engine::State::Running => api::State::Running,
+        engine::State::Stopped => api::State::Stopped,
+        engine::State::Failed => api::State::Failed,
+        engine::State::Waiting => api::State::Waiting,
+    };
+    let thread = |(name, tid): &(String, i32)| api::Thread { name: name.clone(), tid: *tid };
+    RouterStatus {
+        name: status.name.clone(),
+        engine: status.engine.name().to_owned(),
+        state,
+        since_ms: u64::try_from(status.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+        restarts: u32::try_from(status.restarts).unwrap_or(u32::MAX),
+        reason: status.reason.clone(),
+        pid: status.pid.map(i32::unsigned_abs),
+        threads: status.threads.iter().map(thread).collect(),
+    }
+}
+
+/// What a file says of a router, as it would be written there.
+fn settings(router: &Router) -> BTreeMap<String, String> {
+    let vhost = match router.vhost {
+        VhostThreads::Shared => "shared",
+        VhostThreads::PerNic => "per-nic",
+        VhostThreads::Split => "split",
+        VhostThreads::PerQueue => "per-queue",
+    };
+    let role = match router.role {
+        Role::Router => "router",
+        Role::Echo => "echo",
+        Role::Hostile(_) => "hostile",
+    };
+    let spin = match router.spin {
+        Spin::Always => "always".to_owned(),
+        Spin::For(time) => format!("{}us", time.as_micros()),
+    };
+    let any = |cpus: &Option<config::CpuSet>| cpus.as_ref().map_or("any".to_owned(), ToString::to_string);
+    let mut settings = BTreeMap::from([
+        ("engine", router.engine.map_or("", config::Engine::name).to_owned()),
+        ("memory", format!("{}M", router.memory >> 20)),
+        ("pin.vcpu", any(&router.pin.vcpu)),
+        ("pin.vhost", any(&router.pin.vhost)),
+        ("restart", router.restart.name().to_owned()),
+        ("role", role.to_owned()),
+        ("spin", spin),
+        ("vcpus", router.vcpus.to_string()),
+        ("vhost", vhost.to_owned()),
+    ]);
+    if let Role::Hostile(misdeed) = router.role {
+        settings.insert("misdeed", misdeed.name().to_owned());
+    }
+    settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn show_nic(plan: &Plan, nic: &Nic) -> NicShown {
+    let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
+    let settings = [
+        ("deliver", word(&nic.deliver)),
+        ("hash", word(&nic.hash)),
+        ("model", "virtio-net".to_owned()),
+        ("mtu", nic.mtu.to_string()),
+        ("queue_len", nic.queue_len.to_string()),
+        ("queues", nic.queues.to_string()),
+        ("ring", nic.ring.to_string()),
+    ];
+    NicShown {
+        name: nic.name.clone(),
+        attach: plan.attachment(nic),
+        mac: nic.mac.to_string(),
+        addresses: nic.addresses.iter().map(ToString::to_string).collect(),
+        settings: settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! From the supervisor's orders to a plan and what it stands on.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use config::{HostFacts, Plan};
+use engine::Supplies;
+use uplink::Tap;
+
+use super::wire::Wire;
+use crate::link::{Orders, Supply};
+
+/// Orders that were understood.
+pub(super) struct Order {
+    pub(super) plan: Plan,
+    pub(super) supplies: Supplies,
+    pub(super) locks: Vec<OwnedFd>,
+}
+
+/// Reads the file and takes each descriptor for what it is said to be.
+///
+/// # Errors
+/// The file is not a good one, or descriptors are missing.
+pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<Wire>) -> Result<Order> {
+    let mut plan = config::parse(&orders.text, &orders.file)?;
+    // The supervisor has asked the host.
+    plan.choose_engines(&HostFacts { no_kvm: orders.no_kvm.clone(), ..HostFacts::default() });
+    let mut supplies = Supplies { spawner: Some(wire.clone()), ..Supplies::default() };
+    let (mut locks, mut left) = (Vec::new(), descriptors.into_iter());
+    for supply in orders.supplies.iter() {
+        let mut one =
+            || left.next().with_context(|| format!("the supervisor sent no descriptor for {supply:?}"));
+        match supply {
+            Supply::Kvm => supplies.kvm = Some(Arc::new(vmm::vm::adopt_kvm(one()?)?)),
+            Supply::Capture { nic } => {
+                supplies.captures.insert(nic.clone(), one()?.into());
+            }
+            Supply::Lock => locks.push(one()?),
+            Supply::Tap { nic, interface, queues } => {
+                let queues = (0..*queues).map(|_| one()).collect::<Result<_>>()?;
+                supplies.taps.insert(nic.clone(), Tap::from_descriptors(interface, queues)?);
+            }
+        }
+    }
+    Ok(Order { plan, supplies, locks })
+}
+
+#[cfg(test)]
+mod tests;

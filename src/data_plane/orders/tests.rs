@@ -1,0 +1,66 @@
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use config::Engine;
+
+use super::{Wire, understand};
+use crate::link::{Link, Orders, Supply};
+
+fn orders(text: &str, no_kvm: Option<&str>, supplies: Vec<Supply>) -> Orders {
+    Orders {
+        run: "lab".to_owned(),
+        file: "x.toml".to_owned(),
+        text: text.to_owned(),
+        no_kvm: no_kvm.map(str::to_owned),
+        routers: 1,
+        supplies,
+    }
+}
+
+fn wire() -> Arc<Wire> {
+    Arc::new(Wire::new(Link::new(Link::pair().expect("descriptors").1)))
+}
+
+fn nulls(count: usize) -> Vec<OwnedFd> {
+    (0..count).map(|_| File::open("/dev/null").expect("null").into()).collect()
+}
+
+const FILE: &str = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"tap:t0\"\n\
+                    address = \"192.0.2.1/24\"\n";
+
+fn supplies() -> Vec<Supply> {
+    let nic = || "edge.wan".to_owned();
+    vec![
+        Supply::Tap { nic: nic(), interface: "t0".to_owned(), queues: 2 },
+        Supply::Capture { nic: nic() },
+        Supply::Lock,
+        Supply::Lock,
+    ]
+}
+
+#[test]
+fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
+    let order = understand(&orders(FILE, None, supplies()), nulls(5), &wire()).expect("understood");
+    let tap = order.supplies.taps.get("edge.wan").expect("a TAP");
+    assert_eq!((tap.name(), tap.descriptors().len()), ("t0", 2));
+    assert!(order.supplies.captures.contains_key("edge.wan") && order.supplies.kvm.is_none());
+    assert_eq!(order.locks.len(), 2);
+    assert_eq!(order.plan.routers[0].engine, Some(Engine::Kvm));
+}
+
+#[test]
+fn the_supervisor_says_whether_there_is_kvm() {
+    let order = understand(&orders(FILE, Some("none"), vec![]), vec![], &wire()).expect("understood");
+    assert_eq!(order.plan.routers[0].engine, Some(Engine::Process));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let refused = |orders: &Orders, count| understand(orders, nulls(count), &wire()).is_err();
+    assert!(refused(&orders("nonsense", None, vec![]), 0));
+    assert!(refused(&orders(FILE, None, supplies()), 4), "a descriptor is missing");
+    assert!(refused(&orders(FILE, None, vec![Supply::Kvm]), 1), "that is not KVM");
+    let none = Supply::Tap { nic: "edge.wan".to_owned(), interface: "t0".to_owned(), queues: 0 };
+    assert!(refused(&orders(FILE, None, vec![none]), 0));
+}

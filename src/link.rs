@@ -1,0 +1,242 @@
+//! What supervisor and data plane say to each other: frames of JSON over a socket pair, with descriptors attached.
+//!
+//! ```text
+//!  octets   0..4             4..8                    8..
+//!           length of JSON   number of descriptors   JSON
+//! ```
+//!
+//! Both numbers are little-endian. Descriptors travel as `SCM_RIGHTS`, at most [`MOST_IN_A_PIECE`] with one piece of a
+//! frame, and belong to the frame whose octets they came with. Neither end waits for the other: what does not fit into
+//! the socket is kept, and a peer that says too much or does not listen is an error, after which the link is dead.
+
+mod message;
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::cmsg_space;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub(crate) use message::{Orders, Supply, ToPlane, ToSupervisor};
+
+/// Octets of the longest frame. The longest there is tells all counters of some thousand routers.
+const LONGEST: usize = 16 << 20;
+/// Octets that wait at most for a peer that does not listen.
+const MOST_WAITING: usize = 4 * LONGEST;
+/// Descriptors that one frame may carry.
+pub(crate) const MOST_DESCRIPTORS: usize = 4096;
+/// Descriptors in one piece of a frame; the kernel takes 253 (`SCM_MAX_FD`).
+const MOST_IN_A_PIECE: usize = 128;
+/// Octets read at once.
+const READ: usize = 64 << 10;
+/// Reads in one go, so that a peer that never stops talking does not keep others waiting.
+const MOST_READS: usize = 64;
+const HEADER: usize = 8;
+
+/// One end of the link.
+#[derive(Debug)]
+pub(crate) struct Link {
+    socket: OwnedFd,
+    pieces: VecDeque<Piece>,
+    waiting: usize,
+    input: Vec<u8>,
+    /// Descriptors that came and whose frame is not complete yet.
+    came: VecDeque<OwnedFd>,
+    ended: bool,
+}
+
+/// Octets that are sent with these descriptors: with the first octet that leaves.
+#[derive(Debug)]
+struct Piece {
+    octets: Vec<u8>,
+    sent: usize,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// A message and what was attached to it.
+pub(crate) type Received<M> = (M, Vec<OwnedFd>);
+
+impl Link {
+    /// Both ends of a new link.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn pair() -> Result<(Self, OwnedFd)> {
+        let (ours, theirs) =
+            std::os::unix::net::UnixStream::pair().context("cannot make a socket pair for the data plane")?;
+        Ok((Self::new(ours.into()), theirs.into()))
+    }
+
+    /// The end that has this socket, a connected stream.
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            pieces: VecDeque::new(),
+            waiting: 0,
+            input: Vec::new(),
+            came: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    /// Sends a message, or keeps what does not fit into the socket for [`Link::flush`].
+    ///
+    /// # Errors
+    /// The message is too long, the peer does not listen, or it is gone.
+    pub(crate) fn send(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
+        let json = serde_json::to_vec(message).context("a message cannot be written")?;
+        ensure!(json.len() <= LONGEST, "a message of {} octets; at most {LONGEST} can be sent", json.len());
+        let count = descriptors.len();
+        ensure!(count <= MOST_DESCRIPTORS, "a message with {count} descriptors, at most {MOST_DESCRIPTORS}");
+        self.waiting += HEADER + json.len();
+        ensure!(self.waiting <= MOST_WAITING, "the other side does not listen");
+        self.pieces.extend(pieces(&json, descriptors));
+        self.flush()
+    }
+
+    /// Whether something waits until the socket is writable.
+    pub(crate) fn wants_to_write(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        while let Some(piece) = self.pieces.front_mut() {
+            match piece.send(self.socket.as_fd()) {
+                Ok(n) => self.waiting = self.waiting.saturating_sub(n),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error).context("the other side is gone"),
+            }
+            if piece.sent == piece.octets.len() {
+                self.pieces.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// The messages that have come whole; none where there are none. Does not wait.
+    ///
+    /// # Errors
+    /// The peer breaks the rules, or descriptors were lost on the way.
+    pub(crate) fn receive<M: DeserializeOwned>(&mut self) -> Result<Vec<Received<M>>> {
+        for _ in 0..MOST_READS {
+            if !self.read()? {
+                break;
+            }
+        }
+        let mut messages = Vec::new();
+        let mut at = 0;
+        while let Some((json, count)) = frame(self.input.get(at..).unwrap_or_default())? {
+            ensure!(count <= self.came.len(), "a message lost its descriptors");
+            let message = serde_json::from_slice(json).context("a message that is not understood")?;
+            at += HEADER + json.len();
+            messages.push((message, self.came.drain(..count).collect()));
+        }
+        self.input.drain(..at);
+        Ok(messages)
+    }
+
+    /// Whether the peer has closed its end. Messages that came before may still be received.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Reads once; whether there may be more.
+    fn read(&mut self) -> Result<bool> {
+        let mut octets = [0; READ];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_IN_A_PIECE))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut buffers = [IoSliceMut::new(&mut octets)];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let read = match recvmsg(&self.socket, &mut buffers, &mut control, flags) {
+            Ok(read) => read,
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(Errno::INTR) => return Ok(true),
+            // Whoever was killed with unread messages resets the connection instead of closing it.
+            Err(Errno::CONNRESET) => {
+                self.ended = true;
+                return Ok(false);
+            }
+            Err(error) => return Err(error).context("cannot read from the other side"),
+        };
+        let rights = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        });
+        self.came.extend(rights.flatten());
+        ensure!(!read.flags.contains(ReturnFlags::CTRUNC), "descriptors were lost: too many files are open");
+        ensure!(self.came.len() <= 2 * MOST_DESCRIPTORS, "descriptors that belong to nothing");
+        self.ended = read.bytes == 0;
+        self.input.extend_from_slice(octets.get(..read.bytes).unwrap_or_default());
+        Ok(!self.ended)
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Piece {
+    fn send(&mut self, socket: BorrowedFd<'_>) -> rustix::io::Result<usize> {
+        let rest = self.octets.get(self.sent..).unwrap_or_default();
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_IN_A_PIECE))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors: Vec<_> = self.descriptors.iter().map(AsFd::as_fd).collect();
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+            return Err(Errno::TOOBIG);
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let n = sendmsg(socket, &[IoSlice::new(rest)], &mut control, flags)?;
+        // They have left with the first octet.
+        self.descriptors.clear();
+        self.sent += n;
+        Ok(n)
+    }
+}
+
+/// A frame in pieces: one octet with each group of descriptors but the last, which goes with the rest.
+fn pieces(json: &[u8], descriptors: Vec<OwnedFd>) -> Vec<Piece> {
+    let mut octets = Vec::with_capacity(HEADER + json.len());
+    octets.extend_from_slice(&(json.len() as u32).to_le_bytes());
+    octets.extend_from_slice(&(descriptors.len() as u32).to_le_bytes());
+    octets.extend_from_slice(json);
+    let mut pieces = Vec::new();
+    let mut left = descriptors.into_iter();
+    while left.len() > MOST_IN_A_PIECE && octets.len() > 1 {
+        let rest = octets.split_off(1);
+        pieces.push(Piece { octets, sent: 0, descriptors: left.by_ref().take(MOST_IN_A_PIECE).collect() });
+        octets = rest;
+    }
+    pieces.push(Piece { octets, sent: 0, descriptors: left.collect() });
+    pieces
+}
+
+/// The JSON of the first frame, if it is there as a whole, and the number of its descriptors.
+fn frame(input: &[u8]) -> Result<Option<(&[u8], usize)>> {
+    let Some((header, rest)) = input.split_first_chunk::<HEADER>() else { return Ok(None) };
+    let [a, b, c, d, e, f, g, h] = *header;
+    let (length, count) =
+        (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]) as usize);
+    if length > LONGEST || count > MOST_DESCRIPTORS {
+        bail!("a message of {length} octets with {count} descriptors");
+    }
+    Ok(rest.get(..length).map(|json| (json, count)))
+}
+
+#[cfg(test)]
+mod tests;

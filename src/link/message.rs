@@ -1,0 +1,122 @@
+//! The messages.
+
+use serde::{Deserialize, Serialize};
+
+/// What the supervisor says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ToPlane {
+    /// Bring this up; the first message, once. Answered by [`ToSupervisor::Started`] or [`ToSupervisor::Failed`].
+    Start(Orders),
+    /// Change what runs to this. Answered by [`ToSupervisor::Answer`].
+    Apply {
+        /// Of the answer.
+        id: u64,
+        /// What to become.
+        orders: Orders,
+        /// Only say what would change.
+        dry_run: bool,
+    },
+    /// Answer a request.
+    Ask {
+        /// Of the answer.
+        id: u64,
+        /// The request.
+        request: api::Request,
+    },
+    /// Nobody waits for this answer any more.
+    Forget {
+        /// Of the request.
+        id: u64,
+    },
+    /// The child that was asked for: its socket and its pidfd are attached.
+    Spawned {
+        /// Its process number.
+        pid: u32,
+    },
+    /// The child that was asked for is not there.
+    NotSpawned {
+        /// Why, in one line.
+        why: String,
+    },
+    /// End in good order.
+    Stop,
+}
+
+/// What the data plane says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ToSupervisor {
+    /// Everything of the orders is up.
+    Started {
+        /// When that was, CLOCK_MONOTONIC.
+        at_ns: u64,
+    },
+    /// The orders cannot be followed; nothing runs.
+    Failed {
+        /// Why, in one line.
+        why: String,
+    },
+    /// To a request.
+    Answer {
+        /// Of the request.
+        id: u64,
+        /// The answer, or why there is none.
+        outcome: api::Outcome,
+    },
+    /// A state change.
+    Event {
+        /// `started`, `failed`, …
+        kind: String,
+        /// The router it is about.
+        router: Option<String>,
+        /// One line that says it.
+        message: String,
+    },
+    /// Start a child for this router.
+    Spawn {
+        /// Its name.
+        router: String,
+    },
+}
+
+/// A file to be run, and what of it was opened by those who may.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    /// Name of the run.
+    pub(crate) run: String,
+    /// Name of the file, for what is said about it.
+    pub(crate) file: String,
+    /// The file.
+    pub(crate) text: String,
+    /// Why this host has no KVM; none: it has it.
+    pub(crate) no_kvm: Option<String>,
+    /// How many routers that are, so that whoever waits knows how long.
+    pub(crate) routers: u32,
+    /// The meaning of the descriptors, in their order.
+    pub(crate) supplies: Vec<Supply>,
+}
+
+/// What one or several descriptors are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Supply {
+    /// `/dev/kvm`.
+    Kvm,
+    /// The queues of a TAP.
+    Tap {
+        /// The NIC that is plugged into it: `edge.wan`.
+        nic: String,
+        /// Name of the interface.
+        interface: String,
+        /// How many queues, each a descriptor.
+        queues: usize,
+    },
+    /// A capture file.
+    Capture {
+        /// The NIC whose frames it takes.
+        nic: String,
+    },
+    /// The lock of a name, to be held as long as this process lives.
+    Lock,
+}

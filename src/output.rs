@@ -1,0 +1,161 @@
+//! Standard output and error of a process that must not wait for whoever reads them.
+//!
+//! What the reader does not take is kept up to a bound; then what comes is lost as a whole and counted. A pipe that
+//! poll(2) calls writable takes `PIPE_BUF` octets at once, and so does a terminal or a file.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// Octets kept for a slow reader.
+const MOST_KEPT: usize = 1 << 20;
+/// Octets that are written at once: `PIPE_BUF`.
+const PIECE: usize = 4096;
+
+/// Why nothing more is written, or something is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The disk is full, the device failed: this was the answer.
+    Refused(Errno),
+    /// The reader is too slow.
+    Slow,
+}
+
+/// A standard stream.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// None once nobody reads it any more.
+    stream: Option<OwnedFd>,
+    kept: VecDeque<u8>,
+    /// Texts that were lost.
+    lost: u64,
+    told: bool,
+    /// The last octet that was written.
+    last: u8,
+}
+
+impl Output {
+    /// Standard output.
+    pub(crate) fn stdout() -> Self {
+        Self::new(std::io::stdout().as_fd().try_clone_to_owned().ok())
+    }
+
+    /// Standard error.
+    pub(crate) fn stderr() -> Self {
+        Self::new(std::io::stderr().as_fd().try_clone_to_owned().ok())
+    }
+
+    fn new(stream: Option<OwnedFd>) -> Self {
+        Self { stream, kept: VecDeque::new(), lost: 0, told: false, last: b'\n' }
+    }
+
+    /// Writes a text, now or later, as a whole or not at all. Tells what went wrong, once until it is right again.
+    pub(crate) fn write(&mut self, text: &str) -> Option<Trouble> {
+        if self.kept.len() + text.len() > MOST_KEPT {
+            self.lost += 1;
+            return self.tell(Trouble::Slow);
+        }
+        if self.kept.is_empty() && self.last != b'\n' {
+            // The end of the text before was lost on a full disk.
+            self.kept.push_back(b'\n');
+        }
+        self.kept.extend(text.as_bytes());
+        self.flush()
+    }
+
+    /// What to poll for, if something waits to be written.
+    pub(crate) fn waiting(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.as_ref().filter(|_| !self.kept.is_empty()).map(AsFd::as_fd)
+    }
+
+    /// Writes what can be written without waiting.
+    pub(crate) fn flush(&mut self) -> Option<Trouble> {
+        while let Some(stream) = &self.stream {
+            let piece = self.kept.make_contiguous();
+            let piece = piece.get(..PIECE).unwrap_or(piece);
+            if piece.is_empty() || !is_writable(stream.as_fd()) {
+                return None;
+            }
+            match rustix::io::write(stream, piece) {
+                Ok(n) => {
+                    self.last = self.kept.drain(..n).next_back().unwrap_or(self.last);
+                    self.told = false;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return None,
+                // The reader has left; that is no fault.
+                Err(Errno::PIPE) => self.stream = None,
+                Err(refusal) => {
+                    self.lost += 1;
+                    self.kept.clear();
+                    return self.tell(Trouble::Refused(refusal));
+                }
+            }
+        }
+        self.kept.clear();
+        None
+    }
+
+    fn tell(&mut self, trouble: Trouble) -> Option<Trouble> {
+        (!std::mem::replace(&mut self.told, true)).then_some(trouble)
+    }
+}
+
+fn is_writable(stream: BorrowedFd<'_>) -> bool {
+    let mut look = [PollFd::from_borrowed_fd(stream, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut look, Some(&now)), Ok(1..))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_that_stops_costs_texts_and_no_time() {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let mut output = Output::new(Some(writer.into()));
+        let text = "x".repeat(999) + "\n";
+        let told: Vec<Trouble> = (0..3000).filter_map(|_| output.write(&text)).collect();
+        assert_eq!(told, [Trouble::Slow], "it is told once");
+        let lost = output.lost;
+        assert!(output.waiting().is_some() && lost > 1000);
+        let count = std::thread::spawn(move || {
+            let mut all = String::new();
+            let mut reader = reader;
+            reader.read_to_string(&mut all).expect("text");
+            assert!(all.lines().all(|line| line.len() == 999));
+            all.lines().count() as u64
+        });
+        while output.waiting().is_some() {
+            assert_eq!(output.flush(), None);
+        }
+        drop(output);
+        assert_eq!(count.join().expect("counted") + lost, 3000);
+    }
+
+    #[test]
+    fn a_reader_that_leaves_is_no_trouble() {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let mut output = Output::new(Some(writer.into()));
+        drop(reader);
+        assert_eq!(output.write("a line\n"), None);
+        assert_eq!(output.write("a line\n"), None);
+        assert!(output.waiting().is_none());
+    }
+
+    #[test]
+    fn a_full_disk_is_told_once() {
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+        let mut output = Output::new(Some(full.into()));
+        assert_eq!(output.write("a line\n"), Some(Trouble::Refused(Errno::NOSPC)));
+        assert_eq!(output.write("a line\n"), None);
+        assert_eq!(output.lost, 2);
+        assert!(output.waiting().is_none());
+    }
+}

@@ -1,0 +1,152 @@
+//! A file that is locked as long as a name is taken.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use super::make_folder;
+
+/// Turns for the race with a run that ends at the same moment and removes its file.
+const TRIES: usize = 100;
+/// How long what a killed run left may take to end: its data plane, its cleaner. Both take some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A lock that is held; the file goes with it.
+#[derive(Debug)]
+pub(super) struct LockFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl LockFile {
+    /// Takes the lock at `path`, or fails with `refusal` and who holds it. Where only the rest of a run that was
+    /// killed still holds it, it waits for the end of that.
+    pub(super) fn take(path: &Path, refusal: &str) -> Result<Self> {
+        let end = Instant::now() + PATIENCE;
+        for _ in 0..TRIES {
+            let mut file = match open(path)? {
+                Some(file) => file,
+                None => continue,
+            };
+            while !try_lock(&file, path)? {
+                let holder = holder(&mut file);
+                if holder.is_none_or(is_alive) || Instant::now() > end {
+                    let pid = holder.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+                    bail!("{refusal}{pid}");
+                }
+                sleep(LOOK);
+            }
+            if is_at(&file, path)? {
+                write_pid(&mut file).with_context(|| format!("cannot write {}", path.display()))?;
+                return Ok(Self { path: path.to_owned(), file });
+            }
+        }
+        bail!("{} changes all the time: something else uses it", path.display())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// One more descriptor of it: the lock is held until all are closed.
+    pub(super) fn descriptor(&self) -> Result<OwnedFd> {
+        Ok(self.file.try_clone().context("no descriptors are left")?.into())
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        // While the lock is still held, so that nobody can be holding the file that goes.
+        remove(&self.path);
+    }
+}
+
+/// Removes the file of a lock that is held, and its folder if nothing else is in it.
+fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
+    if let Some(folder) = path.parent() {
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+/// Removes the lock at `path` that the process `dead` left, as soon as its last holder is gone, with what else is in
+/// `rubbish`. If a new run has taken it over, nothing is touched.
+pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[PathBuf]) {
+    let end = Instant::now() + PATIENCE;
+    let Ok(mut file) = File::open(path) else { return };
+    let Ok(lock) = file.try_clone() else { return };
+    let mut is_dead =
+        || holder(&mut file).is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() == dead);
+    while let Ok(false) = try_lock(&lock, path) {
+        if Instant::now() > end || !is_dead() {
+            return;
+        }
+        sleep(LOOK);
+    }
+    if is_dead() && matches!(is_at(&lock, path), Ok(true)) {
+        for path in rubbish {
+            let _ = fs::remove_file(path);
+        }
+        remove(path);
+    }
+}
+
+/// Opens the file, and makes it and its folder if needed; none where the folder vanished in between.
+fn open(path: &Path) -> Result<Option<File>> {
+    if let Some(folder) = path.parent() {
+        make_folder(folder)?;
+    }
+    let opened =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some).with_context(|| format!("cannot open {}", path.display())),
+    }
+}
+
+fn try_lock(file: &File, path: &Path) -> Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+    }
+}
+
+/// Whether the file is still the one with this path; a run that just ended has removed the one we opened.
+fn is_at(file: &File, path: &Path) -> Result<bool> {
+    let ours = file.metadata().context("cannot look at the lock")?;
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot look at {}", path.display())),
+    }
+}
+
+fn write_pid(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+/// Who holds the lock or held it last, if it has said so already.
+fn holder(file: &mut File) -> Option<Pid> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(32).read_to_string(&mut text).ok()?;
+    Pid::from_raw(text.trim().parse().ok()?)
+}
+
+fn is_alive(pid: Pid) -> bool {
+    test_kill_process(pid) != Err(Errno::SRCH)
+}

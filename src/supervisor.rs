@@ -1,0 +1,283 @@
+//! The supervisor of a run: small, privileged, one thread.
+//!
+//! It opens what needs privileges, hands it to a data plane that has none, and starts that again when it dies. It owns
+//! the locks of the names, the control socket and the telemetry, so all of these outlive a data plane. A run is a loop
+//! around one poll(2); nobody outside (the data plane, a client, a reader of its output) can make it wait.
+
+mod apply;
+mod backoff;
+mod children;
+mod desk;
+mod display;
+mod events;
+mod lifecycle;
+mod metrics;
+mod plane;
+mod resources;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use config::Plan;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use telemetry::Kind;
+
+use crate::host;
+use crate::run_lock::RunLock;
+use crate::signals::Stop;
+use backoff::BackOff;
+use children::Children;
+use desk::{Asker, Desk};
+use display::Display;
+use events::Events;
+pub(crate) use events::Log;
+use metrics::Metrics;
+use plane::Plane;
+use resources::Resources;
+
+/// Between two tables.
+const SECOND: Duration = Duration::from_secs(1);
+/// How long the last table may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the data plane may take to end in good order.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How to run.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// Stop after this time.
+    pub(crate) time: Option<Duration>,
+    /// One JSON object a second instead of the table.
+    pub(crate) json: bool,
+    /// How events are written on standard error.
+    pub(crate) log: Option<Log>,
+    /// Name of the run instead of the file's.
+    pub(crate) name: Option<String>,
+}
+
+/// What runs.
+struct Running {
+    /// Name of the run.
+    run: String,
+    /// Name of the file.
+    file: String,
+    text: String,
+    plan: Plan,
+    /// Why this host has no KVM; none: it has it.
+    no_kvm: Option<String>,
+}
+
+/// A run.
+pub(crate) struct Supervisor {
+    options: Options,
+    stop: Stop,
+    running: Running,
+    /// None while it waits to be started again.
+    plane: Option<Plane>,
+    /// When to start it again.
+    again: Option<Instant>,
+    back_off: BackOff,
+    /// Times it was started again.
+    restarts: u32,
+    /// Deaths before the first time it served.
+    stillborn: u32,
+    children: Children,
+    resources: Resources,
+    events: Events,
+    display: Display,
+    desk: Desk,
+    metrics: Metrics,
+    started: Instant,
+    /// Whether everything was up once.
+    was_up: bool,
+    /// When to show the next table.
+    tick: Option<Instant>,
+    /// When to stop.
+    end: Option<Instant>,
+    /// It is to stop: until when the last table is waited for.
+    ending: Option<Instant>,
+    /// Last: the names are taken as long as anything of the run is there.
+    lock: RunLock,
+}
+
+impl Supervisor {
+    /// Takes the names, opens what the file needs, and starts the data plane. What fails leaves nothing behind; `None`
+    /// where a signal came meanwhile.
+    ///
+    /// # Errors
+    /// What is wrong with the file or missing on this host, one line each.
+    pub(crate) fn start(file: &Path, options: Options) -> Result<Option<Self>> {
+        let (text, shown) = (config::text(file)?, file.display().to_string());
+        let mut plan = config::parse(&text, &shown)?;
+        let facts = host::facts();
+        let errors = plan.check_host(&facts);
+        if !errors.is_empty() {
+            return Err(errors.into());
+        }
+        let by_process = plan.choose_engines(&facts);
+        host::need_tun(&plan)?;
+        raise_descriptor_limit();
+        let stop = Stop::listen()?;
+        let started = Instant::now();
+        let mut lock = RunLock::guarded(plan.routers.iter().map(|router| router.name.as_str()))?;
+        let changed = options.name.is_none() && !plan.named;
+        lock.name_run(options.name.as_deref().unwrap_or(&plan.name), changed)?;
+        let plane = Plane::start()?;
+        let run = lock.run().context("a run has a name")?.0.to_owned();
+        let mut events = Events::new(&run, options.log, started);
+        let display = Display::new(options.json);
+        let opened = match Resources::open(&plan, &Resources::default()) {
+            // A signal interrupts what the kernel was asked for; whoever sent it wants the end, not the reason.
+            Err(_) if stop.is_asked() => return Ok(None),
+            opened => opened?,
+        };
+        let (desk, metrics) = (Desk::open(&mut lock)?, Metrics::open(&plan, &mut lock)?);
+        if let Some(line) = by_process {
+            events.tell(Kind::Notice, line);
+        }
+        let mut supervisor = Self {
+            options,
+            stop,
+            running: Running { run, file: shown, text, plan, no_kvm: facts.no_kvm },
+            plane: Some(plane),
+            again: None,
+            back_off: BackOff::default(),
+            restarts: 0,
+            stillborn: 0,
+            children: Children::default(),
+            resources: opened,
+            events,
+            display,
+            desk,
+            metrics,
+            started,
+            was_up: false,
+            tick: None,
+            end: None,
+            ending: None,
+            lock,
+        };
+        supervisor.order(started)?;
+        Ok(Some(supervisor))
+    }
+
+    /// Serves until the time is over, a signal comes, or a client asks for the end.
+    ///
+    /// # Errors
+    /// The routers cannot be brought up, in one line.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let outcome = self.serve();
+        self.finish();
+        outcome
+    }
+
+    fn serve(&mut self) -> Result<()> {
+        loop {
+            self.wait();
+            let now = Instant::now();
+            self.attend_plane(now)?;
+            self.attend_children();
+            self.attend_clients(now);
+            self.attend_metrics(now);
+            self.attend_display(now);
+            if self.is_over(now) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&self) {
+        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
+        if self.stop.is_asked() {
+            // It stays readable.
+            fds.clear();
+        }
+        let add = |(fd, flags)| PollFd::from_borrowed_fd(fd, flags);
+        fds.extend(self.plane.iter().flat_map(Plane::watched).map(add));
+        fds.extend(self.children.watched().map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.desk.server.descriptors().into_iter().map(add));
+        fds.extend(self.metrics.watched().map(add));
+        let outputs = self.events.waiting().into_iter().chain(self.display.waiting());
+        fds.extend(outputs.map(|fd| add((fd, PollFlags::OUT))));
+        let timeout = Timespec::try_from(self.patience(Instant::now())).ok();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // Out of memory for the moment: look at everything, but not in a tight loop.
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+
+    /// How long nothing is due.
+    fn patience(&self, now: Instant) -> Duration {
+        let plane = self.plane.as_ref().and_then(Plane::due);
+        let due = [self.again, self.tick, self.end, self.ending, self.metrics.deadline(), plane];
+        let left = due.into_iter().flatten().min().map(|due| due.saturating_duration_since(now));
+        left.map_or(SECOND, |left| left.min(SECOND)).min(self.desk.server.patience())
+    }
+
+    fn attend_display(&mut self, now: Instant) {
+        self.events.flush();
+        let asked = self.stop.is_asked() || self.end.is_some_and(|end| now >= end);
+        if asked && self.ending.is_none() {
+            self.ending = Some(now + LAST_WORDS);
+            self.tick = Some(now);
+        }
+        if self.tick.is_some_and(|tick| now >= tick) {
+            self.tick = self.ending.is_none().then(|| now + SECOND);
+            self.ask_plane(api::Request::Counters { router: None }, Asker::Display, now);
+        }
+        if let Some(trouble) = self.display.flush() {
+            self.events.tell(Kind::Notice, trouble);
+        }
+    }
+
+    /// Shows what the data plane counted.
+    fn show(&mut self, counters: api::Counters) {
+        let before = self.events.count();
+        if let Some(trouble) = self.display.show(counters, &self.running.plan) {
+            self.events.tell(Kind::Notice, trouble);
+        }
+        if self.events.count() != before {
+            self.display.leave();
+        }
+    }
+
+    /// Whether it is time to leave: it was asked for, and the last table was shown or cannot be had.
+    fn is_over(&self, now: Instant) -> bool {
+        let Some(until) = self.ending else { return false };
+        let is_up = self.plane.as_ref().is_some_and(|plane| plane.is_up);
+        !is_up || now >= until || !self.desk.is_asked_by(&Asker::Display)
+    }
+
+    /// Ends what is left, and removes what was made.
+    fn finish(mut self) {
+        let now = Instant::now();
+        let had_ended = self.plane.is_none();
+        if let Some(mut plane) = self.plane.take() {
+            let told = plane.say(&crate::link::ToPlane::Stop, Vec::new(), now);
+            // While it comes up it does not listen; what is not up need not be ended in good order.
+            let grace = if plane.is_up && told.is_ok() { GRACE } else { Duration::ZERO };
+            plane.wait(grace);
+        }
+        self.children.end_all();
+        if self.was_up && !had_ended {
+            self.events.tell(Kind::Stopped, "the run has ended");
+        }
+        self.events.flush();
+        let _ = self.display.flush();
+        let Self { desk, metrics, resources, lock, .. } = self;
+        drop((desk, metrics, resources));
+        drop(lock);
+    }
+}
+
+/// As many open files as this user may have: each router needs some tens.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it may not be raised, what is there must do.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}

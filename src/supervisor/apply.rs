@@ -1,0 +1,137 @@
+//! Another file takes the place of the one that runs.
+//!
+//! Everything that can be refused is refused before anything changes: the file is read, the host is asked, names are
+//! locked, new links are opened. Then the data plane changes itself by the difference; if it refuses, what was opened is
+//! closed again.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use api::{Answer, Change, Outcome, Ticket};
+use config::Plan;
+use telemetry::Kind;
+
+use super::Supervisor;
+use super::desk::Asker;
+use super::lifecycle::with_locks;
+use super::resources::Resources;
+use crate::host;
+use crate::link::ToPlane;
+
+/// A file that a client wants to run.
+pub(super) struct Wanted {
+    /// Its name.
+    pub(super) file: String,
+    /// What it says.
+    pub(super) text: String,
+    /// Only say what would change.
+    pub(super) dry_run: bool,
+}
+
+/// A file that the data plane is about to take over.
+pub(super) struct Staged {
+    pub(super) plan: Plan,
+    wanted: Wanted,
+    opened: Resources,
+}
+
+impl Supervisor {
+    /// A client wants another file to run.
+    pub(super) fn apply(&mut self, ticket: Ticket, wanted: Wanted, now: Instant) {
+        let file = wanted.file.clone();
+        if let Err(error) = self.try_apply(ticket, wanted, now) {
+            let message = match error.downcast_ref::<config::Errors>() {
+                Some(errors) => errors.lines().collect::<Vec<_>>().join("; "),
+                None => format!("{error:#}"),
+            };
+            if !self.desk.is_applying() {
+                self.lock_only_what_runs();
+            }
+            self.events.tell(Kind::Refused, format!("{file} was not applied: {message}"));
+            self.reply(ticket, Err(api::Error::new(message)), now);
+        }
+    }
+
+    fn try_apply(&mut self, ticket: Ticket, wanted: Wanted, now: Instant) -> Result<()> {
+        if self.desk.is_applying() {
+            bail!("another file is being applied: try again when that is done");
+        }
+        if !self.is_up() {
+            bail!("the data plane is down and will be started again soon: try again in a second");
+        }
+        let Wanted { file, text, dry_run } = &wanted;
+        let (plan, dry_run) = (self.checked(file, text)?, *dry_run);
+        let opened = if dry_run { Resources::default() } else { self.prepare(&plan)? };
+        let (supplies, descriptors) = self.resources.supplies(&opened, &plan)?;
+        let orders = self.orders_for(file, text, plan.routers.len(), supplies);
+        let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
+        let plane = self.plane.as_mut().context("the data plane is down: try again in a second")?;
+        let id = self.desk.number(Asker::Apply(ticket));
+        self.desk.stage(Staged { plan, wanted, opened });
+        // A dead link is noticed together with its process.
+        let _ = plane.say(&ToPlane::Apply { id, orders, dry_run }, descriptors, now);
+        Ok(())
+    }
+
+    /// Reads the file and asks the host whether it can be run here, beside what the run has already.
+    fn checked(&self, file: &str, text: &str) -> Result<Plan> {
+        let mut plan = config::parse(text, file)?;
+        let mut facts = host::facts();
+        facts.memory_available = facts.memory_available.map(|free| free + self.running.plan.memory());
+        let errors = plan.check_host(&facts);
+        if !errors.is_empty() {
+            return Err(errors.into());
+        }
+        facts.no_kvm = self.running.no_kvm.clone();
+        plan.choose_engines(&facts);
+        host::need_tun(&plan)?;
+        Ok(plan)
+    }
+
+    /// Takes what the file needs beyond what the run has.
+    fn prepare(&mut self, plan: &Plan) -> Result<Resources> {
+        for router in &plan.routers {
+            if !self.lock.has(&router.name) {
+                self.lock.add(&router.name)?;
+            }
+        }
+        Resources::open(plan, &self.resources)
+    }
+
+    /// The data plane has changed itself, or has not.
+    pub(super) fn applied(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
+        let Some(staged) = self.desk.unstage() else { return };
+        let outcome = match outcome {
+            Ok(Answer::Applied { changes, .. }) if !staged.wanted.dry_run => Ok(self.adopt(staged, changes)),
+            Ok(answer @ Answer::Applied { .. }) => Ok(answer),
+            Ok(_) => Err(api::Error::new("the data plane did not say what it changed")),
+            Err(error) => {
+                self.events.tell(Kind::Refused, format!("{} was not applied: {error}", staged.wanted.file));
+                Err(error)
+            }
+        };
+        self.lock_only_what_runs();
+        self.reply(ticket, outcome, now);
+    }
+
+    fn adopt(&mut self, staged: Staged, changes: Vec<Change>) -> Answer {
+        let Staged { plan, wanted: Wanted { file, text, .. }, opened } = staged;
+        let resized = self.resources.adopt(opened, &plan);
+        let listens = self.metrics.follow(&plan, &mut self.lock);
+        for error in [resized, listens].into_iter().filter_map(Result::err) {
+            self.events.tell(Kind::Notice, format!("{file}: {error:#}"));
+        }
+        let disturbing = changes.iter().filter(|change| !change.hitless).count();
+        let message = format!("{file}: {} changes, {disturbing} of them not hitless", changes.len());
+        self.events.tell(Kind::Applied, message);
+        (self.running.plan, self.running.file, self.running.text) = (plan, file, text);
+        self.desk.forget_kept();
+        Answer::Applied { changes, dry_run: false }
+    }
+
+    /// Lets go of names that nothing of the run has any more.
+    pub(super) fn lock_only_what_runs(&mut self) {
+        let plan = &self.running.plan;
+        self.lock.keep(|name| plan.routers.iter().any(|router| router.name == name));
+    }
+}

@@ -1,0 +1,161 @@
+//! What happens in a run, told on standard error and kept for those who ask.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use telemetry::{Event, EventLog, Kind};
+
+use crate::output::{Output, Trouble};
+
+/// How events are written on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Log {
+    /// Every event, a line of text.
+    Text,
+    /// Every event, a JSON object a line.
+    Json,
+}
+
+/// Events of the data plane within [`SPAN`]; a healthy one tells some a second at most.
+const MOST: u32 = 500;
+const SPAN: Duration = Duration::from_secs(1);
+/// Events in one answer.
+const MOST_ANSWERED: usize = 500;
+
+/// The events of a run.
+#[derive(Debug)]
+pub(crate) struct Events {
+    run: String,
+    /// None: only what went wrong, as text.
+    format: Option<Log>,
+    log: EventLog,
+    stderr: Output,
+    /// Since when the data plane's events are counted, how many came, and how many of them were too many.
+    span: (Instant, u32, u64),
+}
+
+impl Events {
+    /// Of the run with this name.
+    pub(crate) fn new(run: &str, format: Option<Log>, now: Instant) -> Self {
+        let (log, stderr) = (EventLog::new(), Output::stderr());
+        Self { run: run.to_owned(), format, log, stderr, span: (now, 0, 0) }
+    }
+
+    /// Something happened to the run.
+    pub(crate) fn tell(&mut self, kind: Kind, message: impl Into<String>) {
+        self.push(Event::of_run(&self.run, kind, message));
+    }
+
+    /// The data plane says that something happened; it is believed only as far as it does not flood us.
+    pub(crate) fn pass_on(&mut self, kind: &str, router: Option<&str>, message: String, now: Instant) {
+        if now.saturating_duration_since(self.span.0) > SPAN {
+            let lost = self.span.2;
+            self.span = (now, 0, 0);
+            if lost > 0 {
+                self.tell(Kind::Notice, format!("{lost} events came too fast and were not kept"));
+            }
+        }
+        self.span.1 += 1;
+        if self.span.1 > MOST {
+            self.span.2 += 1;
+            return;
+        }
+        let kind = Kind::ALL.into_iter().find(|known| known.name() == kind).unwrap_or(Kind::Notice);
+        let event = match router {
+            Some(router) => Event::of_router(&self.run, router, kind, message),
+            None => Event::of_run(&self.run, kind, message),
+        };
+        self.push(event.cleaned());
+    }
+
+    fn push(&mut self, event: Event) {
+        let line = match self.format {
+            Some(Log::Json) => Some(event.json()),
+            Some(Log::Text) => Some(event.to_string()),
+            None if is_trouble(event.kind) => Some(event.to_string()),
+            None => None,
+        };
+        if let Some(line) = line {
+            // A standard error that cannot be written: there is nowhere to say so.
+            let _: Option<Trouble> = self.stderr.write(&(line + "\n"));
+        }
+        self.log.push(event);
+    }
+
+    /// How many there have been.
+    pub(crate) fn count(&self) -> u64 {
+        self.log.next_number()
+    }
+
+    /// Those from a number on, as an answer.
+    pub(crate) fn answer(&self, since: Option<u64>) -> api::Answer {
+        let found = self.log.since(since.unwrap_or(0), MOST_ANSWERED);
+        let lost = if since.is_some() { found.lost } else { 0 };
+        let events = (found.first..).zip(found.events).map(|(number, event)| api::Event {
+            number,
+            unix_ms: event.unix_ms.0,
+            kind: event.kind.name().to_owned(),
+            router: event.router.clone(),
+            message: event.message.clone(),
+        });
+        api::Answer::Events { events: events.collect(), next: found.next, lost }
+    }
+
+    /// What to poll for writing, if a line waits.
+    pub(crate) fn waiting(&self) -> Option<BorrowedFd<'_>> {
+        self.stderr.waiting()
+    }
+
+    /// Writes lines that wait.
+    pub(crate) fn flush(&mut self) {
+        let _ = self.stderr.flush();
+    }
+}
+
+/// Whether an event is told although nobody asked for events.
+fn is_trouble(kind: Kind) -> bool {
+    !matches!(kind, Kind::Started | Kind::Stopped | Kind::Restarted | Kind::Applied | Kind::ClientDropped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(answer: &api::Answer) -> (Vec<u64>, u64, u64) {
+        match answer {
+            api::Answer::Events { events, next, lost } => {
+                (events.iter().map(|event| event.number).collect(), *next, *lost)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn events_are_numbered_and_told_from_a_number_on() {
+        let mut events = Events::new("lab", None, Instant::now());
+        for n in 0..5 {
+            events.tell(Kind::Started, format!("number {n}"));
+        }
+        assert_eq!(numbers(&events.answer(None)), (vec![0, 1, 2, 3, 4], 5, 0));
+        assert_eq!(numbers(&events.answer(Some(3))), (vec![3, 4], 5, 0));
+        assert_eq!(numbers(&events.answer(Some(99))), (vec![], 5, 0));
+    }
+
+    #[test]
+    fn a_data_plane_that_floods_is_cut_short() {
+        let start = Instant::now();
+        let mut events = Events::new("lab", None, start);
+        for _ in 0..2 * MOST {
+            events.pass_on("started", Some("edge"), "x".repeat(5000), start);
+        }
+        assert_eq!(events.count(), u64::from(MOST));
+        let later = start + 2 * SPAN;
+        events.pass_on("no such kind", None, "a\nb".to_owned(), later);
+        let api::Answer::Events { events, .. } = events.answer(Some(u64::from(MOST))) else {
+            panic!("not events")
+        };
+        let messages: Vec<_> = events.iter().map(|e| (e.kind.as_str(), e.message.as_str())).collect();
+        assert_eq!(messages, [("notice", "500 events came too fast and were not kept"), ("notice", "a b")]);
+    }
+}

@@ -1,0 +1,215 @@
+//! The data plane's life: orders, what it says, its death, and the next one.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use telemetry::Kind;
+
+use super::plane::{self, Plane};
+use super::{SECOND, Supervisor};
+use crate::link::{Orders, Supply, ToPlane, ToSupervisor};
+
+/// Deaths after which a run is given up that never came up.
+const MOST_STILLBORN: u32 = 5;
+
+impl Supervisor {
+    /// Tells a new data plane what to run.
+    pub(super) fn order(&mut self, now: Instant) -> Result<()> {
+        let (supplies, descriptors) = self.resources.supplies(&Default::default(), &self.running.plan)?;
+        let orders = self.orders(supplies);
+        let Some(plane) = &mut self.plane else { return Ok(()) };
+        let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
+        // A link that is dead already is noticed together with its process.
+        let _ = plane.order(orders, descriptors, now);
+        Ok(())
+    }
+
+    fn orders(&self, supplies: Vec<Supply>) -> Orders {
+        let running = &self.running;
+        Orders {
+            run: running.run.clone(),
+            file: running.file.clone(),
+            text: running.text.clone(),
+            no_kvm: running.no_kvm.clone(),
+            routers: u32::try_from(running.plan.routers.len()).unwrap_or(u32::MAX),
+            supplies,
+        }
+    }
+
+    /// Hears the data plane, notices its end, and starts the next one when it is time.
+    ///
+    /// # Errors
+    /// What was to be brought up first cannot be.
+    pub(super) fn attend_plane(&mut self, now: Instant) -> Result<()> {
+        if self.again.is_some_and(|again| now >= again) && self.ending.is_none() {
+            self.again = None;
+            self.start_again(now);
+        }
+        let Some(plane) = &mut self.plane else { return Ok(()) };
+        let heard = plane.flush().and_then(|()| plane.hear());
+        let trouble = match heard {
+            Ok(messages) => {
+                for (message, _) in messages {
+                    self.heed(message, now)?;
+                }
+                None
+            }
+            Err(error) => Some(format!("breaks the rules of the link ({error:#}) and was killed")),
+        };
+        let Some(plane) = &mut self.plane else { return Ok(()) };
+        let pid = plane.pid();
+        let how = match (plane.end(), trouble) {
+            (Some(status), _) => plane::how(status),
+            (None, Some(trouble)) => trouble,
+            (None, None) if plane.is_overdue(now) => "did not answer for too long and was killed".to_owned(),
+            (None, None) => return Ok(()),
+        };
+        plane.kill();
+        self.bury(pid, &how, now)
+    }
+
+    /// The data plane is dead: everything that was its is ended, and the next one gets a date.
+    fn bury(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
+        self.plane = None;
+        self.children.end_all();
+        self.forget_questions(now);
+        if self.ending.is_some() {
+            return Ok(());
+        }
+        if !self.was_up {
+            self.stillborn += 1;
+            if self.stillborn >= MOST_STILLBORN {
+                bail!("the data plane (pid {pid}) {how}, for the {MOST_STILLBORN}th time, and never came up");
+            }
+        }
+        let pause = self.back_off.down(now);
+        self.again = Some(now + pause);
+        let message = format!("data plane (pid {pid}) {how}; it is started again in {pause:?}, links stay");
+        self.events.tell(Kind::DataPlaneDied, message);
+        self.display.leave();
+        Ok(())
+    }
+
+    fn start_again(&mut self, now: Instant) {
+        self.restarts = self.restarts.saturating_add(1);
+        let started = self.resources.reopen_captures(self.restarts).and_then(|()| Plane::start());
+        let outcome = started.and_then(|plane| {
+            self.plane = Some(plane);
+            self.order(now)
+        });
+        if let Err(error) = outcome {
+            self.plane = None;
+            let pause = self.back_off.down(now);
+            self.again = Some(now + pause);
+            let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
+            self.events.tell(Kind::Failed, what);
+        }
+    }
+
+    /// Does what the data plane says.
+    fn heed(&mut self, message: ToSupervisor, now: Instant) -> Result<()> {
+        match message {
+            ToSupervisor::Started { at_ns } => self.came_up(at_ns, now),
+            ToSupervisor::Failed { why } => self.did_not_come_up(&why, now)?,
+            ToSupervisor::Answer { id, outcome } => self.answered(id, outcome, now),
+            ToSupervisor::Event { kind, router, message } => {
+                let known =
+                    |name: &String| self.running.plan.routers.iter().any(|router| router.name == *name);
+                let router = router.filter(known);
+                self.events.pass_on(&kind, router.as_deref(), message, now);
+                self.display.leave();
+            }
+            ToSupervisor::Spawn { router } => self.spawn(&router, now),
+        }
+        Ok(())
+    }
+
+    fn came_up(&mut self, at_ns: u64, now: Instant) {
+        let Some(plane) = &mut self.plane else { return };
+        if std::mem::replace(&mut plane.is_up, true) {
+            return;
+        }
+        let pid = plane.pid();
+        self.back_off.up(now);
+        self.display.reset(at_ns);
+        if std::mem::replace(&mut self.was_up, true) {
+            self.events.tell(Kind::Restarted, format!("a new data plane (pid {pid}) forwards"));
+            self.replay(now);
+        } else {
+            let after = self.started.elapsed().as_secs_f64() * 1e3;
+            let message = format!("everything of {} is up after {after:.1} ms", self.running.file);
+            self.events.tell(Kind::Started, message);
+            self.end = self.options.time.map(|time| now + time);
+        }
+        self.tick = Some(now + SECOND);
+    }
+
+    /// It cannot follow its orders. The first time that is the end; later the host may have lost something for a while.
+    fn did_not_come_up(&mut self, why: &str, now: Instant) -> Result<()> {
+        if !self.was_up {
+            return Err(anyhow!("{why}"));
+        }
+        let Some(mut plane) = self.plane.take() else { return Ok(()) };
+        plane.kill();
+        let pid = plane.pid();
+        self.bury(pid, &format!("cannot bring the run up again: {why}"), now)
+    }
+
+    fn spawn(&mut self, router: &str, now: Instant) {
+        let engine = self.planned_engine(router);
+        let spawned = match engine {
+            Some(config::Engine::Process) => self.children.spawn(router),
+            _ => Err(anyhow!("the file has no router '{router}' that is a process")),
+        };
+        let (message, descriptors) = match spawned {
+            Ok((descriptors, pid)) => (ToPlane::Spawned { pid }, descriptors),
+            Err(error) => (ToPlane::NotSpawned { why: format!("{error:#}") }, Vec::new()),
+        };
+        if let Some(plane) = &mut self.plane {
+            // A dead link is noticed together with its process.
+            let _ = plane.say(&message, descriptors, now);
+        }
+    }
+
+    fn planned_engine(&self, router: &str) -> Option<config::Engine> {
+        let staged = self.desk.staged().map(|staged| &staged.plan);
+        let plans = [Some(&self.running.plan), staged];
+        let mut routers = plans.into_iter().flatten().flat_map(|plan| &plan.routers);
+        routers.find(|known| known.name == router && known.engine == Some(config::Engine::Process))?.engine
+    }
+
+    /// Tells of children that ended by themselves.
+    pub(super) fn attend_children(&mut self) {
+        let now = Instant::now();
+        for ended in self.children.ended() {
+            self.events.pass_on(Kind::Notice.name(), Some(&ended.router), ended.message, now);
+            self.display.leave();
+        }
+    }
+
+    /// Orders for a file that is to take the place of the present one.
+    pub(super) fn orders_for(&self, file: &str, text: &str, routers: usize, supplies: Vec<Supply>) -> Orders {
+        Orders {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            routers: u32::try_from(routers).unwrap_or(u32::MAX),
+            ..self.orders(supplies)
+        }
+    }
+
+    /// How long it has run.
+    pub(super) fn up_time(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// Orders with the locks that the data plane is to hold as long as it lives.
+pub(super) fn with_locks(
+    mut orders: Orders,
+    mut descriptors: Vec<std::os::fd::OwnedFd>,
+    locks: Vec<std::os::fd::OwnedFd>,
+) -> (Orders, Vec<std::os::fd::OwnedFd>) {
+    orders.supplies.extend(locks.iter().map(|_| Supply::Lock));
+    descriptors.extend(locks);
+    (orders, descriptors)
+}

@@ -1,0 +1,108 @@
+//! Counters for Prometheus, where the file asks for it.
+
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use api::Counters;
+use config::{Listen, Plan};
+use rustix::event::PollFlags;
+use telemetry::{Limits, Metric, Page, Place, Responder};
+
+use super::Supervisor;
+use super::desk::Asker;
+use crate::run_lock::RunLock;
+
+const UP: Metric = Metric { name: "data_plane_up", help: "Whether the data plane forwards.", counter: false };
+const RESTARTS: Metric = Metric {
+    name: "data_plane_restarts_total",
+    help: "Times the data plane was started again after it had died.",
+    counter: true,
+};
+const EVENTS: Metric =
+    Metric { name: "events_total", help: "State changes of the run and its routers.", counter: true };
+
+/// Who hands the counters out; nobody where the file does not ask for it.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    listen: Option<Listen>,
+    responder: Option<Responder>,
+}
+
+impl Metrics {
+    /// Listens where the file says.
+    ///
+    /// # Errors
+    /// One line: the place cannot be used.
+    pub(super) fn open(plan: &Plan, lock: &mut RunLock) -> Result<Self> {
+        let listen = plan.telemetry.prometheus.clone();
+        let responder = listen.as_ref().map(|listen| bind(listen, lock)).transpose()?;
+        Ok(Self { listen, responder })
+    }
+
+    /// Listens where another file says.
+    ///
+    /// # Errors
+    /// As [`Metrics::open`]; then it goes on where it was.
+    pub(super) fn follow(&mut self, plan: &Plan, lock: &mut RunLock) -> Result<()> {
+        if plan.telemetry.prometheus != self.listen {
+            *self = Self::open(plan, lock)?;
+        }
+        Ok(())
+    }
+
+    /// What to poll, and for what.
+    pub(super) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        self.responder.iter().flat_map(Responder::watched)
+    }
+
+    /// When there is something to do although nothing is ready.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.responder.as_ref().and_then(Responder::deadline)
+    }
+}
+
+fn bind(listen: &Listen, lock: &mut RunLock) -> Result<Responder> {
+    if let Listen::Unix(path) = listen {
+        lock.add_rubbish(path);
+    }
+    let place = match listen {
+        Listen::Tcp(address) => Place::Tcp(*address),
+        Listen::Unix(path) => Place::Unix(path.clone()),
+    };
+    Responder::bind(&place, Limits::default()).context("telemetry.prometheus")
+}
+
+impl Supervisor {
+    /// Serves those who ask for counters.
+    pub(super) fn attend_metrics(&mut self, now: Instant) {
+        let Some(responder) = &mut self.metrics.responder else { return };
+        if responder.serve(now) == 0 || self.desk.is_asked_by(&Asker::Metrics) {
+            return;
+        }
+        if self.is_up() {
+            self.ask_plane(api::Request::Counters { router: None }, Asker::Metrics, now);
+        } else {
+            self.publish(&Counters::default());
+        }
+    }
+
+    /// Gives a page to everyone who waits for one.
+    pub(super) fn publish(&mut self, counters: &Counters) {
+        let (up, restarts, events) = (self.is_up(), self.restarts, self.events.count());
+        let run = self.running.run.as_str();
+        let Some(responder) = &mut self.metrics.responder else { return };
+        let mut page = Page::new();
+        for (name, value) in &counters.counters {
+            page.ledger(name, *value);
+        }
+        for (name, ns) in &counters.cpu_ns {
+            page.thread(name, *ns);
+        }
+        let labels = [("run", run)];
+        page.add(UP, &labels, f64::from(u8::from(up)));
+        page.add(RESTARTS, &labels, f64::from(restarts));
+        page.add(EVENTS, &labels, events as f64);
+        responder.answer(&page.to_string());
+    }
+}

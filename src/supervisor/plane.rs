@@ -1,0 +1,189 @@
+//! The data plane as the supervisor has it: a process, and the link to it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use signal_hook::low_level::signal_name;
+
+use crate::link::{Link, Orders, Received, ToPlane, ToSupervisor};
+
+/// How long a data plane may leave a question unanswered.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// While it brings routers up or changes them it does nothing else: so much more for each of them.
+const PATIENCE_A_ROUTER: Duration = Duration::from_secs(2);
+
+/// A running data plane. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Plane {
+    child: Child,
+    /// Readable once it has ended.
+    pidfd: OwnedFd,
+    link: Link,
+    /// Whether its orders have been carried out.
+    pub(crate) is_up: bool,
+    /// Until when it has to say something.
+    due: Option<Instant>,
+}
+
+impl Plane {
+    /// Starts the process; it does nothing until [`Plane::order`].
+    ///
+    /// # Errors
+    /// No process, socket or descriptor can be had.
+    pub(crate) fn start() -> Result<Self> {
+        let (link, theirs) = Link::pair()?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("data-plane").arg(std::process::id().to_string()).current_dir("/");
+        // A group of its own: what a terminal sends is for the supervisor.
+        command.process_group(0).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        let mut child = command.spawn().context("cannot start the data plane")?;
+        let pid = Pid::from_child(&child);
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Self { child, pidfd, link, is_up: false, due: None }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error).context("cannot watch the data plane")
+            }
+        }
+    }
+
+    /// Its process number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it what to run.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn order(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, now: Instant) -> Result<()> {
+        self.allow(now, orders.routers);
+        self.link.send(&ToPlane::Start(orders), descriptors)
+    }
+
+    /// Says something to it. What is a question has to be answered in time.
+    ///
+    /// # Errors
+    /// It is gone, or does not listen.
+    pub(crate) fn say(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) -> Result<()> {
+        match message {
+            ToPlane::Ask { .. } => self.allow(now, 0),
+            ToPlane::Apply { orders, .. } => self.allow(now, orders.routers),
+            _ => {}
+        }
+        self.link.send(message, descriptors)
+    }
+
+    fn allow(&mut self, now: Instant, routers: u32) {
+        let due = now + PATIENCE + PATIENCE_A_ROUTER * routers;
+        self.due = Some(self.due.map_or(due, |before| if routers > 0 { before.max(due) } else { before }));
+    }
+
+    /// What it has said.
+    ///
+    /// # Errors
+    /// It breaks the rules of the link.
+    pub(crate) fn hear(&mut self) -> Result<Vec<Received<ToSupervisor>>> {
+        let messages = self.link.receive()?;
+        if !messages.is_empty() {
+            self.due = None;
+        }
+        Ok(messages)
+    }
+
+    /// Sends what waits.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.link.flush()
+    }
+
+    /// Whether it should have said something by now and has not.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| now >= due)
+    }
+
+    /// When it has to have said something.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
+        // An error would mean that somebody else has waited for it: then it is gone as well.
+        self.child.try_wait().unwrap_or(Some(ExitStatus::from_raw(0)))
+    }
+
+    /// Ends it at once; how it ended.
+    pub(crate) fn kill(&mut self) -> Option<ExitStatus> {
+        let _ = self.child.kill();
+        self.child.wait().ok()
+    }
+
+    /// Waits for its end after [`ToPlane::Stop`]; kills it if that takes too long.
+    pub(crate) fn wait(mut self, most: Duration) -> Option<ExitStatus> {
+        let end = Instant::now() + most;
+        loop {
+            if let Some(status) = self.end() {
+                return Some(status);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            // Its last words are not waited for, but they must not keep it from ending.
+            if left.is_zero() || self.link.flush().is_err() || self.hear().is_err() {
+                return self.kill();
+            }
+            let mut fds = self.watched().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
+            let timeout = Timespec::try_from(left.min(Duration::from_millis(100))).ok();
+            let _ = poll(&mut fds, timeout.as_ref());
+        }
+    }
+
+    /// What to poll for: its end, and the link.
+    pub(crate) fn watched(&self) -> [(BorrowedFd<'_>, PollFlags); 2] {
+        let input = if self.link.is_ended() { PollFlags::empty() } else { PollFlags::IN };
+        let output = if self.link.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
+        [(self.pidfd.as_fd(), PollFlags::IN), (self.link.as_fd(), input | output)]
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// How a process ended, in words: `was killed by SIGSEGV`.
+pub(crate) fn how(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        _ if sandbox::was_forbidden(status) => {
+            "was killed by SIGSYS: it made a system call that is forbidden to it".to_owned()
+        }
+        (Some(signal), _) => match signal_name(signal) {
+            Some(name) => format!("was killed by {name}"),
+            None => format!("was killed by signal {signal}"),
+        },
+        (None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_in_words() {
+        let told = |raw| how(ExitStatus::from_raw(raw));
+        assert_eq!(told(9), "was killed by SIGKILL");
+        assert!(told(31).starts_with("was killed by SIGSYS: "));
+        assert_eq!(told(1 << 8), "ended with exit code 1");
+        assert_eq!(told(40), "was killed by signal 40");
+    }
+}

@@ -1,0 +1,146 @@
+//! What a run needs of the host and only the supervisor may open: KVM, TAPs, capture files. It keeps what it hands to
+//! the data plane, so that links and files live on when that dies.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use config::{Attach, Engine, Nic, Plan};
+use uplink::{Ownership, Tap, TapConfig};
+
+use crate::link::Supply;
+
+/// What is open.
+#[derive(Debug, Default)]
+pub(crate) struct Resources {
+    kvm: Option<File>,
+    /// By the name of the interface.
+    taps: BTreeMap<String, Tap>,
+    /// By path.
+    captures: BTreeMap<PathBuf, File>,
+}
+
+impl Resources {
+    /// Opens what `plan` needs and `held` does not have. What fails leaves nothing behind.
+    ///
+    /// # Errors
+    /// One line that names router and NIC.
+    pub(crate) fn open(plan: &Plan, held: &Self) -> Result<Self> {
+        let mut opened = Self::default();
+        let kvm = plan.routers.iter().any(|router| router.engine == Some(Engine::Kvm));
+        if kvm && held.kvm.is_none() {
+            let file = OpenOptions::new().read(true).write(true).open("/dev/kvm");
+            opened.kvm = Some(file.context("cannot open /dev/kvm")?);
+        }
+        for (router, nic) in plan.nics() {
+            opened
+                .open_for(nic, held)
+                .with_context(|| format!("router {}, NIC {}", router.name, nic.name))?;
+        }
+        Ok(opened)
+    }
+
+    fn open_for(&mut self, nic: &Nic, held: &Self) -> Result<()> {
+        match &nic.attach {
+            Attach::Tap(interface) if !held.taps.contains_key(interface) => {
+                self.taps.insert(interface.clone(), Tap::open(interface, &tap_config(nic))?);
+            }
+            Attach::Pcap(path) if !held.captures.contains_key(path) => {
+                let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+                self.captures.insert(path.clone(), file);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The descriptors for the data plane, from what is held and what was opened just now, and what each of them is.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn supplies(&self, opened: &Self, plan: &Plan) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
+        let (mut supplies, mut descriptors) = (Vec::new(), Vec::new());
+        let full = "no descriptors are left for the data plane";
+        if let Some(kvm) = self.kvm.as_ref().or(opened.kvm.as_ref()) {
+            supplies.push(Supply::Kvm);
+            descriptors.push(kvm.try_clone().context(full)?.into());
+        }
+        for (router, nic) in plan.nics() {
+            let name = format!("{}.{}", router.name, nic.name);
+            if let Attach::Tap(interface) = &nic.attach
+                && let Some(tap) = self.taps.get(interface).or_else(|| opened.taps.get(interface))
+            {
+                let queues = tap.descriptors().len();
+                supplies.push(Supply::Tap { nic: name, interface: interface.clone(), queues });
+                for queue in tap.descriptors() {
+                    descriptors.push(queue.try_clone_to_owned().context(full)?);
+                }
+            } else if let Attach::Pcap(path) = &nic.attach
+                && let Some(file) = self.captures.get(path).or_else(|| opened.captures.get(path))
+            {
+                supplies.push(Supply::Capture { nic: name });
+                descriptors.push(file.try_clone().context(full)?.into());
+            }
+        }
+        Ok((supplies, descriptors))
+    }
+
+    /// Gives a new data plane new files to capture into: the old ones may end in the middle of a frame. `x.pcap` goes
+    /// on in `x.2.pcap`.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn reopen_captures(&mut self, number: u32) -> Result<()> {
+        for (path, file) in &mut self.captures {
+            let next = continuation(path, number.saturating_add(1));
+            *file = File::create(&next).with_context(|| format!("cannot write {}", next.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what was opened, closes what `plan` does not need any more, and gives the links that stay the sizes that
+    /// it says.
+    ///
+    /// # Errors
+    /// A link does not take its new MTU or queue length.
+    pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan) -> Result<()> {
+        self.kvm = self.kvm.take().or(opened.kvm);
+        let mut outcome = Ok(());
+        for (_, nic) in plan.nics() {
+            if let Attach::Tap(interface) = &nic.attach
+                && let Some(tap) = self.taps.get(interface)
+            {
+                outcome = outcome.and(resize(tap, nic));
+            }
+        }
+        self.taps.extend(opened.taps);
+        self.captures.extend(opened.captures);
+        let wants = |wanted: Attach| plan.nics().any(|(_, nic)| nic.attach == wanted);
+        self.taps.retain(|interface, _| wants(Attach::Tap(interface.clone())));
+        self.captures.retain(|path, _| wants(Attach::Pcap(path.clone())));
+        outcome
+    }
+}
+
+fn continuation(path: &Path, number: u32) -> PathBuf {
+    let extension = path.extension().map(|extension| extension.to_string_lossy());
+    path.with_extension(extension.map_or_else(|| number.to_string(), |old| format!("{number}.{old}")))
+}
+
+fn tap_config(nic: &Nic) -> TapConfig<'static> {
+    let ownership = Ownership::NewOrExisting;
+    TapConfig { mtu: nic.mtu, queue_len: nic.queue_len, ownership, ..TapConfig::default() }
+}
+
+fn resize(tap: &Tap, nic: &Nic) -> Result<()> {
+    let Some(links) = tap.links() else { return Ok(()) };
+    if links.mtu(tap.name())? != nic.mtu {
+        links.set_mtu(tap.name(), nic.mtu)?;
+    }
+    Ok(links.set_queue_len(tap.name(), nic.queue_len)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use super::{Interval, Screen};
+use api::Counters;
+
+fn counters(at_ns: u64, counters: &[(&str, u64)], cpu: &[(&str, u64)]) -> Counters {
+    let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+    Counters { at_ns, counters: map(counters), cpu_ns: map(cpu) }
+}
+
+const FILE: &str = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n\
+                    address = \"192.0.2.1/24\"\n";
+
+#[test]
+fn the_table_shows_rates_drops_and_shares() {
+    let plan = config::parse(FILE, "x.toml").expect("a good file");
+    let earlier = counters(1_000_000_000, &[("edge.wan.rx.frames", 10)], &[("edge/vcpu0", 0)]);
+    let moved = [
+        ("edge.wan.rx.frames", 2010),
+        ("edge.wan.rx.bytes", 250_000),
+        ("edge.wan.rx.drop_no_buffer", 3),
+        ("edge.vcpu0.forwarded", 1000),
+        ("edge.vcpu0.exit.halt", 10),
+    ];
+    let later = counters(3_000_000_000, &moved, &[("edge/vcpu0", 1_000_000_000)]);
+    let table = Interval::between(&earlier, &later).table(&plan);
+    let words = |line: usize| -> Vec<&str> {
+        table.lines().nth(line).into_iter().flat_map(str::split_whitespace).collect()
+    };
+    assert_eq!(words(1), ["edge.wan", "1000", "1.0", "0", "0.0"]);
+    assert_eq!(words(2), ["edge:", "exits/packet", "0.01000;", "CPU", "%", "vcpu0", "50.0"]);
+    assert_eq!(table.lines().last(), Some("drops: edge.wan.rx.drop_no_buffer 3"));
+}
+
+#[test]
+fn counters_that_start_anew_do_not_turn_into_giants() {
+    let earlier = counters(0, &[("edge.wan.rx.frames", 1000)], &[("edge/vcpu0", 5_000_000_000)]);
+    let later = counters(1_000_000_000, &[("edge.wan.rx.frames", 7)], &[("edge/vcpu0", 10_000_000)]);
+    let json = Interval::between(&earlier, &later).json();
+    assert_eq!(
+        json,
+        r#"{"counters":{"edge.wan.rx.frames":7},"cpu_percent":{"edge/vcpu0":1.0},"seconds":1.0}"#
+    );
+}
+
+#[test]
+fn a_clock_that_stands_still_divides_by_no_zero() {
+    let same = counters(5, &[("edge.wan.rx.frames", 1)], &[]);
+    assert!(Interval::between(&same, &same).json().contains("\"seconds\":1e-9"));
+}
+
+#[test]
+fn tables_follow_each_other_where_there_is_no_terminal() {
+    let mut screen = Screen { terminal: false, lines: 0 };
+    assert_eq!([screen.draw("a\nb\n"), screen.draw("c\n")], ["a\nb\n", "c\n"]);
+    let mut screen = Screen { terminal: true, lines: 0 };
+    assert_eq!([screen.draw("a\nb\n"), screen.draw("c\n")], ["a\nb\n", "\x1b[2A\x1b[Jc\n"]);
+    screen.leave();
+    assert_eq!(screen.draw("d\n"), "d\n");
+}
