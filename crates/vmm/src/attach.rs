@@ -33,6 +33,7 @@ pub fn attach(
     let pairs = usize::from(config.queue_pairs);
     let longest = usize::from(config.mtu) + FRAME_OVERHEAD;
     let queues = NicQueues::new(pairs, several_senders)?;
+    queues.keep(machine.ram());
     let bar = bootinfo::map::BARS as u32 + slot as u32 * BAR_SPACING;
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;
     // As firmware of a PC would: a place that a guest may change.

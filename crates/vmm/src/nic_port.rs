@@ -20,7 +20,7 @@ mod source;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -34,6 +34,7 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use crate::irq::IrqLine;
+use crate::memory::GuestRam;
 use sink::{NicSink, PartSink};
 use source::{NicSource, PairSource};
 
@@ -172,6 +173,8 @@ pub struct NicQueues {
     pairs: Pairs,
     /// Whether several threads deliver: then frames are copied outside of the lock.
     several_senders: bool,
+    /// What the rings lie in. A frame that is being copied while the guest goes must still have somewhere to go.
+    ram: OnceLock<Arc<GuestRam>>,
 }
 
 /// What all threads read for each burst, and hardly anything ever writes.
@@ -252,7 +255,12 @@ impl NicQueues {
 
     fn with_settle(pairs: usize, several_senders: bool, settle: Duration) -> Result<Arc<Self>> {
         let (rx, tx) = (Direction::new(pairs)?, Direction::new(pairs)?);
-        Ok(Arc::new(Self { rx, tx, pairs: Pairs::new(settle), several_senders }))
+        Ok(Arc::new(Self { rx, tx, pairs: Pairs::new(settle), several_senders, ram: OnceLock::new() }))
+    }
+
+    /// Keeps this RAM for as long as anybody can move a frame.
+    pub(crate) fn keep(&self, ram: &Arc<GuestRam>) {
+        self.ram.get_or_init(|| ram.clone());
     }
 
     /// Takes all queues out: nobody uses the guest's rings after this.
