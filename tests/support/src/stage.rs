@@ -42,13 +42,18 @@ pub struct Stage {
 impl Stage {
     /// Starts `binary run --json` with a file of this text.
     pub fn start(binary: &str, text: &str) -> Result<Self> {
+        Self::start_with(binary, text, &["--json"])
+    }
+
+    /// Starts `binary run` with a file of this text and these options.
+    pub fn start_with(binary: &str, text: &str, options: &[&str]) -> Result<Self> {
         let turn = alone();
         let before = Traces::now();
         let folder = tempfile::tempdir()?;
         let home = Namespace::add("rr-home")?;
         fs::write(folder.path().join("file.toml"), text)?;
         let mut command = home.command(binary);
-        command.current_dir(folder.path()).args(["run", "file.toml", "--json"]);
+        command.current_dir(folder.path()).args(["run", "file.toml"]).args(options);
         let run = Running::start(&mut command)?;
         Ok(Self { run, home, folder, before, _turn: turn })
     }
@@ -97,17 +102,35 @@ impl Stage {
 
     /// Lets the last frames arrive and ends the run, which must end well; what it wrote can be read then.
     pub fn stop(&mut self) -> Result<Finished> {
+        let done = self.end()?;
+        ensure!(done.stderr.is_empty(), "it said: {}", done.stderr);
+        Ok(done)
+    }
+
+    /// The same of a run that has told of trouble meanwhile.
+    fn end(&mut self) -> Result<Finished> {
         thread::sleep(QUIET);
         self.run.signal(Signal::TERM)?;
         let done = self.run.wait(END)?;
         ensure!(done.status.success(), "{}: {}", done.status, done.stderr);
-        ensure!(done.stderr.is_empty(), "it said: {}", done.stderr);
         Ok(done)
     }
 
     /// Ends the run and the hosts, makes sure that nothing is left, and returns what was counted.
     pub fn finish(mut self, hosts: Vec<Namespace>) -> Result<Counters> {
         let done = self.stop()?;
+        self.leave(hosts)?;
+        Counters::of(done.stdout.lines())
+    }
+
+    /// Ends a run that has told of trouble, and the hosts; makes sure that nothing is left.
+    pub fn finish_troubled(mut self, hosts: Vec<Namespace>) -> Result<Finished> {
+        let done = self.end()?;
+        self.leave(hosts)?;
+        Ok(done)
+    }
+
+    fn leave(self, hosts: Vec<Namespace>) -> Result<()> {
         for namespace in hosts.iter().chain([&self.home]) {
             self.bare(namespace)?;
         }
@@ -115,7 +138,7 @@ impl Stage {
         drop((hosts, home, folder));
         let left = Traces::left(&before, GONE);
         ensure!(left.is_empty(), "left behind: {left:?}");
-        Counters::of(done.stdout.lines())
+        Ok(())
     }
 
     fn bare(&self, namespace: &Namespace) -> Result<()> {
