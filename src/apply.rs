@@ -1,0 +1,76 @@
+//! `ringroad apply FILE`: makes a run what a file says.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use api::{Answer, Request};
+
+use crate::client::{self, Kind, unexpected};
+
+/// Octets of the longest file; in a message each may take two, and a message must not be longer than
+/// [`api::LONGEST_APPLY`].
+const LONGEST: u64 = (api::LONGEST_APPLY / 2 - 4096) as u64;
+
+/// What to apply.
+pub(crate) struct Options<'o> {
+    /// Name of the run; none: the only one.
+    pub(crate) run: Option<&'o str>,
+    /// Only say what would change.
+    pub(crate) dry_run: bool,
+    /// One JSON object a line.
+    pub(crate) json: bool,
+}
+
+/// Applies a file to a run, and prints what that changed.
+///
+/// # Errors
+/// The file cannot be read or is not right, or there is no such run.
+pub(crate) fn apply(file: &Path, options: &Options<'_>) -> Result<()> {
+    // Its faults are told with their lines before anybody is asked.
+    config::load(file)?;
+    let text = read(file)?;
+    let mut target = match options.run {
+        Some(run) => client::find(run, Kind::Run)?,
+        None => client::only()?,
+    };
+    let absolute = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let file = absolute.to_string_lossy().into_owned();
+    let request = Request::Apply { file, text, dry_run: options.dry_run };
+    match target.client.ask(&request)? {
+        Answer::Applied { changes, dry_run } => {
+            let run = &target.status.run;
+            client::say(&if options.json { lines(&changes)? } else { self::text(run, &changes, dry_run) })
+        }
+        _ => Err(unexpected().into()),
+    }
+}
+
+fn read(file: &Path) -> Result<String> {
+    let mut text = String::new();
+    let opened = fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    opened.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("cannot read {}", file.display()))?;
+    ensure!(text.len() as u64 <= LONGEST, "{} is too long: at most {LONGEST} octets", file.display());
+    Ok(text)
+}
+
+fn lines(changes: &[api::Change]) -> Result<String> {
+    changes.iter().map(|change| Ok(serde_json::to_string(change)? + "\n")).collect()
+}
+
+fn text(run: &str, changes: &[api::Change], dry_run: bool) -> String {
+    if changes.is_empty() {
+        return format!("run {run} is what the file says already\n");
+    }
+    let mut text = if dry_run { format!("run {run} would change:\n") } else { format!("run {run} has changed:\n") };
+    for change in changes {
+        let loss = match (&change.why, change.hitless) {
+            (_, true) => "no packet is lost".to_owned(),
+            (Some(why), false) => format!("packets may be lost: {why}"),
+            (None, false) => "packets may be lost".to_owned(),
+        };
+        text.push_str(&format!("  {} ({loss})\n", change.what));
+    }
+    text
+}

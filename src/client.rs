@@ -1,0 +1,219 @@
+//! The side of a command: which runs there are, and the one that has a router.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use api::{Answer, Client, Error, Request, RunStatus};
+
+use crate::run_lock;
+
+/// How long a run may take to say what it is.
+const HELLO: Duration = Duration::from_secs(1);
+/// How long a run may take for what it is asked to do: a router that starts may need half a minute.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Names that are listed in an error; more are counted.
+const LISTED: usize = 12;
+
+/// A run that was found.
+pub(crate) struct Found {
+    /// Name of its folder, which is its name.
+    pub(crate) name: String,
+    /// Where it answers.
+    pub(crate) socket: PathBuf,
+    /// What it says, or why it says nothing.
+    pub(crate) status: Result<RunStatus, Error>,
+}
+
+/// All runs of this user.
+///
+/// # Errors
+/// The folder of runs cannot be read.
+pub(crate) fn runs() -> Result<Vec<Found>> {
+    let folder = run_lock::base()?.join("runs");
+    let sockets = api::folder::sockets(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    // All at once, so that those that say nothing cost a second together.
+    let asked: Vec<_> = sockets
+        .into_iter()
+        .map(|(name, socket)| {
+            let place = socket.clone();
+            (name, socket, thread::spawn(move || ask_status(&place)))
+        })
+        .collect();
+    let found = asked.into_iter().map(|(name, socket, status)| {
+        let status = status.join().unwrap_or_else(|_| Err(Error::new("it could not be asked")));
+        Found { name, socket, status }
+    });
+    Ok(found.collect())
+}
+
+fn ask_status(socket: &std::path::Path) -> Result<RunStatus, Error> {
+    match Client::connect(socket, HELLO)?.ask(&Request::Ps {})? {
+        Answer::Ps(status) => Ok(status),
+        _ => Err(unexpected()),
+    }
+}
+
+/// What a name stands for.
+pub(crate) struct Target {
+    /// A connection to its run.
+    pub(crate) client: Client,
+    /// What the run said of itself.
+    pub(crate) status: RunStatus,
+}
+
+/// What may be meant by a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A router.
+    Router,
+    /// A run.
+    Run,
+    /// A router, or else a run.
+    Either,
+}
+
+impl Kind {
+    const fn noun(self) -> &'static str {
+        match self {
+            Self::Router => "router",
+            Self::Run => "run",
+            Self::Either => "router or run",
+        }
+    }
+}
+
+/// The run that is meant by `name`, or that has the router of this name.
+///
+/// # Errors
+/// There is none: which there are, and which may have been meant.
+pub(crate) fn find(name: &str, kind: Kind) -> Result<Target> {
+    choose(runs()?, name, kind)
+}
+
+fn choose(found: Vec<Found>, name: &str, kind: Kind) -> Result<Target> {
+    let has_router = |status: &RunStatus| status.routers.iter().any(|router| router.name == name);
+    let by_router = |run: &Found| kind != Kind::Run && run.status.as_ref().is_ok_and(has_router);
+    let by_name = |run: &Found| kind != Kind::Router && run.name == name;
+    let at = found.iter().position(by_router).or_else(|| found.iter().position(by_name));
+    match at {
+        Some(at) => open(found.into_iter().nth(at)),
+        None => Err(not_found(&found, name, kind)),
+    }
+}
+
+/// Every run there is.
+///
+/// # Errors
+/// There is none, or one does not answer.
+pub(crate) fn all() -> Result<Vec<Target>> {
+    let found = runs()?;
+    if found.is_empty() {
+        return Err(nothing_runs());
+    }
+    found.into_iter().map(|run| open(Some(run))).collect()
+}
+
+/// The only run there is.
+///
+/// # Errors
+/// There is none, or which there are.
+pub(crate) fn only() -> Result<Target> {
+    let found = runs()?;
+    match found.len() {
+        0 => Err(nothing_runs()),
+        1 => open(found.into_iter().next()),
+        _ => {
+            let names = list(found.iter().map(|run| run.name.as_str()));
+            Err(anyhow!("several runs are up: say which by --run NAME; runs: {names}"))
+        }
+    }
+}
+
+fn open(found: Option<Found>) -> Result<Target> {
+    let found = found.context("the run has gone")?;
+    let status = found.status.with_context(|| format!("run {} does not answer", found.name))?;
+    Ok(Target { client: Client::connect(&found.socket, PATIENCE)?, status })
+}
+
+fn nothing_runs() -> anyhow::Error {
+    anyhow!("nothing runs: start a file with `ringroad run FILE`")
+}
+
+fn not_found(found: &[Found], name: &str, kind: Kind) -> anyhow::Error {
+    if found.is_empty() {
+        return nothing_runs();
+    }
+    let mut known: Vec<&str> = Vec::new();
+    if kind != Kind::Run {
+        let routers = found.iter().filter_map(|run| run.status.as_ref().ok()).flat_map(|run| &run.routers);
+        known.extend(routers.map(|router| router.name.as_str()));
+    }
+    if kind != Kind::Router {
+        known.extend(found.iter().map(|run| run.name.as_str()));
+    }
+    let mut text = format!("there is no {} {name:?}", kind.noun());
+    if let Some(near) = nearest(name, &known) {
+        let _ = write!(text, "; did you mean {near:?}?");
+    }
+    let _ = write!(text, "; there are: {}", list(known.iter().copied()));
+    let silent: Vec<&str> =
+        found.iter().filter(|run| run.status.is_err()).map(|run| run.name.as_str()).collect();
+    if !silent.is_empty() {
+        let _ = write!(text, "; no answer from: {}", list(silent.iter().copied()));
+    }
+    anyhow!(text)
+}
+
+/// A name that looks as if it had been meant.
+pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    const ALIKE: f64 = 0.75;
+    let scored = known.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
+    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.filter(|(score, _)| *score >= ALIKE).map(|(_, name)| name)
+}
+
+fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut names: Vec<&str> = names.collect();
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    match (names.is_empty(), more) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => names.join(", "),
+        (false, more) => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+/// An answer to something else than was asked.
+pub(crate) fn unexpected() -> Error {
+    Error::new("the run answers something else than was asked: is it of another version?")
+}
+
+/// Asks for what is answered by [`Answer::Done`], and prints what has been done.
+///
+/// # Errors
+/// What the run says is wrong.
+pub(crate) fn order(target: &mut Target, request: &Request) -> Result<()> {
+    match target.client.ask(request)? {
+        Answer::Done { message } => say(&format!("{message}\n")),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Prints what a run has said.
+///
+/// # Errors
+/// Stdout does not take it.
+pub(crate) fn say(text: &str) -> Result<()> {
+    crate::print(&plain(text))
+}
+
+/// What a run has said may be anything: a terminal is not to be steered by it.
+pub(crate) fn plain(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n', "?")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+//! `ringroad set NAME KEY=VALUE`: another setting for a router that runs.
+
+use anyhow::{Context, Result};
+use api::Request;
+
+use crate::client::{self, Kind};
+
+/// Changes one setting of a router.
+///
+/// # Errors
+/// There is no such router or setting, or the value is not one.
+pub(crate) fn set(router: &str, setting: &str) -> Result<()> {
+    let (key, value) = setting
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .with_context(|| format!("{setting:?} is no setting; write e.g. spin=100us"))?;
+    let mut target = client::find(router, Kind::Router)?;
+    let (router, key, value) = (router.to_owned(), key.to_owned(), value.to_owned());
+    client::order(&mut target, &Request::Set { router, key, value })
+}

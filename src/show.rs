@@ -1,0 +1,68 @@
+//! `ringroad show NAME`: a router as it runs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use api::{Answer, NicShown, Request, RouterShown};
+
+use crate::client::{self, Kind, unexpected};
+use crate::ps::for_long;
+
+/// Prints all there is to know about a router.
+///
+/// # Errors
+/// There is no such router.
+pub(crate) fn show(router: &str, json: bool) -> Result<()> {
+    let mut target = client::find(router, Kind::Router)?;
+    match target.client.ask(&Request::Show { router: router.to_owned() })? {
+        Answer::Show(shown) if json => client::say(&(serde_json::to_string(&shown)? + "\n")),
+        Answer::Show(shown) => client::say(&text(&shown)),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// One fact a line, each under the name of its kind.
+fn text(shown: &RouterShown) -> String {
+    let status = &shown.status;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let mut line = |kind: &str, what: String| {
+        let _ = writeln!(text, "{kind:<10} {what}");
+    };
+    line("router", format!("{} of run {}", status.name, shown.run));
+    let state = status.state.name();
+    let (long, times) = (for_long(status.since_ms), status.restarts);
+    line("state", format!("{state} for {long}, restarted {times} times"));
+    if let Some(reason) = &status.reason {
+        line("reason", reason.clone());
+    }
+    let pid = status.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
+    line("engine", format!("{}{pid}", status.engine));
+    line("settings", settings(&shown.settings));
+    let threads: Vec<_> = status.threads.iter().map(|t| format!("{} {}", t.name, t.tid)).collect();
+    line("threads", if threads.is_empty() { "none".to_owned() } else { threads.join(", ") });
+    for nic in &shown.nics {
+        line("nic", self::nic(nic));
+    }
+    for route in &shown.routes {
+        let via = route.via.as_ref().map(|via| format!(" via {via}")).unwrap_or_default();
+        line("route", format!("{}{via} by {}", route.to, route.nic));
+    }
+    for neighbour in &shown.neighbours {
+        line("neighbour", format!("{} is {} behind {}", neighbour.address, neighbour.mac, neighbour.nic));
+    }
+    text
+}
+
+fn nic(nic: &NicShown) -> String {
+    let addresses = if nic.addresses.is_empty() { "no address".to_owned() } else { nic.addresses.join(", ") };
+    format!("{} {} {} {addresses}; {}", nic.name, nic.attach, nic.mac, settings(&nic.settings))
+}
+
+fn settings(settings: &BTreeMap<String, String>) -> String {
+    settings.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use api::{NeighbourShown, RouteShown, RouterStatus, State, Thread};
+
+use super::*;
+
+#[test]
+fn one_fact_a_line() {
+    let words = |words: &[(&str, &str)]| -> BTreeMap<String, String> {
+        words.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    let status = RouterStatus {
+        name: "edge".to_owned(),
+        engine: "process".to_owned(),
+        state: State::Running,
+        since_ms: 5000,
+        restarts: 1,
+        reason: Some("vCPU 0: no sign of life for 3 s".to_owned()),
+        pid: Some(77),
+        threads: vec![Thread { name: "edge/vhost".to_owned(), tid: 42 }],
+    };
+    let wan = NicShown {
+        name: "wan".to_owned(),
+        attach: "tap:wan0".to_owned(),
+        mac: "02:00:00:00:00:01".to_owned(),
+        addresses: vec!["192.0.2.1/24".to_owned(), "192.0.2.9/32".to_owned()],
+        settings: words(&[("mtu", "1500"), ("queues", "1")]),
+    };
+    let lan = NicShown { name: "lan".to_owned(), addresses: Vec::new(), ..wan.clone() };
+    let route = |to: &str, via: Option<&str>| RouteShown {
+        to: to.to_owned(),
+        via: via.map(str::to_owned),
+        nic: "wan".to_owned(),
+    };
+    let shown = RouterShown {
+        run: "lab".to_owned(),
+        status,
+        settings: words(&[("restart", "always"), ("vcpus", "1")]),
+        nics: vec![wan, lan],
+        routes: vec![route("0.0.0.0/0", Some("192.0.2.254")), route("198.51.100.0/24", None)],
+        neighbours: vec![NeighbourShown {
+            address: "192.0.2.254".to_owned(),
+            mac: "02:00:00:00:00:fe".to_owned(),
+            nic: "wan".to_owned(),
+        }],
+    };
+    let wanted = "\
+router     edge of run lab\n\
+state      running for 5 s, restarted 1 times\n\
+reason     vCPU 0: no sign of life for 3 s\n\
+engine     process, pid 77\n\
+settings   restart = always, vcpus = 1\n\
+threads    edge/vhost 42\n\
+nic        wan tap:wan0 02:00:00:00:00:01 192.0.2.1/24, 192.0.2.9/32; mtu = 1500, queues = 1\n\
+nic        lan tap:wan0 02:00:00:00:00:01 no address; mtu = 1500, queues = 1\n\
+route      0.0.0.0/0 via 192.0.2.254 by wan\n\
+route      198.51.100.0/24 by wan\n\
+neighbour  192.0.2.254 is 02:00:00:00:00:fe behind wan\n";
+    assert_eq!(text(&shown), wanted);
+}

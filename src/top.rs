@@ -1,0 +1,106 @@
+//! `ringroad top`: what every NIC, router and thread of running instances does, second by second.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use api::{Answer, Counters, Request};
+use serde_json::Value;
+
+use crate::client::{self, Kind, Target, unexpected};
+use crate::table::{Interval, Layout, Screen};
+
+/// Between two readings.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How to show it.
+pub(crate) struct Options {
+    /// One JSON object a second and run instead of the table.
+    pub(crate) json: bool,
+    /// Only the first second.
+    pub(crate) once: bool,
+}
+
+/// One run that is watched.
+struct Watched {
+    target: Target,
+    /// Only this router of it.
+    router: Option<String>,
+    last: Counters,
+}
+
+/// Shows what happens in each second, of a router, a run, or all runs, until it is interrupted.
+///
+/// # Errors
+/// There is no such router or run, or it goes away.
+pub(crate) fn top(name: Option<&str>, options: &Options) -> Result<()> {
+    let targets = match name {
+        Some(name) => vec![client::find(name, Kind::Either)?],
+        None => client::all()?,
+    };
+    let watched = targets.into_iter().map(|target| Watched::begin(target, name));
+    let mut watched = watched.collect::<Result<Vec<_>>>()?;
+    let mut screen = Screen::new();
+    let mut next = Instant::now();
+    loop {
+        next += SECOND;
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        let texts = watched.iter_mut().map(|run| run.go_on(options.json));
+        let text = client::plain(&texts.collect::<Result<String>>()?);
+        crate::print(&if options.json { text } else { screen.draw(&text) })?;
+        if options.once {
+            return Ok(());
+        }
+    }
+}
+
+impl Watched {
+    fn begin(target: Target, name: Option<&str>) -> Result<Self> {
+        let routers = &target.status.routers;
+        let router = name.filter(|name| routers.iter().any(|router| router.name == *name));
+        let mut watched = Self { router: router.map(str::to_owned), target, last: Counters::default() };
+        watched.last = watched.read()?;
+        Ok(watched)
+    }
+
+    fn read(&mut self) -> Result<Counters> {
+        match self.target.client.ask(&Request::Counters { router: self.router.clone() })? {
+            Answer::Counters(counters) => Ok(counters),
+            _ => Err(unexpected().into()),
+        }
+    }
+
+    /// What happened since the last time.
+    fn go_on(&mut self, json: bool) -> Result<String> {
+        let now = self.read()?;
+        let interval = Interval::between(&self.last, &now);
+        let layout = self.layout(&now);
+        self.last = now;
+        let run = &self.target.status.run;
+        if !json {
+            return Ok(format!("run {run}\n{}", interval.table(&layout)));
+        }
+        let mut value: Value = serde_json::from_str(&interval.json())?;
+        if let Some(object) = value.as_object_mut() {
+            object.insert("run".to_owned(), Value::from(run.as_str()));
+        }
+        Ok(format!("{value}\n"))
+    }
+
+    /// The routers in the order of their file, each with the NICs that have counters.
+    fn layout(&self, counters: &Counters) -> Layout {
+        let routers = self.target.status.routers.iter().map(|router| router.name.as_str());
+        let shown = routers.filter(|name| self.router.as_deref().is_none_or(|only| only == *name));
+        shown.map(|router| (router.to_owned(), nics(counters, router))).collect()
+    }
+}
+
+/// The NICs of a router that have counters.
+fn nics(counters: &Counters, router: &str) -> Vec<String> {
+    let own = counters.counters.keys().filter_map(|name| name.strip_prefix(router)?.strip_prefix('.'));
+    let nics = own.filter_map(|name| name.strip_suffix(".rx.frames"));
+    nics.filter(|nic| !nic.contains('.')).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! `ringroad trace NAME.NIC`: packets that arrive at a NIC, followed to where they leave or end.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use api::{Answer, Fate, Filter, Packet, Request, TraceEnd};
+use clap::Args;
+use serde_json::json;
+
+use crate::client::{self, Kind, unexpected};
+
+/// A run looks after its traces ten times a second; one that is busy may be late.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// What to trace.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Router and NIC, as in `edge.wan`.
+    nic: String,
+    /// End after so many packets.
+    #[arg(long, default_value_t = 10)]
+    count: u32,
+    /// End after so many seconds.
+    #[arg(long, default_value_t = 30.0)]
+    seconds: f64,
+    /// Only packets from this address.
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<Ipv4Addr>,
+    /// Only packets to this address.
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<Ipv4Addr>,
+    /// Only packets of this protocol: icmp, tcp, udp or a number.
+    #[arg(long, value_parser = protocol)]
+    protocol: Option<u8>,
+    /// Only TCP and UDP from or to this port.
+    #[arg(long)]
+    port: Option<u16>,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+fn protocol(word: &str) -> Result<u8, String> {
+    match word {
+        "icmp" => Ok(frame::ipv4::ICMP),
+        "tcp" => Ok(frame::ipv4::TCP),
+        "udp" => Ok(frame::ipv4::UDP),
+        number => number.parse().map_err(|_| "write icmp, tcp, udp or a number up to 255".to_owned()),
+    }
+}
+
+impl Options {
+    fn request(&self, router: &str, nic: &str) -> Result<(Request, Duration)> {
+        let timeout = Duration::try_from_secs_f64(self.seconds)
+            .ok()
+            .with_context(|| format!("--seconds {}: not a time", self.seconds))?;
+        let filter =
+            Filter { source: self.from, destination: self.to, protocol: self.protocol, port: self.port };
+        let filter = (filter != Filter::default()).then_some(filter);
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let (router, nic) = (router.to_owned(), nic.to_owned());
+        Ok((Request::Trace { router, nic, count: self.count, timeout_ms, filter }, timeout))
+    }
+}
+
+/// Prints packets as they come, and what was not looked at.
+///
+/// # Errors
+/// There is no such router or NIC, or the run goes away.
+pub(crate) fn trace(options: &Options) -> Result<()> {
+    let Some((router, nic)) = options.nic.split_once('.') else {
+        bail!("{:?} names no NIC; write e.g. edge.wan", options.nic);
+    };
+    let (request, timeout) = options.request(router, nic)?;
+    let mut target = client::find(router, Kind::Router)?;
+    target.client.set_timeout(timeout.saturating_add(SLACK));
+    target.client.send(&request)?;
+    loop {
+        match target.client.next_answer()? {
+            Answer::Packet(packet) if options.json => client::say(&(json!(packet).to_string() + "\n"))?,
+            Answer::Packet(packet) => client::say(&text(&packet))?,
+            Answer::Traced(end) if options.json => {
+                return client::say(&(json!({ "traced": end }).to_string() + "\n"));
+            }
+            Answer::Traced(end) => return client::say(&summary(&end)),
+            _ => return Err(unexpected().into()),
+        }
+    }
+}
+
+/// One line for each place, and one for how it ended.
+fn text(packet: &Packet) -> String {
+    let mut text = format!(
+        "#{} at {:.6} s, {} octets: {}\n",
+        packet.number,
+        packet.at_ns as f64 * 1e-9,
+        packet.len,
+        packet.headers
+    );
+    for hop in &packet.hops {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:>10}  {:<20} {}", micros(hop.after_ns), hop.place, hop.seen);
+    }
+    text + "  " + &fate(&packet.fate) + "\n"
+}
+
+fn fate(fate: &Fate) -> String {
+    match fate {
+        Fate::Left { nic, next_hop, after_ns } => {
+            format!("left by {nic} to {next_hop} after {}", micros(*after_ns))
+        }
+        Fate::Answered { nic, answer, after_ns, counters } => {
+            format!("answered by {nic} after {}: {answer}{}", micros(*after_ns), moved(counters))
+        }
+        Fate::NotPlaced { place, counters } => format!("dropped: {place} did not take it{}", moved(counters)),
+        Fate::NotSeen { last, counters } if counters.is_empty() => {
+            format!("not seen again after {last}; no counter of drops has moved")
+        }
+        Fate::NotSeen { last, counters } => format!("not seen again after {last}{}", moved(counters)),
+    }
+}
+
+fn moved(counters: &[String]) -> String {
+    if counters.is_empty() { String::new() } else { format!("; moved meanwhile: {}", counters.join(", ")) }
+}
+
+fn micros(ns: u64) -> String {
+    format!("{:.1} µs", ns as f64 * 1e-3)
+}
+
+fn summary(end: &TraceEnd) -> String {
+    format!(
+        "{} packets followed in {:.1} s; {} did not fit, {} were not looked at\n",
+        end.traced,
+        end.ran_ns as f64 * 1e-9,
+        end.filtered,
+        end.not_looked_at
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+use api::Hop;
+
+use super::*;
+
+fn packet(fate: Fate) -> Packet {
+    let hop = |place: &str, after_ns, seen: &str| Hop { place: place.to_owned(), after_ns, seen: seen.to_owned() };
+    Packet {
+        number: 3,
+        at_ns: 1_500_000_000,
+        len: 98,
+        headers: "a > b IPv4".to_owned(),
+        hops: vec![hop("edge.wan.rx", 0, "to b"), hop("edge.lan.tx", 12_340, "ttl 63 to c")],
+        fate,
+    }
+}
+
+#[test]
+fn a_packet_is_shown_place_by_place() {
+    let fate = Fate::Left { nic: "edge.lan".to_owned(), next_hop: "c".to_owned(), after_ns: 12_340 };
+    let wanted = "\
+#3 at 1.500000 s, 98 octets: a > b IPv4\n      \
+      0.0 µs  edge.wan.rx          to b\n     \
+      12.3 µs  edge.lan.tx          ttl 63 to c\n  \
+  left by edge.lan to c after 12.3 µs\n";
+    assert_eq!(text(&packet(fate)), wanted);
+}
+
+#[test]
+fn how_it_ended_is_said_in_one_line() {
+    let counters = || vec!["edge.vcpu0.drop_ttl 1".to_owned(), "edge.vcpu0.consumed 2".to_owned()];
+    let place = || "edge.wan.rx".to_owned();
+    for (ending, wanted) in [
+        (
+            Fate::NotSeen { last: place(), counters: counters() },
+            "not seen again after edge.wan.rx; moved meanwhile: edge.vcpu0.drop_ttl 1, edge.vcpu0.consumed 2",
+        ),
+        (
+            Fate::NotSeen { last: place(), counters: Vec::new() },
+            "not seen again after edge.wan.rx; no counter of drops has moved",
+        ),
+        (Fate::NotPlaced { place: place(), counters: Vec::new() }, "dropped: edge.wan.rx did not take it"),
+        (
+            Fate::Answered { nic: "edge.wan".to_owned(), answer: "x".to_owned(), after_ns: 1000, counters: Vec::new() },
+            "answered by edge.wan after 1.0 µs: x",
+        ),
+    ] {
+        assert_eq!(fate(&ending), wanted);
+    }
+}
+
+#[test]
+fn protocols_have_names_and_numbers() {
+    assert_eq!(["icmp", "tcp", "udp", "89"].map(protocol), [Ok(1), Ok(6), Ok(17), Ok(89)]);
+    assert_eq!(protocol("igmpp"), Err("write icmp, tcp, udp or a number up to 255".to_owned()));
+    assert!(protocol("256").is_err());
+}
