@@ -22,8 +22,8 @@ impl Instance {
     /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU.
     pub fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         for running in self.routers() {
-            let io = running.io_threads().iter().map(|io| io.thread());
-            for thread in running.router.threads().iter().chain(io) {
+            running.router.each_thread(visit);
+            for thread in running.io_threads().iter().map(|io| io.thread()) {
                 visit(thread.name(), thread.cpu_time().as_nanos() as u64);
             }
         }

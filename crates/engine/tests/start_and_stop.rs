@@ -1,11 +1,14 @@
-//! A whole file is brought up and taken down twenty times in one process: no descriptor, thread or mapping stays. A
-//! file whose memory is too small says so, and leaves as little. One test, because it looks at its whole process.
+//! A whole file is brought up and taken down twenty times in one process, with each engine: no descriptor, thread,
+//! mapping or child stays. A file whose memory is too small says so, and leaves as little. One test, because it looks
+//! at its whole process.
 
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use config::{Engine, Plan};
 use engine::{Instance, Plugs};
+use vmm::{Forker, Spawn};
 
 const FILE: &str = r#"
 [switch.lan]
@@ -36,12 +39,13 @@ deliver = "direct"
 address = "192.0.2.2/24"
 "#;
 
-/// What a process holds: open descriptors, threads, mappings.
+/// What a process holds: open descriptors, threads, mappings, children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held {
     descriptors: usize,
     threads: usize,
     mappings: usize,
+    children: usize,
 }
 
 impl Held {
@@ -50,7 +54,11 @@ impl Held {
         let maps = fs::read_to_string("/proc/self/maps").expect("proc");
         // The allocator's own mappings come and go.
         let ours = |line: &&str| ["ringroad", "memfd", "kvm"].iter().any(|word| line.contains(word));
+        let tasks = fs::read_dir("/proc/self/task").expect("proc").filter_map(Result::ok);
+        // A thread that goes meanwhile has none.
+        let children = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
         Self {
+            children: children.map(|list| list.split_whitespace().count()).sum(),
             descriptors: count("/proc/self/fd"),
             threads: count("/proc/self/task"),
             mappings: maps.lines().filter(ours).count(),
@@ -70,45 +78,68 @@ impl Held {
     }
 }
 
-fn start(text: &str) -> anyhow::Result<Instance> {
-    let plan = config::parse(text, "file.toml").expect("a good file");
-    Instance::start(&plan, Plugs::new())
+fn plan(text: &str, engine: Engine) -> Plan {
+    let mut plan = config::parse(text, "file.toml").expect("a good file");
+    plan.routers.iter_mut().for_each(|router| router.engine = Some(engine));
+    plan
+}
+
+fn start(plan: &Plan) -> anyhow::Result<Instance> {
+    Instance::start(plan, Plugs::new())
+}
+
+/// Why this host cannot run an engine, if so.
+fn missing(engine: Engine) -> Option<anyhow::Error> {
+    match engine {
+        Engine::Kvm => vmm::open_kvm().err(),
+        Engine::Process => {
+            let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
+            tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()
+        }
+    }
 }
 
 #[test]
 fn nothing_stays() {
-    if let Err(error) = vmm::open_kvm() {
-        println!("SKIPPED: {error:#}");
-        return;
+    for engine in [Engine::Kvm, Engine::Process] {
+        match missing(engine) {
+            None => nothing_stays_of(engine),
+            Some(error) => println!("SKIPPED: {error:#}"),
+        }
     }
+}
+
+fn nothing_stays_of(engine: Engine) {
     let folder = std::env::temp_dir().join(format!("ringroad-engine-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
-    let text = FILE.replace("FOLDER", &folder.display().to_string());
+    let plan = plan(&FILE.replace("FOLDER", &folder.display().to_string()), engine);
     // The first one brings what stays for good: signal handlers, the allocator's arenas.
-    drop(start(&text).expect("it starts"));
+    drop(start(&plan).expect("it starts"));
     thread::sleep(Duration::from_millis(50));
     let before = Held::now();
     for round in 0..20 {
-        let instance = start(&text).expect("it starts");
+        let instance = start(&plan).expect("it starts");
         assert_eq!(instance.fault(), None);
-        assert!(Held::now().threads > before.threads && Held::now().mappings > before.mappings);
+        let held = Held::now();
+        assert!(held.threads > before.threads && held.mappings > before.mappings);
+        assert_eq!(held.children, if engine == Engine::Process { 2 } else { 0 });
         drop(instance);
-        assert_eq!(before.settled(), before, "round {round}");
+        assert_eq!(before.settled(), before, "{} round {round}", engine.name());
     }
-    too_little_memory(before);
+    too_little_memory(before, engine);
     fs::remove_dir_all(&folder).expect("removed");
 }
 
-fn too_little_memory(before: Held) {
+fn too_little_memory(before: Held, engine: Engine) {
     let nic =
         |n: u32| format!("[[router.nic]]\nname = \"n{n}\"\nattach = \"null\"\naddress = \"10.{n}.0.1/24\"\n");
     let nics: String = (0..8).map(nic).collect();
     let text = format!("[[router]]\nname = \"small\"\nvcpus = 2\nmemory = \"78M\"\n{nics}");
-    let mut plan = config::parse(&text, "file.toml").expect("a good file");
+    let mut plan = plan(&text, engine);
     // No file can ask for this: the firmware is the last one who notices.
     plan.routers[0].memory = 16 << 20;
     for _ in 0..3 {
-        let error = Instance::start(&plan, Plugs::new()).err().expect("it is refused");
+        let error = start(&plan).err().expect("it is refused");
         assert_eq!(
             format!("{error:#}"),
             "router small: the memory is too small for the NICs' rings and buffers: give the router more"

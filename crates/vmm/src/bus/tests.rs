@@ -122,3 +122,41 @@ fn diagnostics_read_ram_and_nothing_else() {
     assert_eq!(bus.read_ram(0x100), u64::from_le_bytes([7; 8]));
     assert_eq!((bus.read_ram(0xff), bus.read_ram(0x13c), bus.read_ram(u64::MAX)), (0, 0, 0));
 }
+
+/// A device every write to which costs the host something.
+struct Costly(Duration);
+
+impl BusDevice for Costly {
+    fn config_read(&mut self, _: u16, _: &mut [u8]) {}
+    fn config_write(&mut self, _: u16, _: &[u8]) {
+        self.0 += Duration::from_millis(20);
+    }
+    fn memory_read(&mut self, _: u64, _: &mut [u8]) -> bool {
+        false
+    }
+    fn memory_write(&mut self, _: u64, _: &[u8]) -> bool {
+        false
+    }
+    fn take_debt(&mut self) -> Option<Duration> {
+        Some(std::mem::take(&mut self.0)).filter(|debt| !debt.is_zero())
+    }
+}
+
+#[test]
+fn who_makes_the_host_work_waits_and_nobody_else_does() {
+    let (bus, _) = bus();
+    bus.insert(5, Box::new(Costly(Duration::ZERO)));
+    let exits = VcpuExits::default();
+    let start = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..10).for_each(|_| bus.write(config(5, 0, 4), &[0], &exits)));
+        while exits.paced.get() == 0 {
+            std::thread::yield_now();
+        }
+        // The device itself is not held while its guest waits.
+        read::<4>(&bus, config(5, 0, 0));
+        assert!(start.elapsed() < Duration::from_millis(200), "a second thread waited as well");
+    });
+    assert!(start.elapsed() >= Duration::from_millis(200), "{:?}", start.elapsed());
+    assert_eq!((exits.paced.get(), exits.pci_config_write.get()), (10, 10));
+}

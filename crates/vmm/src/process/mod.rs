@@ -45,6 +45,12 @@ pub struct Spawned {
     pub pid: i32,
 }
 
+/// Ends a process that was spawned and is not wanted any more, and waits until it is gone.
+pub fn end(pidfd: &OwnedFd) {
+    pidfd::kill(pidfd);
+    pidfd::wait(pidfd);
+}
+
 /// One machine in a process.
 pub struct Process {
     machine: Arc<Machine>,
@@ -114,9 +120,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill();
         if let Some(child) = self.child.get() {
-            pidfd::wait(&child.pidfd);
+            end(&child.pidfd);
         }
     }
 }
