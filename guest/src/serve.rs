@@ -101,4 +101,9 @@ impl<D: Duty> Party for Serving<'_, D> {
     fn disarm(&mut self) {
         self.firmware.disarm();
     }
+
+    #[inline]
+    fn now(&self) -> Option<u64> {
+        Some(self.firmware.microseconds())
+    }
 }

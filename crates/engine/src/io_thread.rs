@@ -119,7 +119,8 @@ impl IoThread {
         let orders = Arc::new(Orders::new(idle)?);
         let counters = Arc::<IoThreadCounters>::default();
         let waits = Vec::with_capacity(pumps.len());
-        let mut work = Loop { pumps, waits, orders: orders.clone(), counters: counters.clone() };
+        let (seen, counted, since) = (orders.clone(), counters.clone(), Instant::now());
+        let mut work = Loop { pumps, waits, orders: seen, counters: counted, since };
         let thread = Thread::spawn(name, cpus, Class::Vhost, confinement, move || work.run())?;
         Ok(Self { thread, orders, counters })
     }
@@ -161,6 +162,7 @@ struct Loop {
     waits: Vec<Wait>,
     orders: Arc<Orders>,
     counters: Arc<IoThreadCounters>,
+    since: Instant,
 }
 
 /// Passes by which a thread measures, before its first frame, what an empty pass costs.
@@ -240,6 +242,15 @@ impl Party for Loop {
             p.source.disarm();
             p.sink.disarm();
         }
+    }
+
+    fn now(&self) -> Option<u64> {
+        // 1024 ns are a microsecond here.
+        Some(self.since.elapsed().as_nanos() as u64 >> 10)
+    }
+
+    fn give_way(&mut self) {
+        std::thread::yield_now();
     }
 }
 

@@ -12,6 +12,20 @@
 //! While a thread polls it wants no notification: one costs more than a burst of frames. It asks for one only before
 //! it sleeps; and because news may come between its last look and its wish, it looks again after the wish
 //! (`split::notify` has the fences). The same protocol serves the I/O threads of the host and the firmware.
+//!
+//! A thread that polls in vain while others wait for its core starves those who have the work that it waits for. So it
+//! looks at the clock meanwhile: where the scheduler has taken it off the core, it gives way after each empty poll and
+//! goes to sleep after a few, for the next second.
+
+mod company;
+
+use company::Company;
+
+/// Empty polls between two looks at the clock.
+const POLLS_A_LOOK: u32 = 8;
+/// Empty polls in a row after which a thread sleeps whose core others want: about what a burst takes, as its next
+/// frames may be on their way.
+const SHORT_SPIN: u32 = 64;
 
 /// What a thread serves: one ring, or all of its rings and queues.
 pub trait Party {
@@ -24,6 +38,16 @@ pub trait Party {
 
     /// Takes the wishes back: notifications are not wanted while polling.
     fn disarm(&mut self);
+
+    /// Microseconds, roughly, since some moment; none for a party that always has its core for itself.
+    fn now(&self) -> Option<u64> {
+        None
+    }
+
+    /// There is nothing to do, and others want this core: lets them have it, where there is a way but to sleep.
+    fn give_way(&mut self) {
+        core::hint::spin_loop();
+    }
 }
 
 /// What one turn did.
@@ -45,13 +69,15 @@ pub struct Poller {
     spin: u32,
     empty: u32,
     armed: bool,
+    company: Company,
+    shared: bool,
 }
 
 impl Poller {
     /// A thread that arms and sleeps after `spin` empty polls in a row; `u32::MAX`: never.
-    pub const fn new(spin: u32) -> Self {
+    pub fn new(spin: u32) -> Self {
         // New rings want notifications.
-        Self { spin, empty: 0, armed: true }
+        Self { spin, empty: 0, armed: true, company: Company::default(), shared: false }
     }
 
     /// One turn. `sleep` blocks until any of the party's rings notifies (or for any other reason the caller has); it
@@ -64,20 +90,34 @@ impl Poller {
         }
         if party.poll() {
             self.empty = 0;
+            self.company.look_away();
             return Turn::Moved;
         }
-        if self.spin == u32::MAX || self.empty < self.spin {
-            self.empty = self.empty.saturating_add(1);
-            core::hint::spin_loop();
+        let spin = if self.shared { self.spin.min(SHORT_SPIN) } else { self.spin };
+        if self.spin == u32::MAX || self.empty < spin {
+            self.wait(party);
             return Turn::Empty;
         }
         self.rest(party, sleep)
+    }
+
+    /// A poll in vain, not the last one.
+    #[inline]
+    fn wait(&mut self, party: &mut impl Party) {
+        self.empty = self.empty.wrapping_add(1);
+        if self.empty.is_multiple_of(POLLS_A_LOOK)
+            && let Some(now) = party.now()
+        {
+            self.shared = self.company.look(now);
+        }
+        if self.shared { party.give_way() } else { core::hint::spin_loop() }
     }
 
     #[cold]
     fn rest<P: Party>(&mut self, party: &mut P, sleep: impl FnOnce(&mut P)) -> Turn {
         self.empty = 0;
         self.armed = true;
+        self.company.look_away();
         if party.arm() {
             return Turn::Stayed;
         }

@@ -1,29 +1,26 @@
 //! `forward`: generator -> router -> sink, native. The generator, both ends of the router's rings and the sink run in
 //! one thread on one CPU, the router's vCPU on another, as DPDK's l3fwd and its generator do.
+//!
+//! With several vCPUs each has a pair of queues. The first half of the CPUs is the host's and the rest the vCPUs', dealt
+//! out in turn. With as many queues as vCPUs each pair has a generator and a sink of its own, so that a pair that is full
+//! holds nobody else up; with one queue a single generator spreads its frames over the pairs by their flows.
 
-use std::sync::Arc;
-use std::thread;
+mod lane;
+
+use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::{Class, Confinement, Duty, Guest};
-use switch::Source;
-use switch::port::pump;
 
 use super::exits::exits;
 use crate::cores;
 use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
-use crate::generator::{Generator, GeneratorCounters};
+use crate::generator::GeneratorCounters;
 use crate::ledger_snapshot::Snapshot;
-use crate::sink::{Expected, Sink};
-
-/// Bursts between two looks at the clock.
-const BURSTS: usize = 64;
-/// After a slice: so long nothing may come until the next begins; the router's vCPU goes to sleep meanwhile.
-const DRAIN: Duration = Duration::from_millis(5);
-/// After so long without a frame the missing ones are lost; a vCPU may have been descheduled in between.
-const GIVE_UP: Duration = Duration::from_millis(200);
+use crate::sink::SinkCounters;
+use lane::{Lane, run, settle};
 
 /// One step of the warm-up, and the most that it may take.
 const WARM_UP: Duration = Duration::from_millis(20);
@@ -32,23 +29,29 @@ const WARM_UP_LIMIT: Duration = Duration::from_secs(10);
 /// See the head of this file.
 pub struct Forward {
     options: Options,
-    cpus: (usize, usize),
+    seats: Seats,
     parts: Option<Parts>,
+}
+
+/// Who runs where.
+struct Seats {
+    host: Vec<usize>,
+    vcpus: Vec<usize>,
 }
 
 struct Parts {
     router: Guest,
-    generator: Generator,
-    offered: Arc<GeneratorCounters>,
-    into: Arc<dyn switch::Sink>,
-    out_of: Box<dyn Source>,
-    back: Box<dyn Source>,
-    sink: Sink,
-    /// Passes over generator, rings and sink: all, and those in which nothing moved.
-    passes: (u64, u64),
+    benches: Vec<Bench>,
+}
+
+/// A CPU of the host, and what it serves there.
+struct Bench {
+    cpu: usize,
+    lanes: Vec<Lane>,
 }
 
 /// What was measured during one slice, before the rest came in.
+#[derive(Default)]
 struct Slice {
     packets: u64,
     seconds: f64,
@@ -57,12 +60,26 @@ struct Slice {
     exits: u64,
 }
 
+impl Seats {
+    fn new(cpus: &[usize], vcpus: usize) -> Result<Self> {
+        ensure!(cpus.len() >= 2, "forward needs two CPUs: one for the router, one for everything else");
+        let (host, rest) = cpus.split_at(vcpus.clamp(1, cpus.len() / 2));
+        Ok(Self { host: host.to_vec(), vcpus: rest[..rest.len().min(vcpus)].to_vec() })
+    }
+}
+
 impl Forward {
-    /// On the first two CPUs that this process may use, or those of the options.
+    /// On the CPUs of the options, or all that this process may use.
     pub fn new(options: &Options) -> Result<Self> {
         let cpus = if options.cpus.is_empty() { cores::allowed()? } else { options.cpus.clone() };
-        ensure!(cpus.len() >= 2, "forward needs two CPUs: one for the router, one for everything else");
-        Ok(Self { options: options.clone(), cpus: (cpus[0], cpus[1]), parts: None })
+        let seats = Seats::new(&cpus, usize::from(options.vcpus))?;
+        Ok(Self { options: options.clone(), seats, parts: None })
+    }
+
+    /// Pairs with a generator of their own.
+    fn lanes(&self) -> usize {
+        let Options { queues, vcpus, .. } = self.options;
+        if queues >= vcpus { usize::from(vcpus) } else { 1 }
     }
 }
 
@@ -72,11 +89,14 @@ impl Experiment for Forward {
     }
 
     fn case(&self) -> String {
-        let Options { engine, nic, frame, routes, vcpus, sandbox, .. } = &self.options;
-        let routes = if *routes > 2 { format!("/routes={routes}") } else { String::new() };
-        let vcpus = if *vcpus > 1 { format!("/vcpus={vcpus}") } else { String::new() };
+        let Options { engine, nic, frame, routes, queues, vcpus, sandbox, .. } = &self.options;
+        let several = |name: &str, n: u32, usual: u32| {
+            if n > usual { format!("/{name}={n}") } else { String::new() }
+        };
         let sandbox = if *sandbox == Confinement::On { "/sandbox" } else { "" };
-        format!("{engine}/{nic}/{frame}{routes}{vcpus}{sandbox}")
+        let (routes, queues) = (several("routes", *routes, 2), several("queues", (*queues).into(), 1));
+        let vcpus = several("vcpus", (*vcpus).into(), 1);
+        format!("{engine}/{nic}/{frame}{routes}{queues}{vcpus}{sandbox}")
     }
 
     fn unit(&self) -> &'static str {
@@ -84,45 +104,33 @@ impl Experiment for Forward {
     }
 
     fn cpus(&self) -> Option<(usize, usize)> {
-        Some(self.cpus)
+        Some((*self.seats.host.first()?, *self.seats.vcpus.first()?))
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let plan = device::plan(&self.options, &[self.cpus.1])?;
+        let plan = device::plan(&self.options, &self.seats.vcpus)?;
         let mut router = device::router(&plan, &self.options, Duty::default())?;
         router.confine(self.options.sandbox);
         router.start()?;
-        let settings = device::traffic(&self.options);
-        let generator = Generator::new(&settings)?;
-        let sink = Sink::new(Expected {
-            flows: settings.flow_count(),
-            frame: settings.frame,
-            ttl: 63,
-            destination_mac: Some(frame::Mac(device::STATION_MAC)),
-        });
-        let (near, far) = (&router.nics()[0], &router.nics()[1]);
-        self.parts = Some(Parts {
-            offered: generator.counters(),
-            generator,
-            into: near.sink(),
-            back: near.source(),
-            out_of: far.source(),
-            sink,
-            router,
-            passes: (0, 0),
-        });
-        cores::pin(self.cpus.0)?;
-        let parts = self.parts.as_mut().context("just made")?;
+        let (settings, lanes) = (device::traffic(&self.options), self.lanes());
+        let hosts = self.seats.host.len().min(lanes);
+        let mut benches: Vec<_> =
+            self.seats.host[..hosts].iter().map(|cpu| Bench { cpu: *cpu, lanes: Vec::new() }).collect();
+        for number in 0..lanes {
+            benches[number % hosts].lanes.push(Lane::new(&router, &settings, (number, lanes))?);
+        }
+        let parts = self.parts.insert(Parts { router, benches });
+        cores::pin(self.seats.host[0])?;
         // The router announces itself; that is not the experiment's.
         parts.settle();
-        parts.warm_up(settings.flow_count());
+        parts.warm_up();
         Ok(())
     }
 
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
         let parts = self.parts.as_mut().context("forward was not prepared")?;
         let before = parts.ledger();
-        let slice = parts.slice_apart(length, self.cpus.0, self.options.sandbox)?;
+        let slice = parts.slice(length, self.options.sandbox)?;
         let ledger = parts.ledger().since(&before);
         Ok(parts.sample(slice, ledger))
     }
@@ -135,78 +143,85 @@ impl Experiment for Forward {
     }
 }
 
+impl Bench {
+    /// Runs its lanes in the calling thread, confined as the I/O threads of a running file are or not: a thread that has
+    /// been confined stays so.
+    fn slice(&mut self, router: &Guest, length: Duration, sandbox: Confinement) -> Result<Slice> {
+        cores::pin(self.cpu)?;
+        sandbox.enter(Class::Vhost)?;
+        let (came, passes) = (self.came(), self.passes());
+        let seconds = run(&mut self.lanes, length);
+        // The rate is what came in that time; what is still under way counts as neither sent nor lost.
+        let packets = self.came() - came;
+        let passes = (self.passes().0 - passes.0, self.passes().1 - passes.1);
+        let slice = Slice { packets, seconds, passes, exits: exits(router) };
+        settle(&mut self.lanes);
+        Ok(slice)
+    }
+
+    fn came(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.came().frames.get()).sum()
+    }
+
+    fn passes(&self) -> (u64, u64) {
+        self.lanes.iter().fold((0, 0), |sum, lane| (sum.0 + lane.passes.0, sum.1 + lane.passes.1))
+    }
+}
+
 impl Parts {
+    fn settle(&mut self) {
+        self.benches.iter_mut().for_each(|bench| settle(&mut bench.lanes));
+    }
+
     /// Until every flow has passed twice: caches are warm, and the pages of the route table that the flows need are
     /// mapped into the guest.
-    fn warm_up(&mut self, flows: u32) {
-        let start = Instant::now();
-        while self.sink.counters().frames.get() < 2 * u64::from(flows) && start.elapsed() < WARM_UP_LIMIT {
-            self.run(WARM_UP);
-        }
-        self.settle();
-    }
-
-    /// One slice, in a thread of its own on this CPU, confined as the I/O threads of a running file are or not: a thread
-    /// that has been confined stays so.
-    fn slice_apart(&mut self, length: Duration, cpu: usize, sandbox: Confinement) -> Result<Slice> {
-        let body = || {
-            cores::pin(cpu)?;
-            sandbox.enter(Class::Vhost)?;
-            Ok(self.slice(length))
-        };
-        thread::scope(|scope| {
-            let thread = thread::Builder::new().name("lab/vhost".to_owned()).spawn_scoped(scope, body)?;
-            thread.join().map_err(|_| anyhow!("the measuring thread panicked"))?
-        })
-    }
-
-    fn slice(&mut self, length: Duration) -> Slice {
-        let (before, passes, left) = (self.sink.counters().frames.get(), self.passes, exits(&self.router));
-        let seconds = self.run(length);
-        // The rate is what came in that time; what is still under way counts as neither sent nor lost.
-        let packets = self.sink.counters().frames.get() - before;
-        let passes = (self.passes.0 - passes.0, self.passes.1 - passes.1);
-        let slice = Slice { packets, seconds, passes, exits: exits(&self.router) - left };
-        self.settle();
-        slice
-    }
-
-    /// Offers frames and takes what comes for about `length`; returns the seconds it took.
-    fn run(&mut self, length: Duration) -> f64 {
-        let start = Instant::now();
-        while start.elapsed() < length {
-            for _ in 0..BURSTS {
-                let moved = pump(&mut self.generator, self.into.as_ref()) + self.collect();
-                self.passes.0 += 1;
-                self.passes.1 += u64::from(moved == 0);
+    fn warm_up(&mut self) {
+        for bench in &mut self.benches {
+            let start = Instant::now();
+            while !bench.lanes.iter().all(Lane::is_warm) && start.elapsed() < WARM_UP_LIMIT {
+                run(&mut bench.lanes, WARM_UP);
             }
+            settle(&mut bench.lanes);
         }
-        start.elapsed().as_secs_f64()
     }
 
-    fn collect(&mut self) -> usize {
-        pump(self.out_of.as_mut(), &self.sink)
-    }
-
-    /// Takes what is still under way: until as much has come as was offered, or nothing comes any more.
-    fn settle(&mut self) {
-        let mut quiet = Instant::now();
-        loop {
-            if self.collect() + pump(self.back.as_mut(), &self.sink) > 0 {
-                quiet = Instant::now();
-            }
-            let counters = self.sink.counters();
-            let missing = self.offered.frames.get() > counters.frames.get() - counters.foreign.get();
-            if quiet.elapsed() > if missing { GIVE_UP } else { DRAIN } {
-                return;
-            }
+    /// One slice, each bench in a thread of its own.
+    fn slice(&mut self, length: Duration, sandbox: Confinement) -> Result<Slice> {
+        let router = &self.router;
+        let before = exits(router);
+        let slices: Vec<_> = scope(|scope| {
+            let threads: Vec<_> = self
+                .benches
+                .iter_mut()
+                .map(|bench| {
+                    let body = move || bench.slice(router, length, sandbox);
+                    Builder::new().name("lab/vhost".to_owned()).spawn_scoped(scope, body)
+                })
+                .collect();
+            let ended = |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Slice>>>| {
+                thread?.join().map_err(|_| anyhow!("a measuring thread panicked"))?
+            };
+            threads.into_iter().map(ended).collect::<Result<_>>()
+        })?;
+        let mut all = Slice::default();
+        for slice in slices {
+            all.packets += slice.packets;
+            all.seconds = slice.seconds.max(all.seconds);
+            all.passes = (all.passes.0 + slice.passes.0, all.passes.1 + slice.passes.1);
+            all.exits = slice.exits.saturating_sub(before).max(all.exits);
         }
+        Ok(all)
     }
 
     fn ledger(&self) -> Snapshot {
+        let (offered, came) = (GeneratorCounters::default(), SinkCounters::default());
+        for lane in self.benches.iter().flat_map(|bench| &bench.lanes) {
+            offered.add_all(lane.offered());
+            came.add_all(lane.came());
+        }
         let mut ledger = Snapshot::new();
-        ledger.take("generator", &*self.offered);
-        ledger.take("sink", self.sink.counters());
+        ledger.take("generator", &offered);
+        ledger.take("sink", &came);
         self.router.each_group(&mut |prefix, group| ledger.take(prefix, group));
         ledger
     }
@@ -215,16 +230,19 @@ impl Parts {
         let Slice { packets, seconds, passes, exits } = slice;
         let get = |name: &str| ledger.get(name).unwrap_or(0);
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let vcpus = self.router.plan().vcpus;
+        let all = |name: &str| (0..vcpus).map(|n| get(&format!("vcpu{n}.{name}"))).sum::<u64>();
         Sample {
             value: packets as f64 / seconds * 1e-6,
             packets,
             lost: get("generator.frames").saturating_sub(get("sink.frames") - get("sink.foreign")),
             exits: Some(exits),
             more: vec![
-                ("bad", (get("sink.bad")) as f64),
+                ("bad", get("sink.bad") as f64),
+                ("reordered", (get("sink.late") + get("sink.repeated") + get("sink.stale")) as f64),
                 ("empty_polls_host", share(passes.1, passes.0)),
-                ("empty_polls_guest", share(get("vcpu0.polls_empty"), get("vcpu0.polls"))),
-                ("burst", share(get("vcpu0.near.rx_frames"), get("vcpu0.near.rx_bursts"))),
+                ("empty_polls_guest", share(all("polls_empty"), all("polls"))),
+                ("burst", share(all("near.rx_frames"), all("near.rx_bursts"))),
             ],
             ledger,
         }

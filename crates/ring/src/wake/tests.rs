@@ -11,11 +11,17 @@ struct Recorder {
     /// Answers of `poll`, the next one last; false when there are no more.
     polls: Vec<bool>,
     news: bool,
+    /// What the clock shows; none: there is no clock.
+    time: Option<u64>,
+    /// By how much it goes on with each poll.
+    pace: u64,
+    gave_way: usize,
 }
 
 impl Party for Recorder {
     fn poll(&mut self) -> bool {
         self.calls.push("poll");
+        self.time = self.time.map(|time| time + self.pace);
         self.polls.pop().unwrap_or(false)
     }
 
@@ -26,6 +32,14 @@ impl Party for Recorder {
 
     fn disarm(&mut self) {
         self.calls.push("disarm");
+    }
+
+    fn now(&self) -> Option<u64> {
+        self.time
+    }
+
+    fn give_way(&mut self) {
+        self.gave_way += 1;
     }
 }
 
@@ -74,4 +88,63 @@ fn a_thread_without_end_never_arms() {
     let (did, asked) = turns(&mut poller, &mut party, 1000);
     assert!(did.iter().all(|&turn| turn == Turn::Empty));
     assert!(!asked.contains(&"arm"));
+}
+
+/// Empty turns until it sleeps.
+fn patience(poller: &mut Poller, party: &mut Recorder) -> usize {
+    let turn = |poller: &mut Poller, party: &mut Recorder| poller.turn(party, |_| {});
+    (0..).take_while(|_| turn(poller, party) == Turn::Empty).count()
+}
+
+#[test]
+fn who_has_the_core_for_himself_spends_his_whole_budget() {
+    let party = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
+    let (mut poller, mut party) = (Poller::new(1000), party);
+    assert_eq!((patience(&mut poller, &mut party), party.gave_way), (1000, 0));
+}
+
+#[test]
+fn who_was_taken_off_the_core_gives_way_and_sleeps_soon_for_a_second() {
+    let party = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
+    let (mut poller, mut party) = (Poller::new(1000), party);
+    for _ in 0..100 {
+        poller.turn(&mut party, |_| {});
+    }
+    party.time = Some(4000);
+    assert!(patience(&mut poller, &mut party) < 100);
+    assert!(party.gave_way > 0);
+    assert_eq!(patience(&mut poller, &mut party), SHORT_SPIN as usize);
+    // Nobody has disturbed it since.
+    party.time = Some(2_000_000);
+    patience(&mut poller, &mut party);
+    party.gave_way = 0;
+    assert_eq!((patience(&mut poller, &mut party), party.gave_way), (1000, 0));
+}
+
+#[test]
+fn who_never_sleeps_gives_way_all_the_same() {
+    let party = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
+    let (mut poller, mut party) = (Poller::new(u32::MAX), party);
+    for time in [5, 4000] {
+        party.time = Some(time);
+        for _ in 0..200 {
+            assert_eq!(poller.turn(&mut party, |_| panic!("it slept")), Turn::Empty);
+        }
+    }
+    assert!(party.gave_way > 100);
+}
+
+#[test]
+fn time_with_work_or_asleep_is_no_sign_of_others() {
+    let party = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
+    let (mut poller, mut party) = (Poller::new(100), party);
+    for _ in 0..50 {
+        poller.turn(&mut party, |_| {});
+    }
+    party.polls = std::vec![true];
+    party.time = Some(10_000);
+    assert_eq!(poller.turn(&mut party, |_| {}), Turn::Moved);
+    assert_eq!(patience(&mut poller, &mut party), 100);
+    party.time = Some(20_000);
+    assert_eq!((patience(&mut poller, &mut party), party.gave_way), (100, 0));
 }
