@@ -5,7 +5,8 @@ use core::arch::asm;
 use bootinfo::map;
 
 use super::random::Random;
-use crate::pci::Registers;
+use crate::pci::{CAP_MSIX, Registers};
+use crate::process;
 
 /// Accesses in one pass: few, so that the host is answered although it makes some of them take long.
 const ACCESSES: u32 = 4;
@@ -13,6 +14,16 @@ const ACCESSES: u32 = 4;
 const SLOT: u64 = 1 << 15;
 /// Distance of the places at which the VMM puts two slots' BARs.
 const BAR: u64 = 1 << 16;
+/// In configuration space: the command register and the first BAR.
+const COMMAND: u64 = 0x04;
+const BAR0: u64 = 0x10;
+const CAPABILITIES: u64 = 0x34;
+/// MSI-X on, no vector masked.
+const MSIX_ON: u16 = 1 << 15;
+/// Memory decoding and bus mastering.
+const COMMAND_ON: u16 = 1 << 1 | 1 << 2;
+/// The register that resets and starts a virtio device.
+const DEVICE_STATUS: u64 = 0x14;
 
 /// Some accesses, of all sizes and at any alignment: mostly where the NICs are, sometimes anywhere in the window of
 /// devices.
@@ -51,6 +62,14 @@ fn touch<T: Copy>(at: u64, value: T, write: bool) {
 
 /// One access of 2, 4, 8 or 16 octets anywhere: it may reach from one register into the next, or out of the device.
 fn disorderly(at: u64, value: u64, random: &mut Random) {
+    if process::is_running() {
+        // Here it is the host that reads the size, and every one can be written down.
+        let octets = random.below(256) as usize;
+        return match random.below(2) {
+            0 => process::write(at, value, octets),
+            _ => drop(process::read(at, octets)),
+        };
+    }
     // SAFETY: in the window of devices, behind which there is no memory, whatever the address and the size; the last
     // octets of the window are left out (`place`). The registers named are clobbers.
     unsafe {
@@ -69,14 +88,43 @@ fn disorderly(at: u64, value: u64, random: &mut Random) {
 
 fn place(random: &mut Random, slots: u64) -> u64 {
     let slot = 1 + random.below(slots.max(1));
+    let config = map::ECAM + slot * SLOT;
+    let bar = map::BARS + slot * BAR;
     match random.below(16) {
         // The header and the capabilities of a NIC.
-        0..4 => map::ECAM + slot * SLOT + random.below(256),
-        4 => map::ECAM + random.below(map::ECAM_LEN - 16),
-        // Its registers, the first page of which is the one that counts.
-        5..14 => map::BARS + slot * BAR + random.below(BAR / 16),
-        14 => map::BARS + slot * BAR + random.below(BAR),
-        _ => map::BARS + random.below(map::BARS_LEN - 16),
+        0..3 => config + random.below(256),
+        3 => map::ECAM + random.below(map::ECAM_LEN - 16),
+        // The structures of its registers: common configuration, doorbells, MSI-X table.
+        4..8 => bar + random.below(0x40),
+        8 | 9 => bar + 0x1000 + random.below(0x40),
+        10..12 => bar + 0x2000 + random.below(0x100),
+        12 => bar + random.below(BAR),
+        13 => map::BARS + random.below(map::BARS_LEN - 16),
+        14 => {
+            revive(config, bar);
+            bar + DEVICE_STATUS
+        }
+        // The message of the first vector, again and again another one: each is a new route for the host.
+        _ => {
+            Registers::at(bar + 0x200c).write(0, 0u32);
+            bar + 0x2008
+        }
+    }
+}
+
+/// Switches a NIC on again, where it was at first: registers answer only there, and vectors send only while MSI-X is
+/// on. Without this nothing would come of the rest.
+fn revive(config: u64, bar: u64) {
+    let config = Registers::at(config);
+    config.write(COMMAND, COMMAND_ON);
+    config.write(BAR0, bar as u32);
+    // The header is not the guest's to change, so the list is whole.
+    let mut at = u64::from(config.read::<u8>(CAPABILITIES));
+    while at != 0 && config.read::<u8>(at) != CAP_MSIX {
+        at = u64::from(config.read::<u8>(at + 1));
+    }
+    if at != 0 {
+        config.write(at + 2, MSIX_ON);
     }
 }
 

@@ -49,10 +49,12 @@ impl Heartbeat {
     }
 }
 
+/// Says what it does instead. Whoever is woken and sleeps again uses microseconds; who spins uses all that it gets, which
+/// may be little on a busy host.
 fn describe(index: usize, waited: Duration, cpu: Duration) -> String {
     let how = if cpu.is_zero() {
         "its thread got no CPU"
-    } else if cpu > waited / 4 {
+    } else if cpu > waited / 50 {
         "it spins"
     } else {
         "it sleeps, and interrupts do not wake it"
