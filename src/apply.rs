@@ -50,7 +50,10 @@ pub(crate) fn apply(file: &Path, options: &Options<'_>) -> Result<()> {
 fn read(file: &Path) -> Result<String> {
     let mut text = String::new();
     let opened = fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-    opened.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("cannot read {}", file.display()))?;
+    opened
+        .take(LONGEST + 1)
+        .read_to_string(&mut text)
+        .with_context(|| format!("cannot read {}", file.display()))?;
     ensure!(text.len() as u64 <= LONGEST, "{} is too long: at most {LONGEST} octets", file.display());
     Ok(text)
 }
@@ -63,7 +66,8 @@ fn text(run: &str, changes: &[api::Change], dry_run: bool) -> String {
     if changes.is_empty() {
         return format!("run {run} is what the file says already\n");
     }
-    let mut text = if dry_run { format!("run {run} would change:\n") } else { format!("run {run} has changed:\n") };
+    let mut text =
+        if dry_run { format!("run {run} would change:\n") } else { format!("run {run} has changed:\n") };
     for change in changes {
         let loss = match (&change.why, change.hitless) {
             (_, true) => "no packet is lost".to_owned(),

@@ -33,7 +33,8 @@ pub(crate) struct Found {
 /// The folder of runs cannot be read.
 pub(crate) fn runs() -> Result<Vec<Found>> {
     let folder = run_lock::base()?.join("runs");
-    let sockets = api::folder::sockets(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let sockets =
+        api::folder::sockets(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     // All at once, so that those that say nothing cost a second together.
     let asked: Vec<_> = sockets
         .into_iter()

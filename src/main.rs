@@ -1,7 +1,9 @@
 //! The `ringroad` command: one small file for each verb.
 #![forbid(unsafe_code)]
 
+mod apply;
 mod check;
+mod client;
 mod data_plane;
 mod demo;
 mod doctor;
@@ -9,11 +11,17 @@ mod host;
 mod lab;
 mod link;
 mod output;
+mod ps;
 mod run;
 mod run_lock;
+mod set;
+mod show;
 mod signals;
+mod stop;
 mod supervisor;
 mod table;
+mod top;
+mod trace;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
@@ -50,6 +58,69 @@ enum Verb {
         /// Name of the run, instead of the file's.
         #[arg(long, value_parser = run_name)]
         name: Option<String>,
+    },
+    /// What runs: all runs of this user, with their routers.
+    Ps {
+        /// One JSON object a run and line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// What every NIC, router and thread of running instances does, second by second, until Ctrl-C.
+    Top {
+        /// Only this router or run.
+        name: Option<String>,
+        /// One JSON object a second and run instead of the table.
+        #[arg(long)]
+        json: bool,
+        /// Only one second.
+        #[arg(long)]
+        once: bool,
+    },
+    /// A router as it runs: plan, addresses, routes, threads, state, last trouble.
+    Show {
+        /// The router.
+        name: String,
+        /// As a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change a setting of a router that runs: pin.vcpu, pin.vhost, spin, restart.
+    Set {
+        /// The router.
+        name: String,
+        /// The setting, as KEY=VALUE.
+        setting: String,
+    },
+    /// Stop a router, or a whole run; where both have the name, the router.
+    Stop {
+        /// The router or run.
+        name: String,
+    },
+    /// Start a router that was stopped or has failed.
+    Start {
+        /// The router.
+        name: String,
+    },
+    /// Stop a router and start it again.
+    Restart {
+        /// The router.
+        name: String,
+    },
+    /// Follow packets that arrive at a NIC to where they leave, or to what dropped them.
+    Trace(trace::Options),
+    /// Make a run what a file says, by the difference: what is the same goes on undisturbed.
+    Apply {
+        /// The TOML file.
+        file: PathBuf,
+        /// The run; not needed where there is only one.
+        #[arg(long)]
+        run: Option<String>,
+        /// Only say what would change.
+        #[arg(long)]
+        dry_run: bool,
+        /// One JSON object a change and line.
+        #[arg(long)]
+        json: bool,
     },
     /// Check a file, print its plan and what this host can and cannot do for it; changes nothing.
     Check {
@@ -106,6 +177,17 @@ fn main() -> ExitCode {
         Verb::Demo => demo::demo(),
         Verb::Run { file, seconds, json, log, name } => {
             run::run(&file, supervisor::Options { time: seconds, json, log, name })
+        }
+        Verb::Ps { json } => ps::ps(json),
+        Verb::Top { name, json, once } => top::top(name.as_deref(), &top::Options { json, once }),
+        Verb::Show { name, json } => show::show(&name, json),
+        Verb::Set { name, setting } => set::set(&name, &setting),
+        Verb::Stop { name } => stop::stop(&name),
+        Verb::Start { name } => stop::start(&name),
+        Verb::Restart { name } => stop::restart(&name),
+        Verb::Trace(options) => trace::trace(&options),
+        Verb::Apply { file, run, dry_run, json } => {
+            apply::apply(&file, &apply::Options { run: run.as_deref(), dry_run, json })
         }
         Verb::Check { file } => check::check(&file),
         Verb::Lab { verb } => lab::lab(verb),

@@ -31,6 +31,9 @@ pub(crate) fn now_ns() -> u64 {
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
+/// The routers of a table with the names of their NICs, in order.
+pub(crate) type Layout = Vec<(String, Vec<String>)>;
+
 /// What happened between two readings.
 pub(crate) struct Interval {
     seconds: f64,
@@ -92,13 +95,19 @@ impl Interval {
 
     /// The table, one line for each NIC, router and its threads.
     pub(crate) fn table(&self, plan: &Plan) -> String {
+        let nics = |router: &config::Router| router.nics.iter().map(|nic| nic.name.clone()).collect();
+        self.table_of(&plan.routers.iter().map(|router| (router.name.clone(), nics(router))).collect())
+    }
+
+    /// The same, of the routers and NICs with these names.
+    pub(crate) fn table_of(&self, layout: &Layout) -> String {
         let mut text = format!(
             "{:<22} {:>12} {:>12} {:>12} {:>12}\n",
             "NIC", "rx pps", "rx Mbit/s", "tx pps", "tx Mbit/s"
         );
-        for router in &plan.routers {
-            for nic in &router.nics {
-                let name = format!("{}.{}", router.name, nic.name);
+        for (router, nics) in layout {
+            for nic in nics {
+                let name = format!("{router}.{nic}");
                 let rates = self.nic(&name);
                 // Writing to a string cannot fail.
                 let _ = writeln!(
@@ -107,8 +116,8 @@ impl Interval {
                     rates.rx_pps, rates.rx_mbits, rates.tx_pps, rates.tx_mbits
                 );
             }
-            let exits = self.exits_per_packet(&router.name).map_or("-".to_owned(), |n| format!("{n:.5}"));
-            let _ = writeln!(text, "{}: exits/packet {exits}; CPU % {}", router.name, self.cpu(&router.name));
+            let exits = self.exits_per_packet(router).map_or("-".to_owned(), |n| format!("{n:.5}"));
+            let _ = writeln!(text, "{router}: exits/packet {exits}; CPU % {}", self.cpu(router));
         }
         let drops: Vec<_> = self.drops().map(|(name, n)| format!("{name} {n}")).collect();
         let _ =

@@ -78,7 +78,7 @@ impl Watched {
         self.last = now;
         let run = &self.target.status.run;
         if !json {
-            return Ok(format!("run {run}\n{}", interval.table(&layout)));
+            return Ok(format!("run {run}\n{}", interval.table_of(&layout)));
         }
         let mut value: Value = serde_json::from_str(&interval.json())?;
         if let Some(object) = value.as_object_mut() {

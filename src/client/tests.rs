@@ -62,5 +62,8 @@ fn long_lists_are_cut() {
     let names: Vec<String> = (0..20).map(|n| format!("r{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let text = said(vec![run("lab", &names)], "zzz", Kind::Router);
-    assert!(text.ends_with("there are: r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11 and 8 more"), "{text}");
+    assert!(
+        text.ends_with("there are: r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11 and 8 more"),
+        "{text}"
+    );
 }

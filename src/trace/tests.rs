@@ -3,7 +3,8 @@ use api::Hop;
 use super::*;
 
 fn packet(fate: Fate) -> Packet {
-    let hop = |place: &str, after_ns, seen: &str| Hop { place: place.to_owned(), after_ns, seen: seen.to_owned() };
+    let hop =
+        |place: &str, after_ns, seen: &str| Hop { place: place.to_owned(), after_ns, seen: seen.to_owned() };
     Packet {
         number: 3,
         at_ns: 1_500_000_000,
@@ -40,7 +41,12 @@ fn how_it_ended_is_said_in_one_line() {
         ),
         (Fate::NotPlaced { place: place(), counters: Vec::new() }, "dropped: edge.wan.rx did not take it"),
         (
-            Fate::Answered { nic: "edge.wan".to_owned(), answer: "x".to_owned(), after_ns: 1000, counters: Vec::new() },
+            Fate::Answered {
+                nic: "edge.wan".to_owned(),
+                answer: "x".to_owned(),
+                after_ns: 1000,
+                counters: Vec::new(),
+            },
             "answered by edge.wan after 1.0 µs: x",
         ),
     ] {
