@@ -92,7 +92,8 @@ pub(crate) struct Slot {
     rest: State,
     /// When it came into its state.
     since: Instant,
-    restarts: u64,
+    /// How often it was started, here or in the place that this one has taken.
+    starts: u64,
     reason: Option<String>,
     back_off: BackOff,
     /// When it is started again.
@@ -108,7 +109,7 @@ impl Slot {
             run: None,
             rest: State::Stopped,
             since: Instant::now(),
-            restarts: 0,
+            starts: 0,
             reason: None,
             back_off: BackOff::default(),
             due: None,
@@ -119,7 +120,7 @@ impl Slot {
     /// A place for what takes this one's place: its past goes on.
     pub(crate) fn succeeded_by(&self, parts: Parts) -> (Self, Guest) {
         let (slot, guest) = Self::new(parts);
-        (Self { restarts: self.restarts, reason: self.reason.clone(), ..slot }, guest)
+        (Self { starts: self.starts, reason: self.reason.clone(), ..slot }, guest)
     }
 
     /// What its NICs are plugged into.
@@ -133,8 +134,14 @@ impl Slot {
         let watch = Watch::new(yard.rules);
         self.run = Some(Run { router, watch, up: false, started: Instant::now() });
         self.rest = State::Waiting;
+        self.starts += 1;
         (self.since, self.due) = (Instant::now(), None);
         Ok(())
+    }
+
+    /// How often it was started again.
+    fn restarts(&self) -> u64 {
+        self.starts.saturating_sub(1)
     }
 
     /// Waits until the router is up; one that does not come up is taken down.
@@ -158,7 +165,6 @@ impl Slot {
 
     /// Starts a router that does not run, on demand: its failures are forgotten.
     pub(crate) fn start(&mut self, yard: &mut Yard) -> Result<()> {
-        let again = self.restarts > 0 || self.reason.is_some() || self.rest != State::Stopped;
         self.back_off.forget();
         let rest = self.rest;
         let started = guest(&self.plan, &mut yard.grounds)
@@ -169,7 +175,6 @@ impl Slot {
             self.take_down(rest);
             return Err(error);
         }
-        self.restarts += u64::from(again);
         yard.tell(&self.plan.name, Kind::Started, "on demand");
         Ok(())
     }
@@ -257,9 +262,8 @@ impl Slot {
     pub(crate) fn retry(&mut self, yard: &mut Yard) {
         self.due = None;
         let started = guest(&self.plan, &mut yard.grounds).and_then(|guest| self.launch(guest, yard));
-        match started {
-            Ok(()) => self.restarts += 1,
-            Err(error) => self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), yard),
+        if let Err(error) = started {
+            self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), yard);
         }
     }
 
@@ -271,7 +275,7 @@ impl Slot {
     /// It has come up again.
     pub(crate) fn is_up_again(&mut self, yard: &mut Yard) {
         self.since = Instant::now();
-        yard.tell(&self.plan.name, Kind::Restarted, format!("{} times so far", self.restarts));
+        yard.tell(&self.plan.name, Kind::Restarted, format!("{} times so far", self.restarts()));
     }
 
     pub(crate) fn state(&self) -> State {
@@ -293,7 +297,7 @@ impl Slot {
             engine: self.plan.engine.unwrap_or(Engine::Kvm),
             state: self.state(),
             since: self.since,
-            restarts: self.restarts,
+            restarts: self.restarts(),
             reason: self.reason.clone(),
             pid: running.and_then(|running| running.router.pid()),
             threads,

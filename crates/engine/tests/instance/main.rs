@@ -1,0 +1,9 @@
+//! An instance under traffic: routers that come, go, fail and change alone while others lose nothing.
+
+mod changes;
+mod confined;
+mod failures;
+mod memory;
+mod routers;
+mod settings;
+mod traffic;

@@ -1,0 +1,93 @@
+//! What can be set while a router runs.
+
+use engine::{Plugs, State};
+use rustix::thread::{Pid, sched_getaffinity};
+
+use crate::traffic::{Stream, alone, kvm, plan, router, start};
+
+/// The CPUs that a thread of this process may use.
+fn cpus(tid: i32) -> Vec<usize> {
+    let set = sched_getaffinity(Pid::from_raw(tid)).expect("a thread");
+    (0..1024).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
+#[test]
+fn settings_change_while_frames_flow() {
+    if !kvm() {
+        return;
+    }
+    let _turn = alone();
+    let everywhere = cpus(0);
+    let first = everywhere[0];
+    let mut plugs = Plugs::new();
+    let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
+    let mut instance = start(&router("one", 1, ""), plugs);
+    stream.flows(50);
+    let threads = instance.status()[0].threads.clone();
+    let tid = |n: usize| threads[n].1;
+    for (n, key) in ["pin.vcpu", "pin.vhost"].into_iter().enumerate() {
+        assert_eq!(cpus(tid(n)), everywhere);
+        let change = instance.set("one", key, &first.to_string()).expect("a CPU");
+        assert_eq!((change.what, change.why), (format!("router one: {key} = {first}"), None));
+        assert_eq!(cpus(tid(n)), [first]);
+        stream.flows(50);
+        instance.set("one", key, "any").expect("anywhere");
+        assert_eq!(cpus(tid(n)), everywhere);
+    }
+    for value in ["0us", "1ms", "always", "50us"] {
+        let change = instance.set("one", "spin", value).expect("a time");
+        assert_eq!(change.what, format!("router one: spin = {value}"));
+        assert!(change.why.is_some_and(|why| why.contains("its firmware is told when it boots")));
+        stream.flows(50);
+    }
+    let change = instance.set("one", "restart", "never").expect("a policy");
+    assert_eq!((change.what.as_str(), change.why), ("router one is not started again when it fails", None));
+    assert_eq!(instance.status()[0].threads, threads);
+    stream.ends_whole();
+    instance.set("one", "state", "stopped").expect("a state");
+    assert_eq!(instance.status()[0].state, State::Stopped);
+    let change = instance.set("one", "spin", "2ms").expect("a time");
+    assert_eq!(change.why, None, "nothing runs that would have to be told");
+    instance.set("one", "state", "running").expect("a state");
+    assert_eq!(instance.status()[0].state, State::Running);
+    // A file that says the same as what was set has nothing to change, and one that does not has.
+    let same = plan(&router("one", 1, "spin = '2ms'\nrestart = 'never'"));
+    assert_eq!(instance.apply(&same, Plugs::new()).expect("it is applied"), []);
+    assert_eq!(instance.changes_to(&plan(&router("one", 1, "spin = '2ms'"))).len(), 1);
+}
+
+#[test]
+fn what_is_no_setting_is_one_line_and_changes_nothing() {
+    if !kvm() {
+        return;
+    }
+    let _turn = alone();
+    let mut instance = start(&router("one", 1, ""), Plugs::new());
+    let before = instance.plan().clone();
+    for (key, value, line) in [
+        (
+            "memory",
+            "64M",
+            "\"memory\" cannot be set while a router runs; keys: pin.vcpu, pin.vhost, restart, spin, state",
+        ),
+        ("", "", "\"\" cannot be set while a router runs; keys: pin.vcpu, pin.vhost, restart, spin, state"),
+        ("pin.vcpu", "x", "router one: pin.vcpu: \"x\" is not a list of CPUs; write e.g. 1 or 0-1,3, or any"),
+        (
+            "pin.vhost",
+            "1023",
+            "router one: pin.vhost: thread one/vhost: cannot run on CPU [1023]: not there, or not allowed",
+        ),
+        ("restart", "maybe", "router one: restart: \"maybe\" is no restart policy; policies: always, never"),
+        (
+            "spin",
+            "-1",
+            "router one: spin: \"-1\" is not a time; write e.g. \"50us\", or \"always\" to never sleep",
+        ),
+        ("state", "failed", "router one: state: \"failed\" is no state; write running or stopped"),
+    ] {
+        let error = format!("{:#}", instance.set("one", key, value).expect_err("refused"));
+        assert!(error.starts_with(line) && !error.contains('\n'), "{error}");
+        assert_eq!(*instance.plan(), before);
+    }
+    assert_eq!(instance.status()[0].state, State::Running);
+}
