@@ -99,7 +99,8 @@ pub fn ground(options: &Options) -> Result<Ground> {
     Ground::open(engine(options))
 }
 
-fn engine(options: &Options) -> Engine {
+/// The engine that the options name.
+pub fn engine(options: &Options) -> Engine {
     if options.engine == Engine::Process.name() { Engine::Process } else { Engine::Kvm }
 }
 

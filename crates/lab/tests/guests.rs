@@ -2,20 +2,18 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use config::Engine;
 use lab::cores;
 use lab::experiment::{Options, Outcome, compare, run};
 use lab::experiments::{Case, find};
 use lab::report::ResultLine;
+use vmm::{Forker, Spawn};
 
 /// They take the same CPUs: one at a time.
 static CPUS: Mutex<()> = Mutex::new(());
 
 /// Waits for the CPUs; none, with a line that says why, where experiments cannot run.
 fn ready(root: bool) -> Option<MutexGuard<'static, ()>> {
-    if let Err(error) = vmm::open_kvm() {
-        println!("SKIPPED: {error}");
-        return None;
-    }
     if cores::allowed().unwrap().len() < 2 {
         println!("SKIPPED: there is only one CPU");
         return None;
@@ -25,6 +23,29 @@ fn ready(root: bool) -> Option<MutexGuard<'static, ()>> {
         return None;
     }
     Some(CPUS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Why this host cannot run an engine, if so.
+fn missing(engine: Engine) -> Option<anyhow::Error> {
+    match engine {
+        Engine::Kvm => vmm::open_kvm().err(),
+        Engine::Process => {
+            let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
+            tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()
+        }
+    }
+}
+
+/// Short runs with each engine that this host has, and its name.
+fn engines() -> Vec<(Options, &'static str)> {
+    let able = [Engine::Kvm, Engine::Process].into_iter().filter(|engine| match missing(*engine) {
+        None => true,
+        Some(error) => {
+            println!("SKIPPED: {error:#}");
+            false
+        }
+    });
+    able.map(|engine| (Options { engine: engine.name().to_owned(), ..short() }, engine.name())).collect()
 }
 
 fn short() -> Options {
@@ -64,76 +85,92 @@ fn figure(line: &ResultLine, name: &str) -> f64 {
 #[test]
 fn forward() {
     let Some(_cpus) = ready(false) else { return };
-    for (options, case) in [
-        (short(), "forward/kvm/virtio-net/64"),
-        (Options { frame: 1514, ..short() }, "forward/kvm/virtio-net/1514"),
-    ] {
-        let [(outcome, line)] = outcomes("forward", &options).try_into().unwrap();
-        assert_eq!((line.name.as_str(), line.unit.as_str()), (case, "mpps"));
-        assert_eq!(figure(&line, "bad"), 0.0);
-        assert!(figure(&line, "exits_per_packet") < 1.0);
-        assert!(outcome.ledger().get("sink.frames").unwrap() > 0);
+    for (options, engine) in engines() {
+        for frame in [64, 1514] {
+            let options = Options { frame, ..options.clone() };
+            let [(outcome, line)] = outcomes("forward", &options).try_into().unwrap();
+            let case = format!("forward/{engine}/virtio-net/{frame}");
+            assert_eq!((line.name.as_str(), line.unit.as_str()), (case.as_str(), "mpps"));
+            assert_eq!(figure(&line, "bad"), 0.0);
+            assert!(figure(&line, "exits_per_packet") < 1.0);
+            assert!(outcome.ledger().get("sink.frames").unwrap() > 0);
+        }
     }
 }
 
 #[test]
 fn guest_to_guest_loses_nothing_and_floods_nothing() {
     let Some(_cpus) = ready(false) else { return };
-    for frame in [64, 1514] {
-        let [(outcome, line)] = outcomes("guest-to-guest", &Options { frame, ..short() }).try_into().unwrap();
-        assert_eq!(line.name, format!("guest-to-guest/kvm/virtio-net/{frame}"));
-        let counted = ["lost", "reordered", "flooded"].map(|name| figure(&line, name));
-        assert_eq!(counted, [0.0; 3], "{line}");
-        assert!(outcome.ledger().get("switch.first.forwarded").unwrap() > 0);
+    for (options, engine) in engines() {
+        for frame in [64, 1514] {
+            let options = Options { frame, ..options.clone() };
+            let [(outcome, line)] = outcomes("guest-to-guest", &options).try_into().unwrap();
+            assert_eq!(line.name, format!("guest-to-guest/{engine}/virtio-net/{frame}"));
+            let counted = ["lost", "reordered", "flooded"].map(|name| figure(&line, name));
+            assert_eq!(counted, [0.0; 3], "{line}");
+            assert!(outcome.ledger().get("switch.first.forwarded").unwrap() > 0);
+        }
     }
 }
 
 #[test]
 fn round_trip_loses_nothing() {
     let Some(_cpus) = ready(false) else { return };
-    let [(_, polling), (_, sleeping)] = outcomes("round-trip", &short()).try_into().unwrap();
-    for (line, case) in [(&polling, "polling"), (&sleeping, "sleeping")] {
-        assert_eq!(line.name, format!("round-trip/kvm/virtio-net/64/{case}"));
-        assert_eq!(figure(line, "lost"), 0.0, "{line}");
-        assert!(figure(line, "p99_us") >= line.median);
-        assert!(figure(line, "probe_doorbell_us") > 0.0 && figure(line, "probe_exit_us") > 0.0);
+    for (options, engine) in engines() {
+        let [(_, polling), (_, sleeping)] = outcomes("round-trip", &options).try_into().unwrap();
+        for (line, case) in [(&polling, "polling"), (&sleeping, "sleeping")] {
+            assert_eq!(line.name, format!("round-trip/{engine}/virtio-net/64/{case}"));
+            assert_eq!(figure(line, "lost"), 0.0, "{line}");
+            assert!(figure(line, "p99_us") >= line.median);
+            let probed = ["probe_doorbell_us", "probe_exit_us"].map(|name| line.get(name).is_some());
+            assert_eq!(probed, [engine == "kvm"; 2], "{line}");
+        }
+        // An interrupt wakes the guest, and its doorbell wakes us.
+        assert!(figure(&sleeping, "exits_per_packet") > 1.0, "{sleeping}");
     }
-    // An interrupt wakes the guest, and its doorbell wakes us.
-    assert!(figure(&sleeping, "exits_per_packet") > 1.0, "{sleeping}");
 }
 
 #[test]
 fn boot_ends_with_a_forwarded_frame() {
     let Some(_cpus) = ready(false) else { return };
-    // The second case starts the command; a test is not the command.
-    let [(_, line)] = outcomes("boot", &short()).try_into().unwrap();
-    assert_eq!(line.name, "boot/kvm/virtio-net/in-process");
-    let parts: f64 = ["vm_ms", "firmware_ms", "first_frame_ms"].iter().map(|name| figure(&line, name)).sum();
-    // Each is a median of its own.
-    assert!(parts > 0.0 && parts < 2.0 * line.median, "{line}");
-    assert!(figure(&line, "exits") > 0.0);
+    for (options, engine) in engines() {
+        // The second case starts the command; a test is not the command.
+        let [(_, line)] = outcomes("boot", &options).try_into().unwrap();
+        assert_eq!(line.name, format!("boot/{engine}/virtio-net/in-process"));
+        let parts: f64 =
+            ["vm_ms", "firmware_ms", "first_frame_ms"].iter().map(|name| figure(&line, name)).sum();
+        // Each is a median of its own.
+        assert!(parts > 0.0 && parts < 2.0 * line.median, "{line}");
+        assert!(figure(&line, "exits") > 0.0);
+    }
 }
 
 #[test]
 fn idle_routers_cost_less_than_a_core() {
     let Some(_cpus) = ready(false) else { return };
-    let [(_, memory), (_, one), (_, ten)] = outcomes("idle", &short()).try_into().unwrap();
-    assert_eq!((memory.name.as_str(), memory.unit.as_str()), ("idle/memory/routers=10", "mib"));
-    assert!(memory.median.is_finite() && figure(&memory, "guest_ram_touched_mib") > 0.0);
-    for (line, case) in [(&one, "idle/cpu/routers=1"), (&ten, "idle/cpu/routers=10")] {
-        assert_eq!((line.name.as_str(), line.unit.as_str()), (case, "percent-of-a-core"));
-        assert!(line.median < 50.0, "{line}");
+    // A process has a thread that serves it beside its vCPU.
+    for ((options, engine), threads) in engines().into_iter().zip([(3.0, 21.0), (4.0, 31.0)]) {
+        let [(_, memory), (_, one), (_, ten)] = outcomes("idle", &options).try_into().unwrap();
+        let case = |rest: &str| format!("idle/{}{rest}", if engine == "kvm" { "" } else { "process/" });
+        assert_eq!((memory.name, memory.unit.as_str()), (case("memory/routers=10"), "mib"));
+        assert!(memory.median.is_finite() && memory.median > 0.0);
+        for (line, routers) in [(&one, 1), (&ten, 10)] {
+            let name = case(&format!("cpu/routers={routers}"));
+            assert_eq!((line.name.as_str(), line.unit.as_str()), (name.as_str(), "percent-of-a-core"));
+            assert!(line.median < 50.0, "{line}");
+        }
+        assert_eq!((figure(&one, "threads"), figure(&ten, "threads")), threads);
     }
-    assert_eq!((figure(&one, "threads"), figure(&ten, "threads")), (3.0, 21.0));
 }
 
 #[test]
 fn forward_between_taps_keeps_its_frames() {
     let Some(_cpus) = ready(true) else { return };
     for frame in [64, 1514] {
-        let options = Options { attach: "tap".to_owned(), frame, ..short() };
+        let Some((options, engine)) = engines().into_iter().next() else { return };
+        let options = Options { attach: "tap".to_owned(), frame, ..options };
         let [(outcome, routed), (_, bare)] = outcomes("forward", &options).try_into().unwrap();
-        assert_eq!(routed.name, format!("forward/kvm/virtio-net/tap/{frame}"));
+        assert_eq!(routed.name, format!("forward/{engine}/virtio-net/tap/{frame}"));
         assert_eq!(bare.name, format!("forward/bare-loop/tap/{frame}"));
         assert_eq!((figure(&routed, "lost"), figure(&bare, "lost")), (0.0, 0.0), "{routed}\n{bare}");
         let ledger = outcome.ledger();

@@ -1,6 +1,6 @@
 //! `idle`: what routers cost that have nothing to do. CPU: the time of all their threads, in percent of one core a
-//! router. Memory: by how much the process's share of memory (PSS) grows with each of ten routers, the pages of guest
-//! RAM that were touched left out and told apart. Every slice adds ten more routers: memory that one has given back
+//! router. Memory: by how much the share of memory (PSS) grows, of this process and of those of the routers, with each
+//! of ten routers, the pages of guest RAM that were touched left out and told apart. Every slice adds ten more routers: memory that one has given back
 //! would hide what the next one takes.
 
 use std::fmt::Write;
@@ -9,9 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use config::Plan;
+use config::{Engine, Plan};
 use engine::{Instance, Plugs};
 
+use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
 
 /// After the start: until the routers have announced themselves and fallen asleep.
@@ -33,17 +34,19 @@ pub struct Idle {
     cost: Cost,
     routers: usize,
     vcpus: u16,
+    engine: Engine,
     running: Vec<Instance>,
 }
 
 impl Idle {
     /// So many routers, with as many vCPUs each as the options say, between two switches.
     pub fn new(cost: Cost, routers: usize, options: &Options) -> Self {
-        Self { cost, routers, vcpus: options.vcpus, running: Vec::new() }
+        let engine = device::engine(options);
+        Self { cost, routers, vcpus: options.vcpus, engine, running: Vec::new() }
     }
 
     fn start(&self, routers: usize) -> Result<Instance> {
-        let instance = Instance::start(&plan(routers, self.vcpus)?, Plugs::new())?;
+        let instance = Instance::start(&plan(routers, self.vcpus, self.engine)?, Plugs::new())?;
         thread::sleep(SETTLE);
         Ok(instance)
     }
@@ -59,10 +62,20 @@ impl Idle {
         Ok(Sample { value: percent(spent), more: vec![("threads", f64::from(threads))], ..Sample::default() })
     }
 
+    /// Of this process, and of those of all routers that run.
+    fn memory_now(&self) -> Result<Memory> {
+        let mut memory = Memory::of("self")?;
+        let routers = self.running.iter().flat_map(|instance| instance.routers());
+        for pid in routers.filter_map(|running| running.router.pid()) {
+            memory.add(&Memory::of(&pid.to_string())?);
+        }
+        Ok(memory)
+    }
+
     fn memory(&mut self) -> Result<Sample> {
-        let before = Memory::now()?;
+        let before = self.memory_now()?;
         self.running.push(self.start(self.routers)?);
-        let after = Memory::now()?;
+        let after = self.memory_now()?;
         let each = |of: fn(&Memory) -> f64| (of(&after) - of(&before)) / self.routers as f64 / MIB;
         let (pss, ram, fib) = (each(|m| m.pss), each(|m| m.guest_ram), each(|m| m.fib));
         let more = vec![("pss_mib", pss), ("guest_ram_touched_mib", ram), ("fib_mib", fib)];
@@ -81,7 +94,8 @@ impl Experiment for Idle {
             Cost::Memory => "memory",
         };
         let vcpus = if self.vcpus > 1 { format!("/vcpus={}", self.vcpus) } else { String::new() };
-        format!("{cost}/routers={}{vcpus}", self.routers)
+        let engine = if self.engine == Engine::Kvm { "" } else { "process/" };
+        format!("{engine}{cost}/routers={}{vcpus}", self.routers)
     }
 
     fn unit(&self) -> &'static str {
@@ -119,11 +133,12 @@ fn cpu_time(instance: &Instance) -> u64 {
 }
 
 /// Routers between two switches, each with an address on both.
-fn plan(routers: usize, vcpus: u16) -> Result<Plan> {
+fn plan(routers: usize, vcpus: u16, engine: Engine) -> Result<Plan> {
+    let engine = engine.name();
     let mut text = "[switch.left]\n[switch.right]\n".to_owned();
     for n in 0..routers {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "[[router]]\nname = \"idle{n}\"\nvcpus = {vcpus}");
+        let _ = writeln!(text, "[[router]]\nname = \"idle{n}\"\nengine = \"{engine}\"\nvcpus = {vcpus}");
         for (nic, side) in ["left", "right"].iter().enumerate() {
             let host = n + 1;
             let _ = writeln!(
@@ -135,7 +150,7 @@ fn plan(routers: usize, vcpus: u16) -> Result<Plan> {
     Ok(config::parse(&text, "idle.toml")?)
 }
 
-/// Proportional shares of this process, in KiB.
+/// Proportional shares of processes, in KiB.
 struct Memory {
     pss: f64,
     guest_ram: f64,
@@ -143,9 +158,16 @@ struct Memory {
 }
 
 impl Memory {
-    fn now() -> Result<Self> {
-        let path = "/proc/self/smaps";
-        Ok(Self::read(&fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?))
+    /// Those of one process, by its folder in `/proc`.
+    fn of(process: &str) -> Result<Self> {
+        let path = format!("/proc/{process}/smaps");
+        Ok(Self::read(&fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?))
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.pss += other.pss;
+        self.guest_ram += other.guest_ram;
+        self.fib += other.fib;
     }
 
     /// Adds up the mappings of an smaps file.

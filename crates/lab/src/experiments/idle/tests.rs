@@ -1,3 +1,5 @@
+use config::Engine;
+
 use super::{Memory, plan};
 
 #[test]
@@ -18,14 +20,15 @@ Pss: 3 kB
 
 #[test]
 fn this_process_has_memory() {
-    assert!(Memory::now().unwrap().pss > 0.0);
+    assert!(Memory::of("self").unwrap().pss > 0.0);
 }
 
 #[test]
 fn the_file_of_idle_routers_is_right() {
     for routers in [1, 10, 100] {
-        let plan = plan(routers, 2).unwrap();
+        let plan = plan(routers, 2, Engine::Process).unwrap();
         assert_eq!((plan.routers.len(), plan.switches.len()), (routers, 2));
         assert!(plan.routers.iter().all(|router| router.nics.len() == 2 && router.vcpus == 2));
+        assert!(plan.routers.iter().all(|router| router.engine == Some(Engine::Process)));
     }
 }
