@@ -32,12 +32,29 @@ thread_local! {
 /// Notes the thread's name and class for its last line.
 pub(crate) fn remember(class: Class) {
     let thread = std::thread::current();
-    let name = thread.name().unwrap_or("without a name").as_bytes();
+    let short = short_name();
+    // The kernel keeps 15 octets of a name, and of the first thread the only one that was chosen.
+    let name = match thread.name() {
+        Some(name) if name != "main" => name.as_bytes(),
+        _ => until_zero(&short),
+    };
     let mut kept = [0; NAME];
     let len = name.len().min(NAME);
     kept.iter_mut().zip(name).for_each(|(place, octet)| *place = *octet);
     WHO.set((kept, len));
     CLASS.set(class.name());
+}
+
+/// The name that the kernel has for the thread.
+fn short_name() -> [u8; 16] {
+    let mut name = [0; 16];
+    // SAFETY: the kernel writes at most 16 octets.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    name
+}
+
+fn until_zero(name: &[u8]) -> &[u8] {
+    name.split(|octet| *octet == 0).next().unwrap_or_default()
 }
 
 /// Makes SIGSYS write its line; for the whole process, once.
@@ -85,11 +102,7 @@ fn push_thread(line: &mut Line) {
     let class = CLASS.get();
     if class.is_empty() {
         // It is still being set up, under the filter of its maker; that one lets it ask its name.
-        let mut name = [0u8; 16];
-        // SAFETY: the kernel writes at most 16 octets.
-        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-        line.push(name.split(|octet| *octet == 0).next().unwrap_or_default());
-        return;
+        return line.push(until_zero(&short_name()));
     }
     let (name, len) = WHO.get();
     line.push(name.get(..len).unwrap_or_default());
