@@ -1,0 +1,199 @@
+//! Objective: every thread of a data plane is confined, whatever it serves and whatever its routers run on; one that
+//! asks the kernel for something else ends the data plane with one line, and the supervisor brings it back on the same
+//! links.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{
+    Finished, Injected, Namespace, Process, Signal, Stage, children_of, inject_syscall, threads_of,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const NOTHING: [u64; 6] = [0; 6];
+/// Calls of x86-64 (`asm/unistd_64.h`), and what else they take and answer.
+const GETPID: i64 = 39;
+const SOCKET: i64 = 41;
+const OPENAT: i64 = 257;
+/// AF_UNIX, SOCK_STREAM.
+const UNIX_STREAM: [u64; 6] = [1, 1, 0, 0, 0, 0];
+/// AT_FDCWD, an address that is not looked at, O_RDONLY | O_CLOEXEC.
+const OPEN_TO_READ: [u64; 6] = [-100i64 as u64, 0, 0o2_000_000, 0, 0, 0];
+const EACCES: i64 = 13;
+const SIGSYS: i32 = 31;
+
+/// Two routers on a switch, one with a TAP, one with a capture: every attachment, every kind of I/O thread.
+fn file(engine: &str) -> String {
+    format!(
+        "[switch.backbone]\n\
+         [[router]]\nname = \"west\"\nengine = \"{engine}\"\nvhost = \"split\"\nvcpus = 2\n\
+         [[router.nic]]\nname = \"lan\"\nattach = \"tap:t11-west\"\naddress = \"192.0.2.1/24\"\n\
+         [[router.nic]]\nname = \"core\"\nattach = \"switch:backbone\"\naddress = \"203.0.113.1/30\"\n\
+         [[router]]\nname = \"east\"\nengine = \"{engine}\"\n\
+         [[router.nic]]\nname = \"core\"\nattach = \"switch:backbone\"\naddress = \"203.0.113.2/30\"\n\
+         [[router.nic]]\nname = \"tape\"\nattach = \"pcap:east.pcap\"\naddress = \"198.51.100.1/24\"\n\
+         [[router.nic]]\nname = \"void\"\nattach = \"null\"\naddress = \"198.51.101.1/24\"\n"
+    )
+}
+
+/// The data plane of a run, once all its routers forward.
+fn data_plane(stage: &mut Stage, host: &Namespace) -> Process {
+    assert!(answers(host), "the routers do not answer");
+    current_data_plane(stage).expect("a data plane")
+}
+
+fn current_data_plane(stage: &mut Stage) -> Option<Process> {
+    children_of(stage.run().id())
+        .into_iter()
+        .find(|child| child.words.iter().any(|word| word == "data-plane"))
+}
+
+/// Whether the router at the TAP answers a ping within the time that a start takes.
+fn answers(host: &Namespace) -> bool {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let mut ping = host.command("busybox");
+        ping.args(["ping", "-c", "1", "-W", "1", "192.0.2.1"]);
+        if support::run(&mut ping, PATIENCE).is_ok_and(|done| done.status.success()) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The value of a field of `/proc/PID/task/TID/status`.
+fn status(pid: u32, thread: u32, field: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).expect("the thread is there");
+    let line = text.lines().find(|line| line.split(':').next() == Some(field)).expect("the field is there");
+    line.split_once(':').expect("a value").1.trim().to_owned()
+}
+
+fn end(mut stage: Stage) -> Finished {
+    stage.run().signal(Signal::TERM).expect("it is there");
+    let done = stage.run().wait(PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{}: {}", done.status, done.stderr);
+    done
+}
+
+fn every_thread_is_confined(engine: &str) {
+    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file(engine)).expect("it starts");
+    let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
+    let plane = data_plane(&mut stage, &host);
+    let processes = [vec![plane.clone()], children_of(plane.id), routers(&mut stage)].concat();
+    assert_eq!(processes.len(), if engine == "process" { 3 } else { 1 }, "{processes:?}");
+    for process in &processes {
+        let threads = threads_of(process.id).expect("its threads");
+        for (id, name) in threads {
+            let what = format!("thread {name} of {:?}", process.words);
+            assert_eq!(status(process.id, id, "Seccomp"), "2", "{what}");
+            assert_eq!(status(process.id, id, "NoNewPrivs"), "1", "{what}");
+            for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+                assert_eq!(status(process.id, id, set).trim_matches('0'), "", "{set} of {what}");
+            }
+        }
+    }
+    // No program, library or file of the host's is open in it but what it was handed.
+    let done = end(stage);
+    assert_eq!(done.stderr, "", "a run that is confined and says nothing");
+}
+
+/// Routers that are processes: the supervisor's children, named after their routers.
+fn routers(stage: &mut Stage) -> Vec<Process> {
+    let children = children_of(stage.run().id());
+    children.into_iter().filter(|child| child.program().to_string_lossy().starts_with("/memfd:")).collect()
+}
+
+#[test]
+fn every_thread_of_a_run_with_kvm_is_confined() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"));
+    every_thread_is_confined("kvm");
+}
+
+#[test]
+fn every_thread_of_a_run_with_processes_is_confined() {
+    support::needs!(Root, Tun, Program("busybox"));
+    every_thread_is_confined("process");
+}
+
+/// Makes one thread of the data plane ask for a socket, and sees the run come back.
+fn a_thread_is_taken_over(stage: &mut Stage, host: &Namespace, thread: &str, class: &str) {
+    let plane = data_plane(stage, host);
+    let link = host.ip(&["-o", "link", "show", "t11-west"]).expect("the link");
+    let done = inject_syscall(plane.id, thread, SOCKET, UNIX_STREAM).expect("injected");
+    assert_eq!(done, Injected::Signalled(SIGSYS), "{thread}");
+    let wanted = format!("(class {class}) asked the kernel for socket(0x1, 0x1, 0x0), which it may not");
+    let line = stage.run().wait_for_line(PATIENCE, |line| line.contains(&wanted)).expect("it says so");
+    assert!(line.starts_with("ringroad: thread ") && line.contains(thread), "{line}");
+    assert!(!stage.run().ended().expect("it can be asked"), "the supervisor survives");
+    assert!(answers(host), "after {thread} the routers are back");
+    let next = current_data_plane(stage).expect("a data plane");
+    assert_ne!(next.id, plane.id);
+    assert!(Process::look(plane.id).is_none(), "nothing is left of the first one");
+    let index = |text: &str| text.split(':').next().map(str::to_owned);
+    let now = host.ip(&["-o", "link", "show", "t11-west"]).expect("the link");
+    assert_eq!(index(&now), index(&link), "the link is the same one");
+}
+
+#[test]
+fn a_thread_that_asks_for_a_socket_ends_the_data_plane_and_the_run_goes_on() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"));
+    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
+    let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
+    a_thread_is_taken_over(&mut stage, &host, "west/vcpu1", "vcpu");
+    a_thread_is_taken_over(&mut stage, &host, "west/lan-rx", "vhost");
+    a_thread_is_taken_over(&mut stage, &host, "ringroad/clock", "clock");
+    let done = end(stage);
+    let told = done.stderr.lines().filter(|line| line.contains("asked the kernel for socket")).count();
+    assert_eq!(told, 3, "{}", done.stderr);
+    drop(host);
+}
+
+#[test]
+fn the_thread_that_serves_a_process_is_no_exception() {
+    support::needs!(Root, Tun, Program("busybox"));
+    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("process")).expect("it starts");
+    let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
+    a_thread_is_taken_over(&mut stage, &host, "west/bus", "bus");
+    end(stage);
+    drop(host);
+}
+
+#[test]
+fn what_a_thread_may_ask_is_answered_and_opening_a_file_is_not() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"));
+    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
+    let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
+    let plane = data_plane(&mut stage, &host);
+    let pid = i64::from(plane.id);
+    for thread in ["west/vcpu0", "west/lan-tx", "ringroad/clock"] {
+        let done = inject_syscall(plane.id, thread, GETPID, NOTHING).expect("injected");
+        assert_eq!(done, Injected::Returned(pid), "{thread}");
+        let done = inject_syscall(plane.id, thread, OPENAT, OPEN_TO_READ).expect("injected");
+        assert_eq!(done, Injected::Returned(-EACCES), "{thread}");
+    }
+    assert_eq!(data_plane(&mut stage, &host).id, plane.id, "nothing has happened");
+    end(stage);
+    drop(host);
+}
+
+/// Mean time between deaths must not matter to the links: one after the other, without a pause.
+#[test]
+fn deaths_in_a_row_leave_nothing_behind() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"));
+    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
+    let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
+    let descriptors = |stage: &mut Stage| {
+        let run = Process::look(stage.run().id()).expect("the supervisor");
+        run.descriptors().expect("its descriptors")
+    };
+    data_plane(&mut stage, &host);
+    let before = descriptors(&mut stage);
+    for _ in 0..3 {
+        a_thread_is_taken_over(&mut stage, &host, "west/vcpu0", "vcpu");
+    }
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(descriptors(&mut stage), before);
+    end(stage);
+    drop(host);
+}
