@@ -14,11 +14,14 @@ use crate::host;
 /// # Errors
 /// What is wrong with the file, or what of it this host cannot give.
 pub(crate) fn check(file: &Path) -> Result<()> {
-    let plan = config::load(file)?;
+    let mut plan = config::load(file)?;
+    let facts = host::facts();
+    let faults = plan.check_host(&facts);
+    let by_process = plan.choose_engines(&facts).map(|line| line + "\n");
     crate::print(&describe(&plan))?;
     let findings = findings(&plan);
-    crate::print(&format!("this host\n{}", doctor::table(&findings)))?;
-    let faults = plan.check_host(&host::facts());
+    let by_process = by_process.unwrap_or_default();
+    crate::print(&format!("this host\n{by_process}{}", doctor::table(&findings)))?;
     if faults.is_empty() { Ok(()) } else { Err(faults.into()) }
 }
 
@@ -59,7 +62,7 @@ fn describe(plan: &Plan) -> String {
 }
 
 fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
-    let engine = router.engine.map_or("kvm or process", Engine::name);
+    let engine = router.engine.map_or("no engine", Engine::name);
     let spin = match router.spin {
         Spin::Always => "never sleeps".to_owned(),
         Spin::For(time) => format!("sleeps after {time:?} without work"),

@@ -59,8 +59,8 @@ fn one_fault_is_one_line() {
         ),
         (
             "\n\n[[router.nic]]",
-            "\nengine = \"process\"\n[[router.nic]]",
-            "bad.toml:3: router.engine: engine \"process\" is not in this version; engines: kvm",
+            "\nengine = \"linux\"\n[[router.nic]]",
+            "bad.toml:3: router.engine: engine \"linux\" is not in this version; engines: kvm, process",
         ),
         (
             "\n\n[[router.nic]]",

@@ -178,10 +178,11 @@ fn with_devices(folder: &Path, devices: &[&str], words: &[&str]) -> Command {
 fn without_devices() {
     support::needs!(Root, Kvm, Tun, Program("unshare"));
     let _turn = alone();
-    let folder = folder_with(&file("32M", "tap:t07-wan"));
+    let by_kvm = file("32M", "tap:t07-wan").replacen("memory", "engine = \"kvm\"\nmemory", 1);
+    let folder = folder_with(&by_kvm);
     for verb in [&["run", "file.toml"][..], &["demo"]] {
         let no_kvm = line(&mut with_devices(folder.path(), &["/dev/null", "/dev/net/tun"], verb));
-        assert_has(&no_kvm, &["ringroad: ", "/dev/kvm"]);
+        assert_has(&no_kvm, &["/dev/kvm"]);
         let no_tun = line(&mut with_devices(folder.path(), &["/dev/null", "/dev/kvm"], verb));
         assert_has(&no_tun, &["ringroad: ", "/dev/net/tun"]);
     }
@@ -191,7 +192,23 @@ fn without_devices() {
     command
         .args(["--mount", "sh", "-c", script, "sh", BINARY, "run", "file.toml"])
         .current_dir(folder.path());
-    assert_has(&line(&mut command), &["ringroad: ", "/dev/kvm"]);
+    assert_has(&line(&mut command), &["file.toml:3: router.engine: ", "/dev/kvm"]);
+}
+
+#[test]
+fn without_kvm_a_router_is_a_process() {
+    support::needs!(Root, Kvm, Tun, Program("unshare"));
+    let _turn = alone();
+    let folder = folder_with(&file("32M", "tap:t07-wan"));
+    let words = ["run", "file.toml", "--seconds", "1", "--json"];
+    let before = Traces::now();
+    let mut command = with_devices(folder.path(), &["/dev/null", "/dev/net/tun"], &words);
+    let done = support::run(&mut command, PATIENCE).expect("it ends");
+    assert_eq!(done.status.code(), Some(0), "{}", done.stderr);
+    assert_has(&done.stderr, &["no KVM (there is no /dev/kvm", "runs as a process: t07"]);
+    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+    assert_has(&done.stdout, &["\"t07.wan.", "t07/vcpu0"]);
+    assert_eq!(Traces::left(&before, GONE), [""; 0]);
 }
 
 /// Huge pages of the host, set back on drop.
