@@ -105,16 +105,13 @@ fn choose(found: Vec<Found>, name: &str, kind: Kind) -> Result<Target> {
     }
 }
 
-/// Every run there is.
+/// Every run that answers.
 ///
 /// # Errors
-/// There is none, or one does not answer.
+/// There is none.
 pub(crate) fn all() -> Result<Vec<Target>> {
-    let found = runs()?;
-    if found.is_empty() {
-        return Err(nothing_runs());
-    }
-    found.into_iter().map(|run| open(Some(run))).collect()
+    let answering: Vec<_> = runs()?.into_iter().filter_map(|run| open(Some(run)).ok()).collect();
+    if answering.is_empty() { Err(nothing_runs()) } else { Ok(answering) }
 }
 
 /// The only run there is.

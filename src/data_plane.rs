@@ -7,6 +7,7 @@
 
 mod answers;
 mod orders;
+mod tracing;
 mod wire;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -56,6 +57,8 @@ struct DataPlane {
     /// Name of the run.
     run: String,
     instance: Instance,
+    /// At most one; the engine sees to that.
+    tracing: Vec<tracing::Tracing>,
     /// Held as long as this process lives.
     locks: Vec<OwnedFd>,
 }
@@ -79,7 +82,7 @@ impl DataPlane {
         match started {
             Ok((instance, locks)) => {
                 wire.say(&ToSupervisor::Started { at_ns: table::now_ns() })?;
-                Ok(Some(Self { wire: wire.clone(), run, instance, locks }))
+                Ok(Some(Self { wire: wire.clone(), run, instance, tracing: Vec::new(), locks }))
             }
             Err(error) => {
                 wire.say(&ToSupervisor::Failed { why: format!("{error:#}") })?;
@@ -109,6 +112,9 @@ impl DataPlane {
 
     fn heed(&mut self, message: ToPlane, descriptors: Vec<OwnedFd>) -> Result<()> {
         match message {
+            ToPlane::Ask { id, request: request @ api::Request::Trace { .. } } => {
+                self.begin_trace(id, request)
+            }
             ToPlane::Ask { id, request } => {
                 let outcome = self.answer(request);
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
@@ -117,12 +123,14 @@ impl DataPlane {
                 let outcome = self.apply(&orders, descriptors, dry_run);
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
             }
+            ToPlane::Forget { id } => {
+                self.forget_trace(id);
+                Ok(())
+            }
             // A second start, or the end of a question that was given up.
-            ToPlane::Forget { .. }
-            | ToPlane::Start(_)
-            | ToPlane::Spawned { .. }
-            | ToPlane::NotSpawned { .. }
-            | ToPlane::Stop => Ok(()),
+            ToPlane::Start(_) | ToPlane::Spawned { .. } | ToPlane::NotSpawned { .. } | ToPlane::Stop => {
+                Ok(())
+            }
         }
     }
 
@@ -132,6 +140,6 @@ impl DataPlane {
             let (kind, router) = (event.kind.name().to_owned(), Some(event.router));
             self.wire.say(&ToSupervisor::Event { kind, router, message: event.message })?;
         }
-        Ok(())
+        self.go_on_tracing()
     }
 }

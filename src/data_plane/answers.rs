@@ -83,7 +83,7 @@ impl DataPlane {
         }
     }
 
-    fn planned(&self, name: &str) -> Result<(&Plan, &Router)> {
+    pub(super) fn planned(&self, name: &str) -> Result<(&Plan, &Router)> {
         let plan = self.instance.plan();
         let router = plan.routers.iter().find(|router| router.name == name);
         let names = || plan.routers.iter().map(|router| router.name.as_str()).collect::<Vec<_>>().join(", ");

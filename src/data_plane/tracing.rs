@@ -1,0 +1,66 @@
+//! The trace that a client has asked for.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use api::{Answer, Outcome, Request};
+use engine::{Trace, TraceOrder};
+
+use super::DataPlane;
+use crate::link::ToSupervisor;
+
+/// A trace, and the question that it answers.
+pub(super) struct Tracing {
+    id: u64,
+    trace: Trace,
+}
+
+impl DataPlane {
+    /// Begins a trace, or says why not.
+    pub(super) fn begin_trace(&mut self, id: u64, request: Request) -> Result<()> {
+        match self.try_trace(request) {
+            Ok(trace) => {
+                self.tracing.push(Tracing { id, trace });
+                self.go_on_tracing()
+            }
+            Err(error) => self.tell(id, Err(api::Error::new(format!("{error:#}")))),
+        }
+    }
+
+    fn try_trace(&self, request: Request) -> Result<Trace> {
+        let Request::Trace { router, nic, count, timeout_ms, filter } = request else {
+            anyhow::bail!("this is no request to trace");
+        };
+        let (_, planned) = self.planned(&router)?;
+        let names = || planned.nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known = planned.nics.iter().find(|known| known.name == nic);
+        known.with_context(|| format!("router {router} has no NIC {nic:?}; NICs: {}", names()))?;
+        let timeout = Duration::from_millis(timeout_ms);
+        let order = TraceOrder { router, nic, count, timeout, filter: filter.unwrap_or_default() };
+        Trace::start(self.instance.board(), order)
+    }
+
+    /// Tells what traces have seen since the last time, and ends those that are done.
+    pub(super) fn go_on_tracing(&mut self) -> Result<()> {
+        for mut tracing in std::mem::take(&mut self.tracing) {
+            let round = tracing.trace.look_after(&self.instance);
+            for packet in round.packets {
+                self.tell(tracing.id, Ok(Answer::Packet(Box::new(packet))))?;
+            }
+            match round.end {
+                Some(end) => self.tell(tracing.id, Ok(Answer::Traced(end)))?,
+                None => self.tracing.push(tracing),
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody waits for this trace any more.
+    pub(super) fn forget_trace(&mut self, id: u64) {
+        self.tracing.retain(|tracing| tracing.id != id);
+    }
+
+    fn tell(&self, id: u64, outcome: Outcome) -> Result<()> {
+        self.wire.say(&ToSupervisor::Answer { id, outcome })
+    }
+}
