@@ -7,8 +7,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use config::{Attach, Engine, Nic, Plan};
-use uplink::{Ownership, Tap, TapConfig};
+use config::{Attach, Engine, Nic, Plan, Router};
+use engine::tap_config;
+use uplink::Tap;
 
 use crate::link::Supply;
 
@@ -36,16 +37,16 @@ impl Resources {
         }
         for (router, nic) in plan.nics() {
             opened
-                .open_for(nic, held)
+                .open_for((router, nic), held)
                 .with_context(|| format!("router {}, NIC {}", router.name, nic.name))?;
         }
         Ok(opened)
     }
 
-    fn open_for(&mut self, nic: &Nic, held: &Self) -> Result<()> {
+    fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &Self) -> Result<()> {
         match &nic.attach {
             Attach::Tap(interface) if !held.taps.contains_key(interface) => {
-                self.taps.insert(interface.clone(), Tap::open(interface, &tap_config(nic))?);
+                self.taps.insert(interface.clone(), Tap::open(interface, &tap_config(router, nic))?);
             }
             Attach::Pcap(path) if !held.captures.contains_key(path) => {
                 let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -129,10 +130,6 @@ fn continuation(path: &Path, number: u32) -> PathBuf {
     path.with_extension(extension.map_or_else(|| number.to_string(), |old| format!("{number}.{old}")))
 }
 
-fn tap_config(nic: &Nic) -> TapConfig<'static> {
-    let ownership = Ownership::NewOrExisting;
-    TapConfig { mtu: nic.mtu, queue_len: nic.queue_len, ownership, ..TapConfig::default() }
-}
 
 fn resize(tap: &Tap, nic: &Nic) -> Result<()> {
     let Some(links) = tap.links() else { return Ok(()) };

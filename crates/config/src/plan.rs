@@ -99,8 +99,14 @@ impl Router {
             VhostThreads::Shared => 1,
             VhostThreads::PerNic => self.nics.len(),
             VhostThreads::Split => 2 * self.nics.len(),
-            VhostThreads::PerQueue => self.nics.iter().map(|nic| nic.queues as usize).sum(),
+            VhostThreads::PerQueue => self.vcpus as usize,
         }
+    }
+
+    /// How many queues one of its NICs has outside, each with a thread that empties it: those of a TAP, or before a
+    /// switch's port.
+    pub fn outer_queues(&self, nic: &Nic) -> usize {
+        if self.vhost == VhostThreads::PerQueue { nic.queues as usize } else { 1 }
     }
 
     /// Names of its threads as `top -H` shows them, with the CPUs each may run on (none: any).
@@ -114,11 +120,7 @@ impl Router {
                 .iter()
                 .flat_map(|nic| [format!("{}-rx", nic.name), format!("{}-tx", nic.name)])
                 .collect(),
-            VhostThreads::PerQueue => self
-                .nics
-                .iter()
-                .flat_map(|nic| (0..nic.queues).map(move |pair| format!("{}-q{pair}", nic.name)))
-                .collect(),
+            VhostThreads::PerQueue => (0..self.vcpus).map(|pair| format!("q{pair}")).collect(),
         };
         let vhosts =
             vhosts.into_iter().map(|name| (format!("{}/{name}", self.name), self.pin.vhost.as_ref()));

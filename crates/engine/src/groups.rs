@@ -58,10 +58,13 @@ fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group
         let name = format!("{}.{}", plan.name, nic.name);
         match outside {
             Outside::Tap { read, written } => {
-                visit(&format!("{name}.tap.read"), &**read);
-                visit(&format!("{name}.tap.write"), &**written);
+                let (all_read, all_written) = Default::default();
+                read.iter().for_each(|queue| uplink::ReadCounters::add_all(&all_read, queue));
+                written.iter().for_each(|queue| uplink::WriteCounters::add_all(&all_written, queue));
+                visit(&format!("{name}.tap.read"), &all_read);
+                visit(&format!("{name}.tap.write"), &all_written);
             }
-            Outside::Switch { queue: Some(queue), .. } => visit(&format!("{name}.queue"), queue.counters()),
+            Outside::Switch { queue: Some(queue), .. } => visit(&format!("{name}.queue"), &queue.counters()),
             Outside::Switch { queue: None, .. } | Outside::Other => {}
         }
     }

@@ -4,10 +4,12 @@ mod outlet;
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use config::{Deliver, Nic, Router, VhostThreads};
+use anyhow::{Context, Result, ensure};
+use config::{Deliver, FlowHash, Nic, Router, VhostThreads};
 use sandbox::Confinement;
-use switch::{IngressSink, Null, PortId, Sink, Source, Switch, ingress};
+use switch::steer::Hash;
+use switch::{IngressFan, Null, PortId, Sink, Source, Switch, ingress_fan};
+use uplink::Tap;
 use vmm::NicQueues;
 
 use crate::guest::Guest;
@@ -19,12 +21,12 @@ pub(crate) use outlet::{Far, Outlet};
 
 /// What is at the other side of a NIC, for the ledger.
 pub enum Outside {
-    /// A TAP of the instance's own.
+    /// A TAP.
     Tap {
-        /// What was read from it.
-        read: Arc<uplink::ReadCounters>,
-        /// What was written to it.
-        written: Arc<uplink::WriteCounters>,
+        /// What was read from each of its queues.
+        read: Vec<Arc<uplink::ReadCounters>>,
+        /// What was written to each of its queues.
+        written: Vec<Arc<uplink::WriteCounters>>,
     },
     /// A port of a switch.
     Switch {
@@ -32,24 +34,32 @@ pub enum Outside {
         switch: Arc<Switch>,
         /// The port.
         port: PortId,
-        /// The queue between switch and NIC, where delivery is queued.
-        queue: Option<Arc<IngressSink>>,
+        /// The queues between switch and NIC, where delivery is queued.
+        queue: Option<Arc<IngressFan>>,
     },
     /// Something that counts elsewhere, or not at all.
     Other,
 }
 
-/// Both ways of one NIC.
+/// Both ways of one NIC. Where each pair of queues has a thread, number `k` of either is thread `k`'s.
 pub(crate) struct Ways {
     name: String,
-    rx: Option<Pump>,
-    tx: Option<Pump>,
+    rx: Vec<Pump>,
+    tx: Vec<Pump>,
 }
 
 impl Ways {
     fn both(self) -> impl Iterator<Item = Pump> {
         self.rx.into_iter().chain(self.tx)
     }
+}
+
+/// One NIC, about to be plugged in.
+struct Plugging<'a> {
+    plan: &'a Router,
+    nic: &'a Nic,
+    queues: &'a Arc<NicQueues>,
+    taps: NicTaps<'a>,
 }
 
 /// Plugs one NIC in.
@@ -60,45 +70,88 @@ pub(crate) fn connect(
     board: &TapBoard,
 ) -> Result<(Ways, Outside)> {
     let (plan, nic, queues) = (router.plan(), &router.plan().nics[number], &router.nics()[number]);
-    let name = nic.name.clone();
-    let taps = board.nic(&plan.name, nic);
-    let out = Spot::Tx { to_switch: matches!(outlet.far, Far::Switch(_)) };
-    let rx = |source: Box<dyn Source>| Some(Pump { source, sink: taps.at(Spot::Rx, queues.sink()) });
-    let tx = |sink: Arc<dyn Sink>| Some(Pump { source: queues.source(), sink: taps.at(out, sink) });
-    Ok(match &outlet.far {
-        Far::Nothing => (Ways { name, rx: None, tx: tx(Arc::new(Null::new())) }, Outside::Other),
-        Far::Later => (Ways { name, rx: None, tx: None }, Outside::Other),
+    let plugging = Plugging { plan, nic, queues, taps: board.nic(&plan.name, nic) };
+    queues.spread_by(plugging.hash());
+    let (rx, tx, outside) = match &outlet.far {
+        Far::Nothing => (Vec::new(), plugging.tx(false, |_| Arc::new(Null::new())), Outside::Other),
+        Far::Later => (Vec::new(), Vec::new(), Outside::Other),
         Far::Port { source, sink } => {
             let source = source.lend().context("its port is still in use")?;
-            (Ways { name, rx: rx(source), tx: tx(sink.clone()) }, Outside::Other)
+            (plugging.rx(vec![source], false), plugging.tx(false, |_| sink.clone()), Outside::Other)
         }
-        Far::Tap(tap) => {
-            let (from, to) = tap.try_clone()?.into_ports().pop().context("a TAP without a queue")?;
-            let outside = Outside::Tap { read: from.counters(), written: to.counters() };
-            (Ways { name, rx: rx(Box::new(from)), tx: tx(to) }, outside)
-        }
-        Far::Switch(switch) => {
-            let (entry, way, queue) = entry(nic, queues, &taps)?;
-            let port = switch.add_port(&format!("{}.{name}", plan.name), entry)?;
-            let outside = Outside::Switch { switch: switch.clone(), port: port.id(), queue };
-            (Ways { name, rx: way, tx: tx(Arc::new(port)) }, outside)
-        }
-        Far::Capture { port, .. } => (Ways { name, rx: None, tx: tx(port.clone()) }, Outside::Other),
-    })
+        Far::Tap(tap) => plugging.tap(tap)?,
+        Far::Switch(switch) => plugging.switch(switch)?,
+        Far::Capture { port, .. } => (Vec::new(), plugging.tx(false, |_| port.clone()), Outside::Other),
+    };
+    Ok((Ways { name: nic.name.clone(), rx, tx }, outside))
 }
 
-/// What a switch delivers to, who empties it, and what is counted there.
-type Entry = (Arc<dyn Sink>, Option<Pump>, Option<Arc<IngressSink>>);
+/// What goes in, what comes out, and what is counted outside.
+type Plugged = (Vec<Pump>, Vec<Pump>, Outside);
 
-/// Where frames from a switch enter a NIC: its ring, or the queue that its own thread empties.
-fn entry(nic: &Nic, queues: &Arc<NicQueues>, taps: &NicTaps<'_>) -> Result<Entry> {
-    let ring = taps.at(Spot::Rx, queues.sink());
-    if nic.deliver == Deliver::Direct {
-        return Ok((ring, None, None));
+impl Plugging<'_> {
+    /// Threads that serve a pair of queues each; one, if one thread serves them all.
+    fn threads(&self) -> usize {
+        if self.plan.vhost == VhostThreads::PerQueue { self.plan.vcpus as usize } else { 1 }
     }
-    let (queue, waiting) = ingress(nic.queue_len).context("cannot make an ingress queue")?;
-    let way = Pump { source: Box::new(waiting), sink: ring };
-    Ok((taps.at(Spot::Queue, queue.clone()), Some(way), Some(queue)))
+
+    fn hash(&self) -> Hash {
+        match self.nic.hash {
+            FlowHash::Flow => Hash::Flow,
+            FlowHash::Symmetric => Hash::Symmetric,
+        }
+    }
+
+    /// Pumps into the NIC. Where there is a source for each pair and frames were `spread` over them by flow, each source
+    /// has its pair; otherwise each frame's pair is found here.
+    fn rx(&self, sources: Vec<Box<dyn Source>>, spread: bool) -> Vec<Pump> {
+        let parts = sources.len();
+        let spread = spread && parts > 1 && parts == self.threads();
+        let pump = |(part, source)| {
+            let sink = if spread { self.queues.sink_of(part, parts) } else { self.queues.sink() };
+            Pump { source, sink: self.taps.at(Spot::Rx, sink) }
+        };
+        sources.into_iter().enumerate().map(pump).collect()
+    }
+
+    /// Pumps out of the NIC, for each thread to what `sink` gives it.
+    fn tx(&self, to_switch: bool, sink: impl Fn(usize) -> Arc<dyn Sink>) -> Vec<Pump> {
+        let threads = self.threads();
+        let source = |pair| if threads == 1 { self.queues.source() } else { self.queues.source_of(pair) };
+        let pump =
+            |pair| Pump { source: source(pair), sink: self.taps.at(Spot::Tx { to_switch }, sink(pair)) };
+        (0..threads).map(pump).collect()
+    }
+
+    /// Each thread has a queue of the TAP, as far as they go. The kernel spreads the frames by flow, but by a hash of its
+    /// own, which puts the directions of a flow together only at this TAP and not with those at other NICs.
+    fn tap(&self, tap: &Tap) -> Result<Plugged> {
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        let (mut from, mut to) = (Vec::<Box<dyn Source>>::new(), Vec::new());
+        for (source, sink) in tap.try_clone()?.into_ports() {
+            (read.push(source.counters()), written.push(sink.counters()));
+            (from.push(Box::new(source)), to.push(sink));
+        }
+        ensure!(!to.is_empty(), "a TAP without a queue");
+        let tx = self.tx(false, |pair| to[pair % to.len()].clone());
+        Ok((self.rx(from, self.nic.hash == FlowHash::Flow), tx, Outside::Tap { read, written }))
+    }
+
+    /// A port of the switch, with a queue before it for each thread unless the senders fill the NIC's rings themselves.
+    fn switch(&self, switch: &Arc<Switch>) -> Result<Plugged> {
+        let (entry, rx, queue) = if self.nic.deliver == Deliver::Direct {
+            (self.taps.at(Spot::Rx, self.queues.sink()), Vec::new(), None)
+        } else {
+            let queues = self.plan.outer_queues(self.nic);
+            let (fan, waiting) = ingress_fan(self.nic.queue_len, queues, self.hash())
+                .context("cannot make an ingress queue")?;
+            let waiting = waiting.into_iter().map(|queue| Box::new(queue) as Box<dyn Source>).collect();
+            (self.taps.at(Spot::Queue, fan.clone()), self.rx(waiting, true), Some(fan))
+        };
+        let port = switch.add_port(&format!("{}.{}", self.plan.name, self.nic.name), entry)?;
+        let tx = self.tx(true, |pair| Arc::new(port.lane(pair)));
+        Ok((rx, tx, Outside::Switch { switch: switch.clone(), port: port.id(), queue }))
+    }
 }
 
 /// Deals the ways of all NICs out to threads, as the file says.
@@ -109,13 +162,21 @@ pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>, confinement: Confinemen
             let pumps = ways.into_iter().flat_map(Ways::both).collect();
             groups.push(("vhost".to_owned(), pumps));
         }
-        VhostThreads::PerNic | VhostThreads::PerQueue => {
+        VhostThreads::PerNic => {
             groups.extend(ways.into_iter().map(|way| (way.name.clone(), way.both().collect())));
         }
         VhostThreads::Split => {
             for way in ways {
-                groups.extend(way.rx.map(|rx| (format!("{}-rx", way.name), vec![rx])));
-                groups.extend(way.tx.map(|tx| (format!("{}-tx", way.name), vec![tx])));
+                groups.push((format!("{}-rx", way.name), way.rx));
+                groups.push((format!("{}-tx", way.name), way.tx));
+            }
+        }
+        VhostThreads::PerQueue => {
+            groups.extend((0..plan.vcpus).map(|pair| (format!("q{pair}"), Vec::new())));
+            for way in ways {
+                for pumps in [way.rx, way.tx] {
+                    groups.iter_mut().zip(pumps).for_each(|((_, group), pump)| group.push(pump));
+                }
             }
         }
     }

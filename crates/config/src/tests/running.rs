@@ -127,12 +127,10 @@ fn queue_pairs_and_their_threads() {
     let per_queue = per_queue.replacen("name = \"lan\"", "name = \"lan\"\nqueues = 2", 1);
     let plan = plan(&per_queue);
     let router = &plan.routers[0];
-    assert_eq!((router.vhost, router.vhost_threads()), (VhostThreads::PerQueue, 6));
+    assert_eq!((router.vhost, router.vhost_threads()), (VhostThreads::PerQueue, 4));
     let names: Vec<String> = router.threads().into_iter().map(|(name, _)| name).skip(4).collect();
-    assert_eq!(
-        names,
-        ["edge/wan-q0", "edge/wan-q1", "edge/wan-q2", "edge/wan-q3", "edge/lan-q0", "edge/lan-q1"]
-    );
+    assert_eq!(names, ["edge/q0", "edge/q1", "edge/q2", "edge/q3"]);
+    assert_eq!([0, 1].map(|nic| router.outer_queues(&router.nics[nic])), [4, 2]);
 }
 
 #[test]

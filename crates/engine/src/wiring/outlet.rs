@@ -47,9 +47,9 @@ impl Outlet {
         let label = format!("{}.{}", router.name, nic.name);
         let far = match Self::supplied(&label, nic, supplies) {
             Some(far) => far,
-            None => match held.iter().find(|outlet| outlet.serves(&label, nic)) {
+            None => match held.iter().find(|outlet| outlet.serves(&label, (router, nic))) {
                 Some(outlet) => return Ok(outlet.clone()),
-                None => open(plan, nic, switches)
+                None => open((plan, router, nic), switches)
                     .with_context(|| format!("router {}, NIC {}", router.name, nic.name))?,
             },
         };
@@ -72,12 +72,10 @@ impl Outlet {
 
     /// Whether it can go on for this NIC. A plug belongs to its NIC, whatever the file says; a TAP or a capture to
     /// whoever names it.
-    fn serves(&self, label: &str, nic: &Nic) -> bool {
+    fn serves(&self, label: &str, (router, nic): (&Router, &Nic)) -> bool {
         match &self.far {
             Far::Port { .. } | Far::Later => self.label == label,
-            Far::Tap(tap) => {
-                self.attach == nic.attach && tap.descriptors().len() == usize::from(tap_config(nic).queues)
-            }
+            Far::Tap(tap) => self.attach == nic.attach && tap.descriptors().len() == router.outer_queues(nic),
             Far::Capture { .. } => self.attach == nic.attach,
             Far::Nothing | Far::Switch(_) => false,
         }
@@ -92,9 +90,9 @@ impl Outlet {
     }
 }
 
-fn open(plan: &Plan, nic: &Nic, switches: &[Arc<Switch>]) -> Result<Far> {
+fn open((plan, router, nic): (&Plan, &Router, &Nic), switches: &[Arc<Switch>]) -> Result<Far> {
     Ok(match &nic.attach {
-        Attach::Tap(interface) => Far::Tap(Tap::open(interface, &tap_config(nic))?),
+        Attach::Tap(interface) => Far::Tap(Tap::open(interface, &tap_config(router, nic))?),
         Attach::Pcap(path) => {
             captured(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
         }
@@ -113,9 +111,9 @@ fn captured(file: File) -> Far {
 }
 
 /// How the TAP of a NIC is to be.
-pub fn tap_config(nic: &Nic) -> TapConfig<'static> {
-    let ownership = Ownership::NewOrExisting;
-    TapConfig { mtu: nic.mtu, queue_len: nic.queue_len, ownership, ..TapConfig::default() }
+pub fn tap_config(router: &Router, nic: &Nic) -> TapConfig<'static> {
+    let (ownership, queues) = (Ownership::NewOrExisting, router.outer_queues(nic) as u16);
+    TapConfig { queues, mtu: nic.mtu, queue_len: nic.queue_len, ownership, ..TapConfig::default() }
 }
 
 /// Where a source waits while nobody polls it.
