@@ -1,0 +1,200 @@
+//! Objective: a run hands its counters out as Prometheus text where its file says so, nowhere else, and whoever asks
+//! badly, slowly or too often disturbs neither the frames nor other readers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::{Namespace, Process, Signal, Stage};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+/// In the run's own namespace, so that no other program has it.
+const PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9477);
+
+fn file(telemetry: &str) -> String {
+    format!(
+        "{telemetry}\n\
+         [[router]]\nname = \"edge\"\n\
+         [[router.nic]]\nname = \"wan\"\nattach = \"tap:t15-wan\"\naddress = \"192.0.2.1/24\"\n\
+         [[router.nic]]\nname = \"lan\"\nattach = \"null\"\naddress = \"198.51.100.1/24\"\n"
+    )
+}
+
+fn start(telemetry: &str) -> (Stage, Namespace) {
+    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file(telemetry)).expect("it starts");
+    let host = stage.host("t15-wan", "192.0.2.2/24", "192.0.2.1").expect("a host");
+    assert!(ping(&host, 3) > 0, "the router answers");
+    (stage, host)
+}
+
+/// Sends so many pings; how many were answered.
+fn ping(host: &Namespace, count: u32) -> usize {
+    let mut ping = host.command("busybox");
+    ping.args(["ping", "-i", "0.05", "-W", "5", "-c", &count.to_string(), "192.0.2.1"]);
+    let done = support::run(&mut ping, PATIENCE).expect("it ends");
+    done.stdout.lines().filter(|line| line.contains(" bytes from ")).count()
+}
+
+/// Asks and reads to the end; header and body.
+fn ask(mut stream: impl Read + Write, request: &[u8]) -> (String, String) {
+    stream.write_all(request).expect("asked");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer and its end");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("header and body");
+    (head.to_owned(), body.to_owned())
+}
+
+fn connect(stage: &Stage) -> TcpStream {
+    let stream = stage.home().inside(|| TcpStream::connect_timeout(&PORT, PATIENCE)).expect("inside");
+    let stream = stream.expect("somebody listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    stream
+}
+
+/// The samples of a page, by series.
+fn samples(page: &str) -> BTreeMap<&str, f64> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.rsplit_once(' ').expect("a value"))
+        .map(|(s, v)| (s, v.parse().expect("a number")))
+        .collect()
+}
+
+#[test]
+fn counters_are_handed_out_at_a_port() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"));
+    let (mut stage, host) = start("[telemetry]\nprometheus = \"127.0.0.1:9477\"");
+    let (head, first) = ask(connect(&stage), REQUEST);
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert_eq!(ping(&host, 20), 20);
+    let (_, second) = ask(connect(&stage), REQUEST);
+    let (first, second) = (samples(&first), samples(&second));
+    let series = r#"ringroad_nic_rx_frames_total{router="edge",nic="wan"}"#;
+    assert!(second[series] >= first[series] + 20.0, "{} then {}", first[series], second[series]);
+    for series in [
+        r#"ringroad_nic_tx_drops_total{router="edge",nic="lan",reason="bad_ring"}"#,
+        r#"ringroad_router_forwarded_total{router="edge",vcpu="vcpu0"}"#,
+        r#"ringroad_tap_read_frames_total{router="edge",nic="wan"}"#,
+        r#"ringroad_thread_cpu_seconds_total{router="edge",thread="vcpu0"}"#,
+    ] {
+        assert!(second.contains_key(series), "no {series} in {:?}", second.keys());
+    }
+    let unknown: Vec<_> = second.keys().filter(|series| series.starts_with("ringroad_other_")).collect();
+    assert!(unknown.is_empty(), "counters without a place: {unknown:?}");
+    // All of it is what the run itself counted.
+    let counted = stage.run().wait_for_line(PATIENCE, |line| line.contains("edge.wan.rx.frames"));
+    assert!(counted.is_ok());
+    stage.finish(vec![host]).expect("a clean end");
+}
+
+/// By a program that is not ours, where it is installed (Debian: `prometheus`).
+#[test]
+fn prometheus_own_checker_takes_the_page() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"), Program("promtool"));
+    let (stage, host) = start("[telemetry]\nprometheus = \"127.0.0.1:9477\"");
+    let (_, page) = ask(connect(&stage), REQUEST);
+    let mut checker = Command::new("promtool");
+    checker.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut checker = checker.spawn().expect("it starts");
+    checker.stdin.take().expect("a pipe").write_all(page.as_bytes()).expect("written");
+    let done = checker.wait_with_output().expect("it ends");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    stage.finish(vec![host]).expect("a clean end");
+}
+
+#[test]
+fn counters_are_handed_out_at_a_socket_of_the_owner() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("metrics");
+    let (mut stage, host) = start(&format!("[telemetry]\nprometheus = \"unix:{}\"", path.display()));
+    assert_eq!(fs::metadata(&path).expect("a socket").permissions().mode() & 0o777, 0o600);
+    let (_, page) = ask(UnixStream::connect(&path).expect("somebody listens"), REQUEST);
+    assert!(samples(&page)[r#"ringroad_nic_rx_frames_total{router="edge",nic="wan"}"#] > 0.0);
+    // Another run cannot have the same place, and does not take it away.
+    let second = fs::read_to_string(stage.path("file.toml")).expect("the file").replace("edge", "other");
+    let second = second.replace("t15-wan", "t15-two");
+    let other = folder.path().join("second.toml");
+    fs::write(&other, second).expect("written");
+    refused(&stage, &other);
+    ask(UnixStream::connect(&path).expect("still there"), REQUEST);
+    // Killed, it cannot remove its socket; somebody does.
+    stage.run().signal(Signal::KILL).expect("killed");
+    stage.run().wait(PATIENCE).expect("it ends");
+    let end = Instant::now() + PATIENCE;
+    while path.exists() {
+        assert!(Instant::now() < end, "the socket is left behind");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop((stage, host));
+}
+
+fn refused(stage: &Stage, file: &Path) {
+    let mut run = stage.home().command(env!("CARGO_BIN_EXE_ringroad"));
+    let done = support::run(run.arg("run").arg(file), PATIENCE).expect("it ends");
+    assert!(!done.status.success());
+    assert!(done.stderr.contains("somebody listens there already"), "{}", done.stderr);
+    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+}
+
+#[test]
+fn nothing_listens_unless_the_file_says_so() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"));
+    let (stage, host) = start("");
+    for table in ["tcp", "tcp6", "udp", "udp6"] {
+        let sockets = stage
+            .home()
+            .inside(|| fs::read_to_string(format!("/proc/thread-self/net/{table}")))
+            .expect("inside")
+            .expect("readable");
+        assert_eq!(sockets.lines().count(), 1, "{table}: {sockets}");
+    }
+    stage.finish(vec![host]).expect("a clean end");
+}
+
+#[test]
+fn bad_clients_disturb_nobody() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"));
+    let (mut stage, host) = start("[telemetry]\nprometheus = \"127.0.0.1:9477\"");
+    let supervisor = Process::look(stage.run().id()).expect("the supervisor");
+    let before = supervisor.descriptors().expect("its descriptors");
+    // Some say nothing, some speak of something else, some ask and never read.
+    let mut bad: Vec<TcpStream> = (0..60).map(|_| connect(&stage)).collect();
+    for (number, client) in bad.iter_mut().enumerate() {
+        let words: &[u8] = match number % 4 {
+            0 => b"",
+            1 => &[0xff; 3000],
+            2 => b"GET /metrics HTTP/1.1\r\nX-Long: ",
+            _ => REQUEST,
+        };
+        // It may have been cut off already.
+        let _ = client.write_all(words);
+    }
+    assert_eq!(ping(&host, 20), 20, "frames are forwarded meanwhile");
+    let (head, page) = ask(connect(&stage), REQUEST);
+    assert!(head.starts_with("HTTP/1.1 200 ") && !page.is_empty(), "{head}");
+    for (request, status) in [
+        (&b"GET /etc/passwd HTTP/1.1\r\n\r\n"[..], "404"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
+        (b"nonsense\r\n\r\n", "400"),
+    ] {
+        let (head, _) = ask(connect(&stage), request);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+    }
+    // They are cut off although they do not leave.
+    let end = Instant::now() + PATIENCE;
+    while supervisor.descriptors().expect("its descriptors") > before {
+        assert!(Instant::now() < end, "descriptors are kept");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(bad);
+    assert!(!stage.run().ended().expect("it can be asked"));
+    stage.finish(vec![host]).expect("a clean end");
+}
