@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use telemetry::Kind;
 
-pub(crate) use back_off::BackOff;
+pub use back_off::BackOff;
 
 use crate::instance::slot::{Run, Slot, Yard};
 use crate::instance::{Event, Instance, RunningRouter};
