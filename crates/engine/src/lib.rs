@@ -20,6 +20,7 @@ pub use apply::Change;
 pub use guest::{Duty, Ground, Guest};
 pub use instance::{Event, Instance, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, Pump};
+pub use look_after::BackOff;
 pub use sandbox::{Class, Confinement};
 pub use supplies::{Plug, Plugs, Supplies};
 pub use thread::Thread;
