@@ -11,14 +11,14 @@ const HEALTHY: Duration = Duration::from_secs(60);
 
 /// The failures that are not yet forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BackOff {
+pub struct BackOff {
     failures: u32,
 }
 
 impl BackOff {
     /// It failed after it had run for `ran`; returns the pause before it is started again: 0.1 s, doubling with each
     /// failure up to 10 s.
-    pub(crate) fn failed(&mut self, ran: Duration) -> Duration {
+    pub fn failed(&mut self, ran: Duration) -> Duration {
         if ran >= HEALTHY {
             self.failures = 0;
         }
@@ -29,7 +29,7 @@ impl BackOff {
     }
 
     /// Forgets all failures: somebody has looked after it.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.failures = 0;
     }
 }
