@@ -14,6 +14,9 @@ const CGROUP_DEPTH: usize = 6;
 /// What the kernel calls the program of a firmware that runs as a process: it lies in memory.
 const FIRMWARE: &str = "/memfd:ringroad-firmware (deleted)";
 
+/// The parent of what nobody else looks after.
+const INIT: u32 = 1;
+
 /// A list of links, namespaces, folders, sockets, cgroups, mounts, processes and huge pages at one moment.
 ///
 /// Links are those of the network namespace of the caller; processes are those of the same build.
@@ -111,8 +114,9 @@ fn processes() -> impl Iterator<Item = String> {
         let ours = match kind(&program)? {
             Kind::Command => folders.iter().any(|at| program.starts_with(at)),
             Kind::Firmware => {
-                let parent = parent_of(id).and_then(self::program).unwrap_or_default();
-                kind(&parent).is_none() || folders.iter().any(|at| parent.starts_with(at))
+                let parent = parent_of(id)?;
+                parent == INIT
+                    || folders.iter().any(|at| self::program(parent).is_some_and(|it| it.starts_with(at)))
             }
         };
         ours.then(|| format!("process {id} {}", program.display()))
