@@ -24,7 +24,7 @@ use random::Random;
 /// How long it behaves, in milliseconds.
 const GOOD_TIME: u64 = 1000;
 /// Doorbells of each queue in one pass: few, for each takes microseconds and the host is to be answered.
-const KICKS: u32 = 8;
+const KICKS: u32 = 2;
 
 /// Serves, then misbehaves, until the host says stop or does more.
 pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {

@@ -9,7 +9,7 @@ use crate::pci::{CAP_MSIX, Registers};
 use crate::process;
 
 /// Accesses in one pass: few, so that the host is answered although it makes some of them take long.
-const ACCESSES: u32 = 4;
+const ACCESSES: u32 = 2;
 /// Octets of a slot's configuration space, all functions.
 const SLOT: u64 = 1 << 15;
 /// Distance of the places at which the VMM puts two slots' BARs.

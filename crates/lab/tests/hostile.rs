@@ -1,0 +1,258 @@
+//! Ten routers that break the rules in ten ways, all at once, beside one that forwards: each is charged with what it
+//! does and, if its file says so, started again after a pause that grows; and the one that forwards loses nothing.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use config::{Engine, Misdeed};
+use engine::{Event, Instance, Plug, Plugs, State};
+use lab::generator::{Generator, GeneratorCounters, Settings};
+use lab::sink::{Expected, Sink};
+use switch::Null;
+use telemetry::Kind;
+use vmm::{Forker, Spawn};
+
+/// They take the whole host: one at a time.
+static HOST: Mutex<()> = Mutex::new(());
+
+const NEIGHBOUR: &str = r#"
+[switch.pen]
+
+[[router]]
+name   = "neighbour"
+engine = "ENGINE"
+
+[[router.nic]]
+name    = "near"
+attach  = "null"
+mac     = "02:00:00:00:01:00"
+address = "198.18.0.1/24"
+
+[[router.nic]]
+name    = "far"
+attach  = "null"
+address = "198.19.0.1/24"
+
+[[router.route]]
+to  = "198.18.1.0/24"
+via = "198.19.0.2"
+
+[[router.neighbour]]
+address = "198.19.0.2"
+mac     = "02:00:00:00:09:09"
+"#;
+
+/// Frames a second towards the neighbour: its ring holds what comes in 0.2 s, while others have the CPU.
+const RATE: f64 = 5000.0;
+
+fn hostile(misdeed: Misdeed, number: usize, restart: &str) -> String {
+    let name = misdeed.name();
+    format!(
+        "[[router]]\nname = \"{name}\"\nengine = \"ENGINE\"\nrole = \"hostile\"\nmisdeed = \"{name}\"\n\
+         restart = \"{restart}\"\n\
+         [[router.nic]]\nname = \"a\"\nattach = \"switch:pen\"\naddress = \"10.{number}.0.1/24\"\n\
+         [[router.nic]]\nname = \"b\"\nattach = \"switch:pen\"\naddress = \"10.{number}.1.1/24\"\n"
+    )
+}
+
+/// Whether this host runs an engine; if not, a line says why.
+fn has(engine: Engine) -> bool {
+    let missing = match engine {
+        Engine::Kvm => vmm::open_kvm().err(),
+        Engine::Process => {
+            let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
+            tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()
+        }
+    };
+    if let Some(error) = &missing {
+        println!("SKIPPED: {error:#}");
+    }
+    missing.is_none()
+}
+
+/// All of them, running, and what is known of them.
+struct Pen {
+    instance: Instance,
+    offered: Arc<GeneratorCounters>,
+    sink: Arc<Sink>,
+    /// What was lost or damaged when everything was up: frames came before the neighbour served, and it says hello.
+    before: [u64; 3],
+    events: Vec<Event>,
+    published: Instant,
+}
+
+impl Pen {
+    fn new(engine: Engine, restart: &str) -> Self {
+        let mut text = NEIGHBOUR.to_owned();
+        for (number, misdeed) in Misdeed::ALL.into_iter().enumerate() {
+            write!(text, "{}", hostile(misdeed, number, restart)).unwrap();
+        }
+        let plan = config::parse(&text.replace("ENGINE", engine.name()), "pen.toml").expect("a good file");
+        let settings = Settings { rate: Some(RATE), ..Settings::default() };
+        let generator = Generator::new(&settings).unwrap();
+        let offered = generator.counters();
+        let (flows, frame) = (settings.flow_count(), settings.frame);
+        let sink = Arc::new(Sink::new(Expected { flows, frame, ttl: 63, destination_mac: None }));
+        let near = Plug::Port { source: Box::new(generator), sink: Arc::new(Null::new()) };
+        let far = Plug::Port { source: Box::new(Null::new()), sink: sink.clone() };
+        let plugs = Plugs::from([("neighbour.near".to_owned(), near), ("neighbour.far".to_owned(), far)]);
+        let instance = Instance::start(&plan, plugs).expect("it starts");
+        let (events, published) = (Vec::new(), Instant::now());
+        let mut pen = Self { instance, offered, sink, before: [0; 3], events, published };
+        pen.watch(Duration::from_millis(500), |_| false);
+        pen.before = pen.harm();
+        assert!(pen.before[0] < 2500, "{:?}", pen.before);
+        pen
+    }
+
+    /// Frames that were lost, damaged, and repeated.
+    fn harm(&self) -> [u64; 3] {
+        let counters = self.sink.counters();
+        [counters.lost(), counters.bad.get(), counters.repeated.get()]
+    }
+
+    /// Looks after them for so long, or until there is nothing more to wait for.
+    fn watch(&mut self, time: Duration, until: impl Fn(&Self) -> bool) {
+        let start = Instant::now();
+        while start.elapsed() < time && !until(self) {
+            std::thread::sleep(Duration::from_millis(100));
+            self.events.extend(self.instance.look_after());
+            // New routes for the neighbour, which must follow them, and for the one that will not.
+            if self.published.elapsed() > Duration::from_millis(300) {
+                self.published = Instant::now();
+                for name in ["neighbour", Misdeed::OldEpoch.name()] {
+                    if let Some(running) = self.instance.router(name) {
+                        running.router.table().routes().publish();
+                    }
+                }
+            }
+        }
+    }
+
+    fn of(&self, router: &str) -> Vec<(Kind, &str)> {
+        let mine = self.events.iter().filter(|event| event.router == router);
+        mine.map(|event| (event.kind, event.message.as_str())).collect()
+    }
+
+    /// Why a router was taken down, each time.
+    fn charges(&self, router: &str) -> Vec<(Kind, &str)> {
+        let charge = |(kind, _): &(Kind, &str)| matches!(kind, Kind::Charged | Kind::Failed);
+        self.of(router).into_iter().filter(charge).collect()
+    }
+
+    fn all(&self, charges: usize) -> bool {
+        Misdeed::ALL.iter().all(|misdeed| self.charges(misdeed.name()).len() >= charges)
+    }
+
+    /// What was offered has come through, and the neighbour was never blamed for anything.
+    fn judge_neighbour(&mut self) {
+        assert_eq!(self.of("neighbour"), []);
+        let (offered, sink) = (self.offered.clone(), self.sink.clone());
+        let frames = offered.frames.get();
+        self.watch(Duration::from_secs(5), |_| sink.counters().frames.get() >= frames);
+        let counters = self.sink.counters();
+        let seen = format!("{:?} of {frames}", counters);
+        assert!(counters.frames.get() >= frames && frames > 1000, "{seen}");
+        assert_eq!(self.harm(), self.before, "{seen}");
+    }
+}
+
+/// How a router's charge begins, or what is in it; random registers may do to its rings and doorbells what others do
+/// on purpose.
+fn expected(misdeed: Misdeed, engine: Engine) -> (Kind, &'static [&'static str]) {
+    let fault = if engine == Engine::Kvm { "triple fault" } else { "SIGILL" };
+    match misdeed {
+        Misdeed::Registers => (Kind::Charged, &["accessed device registers", "broke the ring", "doorbell"]),
+        Misdeed::Descriptors | Misdeed::Loops | Misdeed::Addresses | Misdeed::Indices => {
+            (Kind::Charged, &["it broke the ring of "])
+        }
+        Misdeed::Kicks => (Kind::Charged, &["it rang the doorbell of "]),
+        Misdeed::Sleep | Misdeed::Spin => (Kind::Charged, &["vCPU 0 has not answered for "]),
+        Misdeed::TripleFault if fault == "triple fault" => (Kind::Failed, &["triple fault"]),
+        Misdeed::TripleFault => (Kind::Failed, &["SIGILL"]),
+        Misdeed::OldEpoch => (Kind::Charged, &["vCPU 0 still reads epoch "]),
+    }
+}
+
+fn judge_charges(pen: &Pen, engine: Engine) {
+    for misdeed in Misdeed::ALL {
+        let (kind, words) = expected(misdeed, engine);
+        for (found, line) in pen.charges(misdeed.name()) {
+            let fits = words.iter().any(|word| line.contains(word));
+            assert!(found == kind && fits && !line.contains('\n'), "{}: {found:?} {line}", misdeed.name());
+        }
+    }
+}
+
+fn host() -> MutexGuard<'static, ()> {
+    HOST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn never(engine: Engine) {
+    let _host = host();
+    if !has(engine) {
+        return;
+    }
+    let mut pen = Pen::new(engine, "never");
+    pen.watch(Duration::from_secs(40), |pen| pen.all(1));
+    pen.watch(Duration::from_secs(1), |_| false);
+    judge_charges(&pen, engine);
+    let states: HashMap<String, _> =
+        pen.instance.status().into_iter().map(|status| (status.name.clone(), status)).collect();
+    for misdeed in Misdeed::ALL {
+        let status = &states[misdeed.name()];
+        let [(_, line)] = pen.charges(misdeed.name())[..] else {
+            panic!("{}: {:?}", misdeed.name(), pen.of(misdeed.name()));
+        };
+        assert_eq!((status.state, status.restarts), (State::Failed, 0), "{}", misdeed.name());
+        assert_eq!(status.reason.as_deref(), Some(line));
+        assert!(pen.instance.router(misdeed.name()).is_none(), "it is gone");
+    }
+    assert_eq!(states["neighbour"].state, State::Running);
+    pen.judge_neighbour();
+}
+
+fn always(engine: Engine) {
+    let _host = host();
+    if !has(engine) {
+        return;
+    }
+    let mut pen = Pen::new(engine, "always");
+    pen.watch(Duration::from_secs(80), |pen| pen.all(2));
+    judge_charges(&pen, engine);
+    for misdeed in Misdeed::ALL {
+        let events = pen.of(misdeed.name());
+        let kinds: Vec<Kind> =
+            events.iter().map(|(kind, _)| *kind).filter(|kind| *kind != Kind::Started).collect();
+        let charge = expected(misdeed, engine).0;
+        let life = [charge, Kind::Restarting, Kind::Restarted, charge, Kind::Restarting];
+        assert!(kinds.starts_with(&life), "{}: {events:?}", misdeed.name());
+        let pauses = events.iter().filter(|(kind, _)| *kind == Kind::Restarting).map(|(_, line)| *line);
+        let pauses: Vec<&str> = pauses.take(2).collect();
+        assert_eq!(pauses, ["in 0.1 s", "in 0.2 s"], "{}", misdeed.name());
+    }
+    assert!(pen.instance.status().iter().all(|status| (status.restarts > 0) != (status.name == "neighbour")));
+    pen.judge_neighbour();
+}
+
+#[test]
+fn each_is_fenced_once_under_kvm() {
+    never(Engine::Kvm);
+}
+
+#[test]
+fn each_is_fenced_once_as_a_process() {
+    never(Engine::Process);
+}
+
+#[test]
+fn each_is_started_again_under_kvm() {
+    always(Engine::Kvm);
+}
+
+#[test]
+fn each_is_started_again_as_a_process() {
+    always(Engine::Process);
+}
