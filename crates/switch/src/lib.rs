@@ -18,7 +18,7 @@ pub mod table;
 pub mod tap_point;
 pub mod trace;
 
-pub use ingress::{IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
+pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
 pub use null::Null;
 pub use pair::{PairPort, PairSink, pair};
 pub use port::{Bell, Frame, Frames, Sink, Source};

@@ -55,6 +55,8 @@ fn part(group: &str) -> (&'static str, Labels) {
         [router, vcpu, nic] if is_vcpu(vcpu) => {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
+        ["control"] => ("control_client", Labels::new()),
+        ["telemetry"] => ("telemetry_client", Labels::new()),
         [thread] if thread.contains('/') => ("io_thread", thread_labels(thread)),
         _ => ("other", owned(&[("group", group)])),
     }

@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 
 use ledger::{Group, NicDirection, PortCounters, RouterCounters, RouterNic};
 
+use crate::ResponderCounters;
 use crate::family::{self, Labels, NAMESPACE, Sample, classify};
 
 /// A metric that is not in the ledger.
@@ -53,11 +54,13 @@ impl Page {
         page.describe("switch_port", PortCounters::FIELDS);
         page.describe("router", RouterCounters::FIELDS);
         page.describe("guest_nic", RouterNic::FIELDS);
+        page.describe("telemetry_client", ResponderCounters::FIELDS);
         page
     }
 
     /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
-    /// `switch_port`, `router`, `guest_nic`, `tap_read`, `tap_write`, `ingress`, `io_thread`.
+    /// `switch_port`, `router`, `guest_nic`, `tap_read`, `tap_write`, `ingress`, `io_thread`, `control_client` and
+    /// `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));
     }

@@ -114,6 +114,8 @@ fn every_kind_of_group_has_its_metric() {
         "edge.wan.tap.write.drop_too_long",
         "edge.wan.queue.frames",
         "edge/wan-rx.sleeps",
+        "control.accepted",
+        "telemetry.served",
         "something.new.and.strange",
         "alone",
     ] {
@@ -124,6 +126,7 @@ fn every_kind_of_group_has_its_metric() {
     assert_eq!(
         series,
         [
+            "ringroad_control_client_accepted_total",
             r#"ringroad_guest_nic_rx_frames_total{router="edge",vcpu="vcpu0",nic="wan"}"#,
             r#"ringroad_ingress_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_io_thread_sleeps_total{router="edge",thread="wan-rx"}"#,
@@ -134,6 +137,7 @@ fn every_kind_of_group_has_its_metric() {
             r#"ringroad_switch_port_in_frames_total{switch="lan",router="edge",nic="wan"}"#,
             r#"ringroad_tap_read_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_tap_write_drops_total{router="edge",nic="wan",reason="too_long"}"#,
+            "ringroad_telemetry_client_served_total",
             r#"ringroad_vcpu_exits_total{router="edge",vcpu="vcpu11",reason="halt"}"#,
         ]
     );
