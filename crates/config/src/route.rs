@@ -29,6 +29,13 @@ pub(crate) fn routes(router: &Section<'_>, nics: &[Nic]) -> Vec<Route> {
             let what = format!("{} is the network of NIC {:?}, which needs no route", route.to, nic.name);
             section.fault(line, "to", what);
         }
+        if route.to.len == 32 && is_own(route.to.network, nics) {
+            section.fault(
+                line,
+                "to",
+                format!("{} is the router's own address, which needs no route", route.to),
+            );
+        }
         routes.push(route);
     }
     routes
@@ -103,7 +110,7 @@ fn on_link(text: &str, nics: &[Nic], example: &str) -> Result<(Ipv4Addr, usize),
         Fault::Version6 => format!("{text:?}: IPv6 is not in this version; write e.g. {example}"),
         Fault::Malformed => format!("{text:?} is not an IPv4 address; write e.g. {example}"),
     })?;
-    if nics.iter().any(|nic| nic.addresses.iter().any(|address| address.ip == ip)) {
+    if is_own(ip, nics) {
         return Err(format!("{ip} is the router's own address; write its neighbour's"));
     }
     let connected = nics
@@ -118,6 +125,10 @@ fn on_link(text: &str, nics: &[Nic], example: &str) -> Result<(Ipv4Addr, usize),
         return Err(format!("{ip} is no station of {network} but its network or broadcast address"));
     }
     Ok((ip, index))
+}
+
+fn is_own(ip: Ipv4Addr, nics: &[Nic]) -> bool {
+    nics.iter().flat_map(|nic| &nic.addresses).any(|address| address.ip == ip)
 }
 
 fn networks(nics: &[Nic]) -> String {

@@ -28,6 +28,7 @@ impl Instance {
                 slot.retry(&mut self.yard);
             }
             reclaim_routes(slot);
+            look_at_captures(slot, &mut self.yard);
         }
         let news = std::mem::take(&mut self.yard.news);
         if !news.is_empty() || self.routers().count() != running {
@@ -50,6 +51,16 @@ fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
     if let Some(charge) = look.charge {
         let kind = if charge.kind == watch::Kind::Fault { Kind::Failed } else { Kind::Charged };
         slot.fail(kind, charge.line, yard);
+    }
+}
+
+/// Tells once of each capture whose file could not be written any more. The router goes on without it.
+fn look_at_captures(slot: &Slot, yard: &mut Yard) {
+    for (nic, outlet) in slot.plan.nics.iter().zip(slot.outlets()) {
+        if outlet.has_failed_since() {
+            let line = format!("NIC {}: its capture cannot be written any more and has ended", nic.name);
+            yard.tell(&slot.plan.name, Kind::CaptureFailed, line);
+        }
     }
 }
 

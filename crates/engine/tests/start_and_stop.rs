@@ -126,8 +126,29 @@ fn nothing_stays_of(engine: Engine) {
         drop(instance);
         assert_eq!(before.settled(), before, "{} round {round}", engine.name());
     }
+    restarts_leave_nothing(&plan);
+    assert_eq!(before.settled(), before, "{}", engine.name());
     too_little_memory(before, engine);
     fs::remove_dir_all(&folder).expect("removed");
+}
+
+/// The same within one instance: routers that are started again, added and removed.
+fn restarts_leave_nothing(whole: &Plan) {
+    let mut part = whole.clone();
+    part.routers.truncate(1);
+    let mut instance = start(whole).expect("it starts");
+    // Once, so that the allocator has what it wants.
+    instance.restart_router("one").expect("it starts again");
+    let up = Held::now();
+    for round in 0..20 {
+        instance.restart_router("one").expect("it starts again");
+        instance.look_after();
+        assert_eq!(up.settled(), up, "round {round}, started again");
+        instance.apply(&part, Plugs::new()).expect("it is applied");
+        assert!(Held::now().threads < up.threads);
+        instance.apply(whole, Plugs::new()).expect("it is applied");
+        assert_eq!(up.settled(), up, "round {round}, removed and added");
+    }
 }
 
 fn too_little_memory(before: Held, engine: Engine) {

@@ -334,6 +334,11 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
         r#"to = "192.0.2.0/24""#,
         r#"f.toml:30: router.route.to: 192.0.2.0/24 is the network of NIC "wan", which needs no route"#,
     ),
+    (
+        r#"to = "0.0.0.0/0""#,
+        r#"to = "198.51.100.1/32""#,
+        "f.toml:30: router.route.to: 198.51.100.1/32 is the router's own address, which needs no route",
+    ),
     (r#"via = "192.0.2.254""#, "", r#"f.toml:29: router.route.via: missing; write e.g. via = "192.0.2.254""#),
     (
         r#"via = "192.0.2.254""#,

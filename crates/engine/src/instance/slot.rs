@@ -166,13 +166,14 @@ impl Slot {
     /// Starts a router that does not run, on demand: its failures are forgotten.
     pub(crate) fn start(&mut self, yard: &mut Yard) -> Result<()> {
         self.back_off.forget();
-        let rest = self.rest;
+        let (rest, due) = (self.rest, self.due);
         let started = guest(&self.plan, &mut yard.grounds)
             .and_then(|guest| self.launch(guest, yard))
             .and_then(|()| self.wait_until_up());
         if let Err(error) = started {
             // As it was: what waits to be started again goes on waiting.
             self.take_down(rest);
+            self.due = due;
             return Err(error);
         }
         yard.tell(&self.plan.name, Kind::Started, "on demand");
@@ -207,11 +208,12 @@ impl Slot {
         ran
     }
 
-    /// Starts what was suspended, and waits until it is up.
+    /// Starts what was suspended, and waits until it is up; what fails is as if it had failed by itself.
     pub(crate) fn revive(&mut self, yard: &mut Yard) -> Result<()> {
-        let guest = guest(&self.plan, &mut yard.grounds)?;
-        self.launch(guest, yard)?;
-        self.wait_until_up()
+        let revived = guest(&self.plan, &mut yard.grounds)
+            .and_then(|guest| self.launch(guest, yard))
+            .and_then(|()| self.wait_until_up());
+        revived.inspect_err(|error| self.fail(Kind::Failed, format!("{error:#}"), yard))
     }
 
     /// It cannot go on, or may not: takes it down and does what its restart policy says.

@@ -1,6 +1,7 @@
 //! The far side of a NIC: what it is plugged into. It stays while its router comes and goes, and when another router takes its place.
 
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
@@ -28,7 +29,12 @@ pub(crate) enum Far {
     /// A TAP; each start of a router serves a duplicate.
     Tap(Tap),
     /// A capture file and the port that fills it.
-    Capture { port: Arc<dyn Sink>, capture: Capture },
+    Capture {
+        port: Arc<dyn Sink>,
+        capture: Capture,
+        /// Whether somebody was told that it has failed.
+        told: AtomicBool,
+    },
     /// A port that came from outside.
     Port { source: Home, sink: Arc<dyn Sink> },
     /// Somebody else serves the NIC.
@@ -88,6 +94,14 @@ impl Outlet {
             _ => None,
         }
     }
+
+    /// Whether it is a capture that has failed since this was asked last.
+    pub(crate) fn has_failed_since(&self) -> bool {
+        match &self.far {
+            Far::Capture { capture, told, .. } => capture.has_failed() && !told.swap(true, Ordering::Relaxed),
+            _ => false,
+        }
+    }
 }
 
 fn open((plan, router, nic): (&Plan, &Router, &Nic), switches: &[Arc<Switch>]) -> Result<Far> {
@@ -107,7 +121,7 @@ fn open((plan, router, nic): (&Plan, &Router, &Nic), switches: &[Arc<Switch>]) -
 
 fn captured(file: File) -> Far {
     let (port, capture) = capture::into(file);
-    Far::Capture { port, capture }
+    Far::Capture { port, capture, told: AtomicBool::new(false) }
 }
 
 /// How the TAP of a NIC is to be.

@@ -6,4 +6,5 @@ mod failures;
 mod memory;
 mod routers;
 mod settings;
+mod taps;
 mod traffic;

@@ -1,9 +1,9 @@
 //! One of two routers stops, starts and is started again; the other one forwards as if nothing had happened.
 
-use engine::{Plugs, State};
+use engine::{Instance, Plugs, State};
 use telemetry::Kind;
 
-use crate::traffic::{Stream, alone, counters, kvm, router, start, wait_for};
+use crate::traffic::{Stream, alone, counters, kvm, plan, router, start, wait_for};
 
 fn two() -> String {
     router("one", 1, "vhost = 'split'") + &router("two", 2, "restart = 'never'")
@@ -51,6 +51,44 @@ fn a_router_stops_and_starts_and_the_other_one_loses_nothing() {
     assert_eq!(instance.look_after(), [], "what was told is told once");
 }
 
+/// The same where routers are processes, which need no KVM.
+#[test]
+fn a_process_stops_and_starts_and_the_other_one_loses_nothing() {
+    let _turn = alone();
+    let mut plugs = Plugs::new();
+    let one = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
+    let other = Stream::through("two", 2, [10, 2, 1, 2], &mut plugs);
+    let process = "engine = 'process'";
+    let text = router("one", 1, process) + &router("two", 2, process);
+    let mut instance = match Instance::start(&plan(&text), plugs) {
+        Ok(instance) => instance,
+        Err(error) => return println!("SKIPPED: {error:#}"),
+    };
+    one.flows(100);
+    other.flows(100);
+    for _ in 0..3 {
+        let pid = instance.status()[1].pid.expect("a process");
+        instance.restart_router("two").expect("it starts again");
+        assert_ne!(instance.status()[1].pid, Some(pid));
+        one.flows(100);
+        let stands = other.tally().arrived();
+        wait_for("the other one to forward again", || other.tally().arrived() > stands + 50);
+    }
+    // Killed from outside: it is noticed, told and started again.
+    let victim = instance.status()[1].pid.and_then(rustix::process::Pid::from_raw).expect("a process");
+    rustix::process::kill_process(victim, rustix::process::Signal::KILL).expect("it was there");
+    let mut events = Vec::new();
+    wait_for("a new process", || {
+        events.extend(instance.look_after().into_iter().map(|event| event.kind));
+        events.contains(&Kind::Restarted)
+    });
+    let expected = [Kind::Failed, Kind::Restarting, Kind::Restarted];
+    assert_eq!(events[events.len() - 3..], expected);
+    let stands = other.tally().arrived();
+    wait_for("the other one to forward again", || other.tally().arrived() > stands + 50);
+    one.ends_whole();
+}
+
 #[test]
 fn who_is_not_there_is_one_line() {
     if !kvm() {
@@ -76,16 +114,23 @@ fn who_is_not_there_is_one_line() {
 
 #[test]
 fn routers_on_one_switch_come_and_go() {
-    if !kvm() {
-        return;
+    for deliver in ["queued", "direct"] {
+        if kvm() {
+            let _turn = alone();
+            on_one_switch(deliver);
+        }
     }
-    let _turn = alone();
+}
+
+fn on_one_switch(deliver: &str) {
     // one and two forward to the same station behind a switch, by three.
     let on_switch = |name: &str, n: u8| {
         router(name, n, "")
             .replace(
                 &format!("name = 'out'\nattach = 'null'\naddress = '10.{n}.1.1/24'"),
-                &format!("name = 'out'\nattach = 'switch:lan'\naddress = '10.9.0.{n}/24'"),
+                &format!(
+                    "name = 'out'\nattach = 'switch:lan'\ndeliver = '{deliver}'\naddress = '10.9.0.{n}/24'"
+                ),
             )
             .replace(&format!("10.{n}.1.2"), "10.9.0.3")
             .replace(&format!("02:00:00:00:{n:02}:09"), "02:00:00:00:03:00")
@@ -93,7 +138,9 @@ fn routers_on_one_switch_come_and_go() {
     };
     let three = router("three", 3, "").replace(
         "attach = 'null'\nmac = '02:00:00:00:03:00'\naddress = '10.3.0.1/24'",
-        "attach = 'switch:lan'\nmac = '02:00:00:00:03:00'\naddress = '10.9.0.3/24'",
+        &format!(
+            "attach = 'switch:lan'\ndeliver = '{deliver}'\nmac = '02:00:00:00:03:00'\naddress = '10.9.0.3/24'"
+        ),
     );
     let text = format!("[switch.lan]\n{}{}{three}", on_switch("one", 1), on_switch("two", 2));
     let text = text + "[[router.route]]\nto = '10.7.0.0/16'\nvia = '10.3.1.2'\n";

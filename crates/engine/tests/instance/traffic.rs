@@ -212,6 +212,14 @@ fn send(near: &PairPort, n: u8, to: [u8; 4], stop: &AtomicBool, tally: &Tally) {
     }
 }
 
+/// Sends a few frames into a wire that leads to router number `n`.
+pub(crate) fn offer(near: &PairPort, n: u8, to: [u8; 4], count: u64) {
+    for number in 0..count {
+        let mut octets = frame(n, to, number);
+        assert_eq!(near.sink.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]), 1);
+    }
+}
+
 fn receive(mut far: PairPort, stop: &AtomicBool, tally: &Tally) {
     let (mut next, mut idle) = (0_u64, None);
     while !stop.load(Ordering::SeqCst) || idle.is_none_or(|since: Instant| since.elapsed() < PATIENCE / 4) {

@@ -1,0 +1,96 @@
+//! TAPs and captures belong to the instance: they stay while the file names them, whatever their router does.
+
+use std::fs;
+
+use engine::{Instance, Plugs, Supplies};
+use uplink::{Netns, Tap, TapConfig};
+
+use crate::traffic::{Stream, alone, kvm, plan, router, wait_for};
+
+/// The number of an interface, which the kernel gives no other one as long as it is there.
+fn number(netns: &Netns, name: &str) -> Option<String> {
+    let shown = netns.command("ip").args(["-o", "link", "show", name]).output().ok()?;
+    let line = String::from_utf8_lossy(&shown.stdout).into_owned();
+    shown.status.success().then(|| line.split(':').next().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_tap_outlives_its_router_and_can_move_to_another_one() {
+    if !kvm() {
+        return;
+    }
+    let netns = match Netns::new() {
+        Ok(netns) => netns,
+        Err(error) => return println!("SKIPPED: {error}"),
+    };
+    let _turn = alone();
+    let config = TapConfig { netns: Some(&netns), ..TapConfig::default() };
+    let tap = Tap::open("rr-test", &config).expect("a TAP");
+    let file = |name: &str| {
+        let two = router(name, 2, "").replacen("attach = 'null'", "attach = 'tap:rr-test'", 1);
+        plan(&(router("one", 1, "") + &two))
+    };
+    let mut plugs = Plugs::new();
+    let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
+    let supplies = Supplies { plugs, taps: [("two.in".to_owned(), tap)].into(), ..Supplies::default() };
+    let mut instance = Instance::start(&file("two"), supplies).expect("it starts");
+    stream.flows(20);
+    let first = number(&netns, "rr-test").expect("it is there");
+    instance.restart_router("two").expect("it starts again");
+    assert_eq!(number(&netns, "rr-test").as_ref(), Some(&first));
+    instance.stop_router("two").expect("it stops");
+    assert_eq!(number(&netns, "rr-test").as_ref(), Some(&first), "as long as the file names it");
+    instance.apply(&file("other"), Supplies::default()).expect("it is applied");
+    assert_eq!(number(&netns, "rr-test").as_ref(), Some(&first), "and whichever router has it");
+    // The kernel's own frames reach whoever has it now.
+    let read =
+        |instance: &Instance| crate::traffic::counters(instance).get("other.in.tap.read.frames").copied();
+    wait_for("a frame of the kernel's", || {
+        let links = netns.links().expect("links");
+        let _ = links.set_up("rr-test", false).and_then(|()| links.set_up("rr-test", true));
+        read(&instance).is_some_and(|frames| frames > 0)
+    });
+    stream.flows(20);
+    let alone = plan(&router("one", 1, ""));
+    instance.apply(&alone, Supplies::default()).expect("it is applied");
+    assert_eq!(number(&netns, "rr-test"), None, "nobody names it any more");
+    stream.ends_whole();
+}
+
+#[test]
+fn a_capture_goes_on_where_it_was() {
+    if !kvm() {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("out.pcap");
+    let text = |more: &str| {
+        let one = router("one", 1, more);
+        one.replace(
+            "name = 'out'\nattach = 'null'",
+            &format!("name = 'out'\nattach = 'pcap:{}'", path.display()),
+        )
+    };
+    let mut plugs = Plugs::new();
+    let (near, entry) = switch::pair::pair(1024).expect("a wire");
+    plugs
+        .insert("one.in".to_owned(), engine::Plug::Port { source: Box::new(entry.source), sink: entry.sink });
+    let mut instance = Instance::start(&plan(&text("")), plugs).expect("it starts");
+    let len = || fs::metadata(&path).map_or(0, |file| file.len());
+    let mut captured = 0;
+    for round in 0..3 {
+        crate::traffic::offer(&near, 1, [10, 1, 1, 2], 10);
+        // A record of 16 octets and a frame of 60 for each, behind what was there already.
+        captured += 10 * 76;
+        wait_for("the frames in the file", || len() >= 24 + captured);
+        match round {
+            0 => instance.restart_router("one").expect("it starts again"),
+            _ => drop(instance.apply(&plan(&text("memory = '64M'")), Plugs::new()).expect("it is applied")),
+        }
+    }
+    drop(instance);
+    let octets = fs::read(&path).expect("a capture");
+    let magic = 0xa1b2_3c4d_u32.to_le_bytes();
+    assert_eq!(octets.windows(4).filter(|window| *window == magic).count(), 1, "one file header");
+}
