@@ -75,7 +75,11 @@ fn counters_are_handed_out_at_a_port() {
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert_eq!(ping(&host, 20), 20);
     let (_, second) = ask(connect(&stage), REQUEST);
+    let unexplained: Vec<_> = second.lines().filter(|line| line.contains(" The counter ")).collect();
+    assert!(unexplained.is_empty(), "{unexplained:?}");
     let (first, second) = (samples(&first), samples(&second));
+    assert_eq!(second[r#"ringroad_router_up{router="edge"}"#], 1.0);
+    assert_eq!(second["ringroad_telemetry_client_served_total"], 1.0);
     let series = r#"ringroad_nic_rx_frames_total{router="edge",nic="wan"}"#;
     assert!(second[series] >= first[series] + 20.0, "{} then {}", first[series], second[series]);
     for series in [

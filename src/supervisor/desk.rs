@@ -223,6 +223,7 @@ impl Supervisor {
         let asker = if more { self.desk.asked.get(&id).cloned() } else { self.desk.asked.remove(&id) };
         match (asker, outcome) {
             (Some(Asker::Display), Ok(Answer::Counters(counters))) => self.show(counters),
+            (Some(Asker::Metrics), Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
             (Some(Asker::Metrics), Ok(Answer::Counters(counters))) => self.publish(&counters),
             (Some(Asker::Apply(ticket)), outcome) => self.applied(ticket, outcome, now),
             (Some(Asker::Client(ticket, _)), Ok(packet @ Answer::Packet(_))) => {
@@ -268,7 +269,7 @@ impl Supervisor {
     }
 
     /// The routers while there is no data plane.
-    fn routers_that_wait(&self) -> Vec<RouterStatus> {
+    pub(super) fn routers_that_wait(&self) -> Vec<RouterStatus> {
         let engine = |engine: Option<config::Engine>| engine.map_or("", config::Engine::name).to_owned();
         let routers = self.running.plan.routers.iter().map(|router| RouterStatus {
             name: router.name.clone(),
@@ -295,7 +296,7 @@ impl Supervisor {
                     let why = "the data plane died of it; it is started again with the file that ran before";
                     self.reply(ticket, Err(api::Error::new(why)), now);
                 }
-                Asker::Metrics => self.publish(&api::Counters::default()),
+                Asker::Metrics => self.publish_nothing(),
                 Asker::Display | Asker::Replay(_) => {}
             }
         }

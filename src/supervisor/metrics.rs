@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use api::Counters;
+use api::{Counters, RouterStatus, State};
 use config::{Listen, Plan};
 use rustix::event::PollFlags;
 use telemetry::{Limits, Metric, Page, Place, Responder};
@@ -22,11 +22,20 @@ const RESTARTS: Metric = Metric {
 const EVENTS: Metric =
     Metric { name: "events_total", help: "State changes of the run and its routers.", counter: true };
 
+const ROUTER_UP: Metric = Metric { name: "router_up", help: "Whether the router forwards.", counter: false };
+const ROUTER_RESTARTS: Metric = Metric {
+    name: "router_restarts_total",
+    help: "Times the router was started again since the run began.",
+    counter: true,
+};
+
 /// Who hands the counters out; nobody where the file does not ask for it.
 #[derive(Debug)]
 pub(super) struct Metrics {
     listen: Option<Listen>,
     responder: Option<Responder>,
+    /// How the routers are, as the data plane said before it was asked for the counters.
+    routers: Vec<RouterStatus>,
 }
 
 impl Metrics {
@@ -37,7 +46,7 @@ impl Metrics {
     pub(super) fn open(plan: &Plan, lock: &mut RunLock) -> Result<Self> {
         let listen = plan.telemetry.prometheus.clone();
         let responder = listen.as_ref().map(|listen| bind(listen, lock)).transpose()?;
-        Ok(Self { listen, responder })
+        Ok(Self { listen, responder, routers: Vec::new() })
     }
 
     /// Listens where another file says.
@@ -73,6 +82,17 @@ fn bind(listen: &Listen, lock: &mut RunLock) -> Result<Responder> {
     Responder::bind(&place, Limits::default()).context("telemetry.prometheus")
 }
 
+/// An empty page that can explain what the parts of this program count.
+fn explained() -> Page {
+    let mut page = Page::new();
+    page.describe("tap_read", uplink::ReadCounters::FIELDS);
+    page.describe("tap_write", uplink::WriteCounters::FIELDS);
+    page.describe("ingress", engine::IngressCounters::FIELDS);
+    page.describe("io_thread", engine::IoThreadCounters::FIELDS);
+    page.describe("control_client", api::ServerCounters::FIELDS);
+    page
+}
+
 impl Supervisor {
     /// Serves those who ask for counters.
     pub(super) fn attend_metrics(&mut self, now: Instant) {
@@ -81,18 +101,37 @@ impl Supervisor {
             return;
         }
         if self.is_up() {
-            self.ask_plane(api::Request::Counters { router: None }, Asker::Metrics, now);
+            self.ask_plane(api::Request::Ps {}, Asker::Metrics, now);
         } else {
-            self.publish(&Counters::default());
+            self.publish_nothing();
         }
+    }
+
+    /// How the routers are is known; what they counted comes next.
+    pub(super) fn note_routers(&mut self, routers: Vec<RouterStatus>, now: Instant) {
+        self.metrics.routers = routers;
+        self.ask_plane(api::Request::Counters { router: None }, Asker::Metrics, now);
+    }
+
+    /// Gives a page without counters to everyone who waits for one: there is no data plane.
+    pub(super) fn publish_nothing(&mut self) {
+        self.metrics.routers = self.routers_that_wait();
+        self.publish(&Counters::default());
     }
 
     /// Gives a page to everyone who waits for one.
     pub(super) fn publish(&mut self, counters: &Counters) {
         let (up, restarts, events) = (self.is_up(), self.restarts, self.events.count());
         let run = self.running.run.as_str();
-        let Some(responder) = &mut self.metrics.responder else { return };
-        let mut page = Page::new();
+        let Metrics { responder: Some(responder), routers, .. } = &mut self.metrics else { return };
+        let mut page = explained();
+        page.group("telemetry", responder.counters());
+        page.group("control", self.desk.server.counters());
+        for router in routers {
+            let labels = [("router", router.name.as_str())];
+            page.add(ROUTER_UP, &labels, f64::from(u8::from(router.state == State::Running)));
+            page.add(ROUTER_RESTARTS, &labels, f64::from(router.restarts));
+        }
         for (name, value) in &counters.counters {
             page.ledger(name, *value);
         }
