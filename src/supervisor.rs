@@ -5,7 +5,6 @@
 //! around one poll(2); nobody outside (the data plane, a client, a reader of its output) can make it wait.
 
 mod apply;
-mod backoff;
 mod children;
 mod desk;
 mod display;
@@ -20,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use config::Plan;
+use engine::BackOff;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -28,7 +28,6 @@ use telemetry::Kind;
 use crate::host;
 use crate::run_lock::RunLock;
 use crate::signals::Stop;
-use backoff::BackOff;
 use children::Children;
 use desk::{Asker, Desk};
 use display::Display;
@@ -80,6 +79,8 @@ pub(crate) struct Supervisor {
     /// When to start it again.
     again: Option<Instant>,
     back_off: BackOff,
+    /// Since when it forwards.
+    up_since: Option<Instant>,
     /// Times it was started again.
     restarts: u32,
     /// Deaths before the first time it served.
@@ -145,6 +146,7 @@ impl Supervisor {
             plane: Some(plane),
             again: None,
             back_off: BackOff::default(),
+            up_since: None,
             restarts: 0,
             stillborn: 0,
             children: Children::default(),

@@ -82,12 +82,19 @@ impl Supervisor {
                 bail!("the data plane (pid {pid}) {how}, for the {MOST_STILLBORN}th time, and never came up");
             }
         }
-        let pause = self.back_off.down(now);
-        self.again = Some(now + pause);
+        let pause = self.pause(now);
         let message = format!("data plane (pid {pid}) {how}; it is started again in {pause:?}, links stay");
         self.events.tell(Kind::DataPlaneDied, message);
         self.display.leave();
         Ok(())
+    }
+
+    /// How long to wait before the next start; the date is noted.
+    fn pause(&mut self, now: Instant) -> Duration {
+        let ran = self.up_since.take().map_or(Duration::ZERO, |up| now.saturating_duration_since(up));
+        let pause = self.back_off.failed(ran);
+        self.again = Some(now + pause);
+        pause
     }
 
     fn start_again(&mut self, now: Instant) {
@@ -99,8 +106,7 @@ impl Supervisor {
         });
         if let Err(error) = outcome {
             self.plane = None;
-            let pause = self.back_off.down(now);
-            self.again = Some(now + pause);
+            let pause = self.pause(now);
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
             self.events.tell(Kind::Failed, what);
         }
@@ -130,7 +136,7 @@ impl Supervisor {
             return;
         }
         let pid = plane.pid();
-        self.back_off.up(now);
+        self.up_since = Some(now);
         self.display.reset(at_ns);
         if std::mem::replace(&mut self.was_up, true) {
             self.events.tell(Kind::Restarted, format!("a new data plane (pid {pid}) forwards"));

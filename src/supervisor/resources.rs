@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::tap_config;
 use uplink::Tap;
@@ -45,8 +45,14 @@ impl Resources {
 
     fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &Self) -> Result<()> {
         match &nic.attach {
-            Attach::Tap(interface) if !held.taps.contains_key(interface) => {
-                self.taps.insert(interface.clone(), Tap::open(interface, &tap_config(router, nic))?);
+            Attach::Tap(interface) => {
+                let config = tap_config(router, nic);
+                match held.taps.get(interface).map(|tap| tap.descriptors().len()) {
+                    Some(queues) => check_queues(interface, queues, config.queues.into())?,
+                    None => {
+                        self.taps.insert(interface.clone(), Tap::open(interface, &config)?);
+                    }
+                }
             }
             Attach::Pcap(path) if !held.captures.contains_key(path) => {
                 let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -125,11 +131,21 @@ impl Resources {
     }
 }
 
+/// A device has the number of queues that it was made with.
+fn check_queues(interface: &str, has: usize, wanted: usize) -> Result<()> {
+    if has != wanted {
+        bail!(
+            "the TAP `{interface}` has {has} queues while the run lasts, not {wanted}: choose another name, or start \
+             the run anew"
+        );
+    }
+    Ok(())
+}
+
 fn continuation(path: &Path, number: u32) -> PathBuf {
     let extension = path.extension().map(|extension| extension.to_string_lossy());
     path.with_extension(extension.map_or_else(|| number.to_string(), |old| format!("{number}.{old}")))
 }
-
 
 fn resize(tap: &Tap, nic: &Nic) -> Result<()> {
     let Some(links) = tap.links() else { return Ok(()) };
