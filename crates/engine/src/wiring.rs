@@ -106,9 +106,13 @@ impl Plugging<'_> {
     /// has its pair; otherwise each frame's pair is found here.
     fn rx(&self, sources: Vec<Box<dyn Source>>, spread: bool) -> Vec<Pump> {
         let parts = sources.len();
-        let spread = spread && parts > 1 && parts == self.threads();
+        let spread = spread && parts == self.threads();
         let pump = |(part, source)| {
-            let sink = if spread { self.queues.sink_of(part, parts) } else { self.queues.sink() };
+            let sink = match parts {
+                0 | 1 => self.queues.sink(),
+                _ if spread => self.queues.sink_of(part, parts),
+                _ => self.queues.common_sink(),
+            };
             Pump { source, sink: self.taps.at(Spot::Rx, sink) }
         };
         sources.into_iter().enumerate().map(pump).collect()
@@ -140,7 +144,7 @@ impl Plugging<'_> {
     /// A port of the switch, with a queue before it for each thread unless the senders fill the NIC's rings themselves.
     fn switch(&self, switch: &Arc<Switch>) -> Result<Plugged> {
         let (entry, rx, queue) = if self.nic.deliver == Deliver::Direct {
-            (self.taps.at(Spot::Rx, self.queues.sink()), Vec::new(), None)
+            (self.taps.at(Spot::Rx, self.queues.common_sink()), Vec::new(), None)
         } else {
             let queues = self.plan.outer_queues(self.nic);
             let (fan, waiting) = ingress_fan(self.nic.queue_len, queues, self.hash())

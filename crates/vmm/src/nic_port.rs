@@ -35,7 +35,7 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use crate::irq::IrqLine;
 use crate::memory::GuestRam;
-use sink::{NicSink, PartSink};
+use sink::{CommonSink, NicSink, PartSink};
 use source::{NicSource, PairSource};
 
 /// Pairs that a driver uses until it asks for more (virtio 1.2, section 5.1.6.5.5).
@@ -314,9 +314,14 @@ impl NicQueues {
         self.tx.queues.iter().find_map(|served| served.with(|running| running.queue.broken())?)
     }
 
-    /// Where frames for the router go: each by the pair of its flow.
+    /// Where frames for the router go, each by the pair of its flow. One thread at a time may wait for room.
     pub fn sink(self: &Arc<Self>) -> Arc<dyn Sink> {
         Arc::new(NicSink(self.clone()))
+    }
+
+    /// The same for several threads. Nobody waits for room there: what finds none is lost, and counted.
+    pub fn common_sink(self: &Arc<Self>) -> Arc<dyn Sink> {
+        Arc::new(CommonSink(self.clone()))
     }
 
     /// Where frames go that were spread before over `parts`, of which this is number `part`: all by one pair, part `k`

@@ -86,21 +86,37 @@ impl Served<RxQueue> {
     }
 }
 
-/// All pairs: each frame goes to the pair of its flow.
+/// All pairs, for one thread at a time: each frame goes to the pair of its flow.
 pub(super) struct NicSink(pub(super) Arc<NicQueues>);
+
+impl NicQueues {
+    #[inline]
+    fn deliver_by_flow(&self, frames: &[Frame<'_>]) -> usize {
+        let Some(pairs) = self.pairs.open() else { return self.refuse(frames) };
+        if pairs == ONE {
+            return frames.chunks(BURST).map(|burst| self.deliver_to(0, burst)).sum();
+        }
+        let mut taken = 0;
+        let deliver = |pair, group: &[Frame<'_>]| taken += self.deliver_to(pair, group);
+        steer::by_flow(frames, pairs, self.pairs.hash(), deliver);
+        taken
+    }
+}
+
+/// All pairs, for several threads: nobody waits for room, because one doorbell cannot wake them all.
+pub(super) struct CommonSink(pub(super) Arc<NicQueues>);
+
+impl Sink for CommonSink {
+    #[inline]
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        self.0.deliver_by_flow(frames)
+    }
+}
 
 impl Sink for NicSink {
     #[inline]
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
-        let queues = &*self.0;
-        let Some(pairs) = queues.pairs.open() else { return queues.refuse(frames) };
-        if pairs == ONE {
-            return frames.chunks(BURST).map(|burst| queues.deliver_to(0, burst)).sum();
-        }
-        let mut taken = 0;
-        let deliver = |pair, group: &[Frame<'_>]| taken += queues.deliver_to(pair, group);
-        steer::by_flow(frames, pairs, queues.pairs.hash(), deliver);
-        taken
+        self.0.deliver_by_flow(frames)
     }
 
     fn room(&self) -> usize {

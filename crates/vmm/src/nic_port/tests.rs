@@ -132,6 +132,17 @@ fn one_pair_by_itself_is_a_sink_and_a_source() {
 }
 
 #[test]
+fn the_receive_side_that_nobody_waits_for_is_a_sink() {
+    for several_senders in [false, true] {
+        check_sink(|| {
+            let mut bench = Bench::receiving(Habit::ByTheBook, 3, several_senders);
+            bench.sink = bench.queues.common_sink();
+            bench
+        });
+    }
+}
+
+#[test]
 fn the_transmit_side_is_a_source() {
     for habit in Habit::ALL {
         for pairs in [1, 2] {
