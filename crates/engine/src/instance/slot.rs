@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use bootinfo::Role;
 use config::{Engine, Pin, Plan, Restart, Router};
 use sandbox::Confinement;
@@ -61,7 +61,10 @@ pub(crate) fn outlet_finder<'f>(
     held: &'f [Arc<Outlet>],
     supplies: &'f mut Supplies,
 ) -> impl FnMut(&config::Nic) -> Result<Arc<Outlet>> + 'f {
-    move |nic| Outlet::find((plan, router, nic), switches, supplies, held)
+    move |nic| {
+        Outlet::find((plan, router, nic), switches, supplies, held)
+            .with_context(|| format!("router {}, NIC {}", router.name, nic.name))
+    }
 }
 
 fn guest(plan: &Router, grounds: &mut Grounds) -> Result<Guest> {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use config::{Attach, Nic, Plan, Router};
 use switch::{Bell, Frame, Sink, Source, Switch};
 use uplink::{Ownership, Tap, TapConfig};
@@ -42,8 +42,8 @@ pub(crate) enum Far {
 }
 
 impl Outlet {
-    /// Finds or makes what a NIC of a plan's router is plugged into: what was supplied for it, what is held for one
-    /// with the same attachment, and else something new.
+    /// Finds or makes what a NIC of a plan's router is plugged into: a plug that was supplied for it, what is held for
+    /// one with the same attachment, what was supplied, and else something new.
     pub(crate) fn find(
         (plan, router, nic): (&Plan, &Router, &Nic),
         switches: &[Arc<Switch>],
@@ -51,40 +51,40 @@ impl Outlet {
         held: &[Arc<Self>],
     ) -> Result<Arc<Self>> {
         let label = format!("{}.{}", router.name, nic.name);
-        let far = match Self::supplied(&label, nic, supplies) {
-            Some(far) => far,
-            None => match held.iter().find(|outlet| outlet.serves(&label, (router, nic))) {
-                Some(outlet) => return Ok(outlet.clone()),
-                None => open((plan, router, nic), switches)
-                    .with_context(|| format!("router {}, NIC {}", router.name, nic.name))?,
+        let far = match supplies.plugs.remove(&label) {
+            Some(Plug::Port { source, sink }) => Far::Port { source: Home::new(source), sink },
+            Some(Plug::Later) => Far::Later,
+            None => match held.iter().find(|outlet| outlet.serves(&label, nic)) {
+                Some(outlet) => return outlet.check_queues(router, nic).map(|()| outlet.clone()),
+                None => match supplied(&label, nic, supplies) {
+                    Some(far) => far,
+                    None => open((plan, router, nic), switches)?,
+                },
             },
         };
         Ok(Arc::new(Self { label, attach: nic.attach.clone(), far }))
     }
 
-    fn supplied(label: &str, nic: &Nic, supplies: &mut Supplies) -> Option<Far> {
-        if let Some(plug) = supplies.plugs.remove(label) {
-            return Some(match plug {
-                Plug::Port { source, sink } => Far::Port { source: Home::new(source), sink },
-                Plug::Later => Far::Later,
-            });
-        }
-        match &nic.attach {
-            Attach::Tap(_) => supplies.taps.remove(label).map(Far::Tap),
-            Attach::Pcap(_) => supplies.captures.remove(label).map(captured),
-            Attach::Switch(_) | Attach::Null => None,
+    /// Whether it can go on for this NIC. A plug belongs to its NIC, whatever the file says; a TAP or a capture to
+    /// whoever names it.
+    fn serves(&self, label: &str, nic: &Nic) -> bool {
+        match &self.far {
+            Far::Port { .. } | Far::Later => self.label == label,
+            Far::Tap(_) | Far::Capture { .. } => self.attach == nic.attach,
+            Far::Nothing | Far::Switch(_) => false,
         }
     }
 
-    /// Whether it can go on for this NIC. A plug belongs to its NIC, whatever the file says; a TAP or a capture to
-    /// whoever names it.
-    fn serves(&self, label: &str, (router, nic): (&Router, &Nic)) -> bool {
-        match &self.far {
-            Far::Port { .. } | Far::Later => self.label == label,
-            Far::Tap(tap) => self.attach == nic.attach && tap.descriptors().len() == router.outer_queues(nic),
-            Far::Capture { .. } => self.attach == nic.attach,
-            Far::Nothing | Far::Switch(_) => false,
-        }
+    /// A device has the number of queues that it was made with.
+    fn check_queues(&self, router: &Router, nic: &Nic) -> Result<()> {
+        let Far::Tap(tap) = &self.far else { return Ok(()) };
+        let (has, wanted) = (tap.descriptors().len(), router.outer_queues(nic));
+        ensure!(
+            has == wanted,
+            "the TAP `{}` has {has} queues while the run lasts, not {wanted}: choose another name, or start the run anew",
+            tap.name()
+        );
+        Ok(())
     }
 
     /// The capture that has to be written out now and then, if it is one.
@@ -101,6 +101,14 @@ impl Outlet {
             Far::Capture { capture, told, .. } => capture.has_failed() && !told.swap(true, Ordering::Relaxed),
             _ => false,
         }
+    }
+}
+
+fn supplied(label: &str, nic: &Nic, supplies: &mut Supplies) -> Option<Far> {
+    match &nic.attach {
+        Attach::Tap(_) => supplies.taps.remove(label).map(Far::Tap),
+        Attach::Pcap(_) => supplies.captures.remove(label).map(captured),
+        Attach::Switch(_) | Attach::Null => None,
     }
 }
 
@@ -128,6 +136,15 @@ fn captured(file: File) -> Far {
 pub fn tap_config(router: &Router, nic: &Nic) -> TapConfig<'static> {
     let (ownership, queues) = (Ownership::NewOrExisting, router.outer_queues(nic) as u16);
     TapConfig { queues, mtu: nic.mtu, queue_len: nic.queue_len, ownership, ..TapConfig::default() }
+}
+
+/// Gives a TAP the sizes of its NIC, if it was opened here; whoever opened it elsewhere sees to that.
+pub(super) fn resize(tap: &Tap, nic: &Nic) -> Result<()> {
+    let Some(links) = tap.links() else { return Ok(()) };
+    if links.mtu(tap.name())? != nic.mtu {
+        links.set_mtu(tap.name(), nic.mtu)?;
+    }
+    Ok(links.set_queue_len(tap.name(), nic.queue_len)?)
 }
 
 /// Where a source waits while nobody polls it.

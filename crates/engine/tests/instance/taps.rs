@@ -3,7 +3,7 @@
 use std::fs;
 
 use engine::{Instance, Plugs, Supplies};
-use uplink::{Netns, Tap, TapConfig};
+use uplink::{Links, Netns, Tap, TapConfig};
 
 use crate::traffic::{Stream, alone, kvm, plan, router, wait_for};
 
@@ -58,6 +58,43 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
 }
 
 #[test]
+fn a_tap_of_the_instances_own_takes_new_sizes_but_no_other_number_of_queues() {
+    if !kvm() {
+        return;
+    }
+    let netns = match Netns::new() {
+        Ok(netns) => netns,
+        Err(error) => return println!("SKIPPED: {error}"),
+    };
+    let _turn = alone();
+    let file = |router_more: &str, nic_more: &str| {
+        let tap = format!("attach = 'tap:rr-own'\n{nic_more}");
+        plan(&router("one", 1, router_more).replacen("attach = 'null'", &tap, 1))
+    };
+    // Everything that opens interfaces happens in the namespace.
+    netns
+        .run(|| {
+            let links = Links::here().expect("links");
+            let mut instance = Instance::start(&file("", ""), Plugs::new()).expect("it starts");
+            assert_eq!(links.mtu("rr-own").expect("it is there"), 1500);
+            let changes = instance.apply(&file("", "mtu = 1400"), Plugs::new()).expect("it is applied");
+            assert_eq!(changes.len(), 1);
+            assert_eq!(links.mtu("rr-own").expect("it is there"), 1400);
+            let more = file("vcpus = 2\nvhost = 'per-queue'", "mtu = 1400");
+            let error = instance.apply(&more, Plugs::new()).expect_err("refused");
+            assert_eq!(
+                format!("{error:#}"),
+                "nothing was changed: router one, NIC in: the TAP `rr-own` has 1 queues while the run lasts, not 2: \
+                 choose another name, or start the run anew"
+            );
+            instance.restart_router("one").expect("it starts again");
+            drop(instance);
+            assert!(!links.exists("rr-own").expect("links"));
+        })
+        .expect("a thread in the namespace");
+}
+
+#[test]
 fn a_capture_goes_on_where_it_was() {
     if !kvm() {
         return;
@@ -86,7 +123,13 @@ fn a_capture_goes_on_where_it_was() {
         wait_for("the frames in the file", || len() >= 24 + captured);
         match round {
             0 => instance.restart_router("one").expect("it starts again"),
-            _ => drop(instance.apply(&plan(&text("memory = '64M'")), Plugs::new()).expect("it is applied")),
+            _ => {
+                // A supervisor hands everything out again; what is held goes on all the same.
+                let again = fs::OpenOptions::new().append(true).open(&path).expect("it is there");
+                let captures = [("one.out".to_owned(), again)].into();
+                let supplies = Supplies { captures, ..Supplies::default() };
+                instance.apply(&plan(&text("memory = '64M'")), supplies).expect("it is applied");
+            }
         }
     }
     drop(instance);
