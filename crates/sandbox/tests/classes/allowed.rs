@@ -133,6 +133,17 @@ fn threads() {
     for class in Class::ALL {
         start(class).join().unwrap();
     }
+    let (tell, told) = mpsc::channel();
+    let (stop, stopped) = mpsc::channel::<()>();
+    let sleeper = thread::spawn(move || {
+        tell.send(rustix::thread::gettid()).unwrap();
+        stopped.recv().unwrap_err();
+    });
+    // As a router's threads are moved while they run.
+    let (thread, cpus) = (Some(told.recv().unwrap()), rustix::thread::sched_getaffinity(None).unwrap());
+    rustix::thread::sched_setaffinity(thread, &cpus).unwrap();
+    drop(stop);
+    sleeper.join().unwrap();
 }
 
 fn memory() {
