@@ -8,3 +8,4 @@ mod routers;
 mod settings;
 mod taps;
 mod traffic;
+mod wild;
