@@ -132,7 +132,7 @@ impl Tour<'_> {
         ];
         let cpus: Vec<usize> = lab::cores::allowed()?.into_iter().take(1).collect();
         let start = Instant::now();
-        let mut thread = IoThread::spawn("demo/flood", &cpus, pumps, Idle::Poll, Confinement::Off)?;
+        let mut thread = IoThread::spawn("demo/flood", &cpus, pumps, Idle::Poll, Confinement::On)?;
         self.watch(FLOOD)?;
         thread.stop();
         let seconds = start.elapsed().as_secs_f64();

@@ -12,6 +12,7 @@ mod events;
 mod lifecycle;
 mod metrics;
 mod plane;
+mod rate;
 mod resources;
 
 use std::path::Path;
@@ -149,7 +150,7 @@ impl Supervisor {
             up_since: None,
             restarts: 0,
             stillborn: 0,
-            children: Children::default(),
+            children: Children::new(started),
             resources: opened,
             events,
             display,

@@ -2,16 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal, waitid};
 use signal_hook::low_level::signal_name;
 use vmm::{Forker, Spawn, Spawned};
 
+use super::rate::Rate;
+
+/// Processes that are started within a second at most. The engine's own pauses keep far below that.
+const MOST: u32 = 200;
+
 /// The children that are not known to have ended. Dropping it ends them all.
-#[derive(Default)]
 pub(crate) struct Children {
     forker: Option<Forker>,
+    rate: Rate,
     /// By router.
     alive: BTreeMap<String, Vec<Child>>,
 }
@@ -31,12 +37,18 @@ pub(crate) struct Ended {
 }
 
 impl Children {
+    /// None yet.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { forker: None, rate: Rate::new(now), alive: BTreeMap::new() }
+    }
+
     /// Starts a process for a router; what the data plane is to be given, and its number. A process that the router
     /// still has is ended: there is never more than one.
     ///
     /// # Errors
     /// One line: what this host refuses.
-    pub(crate) fn spawn(&mut self, router: &str) -> Result<(Vec<OwnedFd>, u32)> {
+    pub(crate) fn spawn(&mut self, router: &str, now: Instant) -> Result<(Vec<OwnedFd>, u32)> {
+        ensure!(!self.rate.exceeds(MOST, now), "more than {MOST} processes a second: try again later");
         self.end(router);
         let forker = match &mut self.forker {
             Some(forker) => forker,

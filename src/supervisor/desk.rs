@@ -161,7 +161,7 @@ impl Supervisor {
 
     fn request(&mut self, ticket: Ticket, request: Request, now: Instant) {
         match request {
-            Request::Ps {} if self.is_up() => {
+            Request::Ps {} if self.is_up() && !self.is_late(now) => {
                 self.ask_plane(Request::Ps {}, client(ticket, Request::Ps {}), now)
             }
             Request::Ps {} => {
@@ -186,6 +186,10 @@ impl Supervisor {
                 self.reply(ticket, Err(api::Error::new(why)), now);
             }
         }
+    }
+
+    fn is_late(&self, now: Instant) -> bool {
+        self.plane.as_ref().is_some_and(|plane| plane.is_late(now))
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -268,16 +272,21 @@ impl Supervisor {
         }
     }
 
-    /// The routers while there is no data plane.
+    /// The routers while the data plane cannot tell how they are.
     pub(super) fn routers_that_wait(&self) -> Vec<RouterStatus> {
         let engine = |engine: Option<config::Engine>| engine.map_or("", config::Engine::name).to_owned();
+        let reason = if self.is_up() {
+            "the data plane is busy or does not answer any more"
+        } else {
+            "the data plane is down and will be started again soon"
+        };
         let routers = self.running.plan.routers.iter().map(|router| RouterStatus {
             name: router.name.clone(),
             engine: engine(router.engine),
             state: State::Waiting,
             since_ms: 0,
             restarts: 0,
-            reason: Some("the data plane is down and will be started again soon".to_owned()),
+            reason: Some(reason.to_owned()),
             pid: None,
             threads: Vec::new(),
         });

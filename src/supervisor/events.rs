@@ -1,11 +1,12 @@
 //! What happens in a run, told on standard error and kept for those who ask.
 
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::ValueEnum;
 use telemetry::{Event, EventLog, Kind};
 
+use super::rate::Rate;
 use crate::output::{Output, Trouble};
 
 /// How events are written on standard error.
@@ -17,9 +18,8 @@ pub(crate) enum Log {
     Json,
 }
 
-/// Events of the data plane within [`SPAN`]; a healthy one tells some a second at most.
+/// Events of the data plane within a second; a healthy one tells some at most.
 const MOST: u32 = 500;
-const SPAN: Duration = Duration::from_secs(1);
 /// Events in one answer.
 const MOST_ANSWERED: usize = 500;
 
@@ -31,15 +31,15 @@ pub(crate) struct Events {
     format: Option<Log>,
     log: EventLog,
     stderr: Output,
-    /// Since when the data plane's events are counted, how many came, and how many of them were too many.
-    span: (Instant, u32, u64),
+    /// What the data plane tells.
+    rate: Rate,
 }
 
 impl Events {
     /// Of the run with this name.
     pub(crate) fn new(run: &str, format: Option<Log>, now: Instant) -> Self {
         let (log, stderr) = (EventLog::new(), Output::stderr());
-        Self { run: run.to_owned(), format, log, stderr, span: (now, 0, 0) }
+        Self { run: run.to_owned(), format, log, stderr, rate: Rate::new(now) }
     }
 
     /// Something happened to the run.
@@ -49,16 +49,12 @@ impl Events {
 
     /// The data plane says that something happened; it is believed only as far as it does not flood us.
     pub(crate) fn pass_on(&mut self, kind: &str, router: Option<&str>, message: String, now: Instant) {
-        if now.saturating_duration_since(self.span.0) > SPAN {
-            let lost = self.span.2;
-            self.span = (now, 0, 0);
-            if lost > 0 {
-                self.tell(Kind::Notice, format!("{lost} events came too fast and were not kept"));
-            }
+        if let Some(lost) =
+            self.rate.turn(now).and_then(|came| came.checked_sub(MOST)).filter(|lost| *lost > 0)
+        {
+            self.tell(Kind::Notice, format!("{lost} events came too fast and were not kept"));
         }
-        self.span.1 += 1;
-        if self.span.1 > MOST {
-            self.span.2 += 1;
+        if self.rate.exceeds(MOST, now) {
             return;
         }
         let kind = Kind::ALL.into_iter().find(|known| known.name() == kind).unwrap_or(Kind::Notice);
@@ -120,6 +116,8 @@ fn is_trouble(kind: Kind) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn numbers(answer: &api::Answer) -> (Vec<u64>, u64, u64) {
@@ -150,7 +148,7 @@ mod tests {
             events.pass_on("started", Some("edge"), "x".repeat(5000), start);
         }
         assert_eq!(events.count(), u64::from(MOST));
-        let later = start + 2 * SPAN;
+        let later = start + Duration::from_secs(2);
         events.pass_on("no such kind", None, "a\nb".to_owned(), later);
         let api::Answer::Events { events, .. } = events.answer(Some(u64::from(MOST))) else {
             panic!("not events")

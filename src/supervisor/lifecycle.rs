@@ -46,7 +46,7 @@ impl Supervisor {
             self.start_again(now);
         }
         let Some(plane) = &mut self.plane else { return Ok(()) };
-        let heard = plane.flush().and_then(|()| plane.hear());
+        let heard = plane.flush().and_then(|()| plane.hear(now));
         let trouble = match heard {
             Ok(messages) => {
                 for (message, _) in messages {
@@ -61,7 +61,7 @@ impl Supervisor {
         let how = match (plane.end(), trouble) {
             (Some(status), _) => plane::how(status),
             (None, Some(trouble)) => trouble,
-            (None, None) if plane.is_overdue(now) => "did not answer for too long and was killed".to_owned(),
+            (None, None) if plane.is_overdue(now) => "did not answer in time and was killed".to_owned(),
             (None, None) => return Ok(()),
         };
         plane.kill();
@@ -164,7 +164,7 @@ impl Supervisor {
     fn spawn(&mut self, router: &str, now: Instant) {
         let engine = self.planned_engine(router);
         let spawned = match engine {
-            Some(config::Engine::Process) => self.children.spawn(router),
+            Some(config::Engine::Process) => self.children.spawn(router, now),
             _ => Err(anyhow!("the file has no router '{router}' that is a process")),
         };
         let (message, descriptors) = match spawned {

@@ -5,15 +5,20 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use signal_hook::low_level::signal_name;
 
+use super::rate::Rate;
 use crate::link::{Link, Orders, Received, ToPlane, ToSupervisor};
 
 /// How long a data plane may leave a question unanswered.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Messages within a second. A busy one answers some hundred questions and tells some thousand traced packets.
+const MOST_MESSAGES: u32 = 50_000;
+/// After this time it is said to be busy.
+const LATE: Duration = Duration::from_secs(1);
 /// While it brings routers up or changes them it does nothing else: so much more for each of them.
 const PATIENCE_A_ROUTER: Duration = Duration::from_secs(2);
 
@@ -28,6 +33,8 @@ pub(crate) struct Plane {
     pub(crate) is_up: bool,
     /// Until when it has to say something.
     due: Option<Instant>,
+    /// What it says.
+    rate: Rate,
 }
 
 impl Plane {
@@ -44,7 +51,9 @@ impl Plane {
         let mut child = command.spawn().context("cannot start the data plane")?;
         let pid = Pid::from_child(&child);
         match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(Self { child, pidfd, link, is_up: false, due: None }),
+            Ok(pidfd) => {
+                Ok(Self { child, pidfd, link, is_up: false, due: None, rate: Rate::new(Instant::now()) })
+            }
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -88,9 +97,12 @@ impl Plane {
     /// What it has said.
     ///
     /// # Errors
-    /// It breaks the rules of the link.
-    pub(crate) fn hear(&mut self) -> Result<Vec<Received<ToSupervisor>>> {
+    /// It breaks the rules of the link, or says too much.
+    pub(crate) fn hear(&mut self, now: Instant) -> Result<Vec<Received<ToSupervisor>>> {
         let messages = self.link.receive()?;
+        if messages.iter().any(|_| self.rate.exceeds(MOST_MESSAGES, now)) {
+            bail!("more than {MOST_MESSAGES} messages a second");
+        }
         if !messages.is_empty() {
             self.due = None;
         }
@@ -108,6 +120,11 @@ impl Plane {
     /// Whether it should have said something by now and has not.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.due.is_some_and(|due| now >= due)
+    }
+
+    /// Whether it has left something unanswered for longer than it takes a healthy one that is not busy.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due < now + PATIENCE - LATE)
     }
 
     /// When it has to have said something.
@@ -136,7 +153,7 @@ impl Plane {
             }
             let left = end.saturating_duration_since(Instant::now());
             // Its last words are not waited for, but they must not keep it from ending.
-            if left.is_zero() || self.link.flush().is_err() || self.hear().is_err() {
+            if left.is_zero() || self.link.flush().is_err() || self.hear(Instant::now()).is_err() {
                 return self.kill();
             }
             let mut fds = self.watched().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
