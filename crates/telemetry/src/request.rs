@@ -97,7 +97,40 @@ fn answer(status: &str, kind: &str, body: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    const WORDS: &[&[u8]] =
+        &[b"GET", b"POST", b" ", b"/metrics", b"?a", b"HTTP/1.1", b"HTTP/1.0", b"\r\n", b"\n", b"Host: a"];
+
+    /// Octets as clients send them, with much that looks like a request.
+    fn octets() -> impl Strategy<Value = Vec<u8>> {
+        let words = prop::sample::select(WORDS);
+        let piece =
+            prop_oneof![4 => words.prop_map(<[u8]>::to_vec), 1 => prop::collection::vec(any::<u8>(), 0..8)];
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn more_octets_never_change_an_answer(octets in octets()) {
+            let mut first = None;
+            for end in 0..=octets.len() {
+                let asked = parse(&octets[..end]);
+                prop_assert!(first.is_none() || asked == first, "{end}");
+                first = asked;
+            }
+        }
+
+        #[test]
+        fn only_a_whole_get_of_the_page_has_it(octets in octets()) {
+            let text = String::from_utf8_lossy(&octets);
+            let line = text.split('\n').next().unwrap_or_default().trim_end_matches('\r');
+            let good = line.starts_with("GET /metrics") && (line.ends_with(" HTTP/1.1") || line.ends_with(" HTTP/1.0"));
+            prop_assert!(parse(&octets) != Some(Asked::Page) || good, "{}", text);
+        }
+    }
 
     #[test]
     fn a_scrape_is_understood() {

@@ -22,7 +22,7 @@ pub use place::Place;
 /// What one client, and all together, may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Clients at a time; one more, and the one that came first is cut off.
+    /// Clients at a time; one more, and the first one that has no answer yet is cut off.
     pub clients: usize,
     /// Octets of a request.
     pub request: usize,
@@ -127,6 +127,17 @@ impl Responder {
         self.give(|| request::refusal(Status::Unavailable));
     }
 
+    /// Makes room: by who has its answer, else by who came first.
+    fn push_out(&mut self) {
+        match self.clients.iter().position(Client::is_answered) {
+            Some(answered) => drop(self.clients.remove(answered)),
+            None => {
+                self.clients.remove(0);
+                self.counters.dropped_many.add(1);
+            }
+        }
+    }
+
     fn give(&mut self, answer: impl Fn() -> Vec<u8>) {
         let counters = &self.counters;
         self.clients.retain_mut(|client| !client.waits() || client.answer(answer(), counters));
@@ -139,8 +150,7 @@ impl Responder {
                 Ok(socket) => {
                     self.counters.accepted.add(1);
                     if self.clients.len() >= self.limits.clients {
-                        self.clients.remove(0);
-                        self.counters.dropped_many.add(1);
+                        self.push_out();
                     }
                     self.clients.push(Client::new(socket, now + self.limits.time));
                 }

@@ -61,6 +61,11 @@ impl Client {
         matches!(self.state, State::Waits)
     }
 
+    /// Whether all of its answer has been sent.
+    pub(super) fn is_answered(&self) -> bool {
+        matches!(self.state, State::Leaves)
+    }
+
     /// What it is polled for.
     pub(super) fn interest(&self) -> Option<PollFlags> {
         match self.state {
@@ -74,7 +79,7 @@ impl Client {
     /// Reads and writes what can be without waiting; whether it stays.
     pub(super) fn go_on(&mut self, now: Instant, longest: usize, counters: &ResponderCounters) -> bool {
         if now >= self.end {
-            if !matches!(self.state, State::Leaves) {
+            if !self.is_answered() {
                 counters.dropped_slow.add(1);
             }
             return false;
@@ -90,7 +95,7 @@ impl Client {
                 Step::On => {}
                 Step::Later => return true,
                 Step::Over => {
-                    if !matches!(self.state, State::Leaves) {
+                    if !self.is_answered() {
                         counters.gone.add(1);
                     }
                     return false;

@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -189,6 +191,81 @@ fn who_sends_without_end_gets_one_answer_and_an_end() {
         assert!(cpu_time() - before < Duration::from_millis(20), "one pass is short");
     }
     assert_eq!((bench.responder.clients.len(), bench.count(|c| &c.refused)), (0, 1));
+}
+
+/// What somebody does.
+#[derive(Clone, Debug)]
+enum Act {
+    Come,
+    Say(usize, Vec<u8>),
+    Read(usize),
+    Leave(usize),
+    Serve,
+    Answer,
+    Refuse,
+    Wait,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let say =
+        (any::<usize>(), prop_oneof![Just(GET.to_vec()), Just(b"GET /".to_vec()), Just(vec![b'x'; 3000])]);
+    let act = prop_oneof![
+        3 => Just(Act::Come),
+        5 => say.prop_map(|(who, what)| Act::Say(who, what)),
+        2 => any::<usize>().prop_map(Act::Read),
+        1 => any::<usize>().prop_map(Act::Leave),
+        6 => Just(Act::Serve),
+        2 => Just(Act::Answer),
+        1 => Just(Act::Refuse),
+        1 => Just(Act::Wait),
+    ];
+    prop::collection::vec(act, 0..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_clients_do_all_are_counted_and_gone_in_the_end(acts in acts()) {
+        let limits = Limits { clients: 4, request: 2000, time: Duration::from_secs(1) };
+        let mut bench = bench(limits);
+        let (mut clients, mut now, mut come) = (Vec::new(), Instant::now(), 0);
+        for act in acts {
+            let count = clients.len().max(1);
+            match act {
+                Act::Come => {
+                    clients.push(bench.client());
+                    come += 1;
+                }
+                Act::Say(who, what) => {
+                    // It may have been cut off.
+                    let _ = clients.get_mut(who % count).map(|client| client.write(&what));
+                }
+                Act::Read(who) => {
+                    let _ = clients.get_mut(who % count).map(received);
+                }
+                Act::Leave(who) => drop((who < clients.len()).then(|| clients.remove(who))),
+                Act::Serve => drop(bench.responder.serve(now)),
+                Act::Answer => bench.responder.answer(&"a 1\n".repeat(100_000)),
+                Act::Refuse => bench.responder.refuse(),
+                Act::Wait => now += Duration::from_millis(400),
+            }
+            prop_assert!(bench.responder.clients.len() <= limits.clients);
+            prop_assert!(bench.responder.watched().count() <= limits.clients + 1);
+            let latest = bench.responder.deadline().is_none_or(|end| end <= now + limits.time);
+            prop_assert!(latest);
+        }
+        // More may wait to be let in than are let in at once.
+        for _ in 0..=come {
+            bench.responder.serve(now);
+        }
+        bench.responder.serve(now + limits.time);
+        prop_assert_eq!(bench.responder.clients.len(), 0);
+        let accepted = bench.count(|c| &c.accepted);
+        prop_assert_eq!(accepted, come);
+        let unhappy = [bench.count(|c| &c.dropped_slow), bench.count(|c| &c.dropped_many), bench.count(|c| &c.gone)];
+        prop_assert!(unhappy.iter().sum::<u64>() + bench.count(|c| &c.served) <= come);
+    }
 }
 
 #[test]
