@@ -63,6 +63,8 @@ pub(crate) struct Target {
     pub(crate) client: Client,
     /// What the run said of itself.
     pub(crate) status: RunStatus,
+    /// Where it answers, as long as it runs.
+    pub(crate) socket: PathBuf,
 }
 
 /// What may be meant by a name.
@@ -133,7 +135,7 @@ pub(crate) fn only() -> Result<Target> {
 fn open(found: Option<Found>) -> Result<Target> {
     let found = found.context("the run has gone")?;
     let status = found.status.with_context(|| format!("run {} does not answer", found.name))?;
-    Ok(Target { client: Client::connect(&found.socket, PATIENCE)?, status })
+    Ok(Target { client: Client::connect(&found.socket, PATIENCE)?, status, socket: found.socket })
 }
 
 fn nothing_runs() -> anyhow::Error {

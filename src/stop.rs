@@ -1,17 +1,35 @@
 //! `ringroad stop NAME`, `start NAME`, `restart NAME`.
 
-use anyhow::Result;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
 use api::Request;
 
 use crate::client::{self, Kind};
 
-/// Stops a router, or a whole run. Where both have the name, the router.
+/// How long a run may take to end.
+const END: Duration = Duration::from_secs(30);
+/// Between two looks whether it has.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Stops a router, or a whole run, and waits until it has stopped. Where both have the name, the router.
 ///
 /// # Errors
-/// There is neither.
+/// There is neither, or it does not stop.
 pub(crate) fn stop(name: &str) -> Result<()> {
     let mut target = client::find(name, Kind::Either)?;
-    client::order(&mut target, &Request::Stop { name: name.to_owned() })
+    let is_run = !target.status.routers.iter().any(|router| router.name == name);
+    client::order(&mut target, &Request::Stop { name: name.to_owned() })?;
+    if !is_run {
+        return Ok(());
+    }
+    let end = Instant::now() + END;
+    while target.socket.exists() {
+        ensure!(Instant::now() < end, "run {name} does not end within {} s", END.as_secs());
+        thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Starts a router that was stopped or has failed.
