@@ -90,8 +90,10 @@ impl Guest {
                 process
                     .start(&*spawner, &self.plan.name, &cpus)
                     .with_context(|| format!("router {}", self.plan.name))?;
-                let process = process.clone();
-                self.run("bus", &[], Class::Bus, move || process.serve())?;
+                // A vCPU that asks for a register waits for it: its CPU is free, and is the one to pay.
+                let near: Vec<usize> =
+                    cpus.iter().filter(|cpu| **cpu != process::ANYWHERE).map(|cpu| *cpu as usize).collect();
+                self.run("bus", &near, Class::Bus, move || process.serve())?;
             }
         }
         Ok(())
