@@ -11,6 +11,7 @@ mod display;
 mod events;
 mod lifecycle;
 mod metrics;
+mod notify;
 mod plane;
 mod rate;
 mod resources;
@@ -259,11 +260,12 @@ impl Supervisor {
     /// Ends what is left, and removes what was made.
     fn finish(mut self) {
         let now = Instant::now();
+        notify::notify("STOPPING=1");
         let had_ended = self.plane.is_none();
         if let Some(mut plane) = self.plane.take() {
-            let told = plane.say(&crate::link::ToPlane::Stop, Vec::new(), now);
+            plane.say(&crate::link::ToPlane::Stop, Vec::new(), now);
             // While it comes up it does not listen; what is not up need not be ended in good order.
-            let grace = if plane.is_up && told.is_ok() { GRACE } else { Duration::ZERO };
+            let grace = if plane.is_up { GRACE } else { Duration::ZERO };
             plane.wait(grace);
         }
         self.children.end_all();

@@ -68,8 +68,7 @@ impl Supervisor {
         let plane = self.plane.as_mut().context("the data plane is down: try again in a second")?;
         let id = self.desk.number(Asker::Apply(ticket));
         self.desk.stage(Staged { plan, wanted, opened });
-        // A dead link is noticed together with its process.
-        let _ = plane.say(&ToPlane::Apply { id, orders, dry_run }, descriptors, now);
+        plane.say(&ToPlane::Apply { id, orders, dry_run }, descriptors, now);
         Ok(())
     }
 

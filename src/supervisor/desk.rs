@@ -215,13 +215,15 @@ impl Supervisor {
 
     fn tell_plane(&mut self, message: &ToPlane, now: Instant) {
         if let Some(plane) = &mut self.plane {
-            // A dead link is noticed together with its process.
-            let _ = plane.say(message, Vec::new(), now);
+            plane.say(message, Vec::new(), now);
         }
     }
 
     /// The data plane has answered.
     pub(super) fn answered(&mut self, id: u64, outcome: Outcome, now: Instant) {
+        if let Some(plane) = &mut self.plane {
+            plane.has_done(id);
+        }
         // More answers follow only where there is a packet in this one.
         let more = matches!(outcome, Ok(Answer::Packet(_)));
         let asker = if more { self.desk.asked.get(&id).cloned() } else { self.desk.asked.remove(&id) };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 use telemetry::Kind;
 
+use super::notify::notify;
 use super::plane::{self, Plane};
 use super::{SECOND, Supervisor};
 use crate::link::{Orders, Supply, ToPlane, ToSupervisor};
@@ -19,8 +20,7 @@ impl Supervisor {
         let orders = self.orders(supplies);
         let Some(plane) = &mut self.plane else { return Ok(()) };
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
-        // A link that is dead already is noticed together with its process.
-        let _ = plane.order(orders, descriptors, now);
+        plane.order(orders, descriptors, now);
         Ok(())
     }
 
@@ -46,8 +46,7 @@ impl Supervisor {
             self.start_again(now);
         }
         let Some(plane) = &mut self.plane else { return Ok(()) };
-        let heard = plane.flush().and_then(|()| plane.hear(now));
-        let trouble = match heard {
+        let trouble = match plane.hear(now) {
             Ok(messages) => {
                 for (message, _) in messages {
                     self.heed(message, now)?;
@@ -61,8 +60,10 @@ impl Supervisor {
         let how = match (plane.end(), trouble) {
             (Some(status), _) => plane::how(status),
             (None, Some(trouble)) => trouble,
-            (None, None) if plane.is_overdue(now) => "did not answer in time and was killed".to_owned(),
-            (None, None) => return Ok(()),
+            (None, None) => match plane.overdue(now) {
+                Some(what) => what.to_owned(),
+                None => return Ok(()),
+            },
         };
         plane.kill();
         self.bury(pid, &how, now)
@@ -132,7 +133,7 @@ impl Supervisor {
 
     fn came_up(&mut self, at_ns: u64, now: Instant) {
         let Some(plane) = &mut self.plane else { return };
-        if std::mem::replace(&mut plane.is_up, true) {
+        if !plane.has_come_up() {
             return;
         }
         let pid = plane.pid();
@@ -144,6 +145,7 @@ impl Supervisor {
         } else {
             let after = self.started.elapsed().as_secs_f64() * 1e3;
             let message = format!("everything of {} is up after {after:.1} ms", self.running.file);
+            notify("READY=1");
             self.events.tell(Kind::Started, message);
             self.end = self.options.time.map(|time| now + time);
         }
@@ -172,8 +174,7 @@ impl Supervisor {
             Err(error) => (ToPlane::NotSpawned { why: format!("{error:#}") }, Vec::new()),
         };
         if let Some(plane) = &mut self.plane {
-            // A dead link is noticed together with its process.
-            let _ = plane.say(&message, descriptors, now);
+            plane.say(&message, descriptors, now);
         }
     }
 

@@ -1,11 +1,13 @@
 //! The data plane as the supervisor has it: a process, and the link to it.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use api::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use signal_hook::low_level::signal_name;
@@ -15,9 +17,11 @@ use crate::link::{Link, Orders, Received, ToPlane, ToSupervisor};
 
 /// How long a data plane may leave a question unanswered.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The number of the question whether it has come up.
+const ORDERS: u64 = 0;
 /// Messages within a second. A busy one answers some hundred questions and tells some thousand traced packets.
 const MOST_MESSAGES: u32 = 50_000;
-/// After this time it is said to be busy.
+/// After this time without an answer it is said to be busy; so long it may live without its link.
 const LATE: Duration = Duration::from_secs(1);
 /// While it brings routers up or changes them it does nothing else: so much more for each of them.
 const PATIENCE_A_ROUTER: Duration = Duration::from_secs(2);
@@ -31,8 +35,12 @@ pub(crate) struct Plane {
     link: Link,
     /// Whether its orders have been carried out.
     pub(crate) is_up: bool,
-    /// Until when it has to say something.
+    /// Until when it has to say something, because it was asked.
     due: Option<Instant>,
+    /// What keeps it from answering anything else, by the number of the question: since when, and until when at most.
+    busy: BTreeMap<u64, (Instant, Instant)>,
+    /// Since when its end of the link is closed.
+    closed: Option<Instant>,
     /// What it says.
     rate: Rate,
 }
@@ -46,14 +54,23 @@ impl Plane {
         let (link, theirs) = Link::pair()?;
         let mut command = Command::new("/proc/self/exe");
         command.arg("data-plane").arg(std::process::id().to_string()).current_dir("/");
+        // What a service manager told us is not for it.
+        command.env_remove("NOTIFY_SOCKET");
         // A group of its own: what a terminal sends is for the supervisor.
         command.process_group(0).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         let mut child = command.spawn().context("cannot start the data plane")?;
         let pid = Pid::from_child(&child);
         match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(pidfd) => {
-                Ok(Self { child, pidfd, link, is_up: false, due: None, rate: Rate::new(Instant::now()) })
-            }
+            Ok(pidfd) => Ok(Self {
+                child,
+                pidfd,
+                link,
+                is_up: false,
+                due: None,
+                busy: BTreeMap::new(),
+                closed: None,
+                rate: Rate::new(Instant::now()),
+            }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -68,37 +85,60 @@ impl Plane {
     }
 
     /// Tells it what to run.
-    ///
-    /// # Errors
-    /// It is gone.
-    pub(crate) fn order(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, now: Instant) -> Result<()> {
-        self.allow(now, orders.routers);
-        self.link.send(&ToPlane::Start(orders), descriptors)
+    pub(crate) fn order(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, now: Instant) {
+        self.make_busy(ORDERS, now, orders.routers);
+        self.send(&ToPlane::Start(orders), descriptors, now);
     }
 
-    /// Says something to it. What is a question has to be answered in time.
-    ///
-    /// # Errors
-    /// It is gone, or does not listen.
-    pub(crate) fn say(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) -> Result<()> {
+    /// Says something to it. What is a question has to be answered in time. What a dead one is told is lost.
+    pub(crate) fn say(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) {
         match message {
-            ToPlane::Ask { .. } => self.allow(now, 0),
-            ToPlane::Apply { orders, .. } => self.allow(now, orders.routers),
+            ToPlane::Apply { id, orders, .. } => self.make_busy(*id, now, orders.routers),
+            ToPlane::Ask {
+                id,
+                request: Request::Start { .. } | Request::Restart { .. } | Request::Set { .. },
+            } => {
+                self.make_busy(*id, now, 1);
+            }
+            ToPlane::Ask { .. } => self.due = self.due.or(Some(now + PATIENCE)),
             _ => {}
         }
-        self.link.send(message, descriptors)
+        self.send(message, descriptors, now);
     }
 
-    fn allow(&mut self, now: Instant, routers: u32) {
-        let due = now + PATIENCE + PATIENCE_A_ROUTER * routers;
-        self.due = Some(self.due.map_or(due, |before| if routers > 0 { before.max(due) } else { before }));
+    fn send(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) {
+        if self.link.send(message, descriptors).is_err() {
+            self.closed.get_or_insert(now);
+        }
     }
 
-    /// What it has said.
+    fn make_busy(&mut self, id: u64, now: Instant, routers: u32) {
+        let before = self.busy.values().map(|(_, until)| *until).max();
+        let until = before.unwrap_or(now).max(now) + PATIENCE + PATIENCE_A_ROUTER * routers;
+        self.busy.insert(id, (now, until));
+    }
+
+    /// It has answered this question.
+    pub(crate) fn has_done(&mut self, id: u64) {
+        if self.busy.remove(&id).is_some() {
+            self.due = None;
+        }
+    }
+
+    /// It has brought up what it was told to; whether that is news.
+    pub(crate) fn has_come_up(&mut self) -> bool {
+        self.has_done(ORDERS);
+        !std::mem::replace(&mut self.is_up, true)
+    }
+
+    /// What it has said; and what waits for it is sent.
     ///
     /// # Errors
     /// It breaks the rules of the link, or says too much.
     pub(crate) fn hear(&mut self, now: Instant) -> Result<Vec<Received<ToSupervisor>>> {
+        if self.link.flush().is_err() {
+            self.closed.get_or_insert(now);
+        }
         let messages = self.link.receive()?;
         if messages.iter().any(|_| self.rate.exceeds(MOST_MESSAGES, now)) {
             bail!("more than {MOST_MESSAGES} messages a second");
@@ -106,30 +146,31 @@ impl Plane {
         if !messages.is_empty() {
             self.due = None;
         }
+        if self.link.is_ended() {
+            self.closed.get_or_insert(now);
+        }
         Ok(messages)
     }
 
-    /// Sends what waits.
-    ///
-    /// # Errors
-    /// It is gone.
-    pub(crate) fn flush(&mut self) -> Result<()> {
-        self.link.flush()
-    }
-
-    /// Whether it should have said something by now and has not.
-    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.due.is_some_and(|due| now >= due)
+    /// What it should have done by now and has not, in words.
+    pub(crate) fn overdue(&self, now: Instant) -> Option<&'static str> {
+        if self.closed.is_some_and(|closed| now >= closed + LATE) {
+            return Some("closed its link and was killed");
+        }
+        self.due().is_some_and(|due| now >= due).then_some("did not answer in time and was killed")
     }
 
     /// Whether it has left something unanswered for longer than it takes a healthy one that is not busy.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
-        self.due.is_some_and(|due| due < now + PATIENCE - LATE)
+        let busy = self.busy.values().any(|(since, _)| *since + LATE < now);
+        busy || self.due.is_some_and(|due| due + LATE < now + PATIENCE)
     }
 
     /// When it has to have said something.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.due
+        let answer = self.busy.values().map(|(_, until)| *until).max().or(self.due);
+        let end = self.closed.map(|closed| closed + LATE);
+        answer.into_iter().chain(end).min()
     }
 
     /// How it ended, if it has.
@@ -153,20 +194,21 @@ impl Plane {
             }
             let left = end.saturating_duration_since(Instant::now());
             // Its last words are not waited for, but they must not keep it from ending.
-            if left.is_zero() || self.link.flush().is_err() || self.hear(Instant::now()).is_err() {
+            if left.is_zero() || self.hear(Instant::now()).is_err() {
                 return self.kill();
             }
-            let mut fds = self.watched().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
+            let mut fds: Vec<_> =
+                self.watched().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
             let timeout = Timespec::try_from(left.min(Duration::from_millis(100))).ok();
             let _ = poll(&mut fds, timeout.as_ref());
         }
     }
 
-    /// What to poll for: its end, and the link.
-    pub(crate) fn watched(&self) -> [(BorrowedFd<'_>, PollFlags); 2] {
-        let input = if self.link.is_ended() { PollFlags::empty() } else { PollFlags::IN };
+    /// What to poll for: its end, and the link as long as it is open.
+    pub(crate) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let output = if self.link.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
-        [(self.pidfd.as_fd(), PollFlags::IN), (self.link.as_fd(), input | output)]
+        let link = self.closed.is_none().then(|| (self.link.as_fd(), PollFlags::IN | output));
+        std::iter::once((self.pidfd.as_fd(), PollFlags::IN)).chain(link)
     }
 }
 

@@ -94,13 +94,16 @@ impl Resources {
         Ok((supplies, descriptors))
     }
 
-    /// Gives a new data plane new files to capture into: the old ones may end in the middle of a frame. `x.pcap` goes
-    /// on in `x.2.pcap`.
+    /// Gives a new data plane new files to capture into, for those that have something in them may end in the middle of
+    /// a frame. `x.pcap` goes on in `x.2.pcap`.
     ///
     /// # Errors
     /// A file cannot be written.
     pub(crate) fn reopen_captures(&mut self, number: u32) -> Result<()> {
         for (path, file) in &mut self.captures {
+            if file.metadata().is_ok_and(|file| file.len() == 0) {
+                continue;
+            }
             let next = continuation(path, number.saturating_add(1));
             *file = File::create(&next).with_context(|| format!("cannot write {}", next.display()))?;
         }

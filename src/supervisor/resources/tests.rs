@@ -55,6 +55,10 @@ fn a_capture_goes_on_in_a_file_of_its_own() {
     let path = folder.path().join("x.pcap");
     let plan = plan(&[("a", &format!("pcap:{}", path.display()))]);
     let mut held = Resources::open(&plan, &Resources::default()).expect("opened");
+    let next = folder.path().join("x.2.pcap");
+    held.reopen_captures(1).expect("nothing to do");
+    assert!(!next.exists(), "nothing is in it yet");
+    std::fs::write(&path, "frames").expect("written");
     held.reopen_captures(1).expect("opened");
-    assert!(path.exists() && folder.path().join("x.2.pcap").exists());
+    assert!(path.exists() && next.exists());
 }
