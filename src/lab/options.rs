@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
+use config::Misdeed;
 use engine::Confinement;
 use lab::experiment::Options;
 
@@ -36,6 +37,9 @@ pub(crate) struct Varied {
     /// Queue pairs of each NIC.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     queues: Option<u16>,
+    /// What the router beside does in the experiment `hostile`.
+    #[arg(long, value_parser = misdeed)]
+    misdeed: Option<Misdeed>,
     /// vCPUs of the router.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     vcpus: Option<u16>,
@@ -105,6 +109,7 @@ impl Varied {
         set(&mut options.vcpus, &self.vcpus);
         let sandbox = |word: &String| if word == "on" { Confinement::On } else { Confinement::Off };
         set(&mut options.sandbox, &self.sandbox.as_ref().map(sandbox));
+        options.misdeed = self.misdeed.or(options.misdeed);
         options.rate = self.rate.or(options.rate);
         options
     }
@@ -129,7 +134,7 @@ fn parse(text: &str) -> Result<Varied> {
         Ok(words) => Ok(words.varied),
         Err(error) if error.kind() == ErrorKind::UnknownArgument => Err(anyhow!(
             "--versus `{text}`: expected words such as frame=1514 with one of engine nic attach frame flows routes \
-             rate queues vcpus sandbox"
+             rate queues misdeed vcpus sandbox"
         )),
         Err(error) => {
             let text_of = error.to_string();
@@ -137,6 +142,14 @@ fn parse(text: &str) -> Result<Varied> {
             Err(anyhow!("--versus `{text}`: {line}"))
         }
     }
+}
+
+/// A misdeed by its name.
+fn misdeed(text: &str) -> Result<Misdeed, String> {
+    Misdeed::ALL.into_iter().find(|misdeed| misdeed.name() == text).ok_or_else(|| {
+        let names: Vec<&str> = Misdeed::ALL.iter().map(|misdeed| misdeed.name()).collect();
+        format!("expected one of {}", names.join(" "))
+    })
 }
 
 /// A number with k or M behind it, if wanted.

@@ -1,6 +1,7 @@
 //! Every experiment with a guest runs once, shortly, and its RESULT line says what it should. No rate is judged here.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use config::Engine;
 use lab::cores;
@@ -177,5 +178,24 @@ fn forward_between_taps_keeps_its_frames() {
         assert_eq!(ledger.total("drop_"), 0);
         // What was read went through the router, but for the frames at the end of each round.
         assert!(ledger.get("vcpu0.forwarded").unwrap() > ledger.get("near.rx.frames").unwrap() / 2);
+    }
+}
+
+#[test]
+fn a_neighbour_forwards_beside_a_hostile_router() {
+    let Some(_cpus) = ready(false) else { return };
+    for (options, engine) in engines() {
+        let options = Options { misdeed: Some(config::Misdeed::Spin), ..options };
+        let mut cases = (find("hostile").unwrap().cases)(&options).unwrap();
+        let Some(Case::InTurn(mut beside, mut alone)) = cases.pop() else { panic!("one pair") };
+        assert!(cases.is_empty());
+        for (experiment, what) in [(&mut beside, "beside-spin"), (&mut alone, "alone")] {
+            assert_eq!(experiment.case(), format!("{engine}/virtio-net/64/{what}"));
+            experiment.prepare().unwrap();
+            let sample = experiment.run_slice(Duration::from_millis(20)).unwrap();
+            experiment.finish().unwrap();
+            assert!(sample.value > 0.0, "{what}");
+            assert_eq!((sample.lost, sample.ledger.get("sink.bad")), (0, Some(0)), "{what}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use config::Misdeed;
 use engine::Confinement;
 
 use crate::cores;
@@ -40,6 +41,8 @@ pub struct Options {
     pub vcpus: u16,
     /// Whether the threads of the router, and the one that plays its I/O thread, are confined (`forward`).
     pub sandbox: Confinement,
+    /// What the router beside does in `hostile`; none: one thing after the other.
+    pub misdeed: Option<Misdeed>,
     /// Seconds measured in each repetition, cut into slices; each slice is a sample.
     pub seconds: f64,
     /// Repetitions, with a pause between them.
@@ -64,6 +67,7 @@ impl Default for Options {
             queues: 1,
             vcpus: 1,
             sandbox: Confinement::Off,
+            misdeed: None,
             seconds: 1.0,
             repeat: 5,
             json: None,

@@ -1,10 +1,11 @@
 //! The experiments by name.
 
 use anyhow::Result;
+use config::Misdeed;
 
 use super::{
-    Boot, Cost, Forward, GuestToGuest, Idle, KernelFed, Loop, PortToPort, RingToRing, RoundTrip, Through,
-    Waiting,
+    Boot, Cost, Forward, GuestToGuest, Hostile, Idle, KernelFed, Loop, PortToPort, RingToRing, RoundTrip,
+    Through, Waiting,
 };
 use crate::device;
 use crate::experiment::{Experiment, Options};
@@ -33,7 +34,7 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 8] = [
+pub static LIST: [Listed; 9] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -67,6 +68,13 @@ pub static LIST: [Listed; 8] = [
         what: "routers without traffic: CPU of 1 and of 10, and how memory grows with each of 10",
         has_guest: true,
         cases: idle,
+        traffic: |_| None,
+    },
+    Listed {
+        name: "hostile",
+        what: "the rate of a router beside one that breaks the rules on the other CPU, against its rate alone",
+        has_guest: true,
+        cases: hostile,
         traffic: |_| None,
     },
     Listed {
@@ -126,6 +134,15 @@ fn idle(options: &Options) -> Result<Vec<Case>> {
     // Memory first: an allocator that has got large blocks back once keeps the next ones, touched, in its heap.
     let cases = [(Cost::Memory, 10), (Cost::Cpu, 1), (Cost::Cpu, 10)];
     Ok(cases.map(|(cost, routers)| Case::Alone(boxed(Idle::new(cost, routers, options)))).into())
+}
+
+fn hostile(options: &Options) -> Result<Vec<Case>> {
+    let chosen = |misdeed: &Misdeed| options.misdeed.is_none_or(|only| only == *misdeed);
+    let cases = Misdeed::ALL.into_iter().filter(chosen).map(|misdeed| {
+        let [beside, alone] = [Some(misdeed), None].map(|misdeed| Hostile::new(misdeed, options));
+        Ok(Case::InTurn(boxed(beside?), boxed(alone?)))
+    });
+    cases.collect()
 }
 
 fn rings(through: Through, options: &Options) -> Vec<Case> {
