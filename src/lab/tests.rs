@@ -33,7 +33,7 @@ fn nothing_said_means_the_defaults() {
 fn every_option_arrives() {
     let found = options(
         "run forward --engine kvm --nic virtio-net --attach tap --frame 1514 --flows 7 --routes 1000000 --rate 1.5M \
-         --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --cpus 2,3 --sandbox on",
+         --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --cpus 2,3 --sandbox on --misdeed old-epoch",
     );
     let Options {
         engine,
@@ -50,12 +50,14 @@ fn every_option_arrives() {
         json,
         cpus,
         sandbox,
+        misdeed,
     } = found;
     assert_eq!([engine, nic, attach], ["kvm", "virtio-net", "tap"]);
     assert_eq!((frame, flows, routes, rate), (1514, 7, 1_000_000, Some(1.5e6)));
     assert_eq!((queues, vcpus, seconds, repeat), (2, 3, 0.5, 9));
     assert_eq!((json, cpus), (Some(PathBuf::from("out.json")), vec![2, 3]));
     assert_eq!(sandbox, engine::Confinement::On);
+    assert_eq!(misdeed, Some(config::Misdeed::OldEpoch));
 }
 
 #[test]
