@@ -16,7 +16,6 @@ pub mod steer;
 pub mod switch;
 pub mod table;
 pub mod tap_point;
-pub mod trace;
 
 pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
 pub use null::Null;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::port::{Bell, Frame, Sink};
 
-/// What looks at frames: [`crate::pcap::Pcap`], [`crate::trace::TracePoint`].
+/// What looks at frames: [`crate::pcap::Pcap`], or who follows packets through an instance.
 pub trait Observer: Send {
     /// Shows frames that were delivered in one burst, in order.
     fn observe(&mut self, frames: &[Frame<'_>]);
