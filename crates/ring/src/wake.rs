@@ -14,8 +14,8 @@
 //! (`split::notify` has the fences). The same protocol serves the I/O threads of the host and the firmware.
 //!
 //! A thread that polls in vain while others wait for its core starves those who have the work that it waits for. So it
-//! looks at the clock meanwhile: where the scheduler has taken it off the core, it gives way after each empty poll and
-//! goes to sleep after a few, for the next second.
+//! looks at the clock meanwhile: where the scheduler has taken it off the core, it goes to sleep after a few empty polls,
+//! for the next second. (It does not yield: Linux lets who yields often wait for as many slices of the others.)
 
 mod company;
 
@@ -44,7 +44,8 @@ pub trait Party {
         None
     }
 
-    /// There is nothing to do, and others want this core: lets them have it, where there is a way but to sleep.
+    /// There is nothing to do, others want this core, and this thread is never to sleep: lets them have it, where there
+    /// is a way.
     fn give_way(&mut self) {
         core::hint::spin_loop();
     }
@@ -110,7 +111,7 @@ impl Poller {
         {
             self.shared = self.company.look(now);
         }
-        if self.shared { party.give_way() } else { core::hint::spin_loop() }
+        if self.shared && self.spin == u32::MAX { party.give_way() } else { core::hint::spin_loop() }
     }
 
     #[cold]

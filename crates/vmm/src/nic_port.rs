@@ -354,4 +354,6 @@ fn borrow(event: &impl AsRawFd) -> BorrowedFd<'_> {
 }
 
 #[cfg(test)]
+mod order_tests;
+#[cfg(test)]
 mod tests;

@@ -104,7 +104,7 @@ fn who_has_the_core_for_himself_spends_his_whole_budget() {
 }
 
 #[test]
-fn who_was_taken_off_the_core_gives_way_and_sleeps_soon_for_a_second() {
+fn who_was_taken_off_the_core_sleeps_soon_for_a_second() {
     let party = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
     let (mut poller, mut party) = (Poller::new(1000), party);
     for _ in 0..100 {
@@ -112,12 +112,10 @@ fn who_was_taken_off_the_core_gives_way_and_sleeps_soon_for_a_second() {
     }
     party.time = Some(4000);
     assert!(patience(&mut poller, &mut party) < 100);
-    assert!(party.gave_way > 0);
     assert_eq!(patience(&mut poller, &mut party), SHORT_SPIN as usize);
     // Nobody has disturbed it since.
     party.time = Some(2_000_000);
     patience(&mut poller, &mut party);
-    party.gave_way = 0;
     assert_eq!((patience(&mut poller, &mut party), party.gave_way), (1000, 0));
 }
 

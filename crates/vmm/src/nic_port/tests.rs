@@ -1,7 +1,7 @@
 //! The NIC's ports under the suite that every port passes, with a driver in this program.
 
 #[path = "../../../nic/tests/ports/guest.rs"]
-mod guest;
+pub(super) mod guest;
 
 use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 
@@ -178,6 +178,47 @@ fn losses_that_several_threads_meet_at_the_same_time_are_all_counted() {
         }
     });
     assert_eq!(bench.queues.rx_ledger().drop_not_running.get(), 2 * TURNS);
+}
+
+#[test]
+fn after_the_pairs_changed_under_way_the_nic_takes_nothing_for_a_while() {
+    let mut bench = Bench::receiving(Habit::InOrder, 2, false);
+    let mut octets = Pattern::default().octets(1, 0, 60);
+    let frames = [Frame::new(ring::Bytes::from_slice(&mut octets))];
+    let part = bench.queues.sink_of(1, 2);
+    assert_eq!(bench.sink.deliver(&frames), 1);
+    bench.queues.use_pairs(1);
+    for sink in [&bench.sink, &part] {
+        assert_eq!((sink.room(), sink.deliver(&frames)), (0, 0));
+        assert!(sink.arm(), "nothing would wake who sleeps now");
+    }
+    assert_eq!(bench.lost(), 2);
+    let start = Instant::now();
+    while bench.sink.room() == 0 {
+        assert!(start.elapsed() < 20 * SETTLE, "it does not open again");
+    }
+    assert_eq!((bench.sink.deliver(&frames), part.deliver(&frames)), (1, 1));
+    assert_eq!(bench.guests[0].received().len(), 3);
+}
+
+#[test]
+fn parts_find_a_pair_whatever_the_driver_uses() {
+    let bench = Bench::receiving(Habit::InOrder, 3, false);
+    let mut octets = Pattern::default().octets(1, 0, 60);
+    let frames = [Frame::new(ring::Bytes::from_slice(&mut octets))];
+    for pairs in [3, 1, 2] {
+        bench.queues.use_pairs(pairs);
+        bench.queues.pairs.closed_until.store(0, Ordering::Release);
+        for part in 0..3 {
+            let sink = bench.queues.sink_of(part, 3);
+            let before: Vec<_> = bench.queues.rx.queues.iter().map(|q| q.ledger.frames.get()).collect();
+            assert_eq!((sink.deliver(&frames), sink.arm()), (1, true));
+            sink.disarm();
+            let chosen =
+                bench.queues.rx.queues.iter().zip(before).position(|(q, b)| q.ledger.frames.get() > b);
+            assert_eq!(chosen, Some(part * pairs / 3), "part {part} of 3, {pairs} pairs");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,198 @@
+//! The order of each flow's frames, through several pairs of queues, while the driver changes how many it uses.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::thread;
+
+use ring::{BURST, Bytes};
+use switch::steer;
+use switch::{Frame, Frames};
+
+use super::tests::guest::{Guest, Habit};
+use super::*;
+
+const PAIRS: usize = 4;
+const FLOWS: u32 = 2000;
+/// Frames of each flow.
+const EACH: u32 = 30;
+/// Nothing may take so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// So long that no thread of this test waits for its CPU, also on a busy host.
+const LONG_SETTLE: Duration = Duration::from_millis(300);
+const LONGEST: usize = 1518;
+
+/// Frame `number` of a flow.
+fn octets(flow: u32, number: u32) -> [u8; 60] {
+    let mut octets = [0; 60];
+    octets[12..15].copy_from_slice(&[8, 0, 0x45]);
+    octets[23] = 17;
+    octets[26..30].copy_from_slice(&(0x0a00_0000 + flow).to_be_bytes());
+    octets[42..46].copy_from_slice(&flow.to_be_bytes());
+    octets[46..50].copy_from_slice(&number.to_be_bytes());
+    octets
+}
+
+/// A NIC whose driver sends back what it receives, each pair in a thread of its own.
+struct World {
+    queues: Arc<NicQueues>,
+    stop: AtomicBool,
+    /// The number expected next of each flow.
+    next: Vec<AtomicU32>,
+    came: AtomicUsize,
+}
+
+impl World {
+    fn new() -> (Self, Vec<[Guest; 2]>) {
+        let queues = NicQueues::with_settle(PAIRS, false, LONG_SETTLE).expect("event descriptors");
+        let guests = (0..PAIRS).map(|pair| {
+            let (mut receiver, sender) = (Guest::new(Habit::InOrder), Guest::new(Habit::InOrder));
+            let rx = RxQueue::new(receiver.device(), true);
+            *queues.rx.lock(pair).expect("a pair") = Some(Running { queue: rx, line: None });
+            receiver.post();
+            let tx = TxQueue::new(sender.device(), LONGEST);
+            *queues.tx.lock(pair).expect("a pair") = Some(Running { queue: tx, line: None });
+            [receiver, sender]
+        });
+        let guests = guests.collect();
+        let next = (0..FLOWS).map(|_| AtomicU32::new(0)).collect();
+        (Self { queues, stop: AtomicBool::new(false), next, came: AtomicUsize::new(0) }, guests)
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Acquire)
+    }
+
+    /// A thread that finds nothing to do sleeps: on a busy host one that yields may wait for its CPU for a second.
+    fn rest() {
+        thread::sleep(Duration::from_micros(50));
+    }
+
+    /// A vCPU.
+    fn forward(&self, [mut receiver, mut sender]: [Guest; 2]) {
+        while self.goes_on() {
+            let frames = receiver.received();
+            let mut frames = &frames[..];
+            if frames.is_empty() {
+                Self::rest();
+            }
+            while !frames.is_empty() && self.goes_on() {
+                frames = &frames[sender.send(frames).0..];
+            }
+        }
+    }
+
+    /// An I/O thread from the router.
+    fn collect(&self, mut source: Box<dyn Source>) {
+        while self.goes_on() {
+            if source.drain(BURST, &mut |frames| frames.iter().for_each(|frame| self.see(frame))) == 0 {
+                Self::rest();
+            }
+        }
+    }
+
+    fn see(&self, frame: &Frame<'_>) {
+        let [flow, number] = [42, 46].map(|at| frame.octets().read(at).map_or(0, u32::from_be_bytes));
+        let due = self.next[flow as usize].swap(number + 1, Ordering::AcqRel);
+        if due != number {
+            // The other threads must end, too.
+            self.stop.store(true, Ordering::Release);
+            panic!("flow {flow}: {number} came when {due} was due");
+        }
+        self.came.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// An I/O thread to the router, for these flows.
+    fn send(&self, sink: &dyn Sink, flows: &[u32]) {
+        for number in 0..EACH {
+            let mut waiting = flows;
+            while !waiting.is_empty() && self.goes_on() {
+                let n = sink.room().min(BURST).min(waiting.len());
+                if n == 0 {
+                    Self::rest();
+                }
+                let mut burst: Vec<_> = waiting[..n].iter().map(|flow| octets(*flow, number)).collect();
+                let frames: Frames<'_> =
+                    burst.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+                // The driver may have changed its mind meanwhile, or another thread have filled the ring.
+                waiting = &waiting[sink.deliver(&frames)..];
+            }
+        }
+    }
+
+    /// Waits for all frames, while the driver changes its mind.
+    fn watch(&self) {
+        let (start, all) = (Instant::now(), (FLOWS * EACH) as usize);
+        let mut minds = [2, 3, 1, 4, 1, 2].iter().cycle();
+        while self.came.load(Ordering::Acquire) < all && self.goes_on() && start.elapsed() < PATIENCE {
+            thread::sleep(LONG_SETTLE + Duration::from_millis(30));
+            self.queues.use_pairs(*minds.next().expect("without end"));
+        }
+        self.stop.store(true, Ordering::Release);
+    }
+}
+
+/// Which part each flow belongs to.
+fn parts() -> Vec<Vec<u32>> {
+    let mut parts = vec![Vec::new(); PAIRS];
+    for flow in 0..FLOWS {
+        let mut octets = octets(flow, 0);
+        steer::by_flow(&[Frame::new(Bytes::from_slice(&mut octets))], PAIRS, Hash::Flow, |part, _| {
+            parts[part].push(flow);
+        });
+    }
+    parts
+}
+
+/// Sends all flows through: each sink takes its flows in a thread of its own.
+fn try_out(sinks: impl FnOnce(&Arc<NicQueues>) -> Vec<(Arc<dyn Sink>, Vec<u32>)>) {
+    let (world, guests) = World::new();
+    world.queues.use_pairs(PAIRS);
+    let (world, sinks) = (&world, sinks(&world.queues));
+    thread::scope(|scope| {
+        for (pair, guests) in guests.into_iter().enumerate() {
+            scope.spawn(move || world.forward(guests));
+            scope.spawn(move || world.collect(world.queues.source_of(pair)));
+        }
+        for (sink, flows) in sinks {
+            scope.spawn(move || world.send(&*sink, &flows));
+        }
+        world.watch();
+    });
+    assert_eq!(world.came.load(Ordering::Acquire), (FLOWS * EACH) as usize);
+}
+
+#[test]
+fn one_thread_for_all_pairs_keeps_thousands_of_flows_in_order() {
+    try_out(|queues| vec![(queues.sink(), (0..FLOWS).collect())]);
+}
+
+#[test]
+fn a_thread_for_each_pair_keeps_thousands_of_flows_in_order() {
+    try_out(|queues| {
+        parts().into_iter().enumerate().map(|(part, flows)| (queues.sink_of(part, PAIRS), flows)).collect()
+    });
+}
+
+/// The flows move at once and not after a pause: what the tests above would miss without it.
+#[test]
+fn without_a_pause_flows_overtake_themselves() {
+    let (world, mut guests) = World::new();
+    let world = World {
+        queues: NicQueues { pairs: Pairs::new(Duration::ZERO), ..take(world.queues) }.into(),
+        ..world
+    };
+    world.queues.use_pairs(2);
+    let flow = parts()[3][0];
+    let deliver = |number| {
+        let mut octets = octets(flow, number);
+        assert_eq!(world.queues.sink().deliver(&[Frame::new(Bytes::from_slice(&mut octets))]), 1);
+    };
+    deliver(0);
+    world.queues.use_pairs(PAIRS);
+    deliver(1);
+    // Pair 3 is faster than pair 1.
+    assert_eq!([3, 1].map(|pair: usize| guests[pair][0].received().len()), [1, 1]);
+}
+
+fn take(queues: Arc<NicQueues>) -> NicQueues {
+    Arc::into_inner(queues).expect("nobody else has it")
+}
