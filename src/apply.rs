@@ -15,7 +15,7 @@ const LONGEST: u64 = (api::LONGEST_APPLY / 2 - 4096) as u64;
 
 /// What to apply.
 pub(crate) struct Options<'o> {
-    /// Name of the run; none: the only one.
+    /// Name of the run; none: the one that the file names, else the only one.
     pub(crate) run: Option<&'o str>,
     /// Only say what would change.
     pub(crate) dry_run: bool,
@@ -29,11 +29,11 @@ pub(crate) struct Options<'o> {
 /// The file cannot be read or is not right, or there is no such run.
 pub(crate) fn apply(file: &Path, options: &Options<'_>) -> Result<()> {
     // Its faults are told with their lines before anybody is asked.
-    config::load(file)?;
+    let plan = config::load(file)?;
     let text = read(file)?;
     let mut target = match options.run {
         Some(run) => client::find(run, Kind::Run)?,
-        None => client::only()?,
+        None => client::named_or_only(&plan.name)?,
     };
     let absolute = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let file = absolute.to_string_lossy().into_owned();

@@ -116,12 +116,15 @@ pub(crate) fn all() -> Result<Vec<Target>> {
     if answering.is_empty() { Err(nothing_runs()) } else { Ok(answering) }
 }
 
-/// The only run there is.
+/// The run of this name, or else the only one there is.
 ///
 /// # Errors
 /// There is none, or which there are.
-pub(crate) fn only() -> Result<Target> {
-    let found = runs()?;
+pub(crate) fn named_or_only(name: &str) -> Result<Target> {
+    let mut found = runs()?;
+    if let Some(at) = found.iter().position(|run| run.name == name) {
+        return open(Some(found.swap_remove(at)));
+    }
     match found.len() {
         0 => Err(nothing_runs()),
         1 => open(found.into_iter().next()),
