@@ -12,6 +12,7 @@ mod events;
 mod lifecycle;
 mod metrics;
 mod notify;
+mod patience;
 mod plane;
 mod rate;
 mod resources;

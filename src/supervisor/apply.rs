@@ -123,8 +123,8 @@ impl Supervisor {
         let disturbing = changes.iter().filter(|change| !change.hitless).count();
         let message = format!("{file}: {} changes, {disturbing} of them not hitless", changes.len());
         self.events.tell(Kind::Applied, message);
+        self.desk.follow(&plan);
         (self.running.plan, self.running.file, self.running.text) = (plan, file, text);
-        self.desk.forget_kept();
         Answer::Applied { changes, dry_run: false }
     }
 

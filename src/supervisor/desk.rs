@@ -90,9 +90,12 @@ impl Desk {
         self.staged.take()
     }
 
-    /// What clients changed by hand is now part of what the file says, or gone.
-    pub(super) fn forget_kept(&mut self) {
-        self.kept.clear();
+    /// Another file runs: settings are now what it says, and routers that were stopped by hand stay so.
+    pub(super) fn follow(&mut self, plan: &config::Plan) {
+        self.kept.retain(|kept| match kept {
+            Request::Stop { name } => plan.routers.iter().any(|router| router.name == *name),
+            _ => false,
+        });
     }
 
     /// Notes a change that the next data plane has to be told of.

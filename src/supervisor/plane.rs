@@ -1,6 +1,5 @@
 //! The data plane as the supervisor has it: a process, and the link to it.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,19 +11,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use signal_hook::low_level::signal_name;
 
+use super::patience::{LATE, Patience};
 use super::rate::Rate;
 use crate::link::{Link, Orders, Received, ToPlane, ToSupervisor};
 
-/// How long a data plane may leave a question unanswered.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The number of the question whether it has come up.
 const ORDERS: u64 = 0;
 /// Messages within a second. A busy one answers some hundred questions and tells some thousand traced packets.
 const MOST_MESSAGES: u32 = 50_000;
-/// After this time without an answer it is said to be busy; so long it may live without its link.
-const LATE: Duration = Duration::from_secs(1);
-/// While it brings routers up or changes them it does nothing else: so much more for each of them.
-const PATIENCE_A_ROUTER: Duration = Duration::from_secs(2);
 
 /// A running data plane. Dropping it kills it.
 #[derive(Debug)]
@@ -35,10 +29,7 @@ pub(crate) struct Plane {
     link: Link,
     /// Whether its orders have been carried out.
     pub(crate) is_up: bool,
-    /// Until when it has to say something, because it was asked.
-    due: Option<Instant>,
-    /// What keeps it from answering anything else, by the number of the question: since when, and until when at most.
-    busy: BTreeMap<u64, (Instant, Instant)>,
+    patience: Patience,
     /// Since when its end of the link is closed.
     closed: Option<Instant>,
     /// What it says.
@@ -66,8 +57,7 @@ impl Plane {
                 pidfd,
                 link,
                 is_up: false,
-                due: None,
-                busy: BTreeMap::new(),
+                patience: Patience::default(),
                 closed: None,
                 rate: Rate::new(Instant::now()),
             }),
@@ -86,21 +76,21 @@ impl Plane {
 
     /// Tells it what to run.
     pub(crate) fn order(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, now: Instant) {
-        self.make_busy(ORDERS, now, orders.routers);
+        self.patience.asked_for(ORDERS, orders.routers, now);
         self.send(&ToPlane::Start(orders), descriptors, now);
     }
 
     /// Says something to it. What is a question has to be answered in time. What a dead one is told is lost.
     pub(crate) fn say(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) {
         match message {
-            ToPlane::Apply { id, orders, .. } => self.make_busy(*id, now, orders.routers),
+            ToPlane::Apply { id, orders, .. } => self.patience.asked_for(*id, orders.routers, now),
             ToPlane::Ask {
                 id,
                 request: Request::Start { .. } | Request::Restart { .. } | Request::Set { .. },
             } => {
-                self.make_busy(*id, now, 1);
+                self.patience.asked_for(*id, 1, now);
             }
-            ToPlane::Ask { .. } => self.due = self.due.or(Some(now + PATIENCE)),
+            ToPlane::Ask { .. } => self.patience.asked(now),
             _ => {}
         }
         self.send(message, descriptors, now);
@@ -112,17 +102,9 @@ impl Plane {
         }
     }
 
-    fn make_busy(&mut self, id: u64, now: Instant, routers: u32) {
-        let before = self.busy.values().map(|(_, until)| *until).max();
-        let until = before.unwrap_or(now).max(now) + PATIENCE + PATIENCE_A_ROUTER * routers;
-        self.busy.insert(id, (now, until));
-    }
-
     /// It has answered this question.
     pub(crate) fn has_done(&mut self, id: u64) {
-        if self.busy.remove(&id).is_some() {
-            self.due = None;
-        }
+        self.patience.answered(id);
     }
 
     /// It has brought up what it was told to; whether that is news.
@@ -144,7 +126,7 @@ impl Plane {
             bail!("more than {MOST_MESSAGES} messages a second");
         }
         if !messages.is_empty() {
-            self.due = None;
+            self.patience.heard();
         }
         if self.link.is_ended() {
             self.closed.get_or_insert(now);
@@ -162,15 +144,13 @@ impl Plane {
 
     /// Whether it has left something unanswered for longer than it takes a healthy one that is not busy.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
-        let busy = self.busy.values().any(|(since, _)| *since + LATE < now);
-        busy || self.due.is_some_and(|due| due + LATE < now + PATIENCE)
+        self.patience.is_late(now)
     }
 
     /// When it has to have said something.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let answer = self.busy.values().map(|(_, until)| *until).max().or(self.due);
         let end = self.closed.map(|closed| closed + LATE);
-        answer.into_iter().chain(end).min()
+        self.patience.deadline().into_iter().chain(end).min()
     }
 
     /// How it ended, if it has.
