@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use engine::{Instance, Plugs, Supplies};
+use engine::{Instance, Plugs, State, Supplies};
+use telemetry::Kind;
 use uplink::{Links, Netns, Tap, TapConfig};
 
 use crate::traffic::{Stream, alone, kvm, plan, router, wait_for};
@@ -136,4 +137,33 @@ fn a_capture_goes_on_where_it_was() {
     let octets = fs::read(&path).expect("a capture");
     let magic = 0xa1b2_3c4d_u32.to_le_bytes();
     assert_eq!(octets.windows(4).filter(|window| *window == magic).count(), 1, "one file header");
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_is_told_once_and_its_router_goes_on() {
+    if !kvm() {
+        return;
+    }
+    let _turn = alone();
+    let text = router("one", 1, "")
+        + &router("two", 2, "")
+            .replace("name = 'out'\nattach = 'null'", "name = 'out'\nattach = 'pcap:full'");
+    let mut plugs = Plugs::new();
+    let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full disk");
+    let supplies = Supplies { plugs, captures: [("two.out".to_owned(), full)].into(), ..Supplies::default() };
+    let mut instance = Instance::start(&plan(&text), supplies).expect("it starts");
+    let mut told = Vec::new();
+    wait_for("somebody to say so", || {
+        told.extend(instance.look_after());
+        !told.is_empty()
+    });
+    stream.flows(50);
+    told.extend(instance.look_after());
+    let [event] = told.as_slice() else { panic!("it is told once: {told:?}") };
+    assert_eq!((event.router.as_str(), event.kind), ("two", Kind::CaptureFailed));
+    assert_eq!(event.message, "NIC out: its capture cannot be written any more and has ended");
+    assert_eq!(instance.status()[1].state, State::Running);
+    instance.restart_router("two").expect("it starts again");
+    stream.ends_whole();
 }
