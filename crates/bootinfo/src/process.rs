@@ -84,11 +84,13 @@ pub enum Step {
     Thread = 10,
     /// It could not enter its filter.
     Filter = 11,
+    /// It could not become nobody.
+    User = 12,
 }
 
 impl Step {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Ready,
         Self::Tie,
         Self::Descriptors,
@@ -101,6 +103,7 @@ impl Step {
         Self::Cpu,
         Self::Thread,
         Self::Filter,
+        Self::User,
     ];
 
     /// The step with this number.

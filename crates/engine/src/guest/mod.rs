@@ -152,7 +152,12 @@ impl Guest {
             Stopped::Fault(line) => Some(line.clone()),
             Stopped::Asked => None,
         });
-        ended.or_else(|| self.states().find_map(trouble).map(str::to_owned))
+        let told = || self.states().find_map(trouble).map(str::to_owned);
+        match self.stage {
+            Stage::Vm(_) => ended.or_else(told),
+            // What the firmware says of itself is more than how its process ended.
+            Stage::Process(..) => told().or(ended),
+        }
     }
 
     /// What its file says.

@@ -19,6 +19,19 @@ const CAPABILITIES: c_ulong = 64;
 /// The capability interface that takes 64 bits (`_LINUX_CAPABILITY_VERSION_3`).
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 
+/// The user and group that own nothing, by the kernel's own default (`overflowuid`).
+pub(super) const NOBODY: u32 = 65_534;
+
+/// Who the process is to be; the first octet that comes through its socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum User {
+    /// Who its parent is.
+    AsBefore = 0,
+    /// [`NOBODY`].
+    Nobody = 1,
+}
+
 /// Everything the child needs, made while allocation was still allowed.
 pub(super) struct Room {
     socket: c_int,
@@ -44,7 +57,8 @@ impl Room {
         // SAFETY: reads this thread's error number.
         let error = unsafe { *libc::__errno_location() };
         // Before the descriptors were arranged, the socket is where it was.
-        let socket = if matches!(step, Step::Tie | Step::Descriptors) { self.socket } else { SOCKET };
+        let socket =
+            if matches!(step, Step::User | Step::Tie | Step::Descriptors) { self.socket } else { SOCKET };
         let report = Report { step: step as u32, error: error as u32 };
         // SAFETY: sends plain data, then leaves without running anything of the program that this is a copy of.
         unsafe {
@@ -54,12 +68,32 @@ impl Room {
     }
 
     fn steps(&self) -> std::result::Result<std::convert::Infallible, Failed> {
+        self.become_user()?;
         tie()?;
         self.arrange_descriptors()?;
         limit()?;
         leave_files()?;
         give_up_privileges()?;
         Err(self.become_firmware())
+    }
+
+    /// Waits until the parent has said who to be, and becomes that.
+    fn become_user(&self) -> Done {
+        let (step, mut user) = (Step::User, User::AsBefore as u8);
+        // SAFETY: room for one octet.
+        if unsafe { libc::recv(self.socket, (&raw mut user).cast(), 1, 0) } != 1 {
+            return Err(Failed(step));
+        }
+        if user == User::Nobody as u8 {
+            // By number: the C library would first stop all threads, of which only this one was copied.
+            // SAFETY: numbers.
+            unsafe {
+                check(libc::syscall(libc::SYS_setgroups, 0, ptr::null::<libc::gid_t>()) as c_int, step)?;
+                check(libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY) as c_int, step)?;
+                check(libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) as c_int, step)?;
+            }
+        }
+        Ok(())
     }
 
     /// Nothing stays open but the socket, and the image until it runs.

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::child::Room;
+use super::child::{NOBODY, Room, User};
 use super::{Spawn, Spawned};
 use crate::vm::FIRMWARE;
 
@@ -50,10 +50,30 @@ impl Spawn for Forker {
             1.. => {
                 // SAFETY: the kernel has just made this descriptor for us.
                 let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+                let user = if map_nobody(pid).is_ok() { User::Nobody } else { User::AsBefore };
+                // If it has gone already, whoever hands over will hear why.
+                let _ = send(&socket, user as u8);
                 Ok(Spawned { socket, pidfd, pid: pid as i32 })
             }
             _ => Err(refused(&io::Error::last_os_error())),
         }
+    }
+}
+
+/// Lets the process be nobody in its user namespace, and nobody else. Only root may, and only where nobody exists; for
+/// everybody else the process stays who they are.
+fn map_nobody(pid: i64) -> io::Result<()> {
+    // One number to itself: inside, outside, how many.
+    let map = format!("{NOBODY} {NOBODY} 1");
+    std::fs::write(format!("/proc/{pid}/gid_map"), &map)?;
+    std::fs::write(format!("/proc/{pid}/uid_map"), &map)
+}
+
+fn send(socket: &OwnedFd, octet: u8) -> io::Result<()> {
+    // SAFETY: one readable octet and an open descriptor.
+    match unsafe { libc::send(socket.as_raw_fd(), (&raw const octet).cast(), 1, libc::MSG_NOSIGNAL) } {
+        1 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -143,6 +143,7 @@ fn judge(report: Report) -> Result<()> {
         Step::Memory => "cannot map its memory",
         Step::Cpu => "cannot run on the CPU that `pin` gives it: not there, or not allowed",
         Step::Thread => "cannot start a thread for a vCPU: raise ulimit -u or the cgroup's pids.max",
+        Step::User => "cannot become a user without rights",
         Step::Filter => "cannot enter its system call filter: the kernel lacks seccomp",
     };
     match report.error {

@@ -49,11 +49,14 @@ pub(crate) fn wait(pidfd: &OwnedFd) -> End {
     }
 }
 
+/// How long a process that was killed may take to go, in milliseconds.
+const PATIENCE: i32 = 5000;
+
 /// Waits for the end of a process that is another's child.
 fn wait_readable(pidfd: &OwnedFd) {
     let mut fd = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry with an open descriptor.
-    while unsafe { libc::poll(&raw mut fd, 1, -1) } < 0
+    while unsafe { libc::poll(&raw mut fd, 1, PATIENCE) } < 0
         && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
     {}
 }

@@ -33,11 +33,12 @@ impl Process {
             match self.wait(child, asked) {
                 Ok(Event::Bell) => self.answer_all(),
                 Ok(Event::Nothing) => {}
-                Ok(Event::Ended) if asked => {
-                    pidfd::wait(&child.pidfd);
-                    return Stopped::Asked;
+                Ok(Event::Ended) => {
+                    let end = pidfd::wait(&child.pidfd);
+                    // It may have been asked while we waited, and have been quick.
+                    let asked = self.machine.stop_sign().load(Ordering::Acquire);
+                    return if asked { Stopped::Asked } else { Stopped::Fault(last_words(end)) };
                 }
-                Ok(Event::Ended) => return Stopped::Fault(last_words(pidfd::wait(&child.pidfd))),
                 Err(error) => return Stopped::Fault(format!("{error:#}")),
             }
         }

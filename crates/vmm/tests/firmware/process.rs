@@ -56,6 +56,14 @@ fn it_has_no_capability_no_file_and_four_system_calls() {
         assert_eq!(u64::from_str_radix(&status(pid, set), 16), Ok(0), "{set}");
     }
     assert_eq!(status(pid, "NoNewPrivs"), "1");
+    // Root's process is nobody's, if there is a nobody here.
+    let (theirs, ours) = (status(pid, "Uid"), status(std::process::id().cast_signed(), "Uid"));
+    let nobody = fs::read_to_string("/proc/self/uid_map").expect("a map").trim().ends_with("4294967295");
+    if ours.starts_with("0\t") && nobody {
+        assert_eq!((theirs, status(pid, "Groups")), ("65534\t65534\t65534\t65534".to_owned(), String::new()));
+    } else {
+        assert_eq!(theirs, ours);
+    }
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
     let modes: Vec<String> = tasks
         .map(|task| fs::read_to_string(task.expect("a thread").path().join("status")).expect("its status"))
