@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask check | test | bench | fuzz | deb`.
+//! Developer tasks: `cargo xtask check | test | bench | fuzz | soak | deb`.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -10,6 +10,7 @@ mod fuzz;
 mod packages;
 mod ratios;
 mod results;
+mod soak;
 mod sources;
 mod step;
 mod tally;
@@ -23,6 +24,8 @@ cargo xtask test                                every test; the last line is `N 
 cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
                                                 experiments and peers in turn, then a Markdown table
 cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60)
+cargo xtask soak [--minutes N] [--rounds N]     traffic beside a hostile router (default 30 minutes), then N times SIGKILL
+                                                (default 300); the last line sums up
 cargo xtask deb [--binary FILE] [--output FOLDER]
                                                 the Debian package of this commit";
 
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         "test" => no_arguments(&rest).and_then(|()| test::run()),
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
+        "soak" => soak::run(&rest),
         "deb" => deb::run(&rest),
         _ => {
             eprintln!("{HELP}");

@@ -61,7 +61,7 @@ impl Process {
                 text.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key}"));
             Ok::<u64, anyhow::Error>(line?.trim().trim_end_matches(" kB").parse()?)
         };
-        Ok(Memory { resident: kib("Rss:")?, share: kib("Pss:")? })
+        Ok(Memory { resident: kib("Rss:")?, share: kib("Pss:")?, anonymous: kib("Anonymous:")? })
     }
 }
 
@@ -72,6 +72,8 @@ pub struct Memory {
     pub resident: u64,
     /// The same, pages that others have too only in part (PSS).
     pub share: u64,
+    /// What of it belongs to no file and is shared with nobody: heap and stacks.
+    pub anonymous: u64,
 }
 
 /// The children of a process that have not ended, the eldest first.
