@@ -1,0 +1,240 @@
+//! Objective: a router that breaks the rules, in each of ten ways, is fenced with one line that says why, and started
+//! again after a pause that grows, or not at all, as its file says; it serves again when it is back; and a router
+//! beside it loses none of its datagrams. With either engine.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{Counters, Finished, Flow, Namespace, Stage};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(40);
+const EAST: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), 7013);
+/// Datagrams a second through the neighbour.
+const RATE: u32 = 500;
+
+/// A router that forwards between two hosts, and one that misbehaves, with a host of its own.
+fn file(engine: &str, misdeed: &str, restart: &str) -> String {
+    format!(
+        "[[router]]\nname = \"good\"\nengine = \"{engine}\"\n\
+         [[router.nic]]\nname = \"west\"\nattach = \"tap:t13-west\"\naddress = \"192.0.2.1/24\"\n\
+         [[router.nic]]\nname = \"east\"\nattach = \"tap:t13-east\"\naddress = \"198.51.100.1/24\"\n\
+         [[router]]\nname = \"bad\"\nengine = \"{engine}\"\nrestart = \"{restart}\"\n\
+         role = \"hostile\"\nmisdeed = \"{misdeed}\"\n\
+         [[router.nic]]\nname = \"a\"\nattach = \"tap:t13-bad\"\naddress = \"10.13.0.1/24\"\n\
+         [[router.nic]]\nname = \"b\"\nattach = \"null\"\naddress = \"10.13.1.1/24\"\n"
+    )
+}
+
+/// What is said of a misdeed: the kind of event, and one of these in its line. Registers written at random may do to
+/// rings and doorbells what others do on purpose.
+fn charge(engine: &str, misdeed: &str) -> (&'static str, &'static [&'static str]) {
+    match misdeed {
+        "registers" => ("charged", &["accessed device registers", "it broke the ring of", "the doorbell of"]),
+        "descriptors" | "loops" | "addresses" | "indices" => ("charged", &["it broke the ring of"]),
+        "kicks" => ("charged", &["it rang the doorbell of"]),
+        "sleep" | "spin" => ("charged", &["vCPU 0 has not answered for"]),
+        "triple-fault" if engine == "kvm" => ("failed", &["triple fault"]),
+        // Whose child it is knows the signal, and that is the supervisor.
+        "triple-fault" => ("failed", &["SIGILL", "the process ended"]),
+        "old-epoch" => ("charged", &["vCPU 0 still reads epoch"]),
+        other => panic!("{other}"),
+    }
+}
+
+/// A run of [`file`] with its hosts, and a flow of datagrams through the good router.
+struct World {
+    stage: Stage,
+    hosts: Vec<Namespace>,
+    flow: Flow,
+    engine: &'static str,
+    misdeed: &'static str,
+    /// Lines of events that were looked at.
+    heard: usize,
+    /// Changes of routes.
+    changes: u32,
+    restart: &'static str,
+}
+
+impl World {
+    fn start(engine: &'static str, misdeed: &'static str, restart: &'static str) -> Self {
+        let text = file(engine, misdeed, restart);
+        let options = ["--json", "--log", "text", "--name", "t13"];
+        let mut stage = Stage::start_with(RINGROAD, &text, &options).expect("it starts");
+        let west = stage.host("t13-west", "192.0.2.2/24", "192.0.2.1").expect("west");
+        let east = stage.host("t13-east", "198.51.100.2/24", "198.51.100.1").expect("east");
+        let bad = stage.host("t13-bad", "10.13.0.2/24", "10.13.0.1").expect("bad");
+        // Neighbours are known from here on, so that no datagram waits for them.
+        assert!(answers(&west, "198.51.100.2", PATIENCE), "the good router forwards");
+        let flow = Flow::start(&west, &east, EAST, RATE).expect("a flow");
+        let hosts = vec![west, east, bad];
+        Self { stage, hosts, flow, engine, misdeed, heard: 0, changes: 0, restart }
+    }
+
+    /// Waits for the next event of the bad router that is of this kind; returns its line.
+    fn event(&mut self, kind: &str) -> String {
+        let mark = format!("t13/bad: {kind}");
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            let lines = self.stage.run().complaints(self.heard);
+            if let Some(at) = lines.iter().position(|line| line.contains(&mark)) {
+                self.heard += at + 1;
+                return lines[at].clone();
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{}: no event `{mark}`; it said {:?}", self.misdeed, self.stage.run().complaints(0));
+    }
+
+    /// Waits until it is charged with what it does.
+    fn charged(&mut self) -> String {
+        if self.misdeed == "old-epoch" {
+            self.change_routes();
+        }
+        let (kind, words) = charge(self.engine, self.misdeed);
+        let line = self.event(kind);
+        assert!(words.iter().any(|word| line.contains(word)), "{}: {line}", self.misdeed);
+        line
+    }
+
+    /// Applies the file with another route for the bad router: a new epoch of its table.
+    fn change_routes(&mut self) {
+        self.changes += 1;
+        let text = file(self.engine, self.misdeed, self.restart);
+        let route =
+            format!("[[router.route]]\nto = \"10.{}.0.0/16\"\nvia = \"10.13.0.2\"\n", 100 + self.changes);
+        let path = self.stage.path("changed.toml");
+        fs::write(&path, text + &route).expect("a file");
+        said(&["apply", path.to_str().expect("a path"), "--run", "t13"]);
+    }
+
+    /// The bad router as `ps` tells of it.
+    fn status(&self) -> serde_json::Value {
+        let told = said(&["ps", "--json"]);
+        // Others' runs are theirs.
+        let runs = told.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        let run = runs.into_iter().find(|run| run["run"] == "t13").expect("this run");
+        let routers = run["routers"].as_array().expect("its routers");
+        routers.iter().find(|router| router["name"] == "bad").expect("the bad router").clone()
+    }
+
+    /// Ends the run: nothing is left, the good router's books add up, and nothing of its flow was lost.
+    fn finish(self) -> Counters {
+        let Self { stage, hosts, flow, misdeed, .. } = self;
+        let tally = flow.stop().expect("it ends");
+        assert!(tally.received > 100, "{misdeed}: {tally:?}");
+        assert_eq!((tally.lost(), tally.repeated, tally.late), (0, 0, 0), "{misdeed}: {tally:?}");
+        let Finished { stdout, stderr, .. } = stage.finish_troubled(hosts).expect("nothing is left");
+        let of_others: Vec<&str> =
+            stderr.lines().filter(|line| line.contains("/good: ") && !line.contains("started")).collect();
+        assert_eq!(of_others, [""; 0], "{misdeed}");
+        let counters = Counters::of(stdout.lines()).expect("counters");
+        assert_eq!(counters.faults("good"), [""; 0], "{misdeed}");
+        counters
+    }
+}
+
+/// Whether a host answers pings within this time.
+fn answers(from: &Namespace, address: &str, within: Duration) -> bool {
+    let end = Instant::now() + within;
+    while Instant::now() < end {
+        let mut ping = from.command("busybox");
+        ping.args(["ping", "-c", "1", "-W", "1", address]);
+        if support::run(&mut ping, PATIENCE).expect("it ends").status.success() {
+            return true;
+        }
+    }
+    false
+}
+
+/// What a verb says that ends well.
+fn said(words: &[&str]) -> String {
+    let done = support::run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends");
+    assert!(done.status.success() && done.stderr.is_empty(), "{words:?}: {}", done.stderr);
+    done.stdout
+}
+
+/// Two lives of a router that is started again.
+fn fenced_and_started_again(engine: &'static str, misdeed: &'static str) {
+    let mut world = World::start(engine, misdeed, "always");
+    world.charged();
+    let pause = world.event("restarting: ");
+    assert!(pause.ends_with(": in 0.1 s"), "{misdeed}: {pause}");
+    world.event("restarted: ");
+    assert!(answers(&world.hosts[2], "10.13.0.1", Duration::from_secs(2)), "{misdeed}: it serves again");
+    world.charged();
+    let pause = world.event("restarting: ");
+    assert!(pause.ends_with(": in 0.2 s"), "{misdeed}: {pause}");
+    let status = world.status();
+    assert!(status["restarts"].as_u64() >= Some(1), "{misdeed}: {status}");
+    let counters = world.finish();
+    match misdeed {
+        "kicks" => assert!(counters.get("bad.a.tx.kicks") > 1000, "{}", counters.get("bad.a.tx.kicks")),
+        "registers" => assert!(counters.sum(|name| name.starts_with("bad.vcpu0.exit.")) > 1000),
+        _ => {}
+    }
+}
+
+/// The only life of one that is not.
+fn fenced_for_good(engine: &'static str, misdeed: &'static str) {
+    let mut world = World::start(engine, misdeed, "never");
+    let line = world.charged();
+    let status = world.status();
+    assert_eq!((&status["state"], &status["restarts"]), (&"failed".into(), &0.into()), "{status}");
+    assert!(line.ends_with(status["reason"].as_str().expect("a reason")), "{line}: {status}");
+    assert!(!answers(&world.hosts[2], "10.13.0.1", Duration::from_secs(2)), "nobody is there");
+    assert_eq!(world.status()["state"], "failed");
+    world.finish();
+}
+
+/// The tests of a way to misbehave, in a virtual machine and as a process.
+macro_rules! misdeeds {
+    ($($name:ident = $misdeed:literal),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn under_kvm() {
+                support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+                super::fenced_and_started_again("kvm", $misdeed);
+            }
+
+            #[test]
+            fn as_a_process() {
+                support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+                super::fenced_and_started_again("process", $misdeed);
+            }
+        }
+    )+};
+}
+
+misdeeds!(
+    registers = "registers",
+    descriptors = "descriptors",
+    loops = "loops",
+    addresses = "addresses",
+    indices = "indices",
+    kicks = "kicks",
+    sleep = "sleep",
+    spin = "spin",
+    triple_fault = "triple-fault",
+    old_epoch = "old-epoch",
+);
+
+#[test]
+fn for_good_under_kvm() {
+    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+    for misdeed in ["loops", "spin", "triple-fault"] {
+        fenced_for_good("kvm", misdeed);
+    }
+}
+
+#[test]
+fn for_good_as_a_process() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    for misdeed in ["addresses", "sleep", "triple-fault"] {
+        fenced_for_good("process", misdeed);
+    }
+}
