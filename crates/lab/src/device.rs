@@ -27,6 +27,9 @@ pub const STATION: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 2);
 
 /// Long enough that no slice under load lets the router sleep; between slices it does, so that its CPU is free.
 const SPIN: Duration = Duration::from_millis(2);
+/// Guest memory with one vCPU, and what each further one takes with two NICs and rings of 1024 entries.
+const MEMORY: u64 = 32 << 20;
+const MEMORY_A_VCPU: u64 = 10 << 20;
 /// Destinations of an experiment with many routes, one in each of so many prefixes.
 const DESTINATIONS: usize = 65_536;
 /// Seed of the synthetic routes.
@@ -42,7 +45,7 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
         role: Role::Router,
         restart: Restart::Never,
         vcpus: u32::from(options.vcpus),
-        memory: 32 << 20,
+        memory: MEMORY + u64::from(options.vcpus.saturating_sub(1)) * MEMORY_A_VCPU,
         vhost: VhostThreads::Shared,
         pin: Pin { vcpu, vhost: None },
         spin: Spin::For(SPIN),

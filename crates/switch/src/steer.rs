@@ -46,24 +46,39 @@ impl Ends {
     /// Reads the ends of a frame's flow; none, if it is not IPv4.
     #[inline(always)]
     fn of(octets: Bytes<'_>) -> Option<Self> {
+        // As a rule there are neither tags nor options: everything lies in its place.
+        if let Some(head) = octets.read::<26>(ETHERTYPE)
+            && let [8, 0, 0x45, _, _, _, _, _, f0, f1, _, protocol, _, _, addresses @ .., a, b, c, d] = head
+        {
+            return Some(Self::new((f0, f1), protocol, addresses, [a, b, c, d]));
+        }
+        Self::search(octets)
+    }
+
+    /// The same behind tags and options, and for packets without ports.
+    #[cold]
+    fn search(octets: Bytes<'_>) -> Option<Self> {
         let ip = network_header(octets)?;
         let [version, _, _, _, _, _, f0, f1] = octets.read(ip)?;
-        let [_, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = octets.read(ip + 8)?;
+        let [_, protocol, _, _, addresses @ ..] = octets.read::<12>(ip + 8)?;
         if !(0x45..=0x4f).contains(&version) {
             return None;
         }
-        let whole = u16::from_be_bytes([f0, f1]) & FRAGMENT == 0;
-        let ports = if whole && PORTED.contains(&protocol) {
-            octets.read(ip + usize::from(version & 15) * 4).unwrap_or_default()
-        } else {
-            [0; 4]
-        };
+        let ports = octets.read(ip + usize::from(version & 15) * 4).unwrap_or_default();
+        Some(Self::new((f0, f1), protocol, addresses, ports))
+    }
+
+    #[inline(always)]
+    fn new(fragment: (u8, u8), protocol: u8, addresses: [u8; 8], ports: [u8; 4]) -> Self {
+        let whole = u16::from_be_bytes([fragment.0, fragment.1]) & FRAGMENT == 0;
+        let ports = if whole && PORTED.contains(&protocol) { ports } else { [0; 4] };
+        let [s0, s1, s2, s3, d0, d1, d2, d3] = addresses;
         let end = |address, port| {
             u64::from(u32::from_be_bytes(address)) << 16 | u64::from(u16::from_be_bytes(port))
         };
         let source = end([s0, s1, s2, s3], [ports[0], ports[1]]);
         let destination = end([d0, d1, d2, d3], [ports[2], ports[3]]);
-        Some(Self(source, destination).with_protocol(protocol))
+        Self(source, destination).with_protocol(protocol)
     }
 
     #[inline(always)]
