@@ -100,12 +100,14 @@ fn thread_of_its_own() -> Vec<Allowed> {
         one_of(libc::SYS_prctl, 0, &[libc::PR_GET_NAME as u64]),
         // Debug builds look whether a descriptor is open before they close it.
         one_of(libc::SYS_fcntl, 1, &[libc::F_GETFD as u64]),
-        // abort(3) takes the handler of SIGABRT away.
-        one_of(libc::SYS_rt_sigaction, 0, &[libc::SIGABRT as u64]),
+        // How abort(3) and a crash that the standard library has looked at end: by the handler taken away.
+        one_of(libc::SYS_rt_sigaction, 0, &ENDS),
         // What the C library and a panic's backtrace open by themselves.
         one_of(libc::SYS_openat, 2, &[(libc::O_RDONLY | libc::O_CLOEXEC) as u64]),
     ]
 }
+
+const ENDS: [u64; 3] = [libc::SIGABRT as u64, libc::SIGSEGV as u64, libc::SIGBUS as u64];
 
 /// A vCPU, which its own thread makes, and the page that it shares with the kernel.
 fn vcpu() -> Vec<Allowed> {

@@ -36,6 +36,14 @@ pub(crate) fn panics_of(name: &str) -> usize {
     }
 }
 
+/// Ends that are no violations, and the signals they come by.
+pub(crate) const CRASHES: [(&str, i32); 4] = [
+    ("abort", libc::SIGABRT),
+    ("double-panic", libc::SIGABRT),
+    ("overflow", libc::SIGABRT),
+    ("bad-pointer", libc::SIGSEGV),
+];
+
 /// Opens what the trial needs; what is returned runs in a confined thread.
 pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
     let act: Box<dyn FnOnce() + Send> = match name {
@@ -56,6 +64,10 @@ pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
             Box::new(move || link(ours, theirs))
         }
         "signals" => Box::new(signals),
+        "abort" => Box::new(|| std::process::abort()),
+        "double-panic" => Box::new(double_panic),
+        "overflow" => Box::new(|| assert_ne!(overflow(1), 0)),
+        "bad-pointer" => Box::new(bad_pointer),
         _ => panic!("no trial {name}"),
     };
     Box::new(move || {
@@ -203,4 +215,30 @@ fn signals() {
     // SAFETY: the thread has not been joined yet.
     assert_eq!(unsafe { libc::pthread_kill(thread, number) }, 0);
     sleeper.join().unwrap();
+}
+
+/// A panic while another one unwinds.
+fn double_panic() {
+    struct Second;
+    impl Drop for Second {
+        fn drop(&mut self) {
+            panic!("in the middle of another");
+        }
+    }
+    let _second = Second;
+    panic!("on purpose");
+}
+
+/// Calls itself until the stack is used up.
+#[expect(unconditional_recursion)]
+fn overflow(depth: u64) -> u64 {
+    let room = std::hint::black_box([depth; 64]);
+    overflow(depth + 1) + room[7]
+}
+
+fn bad_pointer() {
+    // An address of the kernel's: nothing of ours can be there.
+    let nowhere = std::ptr::without_provenance_mut::<u8>(0xffff_8000_0000_0000);
+    // SAFETY: none; the process is to end here.
+    unsafe { nowhere.write_volatile(1) };
 }

@@ -85,6 +85,20 @@ fn what_a_class_needs_works() {
 }
 
 #[test]
+fn a_crash_is_told_as_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for class in Class::ALL {
+        for (name, signal) in allowed::CRASHES {
+            let output = try_out(class, name, folder.path());
+            let told = String::from_utf8_lossy(&output.stderr);
+            let what = format!("{name} in class {}: {:?}\n{told}", class.name(), output.status);
+            assert_eq!(output.status.signal(), Some(signal), "{what}");
+            assert!(!sandbox::was_forbidden(output.status) && !told.contains("asked the kernel"), "{what}");
+        }
+    }
+}
+
+#[test]
 fn a_trial_that_is_not_confined_carries_its_calls_out() {
     // Else the trials above could not fail: made by the same code, without a filter.
     let folder = tempfile::tempdir().unwrap();
