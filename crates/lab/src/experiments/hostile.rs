@@ -32,8 +32,8 @@ const LEADS: [Duration; 3] =
 const LOOK: Duration = Duration::from_millis(100);
 /// Bursts between two looks at the clock.
 const BURSTS: usize = 64;
-/// After so long without a frame the missing ones are lost.
-const GIVE_UP: Duration = Duration::from_millis(200);
+/// After so long without a frame the missing ones are lost: a busy host may keep the router off its CPU for a while.
+const GIVE_UP: Duration = Duration::from_secs(2);
 /// How long the neighbour warms up.
 const WARM_UP: Duration = Duration::from_millis(100);
 
