@@ -127,3 +127,27 @@ fn a_cpu_that_is_not_there_is_one_line() {
     let line = format!("{error:#}");
     assert!(line.starts_with("thread test/vhost: cannot run on CPU [1023]"), "{line}");
 }
+
+#[test]
+fn a_thread_whose_core_others_want_sleeps_before_its_time() {
+    let (stop, spinner) = (Arc::new(AtomicU32::new(0)), [0]);
+    let seen = stop.clone();
+    let body = move || while seen.load(Ordering::Relaxed) == 0 {};
+    let mut other =
+        Thread::spawn("test/spinner", &spinner, Class::Vhost, Confinement::Off, body).expect("a thread");
+    let (near, one) = pair(256).expect("a wire");
+    let (end, mut far) = pair(256).expect("a wire");
+    let pumps = vec![Pump { source: Box::new(one.source), sink: end.sink }];
+    // Alone it would poll for an hour.
+    let idle = Idle::Sleep(Duration::from_secs(3600));
+    let thread = IoThread::spawn("test/vhost", &[0], pumps, idle, Confinement::Off).expect("a thread");
+    // A sleep is counted when it is over.
+    wait_for("the thread to have slept", || {
+        deliver(&*near.sink, 1);
+        collect(&mut far.source, 1);
+        std::thread::sleep(Duration::from_millis(20));
+        thread.counters().sleeps.get() > 0
+    });
+    stop.store(1, Ordering::Relaxed);
+    other.join();
+}
