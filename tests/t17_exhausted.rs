@@ -1,0 +1,253 @@
+//! Objective: no memory for one more router, no descriptors, no room on a disk: one line says it, what was asked for is
+//! refused as a whole, and a router that forwards meanwhile does not lose a packet.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use support::{
+    Finished, Flow, Limits, Namespace, Need, Process, SmallDisk, Stage, Tally, Traces, alone, children_of,
+};
+
+/// A start, an end or a change takes far less, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The kernel takes links and namespaces away some time after the process.
+const GONE: Duration = Duration::from_secs(10);
+const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Datagrams a second through the router that must not notice.
+const RATE: u32 = 2000;
+
+fn engine() -> &'static str {
+    if support::missing(&[Need::Kvm]).is_none() { "kvm" } else { "process" }
+}
+
+/// The router that forwards.
+fn forwarding() -> String {
+    format!(
+        "[[router]]\nname = \"t17\"\nengine = \"{}\"\n\
+         [[router.nic]]\nname = \"in\"\nattach = \"tap:t17-in\"\naddress = \"10.1.1.1/24\"\nqueue_len = 4096\n\
+         [[router.nic]]\nname = \"out\"\nattach = \"tap:t17-out\"\naddress = \"10.1.2.1/24\"\n",
+        engine()
+    )
+}
+
+/// One more.
+fn another(memory: &str, attach: &str) -> String {
+    format!(
+        "[[router]]\nname = \"t17-more\"\nmemory = \"{memory}\"\nengine = \"{}\"\n\
+         [[router.nic]]\nname = \"out\"\nattach = \"{attach}\"\naddress = \"10.2.1.1/24\"\n",
+        engine()
+    )
+}
+
+/// The run, its hosts, and what flows from one to the other.
+struct Busy {
+    stage: Stage,
+    hosts: Vec<Namespace>,
+    flow: Flow,
+}
+
+impl Busy {
+    fn start(binary: &str, text: &str) -> Self {
+        let mut stage = Stage::start_with(binary, text, &["--json"]).expect("it starts");
+        let from = stage.host("t17-in", "10.1.1.2/24", "10.1.1.1").expect("a host");
+        let to = stage.host("t17-out", "10.1.2.2/24", "10.1.2.1").expect("a host");
+        let mut ping = from.command("busybox");
+        let said = support::run(ping.args(["ping", "-c", "1", "-w", "10", "10.1.2.2"]), PATIENCE);
+        assert!(said.expect("it ends").status.success(), "no way through the router");
+        let address = SocketAddr::from(([10, 1, 2, 2], 7017));
+        let flow = Flow::start(&from, &to, address, RATE).expect("it flows");
+        assert!(flow.resumes(PATIENCE).is_some(), "nothing comes through");
+        Self { stage, hosts: vec![from, to], flow }
+    }
+
+    fn plane(&mut self) -> Process {
+        let is_plane = |child: &Process| child.words.get(1).is_some_and(|verb| verb == "data-plane");
+        children_of(self.stage.run().id()).into_iter().find(is_plane).expect("a data plane")
+    }
+
+    /// Asks the run to be what a file says.
+    fn apply(&self, text: &str) -> Finished {
+        let path = self.stage.path("next.toml");
+        fs::write(&path, text).expect("written");
+        let mut command = Command::new(BINARY);
+        support::run(command.args(["apply", "--run", "file"]).arg(path), PATIENCE).expect("it ends")
+    }
+
+    /// Asks for what must be refused: the line that says why.
+    fn refused(&self, text: &str) -> String {
+        let done = self.apply(text);
+        assert_eq!(done.status.code(), Some(1), "{}{}", done.stdout, done.stderr);
+        assert_eq!((done.stdout.as_str(), done.stderr.lines().count()), ("", 1), "{}", done.stderr);
+        done.stderr
+    }
+
+    /// Ends it; what flowed, and what was said meanwhile.
+    fn finish(self) -> (Tally, Finished) {
+        let tally = self.flow.stop().expect("it stops");
+        let done = self.stage.finish_troubled(self.hosts).expect("nothing is left");
+        assert!(tally.sent > 0 && tally.lost() == 0 && tally.refused == 0, "{tally:?}\n{}", done.stderr);
+        (tally, done)
+    }
+}
+
+fn folder_with(text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("file.toml"), text).expect("written");
+    folder
+}
+
+fn run(folder: &Path) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(["run", "--seconds", "0.1", "file.toml"]).current_dir(folder);
+    command
+}
+
+/// The one line with which a start fails, that leaves nothing.
+fn line(done: &Finished, before: &Traces) -> String {
+    assert_eq!(done.status.code(), Some(1), "{}{}", done.stdout, done.stderr);
+    assert_eq!((done.stdout.as_str(), done.stderr.lines().count()), ("", 1), "{}", done.stderr);
+    assert_eq!(Traces::left(before, GONE), [""; 0], "{}", done.stderr);
+    done.stderr.clone()
+}
+
+#[test]
+fn a_start_without_memory() {
+    support::needs!(Root, Tun);
+    let _turn = alone();
+    let before = Traces::now();
+    let folder = folder_with(&another("1G", "tap:t17-more"));
+    let limits = Limits { address_space: Some(512 << 20), ..Limits::default() };
+    let done = support::run(limits.hold(&mut run(folder.path())), PATIENCE).expect("it ends");
+    let line = line(&done, &before);
+    assert!(line.starts_with("ringroad: ") && line.contains("memory"), "{line}");
+}
+
+#[test]
+fn a_change_without_memory() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let mut busy = Busy::start(BINARY, &forwarding());
+    // More than the host has: known before anything is begun.
+    let line = busy.refused(&(forwarding() + &another("900G", "tap:t17-more")));
+    assert!(line.contains("memory"), "{line}");
+    // More than the data plane may have: noticed when it is asked for.
+    let plane = busy.plane();
+    let limit = address_space(plane.id) + (64 << 20);
+    Limits { address_space: Some(limit), ..Limits::default() }.impose(plane.id).expect("imposed");
+    let line = busy.refused(&(forwarding() + &another("256M", "tap:t17-more")));
+    assert!(line.contains("memory"), "{line}");
+    assert_eq!(busy.plane().id, plane.id, "it is another data plane");
+    // Neither is left half made.
+    assert!(!busy.stage.home().links().expect("links").iter().any(|link| link == "t17-more"));
+    busy.finish();
+}
+
+/// Octets of address space that a process has.
+fn address_space(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a size");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+#[test]
+fn a_start_with_few_descriptors() {
+    support::needs!(Root, Tun);
+    let _turn = alone();
+    let before = Traces::now();
+    let folder = folder_with(&forwarding());
+    let (mut refused, mut up) = (0, 0);
+    // With fewer than 6 not even its libraries can be opened beside what it was given.
+    for descriptors in (6..24).chain((24..96).step_by(6)) {
+        let limits = Limits { descriptors: Some(descriptors), ..Limits::default() };
+        let done = support::run(limits.hold(&mut run(folder.path())), PATIENCE).expect("it ends");
+        if done.status.success() {
+            up += 1;
+            assert_eq!(Traces::left(&before, GONE), [""; 0], "{descriptors} descriptors");
+            continue;
+        }
+        refused += 1;
+        let line = line(&done, &before);
+        assert!(line.starts_with("ringroad: "), "{descriptors} descriptors: {line}");
+    }
+    assert!(refused > 5 && up > 0, "{refused} refused, {up} up");
+}
+
+#[test]
+fn a_change_without_descriptors() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let mut busy = Busy::start(BINARY, &forwarding());
+    let command = Process::look(busy.stage.run().id()).expect("it runs");
+    let plane = busy.plane();
+    for process in [&plane, &command] {
+        let open = process.descriptors().expect("open") as u64;
+        // Room for one more, but not for a router. (A client needs one of the command's.)
+        Limits { descriptors: Some(open + 1), ..Limits::default() }.impose(process.id).expect("imposed");
+        let line = busy.refused(&(forwarding() + &another("32M", "tap:t17-more")));
+        assert!(line.starts_with("ringroad: "), "{line}");
+        assert!(!busy.stage.home().links().expect("links").iter().any(|link| link == "t17-more"));
+    }
+    assert_eq!(busy.plane().id, plane.id, "it is another data plane");
+    busy.finish();
+}
+
+#[test]
+fn a_capture_on_a_full_disk() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let disk = SmallDisk::mount(256).expect("mounted");
+    let capture = disk.path().join("capture.pcap");
+    let text = forwarding() + &another("32M", &format!("pcap:{}", capture.display()));
+    // Its second NIC is where what is captured comes from.
+    let text = text + "[[router.nic]]\nname = \"in\"\nattach = \"tap:t17-in2\"\naddress = \"10.2.2.1/24\"\n";
+    let mut busy = Busy::start(BINARY, &text);
+    let more = busy.stage.host("t17-in2", "10.2.2.2/24", "10.2.2.1").expect("a host");
+    disk.fill().expect("filled");
+    // Nobody answers in a file: the router asks for each of these addresses, and that is captured.
+    let ask = |number: u32| {
+        let socket = more.inside(|| std::net::UdpSocket::bind("0.0.0.0:0")).expect("inside").expect("bound");
+        let to = format!("10.2.1.{}:7", 2 + number % 250);
+        let _ = socket.send_to(&[0; 8], to);
+        thread::sleep(Duration::from_millis(2));
+    };
+    (0..1000).for_each(ask);
+    let told = |line: &str| line.contains("its capture cannot be written");
+    busy.stage.run().wait_for_line(PATIENCE, told).expect("it is told");
+    busy.hosts.push(more);
+    let (_, done) = busy.finish();
+    assert_eq!(done.stderr.lines().filter(|line| told(line)).count(), 1, "{}", done.stderr);
+}
+
+/// A program that runs the command with a redirection of the shell.
+fn redirected(folder: &Path, how: &str) -> PathBuf {
+    let script = folder.join("ringroad-redirected");
+    fs::write(&script, format!("#!/bin/sh\nexec {BINARY} \"$@\" {how}\n")).expect("written");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("permitted");
+    script
+}
+
+#[test]
+fn counters_for_a_full_disk() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = SmallDisk::mount(64).expect("mounted");
+    let file = disk.path().join("counters.json");
+    disk.fill().expect("filled");
+    for (how, lines) in [
+        (format!("> {}", file.display()), 1),
+        ("> /dev/full".to_owned(), 1),
+        // Nobody can be told.
+        ("> /dev/full 2> /dev/full".to_owned(), 0),
+    ] {
+        let script = redirected(folder.path(), &how);
+        let busy = Busy::start(script.to_str().expect("a path"), &forwarding());
+        // Some lines of counters.
+        thread::sleep(Duration::from_millis(2500));
+        let (tally, done) = busy.finish();
+        assert!(tally.received > u64::from(RATE) / 2, "{tally:?}");
+        assert_eq!(done.stderr.lines().count(), lines, "{how}: {}", done.stderr);
+        assert!(lines == 0 || done.stderr.contains("No space left"), "{how}: {}", done.stderr);
+    }
+}

@@ -1,0 +1,244 @@
+//! Objective: `cargo xtask deb` makes a package that Debian's tools accept, twice the same octets; it installs into an
+//! empty root and is removed from it without a rest; its unit passes systemd's own check, and what the unit leaves a
+//! run of rights is enough for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use support::{Finished, Traces, alone};
+use tempfile::TempDir;
+
+/// Packing takes a few seconds; building the task that packs, a minute.
+const PATIENCE: Duration = Duration::from_secs(300);
+const GONE: Duration = Duration::from_secs(10);
+const UNIT: &str = "lib/systemd/system/ringroad@.service";
+
+fn run(command: &mut Command) -> Finished {
+    support::run(command, PATIENCE).expect("it ends")
+}
+
+/// What a command prints; it must end well.
+#[track_caller]
+fn answer(command: &mut Command) -> String {
+    let done = run(command);
+    assert!(done.status.success(), "{command:?}: {}\n{}", done.stdout, done.stderr);
+    done.stdout
+}
+
+fn pack(folder: &Path, umask: &str) -> PathBuf {
+    let mut command = Command::new("sh");
+    // The umask of the one who packs must not show.
+    let script = format!("umask {umask} && exec \"$@\"");
+    command.args(["-c", &script, "sh"]).arg(task()).args(["deb", "--binary", env!("CARGO_BIN_EXE_ringroad")]);
+    let said = answer(command.arg("--output").arg(folder).current_dir(env!("CARGO_MANIFEST_DIR")));
+    PathBuf::from(said.lines().last().expect("it tells where the package is"))
+}
+
+/// The program behind `cargo xtask`.
+fn task() -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--package", "xtask", "--message-format=json"]);
+    let said = answer(build.current_dir(env!("CARGO_MANIFEST_DIR")));
+    let messages = said.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let programs: Vec<PathBuf> =
+        messages.filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?))).collect();
+    programs.into_iter().find(|path| path.ends_with("xtask")).expect("a program")
+}
+
+/// The package, made once for all tests.
+fn package() -> &'static Path {
+    static PACKAGE: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let make = || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let package = pack(folder.path(), "022");
+        (folder, package)
+    };
+    &PACKAGE.get_or_init(make).1
+}
+
+/// Its files, below a folder of its own.
+fn unpacked() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    answer(Command::new("dpkg-deb").arg("-x").arg(package()).arg(folder.path()));
+    folder
+}
+
+#[test]
+fn two_packages_of_one_commit_are_the_same_octets() {
+    support::needs!(Program("dpkg-deb"), Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+    let (one, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    // Somebody may commit in between.
+    let pairs = (0..3).map(|_| (pack(one.path(), "022"), pack(other.path(), "077")));
+    let (first, second) = pairs.into_iter().find(|(a, b)| a.file_name() == b.file_name()).expect("a pair");
+    assert!(fs::read(&second).expect("a package") == fs::read(&first).expect("a package"));
+    let names =
+        |folder: &Path| fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("one").file_name());
+    assert!(names(other.path()).all(|name| name.to_string_lossy().ends_with(".deb")));
+}
+
+#[test]
+fn it_says_what_it_is_and_holds_what_it_should() {
+    support::needs!(Program("dpkg-deb"), Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+    let field = |name: &str| answer(Command::new("dpkg-deb").arg("-f").arg(package()).arg(name));
+    assert_eq!(field("Package"), "ringroad");
+    assert!(field("Version").starts_with(env!("CARGO_PKG_VERSION")), "{}", field("Version"));
+    assert_eq!(field("Architecture"), answer(Command::new("dpkg").arg("--print-architecture")));
+    assert!(field("Depends").contains("libc6 (>= 2."), "{}", field("Depends"));
+    let listed = answer(Command::new("dpkg-deb").arg("-c").arg(package()));
+    for (mode, path) in [
+        ("-rwxr-xr-x", "usr/bin/ringroad"),
+        ("-rw-r--r--", UNIT),
+        ("drwxr-xr-x", "etc/ringroad/"),
+        ("-rw-r--r--", "usr/share/doc/ringroad/copyright"),
+        ("-rw-r--r--", "usr/share/doc/ringroad/changelog.gz"),
+        ("-rw-r--r--", "usr/share/doc/ringroad/examples/two-routers.toml"),
+    ] {
+        let found = |line: &&str| {
+            line.starts_with(&format!("{mode} root/root ")) && line.ends_with(&format!(" ./{path}"))
+        };
+        assert!(listed.lines().find(found).is_some(), "{mode} {path} in:\n{listed}");
+    }
+    let control = tempfile::tempdir().expect("a folder");
+    answer(Command::new("dpkg-deb").arg("-e").arg(package()).arg(control.path()));
+    let root = unpacked();
+    for text in ["control", "md5sums", "postinst", "prerm", "postrm"] {
+        let text = fs::read_to_string(control.path().join(text)).expect("a part of the package");
+        assert!(!text.contains('{'), "a fact was not filled in: {text}");
+    }
+    let copyright = fs::read_to_string(root.path().join("usr/share/doc/ringroad/copyright")).expect("a text");
+    assert!(!copyright.contains('{') && copyright.contains("libc v"), "{copyright}");
+}
+
+#[test]
+fn lintian_finds_no_error() {
+    support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"), Program("lintian"));
+    let done = run(Command::new("lintian").args(["--fail-on", "error", "--allow-root"]).arg(package()));
+    assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
+}
+
+#[test]
+fn it_installs_into_an_empty_root_runs_from_there_and_goes_without_a_rest() {
+    support::needs!(Root, Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+    let root = tempfile::tempdir().expect("a folder");
+    for folder in ["info", "updates", "triggers"] {
+        fs::create_dir_all(root.path().join("var/lib/dpkg").join(folder)).expect("made");
+    }
+    for file in ["status", "available"] {
+        fs::write(root.path().join("var/lib/dpkg").join(file), "").expect("written");
+    }
+    let dpkg = |words: &[&str]| {
+        let mut command = Command::new("dpkg");
+        // The libraries are those of the host, and so are the shell and systemctl of the scripts.
+        command.arg(format!("--root={}", root.path().display()));
+        command.args(["--force-depends", "--force-script-chrootless", "--log=/dev/null"]).args(words);
+        answer(&mut command)
+    };
+    dpkg(&["--install", package().to_str().expect("a path")]);
+    assert_eq!(dpkg(&["--verify", "ringroad"]), "");
+    let installed = root.path().join("usr/bin/ringroad");
+    let version = answer(Command::new(&installed).arg("--version"));
+    assert_eq!(version, format!("ringroad {}", env!("CARGO_PKG_VERSION")));
+    for example in fs::read_dir(root.path().join("usr/share/doc/ringroad/examples")).expect("examples") {
+        let example = example.expect("an example").path();
+        let done = run(Command::new(&installed).arg("check").arg(&example));
+        assert!(done.stdout.contains("router"), "{}: {}{}", example.display(), done.stdout, done.stderr);
+    }
+    dpkg(&["--purge", "ringroad"]);
+    for rest in ["usr", "lib", "etc"] {
+        assert!(!root.path().join(rest).exists(), "{rest} is left");
+    }
+}
+
+/// Values of one key of the unit, as words.
+fn unit_words(root: &Path, key: &str) -> Vec<String> {
+    let unit = fs::read_to_string(root.join(UNIT)).expect("a unit");
+    let values = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    values.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+#[test]
+fn systemd_accepts_the_unit_and_finds_little_exposed() {
+    support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"), Program("systemd-analyze"));
+    let root = unpacked();
+    let unit = root.path().join(UNIT);
+    // Where the program lies here.
+    let text = fs::read_to_string(&unit).expect("a unit");
+    let program = root.path().join("usr/bin/ringroad");
+    fs::write(&unit, text.replace("/usr/bin/ringroad", program.to_str().expect("a path"))).expect("written");
+    let done = run(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit));
+    // It tells of faults in other units of the host as well.
+    let faults: Vec<&str> = done.stderr.lines().filter(|line| line.contains("ringroad")).collect();
+    assert_eq!(faults, [""; 0]);
+    let mut command = Command::new("systemd-analyze");
+    command.args(["security", "--offline=true", "--no-pager", "--threshold=40"]).arg(&unit);
+    let done = run(&mut command);
+    assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
+}
+
+#[test]
+fn the_unit_calls_the_program_as_it_can_be_called() {
+    support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+    let root = unpacked();
+    for key in ["ExecStart", "ExecReload"] {
+        let words = unit_words(root.path(), key);
+        let (program, words) = words.split_first().expect("a command");
+        assert_eq!(program, "/usr/bin/ringroad", "{key}");
+        let file = words.last().expect("a file");
+        assert_eq!(file, "/etc/ringroad/%i.toml", "{key}");
+        // A file that is not there is what it complains about, and not its words.
+        let words = words
+            .iter()
+            .map(|word| word.replace("/etc/ringroad/%i.toml", "/does/not/exist.toml").replace("%i", "edge"));
+        let done = run(Command::new(root.path().join("usr/bin/ringroad")).args(words));
+        assert_eq!(done.status.code(), Some(1), "{key}: {}", done.stderr);
+        assert!(done.stderr.contains("/does/not/exist.toml"), "{key}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn the_capabilities_of_the_unit_are_enough() {
+    support::needs!(
+        Root,
+        Tun,
+        Program("dpkg-shlibdeps"),
+        Program("strip"),
+        Program("git"),
+        Program("setpriv")
+    );
+    let _turn = alone();
+    let root = unpacked();
+    let mut engines = vec!["process"];
+    match support::missing(&[support::Need::Kvm]) {
+        None => engines.push("kvm"),
+        Some(why) => println!("SKIPPED: engine kvm: {why}"),
+    }
+    let capabilities = unit_words(root.path(), "CapabilityBoundingSet");
+    let kept: Vec<String> = capabilities
+        .iter()
+        .map(|name| format!("+{}", name.trim_start_matches("CAP_").to_ascii_lowercase()))
+        .collect();
+    assert!(!kept.is_empty());
+    for engine in engines {
+        let before = Traces::now();
+        let file = root.path().join("file.toml");
+        let text = format!(
+            "[[router]]\nname = \"t18\"\nengine = \"{engine}\"\n[[router.nic]]\nname = \"wan\"\n\
+             attach = \"tap:t18-wan\"\naddress = \"192.0.2.1/24\"\n"
+        );
+        fs::write(&file, text).expect("written");
+        let mut command = Command::new("setpriv");
+        command.args(["--inh-caps=-all", "--no-new-privs"]);
+        command.arg(format!("--bounding-set=-all,{}", kept.join(",")));
+        command
+            .arg(root.path().join("usr/bin/ringroad"))
+            .args(["run", "--json", "--seconds", "1"])
+            .arg(&file);
+        let done = run(&mut command);
+        assert!(done.status.success(), "{engine}: {}", done.stderr);
+        assert!(done.stdout.contains("t18"), "{engine}: {}", done.stdout);
+        assert_eq!(Traces::left(&before, GONE), [""; 0]);
+    }
+}
