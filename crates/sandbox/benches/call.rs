@@ -1,5 +1,5 @@
 //! What a filter adds to a call: the same calls by threads that are confined and by one that is not, in turn. Prints
-//! nanoseconds a call, and what the filters of a class add to it in each pair.
+//! nanoseconds a call, and what the filters of a class add to it in each pair; before that, how long entering them takes.
 //!
 //! `cargo bench -p ringroad-sandbox`
 
@@ -77,7 +77,24 @@ impl Caller {
     }
 }
 
+/// Microseconds that a new thread of control takes to enter its class.
+fn entering(class: Class) -> f64 {
+    let enter = move || {
+        if class != Class::Control {
+            confine(Class::Control).expect("a kernel with seccomp filters");
+        }
+        let start = Instant::now();
+        confine(class).expect("a kernel with seccomp filters");
+        start.elapsed().as_nanos() as f64 / 1e3
+    };
+    std::thread::spawn(enter).join().expect("the thread ends well")
+}
+
 fn main() {
+    for class in Class::ALL {
+        let times: Vec<_> = (0..ROUNDS).map(|_| entering(class)).collect();
+        println!("entering {}: {:.0} µs (n={ROUNDS})", class.name(), median(times));
+    }
     let free = Caller::start(&[]);
     let confined: [(&str, Caller); 3] = [
         ("vhost", Caller::start(&[Class::Vhost])),
