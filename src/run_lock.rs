@@ -15,6 +15,7 @@ mod file;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,8 @@ use cleaner::Cleaner;
 pub(crate) use cleaner::clean_up_after;
 use file::LockFile;
 
+/// Turns for the race with a run that ends.
+const TRIES: usize = 10;
 /// Most names that are tried for a run whose file gives none.
 const MOST_SUFFIXES: u32 = 100;
 
@@ -189,7 +192,13 @@ fn make_folder(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);
-    builder.create(path).with_context(|| format!("cannot make {}", path.display()))
+    // A run that ends at this moment may take an empty folder away from under this one.
+    let made = (0..TRIES).map(|_| builder.create(path)).find(|made| !is_missing(made));
+    made.unwrap_or_else(|| builder.create(path)).with_context(|| format!("cannot make {}", path.display()))
+}
+
+fn is_missing(made: &io::Result<()>) -> bool {
+    made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 #[cfg(test)]

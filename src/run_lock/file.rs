@@ -72,11 +72,14 @@ impl Drop for LockFile {
     }
 }
 
-/// Removes the file of a lock that is held, and its folder if nothing else is in it.
+/// Removes the file of a lock that is held, and its folders if nothing else is in them.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
-    if let Some(folder) = path.parent() {
-        let _ = fs::remove_dir(folder);
+    let Some(folder) = path.parent() else { return };
+    let _ = fs::remove_dir(folder);
+    // The lock of a run lies in a folder of its own, and that in the folder of all runs.
+    if let (true, Some(runs)) = (path.ends_with("lock"), folder.parent()) {
+        let _ = fs::remove_dir(runs);
     }
 }
 
