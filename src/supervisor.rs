@@ -72,11 +72,9 @@ struct Running {
     no_kvm: Option<String>,
 }
 
-/// A run.
-pub(crate) struct Supervisor {
-    options: Options,
-    stop: Stop,
-    running: Running,
+/// The data plane that there is, or when there will be one.
+#[derive(Default)]
+struct Life {
     /// None while it waits to be started again.
     plane: Option<Plane>,
     /// When to start it again.
@@ -88,23 +86,62 @@ pub(crate) struct Supervisor {
     restarts: u32,
     /// Deaths before the first time it served.
     stillborn: u32,
-    children: Children,
-    resources: Resources,
-    events: Events,
-    display: Display,
-    desk: Desk,
-    metrics: Metrics,
-    started: Instant,
     /// Whether everything was up once.
     was_up: bool,
+}
+
+/// What is due when.
+struct Times {
+    started: Instant,
     /// When to show the next table.
     tick: Option<Instant>,
     /// When to stop.
     end: Option<Instant>,
     /// It is to stop: until when the last table is waited for.
     ending: Option<Instant>,
+}
+
+/// A run.
+pub(crate) struct Supervisor {
+    options: Options,
+    stop: Stop,
+    running: Running,
+    life: Life,
+    times: Times,
+    children: Children,
+    resources: Resources,
+    events: Events,
+    display: Display,
+    desk: Desk,
+    metrics: Metrics,
     /// Last: the names are taken as long as anything of the run is there.
     lock: RunLock,
+}
+
+impl Running {
+    /// Reads a file and asks the host whether it can be run here; and a line that tells what runs as a process for want
+    /// of KVM.
+    fn read(file: &Path) -> Result<(Self, Option<String>)> {
+        let (text, file) = (config::text(file)?, file.display().to_string());
+        let mut plan = config::parse(&text, &file)?;
+        let facts = host::facts();
+        let errors = plan.check_host(&facts);
+        if !errors.is_empty() {
+            return Err(errors.into());
+        }
+        let by_process = plan.choose_engines(&facts);
+        host::need_tun(&plan)?;
+        Ok((Self { run: plan.name.clone(), file, text, plan, no_kvm: facts.no_kvm }, by_process))
+    }
+
+    /// Takes the names of its routers and one for the run.
+    fn lock(&mut self, options: &Options) -> Result<RunLock> {
+        let mut lock = RunLock::guarded(self.plan.routers.iter().map(|router| router.name.as_str()))?;
+        let changed = options.name.is_none() && !self.plan.named;
+        lock.name_run(options.name.as_deref().unwrap_or(&self.plan.name), changed)?;
+        self.run = lock.run().context("a run has a name")?.0.to_owned();
+        Ok(lock)
+    }
 }
 
 impl Supervisor {
@@ -114,55 +151,31 @@ impl Supervisor {
     /// # Errors
     /// What is wrong with the file or missing on this host, one line each.
     pub(crate) fn start(file: &Path, options: Options) -> Result<Option<Self>> {
-        let (text, shown) = (config::text(file)?, file.display().to_string());
-        let mut plan = config::parse(&text, &shown)?;
-        let facts = host::facts();
-        let errors = plan.check_host(&facts);
-        if !errors.is_empty() {
-            return Err(errors.into());
-        }
-        let by_process = plan.choose_engines(&facts);
-        host::need_tun(&plan)?;
+        let (mut running, by_process) = Running::read(file)?;
         raise_descriptor_limit();
-        let stop = Stop::listen()?;
-        let started = Instant::now();
-        let mut lock = RunLock::guarded(plan.routers.iter().map(|router| router.name.as_str()))?;
-        let changed = options.name.is_none() && !plan.named;
-        lock.name_run(options.name.as_deref().unwrap_or(&plan.name), changed)?;
-        let plane = Plane::start()?;
-        let run = lock.run().context("a run has a name")?.0.to_owned();
-        let mut events = Events::new(&run, options.log, started);
-        let display = Display::new(options.json);
-        let opened = match Resources::open(&plan, &Resources::default()) {
+        let (stop, started) = (Stop::listen()?, Instant::now());
+        let mut lock = running.lock(&options)?;
+        // It gets ready while the links are made.
+        let life = Life { plane: Some(Plane::start()?), ..Life::default() };
+        let resources = match Resources::open(&running.plan, &Resources::default()) {
             // A signal interrupts what the kernel was asked for; whoever sent it wants the end, not the reason.
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
         };
-        let (desk, metrics) = (Desk::open(&mut lock)?, Metrics::open(&plan, &mut lock)?);
-        if let Some(line) = by_process {
-            events.tell(Kind::Notice, line);
-        }
+        let mut events = Events::new(&running.run, options.log, started);
+        by_process.into_iter().for_each(|line| events.tell(Kind::Notice, line));
         let mut supervisor = Self {
+            desk: Desk::open(&mut lock)?,
+            metrics: Metrics::open(&running.plan, &mut lock)?,
+            display: Display::new(options.json),
+            times: Times { started, tick: None, end: None, ending: None },
+            children: Children::new(started),
             options,
             stop,
-            running: Running { run, file: shown, text, plan, no_kvm: facts.no_kvm },
-            plane: Some(plane),
-            again: None,
-            back_off: BackOff::default(),
-            up_since: None,
-            restarts: 0,
-            stillborn: 0,
-            children: Children::new(started),
-            resources: opened,
+            running,
+            life,
+            resources,
             events,
-            display,
-            desk,
-            metrics,
-            started,
-            was_up: false,
-            tick: None,
-            end: None,
-            ending: None,
             lock,
         };
         supervisor.order(started)?;
@@ -202,7 +215,7 @@ impl Supervisor {
             fds.clear();
         }
         let add = |(fd, flags)| PollFd::from_borrowed_fd(fd, flags);
-        fds.extend(self.plane.iter().flat_map(Plane::watched).map(add));
+        fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
         fds.extend(self.children.watched().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.desk.server.descriptors().into_iter().map(add));
         fds.extend(self.metrics.watched().map(add));
@@ -218,21 +231,28 @@ impl Supervisor {
 
     /// How long nothing is due.
     fn patience(&self, now: Instant) -> Duration {
-        let plane = self.plane.as_ref().and_then(Plane::due);
-        let due = [self.again, self.tick, self.end, self.ending, self.metrics.deadline(), plane];
+        let plane = self.life.plane.as_ref().and_then(Plane::due);
+        let due = [
+            self.life.again,
+            self.times.tick,
+            self.times.end,
+            self.times.ending,
+            self.metrics.deadline(),
+            plane,
+        ];
         let left = due.into_iter().flatten().min().map(|due| due.saturating_duration_since(now));
         left.map_or(SECOND, |left| left.min(SECOND)).min(self.desk.server.patience())
     }
 
     fn attend_display(&mut self, now: Instant) {
         self.events.flush();
-        let asked = self.stop.is_asked() || self.end.is_some_and(|end| now >= end);
-        if asked && self.ending.is_none() {
-            self.ending = Some(now + LAST_WORDS);
-            self.tick = Some(now);
+        let asked = self.stop.is_asked() || self.times.end.is_some_and(|end| now >= end);
+        if asked && self.times.ending.is_none() {
+            self.times.ending = Some(now + LAST_WORDS);
+            self.times.tick = Some(now);
         }
-        if self.tick.is_some_and(|tick| now >= tick) {
-            self.tick = self.ending.is_none().then(|| now + SECOND);
+        if self.times.tick.is_some_and(|tick| now >= tick) {
+            self.times.tick = self.times.ending.is_none().then(|| now + SECOND);
             self.ask_plane(api::Request::Counters { router: None }, Asker::Display, now);
         }
         if let Some(trouble) = self.display.flush() {
@@ -253,8 +273,8 @@ impl Supervisor {
 
     /// Whether it is time to leave: it was asked for, and the last table was shown or cannot be had.
     fn is_over(&self, now: Instant) -> bool {
-        let Some(until) = self.ending else { return false };
-        let is_up = self.plane.as_ref().is_some_and(|plane| plane.is_up);
+        let Some(until) = self.times.ending else { return false };
+        let is_up = self.life.plane.as_ref().is_some_and(|plane| plane.is_up);
         !is_up || now >= until || !self.desk.is_asked_by(&Asker::Display)
     }
 
@@ -262,15 +282,15 @@ impl Supervisor {
     fn finish(mut self) {
         let now = Instant::now();
         notify::notify("STOPPING=1");
-        let had_ended = self.plane.is_none();
-        if let Some(mut plane) = self.plane.take() {
+        let had_ended = self.life.plane.is_none();
+        if let Some(mut plane) = self.life.plane.take() {
             plane.say(&crate::link::ToPlane::Stop, Vec::new(), now);
             // While it comes up it does not listen; what is not up need not be ended in good order.
             let grace = if plane.is_up { GRACE } else { Duration::ZERO };
             plane.wait(grace);
         }
         self.children.end_all();
-        if self.was_up && !had_ended {
+        if self.life.was_up && !had_ended {
             self.events.tell(Kind::Stopped, "the run has ended");
         }
         self.events.flush();

@@ -65,7 +65,7 @@ impl Supervisor {
         let (supplies, descriptors) = self.resources.supplies(&opened, &plan)?;
         let orders = self.orders_for(file, text, plan.routers.len(), supplies);
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
-        let plane = self.plane.as_mut().context("the data plane is down: try again in a second")?;
+        let plane = self.life.plane.as_mut().context("the data plane is down: try again in a second")?;
         let id = self.desk.number(Asker::Apply(ticket));
         self.desk.stage(Staged { plan, wanted, opened });
         plane.say(&ToPlane::Apply { id, orders, dry_run }, descriptors, now);

@@ -179,7 +179,7 @@ impl Supervisor {
                 let message = format!("run {name} is stopping");
                 self.reply(ticket, Ok(Answer::Done { message }), now);
                 // The answer leaves before the socket goes.
-                self.end = Some(now);
+                self.times.end = Some(now);
             }
             request if self.is_up() => {
                 self.ask_plane(request.clone(), client(ticket, request), now);
@@ -192,11 +192,11 @@ impl Supervisor {
     }
 
     fn is_late(&self, now: Instant) -> bool {
-        self.plane.as_ref().is_some_and(|plane| plane.is_late(now))
+        self.life.plane.as_ref().is_some_and(|plane| plane.is_late(now))
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.plane.as_ref().is_some_and(|plane| plane.is_up)
+        self.life.plane.as_ref().is_some_and(|plane| plane.is_up)
     }
 
     fn has_router(&self, name: &str) -> bool {
@@ -217,14 +217,14 @@ impl Supervisor {
     }
 
     fn tell_plane(&mut self, message: &ToPlane, now: Instant) {
-        if let Some(plane) = &mut self.plane {
+        if let Some(plane) = &mut self.life.plane {
             plane.say(message, Vec::new(), now);
         }
     }
 
     /// The data plane has answered.
     pub(super) fn answered(&mut self, id: u64, outcome: Outcome, now: Instant) {
-        if let Some(plane) = &mut self.plane {
+        if let Some(plane) = &mut self.life.plane {
             plane.has_done(id);
         }
         // More answers follow only where there is a packet in this one.
@@ -270,8 +270,8 @@ impl Supervisor {
             file: self.running.file.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            data_plane: self.plane.as_ref().map(super::Plane::pid),
-            restarts: self.restarts,
+            data_plane: self.life.plane.as_ref().map(super::Plane::pid),
+            restarts: self.life.restarts,
             up_ms: u64::try_from(self.up_time().as_millis()).unwrap_or(u64::MAX),
             routers,
         }

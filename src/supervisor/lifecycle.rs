@@ -18,7 +18,7 @@ impl Supervisor {
     pub(super) fn order(&mut self, now: Instant) -> Result<()> {
         let (supplies, descriptors) = self.resources.supplies(&Default::default(), &self.running.plan)?;
         let orders = self.orders(supplies);
-        let Some(plane) = &mut self.plane else { return Ok(()) };
+        let Some(plane) = &mut self.life.plane else { return Ok(()) };
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
         plane.order(orders, descriptors, now);
         Ok(())
@@ -41,11 +41,11 @@ impl Supervisor {
     /// # Errors
     /// What was to be brought up first cannot be.
     pub(super) fn attend_plane(&mut self, now: Instant) -> Result<()> {
-        if self.again.is_some_and(|again| now >= again) && self.ending.is_none() {
-            self.again = None;
+        if self.life.again.is_some_and(|again| now >= again) && self.times.ending.is_none() {
+            self.life.again = None;
             self.start_again(now);
         }
-        let Some(plane) = &mut self.plane else { return Ok(()) };
+        let Some(plane) = &mut self.life.plane else { return Ok(()) };
         let trouble = match plane.hear(now) {
             Ok(messages) => {
                 for (message, _) in messages {
@@ -55,7 +55,7 @@ impl Supervisor {
             }
             Err(error) => Some(format!("breaks the rules of the link ({error:#}) and was killed")),
         };
-        let Some(plane) = &mut self.plane else { return Ok(()) };
+        let Some(plane) = &mut self.life.plane else { return Ok(()) };
         let pid = plane.pid();
         let how = match (plane.end(), trouble) {
             (Some(status), _) => plane::how(status),
@@ -71,15 +71,15 @@ impl Supervisor {
 
     /// The data plane is dead: everything that was its is ended, and the next one gets a date.
     fn bury(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
-        self.plane = None;
+        self.life.plane = None;
         self.children.end_all();
         self.forget_questions(now);
-        if self.ending.is_some() {
+        if self.times.ending.is_some() {
             return Ok(());
         }
-        if !self.was_up {
-            self.stillborn += 1;
-            if self.stillborn >= MOST_STILLBORN {
+        if !self.life.was_up {
+            self.life.stillborn += 1;
+            if self.life.stillborn >= MOST_STILLBORN {
                 bail!("the data plane (pid {pid}) {how}, for the {MOST_STILLBORN}th time, and never came up");
             }
         }
@@ -92,21 +92,21 @@ impl Supervisor {
 
     /// How long to wait before the next start; the date is noted.
     fn pause(&mut self, now: Instant) -> Duration {
-        let ran = self.up_since.take().map_or(Duration::ZERO, |up| now.saturating_duration_since(up));
-        let pause = self.back_off.failed(ran);
-        self.again = Some(now + pause);
+        let ran = self.life.up_since.take().map_or(Duration::ZERO, |up| now.saturating_duration_since(up));
+        let pause = self.life.back_off.failed(ran);
+        self.life.again = Some(now + pause);
         pause
     }
 
     fn start_again(&mut self, now: Instant) {
-        self.restarts = self.restarts.saturating_add(1);
-        let started = self.resources.reopen_captures(self.restarts).and_then(|()| Plane::start());
+        self.life.restarts = self.life.restarts.saturating_add(1);
+        let started = self.resources.reopen_captures(self.life.restarts).and_then(|()| Plane::start());
         let outcome = started.and_then(|plane| {
-            self.plane = Some(plane);
+            self.life.plane = Some(plane);
             self.order(now)
         });
         if let Err(error) = outcome {
-            self.plane = None;
+            self.life.plane = None;
             let pause = self.pause(now);
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
             self.events.tell(Kind::Failed, what);
@@ -132,32 +132,32 @@ impl Supervisor {
     }
 
     fn came_up(&mut self, at_ns: u64, now: Instant) {
-        let Some(plane) = &mut self.plane else { return };
+        let Some(plane) = &mut self.life.plane else { return };
         if !plane.has_come_up() {
             return;
         }
         let pid = plane.pid();
-        self.up_since = Some(now);
+        self.life.up_since = Some(now);
         self.display.reset(at_ns);
-        if std::mem::replace(&mut self.was_up, true) {
+        if std::mem::replace(&mut self.life.was_up, true) {
             self.events.tell(Kind::Restarted, format!("a new data plane (pid {pid}) forwards"));
             self.replay(now);
         } else {
-            let after = self.started.elapsed().as_secs_f64() * 1e3;
+            let after = self.times.started.elapsed().as_secs_f64() * 1e3;
             let message = format!("everything of {} is up after {after:.1} ms", self.running.file);
             notify("READY=1");
             self.events.tell(Kind::Started, message);
-            self.end = self.options.time.map(|time| now + time);
+            self.times.end = self.options.time.map(|time| now + time);
         }
-        self.tick = Some(now + SECOND);
+        self.times.tick = Some(now + SECOND);
     }
 
     /// It cannot follow its orders. The first time that is the end; later the host may have lost something for a while.
     fn did_not_come_up(&mut self, why: &str, now: Instant) -> Result<()> {
-        if !self.was_up {
+        if !self.life.was_up {
             return Err(anyhow!("{why}"));
         }
-        let Some(mut plane) = self.plane.take() else { return Ok(()) };
+        let Some(mut plane) = self.life.plane.take() else { return Ok(()) };
         plane.kill();
         let pid = plane.pid();
         self.bury(pid, &format!("cannot bring the run up again: {why}"), now)
@@ -173,7 +173,7 @@ impl Supervisor {
             Ok((descriptors, pid)) => (ToPlane::Spawned { pid }, descriptors),
             Err(error) => (ToPlane::NotSpawned { why: format!("{error:#}") }, Vec::new()),
         };
-        if let Some(plane) = &mut self.plane {
+        if let Some(plane) = &mut self.life.plane {
             plane.say(&message, descriptors, now);
         }
     }
@@ -206,7 +206,7 @@ impl Supervisor {
 
     /// How long it has run.
     pub(super) fn up_time(&self) -> Duration {
-        self.started.elapsed()
+        self.times.started.elapsed()
     }
 }
 

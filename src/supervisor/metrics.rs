@@ -121,7 +121,7 @@ impl Supervisor {
 
     /// Gives a page to everyone who waits for one.
     pub(super) fn publish(&mut self, counters: &Counters) {
-        let (up, restarts, events) = (self.is_up(), self.restarts, self.events.count());
+        let (up, restarts, events) = (self.is_up(), self.life.restarts, self.events.count());
         let run = self.running.run.as_str();
         let Metrics { responder: Some(responder), routers, .. } = &mut self.metrics else { return };
         let mut page = explained();
