@@ -38,7 +38,8 @@ fn is_up(run: &mut Running) {
     run.wait_for_line(PATIENCE, |line| line.starts_with('{')).expect("it comes up");
 }
 
-/// Traces that a killed process may leave for the next start to clean up: its lock file, which is not held.
+/// Traces that a killed demo may leave for the next one to clean up: its lock file, which is not held. (A run has a
+/// process that cleans up after it.)
 fn stale(trace: &str) -> bool {
     trace.starts_with("run /run/ringroad/")
 }
@@ -108,7 +109,7 @@ fn killed_at_any_moment() {
         let mut run = run(folder.path());
         thread::sleep(moment);
         kill(&mut run, moment);
-        assert_eq!(left(&before), [""; 0], "killed after {moment:?}");
+        assert_eq!(Traces::left(&before, GONE), [""; 0], "killed after {moment:?}");
     }
     // The same names at once, without a pause.
     for moment in moments(5, 40) {
@@ -121,7 +122,7 @@ fn killed_at_any_moment() {
         let done = next.wait(PATIENCE).expect("it ends");
         assert!(done.status.success() && done.stderr.is_empty(), "{moment:?}: {}", done.stderr);
     }
-    assert_eq!(Traces::left(&before, GONE), [""; 0], "the next start has cleaned up");
+    assert_eq!(Traces::left(&before, GONE), [""; 0]);
 }
 
 fn kill(run: &mut Running, moment: Duration) {

@@ -3,6 +3,7 @@
 //! run of rights is enough for it.
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -199,6 +200,34 @@ fn the_unit_calls_the_program_as_it_can_be_called() {
 }
 
 #[test]
+fn it_tells_systemd_when_it_is_up() {
+    support::needs!(Root, Tun, Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+    let _turn = alone();
+    let root = unpacked();
+    assert_eq!(unit_words(root.path(), "Type"), ["notify"]);
+    let (file, socket) = (root.path().join("file.toml"), root.path().join("notify"));
+    fs::write(&file, file_with("process")).expect("written");
+    let heard = UnixDatagram::bind(&socket).expect("bound");
+    heard.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    let mut command = Command::new(root.path().join("usr/bin/ringroad"));
+    command.args(["run", "--json", "--seconds", "0.5"]).arg(&file).env("NOTIFY_SOCKET", &socket);
+    let done = run(&mut command);
+    assert!(done.status.success(), "{}", done.stderr);
+    let mut octets = [0; 256];
+    let length = heard.recv(&mut octets).expect("it tells");
+    let said = String::from_utf8_lossy(&octets[..length]).into_owned();
+    assert!(said.lines().any(|line| line == "READY=1"), "{said}");
+}
+
+/// One router between the host and nothing.
+fn file_with(engine: &str) -> String {
+    format!(
+        "[[router]]\nname = \"t18\"\nengine = \"{engine}\"\n[[router.nic]]\nname = \"wan\"\n\
+         attach = \"tap:t18-wan\"\naddress = \"192.0.2.1/24\"\n"
+    )
+}
+
+#[test]
 fn the_capabilities_of_the_unit_are_enough() {
     support::needs!(
         Root,
@@ -224,11 +253,7 @@ fn the_capabilities_of_the_unit_are_enough() {
     for engine in engines {
         let before = Traces::now();
         let file = root.path().join("file.toml");
-        let text = format!(
-            "[[router]]\nname = \"t18\"\nengine = \"{engine}\"\n[[router.nic]]\nname = \"wan\"\n\
-             attach = \"tap:t18-wan\"\naddress = \"192.0.2.1/24\"\n"
-        );
-        fs::write(&file, text).expect("written");
+        fs::write(&file, file_with(engine)).expect("written");
         let mut command = Command::new("setpriv");
         command.args(["--inh-caps=-all", "--no-new-privs"]);
         command.arg(format!("--bounding-set=-all,{}", kept.join(",")));
