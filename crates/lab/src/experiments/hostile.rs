@@ -34,6 +34,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const BURSTS: usize = 64;
 /// After so long without a frame the missing ones are lost: a busy host may keep the router off its CPU for a while.
 const GIVE_UP: Duration = Duration::from_secs(2);
+/// Most frames under way: a burst less than a ring's entries.
+const MOST_UNDER_WAY: u64 = 1024 - 64;
 /// How long the neighbour warms up.
 const WARM_UP: Duration = Duration::from_millis(100);
 
@@ -141,17 +143,29 @@ impl Experiment for Hostile {
 
 impl Parts {
     /// Offers frames and takes what comes for about `length`; returns the seconds it took. When nothing can be moved
-    /// it is the router's turn.
+    /// it is the router's turn. No more frames are under way than the ring behind the router holds, or it would have
+    /// to drop what nobody collects while it has the CPU.
     fn run(&mut self, length: Duration) -> f64 {
         let start = Instant::now();
         while start.elapsed() < length {
             for _ in 0..BURSTS {
-                if pump(&mut self.generator, self.into.as_ref()) + self.collect() == 0 {
+                let offered = if self.under_way() < MOST_UNDER_WAY {
+                    pump(&mut self.generator, self.into.as_ref())
+                } else {
+                    0
+                };
+                if offered + self.collect() == 0 {
                     thread::yield_now();
                 }
             }
         }
         start.elapsed().as_secs_f64()
+    }
+
+    /// Frames that were offered and have not come, those that were lost included.
+    fn under_way(&self) -> u64 {
+        let counters = self.sink.counters();
+        self.offered.frames.get().saturating_sub(counters.frames.get() - counters.foreign.get())
     }
 
     fn collect(&mut self) -> usize {
@@ -161,11 +175,7 @@ impl Parts {
     /// Takes what is still under way.
     fn settle(&mut self) {
         let mut quiet = Instant::now();
-        let missing = |parts: &Self| {
-            let counters = parts.sink.counters();
-            parts.offered.frames.get() > counters.frames.get() - counters.foreign.get()
-        };
-        while quiet.elapsed() < GIVE_UP && missing(self) {
+        while quiet.elapsed() < GIVE_UP && self.under_way() > 0 {
             if self.collect() + pump(self.back.as_mut(), &self.sink) > 0 {
                 quiet = Instant::now();
             }
