@@ -35,6 +35,8 @@ pub(super) enum User {
 /// Everything the child needs, made while allocation was still allowed.
 pub(super) struct Room {
     socket: c_int,
+    /// The other end, of which the child has a copy.
+    parents: c_int,
     image: c_int,
     name: CString,
 }
@@ -45,10 +47,10 @@ struct Failed(Step);
 type Done = std::result::Result<(), Failed>;
 
 impl Room {
-    /// For a process that talks through `socket` and becomes `image`.
-    pub(super) fn new(socket: c_int, image: c_int, name: &str) -> Result<Self> {
+    /// For a process that talks through `socket`, whose other end is `parents`, and becomes `image`.
+    pub(super) fn new(socket: c_int, parents: c_int, image: c_int, name: &str) -> Result<Self> {
         let name = CString::new(name).context("a router's name has no zero in it")?;
-        Ok(Self { socket, image, name })
+        Ok(Self { socket, parents, image, name })
     }
 
     /// In the child: gives up everything and becomes the firmware.
@@ -68,7 +70,9 @@ impl Room {
     }
 
     fn steps(&self) -> std::result::Result<std::convert::Infallible, Failed> {
+        tie()?;
         self.become_user()?;
+        // Another user's process is tied to nobody.
         tie()?;
         self.arrange_descriptors()?;
         limit()?;
@@ -80,6 +84,10 @@ impl Room {
     /// Waits until the parent has said who to be, and becomes that.
     fn become_user(&self) -> Done {
         let (step, mut user) = (Step::User, User::AsBefore as u8);
+        // With a copy of the parent's end open here, the end of a parent that died before this process was tied to it
+        // would never be heard.
+        // SAFETY: a descriptor of this process alone.
+        unsafe { libc::close(self.parents) };
         // SAFETY: room for one octet.
         if unsafe { libc::recv(self.socket, (&raw mut user).cast(), 1, 0) } != 1 {
             return Err(Failed(step));

@@ -39,7 +39,7 @@ impl Forker {
 impl Spawn for Forker {
     fn spawn(&self, name: &str) -> Result<Spawned> {
         let (socket, theirs) = socket_pair().context("cannot make a socket pair")?;
-        let room = Room::new(theirs.as_raw_fd(), self.image.as_raw_fd(), name)?;
+        let room = Room::new(theirs.as_raw_fd(), socket.as_raw_fd(), self.image.as_raw_fd(), name)?;
         let mut pidfd = -1;
         let mut orders = clone_args(&mut pidfd);
         // SAFETY: without CLONE_VM the child gets a copy of this process with one thread, and uses nothing but
