@@ -283,7 +283,7 @@ impl Supervisor {
         let reason = if self.is_up() {
             "the data plane is busy or does not answer any more"
         } else {
-            "the data plane is down and will be started again soon"
+            "there is no data plane at the moment; it comes by itself"
         };
         let routers = self.running.plan.routers.iter().map(|router| RouterStatus {
             name: router.name.clone(),
