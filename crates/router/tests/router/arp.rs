@@ -204,6 +204,25 @@ fn a_silent_neighbour_is_asked_three_times_and_then_given_up() {
     assert_eq!(lab.router.held(), 1);
 }
 
+#[test]
+fn what_changed_during_a_sleep_is_seen_before_what_is_due_then() {
+    let neighbours = Box::leak(Box::default());
+    let (mut other, mut lab) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
+    let (host, old, new) = (ip(10, 0, 0, 50), Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+    lab.push(0, arp_reply(0, old, host));
+    // The header for that host is prepared, and a packet of it waits for a neighbour that will not answer.
+    lab.push(1, udp_frame(1, host, 18));
+    assert_eq!(read_ipv4(&lab.one_sent(0)).0.destination, old);
+    lab.push(0, ipv4_frame(0, udp_header(host, ip(198, 51, 100, 1), 18), &datagram(18)));
+    for _ in 0..3 {
+        read_arp(&lab.one_sent(1));
+        // It sleeps; meanwhile another vCPU learns the host's new address.
+        other.push(0, arp_reply(0, new, host));
+        lab.wait(1000);
+    }
+    assert_eq!(read_ipv4(&lab.one_sent(0)).0.destination, new, "the error that the tick sends");
+}
+
 /// An ICMP message taken out of its frame.
 fn owned(frame: &[u8]) -> (frame::ipv4::Header, icmp::Header, Vec<u8>) {
     let (header, message, quoted) = read_icmp(frame);
