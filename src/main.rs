@@ -112,7 +112,7 @@ enum Verb {
     Apply {
         /// The TOML file.
         file: PathBuf,
-        /// The run; not needed where there is only one.
+        /// The run; else the one that has the name of the file, or the only one.
         #[arg(long)]
         run: Option<String>,
         /// Only say what would change.
