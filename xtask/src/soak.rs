@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::step::{Step, target_dir};
 use run::Soak;
+use support::Need;
 
 /// One round of SIGKILL takes less.
 const ROUND: Duration = Duration::from_secs(5);
@@ -24,9 +25,8 @@ struct Options {
 /// Runs it; true if everything held. The last line sums up.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = parse(arguments)?;
-    if let Some(why) =
-        support::missing(&[support::Need::Root, support::Need::Tun, support::Need::Program("ip")])
-    {
+    let needs = [Need::Root, Need::Tun, Need::Program("ip"), Need::Program("busybox")];
+    if let Some(why) = support::missing(&needs) {
         bail!("a soak is not possible here: {why}");
     }
     let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);

@@ -73,8 +73,8 @@ impl Soak {
         let mut stage = Stage::start_with(binary, &text, &["--json", "--log", "text"])?;
         let from = stage.host("soak-in", "10.1.1.2/24", "10.1.1.1")?;
         let to = stage.host("soak-out", "10.1.2.2/24", "10.1.2.1")?;
-        let mut ping = from.command("ping");
-        let met = support::run(ping.args(["-c", "1", "-w", "20", "10.1.2.2"]), PATIENCE);
+        let mut ping = from.command("busybox");
+        let met = support::run(ping.args(["ping", "-c", "1", "-w", "20", "10.1.2.2"]), PATIENCE);
         ensure!(met.is_ok_and(|done| done.status.success()), "no way through the router");
         let flows = vec![
             Flow::start(&from, &to, SocketAddr::from(([10, 1, 2, 2], 7000)), RATE)?,
