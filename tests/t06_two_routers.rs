@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::{Counters, Namespace, Stage};
 
@@ -39,6 +39,15 @@ fn ping(from: &Namespace, words: &[&str]) -> String {
     let mut command = from.command("busybox");
     command.args(["ping", "-i", "0.05", "-W", "5"]).args(words);
     support::run(&mut command, PATIENCE).expect("it ends").stdout
+}
+
+/// Waits until both routers are up: a host may be there before, and what is delivered directly to a router that does not
+/// run yet is lost under that name.
+fn wait_for_an_answer(from: &Namespace) {
+    let start = Instant::now();
+    while !ping(from, &["-c", "1", "198.51.100.2"]).contains(" 0% packet loss") {
+        assert!(start.elapsed() < PATIENCE, "no answer");
+    }
 }
 
 /// Several connections at the same time, so that more than one queue has work; every octet is checked.
@@ -76,6 +85,7 @@ fn try_out(way: &Way) -> Counters {
     let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file(way)).expect("it starts");
     let west = stage.host("t06-west", "192.0.2.2/24", "192.0.2.1").expect("west");
     let east = stage.host("t06-east", "198.51.100.2/24", "198.51.100.1").expect("east");
+    wait_for_an_answer(&west);
     let said = ping(&west, &["-c", "5", "198.51.100.2"]);
     assert!(said.contains(" 0% packet loss") && said.contains("ttl=62"), "{said}");
     let said = ping(&east, &["-c", "3", "-s", "4000", "192.0.2.2"]);
