@@ -13,11 +13,13 @@ struct Package {
     why: &'static str,
 }
 
-const NEEDED: [Package; 4] = [
+const NEEDED: [Package; 6] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
     Package { name: "tcpdump", program: "tcpdump", why: "captures what a router sends" },
+    Package { name: "dpkg-dev", program: "dpkg-shlibdeps", why: "makes the Debian package" },
+    Package { name: "binutils", program: "strip", why: "makes the Debian package" },
 ];
 
 /// Installs what is missing, or says how to; never fails: a test that misses a program skips itself.
