@@ -12,7 +12,8 @@ use crate::violation;
 
 /// The kernel asks all filters of a thread and takes the strictest answer, so one filter for each answer will do.
 /// Calls whose arguments do not matter are answered from a table that the kernel makes when a filter is entered
-/// (since Linux 5.11), without running it.
+/// (since Linux 5.11), without running it. Before Linux 5.16 a thread with a filter also runs without speculative store
+/// bypass (`spec_store_bypass_disable=seccomp`), which slows code that is busy with memory.
 struct Filters {
     /// Ends the process at everything that is not listed.
     trap: BpfProgram,
