@@ -115,7 +115,7 @@ impl Supervisor {
 
     fn adopt(&mut self, staged: Staged, changes: Vec<Change>) -> Answer {
         let Staged { plan, wanted: Wanted { file, text, .. }, opened } = staged;
-        let resized = self.resources.adopt(opened, &plan);
+        let resized = self.resources.adopt(opened, &self.running.plan, &plan);
         let listens = self.metrics.follow(&plan, &mut self.lock);
         for error in [resized, listens].into_iter().filter_map(Result::err) {
             self.events.tell(Kind::Notice, format!("{file}: {error:#}"));

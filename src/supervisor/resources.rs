@@ -111,18 +111,19 @@ impl Resources {
     }
 
     /// Keeps what was opened, closes what `plan` does not need any more, and gives the links that stay the sizes that
-    /// it says.
+    /// it says, where they differ from those `before`.
     ///
     /// # Errors
     /// A link does not take its new MTU or queue length.
-    pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan) -> Result<()> {
+    pub(crate) fn adopt(&mut self, opened: Self, before: &Plan, plan: &Plan) -> Result<()> {
         self.kvm = self.kvm.take().or(opened.kvm);
         let mut outcome = Ok(());
         for (_, nic) in plan.nics() {
             if let Attach::Tap(interface) = &nic.attach
                 && let Some(tap) = self.taps.get(interface)
+                && !same_size(before, nic)
             {
-                outcome = outcome.and(resize(tap, nic));
+                outcome = outcome.and(tap.resize(nic.mtu, nic.queue_len).map_err(Into::into));
             }
         }
         self.taps.extend(opened.taps);
@@ -150,12 +151,11 @@ fn continuation(path: &Path, number: u32) -> PathBuf {
     path.with_extension(extension.map_or_else(|| number.to_string(), |old| format!("{number}.{old}")))
 }
 
-fn resize(tap: &Tap, nic: &Nic) -> Result<()> {
-    let Some(links) = tap.links() else { return Ok(()) };
-    if links.mtu(tap.name())? != nic.mtu {
-        links.set_mtu(tap.name(), nic.mtu)?;
-    }
-    Ok(links.set_queue_len(tap.name(), nic.queue_len)?)
+/// Whether the NIC on this TAP is of the same size as before: then nobody has asked for a change, and the link may
+/// lie in another namespace by now.
+fn same_size(before: &Plan, nic: &Nic) -> bool {
+    let old = before.nics().map(|(_, old)| old).find(|old| old.attach == nic.attach);
+    old.is_some_and(|old| (old.mtu, old.queue_len) == (nic.mtu, nic.queue_len))
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ impl Plugging<'_> {
     /// Each thread has a queue of the TAP, as far as they go. The kernel spreads the frames by flow, but by a hash of its
     /// own, which puts the directions of a flow together only at this TAP and not with those at other NICs.
     fn tap(&self, tap: &Tap) -> Result<Plugged> {
-        outlet::resize(tap, self.nic)?;
+        tap.resize(self.nic.mtu, self.nic.queue_len)?;
         let (mut read, mut written) = (Vec::new(), Vec::new());
         let (mut from, mut to) = (Vec::<Box<dyn Source>>::new(), Vec::new());
         for (source, sink) in tap.try_clone()?.into_ports() {

@@ -163,6 +163,18 @@ impl Tap {
         self.links.as_ref()
     }
 
+    /// Gives the device another MTU and queue length; nothing where somebody else opened it, who sees to that.
+    ///
+    /// # Errors
+    /// The device does not take them, or lies in another namespace by now.
+    pub fn resize(&self, mtu: u32, queue_len: u32) -> Result<(), Error> {
+        let Some(links) = &self.links else { return Ok(()) };
+        if links.mtu(&self.name)? != mtu {
+            links.set_mtu(&self.name, mtu)?;
+        }
+        links.set_queue_len(&self.name, queue_len)
+    }
+
     /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.
     pub fn split(self) -> (TapSource, Arc<TapSink>) {
         let Self { name, mut queues, .. } = self;

@@ -29,10 +29,10 @@ fn captures_are_opened_handed_on_and_closed() {
     let opened = Resources::open(&second, &held).expect("opened");
     assert_eq!(std::fs::read(folder.path().join("a.pcap")).expect("there"), b"frames", "it is not made anew");
     assert_eq!(held.supplies(&opened, &second).expect("descriptors").1.len(), 2);
-    held.adopt(opened, &second).expect("adopted");
+    held.adopt(opened, &first, &second).expect("adopted");
     assert_eq!(held.captures.len(), 2);
     let third = plan(&[("c", &capture("c.pcap"))]);
-    held.adopt(Resources::default(), &third).expect("adopted");
+    held.adopt(Resources::default(), &second, &third).expect("adopted");
     assert_eq!(held.captures.len(), 1);
     assert_eq!(held.supplies(&Resources::default(), &second).expect("descriptors").1.len(), 1);
 }

@@ -138,15 +138,6 @@ pub fn tap_config(router: &Router, nic: &Nic) -> TapConfig<'static> {
     TapConfig { queues, mtu: nic.mtu, queue_len: nic.queue_len, ownership, ..TapConfig::default() }
 }
 
-/// Gives a TAP the sizes of its NIC, if it was opened here; whoever opened it elsewhere sees to that.
-pub(super) fn resize(tap: &Tap, nic: &Nic) -> Result<()> {
-    let Some(links) = tap.links() else { return Ok(()) };
-    if links.mtu(tap.name())? != nic.mtu {
-        links.set_mtu(tap.name(), nic.mtu)?;
-    }
-    Ok(links.set_queue_len(tap.name(), nic.queue_len)?)
-}
-
 /// Where a source waits while nobody polls it.
 #[derive(Clone)]
 pub(crate) struct Home(Arc<Mutex<Option<Box<dyn Source>>>>);
