@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use config::{Attach, Engine, Nic, Plan, Router};
@@ -12,6 +14,11 @@ use engine::tap_config;
 use uplink::Tap;
 
 use crate::link::Supply;
+
+/// How long a process that was killed may take to close its TAPs after its locks: some milliseconds.
+const LEFT_OVER: Duration = Duration::from_millis(300);
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// What is open.
 #[derive(Debug, Default)]
@@ -50,7 +57,7 @@ impl Resources {
                 match held.taps.get(interface).map(|tap| tap.descriptors().len()) {
                     Some(queues) => check_queues(interface, queues, config.queues.into())?,
                     None => {
-                        self.taps.insert(interface.clone(), Tap::open(interface, &config)?);
+                        self.taps.insert(interface.clone(), open_tap(interface, &config)?);
                     }
                 }
             }
@@ -144,6 +151,18 @@ fn check_queues(interface: &str, has: usize, wanted: usize) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Opens a TAP. Where the rest of a run that was killed still has it, which has let go of its names already, it waits
+/// for the end of that.
+fn open_tap(interface: &str, config: &uplink::TapConfig<'_>) -> Result<Tap, uplink::Error> {
+    let end = Instant::now() + LEFT_OVER;
+    loop {
+        match Tap::open(interface, config) {
+            Err(uplink::Error::InUse { .. }) if Instant::now() < end => sleep(LOOK),
+            opened => return opened,
+        }
+    }
 }
 
 fn continuation(path: &Path, number: u32) -> PathBuf {
