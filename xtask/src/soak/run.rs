@@ -129,13 +129,22 @@ impl Soak {
         Ok(())
     }
 
+    /// Asks the run for something; once more where it was too busy to answer.
     fn ask(&mut self, words: &[&str]) {
-        let refusal = match support::run(Command::new(&self.binary).args(words), PATIENCE) {
-            Ok(done) if done.status.success() => return,
-            Ok(done) => done.stderr,
-            Err(error) => error.to_string(),
-        };
-        self.refusals.push(format!("{}: {refusal}", words.join(" ")));
+        for last in [false, true] {
+            let refusal = match support::run(Command::new(&self.binary).args(words), PATIENCE) {
+                Ok(done) if done.status.success() => return,
+                Ok(done) => done.stderr,
+                Err(error) => error.to_string(),
+            };
+            let what = format!("{}: {refusal}", words.join(" "));
+            if last {
+                self.refusals.push(what);
+            } else {
+                println!("once more: {what}");
+                sleep(Duration::from_secs(1));
+            }
+        }
     }
 
     fn sample(&mut self) -> Result<()> {
@@ -162,8 +171,7 @@ impl Soak {
         let dropped = links.map(|(host, link)| dropped_by_kernel(host, link)).sum::<Result<u64>>()?;
         let done = stage.finish_troubled(hosts)?;
         let counters = Counters::of(done.stdout.lines())?;
-        let charges =
-            done.stderr.lines().filter(|line| line.contains(" bad: ") || line.contains("router bad")).count();
+        let charges = done.stderr.lines().filter(|line| line.contains("/bad: ")).count();
         let named = counters.sum(|name| {
             name.starts_with("good.") && name.rsplit('.').next().is_some_and(|last| last.starts_with("drop_"))
         });

@@ -11,9 +11,9 @@ const HEAP_SLACK: f64 = 1024.0;
 const SHARE_SLACK: f64 = 8192.0;
 /// Descriptors and threads that come and go with a restart.
 const COUNT_SLACK: usize = 4;
-/// Part of the samples that is warm-up.
-const WARM_UP: usize = 5;
-/// Fewest samples that are judged.
+/// Until every misdeed has been done twice under each engine, memory may still grow to what it then is.
+const WARM_UP: Duration = Duration::from_secs(300);
+/// Fewest samples after that which are judged.
 const FEWEST: usize = 10;
 
 /// One process at one moment.
@@ -53,11 +53,11 @@ impl Usage {
 
 /// What of a process has grown; empty if nothing has, or if there are too few samples.
 pub(super) fn growth(name: &str, samples: &[Usage]) -> Vec<String> {
-    let warm = samples.get(samples.len() / WARM_UP..).unwrap_or_default();
-    let (Some(first), Some(last)) = (warm.first(), warm.last()) else { return Vec::new() };
-    if samples.len() < FEWEST {
+    let warm: Vec<Usage> = samples.iter().filter(|usage| usage.at >= WARM_UP).copied().collect();
+    let (Some(first), Some(last), FEWEST..) = (warm.first(), warm.last(), warm.len()) else {
+        println!("{name}: too few samples after warm-up, nothing is said about growth");
         return Vec::new();
-    }
+    };
     let minutes = (last.at - first.at).as_secs_f64() / 60.0;
     let mut found = Vec::new();
     for (what, slack, value) in [
