@@ -32,7 +32,9 @@ fn a_group_explains_each_field() {
 #[test]
 fn groups_add_up_field_by_field() {
     let (sum, other) = (PortCounters::default(), PortCounters::default());
-    (sum.moves.add(1), other.moves.add(2), other.in_bytes.add(5));
+    sum.moves.add(1);
+    other.moves.add(2);
+    other.in_bytes.add(5);
     sum.add_all(&other);
     assert_eq!((sum.moves.get(), sum.in_bytes.get(), sum.drop_full.get()), (3, 5, 0));
 }
