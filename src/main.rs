@@ -7,6 +7,7 @@ mod client;
 mod data_plane;
 mod demo;
 mod doctor;
+mod events;
 mod host;
 mod lab;
 mod link;
@@ -81,6 +82,14 @@ enum Verb {
         /// The router.
         name: String,
         /// As a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// What has changed in a run, or about a router: started, failed, restarted, applied ...
+    Events {
+        /// The router or run.
+        name: String,
+        /// One JSON object a change and line.
         #[arg(long)]
         json: bool,
     },
@@ -181,6 +190,7 @@ fn main() -> ExitCode {
         Verb::Ps { json } => ps::ps(json),
         Verb::Top { name, json, once } => top::top(name.as_deref(), &top::Options { json, once }),
         Verb::Show { name, json } => show::show(&name, json),
+        Verb::Events { name, json } => events::events(&name, json),
         Verb::Set { name, setting } => set::set(&name, &setting),
         Verb::Stop { name } => stop::stop(&name),
         Verb::Start { name } => stop::start(&name),

@@ -208,6 +208,10 @@ fn a_run_is_looked_at_while_it_forwards() {
     let counters = top[0]["counters"].as_object().expect("counters");
     assert!(!counters.keys().any(|name| name.starts_with("t14-east.")), "only what was asked for");
 
+    let told = said(&["events", "t14"]);
+    assert!(told.lines().any(|line| line.contains("Z started ")), "{told}");
+    assert!(json_lines(&said(&["events", "t14-west", "--json"])).iter().all(|e| e["router"] == "t14-west"));
+
     assert_whole(flow);
     world.finish();
 }
