@@ -25,7 +25,7 @@ const MISDEEDS: [&str; 10] = [
     "old-epoch",
 ];
 /// How long each misdeed goes on. In its middle the router is started again.
-const TURN: Duration = Duration::from_secs(6);
+const TURN: Duration = Duration::from_secs(10);
 /// Between two samples.
 const SAMPLE: Duration = Duration::from_secs(10);
 /// Datagrams a second, each way.
