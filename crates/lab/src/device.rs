@@ -15,6 +15,7 @@ use vmm::RouteTable;
 
 use crate::experiment::Options;
 use crate::generator::Settings;
+use crate::sink::{Expected, Sink};
 
 /// Address of the first NIC, where frames come in.
 pub const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 1, 0];
@@ -79,6 +80,16 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
         deliver: Deliver::Queued,
         ring: 1024,
     }
+}
+
+/// A sink for what the generator's frames are when the router has forwarded them.
+pub fn sink(settings: &Settings) -> Sink {
+    Sink::new(Expected {
+        flows: settings.flow_count(),
+        frame: settings.frame,
+        ttl: 63,
+        destination_mac: Some(frame::Mac(STATION_MAC)),
+    })
 }
 
 /// What the generator sends to it: with more than two routes, one destination in each of 65,536 prefixes.

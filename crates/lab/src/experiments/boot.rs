@@ -21,7 +21,6 @@ use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::Generator;
 use crate::report::ResultLine;
-use crate::sink::{Expected, Sink};
 use crate::stats;
 
 /// A router that has forwarded nothing by then never will.
@@ -132,12 +131,7 @@ fn ms(from: Instant, to: Instant) -> f64 {
 fn boot(plan: &Router, options: &Options) -> Result<Times> {
     let settings = device::traffic(options);
     let mut generator = Generator::new(&settings)?;
-    let sink = Sink::new(Expected {
-        flows: settings.flow_count(),
-        frame: settings.frame,
-        ttl: 63,
-        destination_mac: Some(frame::Mac(device::STATION_MAC)),
-    });
+    let sink = device::sink(&settings);
     let start = Instant::now();
     let mut router = Guest::new(plan, Duty::default(), &device::ground(options)?)?;
     let made = Instant::now();

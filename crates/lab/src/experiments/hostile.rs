@@ -21,7 +21,7 @@ use super::exits::exits;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::{Generator, GeneratorCounters};
 use crate::ledger_snapshot::Snapshot;
-use crate::sink::{Expected, Sink};
+use crate::sink::Sink;
 use crate::{cores, device};
 
 /// The hostile one behaves for a second; a slice begins shortly before that is over, or when it goes on or is over:
@@ -90,12 +90,7 @@ impl Experiment for Hostile {
         router.start()?;
         let settings = device::traffic(&self.options);
         let generator = Generator::new(&settings)?;
-        let sink = Sink::new(Expected {
-            flows: settings.flow_count(),
-            frame: settings.frame,
-            ttl: 63,
-            destination_mac: Some(frame::Mac(device::STATION_MAC)),
-        });
+        let sink = device::sink(&settings);
         let (near, far) = (&router.nics()[0], &router.nics()[1]);
         let (into, back, out_of) = (near.sink(), near.source(), far.source());
         let offered = generator.counters();

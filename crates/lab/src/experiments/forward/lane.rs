@@ -10,7 +10,7 @@ use switch::port::pump;
 
 use crate::device;
 use crate::generator::{Generator, GeneratorCounters, Settings};
-use crate::sink::{Expected, Sink, SinkCounters};
+use crate::sink::{Sink, SinkCounters};
 
 /// Bursts between two looks at the clock.
 const BURSTS: usize = 64;
@@ -42,12 +42,7 @@ impl Lane {
             ..settings.clone()
         };
         let generator = Generator::new(&share)?;
-        let sink = Sink::new(Expected {
-            flows: share.flow_count(),
-            frame: share.frame,
-            ttl: 63,
-            destination_mac: Some(frame::Mac(device::STATION_MAC)),
-        });
+        let sink = device::sink(&share);
         let (near, far) = (&router.nics()[0], &router.nics()[1]);
         let (into, back, out_of) = if lanes == 1 {
             (near.sink(), near.source(), far.source())
