@@ -1,6 +1,5 @@
 //! How routers are, and what happens to them.
 
-use std::fmt;
 use std::time::Instant;
 
 use config::Engine;
@@ -17,24 +16,6 @@ pub enum State {
     Failed,
     /// It failed and is started again after a while, or is just coming up.
     Waiting,
-}
-
-impl State {
-    /// As it is printed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Stopped => "stopped",
-            Self::Failed => "failed",
-            Self::Waiting => "waiting",
-        }
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
-    }
 }
 
 /// A router as it is.
