@@ -7,23 +7,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bootinfo::Misdeed;
 use support::{Counters, Flow, Namespace, Need, Stage, Tally, children_of};
 
 use super::usage::{Usage, growth};
 
-/// What a hostile router can be told to do.
-const MISDEEDS: [&str; 10] = [
-    "registers",
-    "descriptors",
-    "loops",
-    "addresses",
-    "indices",
-    "kicks",
-    "sleep",
-    "spin",
-    "triple-fault",
-    "old-epoch",
-];
 /// How long each misdeed goes on. In its middle the router is started again.
 const TURN: Duration = Duration::from_secs(10);
 /// Between two samples.
@@ -69,7 +57,7 @@ impl Soak {
                 vec!["process"]
             }
         };
-        let text = file(engines[0], MISDEEDS[0], engines[0]);
+        let text = file(engines[0], Misdeed::ALL[0].name(), engines[0]);
         let mut stage = Stage::start_with(binary, &text, &["--json", "--log", "text"])?;
         let from = stage.host("soak-in", "10.1.1.2/24", "10.1.1.1")?;
         let to = stage.host("soak-out", "10.1.2.2/24", "10.1.2.1")?;
@@ -111,8 +99,8 @@ impl Soak {
 
     /// The next misdeed, by turns under each engine; half-way the router is started again.
     fn turn(&mut self) -> Result<()> {
-        let misdeed = MISDEEDS[self.turns % MISDEEDS.len()];
-        let engine = self.engines[self.turns / MISDEEDS.len() % self.engines.len()];
+        let misdeed = Misdeed::ALL[self.turns % Misdeed::ALL.len()].name();
+        let engine = self.engines[self.turns / Misdeed::ALL.len() % self.engines.len()];
         self.turns += 1;
         let path = self.stage.path("next.toml");
         fs::write(&path, file(self.engines[0], misdeed, engine))?;
