@@ -51,6 +51,7 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
         Role::Echo => serve(roles::echo(), vcpu),
         Role::SourceSink => serve(roles::source_sink(vcpu)?, vcpu),
         Role::Hostile => return hostile::run(vcpu),
+        Role::Station | Role::Application => return Err(Trouble::BootInfo),
     }
     Ok(())
 }

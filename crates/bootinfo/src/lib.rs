@@ -22,7 +22,7 @@ pub const MAX_ADDRESSES: usize = 8;
 /// Most static neighbours of one router.
 pub const MAX_NEIGHBOURS: usize = 256;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd03");
 
 /// What a firmware has in `eax` when it executes `hlt` to sleep, so that the halt stub can tell it from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -47,6 +47,11 @@ pub enum Role {
     SourceSink = 4,
     /// Breaks the rules in the way that [`BootInfo::misdeed`] says: what the host must stand.
     Hostile = 5,
+    /// An end station with a TCP/IP stack, in the way that [`TrafficInfo::station`] says.
+    Station = 6,
+    /// An application that takes frames one by one from a bounded queue, which the driver fills: what livelock is
+    /// shown with.
+    Application = 7,
 }
 
 /// What a hostile firmware does.
@@ -122,6 +127,8 @@ impl Role {
             3 => Some(Self::Echo),
             4 => Some(Self::SourceSink),
             5 => Some(Self::Hostile),
+            6 => Some(Self::Station),
+            7 => Some(Self::Application),
             _ => None,
         }
     }
@@ -136,6 +143,94 @@ pub enum Ground {
     Kvm = 0,
     /// A process of the host: registers are asked for by [`RegisterAccess`], doorbells and sleeping are descriptors.
     Process = 1,
+}
+
+/// Which device a NIC is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum NicModel {
+    /// virtio-net (virtio 1.2, section 5.1).
+    #[default]
+    VirtioNet = 0,
+    /// The Intel 82540EM.
+    E1000 = 1,
+}
+
+impl NicModel {
+    /// The model with this number.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::VirtioNet),
+            1 => Some(Self::E1000),
+            _ => None,
+        }
+    }
+}
+
+/// How frames leave by an e1000 (seed papers 001, section 3, and 004).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum TransmitMode {
+    /// One TDT write for each frame, carried out at once in the vCPU's thread; the driver works as Linux's does.
+    Base = 0,
+    /// The same driver; the I/O thread transmits.
+    Async = 1,
+    /// The driver postpones the TDT write to the transmit interrupt that is pending; carried out in the vCPU's thread.
+    SendCombining = 2,
+    /// Both sides share a status block, for both directions, and kick only who sleeps.
+    #[default]
+    Csb = 3,
+    /// The driver of `Base`; KVM collects its TDT writes while the I/O thread polls.
+    Coalesced = 4,
+}
+
+impl TransmitMode {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Base, Self::Async, Self::SendCombining, Self::Csb, Self::Coalesced];
+
+    /// The mode with this number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
+
+    /// Its name in files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Async => "async",
+            Self::SendCombining => "send-combining",
+            Self::Csb => "csb",
+            Self::Coalesced => "coalesced",
+        }
+    }
+}
+
+/// What a [`Role::Station`] does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Station {
+    /// Answers: ARP, ICMP echo, UDP and TCP echo (port 7), and takes what comes to the discard ports (9).
+    #[default]
+    Server = 0,
+    /// Sends a TCP stream to port 9 of [`TrafficInfo::to_ip`].
+    TcpStream = 1,
+    /// Sends one octet by TCP to port 7 of [`TrafficInfo::to_ip`], waits for the answer, and again.
+    TcpRequests = 2,
+    /// Sends UDP datagrams to port 9 of [`TrafficInfo::to_ip`].
+    UdpStream = 3,
+}
+
+impl Station {
+    /// The station with this number.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::Server),
+            1 => Some(Self::TcpStream),
+            2 => Some(Self::TcpRequests),
+            3 => Some(Self::UdpStream),
+            _ => None,
+        }
+    }
 }
 
 /// An IPv4 address with the length of its network's prefix.
@@ -160,6 +255,17 @@ pub struct NicInfo {
     pub address_count: u32,
     /// 1 where the firmware may use IN_ORDER and the header beside the data if the device offers them.
     pub tuned: u32,
+    /// A [`NicModel`] as a number.
+    pub model: u32,
+    /// A [`TransmitMode`] as a number, for an e1000.
+    pub mode: u32,
+    /// Least time between two interrupts of an e1000, in units of 250 ns (82540EM manual, ITR); 0: none.
+    pub itr: u32,
+    /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: no limit
+    /// but the ring.
+    pub combine: u32,
+    /// The vCPU that an e1000 interrupts.
+    pub interrupt_vcpu: u32,
     /// The router's own addresses on this NIC.
     pub addresses: [Address; MAX_ADDRESSES],
 }
@@ -190,6 +296,20 @@ pub struct TrafficInfo {
     pub from_ip: u32,
     /// Destination Ethernet address, then two octets of padding.
     pub to_mac: [u8; 8],
+    /// A [`Station`] as a number.
+    pub station: u32,
+    /// Octets that a station hands to its stack at once.
+    pub write_len: u32,
+    /// Octets of each frame that the NIC makes of what `frame_len` says (TCP segmentation offload); 0: `frame_len` is a
+    /// frame.
+    pub segment_len: u32,
+    /// Nanoseconds that an application spends on each frame.
+    pub work_ns: u32,
+    /// Frames that wait for the application at most.
+    pub queue_len: u32,
+    /// 1: the application's driver polls with a budget and leaves frames in the ring while the queue is full; 0: each
+    /// interrupt goes before the application.
+    pub protected: u32,
 }
 
 /// The firmware's orders, at [`map::BOOT_INFO`].
@@ -329,6 +449,9 @@ pub struct Shared {
     pub mailbox: [Line; MAX_VCPUS],
     /// Set to 1 by the host: leave the main loop and halt for good.
     pub stop: Line,
+    /// Causes of interrupts of each NIC that is an e1000, as its ICR gave them: ring 0 reads ICR, ORs what it reads into
+    /// this word and acknowledges; the driver takes the word. Unused in a process, whose driver reads ICR itself.
+    pub causes: [Line; MAX_NICS],
     /// Counted up by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its main loop.
     pub challenge: Line,
     /// What each vCPU tells.

@@ -37,6 +37,15 @@ pub const ECAM_LEN: u64 = 1 << 20;
 pub const BARS: u64 = 0xe010_0000;
 /// Octets of the BAR window.
 pub const BARS_LEN: u64 = 0x0ff0_0000;
+/// Distance of the places at which the VMM puts the first BARs of two slots: as large as the largest BAR.
+pub const BAR_SPACING: u64 = 1 << 17;
+/// Interrupt vector of all messages (MSI).
+pub const MESSAGE_VECTOR: u8 = 0x40;
+/// Interrupt vector of the pin (INTA) of NIC 0; NIC `n` has the n-th after it.
+pub const FIRST_PIN_VECTOR: u8 = 0x50;
+/// Input of the I/O APIC to which the pin of NIC 0 goes; NIC `n` has the n-th after it. Where the firmware of a PC puts
+/// the interrupts of its PCI bus.
+pub const FIRST_PIN: u8 = 16;
 /// The local APIC.
 pub const APIC: u64 = 0xfee0_0000;
 /// The route table.

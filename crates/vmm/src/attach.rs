@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use bootinfo::map;
 use nic::pci::PciFunction;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::TxQueue;
@@ -34,7 +35,7 @@ pub fn attach(
     let longest = usize::from(config.mtu) + FRAME_OVERHEAD;
     let queues = NicQueues::new(pairs, several_senders)?;
     queues.keep(machine.ram());
-    let bar = bootinfo::map::BARS as u32 + slot as u32 * BAR_SPACING;
+    let bar = (map::BARS + slot as u64 * map::BAR_SPACING) as u32;
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;
     // As firmware of a PC would: a place that a guest may change.
     model.config_write(CONFIG_BAR0, &bar.to_le_bytes());
@@ -59,8 +60,6 @@ pub fn attach(
     Ok(queues)
 }
 
-/// Distance of the places at which the VMM puts the BARs of two slots.
-const BAR_SPACING: u32 = 1 << 16;
 /// First base address register in configuration space.
 const CONFIG_BAR0: u16 = 0x10;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
 use crate::Namespace;
@@ -149,6 +149,16 @@ impl Flow {
             thread::sleep(TICK);
         }
         None
+    }
+
+    /// Waits until so many datagrams have arrived.
+    pub fn reaches(&self, received: u64, within: Duration) -> Result<()> {
+        let start = Instant::now();
+        while self.so_far().received < received {
+            ensure!(start.elapsed() < within, "not {received} in {within:?}: {:?}", self.so_far());
+            thread::sleep(TICK);
+        }
+        Ok(())
     }
 
     fn refused(&self) -> u64 {

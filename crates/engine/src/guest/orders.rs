@@ -82,5 +82,6 @@ fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
         address_count: nic.addresses.len().min(MAX_ADDRESSES) as u32,
         tuned: 1,
         addresses,
+        ..NicInfo::default()
     }
 }

@@ -80,6 +80,7 @@ impl GuestToGuest {
             to_ip: u32::from_be_bytes([198, 19, 0, 1]),
             from_ip: u32::from_be_bytes([198, 18, 0, 1]),
             to_mac: [a, b, c, d, e, f, 0, 0],
+            ..TrafficInfo::default()
         };
         Duty { role: Role::SourceSink, traffic }
     }
