@@ -33,6 +33,40 @@ counters! {
         drop_bad_ring,
     }
 
+    /// Accesses to the registers of an e1000, by register: each but the last kind is an exit to the VMM. (In a process it
+    /// is a question to the VMM.)
+    pub struct E1000Registers {
+        /// Reads of ICR, the causes of an interrupt.
+        icr_read,
+        /// Writes of IMC, which masks causes.
+        imc_write,
+        /// Reads of STATUS, by which a driver makes sure that its writes have arrived.
+        status_read,
+        /// Writes of IMS, which unmasks causes.
+        ims_write,
+        /// Writes of TDT, the end of the transmit ring.
+        tdt_write,
+        /// Writes of RDT, the end of the receive ring.
+        rdt_write,
+        /// Reads of any other register.
+        other_read,
+        /// Writes to any other register.
+        other_write,
+        /// Writes of TDT that the kernel collected: no exit to the VMM.
+        coalesced_tdt,
+    }
+
+    /// Interrupts of one NIC.
+    pub struct NicInterrupts {
+        /// Interrupts sent to the guest: messages, or rises of the pin.
+        raised,
+        /// Occasions for an interrupt that led to none: the driver did not want it, had masked it, or had not yet taken
+        /// the one before.
+        suppressed,
+        /// Occasions for an interrupt that moderation put off, as it would have come too soon after the one before.
+        moderated,
+    }
+
     /// One port of a switch.
     pub struct PortCounters {
         /// Frames that entered the switch at this port.

@@ -10,7 +10,10 @@ mod groups;
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub use groups::{NicDirection, PortCounters, RouterCounters, RouterNic, SinkTally, VcpuExits};
+pub use groups::{
+    E1000Registers, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, SinkTally,
+    VcpuExits,
+};
 
 /// A counter with one writer at a time; readers see a value that was true a moment ago.
 #[derive(Debug, Default)]
