@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
-use config::{Attach, Deliver, Engine, Nic, NicModel, Plan, Router, Spin};
+use config::{Attach, Deliver, Engine, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
 
 use crate::doctor::{self, Finding};
 use crate::host;
@@ -87,9 +88,7 @@ fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
 }
 
 fn describe_nic(plan: &Plan, nic: &Nic) -> String {
-    let model = match nic.model {
-        NicModel::VirtioNet => "virtio-net",
-    };
+    let model = describe_model(nic);
     let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
     let addresses = if addresses.is_empty() { "no address".to_owned() } else { addresses.join(" ") };
     let deliver = match (nic.deliver, &nic.attach) {
@@ -106,6 +105,25 @@ fn describe_nic(plan: &Plan, nic: &Nic) -> String {
         nic.queues,
         nic.ring
     )
+}
+
+/// The model, how it transmits, and how often it interrupts where that is limited.
+fn describe_model(nic: &Nic) -> String {
+    let mut text = nic.model.name().to_owned();
+    if nic.model == NicModel::E1000 {
+        text = format!("{text} ({}", nic.mode.name());
+        if nic.mode == TransmitMode::SendCombining && nic.combine > 0 {
+            text = format!("{text} of {} frames", nic.combine);
+        }
+        text.push(')');
+    }
+    match nic.itr {
+        Itr::Every(0) => text,
+        Itr::Every(units) => {
+            format!("{text}, interrupts at least {:?} apart,", Duration::from_nanos(250 * u64::from(units)))
+        }
+        Itr::Adaptive => format!("{text}, adaptive interrupts,"),
+    }
 }
 
 fn nic_name(router: &Router, index: usize) -> &str {

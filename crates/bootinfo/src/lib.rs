@@ -165,6 +165,14 @@ impl NicModel {
             _ => None,
         }
     }
+
+    /// Its name in files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::VirtioNet => "virtio-net",
+            Self::E1000 => "e1000",
+        }
+    }
 }
 
 /// How frames leave by an e1000 (seed papers 001, section 3, and 004).

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cpus::CpuSet;
 use crate::error::Errors;
-use crate::plan::{Attach, Engine, Plan};
+use crate::plan::{Attach, Engine, Plan, TransmitMode};
 
 /// What an interface of the host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,18 @@ impl Plan {
                 let what = format!("{reason}; write engine = \"process\", or remove the key");
                 errors.push(self.places.line(index, None, "engine"), "router.engine", what);
             }
+            if router.engine != Some(Engine::Kvm) {
+                self.check_modes(index, reason, errors);
+            }
+        }
+    }
+
+    /// Where the file leaves the engine to the host, a mode may ask for more than the host has.
+    fn check_modes(&self, index: usize, reason: &str, errors: &mut Errors) {
+        let nics = self.routers.get(index).map_or(&[][..], |router| &router.nics);
+        for (n, _) in nics.iter().enumerate().filter(|(_, nic)| nic.mode == TransmitMode::Coalesced) {
+            let what = format!("{reason}, and KVM collects the writes; write mode = \"async\"");
+            errors.push(self.places.line(index, Some(n), "mode"), "router.nic.mode", what);
         }
     }
 

@@ -8,6 +8,7 @@ mod host;
 mod load;
 mod mac;
 mod memory;
+mod model;
 mod nic;
 mod places;
 mod plan;
@@ -27,7 +28,7 @@ pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};
 pub use places::Places;
 pub use plan::{
-    Attach, Deliver, Engine, FlowHash, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Restart, Role,
-    Route, Router, Spin, Switch, Telemetry, VhostThreads,
+    Attach, Deliver, Engine, FlowHash, Itr, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Restart,
+    Role, Route, Router, Spin, Switch, Telemetry, TransmitMode, VhostThreads,
 };
 pub use values::BadValue;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::address::{Address, Fault, parse_cidr};
 use crate::mac::Mac;
+use crate::model;
 use crate::plan::{Attach, Deliver, FlowHash, Nic, NicModel, Plan, Router};
 use crate::read::{remember, required_name, valued};
 use crate::section::{At, Section, Words};
@@ -13,7 +14,7 @@ use crate::values;
 const MOST_NICS: usize = 8;
 /// Most addresses of one NIC: what the firmware has room for.
 const MOST_ADDRESSES: usize = 8;
-/// A buffer of 2048 octets less 12 of virtio header and 14 of Ethernet header.
+/// A buffer of 2048 octets less 12 of virtio header, whose room every model leaves, and 14 of Ethernet header.
 const MOST_MTU: u32 = 2022;
 /// Least MTU of IPv4 (RFC 791).
 const LEAST_MTU: u32 = 68;
@@ -22,12 +23,23 @@ const DEFAULT_QUEUE_LEN: u32 = 1000;
 /// What was measured fastest for the router's own driver.
 const DEFAULT_RING: u32 = 1024;
 
-const KEYS: &[&str] =
-    &["name", "model", "attach", "mac", "address", "queues", "hash", "queue_len", "mtu", "deliver", "ring"];
-const KEYS_LATER: &[&str] = &["itr", "mode", "listen", "connect"];
-
-const MODELS: Words<NicModel> =
-    Words { noun: ("NIC model", "models"), now: &[("virtio-net", NicModel::VirtioNet)], later: &["e1000"] };
+const KEYS: &[&str] = &[
+    "name",
+    "model",
+    "mode",
+    "itr",
+    "combine",
+    "attach",
+    "mac",
+    "address",
+    "queues",
+    "hash",
+    "queue_len",
+    "mtu",
+    "deliver",
+    "ring",
+];
+const KEYS_LATER: &[&str] = &["listen", "connect"];
 
 const DELIVERS: Words<Deliver> = Words {
     noun: ("way to deliver", "ways"),
@@ -58,11 +70,12 @@ pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, pla
     let mut nics = Vec::new();
     for section in sections.iter().take(MOST_NICS) {
         let nic = read(section, router, plan);
-        for key in ["name", "attach", "mac", "address"] {
+        for key in ["name", "model", "mode", "attach", "mac", "address"] {
             remember(plan, (index, Some(nics.len())), key, section.line_of(key));
         }
         nics.push(nic);
     }
+    model::verify(section, &sections, router, &mut nics);
     nics
 }
 
@@ -71,6 +84,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
     let name = required_name(section, "\"wan\"");
     let attach = attach(section, plan);
     let mac = valued(section, "mac", "\"02:00:00:00:00:01\"", station_mac);
+    let device = model::read(section);
     if section.has("deliver") && attach.as_ref().is_some_and(|attach| !matches!(attach, Attach::Switch(_))) {
         let what = "only a NIC on a switch has it; remove it, or write attach = \"switch:NAME\"";
         section.fault(section.line_of("deliver"), "deliver", what);
@@ -78,10 +92,13 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
     Nic {
         mac: mac.unwrap_or_else(|| Mac::derived(&router.name, &name)),
         name,
-        model: section.word("model", &MODELS),
+        model: device.model,
+        mode: device.mode,
+        itr: device.itr,
+        combine: device.combine,
         attach: attach.unwrap_or(Attach::Null),
         addresses: addresses(section),
-        queues: queues(section, router.vcpus),
+        queues: queues(section, router.vcpus, device.model),
         hash: section.word("hash", &HASHES),
         queue_len: section.number("queue_len", 1..=65_536, DEFAULT_QUEUE_LEN),
         mtu: section.number("mtu", LEAST_MTU..=MOST_MTU, 1500),
@@ -90,10 +107,10 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
     }
 }
 
-/// Each pair is served by a vCPU of its own.
-fn queues(section: &Section<'_>, vcpus: u32) -> u32 {
+/// Each pair is served by a vCPU of its own; how many an e1000 has is judged where it is known.
+fn queues(section: &Section<'_>, vcpus: u32, model: NicModel) -> u32 {
     let pairs = section.number("queues", 1..=16, vcpus);
-    if pairs <= vcpus {
+    if pairs <= vcpus || model == NicModel::E1000 {
         return pairs;
     }
     let what = format!(

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use bootinfo::Misdeed;
+pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
 use crate::address::{Address, Prefix};
 use crate::cpus::CpuSet;
@@ -251,6 +251,13 @@ pub struct Nic {
     pub name: String,
     /// Which device the router sees.
     pub model: NicModel,
+    /// How frames leave by an e1000; [`TransmitMode::Csb`], which says nothing, for another model.
+    pub mode: TransmitMode,
+    /// Least time between two of its interrupts.
+    pub itr: Itr,
+    /// For [`TransmitMode::SendCombining`]: frames that are sent although the interrupt that they wait for has not come;
+    /// 0: no limit but the ring.
+    pub combine: u32,
     /// What it is plugged into.
     pub attach: Attach,
     /// Its Ethernet address, unique in the file.
@@ -267,16 +274,32 @@ pub struct Nic {
     pub mtu: u32,
     /// Which thread copies a frame from a switch into the router's receive ring.
     pub deliver: Deliver,
-    /// Entries of each virtqueue, a power of two from 256 to 1024.
+    /// Entries of each of its rings, a power of two from 256 to 1024.
     pub ring: u32,
 }
 
-/// Which device the router sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NicModel {
-    /// virtio 1.x network device on PCI.
-    #[default]
-    VirtioNet,
+/// Least time between two interrupts of a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Itr {
+    /// This many units of 250 ns (82540EM manual, ITR); 0: none.
+    Every(u16),
+    /// Chosen by the device, from what it carries.
+    Adaptive,
+}
+
+impl Default for Itr {
+    fn default() -> Self {
+        Self::Every(0)
+    }
+}
+
+impl fmt::Display for Itr {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every(units) => write!(out, "{units}"),
+            Self::Adaptive => out.write_str("adaptive"),
+        }
+    }
 }
 
 /// What a NIC is plugged into.

@@ -44,6 +44,13 @@ pub(crate) struct At<T> {
     pub(crate) line: u32,
 }
 
+/// What stands where a number or a word may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NumberOr {
+    Number(u32),
+    Word,
+}
+
 /// A value that is one word out of several.
 pub(crate) struct Words<T: 'static> {
     /// What such a word is called, with its plural, e.g. `("engine", "engines")`.
@@ -182,17 +189,43 @@ impl<'a> Section<'a> {
     /// A whole number within a range.
     pub(crate) fn number(&self, key: &str, range: RangeInclusive<u32>, default: u32) -> u32 {
         let Some(value) = self.value(key) else { return default };
-        let (first, last) = (range.start(), range.end());
-        let Some(integer) = value.get_ref().as_integer() else {
+        if value.get_ref().as_integer().is_none() {
+            let (first, last) = (range.start(), range.end());
             self.wrong_type(key, value, &format!("a whole number from {first} to {last}"));
             return default;
-        };
+        }
+        self.integer(key, value, &range).unwrap_or(default)
+    }
+
+    /// A whole number within a range, or the one word that stands for no number; none where there is neither.
+    pub(crate) fn number_or(&self, key: &str, range: RangeInclusive<u32>, word: &str) -> Option<NumberOr> {
+        let value = self.value(key)?;
+        let (first, last) = (range.start(), range.end());
+        match value.get_ref() {
+            DeValue::Integer(_) => self.integer(key, value, &range).map(NumberOr::Number),
+            DeValue::String(text) if text == word => Some(NumberOr::Word),
+            DeValue::String(text) => {
+                let what = format!("{text:?} is out of range; write {first} to {last}, or {word:?}");
+                self.fault(self.report.line(value.span()), key, what);
+                None
+            }
+            _ => {
+                self.wrong_type(key, value, &format!("a whole number from {first} to {last}, or {word:?},"));
+                None
+            }
+        }
+    }
+
+    /// A whole number within a range; one that is out of it is reported.
+    fn integer(&self, key: &str, value: &Spanned<DeValue<'_>>, range: &RangeInclusive<u32>) -> Option<u32> {
+        let integer = value.get_ref().as_integer()?;
+        let (first, last) = (range.start(), range.end());
         match u32::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(number) if range.contains(&number) => number,
+            Ok(number) if range.contains(&number) => Some(number),
             _ => {
                 let line = self.report.line(value.span());
                 self.fault(line, key, format!("{integer} is out of range; write {first} to {last}"));
-                default
+                None
             }
         }
     }

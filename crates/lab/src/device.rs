@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::{
-    Address, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, NicModel, Pin, Prefix, Restart,
-    Role, Route, Router, Spin, VhostThreads,
+    Address, Attach, CpuSet, Deliver, Engine, FlowHash, Itr, Mac, Neighbour, Nic, NicModel, Pin, Prefix,
+    Restart, Role, Route, Router, Spin, TransmitMode, VhostThreads,
 };
 use engine::{Duty, Ground, Guest, routes};
 use fib::{NextHop, synthetic};
@@ -70,6 +70,9 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
     Nic {
         name: name.to_owned(),
         model: NicModel::VirtioNet,
+        mode: TransmitMode::default(),
+        itr: Itr::default(),
+        combine: 0,
         attach: Attach::Null,
         mac: Mac(mac),
         addresses: vec![Address { ip, len: 24 }],

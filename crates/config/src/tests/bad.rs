@@ -176,8 +176,8 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     ),
     (
         r#"model = "virtio-net""#,
-        r#"model = "e1000""#,
-        r#"f.toml:15: router.nic.model: NIC model "e1000" is not in this version; models: virtio-net"#,
+        r#"model = "e1001""#,
+        r#"f.toml:15: router.nic.model: "e1001" is no NIC model; models: virtio-net, e1000"#,
     ),
     (
         r#"attach = "tap:tap0""#,
@@ -298,8 +298,8 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     ("queues = 1", "queue_len = 0", "f.toml:19: router.nic.queue_len: 0 is out of range; write 1 to 65536"),
     (
         "queues = 1",
-        "itr = 1",
-        "f.toml:19: router.nic.itr: not in this version; keys: name, model, attach, mac, address, queues, hash, queue_len, mtu, deliver, ring",
+        "listen = true",
+        "f.toml:19: router.nic.listen: not in this version; keys: name, model, mode, itr, combine, attach, mac, address, queues, hash, queue_len, mtu, deliver, ring",
     ),
     ("mtu = 1500", "mtu = 9000", "f.toml:20: router.nic.mtu: 9000 is out of range; write 68 to 2022"),
     (

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{Attach, Deliver, Mac, NicModel, Pin, Spin, VhostThreads, load, parse};
+use crate::{Attach, Deliver, Itr, Mac, NicModel, Pin, Spin, TransmitMode, VhostThreads, load, parse};
 
 #[test]
 fn defaults() {
@@ -17,6 +17,7 @@ fn defaults() {
     assert_eq!(router.spin, Spin::For(Duration::from_micros(50)));
     let nic = &router.nics[0];
     assert_eq!((nic.model, &nic.attach, nic.deliver), (NicModel::VirtioNet, &Attach::Null, Deliver::Queued));
+    assert_eq!((nic.mode, nic.itr, nic.combine), (TransmitMode::Csb, Itr::Every(0), 0));
     assert_eq!((nic.queues, nic.queue_len, nic.mtu, nic.ring), (1, 1000, 1500, 1024));
     assert_eq!(nic.mac, Mac::derived("a", "x"));
     assert!(nic.addresses.is_empty());

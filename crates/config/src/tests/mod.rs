@@ -3,6 +3,7 @@
 mod bad;
 mod good;
 mod host;
+mod model;
 mod running;
 mod values;
 mod wild;

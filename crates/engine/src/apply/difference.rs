@@ -163,11 +163,29 @@ fn nic_changes(old: &[(&str, String)], new: &[(&str, String)]) -> Vec<String> {
 
 /// Everything that a NIC is, by its keys.
 fn nic_values(plan: &Plan, nic: &Nic) -> Vec<(&'static str, String)> {
-    let Nic { name: _, model, attach: _, mac, addresses, queues, hash, queue_len, mtu, deliver, ring } = nic;
+    let Nic {
+        name: _,
+        model,
+        mode,
+        itr,
+        combine,
+        attach: _,
+        mac,
+        addresses,
+        queues,
+        hash,
+        queue_len,
+        mtu,
+        deliver,
+        ring,
+    } = nic;
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let word = |value: &dyn fmt::Debug| format!("{value:?}").to_lowercase();
     vec![
-        ("model", word(model)),
+        ("model", model.name().to_owned()),
+        ("mode", mode.name().to_owned()),
+        ("itr", itr.to_string()),
+        ("combine", combine.to_string()),
         ("attach", plan.attachment(nic)),
         ("mac", mac.to_string()),
         ("address", if addresses.is_empty() { "none".to_owned() } else { addresses.join(" ") }),

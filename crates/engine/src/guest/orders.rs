@@ -3,7 +3,7 @@
 use bootinfo::{
     Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, Role, TrafficInfo,
 };
-use config::{Router, Spin};
+use config::{Itr, Router, Spin};
 use nic::virtio_net::NicConfig;
 
 /// First PCI slot of a NIC; slot 0 is where a host bridge would be.
@@ -41,7 +41,7 @@ pub(super) fn nic_config(plan: &Router, nic: &config::Nic, several_senders: bool
 pub(super) fn orders(plan: &Router, duty: Duty) -> BootInfo {
     let mut nics = [NicInfo::default(); MAX_NICS];
     for (slot, (info, nic)) in (FIRST_SLOT..).zip(nics.iter_mut().zip(&plan.nics)) {
-        *info = nic_info(slot, nic);
+        *info = nic_info(slot, nic, plan.vcpus);
     }
     let mut neighbours = [NeighbourInfo::default(); MAX_NEIGHBOURS];
     for (info, known) in neighbours.iter_mut().zip(&plan.neighbours) {
@@ -71,7 +71,7 @@ pub(super) fn orders(plan: &Router, duty: Duty) -> BootInfo {
     }
 }
 
-fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
+fn nic_info(slot: usize, nic: &config::Nic, vcpus: u32) -> NicInfo {
     let mut addresses = [Address::default(); MAX_ADDRESSES];
     for (place, address) in addresses.iter_mut().zip(&nic.addresses) {
         *place = Address { ip: address.ip.to_bits(), prefix: u32::from(address.len) };
@@ -81,7 +81,16 @@ fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
         mtu: nic.mtu,
         address_count: nic.addresses.len().min(MAX_ADDRESSES) as u32,
         tuned: 1,
+        model: nic.model as u32,
+        mode: nic.mode as u32,
+        itr: match nic.itr {
+            Itr::Every(units) => u32::from(units),
+            // The device chooses.
+            Itr::Adaptive => 0,
+        },
+        combine: nic.combine,
+        // The last one: with two, the first is left to the frames.
+        interrupt_vcpu: vcpus.saturating_sub(1),
         addresses,
-        ..NicInfo::default()
     }
 }

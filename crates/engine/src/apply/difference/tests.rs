@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use config::{Attach, CpuSet, Deliver, FlowHash, Mac, Neighbour, NicModel, Switch};
+use config::{Attach, CpuSet, Deliver, FlowHash, Itr, Mac, Neighbour, NicModel, Switch, TransmitMode};
 use proptest::prelude::*;
 
 use super::*;
@@ -104,6 +104,9 @@ fn nic(name: &'static str, switches: usize) -> impl Strategy<Value = Nic> {
     (0..=switches, 0..3_u8, 1..3_u32, any::<bool>()).prop_map(move |(attach, mac, queues, odd)| Nic {
         name: name.to_owned(),
         model: NicModel::VirtioNet,
+        mode: TransmitMode::default(),
+        itr: Itr::default(),
+        combine: 0,
         attach: if attach < switches { Attach::Switch(attach) } else { Attach::Null },
         mac: Mac([2, 0, 0, 0, 0, mac]),
         addresses: Vec::new(),

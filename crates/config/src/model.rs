@@ -1,0 +1,115 @@
+//! Which device a NIC is, and the keys that depend on it: `model`, `mode`, `itr`, `combine`.
+
+use crate::plan::{Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode};
+use crate::section::{NumberOr, Section, Words};
+
+/// vCPUs of a router with an e1000: one for the frames, and one for the interrupts.
+const MOST_VCPUS: u32 = 2;
+
+const MODELS: Words<NicModel> = Words {
+    noun: ("NIC model", "models"),
+    now: &[(NicModel::VirtioNet.name(), NicModel::VirtioNet), (NicModel::E1000.name(), NicModel::E1000)],
+    later: &[],
+};
+
+const MODE_WORDS: [(&str, TransmitMode); TransmitMode::ALL.len()] = {
+    let mut words = [("", TransmitMode::Base); TransmitMode::ALL.len()];
+    let mut n = 0;
+    while n < words.len() {
+        words[n] = (TransmitMode::ALL[n].name(), TransmitMode::ALL[n]);
+        n += 1;
+    }
+    words
+};
+
+const MODES: Words<TransmitMode> = Words { noun: ("way to transmit", "ways"), now: &MODE_WORDS, later: &[] };
+
+/// What those keys say of one NIC.
+#[derive(Clone, Copy)]
+pub(crate) struct Device {
+    pub(crate) model: NicModel,
+    pub(crate) mode: TransmitMode,
+    pub(crate) itr: Itr,
+    pub(crate) combine: u32,
+}
+
+/// Reads the keys of one NIC.
+pub(crate) fn read(section: &Section<'_>) -> Device {
+    let device = Device {
+        model: section.word("model", &MODELS),
+        mode: section.word("mode", &MODES),
+        itr: itr(section),
+        combine: section.number("combine", 1..=1024, 0),
+    };
+    let only = |key, who: &str, remedy: &str| {
+        let what = format!("only {who} has it; remove it, or write {remedy}");
+        section.fault(section.line_of(key), key, what);
+    };
+    if device.model != NicModel::E1000 && section.has("mode") {
+        only("mode", "an e1000", "model = \"e1000\"");
+    }
+    if device.mode != TransmitMode::SendCombining && section.has("combine") {
+        only("combine", "send combining", "mode = \"send-combining\"");
+    }
+    device
+}
+
+/// A number of units of 250 ns, or `"adaptive"`.
+fn itr(section: &Section<'_>) -> Itr {
+    match section.number_or("itr", 0..=u32::from(u16::MAX), "adaptive") {
+        Some(NumberOr::Number(units)) => Itr::Every(u16::try_from(units).unwrap_or(u16::MAX)),
+        Some(NumberOr::Word) => Itr::Adaptive,
+        None => Itr::default(),
+    }
+}
+
+/// What an e1000 asks of its router and of the NICs beside it; `sections` are those of `nics`.
+pub(crate) fn verify(section: &Section<'_>, sections: &[Section<'_>], router: &Router, nics: &mut [Nic]) {
+    let is_e1000 = |nic: &Nic| nic.model == NicModel::E1000;
+    if !nics.iter().any(is_e1000) {
+        return;
+    }
+    if router.vcpus > MOST_VCPUS {
+        let what = format!(
+            "{} vCPUs are too many for a router with an e1000, whose second vCPU takes its interrupts; write 1 or \
+             {MOST_VCPUS}",
+            router.vcpus
+        );
+        section.fault(section.line_of("vcpus"), "vcpus", what);
+    }
+    for (section, nic) in sections.iter().zip(nics) {
+        one_queue_pair(section, nic);
+        if is_e1000(nic) {
+            e1000(section, router, nic);
+        }
+    }
+}
+
+/// The vCPU that takes interrupts has no queues, so there is one pair in each NIC of such a router.
+fn one_queue_pair(section: &Section<'_>, nic: &mut Nic) {
+    if section.has("queues") && nic.queues != 1 {
+        let what = if nic.model == NicModel::E1000 {
+            "an e1000 has one queue pair; write queues = 1"
+        } else {
+            "a router with an e1000 has one queue pair in each NIC; write queues = 1"
+        };
+        section.fault(section.line_of("queues"), "queues", what);
+    }
+    nic.queues = 1;
+}
+
+fn e1000(section: &Section<'_>, router: &Router, nic: &Nic) {
+    if nic.deliver == Deliver::Direct {
+        let what = "an e1000 gives its buffers back in order, so that one thread fills them; write deliver = \"queued\"";
+        section.fault(section.line_of("deliver"), "deliver", what);
+    }
+    if nic.combine > nic.ring {
+        let what = format!("{} is more than the ring holds; write 1 to {}", nic.combine, nic.ring);
+        section.fault(section.line_of("combine"), "combine", what);
+    }
+    if nic.mode == TransmitMode::Coalesced && router.engine == Some(Engine::Process) {
+        let what =
+            "KVM collects the writes, and a process has none; write mode = \"async\", or engine = \"kvm\"";
+        section.fault(section.line_of("mode"), "mode", what);
+    }
+}
