@@ -11,7 +11,7 @@ pub mod process;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use ledger::{RouterCounters, RouterNic, SinkTally};
+use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally};
 
 /// Most NICs of one router VM.
 pub const MAX_NICS: usize = 8;
@@ -421,6 +421,10 @@ pub struct VcpuShared {
     pub nics: [RouterNic; MAX_NICS],
     /// What its sink saw, if it has one.
     pub sink: SinkTally,
+    /// What its station's stack moved, if it is one.
+    pub station: StationTally,
+    /// What became of its application's frames, if it has one.
+    pub application: ApplicationTally,
     /// Epoch of the route table that this vCPU used last (`fib`).
     pub fib_epoch: Line,
     /// 1 when the vCPU serves its NICs; 2 and more: it gave up, a [`Trouble`] as a number.

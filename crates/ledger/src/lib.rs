@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod groups;
+mod stations;
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,6 +15,7 @@ pub use groups::{
     E1000Registers, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, SinkTally,
     VcpuExits,
 };
+pub use stations::{ApplicationTally, StationTally};
 
 /// A counter with one writer at a time; readers see a value that was true a moment ago.
 #[derive(Debug, Default)]
