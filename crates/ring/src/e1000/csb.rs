@@ -1,0 +1,131 @@
+//! The communication status block (seed paper 001, section 3.3), for both directions.
+//!
+//! [`Csb::OCTETS`] of guest memory at a multiple of [`Csb::ALIGN`]. Each word is 16 bits, little endian, and alone in
+//! what its line is for: who polls a position does not lose its line because of a word that it does not look at.
+//!
+//! ```text
+//!   offset   written by   word
+//!     0      driver       tail of the transmit ring: the device may send up to here
+//!    64      driver       tail of the receive ring: the device may fill up to here
+//!   128      driver       1: no interrupt when frames were sent
+//!   130      driver       1: no interrupt when frames came in
+//!   256      device       head of the transmit ring: it has sent up to here
+//!   320      device       head of the receive ring: it has filled up to here
+//!   384      device       1: no kick (write to TDT) when there is something to send
+//!   386      device       1: no kick (write to RDT) when buffers were posted
+//! ```
+//!
+//! The driver clears the block, then writes its address to the device's registers, which it does before it starts the
+//! rings. While a ring runs with a block, the device takes the tail from there, and the value of a kick is nothing to it.
+//! An end that polls declines notifications. Before it sleeps it asks for one, and looks again
+//! ([`notify`](crate::split::notify) has the fences; `tests/csb_loom.rs` tries every order).
+
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU16;
+
+use super::LayoutError;
+use super::shared::area;
+use crate::Region;
+use crate::split::notify::Wish;
+
+/// Offsets of the words for one direction.
+struct Offsets {
+    tail: usize,
+    interrupt: usize,
+    head: usize,
+    kick: usize,
+}
+
+const TRANSMIT: Offsets = Offsets { tail: 0, interrupt: 128, head: 256, kick: 384 };
+const RECEIVE: Offsets = Offsets { tail: 64, interrupt: 130, head: 320, kick: 386 };
+
+/// A block that is mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Csb {
+    base: NonNull<u8>,
+}
+
+// SAFETY: `Csb` is an address of memory that outlives it (`Region::new`); all access is atomic.
+unsafe impl Send for Csb {}
+// SAFETY: as above.
+unsafe impl Sync for Csb {}
+
+impl Csb {
+    /// Octets of a block.
+    pub const OCTETS: u32 = 512;
+    /// What a block's address is a multiple of.
+    pub const ALIGN: u32 = 64;
+
+    /// The block at this guest-physical address.
+    pub fn map(region: &Region, address: u64) -> Result<Self, LayoutError> {
+        let base = area(region, address, u64::from(Self::OCTETS), u64::from(Self::ALIGN))?;
+        Ok(Self { base })
+    }
+
+    /// Its words for the transmit ring.
+    pub(super) const fn transmit(&self) -> Words {
+        self.words(TRANSMIT)
+    }
+
+    /// Its words for the receive ring.
+    pub(super) const fn receive(&self) -> Words {
+        self.words(RECEIVE)
+    }
+
+    const fn words(&self, offsets: Offsets) -> Words {
+        // SAFETY: `map` checked that `OCTETS` are mapped at a multiple of 64; all offsets are even and less than that.
+        let [tail, interrupt, head, kick] = unsafe {
+            [
+                self.base.add(offsets.tail).cast(),
+                self.base.add(offsets.interrupt).cast(),
+                self.base.add(offsets.head).cast(),
+                self.base.add(offsets.kick).cast(),
+            ]
+        };
+        Words { tail, interrupt, head, kick }
+    }
+}
+
+/// A block's words for one ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    tail: NonNull<AtomicU16>,
+    interrupt: NonNull<AtomicU16>,
+    head: NonNull<AtomicU16>,
+    kick: NonNull<AtomicU16>,
+}
+
+// SAFETY: as for `Csb`.
+unsafe impl Send for Words {}
+// SAFETY: as for `Csb`.
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// Where the driver is.
+    #[inline(always)]
+    pub(super) const fn tail(&self) -> &AtomicU16 {
+        // SAFETY: mapped and aligned (`Csb::words`), and only ever used as an atomic.
+        unsafe { self.tail.as_ref() }
+    }
+
+    /// Where the device is.
+    #[inline(always)]
+    pub(super) const fn head(&self) -> &AtomicU16 {
+        // SAFETY: as in `tail`.
+        unsafe { self.head.as_ref() }
+    }
+
+    /// When the driver wants interrupts.
+    #[inline(always)]
+    pub(super) const fn interrupt_wish(&self) -> Wish<'_, AtomicU16> {
+        // SAFETY: as in `tail`.
+        Wish::Flag(unsafe { self.interrupt.as_ref() })
+    }
+
+    /// When the device wants kicks.
+    #[inline(always)]
+    pub(super) const fn kick_wish(&self) -> Wish<'_, AtomicU16> {
+        // SAFETY: as in `tail`.
+        Wish::Flag(unsafe { self.kick.as_ref() })
+    }
+}

@@ -1,0 +1,210 @@
+//! The device's end of a ring. Nothing that the driver writes is trusted, and each word of it is read once.
+
+use core::ops::Deref;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use super::csb::Words;
+use super::shared::Shared;
+use super::{Broken, Csb, Descriptor, Ends, Layout, LayoutError};
+use crate::Region;
+use crate::split::notify;
+
+/// A ring as its device sees it; `E` is what the [`Ends`] are shared by, such as an `Arc`.
+///
+/// 1. [`ready`](Self::ready) says how many descriptors wait, [`descriptors`](Self::descriptors) reads them.
+/// 2. [`take`](Self::take) moves on over those that are used; several takes may be outstanding.
+/// 3. [`write_back`](Self::write_back) writes a descriptor's second word.
+/// 4. [`release`](Self::release) and [`publish`](Self::publish) move the head over the first ones that were taken,
+///    once a burst.
+#[derive(Debug)]
+pub struct DeviceRing<E: Deref<Target = Ends>> {
+    shared: Shared,
+    region: Region,
+    ends: E,
+    block: Option<Words>,
+    /// Position of the next descriptor to take.
+    next: u16,
+    /// Descriptors from `next` on that the driver is known to have given.
+    waiting: u16,
+    /// Position of the first descriptor that is not released.
+    done: u16,
+    /// The head as the driver sees it.
+    published: u16,
+    broken: Option<Broken>,
+}
+
+impl<E: Deref<Target = Ends>> DeviceRing<E> {
+    /// A transmit ring that starts at the head of `ends`, with the block of the driver where it has one.
+    pub fn transmit(region: Region, layout: &Layout, ends: E, csb: Option<Csb>) -> Result<Self, LayoutError> {
+        Self::new(region, layout, ends, csb.map(|csb| csb.transmit()))
+    }
+
+    /// A receive ring, as [`Self::transmit`].
+    pub fn receive(region: Region, layout: &Layout, ends: E, csb: Option<Csb>) -> Result<Self, LayoutError> {
+        Self::new(region, layout, ends, csb.map(|csb| csb.receive()))
+    }
+
+    fn new(region: Region, layout: &Layout, ends: E, block: Option<Words>) -> Result<Self, LayoutError> {
+        let shared = Shared::map(&region, layout)?;
+        let head = ends.head();
+        if head >= shared.entries() {
+            return Err(LayoutError::Head(head));
+        }
+        if let Some(block) = &block {
+            block.head().store(head, Release);
+        }
+        let (next, done, published) = (head, head, head);
+        Ok(Self { shared, region, ends, block, next, waiting: 0, done, published, broken: None })
+    }
+
+    /// Entries.
+    pub const fn entries(&self) -> u16 {
+        self.shared.entries()
+    }
+
+    /// The guest's memory, in which buffers must lie.
+    #[inline(always)]
+    pub const fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Whether the driver works with a status block.
+    #[inline(always)]
+    pub const fn has_block(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// Position of the next descriptor to take.
+    #[inline(always)]
+    pub const fn next(&self) -> u16 {
+        self.next
+    }
+
+    /// Why the ring stopped, if it did.
+    pub const fn broken(&self) -> Option<Broken> {
+        self.broken
+    }
+
+    /// Stops the ring: nothing waits any more. What was taken may still be written back.
+    #[cold]
+    pub fn fail(&mut self, reason: Broken) -> Broken {
+        self.waiting = 0;
+        *self.broken.get_or_insert(reason)
+    }
+
+    /// How many descriptors wait; looks at the driver's tail only when fewer than `wanted` are known of.
+    #[inline(always)]
+    pub fn ready(&mut self, wanted: usize) -> Result<usize, Broken> {
+        if usize::from(self.waiting) >= wanted {
+            return Ok(usize::from(self.waiting));
+        }
+        self.look()
+    }
+
+    #[inline(always)]
+    fn look(&mut self) -> Result<usize, Broken> {
+        if let Some(reason) = self.broken {
+            return Err(reason);
+        }
+        let tail = self.tail();
+        if tail >= self.entries() {
+            return Err(self.fail(Broken::Index));
+        }
+        let waiting = self.shared.distance(self.next, tail);
+        // Those that are not yet released still have their places.
+        let taken = self.shared.distance(self.done, self.next);
+        if u32::from(waiting) + u32::from(taken) >= u32::from(self.entries()) {
+            return Err(self.fail(Broken::Index));
+        }
+        self.waiting = waiting;
+        Ok(usize::from(waiting))
+    }
+
+    /// Where the driver is, as it says.
+    #[inline(always)]
+    fn tail(&self) -> u16 {
+        match &self.block {
+            None => self.ends.tail(),
+            Some(block) => {
+                let tail = block.tail().load(Acquire);
+                // What the register reads.
+                self.ends.set_tail(tail);
+                tail
+            }
+        }
+    }
+
+    /// The next `n` of the descriptors that wait, each read once.
+    #[inline(always)]
+    pub fn descriptors(&self, n: usize) -> impl Iterator<Item = Descriptor> + use<E> {
+        let (shared, mut position) = (self.shared, self.next);
+        let n = n.min(usize::from(self.waiting));
+        (0..n).map(move |_| {
+            let at = position;
+            position = shared.after(position, 1);
+            shared.descriptor(at)
+        })
+    }
+
+    /// Hints that the `n` descriptors from `skip` after the next one on will be read.
+    #[inline(always)]
+    pub fn prefetch(&self, skip: usize, n: usize) {
+        let entries = usize::from(self.entries());
+        self.shared.prefetch(self.shared.after(self.next, skip.min(entries) as u16), n.min(entries) as u16);
+    }
+
+    /// Moves on over the next `n` of the descriptors that wait: they are the device's until they are released.
+    #[inline(always)]
+    pub fn take(&mut self, n: usize) {
+        let n = n.min(usize::from(self.waiting)) as u16;
+        self.waiting -= n;
+        self.next = self.shared.after(self.next, n);
+    }
+
+    /// Writes the second word of the descriptor that is `n` (less than a ring) after `position`, after all that was
+    /// written before. In a ring without block a word with DD shows the driver at once that the descriptor is done.
+    #[inline(always)]
+    pub fn write_back(&mut self, position: u16, n: usize, rest: u64) {
+        self.shared.set_rest(self.shared.after(position, n as u16), rest);
+    }
+
+    /// Releases the first `n` of the descriptors that were taken and not yet released.
+    #[inline(always)]
+    pub fn release(&mut self, n: usize) {
+        let taken = self.shared.distance(self.done, self.next);
+        self.done = self.shared.after(self.done, n.min(usize::from(taken)) as u16);
+    }
+
+    /// Shows the driver how far the device is; true if it wants to hear of it. Without a block it always does: then its
+    /// interrupt mask decides.
+    #[inline(always)]
+    pub fn publish(&mut self) -> bool {
+        let (old, new) = (self.published, self.done);
+        if old == new {
+            return false;
+        }
+        self.published = new;
+        self.ends.set_head(new);
+        match &self.block {
+            None => true,
+            Some(block) => notify::publish(block.head(), &block.interrupt_wish(), old, new),
+        }
+    }
+
+    /// Asks for a kick when the next descriptor comes; true if one waits already, in which case the caller must not
+    /// sleep. Nothing comes out of a broken ring any more.
+    pub fn arm(&mut self) -> bool {
+        let waiting = match &self.block {
+            None => self.ends.tail() != self.next,
+            Some(block) => notify::arm(block.tail(), &block.kick_wish(), self.next),
+        };
+        waiting && self.broken.is_none()
+    }
+
+    /// Asks for no kicks: we poll. Without a block each write of the tail is one all the same.
+    pub fn disarm(&mut self) {
+        if let Some(block) = &self.block {
+            block.kick_wish().decline(self.next);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The memory of one ring of descriptors: every access to it is in this file.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use super::{Descriptor, Layout, LayoutError, after};
+use crate::{Region, prefetch};
+
+/// A ring that is mapped. All accesses are atomic, so that another party may do to this memory what it likes at any
+/// time. Who calls keeps positions below the number of entries; a position that is not is taken as 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    descriptors: NonNull<u64>,
+    entries: u16,
+}
+
+// SAFETY: `Shared` is an address of memory that outlives it (`Region::new`); all access is atomic.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Checks length, alignment and bounds.
+    pub(super) fn map(region: &Region, layout: &Layout) -> Result<Self, LayoutError> {
+        let octets = u32::from(layout.entries) * super::DESCRIPTOR;
+        let layout = Layout::new(layout.base, octets)?;
+        let descriptors = area(region, layout.base, u64::from(octets), u64::from(super::DESCRIPTOR))?.cast();
+        Ok(Self { descriptors, entries: layout.entries })
+    }
+
+    /// Entries.
+    #[inline(always)]
+    pub(super) const fn entries(&self) -> u16 {
+        self.entries
+    }
+
+    /// Reads a descriptor, each of its words once.
+    #[inline(always)]
+    pub(super) fn descriptor(&self, position: u16) -> Descriptor {
+        let [address, rest] = self.words(position);
+        Descriptor { address: address.load(Relaxed), rest: rest.load(Relaxed) }
+    }
+
+    /// Writes a descriptor.
+    #[inline(always)]
+    pub(super) fn set_descriptor(&self, position: u16, descriptor: Descriptor) {
+        let [address, rest] = self.words(position);
+        address.store(descriptor.address, Relaxed);
+        rest.store(descriptor.rest, Relaxed);
+    }
+
+    /// The second word alone; what was written before it was is then visible.
+    #[inline(always)]
+    pub(super) fn rest(&self, position: u16) -> u64 {
+        self.words(position)[1].load(Acquire)
+    }
+
+    /// Writes the second word alone, after all that was written before.
+    #[inline(always)]
+    pub(super) fn set_rest(&self, position: u16, rest: u64) {
+        self.words(position)[1].store(rest, Release);
+    }
+
+    #[inline(always)]
+    fn words(&self, position: u16) -> [&AtomicU64; 2] {
+        let at = if position < self.entries { 2 * usize::from(position) } else { 0 };
+        // SAFETY: `map` checked that 16 * entries octets are mapped, aligned to 16; at + 1 < 2 * entries.
+        unsafe { [0, 1].map(|word| AtomicU64::from_ptr(self.descriptors.as_ptr().add(at + word))) }
+    }
+
+    /// Hints that the `n` (at most a ring) descriptors from `position` on will be read.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, position: u16, n: u16) {
+        self.each_line(position, n, prefetch::read);
+    }
+
+    /// Hints that the `n` (at most a ring) descriptors from `position` on will be written.
+    #[inline(always)]
+    pub(super) fn prefetch_write(&self, position: u16, n: u16) {
+        self.each_line(position, n, prefetch::write);
+    }
+
+    /// Each cache line that holds `n` descriptors from `position` on; not round the end.
+    #[inline(always)]
+    fn each_line(&self, position: u16, n: u16, mut hint: impl FnMut(*const u64)) {
+        let to = (u32::from(position) + u32::from(n)).min(u32::from(self.entries)) as usize;
+        let mut at = usize::from(position);
+        while at < to {
+            hint(self.descriptors.as_ptr().wrapping_add(2 * at));
+            at += 4;
+        }
+    }
+
+    /// The position `n` after another one.
+    #[inline(always)]
+    pub(super) const fn after(&self, position: u16, n: u16) -> u16 {
+        after(position, n, self.entries)
+    }
+
+    /// How far it is from one position to another.
+    #[inline(always)]
+    pub(super) const fn distance(&self, from: u16, to: u16) -> u16 {
+        super::distance(from, to, self.entries)
+    }
+}
+
+/// An area's address here.
+pub(super) fn area(region: &Region, at: u64, octets: u64, align: u64) -> Result<NonNull<u8>, LayoutError> {
+    if !at.is_multiple_of(align) {
+        return Err(LayoutError::Alignment(at));
+    }
+    let here = region.translate(at, octets).ok_or(LayoutError::Outside(at))?;
+    if !(here as u64).is_multiple_of(align) {
+        return Err(LayoutError::Alignment(at));
+    }
+    NonNull::new(here).ok_or(LayoutError::Outside(at))
+}
