@@ -75,6 +75,7 @@ fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
         options.cpus = cores::allowed()?;
     }
     let other = chosen.other(&options)?;
+    [Some(&options), other.as_ref()].into_iter().flatten().try_for_each(Options::check)?;
     if experiments.iter().any(|listed| listed.has_guest) {
         for options in [Some(&options), other.as_ref()].into_iter().flatten() {
             lab::device::ground(options)?;

@@ -6,9 +6,9 @@ use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
-use config::Misdeed;
+use config::{Itr, Misdeed, NicModel, TransmitMode};
 use engine::Confinement;
-use lab::experiment::Options;
+use lab::experiment::{Attachment, Conversation, Direction, Options};
 
 /// What can be varied between two variants.
 #[derive(Args, Clone, Debug, Default)]
@@ -16,15 +16,43 @@ pub(crate) struct Varied {
     /// How the router runs.
     #[arg(long, value_parser = ["kvm", "process"])]
     engine: Option<String>,
-    /// NIC model.
-    #[arg(long, value_parser = ["virtio-net"])]
-    nic: Option<String>,
-    /// What the router's NICs are attached to: ports of the measuring room, or TAPs.
-    #[arg(long, value_parser = ["native", "tap"])]
-    attach: Option<String>,
-    /// Octets of each frame, without FCS.
-    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(60..=1514))]
+    /// NIC model: virtio-net or e1000.
+    #[arg(long, value_parser = nic)]
+    nic: Option<NicModel>,
+    /// How frames leave by an e1000: base, async, send-combining, csb or coalesced.
+    #[arg(long, value_parser = mode)]
+    mode: Option<TransmitMode>,
+    /// Least time between two interrupts of a NIC, in units of 250 ns, or `adaptive`.
+    #[arg(long, value_parser = itr)]
+    itr: Option<Itr>,
+    /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: as many as
+    /// the ring holds.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1024))]
+    combine: Option<u32>,
+    /// What a guest's NICs are attached to: native (ports of the measuring room), tap, or switch.
+    #[arg(long, value_parser = attachment)]
+    attach: Option<Attachment>,
+    /// Octets of each frame, without FCS; up to 65549 with --segment.
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(60..=65_549))]
     frame: Option<usize>,
+    /// Octets of the frames that the NIC makes of each (TCP segmentation offload), in `guest-tx`.
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(60..=1514))]
+    segment: Option<usize>,
+    /// Octets that are handed to a TCP connection at once, in `tcp`.
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_536))]
+    write: Option<usize>,
+    /// What the stations of `tcp` do: stream or requests; both if not given.
+    #[arg(long, value_parser = conversation)]
+    conversation: Option<Conversation>,
+    /// Which way the data of `tcp` go, seen from the guest: tx or rx; both if not given.
+    #[arg(long, value_parser = direction)]
+    direction: Option<Direction>,
+    /// Nanoseconds that the application of `livelock` spends on each frame.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    work: Option<u32>,
+    /// Frames that wait for that application at most.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=512))]
+    queue: Option<u32>,
     /// Flows of the generator.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     flows: Option<u32>,
@@ -101,8 +129,17 @@ impl Varied {
         let mut options = options.clone();
         set(&mut options.engine, &self.engine);
         set(&mut options.nic, &self.nic);
+        set(&mut options.mode, &self.mode);
+        set(&mut options.itr, &self.itr);
+        set(&mut options.combine, &self.combine);
         set(&mut options.attach, &self.attach);
         set(&mut options.frame, &self.frame);
+        options.segment = self.segment.or(options.segment);
+        set(&mut options.write, &self.write);
+        options.conversation = self.conversation.or(options.conversation);
+        options.direction = self.direction.or(options.direction);
+        set(&mut options.work, &self.work);
+        set(&mut options.queue, &self.queue);
         set(&mut options.flows, &self.flows);
         set(&mut options.routes, &self.routes);
         set(&mut options.queues, &self.queues);
@@ -133,8 +170,8 @@ fn parse(text: &str) -> Result<Varied> {
     match Words::try_parse_from(words) {
         Ok(words) => Ok(words.varied),
         Err(error) if error.kind() == ErrorKind::UnknownArgument => Err(anyhow!(
-            "--versus `{text}`: expected words such as frame=1514 with one of engine nic attach frame flows routes \
-             rate queues misdeed vcpus sandbox"
+            "--versus `{text}`: expected words such as frame=1514 with one of engine nic mode itr combine attach \
+             frame segment write conversation direction work queue flows routes rate queues misdeed vcpus sandbox"
         )),
         Err(error) => {
             let text_of = error.to_string();
@@ -144,12 +181,54 @@ fn parse(text: &str) -> Result<Varied> {
     }
 }
 
-/// A misdeed by its name.
-fn misdeed(text: &str) -> Result<Misdeed, String> {
-    Misdeed::ALL.into_iter().find(|misdeed| misdeed.name() == text).ok_or_else(|| {
-        let names: Vec<&str> = Misdeed::ALL.iter().map(|misdeed| misdeed.name()).collect();
+/// What has this name.
+fn named<T: Copy>(text: &str, all: &[T], name: impl Fn(T) -> &'static str) -> Result<T, String> {
+    all.iter().copied().find(|item| name(*item) == text).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|item| name(*item)).collect();
         format!("expected one of {}", names.join(" "))
     })
+}
+
+/// A misdeed by its name.
+fn misdeed(text: &str) -> Result<Misdeed, String> {
+    named(text, &Misdeed::ALL, Misdeed::name)
+}
+
+/// A NIC model by its name.
+fn nic(text: &str) -> Result<NicModel, String> {
+    named(text, &[NicModel::VirtioNet, NicModel::E1000], |model| match model {
+        NicModel::VirtioNet => "virtio-net",
+        NicModel::E1000 => "e1000",
+    })
+}
+
+/// A way to transmit by its name.
+fn mode(text: &str) -> Result<TransmitMode, String> {
+    named(text, &TransmitMode::ALL, TransmitMode::name)
+}
+
+/// Least time between two interrupts: a number of units, or a word.
+fn itr(text: &str) -> Result<Itr, String> {
+    match text.parse() {
+        Ok(units) => Ok(Itr::Every(units)),
+        Err(_) if text == "adaptive" => Ok(Itr::Adaptive),
+        Err(_) => Err("expected 0 to 65535 (units of 250 ns), or adaptive".to_owned()),
+    }
+}
+
+/// What a guest is attached to, by its name.
+fn attachment(text: &str) -> Result<Attachment, String> {
+    named(text, &Attachment::ALL, Attachment::name)
+}
+
+/// What stations do, by its name.
+fn conversation(text: &str) -> Result<Conversation, String> {
+    named(text, &[Conversation::Stream, Conversation::Requests], Conversation::name)
+}
+
+/// Which way data go, by its name.
+fn direction(text: &str) -> Result<Direction, String> {
+    named(text, &[Direction::Tx, Direction::Rx], Direction::name)
 }
 
 /// A number with k or M behind it, if wanted.

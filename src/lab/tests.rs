@@ -1,4 +1,6 @@
 use clap::Parser;
+use config::{Itr, NicModel, TransmitMode};
+use lab::experiment::{Attachment, Conversation, Direction};
 
 use super::*;
 
@@ -33,13 +35,24 @@ fn nothing_said_means_the_defaults() {
 fn every_option_arrives() {
     let found = options(
         "run forward --engine kvm --nic virtio-net --attach tap --frame 1514 --flows 7 --routes 1000000 --rate 1.5M \
-         --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --cpus 2,3 --sandbox on --misdeed old-epoch",
+         --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --cpus 2,3 --sandbox on --misdeed old-epoch \
+         --mode send-combining --itr 100 --combine 32 --segment 1514 --write 16384 --conversation requests \
+         --direction rx --work 500 --queue 64",
     );
     let Options {
         engine,
         nic,
+        mode,
+        itr,
+        combine,
         attach,
         frame,
+        segment,
+        write,
+        conversation,
+        direction,
+        work,
+        queue,
         flows,
         routes,
         rate,
@@ -52,7 +65,10 @@ fn every_option_arrives() {
         sandbox,
         misdeed,
     } = found;
-    assert_eq!([engine, nic, attach], ["kvm", "virtio-net", "tap"]);
+    assert_eq!((engine.as_str(), nic, attach), ("kvm", NicModel::VirtioNet, Attachment::Tap));
+    assert_eq!((mode, itr, combine), (TransmitMode::SendCombining, Itr::Every(100), 32));
+    assert_eq!((segment, write, work, queue), (Some(1514), 16_384, 500, 64));
+    assert_eq!((conversation, direction), (Some(Conversation::Requests), Some(Direction::Rx)));
     assert_eq!((frame, flows, routes, rate), (1514, 7, 1_000_000, Some(1.5e6)));
     assert_eq!((queues, vcpus, seconds, repeat), (2, 3, 0.5, 9));
     assert_eq!((json, cpus), (Some(PathBuf::from("out.json")), vec![2, 3]));
@@ -75,7 +91,15 @@ fn what_cannot_be_is_refused() {
     for line in [
         "run",
         "run forward --frame 59",
-        "run forward --frame 1515",
+        "run forward --frame 65550",
+        "run forward --nic rtl8139",
+        "run forward --mode fast",
+        "run forward --itr 70000",
+        "run forward --itr some",
+        "run forward --combine 1025",
+        "run tcp --write 0",
+        "run tcp --direction up",
+        "run livelock --queue 0",
         "run forward --engine vax",
         "run forward --vcpus 0",
         "run forward --queues 17",

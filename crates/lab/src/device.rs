@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::{
-    Address, Attach, CpuSet, Deliver, Engine, FlowHash, Itr, Mac, Neighbour, Nic, NicModel, Pin, Prefix,
-    Restart, Role, Route, Router, Spin, TransmitMode, VhostThreads,
+    Address, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, Pin, Prefix, Restart, Role,
+    Route, Router, Spin, VhostThreads,
 };
 use engine::{Duty, Ground, Guest, routes};
 use fib::{NextHop, synthetic};
@@ -69,10 +69,10 @@ fn prefix(network: [u8; 4], len: u8) -> Prefix {
 fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
     Nic {
         name: name.to_owned(),
-        model: NicModel::VirtioNet,
-        mode: TransmitMode::default(),
-        itr: Itr::default(),
-        combine: 0,
+        model: options.nic,
+        mode: options.mode,
+        itr: options.itr,
+        combine: options.combine,
         attach: Attach::Null,
         mac: Mac(mac),
         addresses: vec![Address { ip, len: 24 }],

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use config::Engine;
 use lab::cores;
-use lab::experiment::{Options, Outcome, compare, run};
+use lab::experiment::{Attachment, Options, Outcome, compare, run};
 use lab::experiments::{Case, find};
 use lab::report::ResultLine;
 use vmm::{Forker, Spawn};
@@ -169,7 +169,7 @@ fn forward_between_taps_keeps_its_frames() {
     let Some(_cpus) = ready(true) else { return };
     for frame in [64, 1514] {
         let Some((options, engine)) = engines().into_iter().next() else { return };
-        let options = Options { attach: "tap".to_owned(), frame, ..options };
+        let options = Options { attach: Attachment::Tap, frame, ..options };
         let [(outcome, routed), (_, bare)] = outcomes("forward", &options).try_into().unwrap();
         assert_eq!(routed.name, format!("forward/{engine}/virtio-net/tap/{frame}"));
         assert_eq!(bare.name, format!("forward/bare-loop/tap/{frame}"));

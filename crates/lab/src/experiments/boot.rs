@@ -86,10 +86,10 @@ impl Experiment for Boot {
     }
 
     fn case(&self) -> String {
-        let Options { engine, nic, vcpus, .. } = &self.options;
-        let vcpus = if *vcpus > 1 { format!("/vcpus={vcpus}") } else { String::new() };
+        let device = self.options.device();
+        let vcpus = self.options.several_vcpus();
         let from = if self.program.is_some() { "command" } else { "in-process" };
-        format!("{engine}/{nic}{vcpus}/{from}")
+        format!("{device}{vcpus}/{from}")
     }
 
     fn unit(&self) -> &'static str {

@@ -89,14 +89,14 @@ impl Experiment for Forward {
     }
 
     fn case(&self) -> String {
-        let Options { engine, nic, frame, routes, queues, vcpus, sandbox, .. } = &self.options;
+        let Options { frame, routes, queues, sandbox, .. } = &self.options;
         let several = |name: &str, n: u32, usual: u32| {
             if n > usual { format!("/{name}={n}") } else { String::new() }
         };
         let sandbox = if *sandbox == Confinement::On { "/sandbox" } else { "" };
         let (routes, queues) = (several("routes", *routes, 2), several("queues", (*queues).into(), 1));
-        let vcpus = several("vcpus", (*vcpus).into(), 1);
-        format!("{engine}/{nic}/{frame}{routes}{queues}{vcpus}{sandbox}")
+        let (device, vcpus) = (self.options.device(), self.options.several_vcpus());
+        format!("{device}/{frame}{routes}{queues}{vcpus}{sandbox}")
     }
 
     fn unit(&self) -> &'static str {

@@ -97,8 +97,7 @@ impl Experiment for GuestToGuest {
     }
 
     fn case(&self) -> String {
-        let Options { engine, nic, frame, .. } = &self.options;
-        format!("{engine}/{nic}/{frame}")
+        format!("{}/{}{}", self.options.device(), self.options.frame, self.options.several_vcpus())
     }
 
     fn unit(&self) -> &'static str {

@@ -73,9 +73,9 @@ impl Experiment for Hostile {
     }
 
     fn case(&self) -> String {
-        let Options { engine, nic, frame, .. } = &self.options;
+        let (device, frame) = (self.options.device(), self.options.frame);
         let beside = self.misdeed.map_or("alone".to_owned(), |misdeed| format!("beside-{}", misdeed.name()));
-        format!("{engine}/{nic}/{frame}/{beside}")
+        format!("{device}/{frame}/{beside}")
     }
 
     fn unit(&self) -> &'static str {

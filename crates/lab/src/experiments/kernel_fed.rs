@@ -97,9 +97,9 @@ impl Experiment for KernelFed {
     }
 
     fn case(&self) -> String {
-        let Options { engine, nic, frame, .. } = &self.options;
+        let (device, frame) = (self.options.device(), self.options.frame);
         match self.what {
-            Loop::Router => format!("{engine}/{nic}/tap/{frame}"),
+            Loop::Router => format!("{device}/tap/{frame}"),
             Loop::Bare => format!("bare-loop/tap/{frame}"),
         }
     }

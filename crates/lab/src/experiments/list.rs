@@ -8,7 +8,7 @@ use super::{
     Through, Waiting,
 };
 use crate::device;
-use crate::experiment::{Experiment, Options};
+use crate::experiment::{Attachment, Experiment, Options};
 use crate::generator::Settings;
 
 /// What is measured at one time.
@@ -40,7 +40,7 @@ pub static LIST: [Listed; 9] = [
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
         has_guest: true,
         cases: forward,
-        traffic: |options| (options.attach == "native").then(|| device::traffic(options)),
+        traffic: |options| (options.attach == Attachment::Native).then(|| device::traffic(options)),
     },
     Listed {
         name: "guest-to-guest",
@@ -118,7 +118,7 @@ fn alone(experiment: impl Experiment + 'static) -> Vec<Case> {
 }
 
 fn forward(options: &Options) -> Result<Vec<Case>> {
-    if options.attach == "tap" {
+    if options.attach == Attachment::Tap {
         let [router, bare] = [Loop::Router, Loop::Bare].map(|what| KernelFed::new(what, options));
         return Ok(vec![Case::InTurn(boxed(router?), boxed(bare?))]);
     }

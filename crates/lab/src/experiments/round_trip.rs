@@ -65,12 +65,12 @@ impl Experiment for RoundTrip {
     }
 
     fn case(&self) -> String {
-        let Options { engine, nic, frame, .. } = &self.options;
+        let (device, frame) = (self.options.device(), self.options.frame);
         let waiting = match self.waiting {
             Waiting::Polling => "polling",
             Waiting::Sleeping => "sleeping",
         };
-        format!("{engine}/{nic}/{frame}/{waiting}")
+        format!("{device}/{frame}{}/{waiting}", self.options.several_vcpus())
     }
 
     fn unit(&self) -> &'static str {

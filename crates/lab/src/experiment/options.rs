@@ -1,0 +1,258 @@
+//! What can be asked of an experiment.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use config::{Itr, Misdeed, NicModel, TransmitMode};
+use engine::Confinement;
+
+use crate::cores;
+
+/// Octets of the longest frame on a link with an MTU of 1500, without FCS.
+const LONGEST_FRAME: usize = 1514;
+
+/// What a guest's NICs are attached to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attachment {
+    /// Ports of the measuring room.
+    #[default]
+    Native,
+    /// TAPs: the kernel is the other side.
+    Tap,
+    /// The learning switch.
+    Switch,
+}
+
+impl Attachment {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Native, Self::Tap, Self::Switch];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Tap => "tap",
+            Self::Switch => "switch",
+        }
+    }
+}
+
+/// Which way the data go in `tcp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Out of the guest.
+    Tx,
+    /// Into the guest.
+    Rx,
+}
+
+impl Direction {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tx => "tx",
+            Self::Rx => "rx",
+        }
+    }
+}
+
+/// What two stations do in `tcp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conversation {
+    /// One sends as much as it can.
+    Stream,
+    /// One sends an octet, waits for the answer, and again.
+    Requests,
+}
+
+impl Conversation {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Requests => "requests",
+        }
+    }
+}
+
+/// What can be asked of an experiment. Each takes what applies to it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the router runs: `kvm`, `process`, …
+    pub engine: String,
+    /// NIC model.
+    pub nic: NicModel,
+    /// How frames leave by an e1000.
+    pub mode: TransmitMode,
+    /// Least time between two interrupts of a NIC.
+    pub itr: Itr,
+    /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: the ring is
+    /// the limit.
+    pub combine: u32,
+    /// What the guest's NICs are attached to.
+    pub attach: Attachment,
+    /// Octets of each frame, without FCS; with `segment`, of what the driver hands to its NIC.
+    pub frame: usize,
+    /// Octets of the frames that the NIC makes of each (TCP segmentation offload); none: it sends what it gets.
+    pub segment: Option<usize>,
+    /// Octets that are handed to a TCP connection at once.
+    pub write: usize,
+    /// What the stations of `tcp` do; none: one thing after the other.
+    pub conversation: Option<Conversation>,
+    /// Which way their data go; none: one after the other.
+    pub direction: Option<Direction>,
+    /// Nanoseconds that the application of `livelock` spends on each frame.
+    pub work: u32,
+    /// Frames that wait for it at most.
+    pub queue: u32,
+    /// Flows of the generator.
+    pub flows: u32,
+    /// Routes of the router.
+    pub routes: u32,
+    /// Frames offered a second; none: flat out.
+    pub rate: Option<f64>,
+    /// Queue pairs of each NIC.
+    pub queues: u16,
+    /// vCPUs of the router.
+    pub vcpus: u16,
+    /// Whether the threads of the router, and the one that plays its I/O thread, are confined (`forward`).
+    pub sandbox: Confinement,
+    /// What the router beside does in `hostile`; none: one thing after the other.
+    pub misdeed: Option<Misdeed>,
+    /// Seconds measured in each repetition, cut into slices; each slice is a sample.
+    pub seconds: f64,
+    /// Repetitions, with a pause between them.
+    pub repeat: u32,
+    /// Where the JSON goes.
+    pub json: Option<PathBuf>,
+    /// CPUs to use; empty: those that this process may use, in order.
+    pub cpus: Vec<usize>,
+}
+
+impl Default for Options {
+    /// KVM, virtio-net (an e1000 in mode `csb`), no moderation, 64 octets, 100 flows, 2 routes, flat out, one queue pair
+    /// and vCPU, writes of 1460 octets, 5 repetitions of 1 s.
+    fn default() -> Self {
+        Self {
+            engine: "kvm".to_owned(),
+            nic: NicModel::VirtioNet,
+            mode: TransmitMode::Csb,
+            itr: Itr::Every(0),
+            combine: 0,
+            attach: Attachment::Native,
+            frame: 64,
+            segment: None,
+            write: 1460,
+            conversation: None,
+            direction: None,
+            work: 2_000,
+            queue: 256,
+            flows: 100,
+            routes: 2,
+            rate: None,
+            queues: 1,
+            vcpus: 1,
+            sandbox: Confinement::Off,
+            misdeed: None,
+            seconds: 1.0,
+            repeat: 5,
+            json: None,
+            cpus: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// The n-th CPU to use. Fails if there are not so many.
+    pub fn cpu(&self, n: usize) -> Result<usize> {
+        let list = if self.cpus.is_empty() { cores::allowed()? } else { self.cpus.clone() };
+        list.get(n).copied().with_context(|| format!("needs {} CPUs, there are {}", n + 1, list.len()))
+    }
+
+    /// Whether the options fit together.
+    ///
+    /// # Errors
+    /// One line: what does not, and what would.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            self.frame <= LONGEST_FRAME || self.segment.is_some(),
+            "a frame has at most {LONGEST_FRAME} octets, not {}; --segment lets a NIC make frames of it",
+            self.frame
+        );
+        let e1000 = self.nic == NicModel::E1000;
+        ensure!(
+            e1000 || self.segment.is_none(),
+            "--segment needs --nic e1000: virtio-net has no offloads yet"
+        );
+        let combines = e1000 && self.mode == TransmitMode::SendCombining;
+        ensure!(combines || self.combine == 0, "--combine needs --nic e1000 --mode send-combining");
+        let coalesced = e1000 && self.mode == TransmitMode::Coalesced;
+        ensure!(
+            !coalesced || self.engine == "kvm",
+            "--mode coalesced needs --engine kvm: KVM collects the writes"
+        );
+        Ok(())
+    }
+
+    /// Engine and NIC as a case shows them: `kvm/e1000-csb`, `kvm/e1000-base+itr100`.
+    pub fn device(&self) -> String {
+        let model = match self.nic {
+            NicModel::VirtioNet => "virtio-net".to_owned(),
+            NicModel::E1000 => format!("e1000-{}", self.mode.name()),
+        };
+        let itr = match self.itr {
+            Itr::Every(0) => String::new(),
+            itr => format!("+itr{itr}"),
+        };
+        let combine = if self.combine > 0 { format!("+combine{}", self.combine) } else { String::new() };
+        format!("{}/{model}{itr}{combine}", self.engine)
+    }
+
+    /// `/vcpus=2` where there are several.
+    pub(crate) fn several_vcpus(&self) -> String {
+        if self.vcpus > 1 { format!("/vcpus={}", self.vcpus) } else { String::new() }
+    }
+
+    /// Whether frames leave inside of the vCPU's register access: no I/O thread takes them out of the ring.
+    pub fn sends_in_access(&self) -> bool {
+        self.nic == NicModel::E1000 && matches!(self.mode, TransmitMode::Base | TransmitMode::SendCombining)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_together_is_one_line() {
+        let e1000 = Options { nic: NicModel::E1000, ..Options::default() };
+        let base = Options { mode: TransmitMode::Base, ..e1000.clone() };
+        let coalesced = Options { mode: TransmitMode::Coalesced, ..e1000.clone() };
+        let wrong = [
+            (Options { frame: 1515, ..e1000.clone() }, "--segment"),
+            (Options { segment: Some(1514), ..Options::default() }, "e1000"),
+            (Options { combine: 8, ..base.clone() }, "send-combining"),
+            (Options { engine: "process".to_owned(), ..coalesced.clone() }, "kvm"),
+        ];
+        for (options, part) in wrong {
+            let line = options.check().unwrap_err().to_string();
+            assert!(line.contains(part) && !line.contains('\n'), "{line}");
+        }
+        let long = Options { frame: 15_054, segment: Some(1514), ..e1000.clone() };
+        for options in [Options::default(), e1000, base, coalesced, long] {
+            options.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_case_shows_what_differs_from_the_plain_device() {
+        let of = |nic, mode, itr, combine| Options { nic, mode, itr, combine, ..Options::default() }.device();
+        use NicModel::{E1000, VirtioNet};
+        assert_eq!(of(VirtioNet, TransmitMode::Csb, Itr::Every(0), 0), "kvm/virtio-net");
+        assert_eq!(of(VirtioNet, TransmitMode::Csb, Itr::Every(100), 0), "kvm/virtio-net+itr100");
+        assert_eq!(of(E1000, TransmitMode::Csb, Itr::Every(0), 0), "kvm/e1000-csb");
+        assert_eq!(of(E1000, TransmitMode::Base, Itr::Every(100), 0), "kvm/e1000-base+itr100");
+        let combining = of(E1000, TransmitMode::SendCombining, Itr::Adaptive, 32);
+        assert_eq!(combining, "kvm/e1000-send-combining+itradaptive+combine32");
+    }
+}
