@@ -25,9 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ledger::NicDirection;
-use nic::virtio_net::rx::{Lease, RxQueue};
-use nic::virtio_net::tx::TxQueue;
-use ring::split::Broken;
+use nic::queue::{Broken, Lease, RxQueue, TxQueue};
 use switch::steer::Hash;
 use switch::{Bell, Sink, Source};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
@@ -46,10 +44,33 @@ const ONE: usize = 1;
 /// the scheduler (3 ms).
 pub const SETTLE: Duration = Duration::from_millis(50);
 
-/// A queue that runs, and the line by which it interrupts.
+/// A queue that runs, and how it interrupts.
 pub(crate) struct Running<Q> {
     pub(crate) queue: Q,
-    pub(crate) line: Option<Arc<IrqLine>>,
+    pub(crate) notifier: Notifier,
+}
+
+/// How a queue interrupts the driver.
+pub(crate) enum Notifier {
+    /// By a message of its own, if the driver gave it one.
+    Message(Option<Arc<IrqLine>>),
+}
+
+impl Notifier {
+    /// Interrupts for these causes, if there are any.
+    #[inline(always)]
+    fn notify(&self, causes: u32) {
+        if causes != 0 {
+            self.interrupt(causes);
+        }
+    }
+
+    fn interrupt(&self, _causes: u32) {
+        match self {
+            Self::Message(Some(line)) => line.signal(),
+            Self::Message(None) => {}
+        }
+    }
 }
 
 type Place<'a, Q> = MutexGuard<'a, Option<Running<Q>>>;
@@ -338,13 +359,6 @@ impl NicQueues {
     /// Where frames come from that the router sent by one pair. For one thread.
     pub fn source_of(self: &Arc<Self>, pair: usize) -> Box<dyn Source> {
         Box::new(PairSource::new(self.clone(), pair))
-    }
-}
-
-#[inline]
-fn interrupt(wanted: bool, line: Option<&IrqLine>) {
-    if wanted && let Some(line) = line {
-        line.signal();
     }
 }
 

@@ -8,6 +8,7 @@ use switch::steer;
 use switch::{Frame, Frames};
 
 use super::tests::guest::{Guest, Habit};
+use super::tests::{rx, tx};
 use super::*;
 
 const PAIRS: usize = 4;
@@ -18,7 +19,6 @@ const EACH: u32 = 30;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// So long that no thread of this test waits for its CPU, also on a busy host.
 const LONG_SETTLE: Duration = Duration::from_millis(300);
-const LONGEST: usize = 1518;
 
 /// Frame `number` of a flow.
 fn octets(flow: u32, number: u32) -> [u8; 60] {
@@ -45,11 +45,13 @@ impl World {
         let queues = NicQueues::with_settle(PAIRS, false, LONG_SETTLE).expect("event descriptors");
         let guests = (0..PAIRS).map(|pair| {
             let (mut receiver, sender) = (Guest::new(Habit::InOrder), Guest::new(Habit::InOrder));
-            let rx = RxQueue::new(receiver.device(), true);
-            *queues.rx.lock(pair).expect("a pair") = Some(Running { queue: rx, line: None });
+            let queue = rx(receiver.device());
+            *queues.rx.lock(pair).expect("a pair") =
+                Some(Running { queue, notifier: Notifier::Message(None) });
             receiver.post();
-            let tx = TxQueue::new(sender.device(), LONGEST);
-            *queues.tx.lock(pair).expect("a pair") = Some(Running { queue: tx, line: None });
+            let queue = tx(sender.device());
+            *queues.tx.lock(pair).expect("a pair") =
+                Some(Running { queue, notifier: Notifier::Message(None) });
             [receiver, sender]
         });
         let guests = guests.collect();

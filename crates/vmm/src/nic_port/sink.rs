@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use nic::virtio_net::rx::RxQueue;
+use nic::queue::RxQueue;
 use ring::BURST;
 use switch::{Bell, Frame, Sink, steer};
 
-use super::{NicQueues, ONE, Served, interrupt};
+use super::{NicQueues, ONE, Served};
 
 /// What a burst does to one pair.
 impl NicQueues {
@@ -41,7 +41,7 @@ impl NicQueues {
 fn fill(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
     served.with(|running| {
         let filled = running.queue.fill(frames, &served.ledger);
-        interrupt(filled.interrupt, running.line.as_deref());
+        running.notifier.notify(filled.causes);
         filled.taken
     })
 }
@@ -57,7 +57,8 @@ fn fill_unlocked(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize
     lease.copy(frames);
     match served.lock().as_mut() {
         Some(running) if running.queue.owns(&lease) => {
-            interrupt(running.queue.commit(&mut lease, &served.ledger), running.line.as_deref());
+            let causes = running.queue.commit(&mut lease, &served.ledger);
+            running.notifier.notify(causes);
         }
         // The driver reset the device while we copied.
         _ => served.ledger.drop_not_running.add_shared(taken as u64),

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nic::virtio_net::tx::TxQueue;
+use nic::queue::TxQueue;
 use switch::{Bell, Frame, Source};
 
-use super::{NicQueues, Served, interrupt};
+use super::{NicQueues, Served};
 
 impl Served<TxQueue> {
     #[inline]
     fn drain(&self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let drained = self.with(|running| {
             let drained = running.queue.drain(budget, &self.ledger, take);
-            interrupt(drained.interrupt, running.line.as_deref());
+            running.notifier.notify(drained.causes);
             drained.frames
         });
         drained.unwrap_or(0)

@@ -13,6 +13,14 @@ use guest::{Guest, Habit};
 
 const LONGEST: usize = 1518;
 
+pub(super) fn rx(queue: ring::split::DeviceQueue) -> RxQueue {
+    RxQueue::VirtioNet(nic::virtio_net::rx::RxQueue::new(queue, true))
+}
+
+pub(super) fn tx(queue: ring::split::DeviceQueue) -> TxQueue {
+    TxQueue::VirtioNet(nic::virtio_net::tx::TxQueue::new(queue, LONGEST))
+}
+
 /// Queues that run, and the driver of each pair.
 struct Bench {
     queues: Arc<NicQueues>,
@@ -47,7 +55,7 @@ impl Bench {
         let mut bench = Self::new(pairs, several_senders);
         for pair in 0..pairs {
             let mut guest = Guest::new(habit);
-            let running = Running { queue: RxQueue::new(guest.device(), true), line: None };
+            let running = Running { queue: rx(guest.device()), notifier: Notifier::Message(None) };
             *bench.queues.rx.lock(pair).expect("a pair") = Some(running);
             guest.post();
             bench.guests.push(guest);
@@ -59,7 +67,7 @@ impl Bench {
         let mut bench = Self::new(pairs, false);
         for pair in 0..pairs {
             let guest = Guest::new(habit);
-            let running = Running { queue: TxQueue::new(guest.device(), LONGEST), line: None };
+            let running = Running { queue: tx(guest.device()), notifier: Notifier::Message(None) };
             *bench.queues.tx.lock(pair).expect("a pair") = Some(running);
             bench.guests.push(guest);
         }

@@ -4,28 +4,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use bootinfo::map;
 use nic::pci::PciFunction;
-use nic::virtio_net::rx::RxQueue;
-use nic::virtio_net::tx::TxQueue;
-use nic::virtio_net::{ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
+use nic::queue::{RxQueue, TxQueue};
+use nic::virtio_net::{self, ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
 use ring::split::DeviceQueue;
 use vmm_sys_util::eventfd::EventFd;
 
+use super::{CONFIG_BAR0, FRAME_OVERHEAD, bar_of, find};
 use crate::bus::BusDevice;
 use crate::doorbells::Doorbells;
 use crate::irq::{IrqLine, IrqRouter, Message};
 use crate::machine::Machine;
 use crate::memory::GuestRam;
-use crate::nic_port::{NicQueues, Running};
+use crate::nic_port::{NicQueues, Notifier, Running};
 use crate::pace::Pace;
 
-/// Octets of an Ethernet header and a VLAN tag: what a frame may have more than the MTU.
-const FRAME_OVERHEAD: usize = 18;
-
 /// Puts a virtio-net device into a slot of the guest's bus; returns its queues, which start when the driver does.
-/// With `several_senders` any number of threads may deliver to it at the same time.
-pub fn attach(
+pub(super) fn attach(
     machine: &Machine,
     slot: usize,
     config: &NicConfig,
@@ -35,10 +30,9 @@ pub fn attach(
     let longest = usize::from(config.mtu) + FRAME_OVERHEAD;
     let queues = NicQueues::new(pairs, several_senders)?;
     queues.keep(machine.ram());
-    let bar = (map::BARS + slot as u64 * map::BAR_SPACING) as u32;
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;
     // As firmware of a PC would: a place that a guest may change.
-    model.config_write(CONFIG_BAR0, &bar.to_le_bytes());
+    model.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
     let vectors = model.vectors();
     let lines = (0..vectors).map(|_| machine.irqs().line()).collect::<Result<_>>()?;
     let device = NicDevice {
@@ -59,9 +53,6 @@ pub fn attach(
     machine.bus().insert(slot, Box::new(device));
     Ok(queues)
 }
-
-/// First base address register in configuration space.
-const CONFIG_BAR0: u16 = 0x10;
 
 /// A virtio-net device on the bus of a guest.
 struct NicDevice {
@@ -101,14 +92,14 @@ impl BusDevice for NicDevice {
     }
 
     fn memory_read(&mut self, address: u64, data: &mut [u8]) -> bool {
-        let Some((bar, offset)) = self.find(address, data.len()) else { return false };
+        let Some((bar, offset)) = find(&self.model, address, data.len()) else { return false };
         self.model.bar_read(bar, offset, data);
         self.carry_out();
         true
     }
 
     fn memory_write(&mut self, address: u64, data: &[u8]) -> bool {
-        let Some((bar, offset)) = self.find(address, data.len()) else { return false };
+        let Some((bar, offset)) = find(&self.model, address, data.len()) else { return false };
         self.model.bar_write(bar, offset, data);
         self.carry_out();
         true
@@ -128,16 +119,6 @@ impl Drop for NicDevice {
 }
 
 impl NicDevice {
-    fn find(&self, address: u64, len: usize) -> Option<(u8, u64)> {
-        let window = self.model.bars().into_iter().find(|window| {
-            address
-                .checked_sub(window.address)
-                .and_then(|offset| offset.checked_add(len as u64))
-                .is_some_and(|end| end <= window.len)
-        })?;
-        Some((window.index, address - window.address))
-    }
-
     /// Does what the last access asks for, until it asks for nothing more.
     fn carry_out(&mut self) {
         loop {
@@ -182,18 +163,18 @@ impl NicDevice {
             if setup.role != QueueRole::Control {
                 queue.disarm();
             }
-            let line = self.line(setup.vector);
+            let notifier = Notifier::Message(self.line(setup.vector));
             match setup.role {
                 QueueRole::Receive(pair) => {
-                    let running = Running { queue: RxQueue::new(queue, start.mergeable()), line };
+                    let running = Running { queue: rx(queue, start.mergeable()), notifier };
                     install(self.queues.rx.lock(usize::from(pair)), running);
                 }
                 QueueRole::Transmit(pair) => {
-                    let running = Running { queue: TxQueue::new(queue, self.longest), line };
+                    let running = Running { queue: tx(queue, self.longest), notifier };
                     install(self.queues.tx.lock(usize::from(pair)), running);
                 }
                 QueueRole::Control => {
-                    let queue = ControlQueue::new(queue);
+                    let (queue, line) = (ControlQueue::new(queue), self.line(setup.vector));
                     self.control = Some(Control { index: setup.index, queue, line });
                 }
             }
@@ -334,6 +315,14 @@ fn offer_doorbells(machine: &Machine, slot: usize, pairs: u16, queues: &NicQueue
     Ok(())
 }
 
+fn rx(queue: DeviceQueue, mergeable: bool) -> RxQueue {
+    RxQueue::VirtioNet(virtio_net::rx::RxQueue::new(queue, mergeable))
+}
+
+fn tx(queue: DeviceQueue, longest: usize) -> TxQueue {
+    TxQueue::VirtioNet(virtio_net::tx::TxQueue::new(queue, longest))
+}
+
 /// Whether an effect changes the kernel's tables of doorbells or interrupt routes.
 fn is_costly(effect: &Effect) -> bool {
     match effect {
@@ -355,6 +344,6 @@ fn set_line<Q>(place: Option<std::sync::MutexGuard<'_, Option<Running<Q>>>>, lin
     if let Some(mut place) = place
         && let Some(running) = place.as_mut()
     {
-        running.line = line;
+        running.notifier = Notifier::Message(line);
     }
 }

@@ -1,0 +1,188 @@
+//! The queues of either NIC model, for who serves them without knowing which it is.
+//!
+//! What differs is told apart once a burst. Interrupts are `causes`: 0 for none, for an e1000 the bits of its ICR, for
+//! virtio-net [`MESSAGE`].
+
+use ledger::NicDirection;
+use ring::split;
+use switch::Frame;
+
+use crate::virtio_net;
+
+/// Why virtio-net interrupts: the queue's message is due.
+pub const MESSAGE: u32 = 1;
+
+/// What one call of [`TxQueue::drain`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Frames that left the queue: those shown, and those dropped.
+    pub frames: usize,
+    /// Why the driver is to be interrupted; 0: it is not.
+    pub causes: u32,
+}
+
+/// What one call of [`RxQueue::fill`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filled {
+    /// The first so many frames of the slice were dealt with: copied, or counted as dropped. There was no room for the
+    /// next one; it is not counted here, because its owner may keep it for later.
+    pub taken: usize,
+    /// Why the driver is to be interrupted; 0: it is not.
+    pub causes: u32,
+}
+
+/// Why a queue stopped: its driver broke the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// A virtqueue.
+    #[error(transparent)]
+    VirtioNet(#[from] split::Broken),
+}
+
+/// A transmit queue.
+#[derive(Debug)]
+pub enum TxQueue {
+    /// Of virtio-net.
+    VirtioNet(virtio_net::tx::TxQueue),
+}
+
+impl TxQueue {
+    /// Shows up to `budget` frames to `take`, in order and in one call, then returns them to the driver; as
+    /// [`virtio_net::tx::TxQueue::drain`].
+    #[inline]
+    pub fn drain(
+        &mut self,
+        budget: usize,
+        ledger: &NicDirection,
+        take: &mut dyn FnMut(&[Frame<'_>]),
+    ) -> Drained {
+        match self {
+            Self::VirtioNet(queue) => {
+                let drained = queue.drain(budget, ledger, take);
+                Drained { frames: drained.frames, causes: message(drained.interrupt) }
+            }
+        }
+    }
+
+    /// Whether frames wait; false on a broken ring.
+    pub fn has_frames(&mut self) -> bool {
+        match self {
+            Self::VirtioNet(queue) => queue.has_frames(),
+        }
+    }
+
+    /// Asks for a kick when the next frame comes; true if one waits already.
+    pub fn arm(&mut self) -> bool {
+        match self {
+            Self::VirtioNet(queue) => queue.arm(),
+        }
+    }
+
+    /// Asks for no kicks: we poll.
+    pub fn disarm(&mut self) {
+        match self {
+            Self::VirtioNet(queue) => queue.disarm(),
+        }
+    }
+
+    /// Why the ring stopped, if it did.
+    pub fn broken(&self) -> Option<Broken> {
+        match self {
+            Self::VirtioNet(queue) => queue.broken().map(Broken::from),
+        }
+    }
+}
+
+/// A receive queue.
+#[derive(Debug)]
+pub enum RxQueue {
+    /// Of virtio-net.
+    VirtioNet(virtio_net::rx::RxQueue),
+}
+
+/// Room that was reserved for certain frames by one thread. Reused for each burst. The part of the model that it is not
+/// used with stays empty.
+#[derive(Debug, Default)]
+pub struct Lease {
+    virtio_net: virtio_net::rx::Lease,
+}
+
+impl Lease {
+    /// Copies the frames for which the lease was reserved: the same slice again.
+    #[inline]
+    pub fn copy(&self, frames: &[Frame<'_>]) {
+        self.virtio_net.copy(frames);
+    }
+}
+
+impl RxQueue {
+    /// Copies frames (at most a burst of them) into posted buffers; as [`virtio_net::rx::RxQueue::fill`].
+    #[inline]
+    pub fn fill(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
+        match self {
+            Self::VirtioNet(queue) => {
+                let filled = queue.fill(frames, ledger);
+                Filled { taken: filled.taken, causes: message(filled.interrupt) }
+            }
+        }
+    }
+
+    /// How many buffers (at most a burst is looked for) are posted; 0 on a broken ring.
+    #[inline]
+    pub fn room(&mut self) -> usize {
+        match self {
+            Self::VirtioNet(queue) => queue.room(),
+        }
+    }
+
+    /// Reserves room for as many of the first frames as there is; returns how many frames were dealt with. The lease
+    /// must then be filled from the same slice and committed.
+    #[inline]
+    pub fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
+        match self {
+            Self::VirtioNet(queue) => queue.plan(frames, &mut lease.virtio_net, ledger),
+        }
+    }
+
+    /// Whether a lease was reserved from this queue, and not from one that a reset has taken away since.
+    pub fn owns(&self, lease: &Lease) -> bool {
+        match self {
+            Self::VirtioNet(queue) => queue.owns(&lease.virtio_net),
+        }
+    }
+
+    /// Gives the frames of a lease to the driver; returns why it is to be interrupted. A lease of another queue (the
+    /// device was reset in the meantime) is only emptied.
+    #[inline]
+    pub fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> u32 {
+        match self {
+            Self::VirtioNet(queue) => message(queue.commit(&mut lease.virtio_net, ledger)),
+        }
+    }
+
+    /// Asks for a kick when buffers are posted; true if there are some already.
+    pub fn arm(&mut self) -> bool {
+        match self {
+            Self::VirtioNet(queue) => queue.arm(),
+        }
+    }
+
+    /// Asks for no kicks: we poll.
+    pub fn disarm(&mut self) {
+        match self {
+            Self::VirtioNet(queue) => queue.disarm(),
+        }
+    }
+
+    /// Why the ring stopped, if it did.
+    pub fn broken(&self) -> Option<Broken> {
+        match self {
+            Self::VirtioNet(queue) => queue.broken().map(Broken::from),
+        }
+    }
+}
+
+#[inline(always)]
+const fn message(interrupt: bool) -> u32 {
+    if interrupt { MESSAGE } else { 0 }
+}

@@ -1,0 +1,57 @@
+//! Joins a NIC model, the bus, interrupts, doorbells and the NIC's queues.
+
+mod virtio_net;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use bootinfo::map;
+use nic::pci::PciFunction;
+use nic::virtio_net::NicConfig;
+
+use crate::machine::Machine;
+use crate::nic_port::NicQueues;
+
+/// Octets of an Ethernet header and a VLAN tag: what a frame may have more than the MTU.
+const FRAME_OVERHEAD: usize = 18;
+/// First base address register in configuration space.
+const CONFIG_BAR0: u16 = 0x10;
+
+/// A NIC, by its model.
+#[derive(Clone, Debug)]
+pub enum Model {
+    /// virtio-net.
+    VirtioNet(NicConfig),
+}
+
+/// Puts a NIC into a slot of the guest's bus; returns its queues, which start when the driver does. With
+/// `several_senders` any number of threads may deliver to it at the same time.
+///
+/// # Errors
+/// One line: the configuration is not one of such a device, or the host refuses descriptors or interrupts.
+pub fn attach(
+    machine: &Machine,
+    slot: usize,
+    model: &Model,
+    several_senders: bool,
+) -> Result<Arc<NicQueues>> {
+    match model {
+        Model::VirtioNet(config) => virtio_net::attach(machine, slot, config, several_senders),
+    }
+}
+
+/// Where the VMM puts the first BAR of a slot's device.
+fn bar_of(slot: usize) -> u64 {
+    map::BARS + slot as u64 * map::BAR_SPACING
+}
+
+/// The BAR in which `len` octets at `address` lie, and where in it.
+fn find(model: &impl PciFunction, address: u64, len: usize) -> Option<(u8, u64)> {
+    let window = model.bars().into_iter().find(|window| {
+        address
+            .checked_sub(window.address)
+            .and_then(|offset| offset.checked_add(len as u64))
+            .is_some_and(|end| end <= window.len)
+    })?;
+    Some((window.index, address - window.address))
+}
