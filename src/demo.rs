@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use config::Plan;
+use clap::Args;
+use config::{Itr, NicModel, Plan, TransmitMode};
 use engine::{Confinement, Idle, Instance, IoThread, Plug, Plugs, Pump};
 use lab::generator::{Generator, Settings};
 use lab::sink::{Expected, Sink};
@@ -27,12 +28,48 @@ const FLOOD: Duration = Duration::from_secs(6);
 /// How long the TCP transfer lasts.
 const TRANSFER: Duration = Duration::from_secs(3);
 
+/// The options of `ringroad demo`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Model of the router's NICs.
+    #[arg(long, value_parser = config::nic_model, value_name = "MODEL")]
+    nic: Option<NicModel>,
+    /// How frames leave by an e1000: base, async, send-combining, csb (the default) or coalesced.
+    #[arg(long, value_parser = config::transmit_mode)]
+    mode: Option<TransmitMode>,
+    /// Least time between two interrupts of a NIC, in units of 250 ns, or `adaptive`.
+    #[arg(long)]
+    itr: Option<Itr>,
+}
+
+impl Options {
+    /// The router's file, with what was asked for in each NIC.
+    fn file(&self) -> Result<String> {
+        if self.nic == Some(NicModel::VirtioNet) && self.mode.is_some() {
+            bail!("--mode: only an e1000 has it; remove it, or write --nic e1000");
+        }
+        let mut keys = String::new();
+        let model = self.nic.or(self.mode.map(|_| NicModel::E1000));
+        let lines = [
+            model.map(|model| format!("model = {:?}\n", model.name())),
+            self.mode.map(|mode| format!("mode = {:?}\n", mode.name())),
+            self.itr.map(|itr| match itr {
+                Itr::Every(units) => format!("itr = {units}\n"),
+                Itr::Adaptive => "itr = \"adaptive\"\n".to_owned(),
+            }),
+        ];
+        lines.into_iter().flatten().for_each(|line| keys += &line);
+        Ok(FILE.replace("attach = \"null\"\n", &format!("attach = \"null\"\n{keys}")))
+    }
+}
+
 /// Runs the demo.
-pub(crate) fn demo() -> Result<()> {
+pub(crate) fn demo(options: &Options) -> Result<()> {
     doctor::need(doctor::net_admin())?;
     doctor::need(doctor::tun_device())?;
     vmm::open_kvm()?;
-    let mut plan = config::parse(FILE, "demo.toml")?;
+    let file = options.file()?;
+    let mut plan = config::parse(&file, "demo.toml")?;
     spread(&mut plan);
     let _lock = RunLock::take(plan.routers.iter().map(|router| router.name.as_str()))?;
     let stop = Stop::listen()?;
@@ -42,7 +79,7 @@ pub(crate) fn demo() -> Result<()> {
     let instance = Instance::start(&plan, plugs)?;
     print(&format!("A router VM stands between two networks, {:.1} ms after the start.\n\n", ms(start)))?;
     print(
-        &FILE
+        &file
             .lines()
             .filter(|line| !line.starts_with('#'))
             .map(|line| format!("    {line}\n"))
@@ -203,3 +240,6 @@ fn plug(nic: &str, interface: &str, netns: &Netns) -> Result<(String, Plug)> {
     let (source, sink) = tap.into_ports().pop().context("a TAP without a queue")?;
     Ok((nic.to_owned(), Plug::Port { source: Box::new(source), sink }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     /// Two networks with the kernel's own stacks, a router VM between them, a flood; ends by itself.
-    Demo,
+    Demo(demo::Options),
     /// Bring a file up and show what it does, until Ctrl-C.
     Run {
         /// The TOML file.
@@ -183,7 +183,7 @@ fn run_name(text: &str) -> Result<String, String> {
 
 fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
-        Verb::Demo => demo::demo(),
+        Verb::Demo(options) => demo::demo(&options),
         Verb::Run { file, seconds, json, log, name } => {
             run::run(&file, supervisor::Options { time: seconds, json, log, name })
         }

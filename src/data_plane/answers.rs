@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use api::{
     Answer, NeighbourShown, NicShown, Outcome, Request, RouteShown, RouterShown, RouterStatus, RunStatus,
 };
-use config::{Nic, Plan, Role, Router, Spin, VhostThreads};
+use config::{Nic, NicModel, Plan, Role, Router, Spin, TransmitMode, VhostThreads};
 use engine::Change;
 
 use super::{DataPlane, orders};
@@ -193,15 +193,22 @@ fn settings(router: &Router) -> BTreeMap<String, String> {
 
 fn show_nic(plan: &Plan, nic: &Nic) -> NicShown {
     let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
-    let settings = [
+    let mut settings = BTreeMap::from([
         ("deliver", word(&nic.deliver)),
         ("hash", word(&nic.hash)),
-        ("model", "virtio-net".to_owned()),
+        ("itr", nic.itr.to_string()),
+        ("model", nic.model.name().to_owned()),
         ("mtu", nic.mtu.to_string()),
         ("queue_len", nic.queue_len.to_string()),
         ("queues", nic.queues.to_string()),
         ("ring", nic.ring.to_string()),
-    ];
+    ]);
+    if nic.model == NicModel::E1000 {
+        settings.insert("mode", nic.mode.name().to_owned());
+    }
+    if nic.mode == TransmitMode::SendCombining && nic.combine > 0 {
+        settings.insert("combine", nic.combine.to_string());
+    }
     NicShown {
         name: nic.name.clone(),
         attach: plan.attachment(nic),

@@ -26,6 +26,7 @@ pub use error::{Error, Errors, MOST_ERRORS};
 pub use host::{HostFacts, InterfaceKind};
 pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};
+pub use model::{nic_model, transmit_mode};
 pub use places::Places;
 pub use plan::{
     Attach, Deliver, Engine, FlowHash, Itr, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Restart,

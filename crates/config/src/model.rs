@@ -1,7 +1,10 @@
 //! Which device a NIC is, and the keys that depend on it: `model`, `mode`, `itr`, `combine`.
 
+use std::str::FromStr;
+
 use crate::plan::{Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode};
 use crate::section::{NumberOr, Section, Words};
+use crate::values::BadValue;
 
 /// vCPUs of a router with an e1000: one for the frames, and one for the interrupts.
 const MOST_VCPUS: u32 = 2;
@@ -61,6 +64,34 @@ fn itr(section: &Section<'_>) -> Itr {
         Some(NumberOr::Word) => Itr::Adaptive,
         None => Itr::default(),
     }
+}
+
+impl FromStr for Itr {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match (text, text.parse()) {
+            ("adaptive", _) => Ok(Self::Adaptive),
+            (_, Ok(units)) => Ok(Self::Every(units)),
+            _ => Err(BadValue(format!("{text:?} is out of range; write 0 to 65535, or \"adaptive\""))),
+        }
+    }
+}
+
+/// The NIC model of this name.
+///
+/// # Errors
+/// There is none; the line names those that there are.
+pub fn nic_model(name: &str) -> Result<NicModel, BadValue> {
+    MODELS.find(name).map_err(BadValue)
+}
+
+/// The way to transmit of this name.
+///
+/// # Errors
+/// There is none; the line names those that there are.
+pub fn transmit_mode(name: &str) -> Result<TransmitMode, BadValue> {
+    MODES.find(name).map_err(BadValue)
 }
 
 /// What an e1000 asks of its router and of the NICs beside it; `sections` are those of `nics`.

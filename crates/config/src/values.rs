@@ -83,7 +83,7 @@ pub(crate) fn spin(text: &str) -> Result<Spin, String> {
 /// A value is not what its key takes: one sentence, with what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadValue(String);
+pub struct BadValue(pub(crate) String);
 
 impl FromStr for Spin {
     type Err = BadValue;

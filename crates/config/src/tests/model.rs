@@ -1,7 +1,7 @@
 //! Which device a NIC is, and what each one asks of its router.
 
 use super::bad::{GOOD, errors};
-use crate::{Engine, HostFacts, Itr, Nic, NicModel, TransmitMode, parse};
+use crate::{Engine, HostFacts, Itr, Nic, NicModel, TransmitMode, nic_model, parse, transmit_mode};
 
 /// The good file with something else in the place of `model = "virtio-net"`, line 15, of its first NIC.
 fn nic(lines: &str) -> String {
@@ -78,6 +78,24 @@ fn itr_is_shown_as_it_is_written() {
         [Itr::Every(0), Itr::Every(100), Itr::Adaptive].map(|itr| itr.to_string()),
         ["0", "100", "adaptive"]
     );
+    for itr in [Itr::Every(0), Itr::Every(65_535), Itr::Adaptive] {
+        assert_eq!(itr.to_string().parse(), Ok(itr));
+    }
+    let wrong = "65536".parse::<Itr>().expect_err("too much");
+    assert_eq!(wrong.to_string(), "\"65536\" is out of range; write 0 to 65535, or \"adaptive\"");
+}
+
+#[test]
+fn models_and_modes_by_name() {
+    for model in [NicModel::VirtioNet, NicModel::E1000] {
+        assert_eq!(nic_model(model.name()), Ok(model));
+    }
+    for mode in TransmitMode::ALL {
+        assert_eq!(transmit_mode(mode.name()), Ok(mode));
+    }
+    let wrong = nic_model("ne2000").expect_err("another one");
+    assert_eq!(wrong.to_string(), "\"ne2000\" is no NIC model; models: virtio-net, e1000");
+    assert!(transmit_mode("BASE").is_err());
 }
 
 #[test]
