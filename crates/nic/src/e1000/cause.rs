@@ -1,0 +1,32 @@
+//! Bits of ICR, ICS, IMS and IMC (82540EM manual, "Interrupt Cause Read Register").
+
+/// A transmit descriptor was written back (RS).
+pub const TXDW: u32 = 1 << 0;
+/// The transmit ring has become empty.
+pub const TXQE: u32 = 1 << 1;
+/// The link's status has changed.
+pub const LSC: u32 = 1 << 2;
+/// Receive sequence error.
+pub const RXSEQ: u32 = 1 << 3;
+/// The number of free receive descriptors has fallen to the threshold (RCTL.RDMTS).
+pub const RXDMT0: u32 = 1 << 4;
+/// A frame was lost for want of a receive descriptor.
+pub const RXO: u32 = 1 << 6;
+/// Frames were received, and the receive delay timer (RDTR, RADV) has expired.
+pub const RXT0: u32 = 1 << 7;
+/// An MDIC access is complete.
+pub const MDAC: u32 = 1 << 9;
+/// /C/ ordered sets are received (not by this device: no TBI).
+pub const RXCFG: u32 = 1 << 10;
+/// General purpose inputs, four bits.
+pub const GPI: u32 = 0xf << 11;
+/// Few used transmit descriptors are left (TXDCTL.LWTHRESH).
+pub const TXD_LOW: u32 = 1 << 15;
+/// A small frame was received (RSRPD).
+pub const SRPD: u32 = 1 << 16;
+/// All causes that this device has.
+pub const ALL: u32 = TXDW | TXQE | LSC | RXSEQ | RXDMT0 | RXO | RXT0 | MDAC | RXCFG | GPI | TXD_LOW | SRPD;
+
+/// Not a bit of ICR: the data path tells [`Interrupts::raise`](super::Interrupts::raise) that descriptors with IDE were
+/// written back, so that TIDV and TADV delay [`TXDW`].
+pub const TXDW_DELAYED: u32 = 1 << 31;

@@ -1,0 +1,199 @@
+//! Cutting one large packet into frames (82540EM manual, "TCP Segmentation").
+//!
+//! ```text
+//! what the driver gives    | header |              payload               |   HDRLEN + PAYLEN octets
+//! frames                   | header |   MSS    |
+//!                          | header |   MSS    |
+//!                          | header | the rest |
+//! ```
+//!
+//! Every frame begins with the header that the packet begins with; what differs is put into it: lengths, the IPv4
+//! identification, the TCP sequence number and flags, checksums.
+
+use super::checksum::Zero;
+use super::context::{Context, Protocols};
+
+/// Octets of the headers without options.
+const ETHERNET: usize = 14;
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+const TCP: usize = 20;
+const UDP: usize = 8;
+/// Where the EtherType lies; a smaller value than this one is the length of an IEEE 802.3 frame.
+const TYPE: usize = 12;
+const SMALLEST_TYPE: u16 = 0x600;
+/// TCP flags that only the last segment has.
+const FIN_PSH: u8 = 0x09;
+/// The TCP flag that only the first segment has (RFC 3168, section 6.1.2).
+const CWR: u8 = 0x80;
+
+/// Why a packet cannot be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nonsense {
+    /// Header lengths that contradict each other, or segments without data.
+    Lengths,
+    /// A segment would be longer than a frame may be.
+    TooLong,
+}
+
+/// A packet that is being cut.
+#[derive(Clone, Debug)]
+pub(super) struct Segmentation {
+    context: Context,
+    inserts_ip_sum: bool,
+    inserts_transport_sum: bool,
+    header: [u8; 255],
+    /// Octets of the header that have come.
+    header_len: usize,
+    /// Octets of payload that have come.
+    taken: u32,
+    /// Frames made.
+    frames: u32,
+}
+
+impl Segmentation {
+    /// A packet for which these checksums are asked. Frames, with `tag` octets that come in later, have `longest` octets
+    /// at most.
+    pub(super) fn new(context: Context, sums: (bool, bool), tag: usize, longest: usize) -> Result<Self, Nonsense> {
+        let segment = u32::from(context.segment).min(context.payload) as usize;
+        if segment == 0 || usize::from(context.header) < least_header(&context) {
+            return Err(Nonsense::Lengths);
+        }
+        if usize::from(context.header) + segment + tag > longest {
+            return Err(Nonsense::TooLong);
+        }
+        let (inserts_ip_sum, inserts_transport_sum) = sums;
+        let header = [0; 255];
+        Ok(Self { context, inserts_ip_sum, inserts_transport_sum, header, header_len: 0, taken: 0, frames: 0 })
+    }
+
+    /// Where the next octets of the header go; empty once it is there.
+    pub(super) fn missing_header(&mut self) -> &mut [u8] {
+        self.header.get_mut(self.header_len..usize::from(self.context.header)).unwrap_or_default()
+    }
+
+    /// `n` octets of the header have come.
+    pub(super) fn add_header(&mut self, n: usize) {
+        self.header_len += n;
+    }
+
+    /// The header, once it is there.
+    pub(super) fn header(&self) -> Option<&[u8]> {
+        let all = self.header.get(..usize::from(self.context.header))?;
+        (self.header_len == all.len()).then_some(all)
+    }
+
+    /// Octets of payload that a frame may have that has `present` of them already.
+    pub(super) fn room(&self, present: usize) -> usize {
+        usize::from(self.context.segment).saturating_sub(present).min(self.left())
+    }
+
+    /// `n` octets of payload have come.
+    pub(super) fn add_payload(&mut self, n: usize) {
+        self.taken += n as u32;
+    }
+
+    /// Octets of payload that PAYLEN promises and that have not come.
+    pub(super) const fn left(&self) -> usize {
+        (self.context.payload - self.taken) as usize
+    }
+
+    /// Makes a frame of the header with the next payload behind it, as it was put together.
+    pub(super) fn complete(&mut self, frame: &mut [u8], last: bool) {
+        let Context { ip, transport, segment, protocols, .. } = self.context;
+        let number = self.frames;
+        self.frames += 1;
+        set_802_3_length(frame);
+        match protocols {
+            Protocols::Any => {}
+            Protocols::Tcp4 | Protocols::Udp4 => set_ipv4(frame, ip.start.into(), number),
+            Protocols::Tcp6 => set_ipv6(frame, ip.start.into()),
+        }
+        match protocols {
+            Protocols::Any => {}
+            Protocols::Udp4 => set_udp(frame, transport.start.into()),
+            Protocols::Tcp4 | Protocols::Tcp6 => {
+                let before = number.wrapping_mul(u32::from(segment));
+                set_tcp(frame, transport.start.into(), before, last);
+            }
+        }
+        if self.inserts_transport_sum {
+            if protocols != Protocols::Any {
+                transport.add_length(frame);
+            }
+            transport.insert(frame, Zero::AllOnes);
+        }
+        if self.inserts_ip_sum {
+            ip.insert(frame, Zero::Stays);
+        }
+    }
+}
+
+/// Octets that the header must have for all that is changed in it.
+fn least_header(context: &Context) -> usize {
+    let (ip, transport) = (usize::from(context.ip.start), usize::from(context.transport.start));
+    let (ip_len, transport_len) = match context.protocols {
+        Protocols::Any => return ETHERNET,
+        Protocols::Tcp4 => (IPV4, TCP),
+        Protocols::Tcp6 => (IPV6, TCP),
+        Protocols::Udp4 => (IPV4, UDP),
+    };
+    ETHERNET.max(ip + ip_len).max(transport + transport_len)
+}
+
+/// Stores octets; the header is known to reach so far.
+fn put<const N: usize>(frame: &mut [u8], at: usize, octets: [u8; N]) {
+    if let Some(place) = frame.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *place = octets;
+    }
+}
+
+fn get<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
+    frame.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
+}
+
+/// Octets from `start` to the end, less `header`, as a 16-bit field.
+fn length_from(frame: &[u8], start: usize, header: usize) -> [u8; 2] {
+    (frame.len().saturating_sub(start + header) as u16).to_be_bytes()
+}
+
+/// An IEEE 802.3 frame (SNAP) has its length where others have their type.
+fn set_802_3_length(frame: &mut [u8]) {
+    if u16::from_be_bytes(get(frame, TYPE)) < SMALLEST_TYPE {
+        put(frame, TYPE, length_from(frame, ETHERNET, 0));
+    }
+}
+
+/// Total length and identification.
+fn set_ipv4(frame: &mut [u8], ip: usize, number: u32) {
+    put(frame, ip + 2, length_from(frame, ip, 0));
+    let identification = u16::from_be_bytes(get(frame, ip + 4)).wrapping_add(number as u16);
+    put(frame, ip + 4, identification.to_be_bytes());
+}
+
+/// Payload length. The manual of the 8254x family names MSS + HDRLEN - IPCSS here; those of later controllers take off
+/// the 40 octets of the IPv6 header, which are no payload (RFC 8200, section 3).
+fn set_ipv6(frame: &mut [u8], ip: usize) {
+    put(frame, ip + 4, length_from(frame, ip, IPV6));
+}
+
+fn set_udp(frame: &mut [u8], udp: usize) {
+    put(frame, udp + 4, length_from(frame, udp, 0));
+}
+
+/// Sequence number, `before` octets behind the packet's, and flags.
+fn set_tcp(frame: &mut [u8], tcp: usize, before: u32, last: bool) {
+    let sequence = u32::from_be_bytes(get(frame, tcp + 4)).wrapping_add(before);
+    put(frame, tcp + 4, sequence.to_be_bytes());
+    let [mut flags] = get(frame, tcp + 13);
+    if !last {
+        flags &= !FIN_PSH;
+    }
+    if before > 0 {
+        flags &= !CWR;
+    }
+    put(frame, tcp + 13, [flags]);
+}
+
+#[cfg(test)]
+mod tests;
