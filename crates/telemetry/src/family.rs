@@ -21,15 +21,16 @@ pub(crate) struct Sample {
 pub(crate) fn classify(name: &str) -> Sample {
     let (group, field) = name.rsplit_once('.').unwrap_or(("", name));
     let (part, mut labels) = part(group);
-    // One metric for all reasons, so that they can be added up and shown apart.
-    let reason = match (part, field.strip_prefix("drop_")) {
-        (_, Some(reason)) => Some(("drops_total", reason)),
-        ("vcpu", None) => Some(("exits_total", field)),
+    // One metric for all of a kind, so that they can be added up and shown apart.
+    let kind = match (part, field.strip_prefix("drop_")) {
+        (_, Some(reason)) => Some(("drops_total", "reason", reason)),
+        ("vcpu", None) => Some(("exits_total", "reason", field)),
+        ("nic_register", None) => Some(("accesses_total", "access", field)),
         _ => None,
     };
-    let name = match reason {
-        Some((name, reason)) => {
-            labels.push(("reason", reason.to_owned()));
+    let name = match kind {
+        Some((name, label, kind)) => {
+            labels.push((label, kind.to_owned()));
             name.to_owned()
         }
         None => format!("{}_total", plain(field)),
@@ -48,6 +49,12 @@ fn part(group: &str) -> (&'static str, Labels) {
         [router, vcpu, "exit"] if is_vcpu(vcpu) => ("vcpu", owned(&[("router", router), ("vcpu", vcpu)])),
         [router, nic, "rx"] if !is_vcpu(nic) => ("nic_rx", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "tx"] if !is_vcpu(nic) => ("nic_tx", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "registers"] if !is_vcpu(nic) => {
+            ("nic_register", owned(&[("router", router), ("nic", nic)]))
+        }
+        [router, nic, "interrupts"] if !is_vcpu(nic) => {
+            ("nic_interrupts", owned(&[("router", router), ("nic", nic)]))
+        }
         [router, nic, "queue"] if !is_vcpu(nic) => ("ingress", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "tap", "read"] => ("tap_read", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "tap", "write"] => ("tap_write", owned(&[("router", router), ("nic", nic)])),

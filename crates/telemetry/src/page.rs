@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use ledger::{Group, NicDirection, PortCounters, RouterCounters, RouterNic};
+use ledger::{Group, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic};
 
 use crate::ResponderCounters;
 use crate::family::{self, Labels, NAMESPACE, Sample, classify};
@@ -51,6 +51,7 @@ impl Page {
         let mut page = Self { texts: BTreeMap::new(), families: BTreeMap::new() };
         page.describe("nic_rx", NicDirection::FIELDS);
         page.describe("nic_tx", NicDirection::FIELDS);
+        page.describe("nic_interrupts", NicInterrupts::FIELDS);
         page.describe("switch_port", PortCounters::FIELDS);
         page.describe("router", RouterCounters::FIELDS);
         page.describe("guest_nic", RouterNic::FIELDS);
@@ -59,7 +60,7 @@ impl Page {
     }
 
     /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
-    /// `switch_port`, `router`, `guest_nic`, `tap_read`, `tap_write`, `ingress`, `io_thread`, `control_client` and
+    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_read`, `tap_write`, `ingress`, `io_thread`, `control_client` and
     /// `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));
@@ -72,6 +73,7 @@ impl Page {
         let help = || match (self.texts.get(&(part, field)), metric.as_str()) {
             (_, "drops_total") => "Frames or packets lost here, by reason.".to_owned(),
             (_, "exits_total") => "Times a vCPU left guest mode for the host, by reason.".to_owned(),
+            (_, "accesses_total") => "Accesses to an e1000's registers, by register and kind.".to_owned(),
             (Some(text), _) => (*text).to_owned(),
             (None, _) => format!("The counter {field} of this part."),
         };

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use ledger::{Counter, RouterCounters, VcpuExits};
+use ledger::{Counter, E1000Registers, RouterCounters, VcpuExits};
 
 use super::*;
 
@@ -113,6 +113,8 @@ fn every_kind_of_group_has_its_metric() {
         "edge.wan.tap.read.frames",
         "edge.wan.tap.write.drop_too_long",
         "edge.wan.queue.frames",
+        "edge.wan.registers.tdt_write",
+        "edge.wan.interrupts.moderated",
         "edge/wan-rx.sleeps",
         "control.accepted",
         "telemetry.served",
@@ -130,6 +132,8 @@ fn every_kind_of_group_has_its_metric() {
             r#"ringroad_guest_nic_rx_frames_total{router="edge",vcpu="vcpu0",nic="wan"}"#,
             r#"ringroad_ingress_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_io_thread_sleeps_total{router="edge",thread="wan-rx"}"#,
+            r#"ringroad_nic_interrupts_moderated_total{router="edge",nic="wan"}"#,
+            r#"ringroad_nic_register_accesses_total{router="edge",nic="wan",access="tdt_write"}"#,
             r#"ringroad_other_alone_total{group=""}"#,
             r#"ringroad_other_strange_total{group="something.new.and"}"#,
             r#"ringroad_router_drops_total{router="edge",vcpu="vcpu0",reason="ttl"}"#,
@@ -150,11 +154,15 @@ fn no_counter_of_a_known_group_is_left_out_or_falls_together_with_another() {
     page.group("edge.vcpu0.exit", &VcpuExits::default());
     page.group("switch.lan.edge.wan", &PortCounters::default());
     page.group("edge.vcpu0.wan", &RouterNic::default());
+    page.group("edge.wan.registers", &E1000Registers::default());
+    page.group("edge.wan.interrupts", &NicInterrupts::default());
     let fields = |octets: usize| octets / size_of::<Counter>();
     let all = fields(size_of::<RouterCounters>())
         + fields(size_of::<VcpuExits>())
         + fields(size_of::<PortCounters>())
-        + fields(size_of::<RouterNic>());
+        + fields(size_of::<RouterNic>())
+        + fields(size_of::<E1000Registers>())
+        + fields(size_of::<NicInterrupts>());
     assert_eq!(parse(&page.to_string()).samples.len(), all);
 }
 
