@@ -68,8 +68,8 @@ impl E1000 {
         self.pci.read(offset, data);
     }
 
-    /// Writes configuration space.
-    pub fn config_write(&mut self, offset: u16, data: &[u8]) {
+    /// Writes configuration space, at `now` nanoseconds.
+    pub fn config_write(&mut self, offset: u16, data: &[u8], _interrupts: &mut Interrupts, _now: u64) {
         let before = self.bars();
         self.pci.write(offset, data);
         if self.bars() != before {
@@ -82,24 +82,24 @@ impl E1000 {
         self.pci.bars()
     }
 
-    /// Reads the device's registers behind a BAR, at `now` nanoseconds.
-    pub fn bar_read(&mut self, bar: u8, offset: u64, data: &mut [u8], interrupts: &mut Interrupts, now: u64) {
+    /// Reads the registers behind BAR 0, at `now` nanoseconds.
+    pub fn memory_read(&mut self, offset: u64, data: &mut [u8], interrupts: &mut Interrupts, now: u64) {
         data.fill(0);
-        if bar == 0 && offset == register::ICR && data.len() == 4 {
+        if offset == register::ICR && data.len() == 4 {
             data.copy_from_slice(&interrupts.read_icr(now).to_le_bytes());
         }
     }
 
-    /// Writes the device's registers behind a BAR, at `now` nanoseconds.
-    pub fn bar_write(
-        &mut self,
-        _bar: u8,
-        _offset: u64,
-        _data: &[u8],
-        _interrupts: &mut Interrupts,
-        _now: u64,
-    ) {
+    /// Writes the registers behind BAR 0, at `now` nanoseconds.
+    pub fn memory_write(&mut self, _offset: u64, _data: &[u8], _interrupts: &mut Interrupts, _now: u64) {}
+
+    /// Reads the I/O ports behind BAR 1, at `now` nanoseconds.
+    pub fn port_read(&mut self, _offset: u64, data: &mut [u8], _interrupts: &mut Interrupts, _now: u64) {
+        data.fill(0);
     }
+
+    /// Writes the I/O ports behind BAR 1, at `now` nanoseconds.
+    pub fn port_write(&mut self, _offset: u64, _data: &[u8], _interrupts: &mut Interrupts, _now: u64) {}
 
     /// Pulls the cable out or plugs it in.
     pub fn set_link(&mut self, _up: bool, _interrupts: &mut Interrupts, _now: u64) {}
