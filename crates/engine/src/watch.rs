@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use bootinfo::VcpuShared;
 use ledger::{NicDirection, VcpuExits};
-use nic::queue::Broken;
+use ring::split::Broken;
 
 use epochs::Epochs;
 use heartbeat::Heartbeat;

@@ -4,7 +4,7 @@
 //! virtio-net [`MESSAGE`].
 
 use ledger::NicDirection;
-use ring::split;
+use ring::split::Broken;
 use switch::Frame;
 
 use crate::virtio_net;
@@ -29,14 +29,6 @@ pub struct Filled {
     pub taken: usize,
     /// Why the driver is to be interrupted; 0: it is not.
     pub causes: u32,
-}
-
-/// Why a queue stopped: its driver broke the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
-    /// A virtqueue.
-    #[error(transparent)]
-    VirtioNet(#[from] split::Broken),
 }
 
 /// A transmit queue.
@@ -88,7 +80,7 @@ impl TxQueue {
     /// Why the ring stopped, if it did.
     pub fn broken(&self) -> Option<Broken> {
         match self {
-            Self::VirtioNet(queue) => queue.broken().map(Broken::from),
+            Self::VirtioNet(queue) => queue.broken(),
         }
     }
 }
@@ -177,7 +169,7 @@ impl RxQueue {
     /// Why the ring stopped, if it did.
     pub fn broken(&self) -> Option<Broken> {
         match self {
-            Self::VirtioNet(queue) => queue.broken().map(Broken::from),
+            Self::VirtioNet(queue) => queue.broken(),
         }
     }
 }

@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ledger::NicDirection;
-use nic::queue::{Broken, Lease, RxQueue, TxQueue};
+use nic::queue::{Lease, RxQueue, TxQueue};
+use ring::split::Broken;
 use switch::steer::Hash;
 use switch::{Bell, Sink, Source};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};

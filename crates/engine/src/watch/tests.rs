@@ -144,7 +144,7 @@ fn a_firmware_that_does_not_come_up_is_charged_and_one_that_did_cannot_go_back()
 fn a_broken_ring_is_charged_at_once() {
     let mut played = Played::new(1);
     played.look();
-    played.sample.nics[1] = played.sample.nics[1].clone().with_broken(Some(ring::split::Broken::Loop.into()));
+    played.sample.nics[1] = played.sample.nics[1].clone().with_broken(Some(Broken::Loop));
     let charge = played.look().expect("a charge");
     assert_eq!(charge.kind, Kind::BrokenRing);
     let why = "descriptor chain is longer than the queue";
