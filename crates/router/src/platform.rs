@@ -42,6 +42,11 @@ pub trait Platform {
     /// and its buffer goes back to the pool.
     fn transmit(&mut self, nic: usize, burst: &mut Burst<Self::Buffer>);
 
+    /// How many frames NIC `nic` can surely take now; as many as there are where it does not say.
+    fn room(&mut self, _nic: usize) -> usize {
+        usize::MAX
+    }
+
     /// An empty buffer, if there is one.
     fn allocate(&mut self) -> Option<Self::Buffer>;
 

@@ -1,0 +1,271 @@
+//! Who begins: streams, requests and datagrams to a server.
+
+use core::mem;
+
+use ledger::StationTally;
+use smoltcp::iface::{SocketHandle, SocketSet};
+use smoltcp::socket::{tcp, udp};
+use smoltcp::time::{Duration, Instant};
+use smoltcp::wire::{IpAddress, IpEndpoint, Ipv4Address};
+
+use crate::memory::Buffers;
+use crate::server::{discard, ended_well};
+use crate::stack::{Net, Orders};
+use crate::{DISCARD, ECHO};
+
+/// How long to wait until a call that failed is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+/// A server that is silent for so long although it should acknowledge something is given up.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Ports for the near ends of connections (RFC 6335, section 6): so many from the first on.
+const FIRST_PORT: u16 = 49_152;
+const PORTS: u16 = 16_384;
+/// Octets of the headers of a UDP datagram.
+const DATAGRAM_HEADERS: usize = frame::ipv4::HEADER + frame::udp::HEADER;
+/// What the octets of a stream count up to: octet n is n modulo this. It is prime, so that what went wrong by a power of
+/// two shows.
+const PATTERN: usize = 251;
+
+/// A TCP connection that is opened again whenever it has ended.
+pub(crate) struct Call {
+    handle: SocketHandle,
+    to: IpEndpoint,
+    port: u16,
+    connected: bool,
+    /// When to open it again, while it is closed.
+    retry: Option<Instant>,
+}
+
+impl Call {
+    fn new<'a>(orders: &Orders<'_>, port: u16, socket: tcp::Socket<'a>, sockets: &mut SocketSet<'a>) -> Self {
+        Self {
+            handle: sockets.add(socket),
+            to: endpoint(orders, port),
+            port: (orders.seed % u64::from(PORTS)) as u16,
+            connected: false,
+            retry: Some(Instant::ZERO),
+        }
+    }
+
+    /// When it is to be opened again, if it is closed.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.retry
+    }
+
+    /// The socket, if the connection stands. Opens it where it does not. `fresh` is set if it has just been established.
+    fn socket<'n, 'a>(
+        &mut self,
+        net: &'n mut Net<'a>,
+        now: Instant,
+        tally: &StationTally,
+    ) -> Option<(&'n mut tcp::Socket<'a>, bool)> {
+        let socket = net.sockets.get_mut::<tcp::Socket<'a>>(self.handle);
+        if socket.may_send() && socket.may_recv() {
+            let fresh = !mem::replace(&mut self.connected, true);
+            tally.connections.add(u64::from(fresh));
+            return Some((socket, fresh));
+        }
+        if socket.is_open() {
+            // The other side has sent its end, or nothing yet.
+            if !socket.may_recv() && socket.may_send() {
+                socket.close();
+            }
+            return None;
+        }
+        match self.retry {
+            None => {
+                if !ended_well(socket) {
+                    tally.resets.add(1);
+                }
+                self.connected = false;
+                self.retry = Some(now + RETRY);
+            }
+            Some(retry) if now >= retry => {
+                self.retry = None;
+                self.port = (self.port + 1) % PORTS;
+                // The socket is closed and the ports are not 0; the address may be nobody's, and then it stays closed.
+                let _ = socket.connect(net.interface.context(), self.to, FIRST_PORT + self.port);
+            }
+            Some(_) => {}
+        }
+        None
+    }
+}
+
+/// Octets without end to the discard port.
+pub(crate) struct Stream {
+    call: Call,
+    write_len: usize,
+    /// Octets sent on this connection, modulo [`PATTERN`].
+    phase: usize,
+}
+
+impl Stream {
+    pub(crate) fn new<'a>(
+        orders: &Orders<'_>,
+        sockets: &mut SocketSet<'a>,
+        buffers: &mut Buffers<'a>,
+    ) -> Option<Self> {
+        let window = buffers.window;
+        let mut socket = buffers.tcp(0, window)?;
+        socket.set_timeout(Some(TIMEOUT));
+        let call = Call::new(orders, DISCARD, socket, sockets);
+        Some(Self { call, write_len: orders.write_len.clamp(1, window), phase: 0 })
+    }
+
+    pub(crate) fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// Writes as often as there is room for a whole write.
+    pub(crate) fn work(&mut self, net: &mut Net<'_>, now: Instant, tally: &StationTally) {
+        let Some((socket, fresh)) = self.call.socket(net, now, tally) else { return };
+        if fresh {
+            self.phase = 0;
+        }
+        while socket.send_capacity() - socket.send_queue() >= self.write_len {
+            let sent = self.write(socket);
+            if sent == 0 {
+                break;
+            }
+            tally.octets_sent.add(sent as u64);
+        }
+        discard(socket, tally);
+    }
+
+    /// One write; in two parts where the buffer wraps around.
+    fn write(&mut self, socket: &mut tcp::Socket<'_>) -> usize {
+        let mut left = self.write_len;
+        while left > 0 {
+            let phase = self.phase;
+            let written = socket.send(|room| {
+                let part = room.len().min(left);
+                pattern(&mut room[..part], phase);
+                (part, part)
+            });
+            let Ok(part @ 1..) = written else { break };
+            self.phase = (phase + part) % PATTERN;
+            left -= part;
+        }
+        self.write_len - left
+    }
+}
+
+/// Writes octets of a stream from the one on whose number modulo [`PATTERN`] is `phase`.
+fn pattern(octets: &mut [u8], phase: usize) {
+    let mut from = phase;
+    let mut rest = octets;
+    while !rest.is_empty() {
+        let len = rest.len().min(CYCLES.len() - from);
+        let (part, behind) = rest.split_at_mut(len);
+        part.copy_from_slice(&CYCLES[from..from + len]);
+        // The table ends where the count begins again.
+        from = 0;
+        rest = behind;
+    }
+}
+
+/// The pattern, some times over: few long copies are faster than many short ones.
+static CYCLES: [u8; 8 * PATTERN] = {
+    let mut cycles = [0; 8 * PATTERN];
+    let mut at = 0;
+    while at < cycles.len() {
+        cycles[at] = (at % PATTERN) as u8;
+        at += 1;
+    }
+    cycles
+};
+
+/// One octet to the echo port and back, again and again.
+pub(crate) struct Requests {
+    call: Call,
+    /// The last octet asked; none: nothing is under way.
+    asked: Option<u8>,
+    next: u8,
+}
+
+impl Requests {
+    pub(crate) fn new<'a>(
+        orders: &Orders<'_>,
+        sockets: &mut SocketSet<'a>,
+        buffers: &mut Buffers<'a>,
+    ) -> Option<Self> {
+        let mut socket = buffers.tcp(0, 0)?;
+        socket.set_timeout(Some(TIMEOUT));
+        socket.set_nagle_enabled(false);
+        Some(Self { call: Call::new(orders, ECHO, socket, sockets), asked: None, next: 0 })
+    }
+
+    pub(crate) fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// Takes the answer and asks again.
+    pub(crate) fn work(&mut self, net: &mut Net<'_>, now: Instant, tally: &StationTally) {
+        let Some((socket, fresh)) = self.call.socket(net, now, tally) else { return };
+        if fresh {
+            self.asked = None;
+        }
+        let mut answer = [0; 1];
+        while let Ok(1) = socket.recv_slice(&mut answer) {
+            tally.octets_received.add(1);
+            if self.asked.take() != Some(answer[0]) {
+                // Not an echo: nothing that comes now can be told from it.
+                socket.abort();
+                return;
+            }
+            tally.transactions.add(1);
+        }
+        if self.asked.is_none() && socket.send_slice(&[self.next]) == Ok(1) {
+            tally.octets_sent.add(1);
+            self.asked = Some(self.next);
+            self.next = self.next.wrapping_add(1);
+        }
+    }
+}
+
+/// Datagrams without end to the discard port. Those of at least 8 octets begin with a flow's number, which is 0, and their
+/// own, as the frames of a source do.
+pub(crate) struct Datagrams {
+    handle: SocketHandle,
+    to: IpEndpoint,
+    len: usize,
+    number: u32,
+}
+
+impl Datagrams {
+    pub(crate) fn new<'a>(
+        orders: &Orders<'_>,
+        sockets: &mut SocketSet<'a>,
+        buffers: &mut Buffers<'a>,
+    ) -> Option<Self> {
+        let mut socket = buffers.udp(0, buffers.window)?;
+        socket.bind(FIRST_PORT + (orders.seed % u64::from(PORTS)) as u16).ok()?;
+        let mtu = orders.mtu.clamp(crate::stack::LEAST_MTU, crate::wire::LARGEST_MTU);
+        Some(Self {
+            handle: sockets.add(socket),
+            to: endpoint(orders, DISCARD),
+            len: orders.write_len.min(mtu - DATAGRAM_HEADERS),
+            number: 0,
+        })
+    }
+
+    /// Fills the socket.
+    pub(crate) fn work(&mut self, net: &mut Net<'_>, tally: &StationTally) {
+        let socket = net.sockets.get_mut::<udp::Socket<'_>>(self.handle);
+        while socket.can_send()
+            && let Ok(payload) = socket.send(self.len, self.to)
+        {
+            if let Some(head) = payload.first_chunk_mut::<8>() {
+                *head = u64::from(self.number).to_be_bytes();
+            }
+            self.number = self.number.wrapping_add(1);
+            tally.octets_sent.add(self.len as u64);
+            tally.datagrams_sent.add(1);
+        }
+    }
+}
+
+fn endpoint(orders: &Orders<'_>, port: u16) -> IpEndpoint {
+    IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from_bits(orders.to_ip)), port)
+}

@@ -1,0 +1,181 @@
+//! NIC 0 of a platform as the device under smoltcp.
+
+use arrayvec::ArrayVec;
+use frame::ethernet;
+use router::{Buffer, Burst, Platform};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::time::Instant;
+
+/// The NIC that a station uses.
+pub(crate) const NIC: usize = 0;
+
+/// Frames between the NIC and the stack.
+pub(crate) struct Lanes<B> {
+    /// Received, the oldest one last.
+    incoming: Burst<B>,
+    /// Read by the stack; their buffers go back when the pass ends.
+    spent: Burst<B>,
+    /// Written by the stack.
+    outgoing: Burst<B>,
+    /// The buffer of the next frame that the stack writes.
+    spare: Option<B>,
+    /// Largest IP packet, in octets.
+    mtu: usize,
+}
+
+impl<B: Buffer> Lanes<B> {
+    pub(crate) const fn new(mtu: usize) -> Self {
+        Self {
+            incoming: ArrayVec::new_const(),
+            spent: ArrayVec::new_const(),
+            outgoing: ArrayVec::new_const(),
+            spare: None,
+            mtu,
+        }
+    }
+
+    /// Takes a burst from the NIC, if the last one has been read to its end; returns how many frames are there.
+    pub(crate) fn fill<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
+        if self.incoming.is_empty() {
+            platform.receive(NIC, &mut self.incoming);
+            self.incoming.reverse();
+        }
+        self.incoming.len()
+    }
+
+    /// Joins them to the platform for one pass.
+    pub(crate) fn on<'p, P: Platform<Buffer = B>>(&'p mut self, platform: &'p mut P) -> Wire<'p, P> {
+        let room = platform.room(NIC);
+        Wire { platform, lanes: self, room, sent: 0, blocked: false }
+    }
+}
+
+/// The device during one pass.
+pub(crate) struct Wire<'p, P: Platform> {
+    platform: &'p mut P,
+    lanes: &'p mut Lanes<P::Buffer>,
+    /// Frames that the NIC can still take.
+    room: usize,
+    sent: usize,
+    /// Whether the stack was told to wait for room.
+    blocked: bool,
+}
+
+impl<P: Platform> Wire<'_, P> {
+    /// Frames that were sent in this pass.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent
+    }
+
+    /// Frames that the stack has not yet read.
+    pub(crate) fn unread(&self) -> usize {
+        self.lanes.incoming.len()
+    }
+
+    /// Hands the last burst to the NIC and the buffers that were read back to the pool; returns whether the stack
+    /// waits for room.
+    pub(crate) fn finish(self) -> bool {
+        if !self.lanes.outgoing.is_empty() {
+            self.platform.transmit(NIC, &mut self.lanes.outgoing);
+        }
+        for frame in self.lanes.spent.drain(..) {
+            self.platform.free(frame);
+        }
+        self.blocked
+    }
+
+    /// Whether a frame can be sent: there is room in the ring and a buffer.
+    fn can_send(&mut self) -> bool {
+        if self.lanes.spare.is_none() {
+            self.lanes.spare = self.platform.allocate();
+        }
+        let can = self.room > 0 && self.lanes.spare.is_some();
+        self.blocked |= !can;
+        can
+    }
+}
+
+impl<P: Platform> Device for Wire<'_, P> {
+    type RxToken<'a>
+        = Incoming<'a, P::Buffer>
+    where
+        Self: 'a;
+    type TxToken<'a>
+        = Outgoing<'a, P>
+    where
+        Self: 'a;
+
+    fn receive(&mut self, _: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
+        // A frame may need an answer, so it waits until there is room for one.
+        if self.lanes.incoming.is_empty() || !self.can_send() {
+            return None;
+        }
+        let Self { platform, lanes, room, sent, .. } = self;
+        let Lanes { incoming, spent, outgoing, spare, .. } = &mut **lanes;
+        let incoming = Incoming { frame: incoming.pop()?, spent };
+        Some((incoming, Outgoing { platform, outgoing, spare, room, sent }))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Self::TxToken<'_>> {
+        if !self.can_send() {
+            return None;
+        }
+        let Self { platform, lanes, room, sent, .. } = self;
+        let Lanes { outgoing, spare, .. } = &mut **lanes;
+        Some(Outgoing { platform, outgoing, spare, room, sent })
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = self.lanes.mtu + ethernet::HEADER;
+        capabilities
+    }
+}
+
+/// A frame that the stack is to read. The stack reads each that it takes.
+pub(crate) struct Incoming<'a, B> {
+    frame: B,
+    spent: &'a mut Burst<B>,
+}
+
+impl<B: Buffer> RxToken for Incoming<'_, B> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(mut self, read: F) -> R {
+        let result = read(self.frame.octets());
+        // One burst is read at most before `finish` empties this one.
+        let _ = self.spent.try_push(self.frame);
+        result
+    }
+}
+
+/// The right to send a frame.
+pub(crate) struct Outgoing<'a, P: Platform> {
+    platform: &'a mut P,
+    outgoing: &'a mut Burst<P::Buffer>,
+    spare: &'a mut Option<P::Buffer>,
+    room: &'a mut usize,
+    sent: &'a mut usize,
+}
+
+impl<P: Platform> TxToken for Outgoing<'_, P> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
+        let Some(mut frame) = self.spare.take() else {
+            // `can_send` has put one there. Without it the frame is lost, as on any link.
+            return write(&mut [0; LONGEST][..len.min(LONGEST)]);
+        };
+        frame.set_len(len);
+        let result = write(frame.octets());
+        self.outgoing.push(frame);
+        *self.room -= 1;
+        *self.sent += 1;
+        if self.outgoing.is_full() {
+            self.platform.transmit(NIC, self.outgoing);
+        }
+        result
+    }
+}
+
+/// Largest packet that a station sends, in octets: what fits the buffers of every platform.
+pub(crate) const LARGEST_MTU: usize = 1500;
+/// Octets of the longest frame.
+const LONGEST: usize = LARGEST_MTU + ethernet::HEADER;
