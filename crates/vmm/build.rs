@@ -18,6 +18,7 @@ fn main() {
         "crates/ring",
         "crates/fib",
         "crates/router",
+        "crates/station",
         "crates/frame",
         "crates/bootinfo",
         "crates/ledger",

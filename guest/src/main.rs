@@ -18,6 +18,7 @@ mod platform;
 mod process;
 mod roles;
 mod serve;
+mod station;
 mod virtio_net;
 
 use core::panic::PanicInfo;

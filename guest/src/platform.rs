@@ -110,6 +110,10 @@ impl Platform for Firmware {
         }
     }
 
+    fn room(&mut self, nic: usize) -> usize {
+        self.nics.get_mut(nic).map_or(0, |pair| pair.room(&mut self.pool))
+    }
+
     fn allocate(&mut self) -> Option<FrameBuffer> {
         self.keep_stocked();
         self.pool.take().map(|at| FrameBuffer::new(at, 0))

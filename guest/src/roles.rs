@@ -120,7 +120,8 @@ fn add_static_neighbours(vcpu: &Vcpu) {
     }
 }
 
-fn addresses(nic: &NicInfo) -> ArrayVec<Address, MAX_ADDRESSES> {
+/// The addresses of a NIC.
+pub(crate) fn addresses(nic: &NicInfo) -> ArrayVec<Address, MAX_ADDRESSES> {
     let count = (nic.address_count as usize).min(MAX_ADDRESSES);
     nic.addresses[..count].iter().map(|a| Address { ip: a.ip, prefix: a.prefix.min(32) as u8 }).collect()
 }
@@ -171,7 +172,7 @@ impl Duty for Sink<FrameBuffer> {
 
 /// Counts a pass of a duty that does not count its passes itself.
 #[inline(always)]
-fn count(firmware: &Firmware, frames: usize) -> usize {
+pub(crate) fn count(firmware: &Firmware, frames: usize) -> usize {
     let counters = &firmware.shared().router;
     counters.polls.add(1);
     if frames == 0 {

@@ -10,6 +10,7 @@ use crate::halt::Mailbox;
 use crate::hostile;
 use crate::platform::Firmware;
 use crate::roles;
+use crate::station;
 
 /// Turns of the loop between two looks at the host's words. A vCPU that is kept busy and gets little of its CPU must
 /// still answer the host: so many turns with full bursts on two NICs take about 1 ms, and a look takes a few ns.
@@ -51,7 +52,8 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
         Role::Echo => serve(roles::echo(), vcpu),
         Role::SourceSink => serve(roles::source_sink(vcpu)?, vcpu),
         Role::Hostile => return hostile::run(vcpu),
-        Role::Station | Role::Application => return Err(Trouble::BootInfo),
+        Role::Station => serve(station::host(vcpu)?, vcpu),
+        Role::Application => return Err(Trouble::BootInfo),
     }
     Ok(())
 }

@@ -154,6 +154,14 @@ impl QueuePair {
         }
     }
 
+    /// How many frames there is room for.
+    pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
+        if self.transmit.free() < ring::BURST {
+            self.transmit.reclaim(pool);
+        }
+        self.transmit.free()
+    }
+
     /// Takes back the buffers of sent frames.
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
         self.transmit.reclaim(pool);
