@@ -1,6 +1,7 @@
 //! Rings shared between two parties that do not trust each other, and the one wake-up protocol.
 #![no_std]
 
+pub mod combine;
 pub mod e1000;
 pub mod memory;
 pub mod prefetch;
