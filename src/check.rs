@@ -88,7 +88,7 @@ fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
 }
 
 fn describe_nic(plan: &Plan, nic: &Nic) -> String {
-    let model = describe_model(nic);
+    let (model, moderation) = (describe_model(nic), describe_moderation(nic.itr));
     let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
     let addresses = if addresses.is_empty() { "no address".to_owned() } else { addresses.join(" ") };
     let deliver = match (nic.deliver, &nic.attach) {
@@ -97,7 +97,7 @@ fn describe_nic(plan: &Plan, nic: &Nic) -> String {
         (Deliver::Queued, _) => String::new(),
     };
     format!(
-        "{} {model} {} {} {addresses}, mtu {}, {} x {} entries{deliver}",
+        "{} {model} {} {} {addresses}, mtu {}, {} x {} entries{moderation}{deliver}",
         nic.name,
         nic.mac,
         plan.attachment(nic),
@@ -107,22 +107,25 @@ fn describe_nic(plan: &Plan, nic: &Nic) -> String {
     )
 }
 
-/// The model, how it transmits, and how often it interrupts where that is limited.
+/// The model, and how an e1000 transmits.
 fn describe_model(nic: &Nic) -> String {
-    let mut text = nic.model.name().to_owned();
-    if nic.model == NicModel::E1000 {
-        text = format!("{text} ({}", nic.mode.name());
-        if nic.mode == TransmitMode::SendCombining && nic.combine > 0 {
-            text = format!("{text} of {} frames", nic.combine);
+    match (nic.model, nic.mode) {
+        (NicModel::VirtioNet, _) => nic.model.name().to_owned(),
+        (NicModel::E1000, TransmitMode::SendCombining) if nic.combine > 0 => {
+            format!("e1000 (send-combining of {} frames)", nic.combine)
         }
-        text.push(')');
+        (NicModel::E1000, mode) => format!("e1000 ({})", mode.name()),
     }
-    match nic.itr {
-        Itr::Every(0) => text,
+}
+
+/// How often it interrupts, where that is limited.
+fn describe_moderation(itr: Itr) -> String {
+    match itr {
+        Itr::Every(0) => String::new(),
         Itr::Every(units) => {
-            format!("{text}, interrupts at least {:?} apart,", Duration::from_nanos(250 * u64::from(units)))
+            format!(", interrupts at least {:?} apart", Duration::from_nanos(250 * u64::from(units)))
         }
-        Itr::Adaptive => format!("{text}, adaptive interrupts,"),
+        Itr::Adaptive => ", adaptive interrupts".to_owned(),
     }
 }
 

@@ -95,6 +95,17 @@ fn check_prints_the_plan() {
 }
 
 #[test]
+fn check_tells_models_and_modes() {
+    let text = stdout(&["check", "examples/e1000.toml"]);
+    for nic in ["  nic left e1000 (csb) 02:", "  nic right e1000 (send-combining of 32 frames) 02:"] {
+        assert_eq!(text.lines().filter(|line| line.starts_with(nic)).count(), 1, "{nic}\n{text}");
+    }
+    assert!(text.contains(", 1 x 1024 entries, interrupts at least 25µs apart\n"), "{text}");
+    let text = stdout(&["check", "examples/one-router.toml"]);
+    assert_eq!(text.matches(" virtio-net 02:").count(), 2, "{text}");
+}
+
+#[test]
 fn neither_leaves_anything() {
     let things = || -> BTreeSet<String> {
         let folders = ["/sys/class/net", "/run/ringroad", "/run/netns"];

@@ -44,6 +44,14 @@ fn example_two_routers() {
     assert_eq!(threads, ["west/vcpu0", "west/lan", "west/core"]);
 }
 
+#[test]
+fn example_e1000() {
+    let plan = load(&examples().join("e1000.toml")).expect("a good file");
+    let [left, right] = plan.routers[0].nics.as_slice() else { panic!("two NICs") };
+    assert_eq!((left.model, left.mode, left.itr), (NicModel::E1000, TransmitMode::Csb, Itr::Every(0)));
+    assert_eq!((right.mode, right.combine, right.itr), (TransmitMode::SendCombining, 32, Itr::Every(100)));
+}
+
 fn examples() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"))
 }
