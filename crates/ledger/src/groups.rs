@@ -31,6 +31,10 @@ counters! {
         drop_not_running,
         /// Frames lost because the ring was broken by the driver.
         drop_bad_ring,
+        /// Frames for a station, group or VLAN that the filters of the driver do not let pass.
+        drop_filtered,
+        /// Packets lost because they cannot be segmented as the driver asked.
+        drop_bad_offload,
     }
 
     /// Accesses to the registers of an e1000, by register: each but the last kind is an exit to the VMM. (In a process it

@@ -74,6 +74,8 @@ pub struct TxSettings {
     pub vlan_type: u16,
     /// Octets of the longest frame that leaves, without FCS and VLAN tag: MTU and Ethernet header.
     pub longest: usize,
+    /// TXD_LOW when so few descriptors wait: 8 times TXDCTL.LWTHRESH.
+    pub low: u16,
     /// Frames go to the own receive ring (RCTL.LBM) instead of out.
     pub loopback: bool,
 }

@@ -12,7 +12,9 @@ mod effect;
 mod filters;
 mod interrupts;
 pub mod register;
+pub mod rx;
 mod statistics;
+pub mod tx;
 
 pub use config::{Config, ConfigError, MAX_MTU, MIN_MTU};
 pub use effect::{Effect, RxChecksum, RxSettings, RxSetup, TxSettings, TxSetup};

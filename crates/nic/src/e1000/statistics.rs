@@ -47,6 +47,14 @@ impl Tally {
             Destination::Broadcast => self.broadcast += 1,
         }
     }
+
+    /// Frames of a ring whose driver works by the status block, with their octets without FCS: sizes and destinations
+    /// are not counted there, as that would cost more than the frames themselves.
+    #[inline]
+    pub fn frames(&mut self, frames: u64, octets: u64) {
+        self.frames += frames;
+        self.octets += octets + 4 * frames;
+    }
 }
 
 impl Direction {
@@ -75,6 +83,7 @@ pub struct Statistics {
     missed: AtomicU64,
     too_long: AtomicU64,
     segmented: AtomicU64,
+    unsegmented: AtomicU64,
 }
 
 impl Statistics {
@@ -91,6 +100,11 @@ impl Statistics {
     /// Packets were segmented (TSCTC).
     pub fn segmented(&self, packets: u64) {
         add(&self.segmented, packets);
+    }
+
+    /// Packets that were to be segmented were not sent as a whole (TSCTFC).
+    pub fn unsegmented(&self, packets: u64) {
+        add(&self.unsegmented, packets);
     }
 }
 

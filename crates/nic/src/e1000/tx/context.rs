@@ -1,36 +1,14 @@
 //! What context descriptors leave behind: the places of two checksums, and how a large packet is cut (82540EM manual,
 //! "TCP/IP Context Descriptor Layout").
 
+use ring::e1000::{Context, Descriptor, tx};
+
 use super::checksum::Sum;
-use super::descriptor::Descriptor;
-
-/// TUCMD: TCP, not UDP.
-const TCP: u64 = 1 << 24;
-/// TUCMD: IPv4, not IPv6.
-const IPV4: u64 = 1 << 25;
-
-/// One context descriptor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Context {
-    /// Of the IP header.
-    pub(super) ip: Sum,
-    /// Of the TCP or UDP header and its data.
-    pub(super) transport: Sum,
-    /// PAYLEN: octets behind the header, of all segments together.
-    pub(super) payload: u32,
-    /// HDRLEN: octets of the header that each segment begins with.
-    pub(super) header: u8,
-    /// MSS: octets behind the header of one segment.
-    pub(super) segment: u16,
-    /// What the header is made of.
-    pub(super) protocols: Protocols,
-}
 
 /// What the headers of segments are, and so what is changed in them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocols {
-    /// Neither bit is set: each segment has the same header, as it is.
-    #[default]
+    /// Neither bit of TUCMD is set: each segment has the same header, as it is.
     Any,
     /// TCP in IPv4.
     Tcp4,
@@ -40,31 +18,42 @@ pub(super) enum Protocols {
     Udp4,
 }
 
-impl Context {
-    pub(super) const fn from_descriptor(descriptor: Descriptor) -> Self {
-        let Descriptor { address: sums, word } = descriptor;
-        Self {
-            ip: sum(sums as u32),
-            transport: sum((sums >> 32) as u32),
-            payload: (word & 0xf_ffff) as u32,
-            header: (word >> 40) as u8,
-            segment: (word >> 48) as u16,
-            protocols: match (word & TCP, word & IPV4) {
-                (0, 0) => Protocols::Any,
-                (0, _) => Protocols::Udp4,
-                (_, 0) => Protocols::Tcp6,
-                _ => Protocols::Tcp4,
-            },
+impl Protocols {
+    pub(super) const fn of(context: &Context) -> Self {
+        match (context.command & tx::TCP, context.command & tx::IP) {
+            (0, 0) => Self::Any,
+            (0, _) => Self::Udp4,
+            (_, 0) => Self::Tcp6,
+            _ => Self::Tcp4,
         }
     }
 }
 
-/// Start, place and end of a checksum: 8, 8 and 16 bits from the lowest.
-const fn sum(half: u32) -> Sum {
-    Sum { start: half as u8, at: (half >> 8) as u8, end: (half >> 16) as u16 }
+/// Which checksums the first data descriptor of a packet asks for (POPTS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) ip: bool,
+    pub(super) transport: bool,
 }
 
-/// The device's two contexts: which one a context descriptor sets, its TSE bit says.
+impl Wanted {
+    pub(super) const fn by(options: u8) -> Self {
+        Self { ip: options & tx::IXSM != 0, transport: options & tx::TXSM != 0 }
+    }
+}
+
+/// The checksum of the IP header.
+pub(super) const fn ip_sum(context: &Context) -> Sum {
+    Sum { start: context.ip_start, at: context.ip_offset, end: context.ip_end }
+}
+
+/// The checksum of the TCP or UDP header and what follows it.
+pub(super) const fn transport_sum(context: &Context) -> Sum {
+    Sum { start: context.tcp_start, at: context.tcp_offset, end: context.tcp_end }
+}
+
+/// The device's two contexts: which one a context descriptor sets, its TSE bit says. A packet works by what they are
+/// when it begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contexts {
     /// For packets that are one frame.
@@ -74,11 +63,8 @@ pub(super) struct Contexts {
 }
 
 impl Contexts {
-    pub(super) const fn set(&mut self, descriptor: Descriptor) {
-        let context = Context::from_descriptor(descriptor);
-        *(if descriptor.segments() { &mut self.segmentation } else { &mut self.normal }) = context;
+    pub(super) fn set(&mut self, descriptor: Descriptor) {
+        let context = Context::from(descriptor);
+        *(if context.command & tx::TSE != 0 { &mut self.segmentation } else { &mut self.normal }) = context;
     }
 }
-
-#[cfg(test)]
-mod tests;

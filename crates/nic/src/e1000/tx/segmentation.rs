@@ -10,8 +10,10 @@
 //! Every frame begins with the header that the packet begins with; what differs is put into it: lengths, the IPv4
 //! identification, the TCP sequence number and flags, checksums.
 
+use ring::e1000::Context;
+
 use super::checksum::Zero;
-use super::context::{Context, Protocols};
+use super::context::{Protocols, Wanted, ip_sum, transport_sum};
 
 /// Octets of the headers without options.
 const ETHERNET: usize = 14;
@@ -27,6 +29,20 @@ const FIN_PSH: u8 = 0x09;
 /// The TCP flag that only the first segment has (RFC 3168, section 6.1.2).
 const CWR: u8 = 0x80;
 
+const NO_CONTEXT: Context = Context {
+    ip_start: 0,
+    ip_offset: 0,
+    ip_end: 0,
+    tcp_start: 0,
+    tcp_offset: 0,
+    tcp_end: 0,
+    payload: 0,
+    command: 0,
+    status: 0,
+    header: 0,
+    mss: 0,
+};
+
 /// Why a packet cannot be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nonsense {
@@ -40,8 +56,7 @@ pub(super) enum Nonsense {
 #[derive(Clone, Debug)]
 pub(super) struct Segmentation {
     context: Context,
-    inserts_ip_sum: bool,
-    inserts_transport_sum: bool,
+    wanted: Wanted,
     header: [u8; 255],
     /// Octets of the header that have come.
     header_len: usize,
@@ -52,19 +67,26 @@ pub(super) struct Segmentation {
 }
 
 impl Segmentation {
-    /// A packet for which these checksums are asked. Frames, with `tag` octets that come in later, have `longest` octets
-    /// at most.
-    pub(super) fn new(context: Context, sums: (bool, bool), tag: usize, longest: usize) -> Result<Self, Nonsense> {
-        let segment = u32::from(context.segment).min(context.payload) as usize;
+    /// Of no packet.
+    pub(super) const NONE: Self = Self {
+        context: NO_CONTEXT,
+        wanted: Wanted { ip: false, transport: false },
+        header: [0; 255],
+        header_len: 0,
+        taken: 0,
+        frames: 0,
+    };
+
+    /// A packet for which these checksums are asked. Frames have `longest` octets at most.
+    pub(super) fn new(context: Context, wanted: Wanted, longest: usize) -> Result<Self, Nonsense> {
+        let segment = u32::from(context.mss).min(context.payload) as usize;
         if segment == 0 || usize::from(context.header) < least_header(&context) {
             return Err(Nonsense::Lengths);
         }
-        if usize::from(context.header) + segment + tag > longest {
+        if usize::from(context.header) + segment > longest {
             return Err(Nonsense::TooLong);
         }
-        let (inserts_ip_sum, inserts_transport_sum) = sums;
-        let header = [0; 255];
-        Ok(Self { context, inserts_ip_sum, inserts_transport_sum, header, header_len: 0, taken: 0, frames: 0 })
+        Ok(Self { context, wanted, ..Self::NONE })
     }
 
     /// Where the next octets of the header go; empty once it is there.
@@ -85,7 +107,7 @@ impl Segmentation {
 
     /// Octets of payload that a frame may have that has `present` of them already.
     pub(super) fn room(&self, present: usize) -> usize {
-        usize::from(self.context.segment).saturating_sub(present).min(self.left())
+        usize::from(self.context.mss).saturating_sub(present).min(self.left())
     }
 
     /// `n` octets of payload have come.
@@ -98,11 +120,16 @@ impl Segmentation {
         (self.context.payload - self.taken) as usize
     }
 
+    /// Frames made.
+    pub(super) const fn frames(&self) -> u32 {
+        self.frames
+    }
+
     /// Makes a frame of the header with the next payload behind it, as it was put together.
     pub(super) fn complete(&mut self, frame: &mut [u8], last: bool) {
-        let Context { ip, transport, segment, protocols, .. } = self.context;
-        let number = self.frames;
+        let (number, protocols) = (self.frames, Protocols::of(&self.context));
         self.frames += 1;
+        let (ip, transport) = (ip_sum(&self.context), transport_sum(&self.context));
         set_802_3_length(frame);
         match protocols {
             Protocols::Any => {}
@@ -113,17 +140,17 @@ impl Segmentation {
             Protocols::Any => {}
             Protocols::Udp4 => set_udp(frame, transport.start.into()),
             Protocols::Tcp4 | Protocols::Tcp6 => {
-                let before = number.wrapping_mul(u32::from(segment));
+                let before = number.wrapping_mul(u32::from(self.context.mss));
                 set_tcp(frame, transport.start.into(), before, last);
             }
         }
-        if self.inserts_transport_sum {
+        if self.wanted.transport {
             if protocols != Protocols::Any {
                 transport.add_length(frame);
             }
             transport.insert(frame, Zero::AllOnes);
         }
-        if self.inserts_ip_sum {
+        if self.wanted.ip {
             ip.insert(frame, Zero::Stays);
         }
     }
@@ -131,8 +158,8 @@ impl Segmentation {
 
 /// Octets that the header must have for all that is changed in it.
 fn least_header(context: &Context) -> usize {
-    let (ip, transport) = (usize::from(context.ip.start), usize::from(context.transport.start));
-    let (ip_len, transport_len) = match context.protocols {
+    let (ip, transport) = (usize::from(context.ip_start), usize::from(context.tcp_start));
+    let (ip_len, transport_len) = match Protocols::of(context) {
         Protocols::Any => return ETHERNET,
         Protocols::Tcp4 => (IPV4, TCP),
         Protocols::Tcp6 => (IPV6, TCP),
@@ -194,6 +221,3 @@ fn set_tcp(frame: &mut [u8], tcp: usize, before: u32, last: bool) {
     }
     put(frame, tcp + 13, [flags]);
 }
-
-#[cfg(test)]
-mod tests;

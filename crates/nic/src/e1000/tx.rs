@@ -1,0 +1,359 @@
+//! The transmit ring's data path (82540EM manual, "Packet Transmission").
+//!
+//! ```text
+//!   descriptors --> one buffer, nothing to insert ------------------------> shown where it lies
+//!              \--> assembly: gather, cut, checksums, tag, padding --> room --> shown there
+//! ```
+//!
+//! Guest memory is never written but for DD in descriptors that ask for it: a checksum is inserted in a copy. What a
+//! descriptor holds is read once. Nothing that a driver writes makes a call long: a burst ends after [`BURST`] frames or
+//! [`MOST_DESCRIPTORS`] descriptors, wherever it stands in a packet.
+
+mod assembly;
+mod checksum;
+mod context;
+mod room;
+mod segmentation;
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use ledger::NicDirection;
+use ring::e1000::{Broken, Csb, Descriptor, DeviceRing, Ends, LayoutError, tx};
+use ring::{BURST, Bytes, Region};
+use switch::{Frame, Frames};
+
+use super::{Destination, Statistics, Tally, TxSettings, TxSetup, cause};
+use crate::queue::Drained;
+use assembly::{Assembly, Fed, Kind, Output, Shown, Taken};
+use room::{PADDED, TAG};
+
+/// Octets of the shortest frame: an Ethernet header.
+pub const SHORTEST: usize = 14;
+/// Descriptors that one call uses at most.
+pub const MOST_DESCRIPTORS: usize = 4 * BURST;
+
+/// A transmit ring.
+#[derive(Debug)]
+pub struct TxQueue {
+    ring: DeviceRing<Arc<Ends>>,
+    settings: TxSettings,
+    statistics: Arc<Statistics>,
+    assembly: Assembly,
+    /// A descriptor that is not used up.
+    pending: Option<Taken>,
+    /// Whether a broken ring was counted.
+    reported: bool,
+}
+
+/// What a burst has used up, from one descriptor on.
+#[derive(Debug)]
+struct Done {
+    /// Where the first one is.
+    first: u16,
+    descriptors: usize,
+    /// Those whose status is to be written back: the how many-th, and the word.
+    reports: ArrayVec<(u16, u64), MOST_DESCRIPTORS>,
+    /// Whether one of those wants its interrupt at once.
+    at_once: bool,
+}
+
+impl Done {
+    #[inline(always)]
+    const fn from(first: u16) -> Self {
+        Self { first, descriptors: 0, reports: ArrayVec::new_const(), at_once: false }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, descriptor: Descriptor) {
+        if descriptor.command() & tx::RS != 0 {
+            self.reports.push((self.descriptors as u16, descriptor.done()));
+            self.at_once |= descriptor.command() & tx::IDE == 0;
+        }
+        self.descriptors += 1;
+    }
+}
+
+impl TxQueue {
+    /// Takes over a ring in this memory.
+    pub fn new(region: Region, setup: &TxSetup) -> Result<Self, LayoutError> {
+        let block = setup.block.map(|address| Csb::map(&region, address)).transpose()?;
+        let ring = DeviceRing::transmit(region, &setup.layout, setup.ends.clone(), block)?;
+        let (settings, statistics) = (setup.settings, setup.statistics.clone());
+        let assembly = Assembly::new(&settings);
+        Ok(Self { ring, settings, statistics, assembly, pending: None, reported: false })
+    }
+
+    /// From now on works by these settings. The longest frame stays what it was.
+    pub fn change(&mut self, settings: TxSettings) {
+        self.settings = TxSettings { longest: self.settings.longest, ..settings };
+    }
+
+    /// Shows up to `budget` (at most [`BURST`]) frames to `take`, in order and in one call, then returns their
+    /// descriptors to the driver. Nothing is shown where none waits or the ring is broken. Frames and drops are counted
+    /// here; the causes that come of it are returned.
+    #[inline]
+    pub fn drain(
+        &mut self,
+        budget: usize,
+        ledger: &NicDirection,
+        take: &mut dyn FnMut(&[Frame<'_>]),
+    ) -> Drained {
+        let budget = budget.min(BURST);
+        if self.pending.is_some() {
+            return self.drain_any(budget, ledger, take);
+        }
+        match self.ring.ready(budget) {
+            Ok(0) => {
+                ledger.polls_empty.add(1);
+                Drained::default()
+            }
+            Ok(waiting) if self.assembly.is_idle() => self.drain_whole(waiting, budget, ledger, take),
+            Ok(_) => self.drain_any(budget, ledger, take),
+            Err(_) => self.report(ledger),
+        }
+    }
+
+    /// Shows the frames that leave as they lie, up to the first descriptor that is something else.
+    #[inline(always)]
+    fn drain_whole(
+        &mut self,
+        waiting: usize,
+        budget: usize,
+        ledger: &NicDirection,
+        take: &mut dyn FnMut(&[Frame<'_>]),
+    ) -> Drained {
+        let (region, settings) = (*self.ring.region(), self.settings);
+        let (mut frames, mut bytes, mut done) = (Frames::new_const(), 0, Done::from(self.ring.next()));
+        for descriptor in self.ring.descriptors(waiting.min(budget)) {
+            let len = length(descriptor);
+            if !is_whole(descriptor, len, &settings) {
+                break;
+            }
+            let Some(octets) = region.bytes(descriptor.address, len as u32) else { break };
+            octets.prefetch();
+            bytes += len as u64;
+            frames.push(Frame::new(octets));
+            done.add(descriptor);
+        }
+        if frames.is_empty() {
+            return self.drain_any(budget, ledger, take);
+        }
+        self.ring.take(frames.len());
+        self.ring.prefetch(0, frames.len());
+        let in_full = !self.ring.has_block();
+        Counts { ledger, statistics: &self.statistics, in_full }.show(&frames, bytes, take);
+        Drained { frames: frames.len(), causes: self.finish(&done, ledger) }
+    }
+
+    /// Shows a burst of packets of any kind.
+    #[cold]
+    #[inline(never)]
+    fn drain_any(
+        &mut self,
+        budget: usize,
+        ledger: &NicDirection,
+        take: &mut dyn FnMut(&[Frame<'_>]),
+    ) -> Drained {
+        let first = self.pending.as_ref().map_or(self.ring.next(), |taken| taken.position);
+        let (mut out, mut done) = (Output::new(budget), Done::from(first));
+        self.assembly.begin_burst();
+        while done.descriptors < MOST_DESCRIPTORS {
+            let Some(mut taken) = self.pending.take().or_else(|| self.next()) else { break };
+            match self.assembly.feed(&mut taken, &self.settings, &mut out) {
+                Fed::Wholly => done.add(taken.descriptor),
+                Fed::Partly => {
+                    self.pending = Some(taken);
+                    break;
+                }
+            }
+        }
+        let counts = Counts { ledger, statistics: &self.statistics, in_full: !self.ring.has_block() };
+        counts.drops(&out);
+        {
+            let (frames, bytes) = frames(&out, self.assembly.octets());
+            counts.show(&frames, bytes, take);
+        }
+        let frames = out.frames.len() + out.drops.all() as usize;
+        Drained { frames, causes: self.finish(&done, ledger) }
+    }
+
+    /// The next descriptor, if one waits, with its buffer. One whose buffer does not lie in memory ends the ring.
+    fn next(&mut self) -> Option<Taken> {
+        self.ring.ready(1).ok()?;
+        let (position, descriptor) = (self.ring.next(), self.ring.descriptors(1).next()?);
+        let octets = buffer(self.ring.region(), descriptor);
+        self.ring.take(1);
+        if octets.is_none() {
+            self.ring.fail(Broken::Address);
+        }
+        Some(Taken { position, descriptor, octets: octets? })
+    }
+
+    /// Returns what a burst has used up. Says why the driver is to be interrupted.
+    #[inline(always)]
+    fn finish(&mut self, done: &Done, ledger: &NicDirection) -> u32 {
+        for &(n, word) in &done.reports {
+            self.ring.write_back(done.first, usize::from(n), word);
+        }
+        self.ring.release(done.descriptors);
+        let wanted = self.ring.publish();
+        let causes =
+            if self.ring.has_block() { if wanted { cause::TXDW } else { 0 } } else { self.causes(done) };
+        let counter = if causes != 0 { &ledger.interrupts } else { &ledger.interrupts_suppressed };
+        counter.add(1);
+        causes
+    }
+
+    /// The causes without a block: a status was written back, the ring is empty, or is about to be.
+    fn causes(&mut self, done: &Done) -> u32 {
+        if done.descriptors == 0 {
+            return 0;
+        }
+        let written_back = match (done.reports.is_empty(), done.at_once) {
+            (true, _) => 0,
+            (_, true) => cause::TXDW,
+            (_, false) => cause::TXDW_DELAYED,
+        };
+        let low = usize::from(self.settings.low);
+        let left = self.ring.ready(low + 1).unwrap_or(0) + usize::from(self.pending.is_some());
+        let empty = if left == 0 { cause::TXQE } else { 0 };
+        let few = if left <= low && left + done.descriptors > low { cause::TXD_LOW } else { 0 };
+        written_back | empty | few
+    }
+
+    #[cold]
+    fn report(&mut self, ledger: &NicDirection) -> Drained {
+        if !self.reported {
+            self.reported = true;
+            ledger.drop_bad_ring.add(1);
+        }
+        Drained::default()
+    }
+
+    /// Whether frames wait; false on a broken ring.
+    pub fn has_frames(&mut self) -> bool {
+        self.pending.is_some() || self.ring.ready(1).is_ok_and(|waiting| waiting > 0)
+    }
+
+    /// Asks for a kick when the next frame comes; true if one waits already.
+    pub fn arm(&mut self) -> bool {
+        self.ring.arm() || self.pending.is_some()
+    }
+
+    /// Asks for no kicks: we poll.
+    pub fn disarm(&mut self) {
+        self.ring.disarm();
+    }
+
+    /// Why the ring stopped, if it did.
+    pub const fn broken(&self) -> Option<Broken> {
+        self.ring.broken()
+    }
+}
+
+/// Whom to tell what was sent.
+struct Counts<'a> {
+    ledger: &'a NicDirection,
+    statistics: &'a Statistics,
+    /// Whether sizes and destinations are counted too.
+    in_full: bool,
+}
+
+impl Counts<'_> {
+    /// Counts and shows.
+    #[inline(always)]
+    fn show(&self, frames: &[Frame<'_>], bytes: u64, take: &mut dyn FnMut(&[Frame<'_>])) {
+        if frames.is_empty() {
+            return;
+        }
+        let mut tally = Tally::default();
+        if self.in_full {
+            frames.iter().for_each(|frame| tally.frame(frame.len(), destination(frame)));
+        } else {
+            tally.frames(frames.len() as u64, bytes);
+        }
+        take(frames);
+        self.statistics.sent.add(&tally);
+        self.ledger.frames.add(frames.len() as u64);
+        self.ledger.bytes.add(bytes);
+        self.ledger.batches.add(1);
+    }
+
+    fn drops(&self, out: &Output) {
+        self.ledger.drop_too_short.add(out.drops.short);
+        self.ledger.drop_too_long.add(out.drops.long);
+        self.ledger.drop_bad_offload.add(out.drops.offload);
+        self.statistics.segmented(out.segmented);
+        self.statistics.unsegmented(out.unsegmented);
+    }
+}
+
+fn destination(frame: &Frame<'_>) -> Destination {
+    match frame.octets().read(0) {
+        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => Destination::Broadcast,
+        Some([first, ..]) if first & 1 != 0 => Destination::Multicast,
+        _ => Destination::Unicast,
+    }
+}
+
+/// The frames of a burst, with their octets. Those in the room follow each other there.
+fn frames<'a>(out: &Output, mut room: &'a mut [u8]) -> (Frames<'a>, u64) {
+    let (mut frames, mut bytes, mut at) = (Frames::new_const(), 0, 0);
+    for shown in &out.frames {
+        let octets = match shown {
+            Shown::There(octets) => *octets,
+            Shown::Here(range) => {
+                let (_, rest) = room.split_at_mut(range.start - at);
+                let (frame, rest) = rest.split_at_mut(range.len());
+                (room, at) = (rest, range.end);
+                Bytes::from_slice(frame)
+            }
+        };
+        bytes += octets.len() as u64;
+        frames.push(Frame::new(octets));
+    }
+    (frames, bytes)
+}
+
+/// Bits of a command, in a descriptor's second word.
+const fn command(bits: u8) -> u64 {
+    (bits as u64) << 24
+}
+
+/// A legacy descriptor with these bits is a frame as it lies, if all but EOP are 0.
+const LEGACY: u64 = command(tx::EOP | tx::DEXT | tx::IC | tx::VLE);
+/// So is a data descriptor, if all but EOP, DEXT and DTYP are 0.
+const DATA: u64 =
+    command(tx::EOP | tx::DEXT | tx::TSE | tx::VLE) | 0xf << 20 | ((tx::IXSM | tx::TXSM) as u64) << 40;
+
+/// Whether a descriptor with so many octets is a whole frame that leaves as it lies: in one buffer, with nothing to be
+/// inserted, of a length that neither is padded nor too long.
+#[inline(always)]
+fn is_whole(descriptor: Descriptor, len: usize, settings: &TxSettings) -> bool {
+    let legacy = descriptor.rest & LEGACY == command(tx::EOP);
+    let data = descriptor.rest & DATA == command(tx::EOP | tx::DEXT) | (tx::DATA as u64) << 20;
+    let shortest = if settings.pad_short { PADDED } else { SHORTEST };
+    (legacy | data) & (len.wrapping_sub(shortest) <= longest(settings).wrapping_sub(shortest))
+}
+
+/// Octets of the longest frame: one with a tag has that beside the MTU.
+#[inline(always)]
+const fn longest(settings: &TxSettings) -> usize {
+    settings.longest + TAG
+}
+
+/// Octets of a descriptor's buffer. At the null address there is none (manual, "Legacy Transmit Descriptor Format").
+#[inline(always)]
+const fn length(descriptor: Descriptor) -> usize {
+    let mask = if descriptor.command() & tx::DEXT == 0 { 0xffff } else { 0xf_ffff };
+    if descriptor.address == 0 { 0 } else { (descriptor.rest & mask) as usize }
+}
+
+/// A descriptor's buffer, if it lies in memory; empty where the descriptor has no data.
+fn buffer(region: &Region, descriptor: Descriptor) -> Option<Bytes<'static>> {
+    match (Kind::of(descriptor), length(descriptor)) {
+        (Kind::Context | Kind::Reserved, _) | (_, 0) => Some(Bytes::EMPTY),
+        (Kind::Legacy | Kind::Data, len) => region.bytes(descriptor.address, len as u32),
+    }
+}

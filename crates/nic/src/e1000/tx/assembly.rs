@@ -1,0 +1,361 @@
+//! Packets that do not leave as they lie: in several buffers, with checksums or a tag to be inserted, to be padded or
+//! to be cut into segments.
+//!
+//! Descriptors are fed one after the other, and one that gives more frames than a burst takes is fed again: however
+//! long a packet is and however small its segments, a burst is a burst.
+
+use std::ops::Range;
+
+use arrayvec::ArrayVec;
+use ring::e1000::{Context, Data, Descriptor, Legacy, tx};
+use ring::{BURST, Bytes};
+
+use super::super::TxSettings;
+use super::checksum::{Sum, Zero};
+use super::context::{Contexts, Wanted, ip_sum, transport_sum};
+use super::room::{Room, TAG};
+use super::segmentation::{Nonsense, Segmentation};
+use super::{SHORTEST, is_whole, longest};
+
+/// A descriptor that was taken, and what is left of its buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub(super) position: u16,
+    pub(super) descriptor: Descriptor,
+    /// Octets that were not used yet.
+    pub(super) octets: Bytes<'static>,
+}
+
+/// What was made of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fed {
+    /// It is used up.
+    Wholly,
+    /// The burst is full: feed it again.
+    Partly,
+}
+
+/// A frame that is to be shown.
+#[derive(Clone, Debug)]
+pub(super) enum Shown {
+    /// In guest memory.
+    There(Bytes<'static>),
+    /// In the room.
+    Here(Range<usize>),
+}
+
+/// What one burst gives.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) frames: ArrayVec<Shown, BURST>,
+    /// Most frames.
+    budget: usize,
+    pub(super) drops: Drops,
+    /// Packets that were segmented wholly.
+    pub(super) segmented: u64,
+    /// Packets that were not, though they were to be.
+    pub(super) unsegmented: u64,
+}
+
+impl Output {
+    pub(super) fn new(budget: usize) -> Self {
+        Self { budget: budget.min(BURST), ..Self::default() }
+    }
+
+    fn is_full(&self) -> bool {
+        self.frames.len() >= self.budget
+    }
+}
+
+/// Packets that were not sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Drops {
+    pub(super) short: u64,
+    pub(super) long: u64,
+    /// Their segmentation makes no sense.
+    pub(super) offload: u64,
+}
+
+impl Drops {
+    pub(super) const fn all(self) -> u64 {
+        self.short + self.long + self.offload
+    }
+}
+
+/// The packet whose descriptors come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packet {
+    /// None has begun.
+    None,
+    /// One frame.
+    Whole,
+    /// Many.
+    Cut,
+    /// It is dropped: nothing is done but to wait for its end.
+    TooLong,
+    /// So is this one.
+    Nonsense,
+}
+
+/// A packet that is one frame. Its octets are in the room.
+#[derive(Debug, Default)]
+struct Whole {
+    context: Context,
+    wanted: Wanted,
+}
+
+/// A packet that is cut. The octets of its present frame are in the room.
+#[derive(Debug)]
+struct Cut {
+    segmentation: Segmentation,
+    tag: Option<[u8; TAG]>,
+    /// There was more than PAYLEN says.
+    surplus: bool,
+}
+
+/// Puts packets together.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    contexts: Contexts,
+    packet: Packet,
+    whole: Whole,
+    cut: Cut,
+    room: Room,
+}
+
+impl Assembly {
+    pub(super) fn new(settings: &TxSettings) -> Self {
+        Self {
+            contexts: Contexts::default(),
+            packet: Packet::None,
+            whole: Whole::default(),
+            cut: Cut { segmentation: Segmentation::NONE, tag: None, surplus: false },
+            room: Room::new(longest(settings)),
+        }
+    }
+
+    /// Whether no packet has begun.
+    #[inline(always)]
+    pub(super) const fn is_idle(&self) -> bool {
+        matches!(self.packet, Packet::None)
+    }
+
+    /// Begins a burst: frames of the last one are gone.
+    pub(super) fn begin_burst(&mut self) {
+        self.room.begin_burst();
+    }
+
+    /// Where frames of [`Shown::Here`] lie.
+    pub(super) fn octets(&mut self) -> &mut [u8] {
+        self.room.octets()
+    }
+
+    /// Takes what is left of a descriptor.
+    pub(super) fn feed(&mut self, taken: &mut Taken, settings: &TxSettings, out: &mut Output) -> Fed {
+        match Kind::of(taken.descriptor) {
+            Kind::Context => self.contexts.set(taken.descriptor),
+            Kind::Reserved => {}
+            Kind::Data | Kind::Legacy => return self.feed_data(taken, settings, out),
+        }
+        Fed::Wholly
+    }
+
+    fn feed_data(&mut self, taken: &mut Taken, settings: &TxSettings, out: &mut Output) -> Fed {
+        if out.is_full() || !self.room.has_place() {
+            return Fed::Partly;
+        }
+        if self.is_idle() {
+            if is_whole(taken.descriptor, taken.octets.len(), settings) {
+                out.frames.push(Shown::There(taken.octets));
+                return Fed::Wholly;
+            }
+            self.begin(taken.descriptor, settings);
+        }
+        let ends = taken.descriptor.command() & tx::EOP != 0;
+        let fed = match self.packet {
+            Packet::Whole => self.gather(taken, ends, settings, out),
+            Packet::Cut => self.cut(taken, ends, settings, out),
+            Packet::None | Packet::TooLong | Packet::Nonsense => Fed::Wholly,
+        };
+        if ends && fed == Fed::Wholly {
+            self.end(out);
+        }
+        fed
+    }
+
+    /// The first descriptor of a packet says what it is.
+    fn begin(&mut self, descriptor: Descriptor, settings: &TxSettings) {
+        let mut wanted = Wanted::default();
+        if Kind::of(descriptor) == Kind::Data {
+            wanted = Wanted::by(Data::from(descriptor).options);
+            if descriptor.command() & tx::TSE != 0 {
+                return self.begin_cut(wanted, tag(descriptor, settings), settings);
+            }
+        }
+        self.packet = Packet::Whole;
+        self.whole = Whole { context: self.contexts.normal, wanted };
+    }
+
+    fn begin_cut(&mut self, wanted: Wanted, tag: Option<[u8; TAG]>, settings: &TxSettings) {
+        let longest = longest(settings) - tag.map_or(0, |tag| tag.len());
+        self.packet = match Segmentation::new(self.contexts.segmentation, wanted, longest) {
+            Ok(segmentation) => {
+                self.cut = Cut { segmentation, tag, surplus: false };
+                Packet::Cut
+            }
+            Err(Nonsense::Lengths) => Packet::Nonsense,
+            Err(Nonsense::TooLong) => Packet::TooLong,
+        };
+    }
+
+    /// A packet's last octet has come: what was dropped is counted.
+    fn end(&mut self, out: &mut Output) {
+        match self.packet {
+            Packet::None | Packet::Whole => {}
+            Packet::TooLong => out.drops.long += 1,
+            Packet::Nonsense => {
+                out.drops.offload += 1;
+                out.unsegmented += 1;
+            }
+            Packet::Cut => self.end_cut(out),
+        }
+        self.packet = Packet::None;
+        self.room.discard();
+    }
+
+    /// Adds a buffer to a frame, and completes it with the last one.
+    fn gather(&mut self, taken: &Taken, ends: bool, settings: &TxSettings, out: &mut Output) -> Fed {
+        let copied = taken.octets.copy_to_slice(self.room.free());
+        self.room.add(copied);
+        let tag = if ends { tag(taken.descriptor, settings) } else { None };
+        let len = self.room.len() + tag.map_or(0, |tag| tag.len());
+        if copied < taken.octets.len() || len > longest(settings) {
+            self.packet = Packet::TooLong;
+            self.room.discard();
+        } else if ends && self.room.len() < SHORTEST {
+            out.drops.short += 1;
+        } else if ends {
+            self.whole.insert_sums(taken.descriptor, self.room.frame());
+            out.frames.push(Shown::Here(self.room.finish(tag, settings.pad_short)));
+        }
+        Fed::Wholly
+    }
+
+    /// Adds a buffer to a packet that is cut. A frame leaves when it is known whether it is the last.
+    fn cut(&mut self, taken: &mut Taken, ends: bool, settings: &TxSettings, out: &mut Output) -> Fed {
+        self.cut_header(taken);
+        let Some(header) = self.cut.segmentation.header().map(<[u8]>::len) else { return Fed::Wholly };
+        while !taken.octets.is_empty() {
+            if self.cut.segmentation.left() == 0 {
+                self.cut.surplus = true;
+                taken.octets = Bytes::EMPTY;
+            } else if self.room.len() == 0 {
+                if !self.begin_segment() {
+                    return Fed::Partly;
+                }
+            } else if self.cut.segmentation.room(self.room.len() - header) > 0 {
+                self.cut_payload(taken, header);
+            } else if out.is_full() {
+                return Fed::Partly;
+            } else {
+                self.finish_segment(false, settings, out);
+            }
+        }
+        if ends && self.room.len() > 0 {
+            if out.is_full() {
+                return Fed::Partly;
+            }
+            self.finish_segment(true, settings, out);
+        }
+        Fed::Wholly
+    }
+
+    fn cut_header(&mut self, taken: &mut Taken) {
+        let copied = taken.octets.copy_to_slice(self.cut.segmentation.missing_header());
+        self.cut.segmentation.add_header(copied);
+        taken.octets = taken.octets.skip(copied as u32);
+    }
+
+    fn cut_payload(&mut self, taken: &mut Taken, header: usize) {
+        let room = self.cut.segmentation.room(self.room.len() - header);
+        let copied = taken.octets.take(room as u32).copy_to_slice(self.room.free());
+        self.room.add(copied);
+        self.cut.segmentation.add_payload(copied);
+        taken.octets = taken.octets.skip(copied as u32);
+    }
+
+    /// Puts the header where the next frame begins; false if there is no place for one.
+    fn begin_segment(&mut self) -> bool {
+        let (true, Some(header)) = (self.room.has_place(), self.cut.segmentation.header()) else {
+            return false;
+        };
+        for (place, octet) in self.room.free().iter_mut().zip(header) {
+            *place = *octet;
+        }
+        self.room.add(header.len());
+        true
+    }
+
+    fn finish_segment(&mut self, last: bool, settings: &TxSettings, out: &mut Output) {
+        self.cut.segmentation.complete(self.room.frame(), last);
+        out.frames.push(Shown::Here(self.room.finish(self.cut.tag, settings.pad_short)));
+    }
+
+    fn end_cut(&self, out: &mut Output) {
+        let segmentation = &self.cut.segmentation;
+        if segmentation.header().is_none() {
+            out.drops.short += 1;
+        } else if segmentation.frames() == 0 {
+            out.drops.offload += 1;
+        }
+        let wholly = segmentation.left() == 0 && !self.cut.surplus;
+        *(if wholly { &mut out.segmented } else { &mut out.unsegmented }) += 1;
+    }
+}
+
+impl Whole {
+    /// The checksums that the packet's first data descriptor asks for, and the one of the legacy descriptor at its end.
+    fn insert_sums(&self, last: Descriptor, frame: &mut [u8]) {
+        if self.wanted.transport {
+            transport_sum(&self.context).insert(frame, Zero::AllOnes);
+        }
+        if self.wanted.ip {
+            ip_sum(&self.context).insert(frame, Zero::Stays);
+        }
+        if Kind::of(last) == Kind::Legacy && last.command() & tx::IC != 0 {
+            let Legacy { css: start, cso: at, .. } = last.into();
+            Sum { start, at, end: 0 }.insert(frame, Zero::Stays);
+        }
+    }
+}
+
+/// The tag that a descriptor asks for, if tags are inserted at all: EtherType, then the tag itself.
+fn tag(descriptor: Descriptor, settings: &TxSettings) -> Option<[u8; TAG]> {
+    if !settings.vlan || descriptor.command() & tx::VLE == 0 {
+        return None;
+    }
+    let [a, b] = settings.vlan_type.to_be_bytes();
+    let [c, d] = Legacy::from(descriptor).special.to_be_bytes();
+    Some([a, b, c, d])
+}
+
+/// Which of the formats a descriptor has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Legacy,
+    Context,
+    Data,
+    /// A DTYP that means nothing: no data, but its status can be asked for.
+    Reserved,
+}
+
+impl Kind {
+    pub(super) const fn of(descriptor: Descriptor) -> Self {
+        match (descriptor.command() & tx::DEXT, descriptor.kind()) {
+            (0, _) => Self::Legacy,
+            (_, tx::CONTEXT) => Self::Context,
+            (_, tx::DATA) => Self::Data,
+            _ => Self::Reserved,
+        }
+    }
+}
