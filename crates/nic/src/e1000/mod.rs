@@ -13,6 +13,7 @@ mod filters;
 mod interrupts;
 pub mod register;
 pub mod rx;
+pub mod rx;
 mod statistics;
 pub mod tx;
 

@@ -137,8 +137,15 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
     /// The next `n` of the descriptors that wait, each read once.
     #[inline(always)]
     pub fn descriptors(&self, n: usize) -> impl Iterator<Item = Descriptor> + use<E> {
-        let (shared, mut position) = (self.shared, self.next);
-        let n = n.min(usize::from(self.waiting));
+        self.descriptors_from(0, n)
+    }
+
+    /// As [`Self::descriptors`], without the first `skip` of those that wait.
+    #[inline(always)]
+    pub fn descriptors_from(&self, skip: usize, n: usize) -> impl Iterator<Item = Descriptor> + use<E> {
+        let skip = skip.min(usize::from(self.waiting));
+        let (shared, mut position) = (self.shared, self.shared.after(self.next, skip as u16));
+        let n = n.min(usize::from(self.waiting) - skip);
         (0..n).map(move |_| {
             let at = position;
             position = shared.after(position, 1);
@@ -151,6 +158,14 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
     pub fn prefetch(&self, skip: usize, n: usize) {
         let entries = usize::from(self.entries());
         self.shared.prefetch(self.shared.after(self.next, skip.min(entries) as u16), n.min(entries) as u16);
+    }
+
+    /// Hints that the `n` descriptors from `skip` after the next one on will be read and written.
+    #[inline(always)]
+    pub fn prefetch_write(&self, skip: usize, n: usize) {
+        let entries = usize::from(self.entries());
+        self.shared
+            .prefetch_write(self.shared.after(self.next, skip.min(entries) as u16), n.min(entries) as u16);
     }
 
     /// Moves on over the next `n` of the descriptors that wait: they are the device's until they are released.

@@ -1,0 +1,414 @@
+//! The receive ring's data path: one copy of each frame into the buffers that the driver posted (82540EM manual,
+//! "Packet Reception").
+//!
+//! Three passes over a burst: *plan* finds room for each frame that the filters let pass, *copy* fills it, *commit*
+//! writes the descriptors back and publishes once. [`RxQueue::fill`] does all three. Where several threads deliver to
+//! one ring, `plan` and `commit` run under the caller's lock and `copy` without it, on a [`Lease`] of each thread's own.
+//! A ring of this device has an order: what one thread commits shows only when those before it have committed, so one
+//! that is stopped in the middle of a copy delays the others' frames. It never stops their work.
+
+mod accept;
+mod checksum;
+mod lease;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrayvec::ArrayVec;
+use ledger::NicDirection;
+use ring::e1000::{Broken, Csb, DeviceRing, Ends, LayoutError, rx};
+use ring::{BURST, Region};
+use switch::Frame;
+
+use super::{Destination, RxSettings, RxSetup, Statistics, cause};
+use crate::queue::Filled;
+use accept::{Quick, Verdict, verdict};
+pub use lease::Lease;
+use lease::{BUFFERS, Drop, Place};
+
+/// Leases of one ring that may be under way at the same time. Who wants one more finds no room.
+const LEASES: usize = 16;
+
+/// A receive ring.
+#[derive(Debug)]
+pub struct RxQueue {
+    posted: Posted,
+    /// For [`RxQueue::fill`].
+    own: Lease,
+}
+
+/// The shared end of a receive ring.
+#[derive(Debug)]
+struct Posted {
+    ring: DeviceRing<Arc<Ends>>,
+    settings: RxSettings,
+    quick: Quick,
+    statistics: Arc<Statistics>,
+    /// Leases under way, in the order of their descriptors.
+    outstanding: ArrayVec<Outstanding, LEASES>,
+    /// Fewer buffers are posted than RCTL.RDMTS says, and the driver was told.
+    low: bool,
+    /// The frames that come now are the device's own.
+    own_frames: bool,
+    /// No two rings of a process have the same.
+    name: u64,
+}
+
+/// Descriptors of one lease.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    first: u16,
+    count: u16,
+    committed: bool,
+}
+
+impl RxQueue {
+    /// Takes over a ring in this memory.
+    pub fn new(region: Region, setup: &RxSetup) -> Result<Self, LayoutError> {
+        static NAMES: AtomicU64 = AtomicU64::new(1);
+        let block = setup.block.map(|address| Csb::map(&region, address)).transpose()?;
+        let ring = DeviceRing::receive(region, &setup.layout, setup.ends.clone(), block)?;
+        let (settings, statistics) = (setup.settings.clone(), setup.statistics.clone());
+        let posted = Posted {
+            quick: Quick::new(&settings, ring.has_block()),
+            name: NAMES.fetch_add(1, Ordering::Relaxed),
+            outstanding: ArrayVec::new(),
+            low: false,
+            own_frames: false,
+            ring,
+            settings,
+            statistics,
+        };
+        Ok(Self { posted, own: Lease::default() })
+    }
+
+    /// Works by other settings from the next burst on.
+    pub fn change(&mut self, settings: RxSettings) {
+        self.posted.quick = Quick::new(&settings, self.posted.ring.has_block());
+        self.posted.settings = settings;
+    }
+
+    /// Copies frames (at most [`BURST`] of them) into posted buffers. What is copied and what is dropped is counted
+    /// here.
+    #[inline]
+    pub fn fill(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
+        let filled = self.fill_once(frames, ledger);
+        if filled.taken < frames.len().min(BURST) { self.fill_on(filled, frames, ledger) } else { filled }
+    }
+
+    /// As [`Self::fill`], for frames of the device's own transmit ring: the only ones that arrive in loopback mode.
+    pub fn loop_back(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
+        self.posted.own_frames = true;
+        let filled = self.fill(frames, ledger);
+        self.posted.own_frames = false;
+        filled
+    }
+
+    #[inline(always)]
+    fn fill_once(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
+        let taken = self.posted.plan(frames, &mut self.own, ledger);
+        self.own.copy(frames);
+        let causes = self.posted.commit(&mut self.own, ledger);
+        Filled { taken, causes }
+    }
+
+    /// Goes on where one lease was not enough for frames that fill many buffers.
+    #[cold]
+    fn fill_on(&mut self, mut filled: Filled, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
+        let frames = &frames[..frames.len().min(BURST)];
+        while filled.taken < frames.len() {
+            let more = self.fill_once(&frames[filled.taken..], ledger);
+            filled.causes |= more.causes;
+            filled.taken += more.taken;
+            if more.taken == 0 {
+                break;
+            }
+        }
+        filled
+    }
+
+    /// How many buffers (at most [`BURST`] are looked for) are posted; 0 on a broken ring.
+    #[inline]
+    pub fn room(&mut self) -> usize {
+        self.posted.ring.ready(BURST).unwrap_or(0)
+    }
+
+    /// Reserves buffers for as many of the first [`BURST`] frames as there is room for; returns how many frames were
+    /// dealt with, those included that are dropped. The lease must then be filled from the same slice and committed.
+    #[inline]
+    pub fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
+        self.posted.plan(frames, lease, ledger)
+    }
+
+    /// Whether a lease was reserved from this ring, and not from one that a reset has taken away since.
+    pub fn owns(&self, lease: &Lease) -> bool {
+        lease.ring == self.posted.name
+    }
+
+    /// Gives the frames of a lease to the driver; returns causes of [`cause`], 0 if there is nothing that it wants to
+    /// hear of. A lease of another ring (the device was reset in the meantime) is only emptied.
+    #[inline]
+    pub fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> u32 {
+        self.posted.commit(lease, ledger)
+    }
+
+    /// Asks for a kick when buffers are posted; true if there are some already.
+    pub fn arm(&mut self) -> bool {
+        self.posted.ring.arm()
+    }
+
+    /// Asks for no kicks: we poll.
+    pub fn disarm(&mut self) {
+        self.posted.ring.disarm();
+    }
+
+    /// Why the ring stopped, if it did.
+    pub fn broken(&self) -> Option<Broken> {
+        self.posted.ring.broken()
+    }
+}
+
+/// How the frames of a burst behind the first one that needs a closer look go on.
+enum Step {
+    /// It was dealt with.
+    Done,
+    /// There is no buffer for it, or none that this lease may still take.
+    NoRoom,
+    /// Its descriptor breaks the ring.
+    Broken,
+}
+
+impl Posted {
+    #[inline(always)]
+    fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
+        let frames = &frames[..frames.len().min(BURST)];
+        lease.clear(self.name, self.ring.next());
+        if self.outstanding.is_full() {
+            return 0;
+        }
+        if self.ring.ready(frames.len()).is_err() {
+            // Nothing will ever take them.
+            ledger.drop_bad_ring.add(frames.len() as u64);
+            return frames.len();
+        }
+        // Descriptors lie four to a line: the next burst's, too, are read and written.
+        self.ring.prefetch_write(frames.len(), frames.len());
+        let mut taken = 0;
+        let mut broken = false;
+        loop {
+            taken += self.plan_quickly(frames, taken, lease);
+            let Some(frame) = frames.get(taken) else { break };
+            match self.plan_one(taken, frame, lease) {
+                Step::Done => taken += 1,
+                Step::NoRoom => break,
+                Step::Broken => {
+                    broken = true;
+                    break;
+                }
+            }
+        }
+        self.reserve(lease);
+        if broken {
+            self.ring.fail(Broken::Address);
+            ledger.drop_bad_ring.add((frames.len() - taken) as u64);
+            taken = frames.len();
+        }
+        lease.missed = (frames.len() - taken) as u64;
+        taken
+    }
+
+    /// Places frames from number `from` on as long as nothing is to be looked at closely; returns how many.
+    #[inline(always)]
+    fn plan_quickly(&self, frames: &[Frame<'_>], from: usize, lease: &mut Lease) -> usize {
+        let (first, region) = (lease.buffers.len(), *self.ring.region());
+        let (quick, buffer_len, by_block) = (self.quick, self.settings.buffer_len, self.ring.has_block());
+        let (mut n, mut octets) = (0, 0);
+        let rest = frames.get(from..).unwrap_or(&[]);
+        let most = rest.len().min(BUFFERS - first);
+        for (frame, descriptor) in rest.iter().zip(self.ring.descriptors_from(first, most)) {
+            if !quick.takes(frame) {
+                break;
+            }
+            let Some(buffer) = region.bytes(descriptor.address, buffer_len) else { break };
+            buffer.prefetch_write();
+            let len = frame.len() as u32;
+            lease.buffers.push(buffer);
+            lease.places.push(Place::plain((from + n) as u8, (first + n) as u8, len));
+            if !by_block {
+                lease.tally.frame(frame.len(), Destination::Unicast);
+            }
+            octets += u64::from(len);
+            n += 1;
+        }
+        lease.octets += octets;
+        n
+    }
+
+    /// Places one frame of any kind.
+    #[cold]
+    fn plan_one(&mut self, number: usize, frame: &Frame<'_>, lease: &mut Lease) -> Step {
+        if self.settings.loopback != self.own_frames {
+            lease.drops.add(Drop::Filtered);
+            return Step::Done;
+        }
+        match verdict(&self.settings, frame) {
+            Verdict::Drop(why) => {
+                lease.drops.add(why);
+                Step::Done
+            }
+            Verdict::Take(stored) => {
+                let count = (stored.len as usize).div_ceil(self.settings.buffer_len.max(1) as usize);
+                if count > BUFFERS || count >= usize::from(self.ring.entries()) {
+                    lease.drops.add(Drop::TooLong);
+                    return Step::Done;
+                }
+                let first = lease.buffers.len();
+                match self.buffers(stored.len, count, lease) {
+                    Step::Done => {}
+                    other => return other,
+                }
+                lease.places.push(Place::shaped(number as u8, first as u8, count as u8, &stored));
+                lease.octets += frame.len() as u64;
+                lease.tally.frame(frame.len(), stored.destination);
+                Step::Done
+            }
+        }
+    }
+
+    /// Adds `count` buffers to the lease, which hold `len` octets.
+    #[cold]
+    fn buffers(&mut self, len: u32, count: usize, lease: &mut Lease) -> Step {
+        let first = lease.buffers.len();
+        if lease.buffers.remaining_capacity() < count {
+            return Step::NoRoom;
+        }
+        match self.ring.ready(first + count) {
+            Ok(ready) if ready >= first + count => {}
+            _ => return Step::NoRoom,
+        }
+        let mut left = len;
+        for descriptor in self.ring.descriptors_from(first, count) {
+            // The rest of the last buffer is not touched, so it may lie outside.
+            let octets = left.min(self.settings.buffer_len);
+            left -= octets;
+            match self.ring.region().bytes(descriptor.address, octets) {
+                Some(buffer) => lease.buffers.push(buffer),
+                None => {
+                    lease.buffers.truncate(first);
+                    return Step::Broken;
+                }
+            }
+        }
+        Step::Done
+    }
+
+    /// Takes the lease's descriptors out of the ring.
+    #[inline(always)]
+    fn reserve(&mut self, lease: &Lease) {
+        let count = lease.buffers.len();
+        if count > 0 {
+            self.ring.take(count);
+            self.outstanding.push(Outstanding { first: lease.first, count: count as u16, committed: false });
+        }
+    }
+
+    #[inline(always)]
+    fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> u32 {
+        if lease.ring != self.name {
+            lease.clear(0, 0);
+            return 0;
+        }
+        for place in &lease.places {
+            if place.count == 1 {
+                self.ring.write_back(lease.first, place.first.into(), place.word | u64::from(place.len));
+            } else {
+                self.write_several_back(lease, place);
+            }
+        }
+        self.count(lease, ledger);
+        let missed = lease.missed;
+        let release = !lease.buffers.is_empty();
+        let first = lease.first;
+        lease.clear(0, 0);
+        if release {
+            self.release(first);
+        }
+        self.causes(missed, ledger)
+    }
+
+    /// Writes the descriptors of one frame back, the last one of which says what is to be said of it.
+    #[cold]
+    fn write_several_back(&mut self, lease: &Lease, place: &Place) {
+        let mut left = place.len;
+        for (i, buffer) in lease.buffers_of(place).iter().enumerate() {
+            let octets = left.min(buffer.len() as u32);
+            left -= octets;
+            let word = if left == 0 { place.word } else { u64::from(rx::DD) << 32 };
+            self.ring.write_back(lease.first, usize::from(place.first) + i, word | u64::from(octets));
+        }
+    }
+
+    #[inline(always)]
+    fn count(&self, lease: &Lease, ledger: &NicDirection) {
+        if lease.drops.any() {
+            lease.drops.count(ledger, &self.statistics);
+        }
+        let frames = lease.places.len() as u64;
+        if frames > 0 {
+            ledger.frames.add(frames);
+            ledger.bytes.add(lease.octets);
+            ledger.batches.add(1);
+            self.statistics.received.add(&lease.tally(self.ring.has_block()));
+        }
+    }
+
+    /// Lets go of all descriptors up to the first lease that is not committed.
+    #[inline(always)]
+    fn release(&mut self, first: u16) {
+        if let [only] = self.outstanding[..] {
+            self.outstanding.clear();
+            self.ring.release(only.count.into());
+            return;
+        }
+        self.release_in_order(first);
+    }
+
+    #[cold]
+    fn release_in_order(&mut self, first: u16) {
+        if let Some(mine) = self.outstanding.iter_mut().find(|lease| lease.first == first) {
+            mine.committed = true;
+        }
+        while let Some(&Outstanding { count, committed: true, .. }) = self.outstanding.first() {
+            self.ring.release(count.into());
+            self.outstanding.remove(0);
+        }
+    }
+
+    /// Publishes; returns what the driver is to be told.
+    #[inline(always)]
+    fn causes(&mut self, missed: u64, ledger: &NicDirection) -> u32 {
+        let moved = self.ring.publish();
+        if self.ring.has_block() {
+            let counter = if moved { &ledger.interrupts } else { &ledger.interrupts_suppressed };
+            counter.add(1);
+            return if moved { cause::RXT0 } else { 0 };
+        }
+        let mut causes = if moved { cause::RXT0 } else { 0 };
+        if missed > 0 {
+            self.statistics.missed(missed);
+            causes |= cause::RXO;
+        }
+        if self.falls_low() {
+            causes |= cause::RXDMT0;
+        }
+        causes
+    }
+
+    /// Whether the number of posted buffers has fallen to the threshold of RCTL.RDMTS.
+    #[inline(always)]
+    fn falls_low(&mut self) -> bool {
+        let threshold = usize::from(self.ring.entries()) / self.settings.threshold.max(1) as usize;
+        let low = self.ring.ready(threshold + 1).is_ok_and(|posted| posted <= threshold);
+        low & !std::mem::replace(&mut self.low, low)
+    }
+}
