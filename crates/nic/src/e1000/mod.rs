@@ -13,7 +13,6 @@ mod filters;
 mod interrupts;
 pub mod register;
 pub mod rx;
-pub mod rx;
 mod statistics;
 pub mod tx;
 
