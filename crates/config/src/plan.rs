@@ -99,8 +99,13 @@ impl Router {
             VhostThreads::Shared => 1,
             VhostThreads::PerNic => self.nics.len(),
             VhostThreads::Split => 2 * self.nics.len(),
-            VhostThreads::PerQueue => self.vcpus as usize,
+            VhostThreads::PerQueue => self.queue_pairs() as usize,
         }
+    }
+
+    /// Queue pairs that each of its NICs has: one for each vCPU, and one beside an e1000.
+    pub fn queue_pairs(&self) -> u32 {
+        if self.nics.iter().any(|nic| nic.model == NicModel::E1000) { 1 } else { self.vcpus }
     }
 
     /// How many queues one of its NICs has outside, each with a thread that empties it: those of a TAP, or before a
@@ -120,7 +125,7 @@ impl Router {
                 .iter()
                 .flat_map(|nic| [format!("{}-rx", nic.name), format!("{}-tx", nic.name)])
                 .collect(),
-            VhostThreads::PerQueue => (0..self.vcpus).map(|pair| format!("q{pair}")).collect(),
+            VhostThreads::PerQueue => (0..self.queue_pairs()).map(|pair| format!("q{pair}")).collect(),
         };
         let vhosts =
             vhosts.into_iter().map(|name| (format!("{}/{name}", self.name), self.pin.vhost.as_ref()));

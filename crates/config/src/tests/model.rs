@@ -105,6 +105,10 @@ fn an_e1000_has_one_queue_pair_and_a_vcpu_for_its_interrupts() {
     let plan = parse(&two, "f.toml").expect("a good file");
     let router = &plan.routers[0];
     assert_eq!((router.vcpus, router.nics[0].queues, router.nics[1].queues), (2, 1, 1));
+    let per_queue = parse(&two.replacen("\"shared\"", "\"per-queue\"", 1), "f.toml").expect("a good file");
+    let names: Vec<String> = per_queue.routers[0].threads().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["edge/vcpu0", "edge/vcpu1", "edge/q0"], "a thread for each pair that there is");
+    assert_eq!(per_queue.routers[0].vhost_threads(), 1);
     assert_eq!(
         errors(&two.replacen("vcpus = 2", "vcpus = 3", 1).replacen("32M", "64M", 1)),
         "f.toml:7: router.vcpus: 3 vCPUs are too many for a router with an e1000, whose second vCPU takes its \
