@@ -118,12 +118,16 @@ impl Plugging<'_> {
         sources.into_iter().enumerate().map(pump).collect()
     }
 
-    /// Pumps out of the NIC, for each thread to what `sink` gives it.
+    /// Pumps out of the NIC, for each thread to what `sink` gives it. A NIC whose frames leave within the driver's register
+    /// access gets the sink itself, too: its threads only keep the time of its interrupts.
     fn tx(&self, to_switch: bool, sink: impl Fn(usize) -> Arc<dyn Sink>) -> Vec<Pump> {
         let threads = self.threads();
         let source = |pair| if threads == 1 { self.queues.source() } else { self.queues.source_of(pair) };
-        let pump =
-            |pair| Pump { source: source(pair), sink: self.taps.at(Spot::Tx { to_switch }, sink(pair)) };
+        let pump = |pair| {
+            let sink = self.taps.at(Spot::Tx { to_switch }, sink(pair));
+            self.queues.transmit_in_access(sink.clone());
+            Pump { source: source(pair), sink }
+        };
         (0..threads).map(pump).collect()
     }
 

@@ -7,7 +7,7 @@ use ledger::NicDirection;
 use ring::split::Broken;
 use switch::Frame;
 
-use crate::virtio_net;
+use crate::{e1000, virtio_net};
 
 /// Why virtio-net interrupts: the queue's message is due.
 pub const MESSAGE: u32 = 1;
@@ -36,6 +36,8 @@ pub struct Filled {
 pub enum TxQueue {
     /// Of virtio-net.
     VirtioNet(virtio_net::tx::TxQueue),
+    /// Of an e1000.
+    E1000(e1000::tx::TxQueue),
 }
 
 impl TxQueue {
@@ -53,6 +55,7 @@ impl TxQueue {
                 let drained = queue.drain(budget, ledger, take);
                 Drained { frames: drained.frames, causes: message(drained.interrupt) }
             }
+            Self::E1000(queue) => queue.drain(budget, ledger, take),
         }
     }
 
@@ -60,6 +63,7 @@ impl TxQueue {
     pub fn has_frames(&mut self) -> bool {
         match self {
             Self::VirtioNet(queue) => queue.has_frames(),
+            Self::E1000(queue) => queue.has_frames(),
         }
     }
 
@@ -67,6 +71,7 @@ impl TxQueue {
     pub fn arm(&mut self) -> bool {
         match self {
             Self::VirtioNet(queue) => queue.arm(),
+            Self::E1000(queue) => queue.arm(),
         }
     }
 
@@ -74,6 +79,7 @@ impl TxQueue {
     pub fn disarm(&mut self) {
         match self {
             Self::VirtioNet(queue) => queue.disarm(),
+            Self::E1000(queue) => queue.disarm(),
         }
     }
 
@@ -81,6 +87,7 @@ impl TxQueue {
     pub fn broken(&self) -> Option<Broken> {
         match self {
             Self::VirtioNet(queue) => queue.broken(),
+            Self::E1000(queue) => queue.broken(),
         }
     }
 }
@@ -90,6 +97,8 @@ impl TxQueue {
 pub enum RxQueue {
     /// Of virtio-net.
     VirtioNet(virtio_net::rx::RxQueue),
+    /// Of an e1000.
+    E1000(e1000::rx::RxQueue),
 }
 
 /// Room that was reserved for certain frames by one thread. Reused for each burst. The part of the model that it is not
@@ -97,6 +106,7 @@ pub enum RxQueue {
 #[derive(Debug, Default)]
 pub struct Lease {
     virtio_net: virtio_net::rx::Lease,
+    e1000: e1000::rx::Lease,
 }
 
 impl Lease {
@@ -104,6 +114,7 @@ impl Lease {
     #[inline]
     pub fn copy(&self, frames: &[Frame<'_>]) {
         self.virtio_net.copy(frames);
+        self.e1000.copy(frames);
     }
 }
 
@@ -116,6 +127,7 @@ impl RxQueue {
                 let filled = queue.fill(frames, ledger);
                 Filled { taken: filled.taken, causes: message(filled.interrupt) }
             }
+            Self::E1000(queue) => queue.fill(frames, ledger),
         }
     }
 
@@ -124,6 +136,7 @@ impl RxQueue {
     pub fn room(&mut self) -> usize {
         match self {
             Self::VirtioNet(queue) => queue.room(),
+            Self::E1000(queue) => queue.room(),
         }
     }
 
@@ -133,6 +146,7 @@ impl RxQueue {
     pub fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
         match self {
             Self::VirtioNet(queue) => queue.plan(frames, &mut lease.virtio_net, ledger),
+            Self::E1000(queue) => queue.plan(frames, &mut lease.e1000, ledger),
         }
     }
 
@@ -140,6 +154,7 @@ impl RxQueue {
     pub fn owns(&self, lease: &Lease) -> bool {
         match self {
             Self::VirtioNet(queue) => queue.owns(&lease.virtio_net),
+            Self::E1000(queue) => queue.owns(&lease.e1000),
         }
     }
 
@@ -149,6 +164,7 @@ impl RxQueue {
     pub fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> u32 {
         match self {
             Self::VirtioNet(queue) => message(queue.commit(&mut lease.virtio_net, ledger)),
+            Self::E1000(queue) => queue.commit(&mut lease.e1000, ledger),
         }
     }
 
@@ -156,6 +172,7 @@ impl RxQueue {
     pub fn arm(&mut self) -> bool {
         match self {
             Self::VirtioNet(queue) => queue.arm(),
+            Self::E1000(queue) => queue.arm(),
         }
     }
 
@@ -163,6 +180,7 @@ impl RxQueue {
     pub fn disarm(&mut self) {
         match self {
             Self::VirtioNet(queue) => queue.disarm(),
+            Self::E1000(queue) => queue.disarm(),
         }
     }
 
@@ -170,6 +188,7 @@ impl RxQueue {
     pub fn broken(&self) -> Option<Broken> {
         match self {
             Self::VirtioNet(queue) => queue.broken(),
+            Self::E1000(queue) => queue.broken(),
         }
     }
 }

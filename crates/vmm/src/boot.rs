@@ -10,13 +10,13 @@
 use std::io::Cursor;
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{MAX_VCPUS, map};
+use bootinfo::{MAX_NICS, MAX_VCPUS, map};
 use linux_loader::loader::KernelLoader;
 use linux_loader::loader::elf::Elf;
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::memory::GuestRam;
-use crate::stubs::{APIC_ALIAS, FAULT_PORT, stubs};
+use crate::stubs::{APIC_ALIAS, FAULT_PORT, PIN_STRIDE, stubs};
 
 pub(crate) const PML4: u64 = 0x1000;
 const PDPT: u64 = 0x2000;
@@ -29,6 +29,10 @@ pub(crate) const TSS_STRIDE: u64 = 128;
 const STUBS: u64 = 0x1_0000;
 const RING0_STACKS: u64 = 0x2_0000;
 const RING0_STACK: u64 = 0x1000;
+
+/// The vectors of the NICs' pins.
+const PIN_VECTOR: u64 = map::FIRST_PIN_VECTOR as u64;
+const PIN_VECTORS_END: u64 = PIN_VECTOR + MAX_NICS as u64;
 
 const PRESENT: u64 = 1;
 const WRITE: u64 = 1 << 1;
@@ -110,6 +114,7 @@ fn write_descriptor_tables(ram: &GuestRam) -> Result<()> {
         let entry = match vector {
             13 => stubs.halt,
             0..=31 => stubs.faults + 16 * vector,
+            PIN_VECTOR..PIN_VECTORS_END => stubs.pins + PIN_STRIDE * (vector - PIN_VECTOR),
             _ => stubs.interrupt,
         };
         write_gate(ram, vector, STUBS + entry)?;

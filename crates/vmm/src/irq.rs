@@ -1,23 +1,35 @@
-//! Message-signalled interrupts: from any thread of this process to a vCPU.
+//! Interrupts: from any thread of this process to a vCPU.
 //!
-//! In a virtual machine each MSI-X vector of each device owns one GSI with an irqfd, so that an interrupt costs one
+//! Messages (MSI-X): in a virtual machine each MSI-X vector of each device owns one GSI with an irqfd, so that an interrupt costs one
 //! `write` and no ioctl. A vCPU that is a thread of another process sleeps on its mailbox word itself, and is woken
 //! there. Masking keeps the event pending here and sends it when the vector is unmasked.
+//!
+//! Pins ([`pin`]): one for each NIC that has no messages, by an ioctl. Either may have to wait ([`timed`]).
 
-use std::collections::BTreeMap;
+mod intx;
+mod messages;
+mod pin;
+mod timed;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use kvm_bindings::{
-    KVM_IRQ_ROUTING_MSI, KvmIrqRouting, kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1,
-    kvm_irq_routing_msi,
+    KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_IRQCHIP_IOAPIC, KvmIrqRouting, kvm_irq_routing_entry,
+    kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip, kvm_irq_routing_msi,
 };
 use kvm_ioctls::VmFd;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use crate::futex;
 use crate::memory::GuestRam;
+
+pub(crate) use intx::Intx;
+pub(crate) use messages::{Messages, Queue};
+pub(crate) use pin::Pin;
+pub(crate) use timed::{Timed, Timekeeping};
 
 /// First GSI for messages; those below belong to the interrupt chips' pins.
 const FIRST_GSI: u32 = 24;
@@ -110,6 +122,8 @@ pub struct IrqRouter {
 struct Routes {
     lines: u32,
     messages: BTreeMap<u32, Message>,
+    /// Inputs of the I/O APIC that are in use.
+    pins: BTreeSet<u32>,
 }
 
 impl IrqRouter {
@@ -157,16 +171,47 @@ impl IrqRouter {
     fn route_gsi(&self, vm: &VmFd, gsi: u32, message: Message) -> Result<()> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if routes.messages.insert(gsi, message) != Some(message) {
-            vm.set_gsi_routing(&table(&routes.messages)?)
-                .context("cannot route an interrupt (KVM_SET_GSI_ROUTING)")?;
+            routes.set(vm)?;
         }
         Ok(())
     }
+
+    /// The interrupt pin of NIC `nic`, which is low and goes to `vcpu`. To be asked for once.
+    pub(crate) fn pin(&self, nic: usize, vcpu: usize) -> Result<Pin> {
+        let pin = Pin::new(self.vm.clone(), nic, vcpu, self.ram.clone())?;
+        if let Some(vm) = &self.vm {
+            let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+            if routes.pins.insert(pin::input(nic)) {
+                routes.set(vm)?;
+            }
+        }
+        Ok(pin)
+    }
 }
 
-fn table(messages: &BTreeMap<u32, Message>) -> Result<KvmIrqRouting> {
-    let entries: Vec<_> = messages.iter().map(|(gsi, message)| entry(*gsi, *message)).collect();
-    KvmIrqRouting::from_entries(&entries).context("too many interrupt routes")
+impl Routes {
+    /// Hands the whole table to KVM.
+    fn set(&self, vm: &VmFd) -> Result<()> {
+        vm.set_gsi_routing(&self.table()?).context("cannot route an interrupt (KVM_SET_GSI_ROUTING)")
+    }
+
+    fn table(&self) -> Result<KvmIrqRouting> {
+        let pins = self.pins.iter().map(|input| pin_entry(*input));
+        let messages = self.messages.iter().map(|(gsi, message)| entry(*gsi, *message));
+        let entries: Vec<_> = pins.chain(messages).collect();
+        KvmIrqRouting::from_entries(&entries).context("too many interrupt routes")
+    }
+}
+
+/// Line and input of the I/O APIC have the same number.
+fn pin_entry(input: u32) -> kvm_irq_routing_entry {
+    let irqchip = kvm_irq_routing_irqchip { irqchip: KVM_IRQCHIP_IOAPIC, pin: input };
+    kvm_irq_routing_entry {
+        gsi: input,
+        type_: KVM_IRQ_ROUTING_IRQCHIP,
+        u: kvm_irq_routing_entry__bindgen_ty_1 { irqchip },
+        ..Default::default()
+    }
 }
 
 fn entry(gsi: u32, message: Message) -> kvm_irq_routing_entry {

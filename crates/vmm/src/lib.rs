@@ -21,7 +21,7 @@ mod stubs;
 pub mod vcpu;
 pub mod vm;
 
-pub use attach::{Model, attach};
+pub use attach::{E1000Nic, Model, attach};
 pub use irq::{IrqLine, IrqRouter, Message};
 pub use kvm_ioctls::Kvm;
 pub use machine::{Machine, MachineConfig};

@@ -15,16 +15,19 @@
 //! overtake their own frames, which wait in the guest or on their way out of it: so the NIC takes no frame for the
 //! time of [`SETTLE`] then.
 
+mod access;
+mod life;
+mod notifier;
 mod sink;
 mod source;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ledger::NicDirection;
+use ledger::{E1000Registers, NicDirection, NicInterrupts};
 use nic::queue::{Lease, RxQueue, TxQueue};
 use ring::split::Broken;
 use switch::steer::Hash;
@@ -32,8 +35,10 @@ use switch::{Bell, Sink, Source};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-use crate::irq::IrqLine;
+use crate::irq::Timekeeping;
 use crate::memory::GuestRam;
+use access::InAccess;
+pub(crate) use notifier::{Notifier, Running};
 use sink::{CommonSink, NicSink, PartSink};
 use source::{NicSource, PairSource};
 
@@ -45,35 +50,6 @@ const ONE: usize = 1;
 /// the scheduler (3 ms).
 pub const SETTLE: Duration = Duration::from_millis(50);
 
-/// A queue that runs, and how it interrupts.
-pub(crate) struct Running<Q> {
-    pub(crate) queue: Q,
-    pub(crate) notifier: Notifier,
-}
-
-/// How a queue interrupts the driver.
-pub(crate) enum Notifier {
-    /// By a message of its own, if the driver gave it one.
-    Message(Option<Arc<IrqLine>>),
-}
-
-impl Notifier {
-    /// Interrupts for these causes, if there are any.
-    #[inline(always)]
-    fn notify(&self, causes: u32) {
-        if causes != 0 {
-            self.interrupt(causes);
-        }
-    }
-
-    fn interrupt(&self, _causes: u32) {
-        match self {
-            Self::Message(Some(line)) => line.signal(),
-            Self::Message(None) => {}
-        }
-    }
-}
-
 type Place<'a, Q> = MutexGuard<'a, Option<Running<Q>>>;
 
 /// The queue of one pair, with all that its servers write.
@@ -84,12 +60,23 @@ struct Served<Q> {
     leases: Mutex<Vec<Lease>>,
     /// Rung by its doorbell.
     kick: EventFd,
+    /// Whether a doorbell that is a register access is to ring: the thread sleeps, or is about to.
+    asleep: AtomicBool,
+    /// Whether the driver wanted a ring that cannot be served.
+    refused: AtomicBool,
 }
 
 impl<Q> Served<Q> {
     fn new() -> Result<Self> {
         let kick = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")?;
-        Ok(Self { place: Mutex::default(), ledger: NicDirection::default(), leases: Mutex::default(), kick })
+        Ok(Self {
+            place: Mutex::default(),
+            ledger: NicDirection::default(),
+            leases: Mutex::default(),
+            kick,
+            asleep: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
+        })
     }
 
     fn lock(&self) -> Place<'_, Q> {
@@ -110,8 +97,25 @@ impl<Q> Served<Q> {
         Bell::Readable(borrow(&self.kick))
     }
 
-    /// Takes back what the doorbell rang.
+    /// The thread is about to sleep; after this it looks at the ring once more. (The fence is the other half of the one
+    /// in [`Served::news`]: one of both sees what the other has written.)
+    fn fall_asleep(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The driver has moved the end of its ring by a register access: rings if the thread sleeps.
+    fn news(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            // The only error is a full counter, and then it is rung.
+            let _ = self.kick.write(1);
+        }
+    }
+
+    /// The thread is awake; takes back what the doorbell rang.
     fn silence(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
         if let Ok(kicks) = self.kick.read() {
             self.ledger.kicks.add(kicks);
         }
@@ -136,9 +140,12 @@ pub(crate) struct Direction<Q> {
 }
 
 impl<Q> Direction<Q> {
-    fn new(pairs: usize) -> Result<Self> {
+    /// What else is to ring comes last.
+    fn new(pairs: usize, timers: &[Arc<dyn Timekeeping>]) -> Result<Self> {
         let queues = (0..pairs).map(|_| Served::new()).collect::<Result<Vec<_>>>()?;
-        let any = if pairs > 1 { Some(watch(&queues)?) } else { None };
+        let bells = queues.iter().map(|served| borrow(&served.kick));
+        let bells: Vec<_> = bells.chain(timers.iter().map(|timer| timer.bell())).collect();
+        let any = if bells.len() > 1 { Some(watch(&bells)?) } else { None };
         Ok(Self { queues, any })
     }
 
@@ -177,15 +184,30 @@ impl<Q> Direction<Q> {
     }
 }
 
-/// One descriptor for all doorbells.
-fn watch<Q>(queues: &[Served<Q>]) -> Result<Epoll> {
+/// One descriptor for all bells.
+fn watch(bells: &[BorrowedFd<'_>]) -> Result<Epoll> {
     let any = Epoll::new().context("cannot make an epoll descriptor")?;
-    for served in queues {
+    for bell in bells {
         let event = EpollEvent::new(EventSet::IN, 0);
-        any.ctl(ControlOperation::Add, served.kick.as_raw_fd(), event)
+        any.ctl(ControlOperation::Add, bell.as_raw_fd(), event)
             .context("cannot watch a doorbell (epoll_ctl)")?;
     }
     Ok(any)
+}
+
+/// What a NIC's queues are to be.
+#[derive(Default)]
+pub(crate) struct Design {
+    /// Pairs of queues.
+    pub(crate) pairs: usize,
+    /// Whether several threads deliver.
+    pub(crate) several_senders: bool,
+    /// Whether frames are sent within the register access that tells of them.
+    pub(crate) in_access: bool,
+    /// The time of interrupts that may have to wait, for each pair; none where all are sent at once.
+    pub(crate) timers: Vec<Arc<dyn Timekeeping>>,
+    /// The register accesses of an e1000.
+    pub(crate) registers: Option<Arc<E1000Registers>>,
 }
 
 /// The queues of a NIC, between the device model and the threads that serve it.
@@ -195,6 +217,11 @@ pub struct NicQueues {
     pairs: Pairs,
     /// Whether several threads deliver: then frames are copied outside of the lock.
     several_senders: bool,
+    in_access: Option<InAccess>,
+    timers: Vec<Arc<dyn Timekeeping>>,
+    /// With a timer of its own: what rings for each pair alone.
+    alone: Vec<Epoll>,
+    registers: Option<Arc<E1000Registers>>,
     /// What the rings lie in. A frame that is being copied while the guest goes must still have somewhere to go.
     ram: OnceLock<Arc<GuestRam>>,
 }
@@ -271,27 +298,31 @@ impl Pairs {
 
 impl NicQueues {
     /// Queues that do not run yet.
-    pub(crate) fn new(pairs: usize, several_senders: bool) -> Result<Arc<Self>> {
-        Self::with_settle(pairs, several_senders, SETTLE)
+    pub(crate) fn new(design: Design) -> Result<Arc<Self>> {
+        Self::with_settle(design, SETTLE)
     }
 
-    fn with_settle(pairs: usize, several_senders: bool, settle: Duration) -> Result<Arc<Self>> {
-        let (rx, tx) = (Direction::new(pairs)?, Direction::new(pairs)?);
-        Ok(Arc::new(Self { rx, tx, pairs: Pairs::new(settle), several_senders, ram: OnceLock::new() }))
+    fn with_settle(design: Design, settle: Duration) -> Result<Arc<Self>> {
+        let Design { pairs, several_senders, in_access, timers, registers } = design;
+        let (rx, tx) = (Direction::new(pairs, &[])?, Direction::new(pairs, &timers)?);
+        let alone = tx.queues.iter().zip(&timers);
+        let alone = alone.map(|(served, timer)| watch(&[borrow(&served.kick), timer.bell()]));
+        Ok(Arc::new(Self {
+            alone: alone.collect::<Result<_>>()?,
+            rx,
+            tx,
+            pairs: Pairs::new(settle),
+            several_senders,
+            in_access: in_access.then(InAccess::default),
+            timers,
+            registers,
+            ram: OnceLock::new(),
+        }))
     }
 
     /// Keeps this RAM for as long as anybody can move a frame.
     pub(crate) fn keep(&self, ram: &Arc<GuestRam>) {
         self.ram.get_or_init(|| ram.clone());
-    }
-
-    /// Takes all queues out: nobody uses the guest's rings after this.
-    pub(crate) fn stop(&self) {
-        for pair in 0..self.pairs() {
-            self.tx.lock(pair).and_then(|mut place| place.take());
-            self.rx.lock(pair).and_then(|mut place| place.take());
-        }
-        self.pairs.reset(self.rx_ledger().frames.get());
     }
 
     /// From now on the driver uses so many pairs.
@@ -326,14 +357,35 @@ impl NicQueues {
         self.tx.ledger()
     }
 
+    /// Its interrupts.
+    pub fn interrupts(&self) -> NicInterrupts {
+        let sum = NicInterrupts::default();
+        let (rx, tx) = (self.rx_ledger(), self.tx_ledger());
+        sum.suppressed.add(rx.interrupts_suppressed.get() + tx.interrupts_suppressed.get());
+        if self.timers.is_empty() {
+            sum.raised.add(rx.interrupts.get() + tx.interrupts.get());
+        }
+        for counts in self.timers.iter().map(|timer| timer.counts()) {
+            sum.raised.add(counts.raised);
+            sum.suppressed.add(counts.suppressed);
+            sum.moderated.add(counts.moderated);
+        }
+        sum
+    }
+
+    /// How often its registers were accessed, for an e1000.
+    pub fn registers(&self) -> Option<&E1000Registers> {
+        self.registers.as_deref()
+    }
+
     /// Why a receive queue stopped, if one did: its driver broke the ring.
     pub fn rx_broken(&self) -> Option<Broken> {
-        self.rx.queues.iter().find_map(|served| served.with(|running| running.queue.broken())?)
+        self.rx.queues.iter().find_map(|served| served.broken(|queue| queue.broken()))
     }
 
     /// Why a transmit queue stopped, if one did: its driver broke the ring.
     pub fn tx_broken(&self) -> Option<Broken> {
-        self.tx.queues.iter().find_map(|served| served.with(|running| running.queue.broken())?)
+        self.tx.queues.iter().find_map(|served| served.broken(|queue| queue.broken()))
     }
 
     /// Where frames for the router go, each by the pair of its flow. One thread at a time may wait for room.

@@ -5,13 +5,24 @@
 //! about a microsecond, so every one must earn its place.
 
 use std::arch::global_asm;
+use std::mem::offset_of;
+
+use bootinfo::{Line, MAX_NICS, Shared, map};
+
+use crate::attach::{bar_of, nic_slot};
 
 /// Virtual address at which ring 0 sees the local APIC: low enough for a 32-bit displacement.
 pub(crate) const APIC_ALIAS: u64 = 0x7fe0_0000;
 /// A store to this address by the fault stub tells the VMM which exception stopped the guest.
 pub(crate) const FAULT_PORT: u64 = 0xdfe0_0000;
 /// Interrupt vector of every MSI the firmware programs.
-pub const INTERRUPT_VECTOR: u8 = 0x40;
+pub const INTERRUPT_VECTOR: u8 = map::MESSAGE_VECTOR;
+/// Octets from the handler of one NIC's pin to that of the next.
+pub(crate) const PIN_STRIDE: u64 = 64;
+/// Where the handler of NIC 0's pin finds ICR.
+const FIRST_ICR: u64 = bar_of(nic_slot(0)) + nic::e1000::register::ICR;
+/// Where it leaves the causes.
+const FIRST_CAUSES: u64 = map::SHARED + offset_of!(Shared, causes) as u64;
 
 global_asm!(
     ".pushsection .rodata.ring0, \"a\", @progbits",
@@ -23,6 +34,25 @@ global_asm!(
     "ringroad_ring0_interrupt:",
     "  mov dword ptr [{eoi}], 0",
     "  iretq",
+    // The pin of an e1000, one handler for each NIC. Reading ICR takes the causes and lets the line fall. The mailbox has
+    // moved before the line rose, perhaps before the driver last looked at it: so the driver, before it sleeps, looks
+    // into its rings and not for causes.
+    ".balign {pin_stride}",
+    ".global ringroad_ring0_pins",
+    "ringroad_ring0_pins:",
+    ".set icr, {first_icr}",
+    ".set causes, {first_causes}",
+    ".rept {nics}",
+    "  .balign {pin_stride}",
+    "  push rax",
+    "  movabs eax, dword ptr [icr]",
+    "  lock or dword ptr [causes], eax",
+    "  mov dword ptr [{eoi}], 0",
+    "  pop rax",
+    "  iretq",
+    "  .set icr, icr + {icr_stride}",
+    "  .set causes, causes + {causes_stride}",
+    ".endr",
     // #GP from ring 3. eax holds the halt request, rdi the mailbox, esi what the firmware last saw in it.
     // Interrupts are off here, so one that comes after the comparison ends the `hlt` at once.
     ".balign 16",
@@ -66,11 +96,18 @@ global_asm!(
     eoi = const APIC_ALIAS + 0xb0,
     halt_request = const bootinfo::HALT_REQUEST,
     fault_port = const FAULT_PORT,
+    pin_stride = const PIN_STRIDE,
+    nics = const MAX_NICS,
+    first_icr = const FIRST_ICR,
+    icr_stride = const map::BAR_SPACING,
+    first_causes = const FIRST_CAUSES,
+    causes_stride = const size_of::<Line>(),
 );
 
 unsafe extern "C" {
     static ringroad_ring0_start: u8;
     static ringroad_ring0_interrupt: u8;
+    static ringroad_ring0_pins: u8;
     static ringroad_ring0_halt: u8;
     static ringroad_ring0_faults: u8;
     static ringroad_ring0_end: u8;
@@ -82,6 +119,8 @@ pub(crate) struct Stubs {
     pub(crate) code: &'static [u8],
     /// Entry for interrupts.
     pub(crate) interrupt: u64,
+    /// Entry for the pin of NIC 0; that of NIC n is n times [`PIN_STRIDE`] further.
+    pub(crate) pins: u64,
     /// Entry for #GP.
     pub(crate) halt: u64,
     /// Entry for exception 0; exception n enters 16 n octets further.
@@ -97,6 +136,7 @@ pub(crate) fn stubs() -> Stubs {
         // SAFETY: start and end frame one contiguous piece of this program's read-only data.
         code: unsafe { std::slice::from_raw_parts(start, len) },
         interrupt: offset(&raw const ringroad_ring0_interrupt),
+        pins: offset(&raw const ringroad_ring0_pins),
         halt: offset(&raw const ringroad_ring0_halt),
         faults: offset(&raw const ringroad_ring0_faults),
     }

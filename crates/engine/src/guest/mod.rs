@@ -243,7 +243,7 @@ impl Drop for Guest {
 fn attach_nics(plan: &Router, machine: &Machine) -> Result<Vec<Arc<NicQueues>>> {
     let attach = |(slot, nic): (usize, &config::Nic)| {
         let direct = nic.deliver == Deliver::Direct && matches!(nic.attach, config::Attach::Switch(_));
-        vmm::attach(machine, slot, &vmm::Model::VirtioNet(orders::nic_config(plan, nic, direct)), direct)
+        vmm::attach(machine, slot, &orders::model(plan, nic, direct), direct)
             .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))
     };
     (orders::FIRST_SLOT..).zip(&plan.nics).map(attach).collect()

@@ -4,7 +4,9 @@ use bootinfo::{
     Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, Role, TrafficInfo,
 };
 use config::{Itr, Router, Spin};
+use nic::moderation::Moderation;
 use nic::virtio_net::NicConfig;
+use vmm::{E1000Nic, Model};
 
 /// First PCI slot of a NIC; slot 0 is where a host bridge would be.
 pub(super) const FIRST_SLOT: usize = 1;
@@ -26,15 +28,42 @@ impl Default for Duty {
     }
 }
 
-/// The device model of a NIC.
-pub(super) fn nic_config(plan: &Router, nic: &config::Nic, several_senders: bool) -> NicConfig {
-    NicConfig {
-        mtu: nic.mtu as u16,
-        queue_pairs: plan.vcpus.max(nic.queues) as u16,
-        queue_size_max: nic.ring as u16,
-        in_order: !several_senders,
-        ..NicConfig::new(nic.mac.0)
+/// The device model of a NIC. The host moderates the interrupts of virtio-net; an e1000's driver does it by ITR, unless
+/// the device is to choose.
+pub(super) fn model(plan: &Router, nic: &config::Nic, several_senders: bool) -> Model {
+    match nic.model {
+        config::NicModel::VirtioNet => Model::VirtioNet {
+            config: NicConfig {
+                mtu: nic.mtu as u16,
+                queue_pairs: plan.vcpus.max(nic.queues) as u16,
+                queue_size_max: nic.ring as u16,
+                in_order: !several_senders,
+                ..NicConfig::new(nic.mac.0)
+            },
+            moderation: match nic.itr {
+                Itr::Every(0) => Moderation::Off,
+                Itr::Every(units) => Moderation::Every(units),
+                Itr::Adaptive => Moderation::Adaptive,
+            },
+        },
+        config::NicModel::E1000 => Model::E1000(E1000Nic {
+            config: nic::e1000::Config {
+                mtu: nic.mtu as u16,
+                moderation: match nic.itr {
+                    Itr::Every(_) => Moderation::Off,
+                    Itr::Adaptive => Moderation::Adaptive,
+                },
+                ..nic::e1000::Config::new(nic.mac.0)
+            },
+            mode: nic.mode,
+            interrupt_vcpu: interrupt_vcpu(plan.vcpus),
+        }),
     }
+}
+
+/// The vCPU that an e1000 interrupts: the last one, so that with two the first is left to the frames.
+fn interrupt_vcpu(vcpus: u32) -> usize {
+    vcpus.saturating_sub(1) as usize
 }
 
 /// The firmware's orders.
@@ -89,8 +118,7 @@ fn nic_info(slot: usize, nic: &config::Nic, vcpus: u32) -> NicInfo {
             Itr::Adaptive => 0,
         },
         combine: nic.combine,
-        // The last one: with two, the first is left to the frames.
-        interrupt_vcpu: vcpus.saturating_sub(1),
+        interrupt_vcpu: interrupt_vcpu(vcpus) as u32,
         addresses,
     }
 }

@@ -1,16 +1,20 @@
 //! Joins a NIC model, the bus, interrupts, doorbells and the NIC's queues.
 
+mod e1000;
 mod virtio_net;
 
 use std::sync::Arc;
 
 use anyhow::Result;
 use bootinfo::map;
-use nic::pci::PciFunction;
+use nic::moderation::Moderation;
+use nic::pci::BarWindow;
 use nic::virtio_net::NicConfig;
 
 use crate::machine::Machine;
 use crate::nic_port::NicQueues;
+
+pub use e1000::E1000Nic;
 
 /// Octets of an Ethernet header and a VLAN tag: what a frame may have more than the MTU.
 const FRAME_OVERHEAD: usize = 18;
@@ -21,7 +25,14 @@ const CONFIG_BAR0: u16 = 0x10;
 #[derive(Clone, Debug)]
 pub enum Model {
     /// virtio-net.
-    VirtioNet(NicConfig),
+    VirtioNet {
+        /// The device.
+        config: NicConfig,
+        /// How its messages are moderated.
+        moderation: Moderation,
+    },
+    /// The Intel 82540EM.
+    E1000(E1000Nic),
 }
 
 /// Puts a NIC into a slot of the guest's bus; returns its queues, which start when the driver does. With
@@ -36,18 +47,26 @@ pub fn attach(
     several_senders: bool,
 ) -> Result<Arc<NicQueues>> {
     match model {
-        Model::VirtioNet(config) => virtio_net::attach(machine, slot, config, several_senders),
+        Model::VirtioNet { config, moderation } => {
+            virtio_net::attach(machine, slot, (config, *moderation), several_senders)
+        }
+        Model::E1000(nic) => e1000::attach(machine, slot, nic, several_senders),
     }
 }
 
+/// The slot of NIC `n`, with what ring 0 knows of it; slot 0 is where a host bridge would be.
+pub(crate) const fn nic_slot(n: usize) -> usize {
+    n + 1
+}
+
 /// Where the VMM puts the first BAR of a slot's device.
-fn bar_of(slot: usize) -> u64 {
+pub(crate) const fn bar_of(slot: usize) -> u64 {
     map::BARS + slot as u64 * map::BAR_SPACING
 }
 
 /// The BAR in which `len` octets at `address` lie, and where in it.
-fn find(model: &impl PciFunction, address: u64, len: usize) -> Option<(u8, u64)> {
-    let window = model.bars().into_iter().find(|window| {
+fn find(bars: &[BarWindow], address: u64, len: usize) -> Option<(u8, u64)> {
+    let window = bars.iter().find(|window| {
         address
             .checked_sub(window.address)
             .and_then(|offset| offset.checked_add(len as u64))

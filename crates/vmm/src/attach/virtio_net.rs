@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use nic::moderation::Moderation;
 use nic::pci::PciFunction;
 use nic::queue::{RxQueue, TxQueue};
 use nic::virtio_net::{self, ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
@@ -13,22 +14,24 @@ use vmm_sys_util::eventfd::EventFd;
 use super::{CONFIG_BAR0, FRAME_OVERHEAD, bar_of, find};
 use crate::bus::BusDevice;
 use crate::doorbells::Doorbells;
-use crate::irq::{IrqLine, IrqRouter, Message};
+use crate::irq::{IrqLine, IrqRouter, Message, Messages, Queue, Timed, Timekeeping};
 use crate::machine::Machine;
 use crate::memory::GuestRam;
-use crate::nic_port::{NicQueues, Notifier, Running};
+use crate::nic_port::{Design, NicQueues, Notifier, Running};
 use crate::pace::Pace;
 
 /// Puts a virtio-net device into a slot of the guest's bus; returns its queues, which start when the driver does.
 pub(super) fn attach(
     machine: &Machine,
     slot: usize,
-    config: &NicConfig,
+    (config, moderation): (&NicConfig, Moderation),
     several_senders: bool,
 ) -> Result<Arc<NicQueues>> {
     let pairs = usize::from(config.queue_pairs);
     let longest = usize::from(config.mtu) + FRAME_OVERHEAD;
-    let queues = NicQueues::new(pairs, several_senders)?;
+    let moderated = moderated(pairs, moderation)?;
+    let timers = moderated.iter().map(|pair| pair.clone() as Arc<dyn Timekeeping>).collect();
+    let queues = NicQueues::new(Design { pairs, several_senders, timers, ..Design::default() })?;
     queues.keep(machine.ram());
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;
     // As firmware of a PC would: a place that a guest may change.
@@ -39,6 +42,7 @@ pub(super) fn attach(
         model,
         queues: queues.clone(),
         control: None,
+        moderated,
         lines,
         irqs: machine.irqs().clone(),
         doorbells: machine.doorbells().clone(),
@@ -59,6 +63,8 @@ struct NicDevice {
     model: VirtioNet,
     queues: Arc<NicQueues>,
     control: Option<Control>,
+    /// The messages of each pair, if they may have to wait.
+    moderated: Vec<Arc<Timed<Messages>>>,
     lines: Vec<Arc<IrqLine>>,
     irqs: Arc<IrqRouter>,
     doorbells: Arc<Doorbells>,
@@ -92,14 +98,14 @@ impl BusDevice for NicDevice {
     }
 
     fn memory_read(&mut self, address: u64, data: &mut [u8]) -> bool {
-        let Some((bar, offset)) = find(&self.model, address, data.len()) else { return false };
+        let Some((bar, offset)) = find(&self.model.bars(), address, data.len()) else { return false };
         self.model.bar_read(bar, offset, data);
         self.carry_out();
         true
     }
 
     fn memory_write(&mut self, address: u64, data: &[u8]) -> bool {
-        let Some((bar, offset)) = find(&self.model, address, data.len()) else { return false };
+        let Some((bar, offset)) = find(&self.model.bars(), address, data.len()) else { return false };
         self.model.bar_write(bar, offset, data);
         self.carry_out();
         true
@@ -163,7 +169,7 @@ impl NicDevice {
             if setup.role != QueueRole::Control {
                 queue.disarm();
             }
-            let notifier = Notifier::Message(self.line(setup.vector));
+            let notifier = self.notifier(setup);
             match setup.role {
                 QueueRole::Receive(pair) => {
                     let running = Running { queue: rx(queue, start.mergeable()), notifier };
@@ -197,6 +203,22 @@ impl NicDevice {
     fn give_up(&mut self) {
         self.stop();
         self.model.fail();
+    }
+
+    fn notifier(&self, setup: &QueueSetup) -> Notifier {
+        let line = self.line(setup.vector);
+        let (pair, queue) = match setup.role {
+            QueueRole::Receive(pair) => (pair, Queue::Receive),
+            QueueRole::Transmit(pair) => (pair, Queue::Transmit),
+            QueueRole::Control => return Notifier::Message(line),
+        };
+        match self.moderated.get(usize::from(pair)) {
+            None => Notifier::Message(line),
+            Some(pair) => {
+                pair.with(|messages, _| messages.set_line(queue, line));
+                Notifier::Moderated(pair.clone(), queue)
+            }
+        }
     }
 
     fn line(&self, vector: Option<u16>) -> Option<Arc<IrqLine>> {
@@ -323,6 +345,14 @@ fn tx(queue: DeviceQueue, longest: usize) -> TxQueue {
     TxQueue::VirtioNet(virtio_net::tx::TxQueue::new(queue, longest))
 }
 
+/// What keeps the messages of each pair until they are due; nothing without moderation.
+fn moderated(pairs: usize, moderation: Moderation) -> Result<Vec<Arc<Timed<Messages>>>> {
+    if matches!(moderation, Moderation::Off | Moderation::Every(0)) {
+        return Ok(Vec::new());
+    }
+    (0..pairs).map(|_| Ok(Arc::new(Timed::new(Messages::new(moderation))?))).collect()
+}
+
 /// Whether an effect changes the kernel's tables of doorbells or interrupt routes.
 fn is_costly(effect: &Effect) -> bool {
     match effect {
@@ -344,6 +374,6 @@ fn set_line<Q>(place: Option<std::sync::MutexGuard<'_, Option<Running<Q>>>>, lin
     if let Some(mut place) = place
         && let Some(running) = place.as_mut()
     {
-        running.notifier = Notifier::Message(line);
+        running.notifier.set_line(line);
     }
 }

@@ -78,8 +78,13 @@ fn no_interrupt_is_lost_between_mask_and_unmask() {
 #[test]
 fn a_route_carries_the_message() {
     let message = Message { address: 0x1_fee0_3000, data: 0x40 };
-    let table = table(&BTreeMap::from([(30, message)])).expect("one route");
-    let [entry] = table.as_slice() else { panic!("one entry") };
+    let routes = Routes { messages: BTreeMap::from([(30, message)]), pins: BTreeSet::from([17]), lines: 1 };
+    let table = routes.table().expect("two routes");
+    let [pin, entry] = table.as_slice() else { panic!("two entries") };
+    assert_eq!((pin.gsi, pin.type_), (17, KVM_IRQ_ROUTING_IRQCHIP));
+    // SAFETY: the type says which field of the union was written.
+    let chip = unsafe { pin.u.irqchip };
+    assert_eq!((chip.irqchip, chip.pin), (KVM_IRQCHIP_IOAPIC, 17));
     assert_eq!((entry.gsi, entry.type_), (30, KVM_IRQ_ROUTING_MSI));
     // SAFETY: the type says which field of the union was written.
     let msi = unsafe { entry.u.msi };
@@ -100,4 +105,27 @@ fn a_line_without_kvm_moves_the_mailbox_of_the_vcpu_that_its_message_names() {
     router.route(&line, Some(Message { address: 0xfeef_f000, data: 0x40 })).expect("a route");
     line.signal();
     assert!((0..bootinfo::MAX_VCPUS).map(mailbox).sum::<u32>() == 2);
+}
+
+#[test]
+fn a_pin_without_kvm_moves_the_mailbox_when_it_rises() {
+    let router = IrqRouter::new(None, ram());
+    let pin = router.pin(1, 3).expect("a pin");
+    let mailbox = |vcpu: usize| router.ram.shared().mailbox[vcpu].0.load(Ordering::Acquire);
+    pin.set(true);
+    assert_eq!((mailbox(3), mailbox(0)), (1, 0));
+    pin.set(false);
+    assert_eq!(mailbox(3), 1, "a line that falls tells nobody");
+    pin.set(true);
+    assert_eq!(mailbox(3), 2);
+}
+
+#[test]
+fn there_are_pins_for_as_many_nics_as_a_router_has() {
+    let router = IrqRouter::new(None, ram());
+    for nic in 0..bootinfo::MAX_NICS {
+        assert!(router.pin(nic, 0).is_ok());
+    }
+    assert!(router.pin(bootinfo::MAX_NICS, 0).is_err());
+    assert!(router.pin(0, bootinfo::MAX_VCPUS).is_err());
 }

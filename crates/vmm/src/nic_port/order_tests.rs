@@ -42,7 +42,8 @@ struct World {
 
 impl World {
     fn new() -> (Self, Vec<[Guest; 2]>) {
-        let queues = NicQueues::with_settle(PAIRS, false, LONG_SETTLE).expect("event descriptors");
+        let queues = NicQueues::with_settle(Design { pairs: PAIRS, ..Design::default() }, LONG_SETTLE)
+            .expect("event descriptors");
         let guests = (0..PAIRS).map(|pair| {
             let (mut receiver, sender) = (Guest::new(Habit::InOrder), Guest::new(Habit::InOrder));
             let queue = rx(receiver.device());

@@ -41,7 +41,7 @@ impl NicQueues {
 fn fill(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
     served.with(|running| {
         let filled = running.queue.fill(frames, &served.ledger);
-        running.notifier.notify(filled.causes);
+        running.notifier.notify(filled.causes, filled.taken);
         filled.taken
     })
 }
@@ -58,7 +58,7 @@ fn fill_unlocked(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize
     match served.lock().as_mut() {
         Some(running) if running.queue.owns(&lease) => {
             let causes = running.queue.commit(&mut lease, &served.ledger);
-            running.notifier.notify(causes);
+            running.notifier.notify(causes, taken);
         }
         // The driver reset the device while we copied.
         _ => served.ledger.drop_not_running.add_shared(taken as u64),
@@ -74,6 +74,7 @@ impl Served<RxQueue> {
 
     /// Asks for a kick when buffers are posted; false if there is none now.
     fn arm_rx(&self) -> bool {
+        self.fall_asleep();
         let full = self.with(|running| !running.queue.arm()) == Some(true);
         if full {
             self.ledger.sleeps.add(1);

@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering;
 use nic::queue::TxQueue;
 use switch::{Bell, Frame, Source};
 
-use super::{NicQueues, Served};
+use super::{NicQueues, Served, borrow};
+use crate::irq::Timekeeping;
 
 impl Served<TxQueue> {
     #[inline]
-    fn drain(&self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+    pub(super) fn drain(&self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let drained = self.with(|running| {
             let drained = running.queue.drain(budget, &self.ledger, take);
-            running.notifier.notify(drained.causes);
+            running.notifier.notify(drained.causes, drained.frames);
             drained.frames
         });
         drained.unwrap_or(0)
@@ -21,6 +22,7 @@ impl Served<TxQueue> {
 
     /// Asks for a kick when frames come; true if some wait.
     fn arm_tx(&self) -> bool {
+        self.fall_asleep();
         let ready = self.with(|running| running.queue.arm()).unwrap_or(false);
         if !ready {
             self.ledger.sleeps.add(1);
@@ -50,6 +52,10 @@ impl NicSource {
 impl Source for NicSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        self.queues.timers.iter().for_each(|timer| timer.serve());
+        if self.queues.transmits_in_access() {
+            return 0;
+        }
         let pairs = self.queues.pairs.served.load(Ordering::Acquire);
         for _ in 0..pairs {
             let pair = if self.next < pairs { self.next } else { 0 };
@@ -63,11 +69,16 @@ impl Source for NicSource {
     }
 
     fn arm(&mut self) -> bool {
+        self.queues.timers.iter().for_each(|timer| timer.arm());
+        if self.queues.transmits_in_access() {
+            return false;
+        }
         // Each of them, whatever the others say.
         self.queues.tx.queues.iter().fold(false, |ready, served| served.arm_tx() | ready)
     }
 
     fn disarm(&mut self) {
+        self.queues.timers.iter().for_each(|timer| timer.disarm());
         self.queues.tx.queues.iter().for_each(Served::disarm_tx);
     }
 
@@ -91,25 +102,45 @@ impl PairSource {
     fn served(&self) -> Option<&Served<TxQueue>> {
         self.queues.tx.queues.get(self.pair)
     }
+
+    #[inline(always)]
+    fn timer(&self) -> Option<&dyn Timekeeping> {
+        Some(&**self.queues.timers.get(self.pair)?)
+    }
 }
 
 impl Source for PairSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        if let Some(timer) = self.timer() {
+            timer.serve();
+        }
+        if self.queues.transmits_in_access() {
+            return 0;
+        }
         self.served().map_or(0, |served| served.drain(budget, take))
     }
 
     fn arm(&mut self) -> bool {
-        self.served().is_some_and(Served::arm_tx)
+        if let Some(timer) = self.timer() {
+            timer.arm();
+        }
+        !self.queues.transmits_in_access() && self.served().is_some_and(Served::arm_tx)
     }
 
     fn disarm(&mut self) {
+        if let Some(timer) = self.timer() {
+            timer.disarm();
+        }
         if let Some(served) = self.served() {
             served.disarm_tx();
         }
     }
 
     fn bell(&self) -> Bell<'_> {
-        self.served().map_or(Bell::None, Served::bell)
+        match self.queues.alone.get(self.pair) {
+            Some(any) => Bell::Readable(borrow(any)),
+            None => self.served().map_or(Bell::None, Served::bell),
+        }
     }
 }

@@ -31,7 +31,8 @@ struct Bench {
 
 impl Bench {
     fn new(pairs: usize, several_senders: bool) -> Self {
-        let queues = NicQueues::new(pairs, several_senders).expect("event descriptors");
+        let queues = NicQueues::new(Design { pairs, several_senders, ..Design::default() })
+            .expect("event descriptors");
         queues.use_pairs(pairs);
         let (sink, source) = (queues.sink(), queues.source());
         Self { queues, guests: Vec::new(), sink, source }

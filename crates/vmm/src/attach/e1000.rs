@@ -1,0 +1,274 @@
+//! Joins an e1000, the bus, its interrupt pin and the NIC's queues.
+//!
+//! What a write of TDT or RDT does depends on the way to transmit:
+//!
+//! | way | TDT | RDT |
+//! |---|---|---|
+//! | base, send combining | an exit; the frames leave within it | an exit; rings if a thread waits for room |
+//! | async | an exit; rings if the thread that sends sleeps | as above |
+//! | csb, once the driver gave the block | rings, without an exit | rings, without an exit |
+//! | coalesced | collected by the kernel while a thread polls; else as async | as above |
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bootinfo::{MAX_NICS, TransmitMode};
+use ledger::E1000Registers;
+use nic::e1000::register::{ICR, IMC, IMS, RDT, STATUS, TDT};
+use nic::e1000::{self, Config, E1000, Effect, Interrupts, RxSetup, TxSetup};
+use nic::queue::{RxQueue, TxQueue};
+
+use super::{CONFIG_BAR0, bar_of, find, nic_slot};
+use crate::bus::BusDevice;
+use crate::doorbells::Doorbells;
+use crate::irq::{Intx, Timed};
+use crate::machine::Machine;
+use crate::memory::GuestRam;
+use crate::nic_port::{Design, NicQueues, Notifier};
+use crate::pace::Pace;
+
+/// Its only pair of queues.
+const ONLY: usize = 0;
+
+/// An e1000 and what is around it.
+#[derive(Clone, Debug)]
+pub struct E1000Nic {
+    /// The device. Whether it offers the status block is `mode`'s business.
+    pub config: Config,
+    /// How frames leave.
+    pub mode: TransmitMode,
+    /// The vCPU that its pin interrupts.
+    pub interrupt_vcpu: usize,
+}
+
+/// Puts an e1000 into a slot of the guest's bus.
+pub(super) fn attach(
+    machine: &Machine,
+    slot: usize,
+    nic: &E1000Nic,
+    several_senders: bool,
+) -> Result<Arc<NicQueues>> {
+    let number = slot.checked_sub(nic_slot(0)).filter(|number| *number < MAX_NICS);
+    let number = number.with_context(|| format!("an e1000 sits in slot 1 to {MAX_NICS}, not in {slot}"))?;
+    ensure!(
+        nic.interrupt_vcpu < machine.vcpus(),
+        "there is no vCPU {} to be interrupted",
+        nic.interrupt_vcpu
+    );
+    let config = Config { block: nic.mode == TransmitMode::Csb, ..nic.config.clone() };
+    let model = E1000::new(&config).context("a NIC cannot be built")?;
+    let pin = machine.irqs().pin(number, nic.interrupt_vcpu)?;
+    let intx = Arc::new(Timed::new(Intx::new(Interrupts::new(config.moderation), pin))?);
+    let registers = Arc::<E1000Registers>::default();
+    let queues = NicQueues::new(Design {
+        pairs: 1,
+        several_senders,
+        in_access: matches!(nic.mode, TransmitMode::Base | TransmitMode::SendCombining),
+        timers: vec![intx.clone()],
+        registers: Some(registers.clone()),
+    })?;
+    queues.keep(machine.ram());
+    let mut device = E1000Device {
+        model,
+        intx,
+        queues: queues.clone(),
+        registers,
+        doorbells: machine.doorbells().clone(),
+        ram: machine.ram().clone(),
+        blocks: [false; 2],
+        connected: [None; 2],
+        pace: Pace::new(Instant::now()),
+    };
+    // As firmware of a PC would: a place that a guest may change.
+    device.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
+    if nic.mode == TransmitMode::Csb {
+        offer_doorbells(machine, slot, &queues)?;
+    }
+    machine.bus().insert(slot, Box::new(device));
+    Ok(queues)
+}
+
+/// For a process, which rings them itself: as those of virtio-net's first pair.
+fn offer_doorbells(machine: &Machine, slot: usize, queues: &NicQueues) -> Result<()> {
+    for (number, event) in [queues.rx.kick(ONLY), queues.tx.kick(ONLY)].into_iter().enumerate() {
+        machine.doorbells().offer(slot, number, event.context("a NIC without queues")?)?;
+    }
+    Ok(())
+}
+
+/// Index of what there is for either ring.
+const RECEIVE: usize = 0;
+const TRANSMIT: usize = 1;
+
+/// An e1000 on the bus of a guest.
+struct E1000Device {
+    model: E1000,
+    intx: Arc<Timed<Intx>>,
+    queues: Arc<NicQueues>,
+    registers: Arc<E1000Registers>,
+    doorbells: Arc<Doorbells>,
+    ram: Arc<GuestRam>,
+    /// Which rings run with a status block: their ends are there, and a register write only rings.
+    blocks: [bool; 2],
+    /// Where doorbells ring without an access.
+    connected: [Option<u64>; 2],
+    pace: Pace,
+}
+
+impl BusDevice for E1000Device {
+    fn config_read(&mut self, offset: u16, data: &mut [u8]) {
+        self.model.config_read(offset, data);
+        self.carry_out();
+    }
+
+    fn config_write(&mut self, offset: u16, data: &[u8]) {
+        let model = &mut self.model;
+        self.intx.with(|intx, now| model.config_write(offset, data, &mut intx.interrupts, now));
+        self.carry_out();
+    }
+
+    fn memory_read(&mut self, address: u64, data: &mut [u8]) -> bool {
+        let Some((0, offset)) = find(&self.model.bars(), address, data.len()) else { return false };
+        count_read(&self.registers, offset);
+        let model = &mut self.model;
+        self.intx.with(|intx, now| model.memory_read(offset, data, &mut intx.interrupts, now));
+        self.carry_out();
+        true
+    }
+
+    fn memory_write(&mut self, address: u64, data: &[u8]) -> bool {
+        let Some((0, offset)) = find(&self.model.bars(), address, data.len()) else { return false };
+        count_write(&self.registers, offset);
+        let model = &mut self.model;
+        self.intx.with(|intx, now| model.memory_write(offset, data, &mut intx.interrupts, now));
+        self.carry_out();
+        true
+    }
+
+    fn take_debt(&mut self) -> Option<Duration> {
+        self.pace.take_debt()
+    }
+}
+
+impl Drop for E1000Device {
+    fn drop(&mut self) {
+        // The threads that serve the queues may outlast the device, and the memory only lasts as long as somebody
+        // asks for it.
+        self.queues.stop();
+        self.queues.transmit_nowhere();
+        self.blocks = [false; 2];
+        self.place_doorbells();
+    }
+}
+
+impl E1000Device {
+    /// Does what the last access asks for, until it asks for nothing more.
+    fn carry_out(&mut self) {
+        loop {
+            let effects = self.model.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects {
+                self.apply(effect);
+            }
+        }
+    }
+
+    fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::TransmitStarted(setup) => self.start_transmit(&setup),
+            Effect::TransmitStopped => self.stop_transmit(),
+            Effect::TransmitTail => self.queues.transmit(),
+            Effect::TransmitChanged(settings) => self.queues.change_transmit(settings),
+            Effect::ReceiveStarted(setup) => self.start_receive(&setup),
+            Effect::ReceiveStopped => self.stop_receive(),
+            Effect::ReceiveTail => self.queues.posted(),
+            Effect::ReceiveChanged(settings) => self.queues.change_receive(settings),
+            Effect::BarsMoved => self.place_doorbells(),
+            // The pin has followed within the access.
+            Effect::LineChanged => {}
+        }
+    }
+
+    fn start_transmit(&mut self, setup: &TxSetup) {
+        match e1000::tx::TxQueue::new(self.ram.region(), setup) {
+            Ok(queue) => self.queues.start_transmit(TxQueue::E1000(queue), self.notifier()),
+            Err(_) => self.queues.refuse_transmit(),
+        }
+        self.blocks[TRANSMIT] = setup.block.is_some();
+        self.place_doorbells();
+        // Frames that were there before.
+        self.queues.transmit();
+    }
+
+    fn stop_transmit(&mut self) {
+        self.queues.stop_transmit();
+        self.blocks[TRANSMIT] = false;
+        self.place_doorbells();
+    }
+
+    fn start_receive(&mut self, setup: &RxSetup) {
+        match e1000::rx::RxQueue::new(self.ram.region(), setup) {
+            Ok(queue) => self.queues.start_receive(RxQueue::E1000(queue), self.notifier()),
+            Err(_) => self.queues.refuse_receive(),
+        }
+        self.blocks[RECEIVE] = setup.block.is_some();
+        self.place_doorbells();
+        self.queues.posted();
+    }
+
+    fn stop_receive(&mut self) {
+        self.queues.stop_receive();
+        self.blocks[RECEIVE] = false;
+        self.place_doorbells();
+    }
+
+    fn notifier(&self) -> Notifier {
+        Notifier::Pin(self.intx.clone())
+    }
+}
+
+/// Doorbells: with a status block a write becomes an event without leaving the kernel.
+impl E1000Device {
+    /// Lets ring what is to ring where the registers lie now, and nothing else.
+    fn place_doorbells(&mut self) {
+        let bar = self.model.bars().iter().find(|window| window.index == 0).map(|window| window.address);
+        for (ring, register) in [(RECEIVE, RDT), (TRANSMIT, TDT)] {
+            let wanted = bar.filter(|_| self.blocks[ring]).map(|bar| bar + register);
+            if wanted != self.connected[ring] {
+                self.move_doorbell(ring, wanted);
+            }
+        }
+    }
+
+    fn move_doorbell(&mut self, ring: usize, wanted: Option<u64>) {
+        let event = if ring == RECEIVE { self.queues.rx.kick(ONLY) } else { self.queues.tx.kick(ONLY) };
+        let Some(event) = event else { return };
+        self.pace.spend(Instant::now());
+        if let Some(address) = self.connected[ring].take() {
+            self.doorbells.disconnect(address, event);
+        }
+        // Without, the doorbell still works, by an access.
+        self.connected[ring] = wanted.filter(|address| self.doorbells.connect(*address, event));
+    }
+}
+
+fn count_read(registers: &E1000Registers, offset: u64) {
+    match offset {
+        ICR => registers.icr_read.add(1),
+        STATUS => registers.status_read.add(1),
+        _ => registers.other_read.add(1),
+    }
+}
+
+fn count_write(registers: &E1000Registers, offset: u64) {
+    match offset {
+        TDT => registers.tdt_write.add(1),
+        RDT => registers.rdt_write.add(1),
+        IMS => registers.ims_write.add(1),
+        IMC => registers.imc_write.add(1),
+        _ => registers.other_write.add(1),
+    }
+}

@@ -1,0 +1,36 @@
+//! The interrupt of an e1000: its causes, mask and timers, and the pin that follows them.
+
+use nic::e1000::Interrupts;
+
+use super::Pin;
+use super::timed::{Counts, Waiting};
+
+/// Shared by the registers and by who moves frames.
+pub(crate) struct Intx {
+    pub(crate) interrupts: Interrupts,
+    pin: Pin,
+    up: bool,
+}
+
+impl Intx {
+    /// A pin that is low.
+    pub(crate) fn new(interrupts: Interrupts, pin: Pin) -> Self {
+        Self { interrupts, pin, up: false }
+    }
+}
+
+impl Waiting for Intx {
+    fn settle(&mut self, now: u64) -> Option<u64> {
+        let line = self.interrupts.line(now);
+        if line.asserted != self.up {
+            self.up = line.asserted;
+            self.pin.set(line.asserted);
+        }
+        line.next
+    }
+
+    fn counts(&self) -> Counts {
+        let nic::e1000::Counts { raised, suppressed, moderated } = self.interrupts.counts();
+        Counts { raised, suppressed, moderated }
+    }
+}

@@ -1,0 +1,94 @@
+//! Messages of one pair of queues that are not sent at once: virtio-net's interrupts with moderation.
+
+use std::sync::Arc;
+
+use nic::moderation::{Moderation, Moderator, Work};
+
+use super::IrqLine;
+use super::timed::{Counts, Waiting};
+
+/// Which queue of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    Receive,
+    Transmit,
+}
+
+/// The messages of a pair.
+pub(crate) struct Messages {
+    receive: Message,
+    transmit: Message,
+}
+
+struct Message {
+    moderator: Moderator,
+    line: Option<Arc<IrqLine>>,
+    counts: Counts,
+}
+
+impl Messages {
+    /// Two queues without a message.
+    pub(crate) fn new(moderation: Moderation) -> Self {
+        let message =
+            || Message { moderator: Moderator::new(moderation), line: None, counts: Counts::default() };
+        Self { receive: message(), transmit: message() }
+    }
+
+    /// From now on the queue sends this message, if any.
+    pub(crate) fn set_line(&mut self, queue: Queue, line: Option<Arc<IrqLine>>) {
+        self.of(queue).line = line;
+    }
+
+    /// The queue has something to tell: `frames` have moved.
+    pub(crate) fn request(&mut self, queue: Queue, frames: usize, now: u64) {
+        let work = match queue {
+            Queue::Receive => Work::Received(frames as u32),
+            Queue::Transmit => Work::Sent,
+        };
+        let message = self.of(queue);
+        if message.moderator.request(work, now) {
+            message.send();
+        } else {
+            message.counts.moderated += 1;
+        }
+    }
+
+    fn of(&mut self, queue: Queue) -> &mut Message {
+        match queue {
+            Queue::Receive => &mut self.receive,
+            Queue::Transmit => &mut self.transmit,
+        }
+    }
+}
+
+impl Message {
+    fn send(&mut self) {
+        if let Some(line) = &self.line {
+            self.counts.raised += 1;
+            line.signal();
+        }
+    }
+
+    fn settle(&mut self, now: u64) -> Option<u64> {
+        if self.moderator.take_due(now) {
+            self.send();
+        }
+        self.moderator.next()
+    }
+}
+
+impl Waiting for Messages {
+    fn settle(&mut self, now: u64) -> Option<u64> {
+        let next = [self.receive.settle(now), self.transmit.settle(now)];
+        next.into_iter().flatten().min()
+    }
+
+    fn counts(&self) -> Counts {
+        let (a, b) = (self.receive.counts, self.transmit.counts);
+        Counts {
+            raised: a.raised + b.raised,
+            suppressed: a.suppressed + b.suppressed,
+            moderated: a.moderated + b.moderated,
+        }
+    }
+}

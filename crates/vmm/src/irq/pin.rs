@@ -1,0 +1,74 @@
+//! Level-triggered interrupts: the pin of a PCI function (INTA) at an input of the I/O APIC.
+//!
+//! Each NIC has an input and a vector of its own, so that none has to ask whose interrupt it is. The VMM programs the I/O
+//! APIC once, as the firmware of a PC would. On hosts that emulate guest ring 0 a line that falls before the handler
+//! acknowledges is delivered a second time: the handler finds no cause then, and only time is lost.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use bootinfo::{MAX_NICS, map};
+use kvm_bindings::{KVM_IRQCHIP_IOAPIC, kvm_irqchip};
+use kvm_ioctls::VmFd;
+
+use crate::futex;
+use crate::memory::GuestRam;
+
+/// In a redirection entry of the I/O APIC (82093AA data sheet, "I/O Redirection Table Registers"): level-triggered. All
+/// else is 0: fixed delivery to one APIC id, active high, not masked.
+const LEVEL: u64 = 1 << 15;
+/// Where the entry holds the destination's APIC id.
+const DESTINATION: u32 = 56;
+
+/// One pin. Who holds it decides what its level is; setting the level that it has already does nothing but cost time.
+pub(crate) struct Pin {
+    /// KVM's handle; none where no KVM is.
+    vm: Option<Arc<VmFd>>,
+    input: u32,
+    vcpu: usize,
+    ram: Arc<GuestRam>,
+}
+
+impl Pin {
+    /// The pin of NIC `nic`, whose interrupts go to `vcpu`. Its route must exist.
+    pub(super) fn new(vm: Option<Arc<VmFd>>, nic: usize, vcpu: usize, ram: Arc<GuestRam>) -> Result<Self> {
+        ensure!(nic < MAX_NICS, "an interrupt pin is for one of the first {MAX_NICS} NICs, not number {nic}");
+        ensure!(ram.shared().mailbox.len() > vcpu, "there is no vCPU {vcpu} to be interrupted");
+        let pin = Self { vm, input: input(nic), vcpu, ram };
+        if let Some(vm) = &pin.vm {
+            program(vm, nic, vcpu)?;
+        }
+        Ok(pin)
+    }
+
+    /// Raises or lowers the line. Before it rises, the mailbox of the vCPU moves: who looks at it sees the interrupt
+    /// earlier than its handler runs, and does not sleep.
+    pub(crate) fn set(&self, up: bool) {
+        let mailbox = self.ram.shared().mailbox.get(self.vcpu).filter(|_| up);
+        if let Some(mailbox) = mailbox {
+            mailbox.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+        match (&self.vm, mailbox) {
+            // It can only fail for a machine without interrupt controller, and this one has got its route there.
+            (Some(vm), _) => drop(vm.set_irq_line(self.input, up)),
+            (None, Some(mailbox)) => futex::wake(&mailbox.0),
+            (None, None) => {}
+        }
+    }
+}
+
+/// Input of the I/O APIC, and number of its interrupt line (GSI).
+pub(super) fn input(nic: usize) -> u32 {
+    u32::from(map::FIRST_PIN) + nic as u32
+}
+
+/// Writes the redirection entry of the NIC's pin.
+fn program(vm: &VmFd, nic: usize, vcpu: usize) -> Result<()> {
+    let mut chip = kvm_irqchip { chip_id: KVM_IRQCHIP_IOAPIC, ..Default::default() };
+    vm.get_irqchip(&mut chip).context("KVM_GET_IRQCHIP")?;
+    // SAFETY: the kernel has filled this part of the union for the I/O APIC, and every bit pattern is valid in it.
+    let ioapic = unsafe { &mut chip.chip.ioapic };
+    let entry = ioapic.redirtbl.get_mut(input(nic) as usize).context("an I/O APIC with too few inputs")?;
+    entry.bits = u64::from(map::FIRST_PIN_VECTOR) + nic as u64 | LEVEL | (vcpu as u64) << DESTINATION;
+    vm.set_irqchip(&chip).context("cannot route an interrupt pin (KVM_SET_IRQCHIP)")
+}

@@ -1,0 +1,149 @@
+//! Interrupts that may have to wait: for a least distance, or for a timer of the device.
+//!
+//! Whoever serves the transmit side of a NIC keeps the time of its interrupts. While the thread polls it looks at the
+//! clock if something waits; before it sleeps it sets a timer, which is one of its bells. Who makes an interrupt wait
+//! while that thread sleeps sets the timer itself.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use vmm_sys_util::timerfd::TimerFd;
+
+/// Interrupts, and what they wait for.
+pub(crate) trait Waiting: Send {
+    /// Sends what is due at `now` (nanoseconds); returns when to call again at the latest.
+    fn settle(&mut self, now: u64) -> Option<u64>;
+
+    /// How often what happened to them.
+    fn counts(&self) -> Counts;
+}
+
+/// How often what happened to interrupts, as `ledger::NicInterrupts`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) raised: u64,
+    pub(crate) suppressed: u64,
+    pub(crate) moderated: u64,
+}
+
+/// What the thread that keeps the time does.
+pub(crate) trait Timekeeping: Send + Sync {
+    /// Sends what is due; to be called in each pass.
+    fn serve(&self);
+    /// The thread is about to sleep: from now on the timer rings when something is due.
+    fn arm(&self);
+    /// The thread is awake.
+    fn disarm(&self);
+    /// What rings.
+    fn bell(&self) -> BorrowedFd<'_>;
+    /// How often what happened to the interrupts.
+    fn counts(&self) -> Counts;
+}
+
+/// No time at all.
+const NEVER: u64 = u64::MAX;
+
+/// Interrupts with a clock and a timer.
+pub(crate) struct Timed<W> {
+    state: Mutex<State<W>>,
+    /// When something is due; written under the lock, looked at by who polls.
+    next: AtomicU64,
+    timer: Mutex<TimerFd>,
+    descriptor: i32,
+    since: Instant,
+}
+
+struct State<W> {
+    interrupts: W,
+    /// Whether the thread that keeps the time sleeps.
+    asleep: bool,
+}
+
+impl<W: Waiting> Timed<W> {
+    /// Nothing is due, and nobody sleeps.
+    pub(crate) fn new(interrupts: W) -> Result<Self> {
+        let timer = TimerFd::new().context("cannot make a timer (timerfd_create)")?;
+        Ok(Self {
+            state: Mutex::new(State { interrupts, asleep: false }),
+            next: AtomicU64::new(NEVER),
+            descriptor: timer.as_raw_fd(),
+            timer: Mutex::new(timer),
+            since: Instant::now(),
+        })
+    }
+
+    /// Does something to the interrupts, at a time in nanoseconds, then sends what is due.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut W, u64) -> R) -> R {
+        let mut state = self.lock();
+        let now = self.now();
+        let result = act(&mut state.interrupts, now);
+        self.settle(&mut state, now);
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> u64 {
+        self.since.elapsed().as_nanos() as u64
+    }
+
+    fn settle(&self, state: &mut State<W>, now: u64) {
+        let next = state.interrupts.settle(now).unwrap_or(NEVER);
+        if self.next.swap(next, Ordering::Relaxed) != next && state.asleep {
+            self.set_timer(next, now);
+        }
+    }
+
+    /// Lets the timer ring at a time, or not at all.
+    fn set_timer(&self, at: u64, now: u64) {
+        let mut timer = self.timer.lock().unwrap_or_else(PoisonError::into_inner);
+        // A timer that is there can be set: errors are for what is none, and times that are none.
+        let _ = match at {
+            NEVER => timer.clear(),
+            // Zero would take it back.
+            _ => timer.reset(Duration::from_nanos(at.saturating_sub(now).max(1)), None),
+        };
+    }
+}
+
+impl<W: Waiting> Timekeeping for Timed<W> {
+    #[inline]
+    fn serve(&self) {
+        let next = self.next.load(Ordering::Relaxed);
+        if next != NEVER && self.now() >= next {
+            self.with(|_, _| ());
+        }
+    }
+
+    fn arm(&self) {
+        let mut state = self.lock();
+        let now = self.now();
+        state.asleep = true;
+        self.settle(&mut state, now);
+        self.set_timer(self.next.load(Ordering::Relaxed), now);
+    }
+
+    fn disarm(&self) {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.asleep) {
+            self.set_timer(NEVER, 0);
+        }
+    }
+
+    fn bell(&self) -> BorrowedFd<'_> {
+        // SAFETY: the timer is open for as long as `self`.
+        unsafe { BorrowedFd::borrow_raw(self.descriptor) }
+    }
+
+    fn counts(&self) -> Counts {
+        self.lock().interrupts.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+use std::sync::Arc;
+use std::thread;
+
+use super::*;
+
+/// Something that is due at a time, and how often it was sent.
+#[derive(Default)]
+struct Fake {
+    due: Option<u64>,
+    sent: u64,
+}
+
+impl Waiting for Fake {
+    fn settle(&mut self, now: u64) -> Option<u64> {
+        if self.due.is_some_and(|due| now >= due) {
+            self.due = None;
+            self.sent += 1;
+        }
+        self.due
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { raised: self.sent, ..Counts::default() }
+    }
+}
+
+const SHORT: u64 = 2_000_000;
+
+fn timed() -> Timed<Fake> {
+    Timed::new(Fake::default()).expect("a timer")
+}
+
+fn rings(timed: &Timed<Fake>, ms: i32) -> bool {
+    let mut bell = libc::pollfd { fd: timed.bell().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry with an open descriptor.
+    unsafe { libc::poll(&raw mut bell, 1, ms) == 1 }
+}
+
+#[test]
+fn who_polls_sends_what_is_due_and_not_earlier() {
+    let timed = timed();
+    timed.with(|fake, now| fake.due = Some(now + SHORT));
+    timed.serve();
+    assert_eq!(timed.counts().raised, 0);
+    thread::sleep(Duration::from_nanos(2 * SHORT));
+    timed.serve();
+    assert_eq!(timed.counts().raised, 1);
+    assert!(!rings(&timed, 0), "nobody sleeps");
+}
+
+#[test]
+fn who_sleeps_is_rung_for_what_waited_before() {
+    let timed = timed();
+    timed.with(|fake, now| fake.due = Some(now + SHORT));
+    timed.arm();
+    assert!(rings(&timed, 5000));
+    timed.disarm();
+    assert!(!rings(&timed, 0), "it is silent again");
+    timed.serve();
+    assert_eq!(timed.counts().raised, 1);
+}
+
+#[test]
+fn who_sleeps_is_rung_for_what_comes_while_he_sleeps() {
+    let timed = Arc::new(timed());
+    timed.arm();
+    let other = timed.clone();
+    thread::spawn(move || other.with(|fake, now| fake.due = Some(now + SHORT))).join().expect("no panic");
+    assert!(rings(&timed, 5000));
+    // What was sent in between need not ring.
+    timed.with(|fake, now| fake.due = Some(now + SHORT));
+    timed.with(|fake, _| fake.due = None);
+    assert!(!rings(&timed, 10));
+}
+
+#[test]
+fn what_is_due_when_the_thread_falls_asleep_is_sent_at_once() {
+    let timed = timed();
+    timed.with(|fake, now| fake.due = Some(now + 1000));
+    thread::sleep(Duration::from_micros(20));
+    timed.arm();
+    assert_eq!(timed.counts().raised, 1);
+    assert!(!rings(&timed, 10));
+}

@@ -1,0 +1,101 @@
+//! How queues come and go, in the thread of the vCPU that wrote the register.
+
+use std::sync::atomic::Ordering;
+
+use nic::e1000::{RxSettings, TxSettings};
+use nic::queue::{RxQueue, TxQueue};
+use ring::split::Broken;
+
+use super::{NicQueues, Notifier, Running, Served};
+
+impl<Q> Served<Q> {
+    /// Takes the queue out, if there is one, and puts another one in, if there is one. Who is in the middle of a burst
+    /// finishes it before.
+    fn replace(&self, running: Option<Running<Q>>) {
+        self.refused.store(false, Ordering::Relaxed);
+        let before = std::mem::replace(&mut *self.lock(), running);
+        // Not under the lock.
+        drop(before);
+    }
+
+    /// The driver wants a ring that cannot be: counted once, and nothing is served.
+    fn refuse(&self) {
+        self.replace(None);
+        self.refused.store(true, Ordering::Relaxed);
+        self.ledger.drop_bad_ring.add_shared(1);
+    }
+
+    /// Why nothing is served, if the driver is to blame.
+    pub(super) fn broken(&self, ask: impl FnOnce(&Q) -> Option<Broken>) -> Option<Broken> {
+        if self.refused.load(Ordering::Relaxed) {
+            return Some(Broken::Address);
+        }
+        self.with(|running| ask(&running.queue))?
+    }
+}
+
+impl NicQueues {
+    /// Takes all queues out: nobody uses the guest's rings after this.
+    pub(crate) fn stop(&self) {
+        self.stop_transmit();
+        self.stop_receive();
+    }
+
+    /// Takes the transmit queues out.
+    pub(crate) fn stop_transmit(&self) {
+        self.tx.queues.iter().for_each(|served| served.replace(None));
+    }
+
+    /// Takes the receive queues out.
+    pub(crate) fn stop_receive(&self) {
+        self.rx.queues.iter().for_each(|served| served.replace(None));
+        self.pairs.reset(self.rx_ledger().frames.get());
+    }
+}
+
+/// Where there is one pair, whose queues come and go by themselves.
+impl NicQueues {
+    /// Serves this transmit queue from now on.
+    pub(crate) fn start_transmit(&self, queue: TxQueue, notifier: Notifier) {
+        if let Some(served) = self.tx.queues.first() {
+            served.replace(Some(Running { queue, notifier }));
+        }
+    }
+
+    /// Serves this receive queue from now on.
+    pub(crate) fn start_receive(&self, queue: RxQueue, notifier: Notifier) {
+        if let Some(served) = self.rx.queues.first() {
+            served.replace(Some(Running { queue, notifier }));
+        }
+    }
+
+    /// The transmit ring that the driver wants does not lie in its memory.
+    pub(crate) fn refuse_transmit(&self) {
+        self.tx.queues.iter().take(1).for_each(Served::refuse);
+    }
+
+    /// The receive ring that the driver wants does not lie in its memory.
+    pub(crate) fn refuse_receive(&self) {
+        self.rx.queues.iter().take(1).for_each(Served::refuse);
+    }
+
+    /// Transmits by other settings from now on.
+    pub(crate) fn change_transmit(&self, settings: TxSettings) {
+        if let Some(served) = self.tx.queues.first() {
+            served.with(|running| match &mut running.queue {
+                TxQueue::E1000(queue) => queue.change(settings),
+                TxQueue::VirtioNet(_) => {}
+            });
+        }
+    }
+
+    /// Receives by other settings from now on.
+    pub(crate) fn change_receive(&self, settings: RxSettings) {
+        if let Some(served) = self.rx.queues.first() {
+            served.with(|running| match &mut running.queue {
+                RxQueue::E1000(queue) => queue.change(settings),
+                RxQueue::VirtioNet(_) => {}
+            });
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! How a queue interrupts its driver.
+
+use std::sync::Arc;
+
+use crate::irq::{Intx, IrqLine, Messages, Queue, Timed};
+
+/// A queue that runs, and how it interrupts.
+pub(crate) struct Running<Q> {
+    pub(crate) queue: Q,
+    pub(crate) notifier: Notifier,
+}
+
+/// How a queue interrupts.
+pub(crate) enum Notifier {
+    /// By a message of its own, if the driver gave it one.
+    Message(Option<Arc<IrqLine>>),
+    /// By a message that may have to wait.
+    Moderated(Arc<Timed<Messages>>, Queue),
+    /// By causes that the driver reads from a register, and the device's pin.
+    Pin(Arc<Timed<Intx>>),
+}
+
+impl Notifier {
+    /// So many frames have moved: interrupts for these causes, if there are any.
+    #[inline(always)]
+    pub(super) fn notify(&self, causes: u32, frames: usize) {
+        if causes != 0 {
+            self.interrupt(causes, frames);
+        }
+    }
+
+    fn interrupt(&self, causes: u32, frames: usize) {
+        match self {
+            Self::Message(Some(line)) => line.signal(),
+            Self::Message(None) => {}
+            Self::Moderated(pair, queue) => pair.with(|messages, now| messages.request(*queue, frames, now)),
+            Self::Pin(intx) => intx.with(|intx, now| intx.interrupts.raise(causes, frames as u32, now)),
+        }
+    }
+
+    /// From now on the queue interrupts by this message, if any.
+    pub(crate) fn set_line(&mut self, line: Option<Arc<IrqLine>>) {
+        match self {
+            Self::Message(place) => *place = line,
+            Self::Moderated(pair, queue) => pair.with(|messages, _| messages.set_line(*queue, line)),
+            Self::Pin(_) => {}
+        }
+    }
+}
