@@ -47,9 +47,10 @@ impl Call {
         }
     }
 
-    /// When it is to be opened again, if it is closed.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.retry
+    /// When it is to be looked at, if it is closed: at once, if nobody has seen yet that it is.
+    pub(crate) fn due(&self, net: &Net<'_>) -> Option<Instant> {
+        let open = net.sockets.get::<tcp::Socket<'_>>(self.handle).is_open();
+        self.retry.or((!open).then_some(Instant::ZERO))
     }
 
     /// The socket, if the connection stands. Opens it where it does not. `fresh` is set if it has just been established.

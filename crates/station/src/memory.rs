@@ -72,7 +72,11 @@ impl<'a> Buffers<'a> {
     pub(crate) fn tcp(&mut self, receive: usize, send: usize) -> Option<tcp::Socket<'a>> {
         let receive = self.take(receive.max(SMALL))?;
         let send = self.take(send.max(SMALL))?;
-        Some(tcp::Socket::new(tcp::SocketBuffer::new(receive), tcp::SocketBuffer::new(send)))
+        let mut socket = tcp::Socket::new(tcp::SocketBuffer::new(receive), tcp::SocketBuffer::new(send));
+        // A pass acknowledges a whole burst at once, after the duty has had its turn to answer: there is nothing to be won
+        // by waiting, and the clock that would end it may tick slowly.
+        socket.set_ack_delay(None);
+        Some(socket)
     }
 
     /// A UDP socket with so many octets for what it receives and for what it sends; 0: none.

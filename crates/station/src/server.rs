@@ -7,7 +7,7 @@ use ledger::StationTally;
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{self, RecvError, State};
 use smoltcp::socket::udp;
-use smoltcp::time::Duration;
+use smoltcp::time::{Duration, Instant};
 
 use crate::memory::Buffers;
 use crate::stack::Net;
@@ -55,6 +55,12 @@ impl Server {
         let udp_echo = bound(window / 2, window / 2, ECHO)?;
         let udp_discard = bound(window, 0, DISCARD)?;
         Some(Self { visitors, udp_echo, udp_discard })
+    }
+
+    /// When it is to be called: at once, if the stack has given up a visitor whose place is free now.
+    pub(crate) fn due(&self, net: &Net<'_>) -> Option<Instant> {
+        let closed = |visitor: &Visitor| !net.sockets.get::<tcp::Socket<'_>>(visitor.handle).is_open();
+        self.visitors.iter().any(closed).then_some(Instant::ZERO)
     }
 
     /// Reads and answers what has come.

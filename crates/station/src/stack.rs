@@ -111,9 +111,9 @@ impl<'a, B: Buffer> Station<'a, B> {
     fn earliest(&mut self) -> Option<Instant> {
         let stack = self.net.interface.poll_at(self.now, &self.net.sockets);
         let work = match &self.work {
-            Work::Server(_) => None,
-            Work::Stream(stream) => stream.call().due(),
-            Work::Requests(requests) => requests.call().due(),
+            Work::Server(server) => server.due(&self.net),
+            Work::Stream(stream) => stream.call().due(&self.net),
+            Work::Requests(requests) => requests.call().due(&self.net),
             // It always has something to send, and waits only for room.
             Work::Datagrams(_) => Some(self.now),
         };
