@@ -8,8 +8,8 @@ use bootinfo::{BootInfo, MAGIC, MAX_NICS, MAX_VCPUS, Shared, Trouble, map};
 use crate::arena::Arena;
 use crate::buffer::{Pool, STRIDE};
 use crate::halt::Mailbox;
+use crate::nic::{self, Device, Nic};
 use crate::platform::Firmware;
-use crate::virtio_net::{Device, QueuePair};
 
 /// Each vCPU's state, built by vCPU 0.
 static STATES: [AtomicPtr<Vcpu>; MAX_VCPUS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_VCPUS];
@@ -23,6 +23,8 @@ const BUFFERS_AN_ENTRY: usize = 1;
 pub(crate) struct Vcpu {
     pub(crate) index: usize,
     pub(crate) info: &'static BootInfo,
+    /// Whether it moves frames; otherwise it serves the interrupts of NICs whose frames another one moves.
+    pub(crate) moves: bool,
     pub(crate) firmware: Firmware,
     pub(crate) mailbox: Mailbox,
     /// The NICs' Ethernet addresses.
@@ -67,14 +69,14 @@ pub(crate) fn vcpu(index: usize) -> Result<&'static mut Vcpu, Trouble> {
 fn build(info: &'static BootInfo) -> Result<(), Trouble> {
     let vcpus = info.vcpus as usize;
     let mut devices = ArrayVec::<Device, MAX_NICS>::new();
-    for nic in &info.nics[..info.nic_count as usize] {
-        devices.push(Device::open(nic, info.ring_size as u16, vcpus).ok_or(Trouble::Nic)?);
+    for (index, nic) in info.nics[..info.nic_count as usize].iter().enumerate() {
+        devices.push(Device::open(nic, index, info).ok_or(Trouble::Nic)?);
     }
     let mut states = ArrayVec::<&'static mut Vcpu, MAX_VCPUS>::new();
     let mut arena = Arena::part(info.ram, 0, vcpus);
     for index in 0..vcpus {
         let own = if index == 0 { arena.split_off() } else { Arena::part(info.ram, index, vcpus) };
-        states.push(vcpu_state(info, index, &devices, own)?);
+        states.push(vcpu_state(info, index, &mut devices, own)?);
     }
     for device in &devices {
         device.run(&mut arena).ok_or(Trouble::Nic)?;
@@ -88,22 +90,24 @@ fn build(info: &'static BootInfo) -> Result<(), Trouble> {
 fn vcpu_state(
     info: &'static BootInfo,
     index: usize,
-    devices: &[Device],
+    devices: &mut [Device],
     mut arena: Arena,
 ) -> Result<&'static mut Vcpu, Trouble> {
     let place = arena.place::<Vcpu>().ok_or(Trouble::Memory)?;
-    let mut pairs = ArrayVec::<QueuePair, MAX_NICS>::new();
+    let mut nics = ArrayVec::<Nic, MAX_NICS>::new();
     let mut macs = ArrayVec::new();
     for device in devices {
-        pairs.push(device.queue_pair(index, &mut arena).ok_or(Trouble::Memory)?);
+        nics.push(device.nic(index, &mut arena).ok_or(Trouble::Memory)?);
         macs.push(device.mac());
     }
-    let buffers = pairs.iter().map(QueuePair::entries).sum::<usize>().max(MIN_ENTRIES) * BUFFERS_AN_ENTRY;
+    let moves = index < nic::movers(info);
+    let entries = nics.iter().map(Nic::entries).sum::<usize>().max(MIN_ENTRIES);
+    let buffers = if moves { entries * BUFFERS_AN_ENTRY } else { 0 };
     let pool = pool(&mut arena, buffers).ok_or(Trouble::Memory)?;
     let words = shared();
-    let firmware = Firmware::new(pairs, pool, &words.vcpus[index], info.tsc_khz);
+    let firmware = Firmware::new(nics, pool, &words.vcpus[index], info.tsc_khz);
     let mailbox = Mailbox::new(&words.mailbox[index].0);
-    Ok(place.write(Vcpu { index, info, firmware, mailbox, macs, arena }))
+    Ok(place.write(Vcpu { index, info, moves, firmware, mailbox, macs, arena }))
 }
 
 /// A pool of fresh buffers.

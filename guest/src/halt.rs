@@ -2,11 +2,12 @@
 //! kernel does the same for a process.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicU32, Ordering::Acquire};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU32, fence};
 
 use bootinfo::HALT_REQUEST;
 
-use crate::process;
+use crate::{boot, process};
 
 /// The interrupt mailbox of one vCPU.
 pub(crate) struct Mailbox {
@@ -34,6 +35,23 @@ impl Mailbox {
         unsafe {
             asm!("hlt", in("eax") HALT_REQUEST, in("rdi") self.word.as_ptr(), in("esi") seen, options(nostack));
         }
+    }
+}
+
+/// Whether the first vCPU sleeps, or is about to.
+static FIRST_SLEEPS: AtomicBool = AtomicBool::new(false);
+
+/// The first vCPU is about to sleep, and will look once more whether there is work: from now on [`wake_first`] wakes it.
+pub(crate) fn first_goes_to_sleep() {
+    FIRST_SLEEPS.store(true, Relaxed);
+    fence(SeqCst);
+}
+
+/// Wakes the first vCPU if it sleeps: there may be work for it.
+pub(crate) fn wake_first() {
+    fence(SeqCst);
+    if FIRST_SLEEPS.swap(false, Relaxed) {
+        boot::shared().mailbox[0].0.fetch_add(1, Release);
     }
 }
 

@@ -10,9 +10,11 @@
 mod arena;
 mod boot;
 mod buffer;
+mod e1000;
 mod halt;
 mod hostile;
 mod memory_functions;
+mod nic;
 mod pci;
 mod platform;
 mod process;

@@ -12,8 +12,10 @@ pub(crate) const CAP_MSIX: u8 = 0x11;
 const COMMAND: u64 = 0x04;
 const BAR0: u64 = 0x10;
 const CAP_POINTER: u64 = 0x34;
-/// Memory decoding, bus mastering, and no INTx.
-const COMMAND_ON: u16 = 1 << 1 | 1 << 2 | 1 << 10;
+/// Memory decoding and bus mastering.
+const COMMAND_ON: u16 = 1 << 1 | 1 << 2;
+/// No interrupts by the pin.
+const COMMAND_NO_PIN: u16 = 1 << 10;
 
 /// Device memory: registers that must be read and written with one access of the right size.
 #[derive(Clone, Copy)]
@@ -82,8 +84,13 @@ impl Device {
         self.config
     }
 
-    /// Lets it answer at its BARs and reach memory.
+    /// Lets it answer at its BARs and reach memory; it interrupts by messages.
     pub(crate) fn enable(self) {
+        self.config.write(COMMAND, COMMAND_ON | COMMAND_NO_PIN);
+    }
+
+    /// The same for a device that interrupts by its pin.
+    pub(crate) fn enable_with_pin(self) {
         self.config.write(COMMAND, COMMAND_ON);
     }
 

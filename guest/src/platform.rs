@@ -5,7 +5,9 @@ use bootinfo::{MAX_NICS, VcpuShared};
 use router::{Burst, Platform};
 
 use crate::buffer::{FrameBuffer, Pool};
+use crate::e1000::{Chain, Segmentation};
 use crate::halt;
+use crate::nic::Nic;
 use crate::virtio_net::QueuePair;
 
 /// Free buffers below which sent ones are taken back: two bursts.
@@ -13,24 +15,32 @@ const LOW: usize = 2 * ring::BURST;
 
 /// One vCPU's NICs and buffers.
 pub(crate) struct Firmware {
-    nics: ArrayVec<QueuePair, MAX_NICS>,
+    nics: ArrayVec<Nic, MAX_NICS>,
     pool: Pool,
     shared: &'static VcpuShared,
     ticks_a_ms: u64,
     /// As a power of two.
     ticks_a_us: u32,
+    /// Whether a NIC is driven by interrupts.
+    attentive: bool,
+    /// Whether another vCPU serves a NIC's interrupts.
+    aided: bool,
+    /// Whether frames came in this pass: what is sent is sent because of them.
+    handling: bool,
 }
 
 impl Firmware {
     /// Puts it together; no receive buffer is posted yet ([`Firmware::fill`]).
     pub(crate) fn new(
-        nics: ArrayVec<QueuePair, MAX_NICS>,
+        nics: ArrayVec<Nic, MAX_NICS>,
         pool: Pool,
         shared: &'static VcpuShared,
         tsc_khz: u64,
     ) -> Self {
         let ticks_a_us = (tsc_khz / 1000).max(1).ilog2();
-        Self { nics, pool, shared, ticks_a_ms: tsc_khz.max(1), ticks_a_us }
+        let attentive = nics.iter().any(Nic::needs_attendance);
+        let aided = nics.iter().any(Nic::is_aided);
+        Self { nics, pool, shared, ticks_a_ms: tsc_khz.max(1), ticks_a_us, attentive, aided, handling: false }
     }
 
     /// Microseconds since some moment: of half a microsecond to a whole one, because a division costs more than a pass.
@@ -39,9 +49,12 @@ impl Firmware {
         halt::ticks() >> self.ticks_a_us
     }
 
-    /// The NICs' queue pairs.
+    /// The queue pairs of NICs that are virtio-net devices.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = &QueuePair> {
-        self.nics.iter()
+        self.nics.iter().filter_map(|nic| match nic {
+            Nic::VirtioNet(pair) => Some(pair),
+            _ => None,
+        })
     }
 
     /// The counters shared with the host.
@@ -52,21 +65,62 @@ impl Firmware {
     /// Posts receive buffers on every NIC; needed once, before the first frame can come.
     pub(crate) fn fill(&mut self) {
         for (nic, counters) in self.nics.iter_mut().zip(&self.shared.nics) {
-            nic.refill(&mut self.pool, counters);
+            nic.fill(&mut self.pool, counters);
         }
+    }
+
+    /// Frames that come are left where they are.
+    pub(crate) fn do_not_listen(&mut self) {
+        self.nics.iter_mut().for_each(Nic::do_not_listen);
+    }
+
+    /// Serves interrupts that have come; true if there was one. Before each pass, and by a duty that works for long
+    /// within one.
+    #[inline(always)]
+    pub(crate) fn attend(&mut self) -> bool {
+        self.attentive && self.attend_all()
+    }
+
+    #[inline(never)]
+    fn attend_all(&mut self) -> bool {
+        self.handling = false;
+        self.nics
+            .iter_mut()
+            .zip(&self.shared.nics)
+            .fold(false, |served, (nic, counters)| nic.attend(&mut self.pool, counters) | served)
+    }
+
+    /// Interrupts of NIC `nic` that were served here, where the driver serves them itself.
+    pub(crate) fn interrupts(&self, nic: usize) -> u64 {
+        self.nics.get(nic).map_or(0, Nic::interrupts)
     }
 
     /// Asks for an interrupt from every NIC; true if a frame is there already.
     pub(crate) fn arm(&mut self) -> bool {
-        self.nics.iter_mut().zip(&self.shared.nics).fold(false, |ready, (nic, counters)| {
-            counters.arms.add(1);
-            nic.arm() | ready
-        })
+        if self.aided {
+            halt::first_goes_to_sleep();
+        }
+        self.nics
+            .iter_mut()
+            .zip(&self.shared.nics)
+            .fold(false, |ready, (nic, counters)| nic.arm(&mut self.pool, counters) | ready)
+    }
+
+    /// Milliseconds that this vCPU may sleep at most.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.aided.then_some(1)
     }
 
     /// Asks for no interrupts.
     pub(crate) fn disarm(&mut self) {
-        self.nics.iter_mut().for_each(QueuePair::disarm);
+        self.nics.iter_mut().for_each(Nic::disarm);
+    }
+
+    /// Sends a frame in pieces, which NIC `nic` is to cut into segments; false if it was not sent for want of room, and
+    /// is to be tried again.
+    pub(crate) fn transmit_chain(&mut self, nic: usize, chain: &mut Chain, how: &Segmentation) -> bool {
+        let Some(place) = self.nics.get_mut(nic) else { return false };
+        place.transmit_chain(chain, how, &mut self.pool, &self.shared.nics[nic])
     }
 
     /// Takes sent buffers back from all NICs when the pool runs low.
@@ -96,22 +150,21 @@ impl Platform for Firmware {
     #[inline(always)]
     fn receive(&mut self, nic: usize, burst: &mut Burst<FrameBuffer>) {
         self.keep_stocked();
-        let Some(pair) = self.nics.get_mut(nic) else { return };
-        let counters = &self.shared.nics[nic];
-        pair.receive(burst, counters);
-        pair.refill(&mut self.pool, counters);
+        let Some(place) = self.nics.get_mut(nic) else { return };
+        place.receive(burst, &mut self.pool, &self.shared.nics[nic]);
+        self.handling |= !burst.is_empty();
     }
 
     #[inline(always)]
     fn transmit(&mut self, nic: usize, burst: &mut Burst<FrameBuffer>) {
         match self.nics.get_mut(nic) {
-            Some(pair) => pair.transmit(burst, &mut self.pool, &self.shared.nics[nic]),
+            Some(place) => place.transmit(burst, !self.handling, &mut self.pool, &self.shared.nics[nic]),
             None => burst.drain(..).for_each(|frame| self.pool.give(frame.into_address())),
         }
     }
 
     fn room(&mut self, nic: usize) -> usize {
-        self.nics.get_mut(nic).map_or(0, |pair| pair.room(&mut self.pool))
+        self.nics.get_mut(nic).map_or(0, |place| place.room(&mut self.pool))
     }
 
     fn allocate(&mut self) -> Option<FrameBuffer> {

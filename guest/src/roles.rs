@@ -155,6 +155,8 @@ impl Duty for Echo<FrameBuffer> {
 }
 
 impl Duty for Source<FrameBuffer> {
+    const LISTENS: bool = false;
+
     #[inline(always)]
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
         let frames = Source::pass(self, firmware);

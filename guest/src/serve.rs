@@ -18,6 +18,9 @@ const TURNS_A_LOOK: u32 = 256;
 
 /// What a role does with its NICs.
 pub(crate) trait Duty {
+    /// Whether it takes frames that come.
+    const LISTENS: bool = true;
+
     /// One pass over all NICs; returns how many frames were handled.
     fn pass(&mut self, firmware: &mut Firmware) -> usize;
 
@@ -45,6 +48,10 @@ struct Serving<'a, D> {
 
 /// Serves in the role that the host asked for, until it says stop.
 pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
+    if !vcpu.moves {
+        serve_for(Aside, vcpu, 0);
+        return Ok(());
+    }
     match Role::from_number(vcpu.info.role).ok_or(Trouble::BootInfo)? {
         Role::Router => serve(roles::router(vcpu)?, vcpu),
         Role::Source => serve(roles::source(vcpu)?, vcpu),
@@ -60,11 +67,27 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
 
 /// Serves in a duty, until the host says stop.
 pub(crate) fn serve(duty: impl Duty, vcpu: &mut Vcpu) {
+    serve_for(duty, vcpu, vcpu.info.spin);
+}
+
+/// What a vCPU does that moves no frames: its NICs are interrupts that it serves, and it sleeps whenever there is none.
+struct Aside;
+
+impl Duty for Aside {
+    fn pass(&mut self, _firmware: &mut Firmware) -> usize {
+        0
+    }
+}
+
+fn serve_for<D: Duty>(duty: D, vcpu: &mut Vcpu, spin: u32) {
     let shared = vcpu.firmware.shared();
+    if !D::LISTENS {
+        vcpu.firmware.do_not_listen();
+    }
     vcpu.firmware.fill();
     shared.state.0.store(1, Release);
     let mut serving = Serving { duty, firmware: &mut vcpu.firmware, mailbox: &vcpu.mailbox, shared, seen: 0 };
-    let mut poller = Poller::new(vcpu.info.spin);
+    let mut poller = Poller::new(spin);
     let words = boot::shared();
     while words.stop.0.load(Relaxed) == 0 {
         shared.answer.0.store(words.challenge.0.load(Relaxed), Relaxed);
@@ -79,7 +102,8 @@ pub(crate) fn serve(duty: impl Duty, vcpu: &mut Vcpu) {
 
 impl<D: Duty> Serving<'_, D> {
     fn sleep(&mut self) {
-        let alarm = self.duty.deadline().map_or(0, |ms| ms.clamp(1, u64::from(u32::MAX)) as u32);
+        let deadline = self.duty.deadline().into_iter().chain(self.firmware.deadline()).min();
+        let alarm = deadline.map_or(0, |ms| ms.clamp(1, u64::from(u32::MAX)) as u32);
         self.shared.alarm.0.store(alarm, Release);
         self.shared.router.sleeps.add(1);
         self.duty.asleep(self.firmware);
@@ -92,7 +116,8 @@ impl<D: Duty> Serving<'_, D> {
 impl<D: Duty> Party for Serving<'_, D> {
     #[inline(always)]
     fn poll(&mut self) -> bool {
-        self.duty.pass(self.firmware) > 0
+        let served = self.firmware.attend();
+        self.duty.pass(self.firmware) > 0 || served
     }
 
     fn arm(&mut self) -> bool {

@@ -6,6 +6,7 @@ mod transport;
 
 use bootinfo::NicInfo;
 use ledger::RouterNic;
+use ring::BURST;
 use ring::split::{Features, Layout};
 use router::{Buffer, Burst};
 
@@ -59,7 +60,7 @@ impl Device {
         let (receive, receive_layout, receive_bell) = self.queue(number, wish, arena)?;
         let (transmit, transmit_layout, transmit_bell) = self.queue(number + 1, wish, arena)?;
         let layouts = [receive_layout, transmit_layout];
-        Some(QueuePair { receive, receive_bell, transmit, transmit_bell, layouts })
+        Some(QueuePair { receive, receive_bell, transmit, transmit_bell, layouts, cramped: false })
     }
 
     fn queue(
@@ -102,6 +103,8 @@ pub(crate) struct QueuePair {
     transmit_bell: QueueRegisters,
     /// Where the receive and the transmit queue lie.
     layouts: [Layout; 2],
+    /// Somebody waits for room.
+    cramped: bool,
 }
 
 impl QueuePair {
@@ -154,11 +157,12 @@ impl QueuePair {
         }
     }
 
-    /// How many frames there is room for.
+    /// How many frames can be sent now; if they are few, an interrupt is wanted when they are more.
     pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
-        if self.transmit.free() < ring::BURST {
+        if self.transmit.free() < BURST {
             self.transmit.reclaim(pool);
         }
+        self.cramped = self.transmit.free() < BURST;
         self.transmit.free()
     }
 
@@ -173,9 +177,10 @@ impl QueuePair {
         [(receive, self.receive_bell), (transmit, self.transmit_bell)]
     }
 
-    /// Asks for an interrupt when a frame comes in; true if one has.
+    /// Asks for an interrupt when a frame comes in, or there is room that somebody waits for; true if so.
     pub(crate) fn arm(&mut self) -> bool {
-        self.receive.arm()
+        let sent = core::mem::take(&mut self.cramped) && self.transmit.arm();
+        self.receive.arm() || sent
     }
 
     /// Asks for no interrupts: this vCPU polls.

@@ -1,0 +1,187 @@
+//! Bringing an 82540EM up (its manual, chapter "General Initialization and Reset Operation").
+
+use core::mem::MaybeUninit;
+
+use bootinfo::{BootInfo, NicInfo, TransmitMode};
+use ring::Region;
+use ring::combine::Combiner;
+use ring::e1000::{Csb, DESCRIPTOR, Layout, RxDriver, TxDriver, TxSlot};
+
+use super::block::Block;
+use super::interrupt::{Aside, Line};
+use super::registers as r;
+use super::stock::{Combining, Stock};
+use super::tail::Tail;
+use crate::arena::Arena;
+use crate::nic::Nic;
+use crate::pci;
+
+const VENDOR: u16 = 0x8086;
+const DEVICE: u16 = 0x100e;
+/// Where configuration space has the subsystem's device id.
+const SUBSYSTEM: u64 = 0x2e;
+/// Subsystem of a device that has registers for a status block.
+const WITH_BLOCK: u16 = 0x1101;
+/// Looks at a register that is to change soon, before the device is given up.
+const LOOKS: u32 = 1000;
+/// Entries of a ring are a multiple of this (82540EM manual, "RDLEN").
+const ENTRY_UNIT: u16 = 8;
+/// Octets of a frame that RCTL.LPE is not needed for, without FCS.
+const LONGEST_PLAIN: u32 = 1518;
+/// Octets that a frame has beside the IP packet: Ethernet header and VLAN tag.
+const OVERHEAD: u32 = 18;
+
+/// A device that is set up, but whose rings do not run yet.
+pub(crate) struct Device {
+    info: &'static NicInfo,
+    /// Index among the firmware's NICs.
+    index: usize,
+    registers: pci::Registers,
+    mode: TransmitMode,
+    mac: [u8; 6],
+    entries: u16,
+    /// What the vCPU that transmits shares with the one that serves interrupts.
+    combiner: Option<&'static Combiner>,
+}
+
+impl Device {
+    /// Finds, resets and configures the device in `info.slot`. None if it is not there, or has no status block although
+    /// it is to work with one.
+    pub(crate) fn open(info: &'static NicInfo, index: usize, boot: &BootInfo) -> Option<Self> {
+        let mode = TransmitMode::from_number(info.mode)?;
+        let device = pci::Device::find(info.slot, VENDOR, DEVICE)?;
+        if mode == TransmitMode::Csb && device.config().read::<u16>(SUBSYSTEM) != WITH_BLOCK {
+            return None;
+        }
+        device.enable_with_pin();
+        let registers = device.bar(0);
+        reset(registers)?;
+        let mac = mac(registers)?;
+        let entries = (boot.ring_size as u16).max(ENTRY_UNIT) / ENTRY_UNIT * ENTRY_UNIT;
+        let device = Self { info, index, registers, mode, mac, entries, combiner: None };
+        device.configure();
+        Some(device)
+    }
+
+    /// Its Ethernet address.
+    pub(crate) fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    /// Registers that are not about rings.
+    fn configure(&self) {
+        let registers = self.registers;
+        registers.write(r::CTRL, r::CTRL_SLU | r::CTRL_FD);
+        let [a, b, c, d, e, f] = self.mac;
+        registers.write(r::RAL, u32::from_le_bytes([a, b, c, d]));
+        registers.write(r::RAH, u32::from(u16::from_le_bytes([e, f])) | r::RAH_AV);
+        for (register, value) in [(r::RDTR, 0), (r::RADV, 0), (r::TIDV, 0), (r::TADV, 0)] {
+            registers.write::<u32>(register, value);
+        }
+        registers.write(r::ITR, self.info.itr);
+    }
+
+    /// What vCPU `vcpu` has of the device: the first all frames, another one its interrupts, or nothing.
+    pub(crate) fn nic(&mut self, vcpu: usize, arena: &mut Arena) -> Option<Nic> {
+        let taken = self.info.interrupt_vcpu as usize;
+        let line = Line::new(self.registers, self.index, vcpu);
+        if vcpu != 0 {
+            let line = (vcpu == taken).then_some(line);
+            return Some(Nic::Aside(Aside::new(line, self.mode, self.combiner)));
+        }
+        let line = (vcpu == taken).then_some(line);
+        if self.mode == TransmitMode::Csb {
+            return self.block(line, arena).map(Nic::Block);
+        }
+        self.stock(line, arena).map(Nic::Stock)
+    }
+
+    fn block(&self, line: Option<Line>, arena: &mut Arena) -> Option<Block> {
+        let at = arena.take(u64::from(Csb::OCTETS), u64::from(Csb::ALIGN))?;
+        // SAFETY: RAM of the arena, mapped one to one for ever, that only ring code touches.
+        let region = unsafe { Region::new(at as *mut u8, at, u64::from(Csb::OCTETS)) };
+        let csb = Csb::map(&region, at).ok()?;
+        self.registers.write(r::CSBAH, (at >> 32) as u32);
+        self.registers.write(r::CSBAL, at as u32);
+        let (rx, tx) = (self.rx(Some(csb), arena)?, self.tx(Some(csb), arena)?);
+        let bell = |register, queue| Tail::with_bell(self.registers, register, self.info.slot, queue);
+        let tails = [bell(r::RX_RING, 0), bell(r::TX_RING, 1)];
+        Some(Block::new(rx, tx, self.registers, tails, line))
+    }
+
+    fn stock(&mut self, line: Option<Line>, arena: &mut Arena) -> Option<Stock> {
+        let combining = if self.mode == TransmitMode::SendCombining {
+            let shared: &'static Combiner = arena.keep(Combiner::default())?;
+            self.combiner = Some(shared);
+            Some(Combining::new(shared, self.info.combine))
+        } else {
+            None
+        };
+        let (rx, tx) = (self.rx(None, arena)?, self.tx(None, arena)?);
+        Some(Stock::new(self.registers, rx, tx, line, combining))
+    }
+
+    fn rx(&self, csb: Option<Csb>, arena: &mut Arena) -> Option<RxDriver<'static, u64>> {
+        let (region, layout) = self.ring(r::RX_RING, arena)?;
+        let tokens = arena.slice(u64::from(self.entries), MaybeUninit::uninit())?;
+        RxDriver::new(region, &layout, csb, tokens).ok()
+    }
+
+    fn tx(&self, csb: Option<Csb>, arena: &mut Arena) -> Option<TxDriver<'static, u64>> {
+        let (region, layout) = self.ring(r::TX_RING, arena)?;
+        let slots = arena.slice(u64::from(self.entries), TxSlot::EMPTY)?;
+        TxDriver::new(region, &layout, csb, slots).ok()
+    }
+
+    /// A ring in fresh memory; tells the device where.
+    fn ring(&self, registers: u64, arena: &mut Arena) -> Option<(Region, Layout)> {
+        let octets = u32::from(self.entries) * DESCRIPTOR;
+        let at = arena.take(u64::from(octets), 4096)?;
+        let layout = Layout::new(at, octets).ok()?;
+        // SAFETY: RAM of the arena, mapped one to one for ever, that only ring code touches.
+        let region = unsafe { Region::new(at as *mut u8, at, u64::from(octets)) };
+        let write = |register, value: u32| self.registers.write(registers + register, value);
+        write(r::ring::BASE_LOW, at as u32);
+        write(r::ring::BASE_HIGH, (at >> 32) as u32);
+        write(r::ring::LENGTH, octets);
+        write(r::ring::HEAD, 0);
+        write(r::ring::TAIL, 0);
+        Some((region, layout))
+    }
+
+    /// Starts both rings. Frames for any station are taken, as by a virtio-net device: who they are for is the router's
+    /// to say.
+    pub(crate) fn run(&self) {
+        let long = if self.info.mtu + OVERHEAD > LONGEST_PLAIN { r::RCTL_LPE } else { 0 };
+        self.registers.write(r::TCTL, r::TCTL_EN | r::TCTL_PSP | r::TCTL_COLLISIONS);
+        let anybody = r::RCTL_UPE | r::RCTL_MPE | r::RCTL_BAM;
+        self.registers.write(r::RCTL, r::RCTL_EN | r::RCTL_SECRC | anybody | long);
+    }
+}
+
+/// Masks all interrupts and resets the device.
+fn reset(registers: pci::Registers) -> Option<()> {
+    registers.write(r::IMC, u32::MAX);
+    registers.write(r::CTRL, r::CTRL_RST);
+    (0..LOOKS).find(|_| registers.read::<u32>(r::CTRL) & r::CTRL_RST == 0)?;
+    registers.write(r::IMC, u32::MAX);
+    let _causes: u32 = registers.read(r::ICR);
+    Some(())
+}
+
+/// The address in the first three words of the EEPROM.
+fn mac(registers: pci::Registers) -> Option<[u8; 6]> {
+    let [a, b] = word(registers, 0)?;
+    let [c, d] = word(registers, 1)?;
+    let [e, f] = word(registers, 2)?;
+    Some([a, b, c, d, e, f])
+}
+
+fn word(registers: pci::Registers, address: u32) -> Option<[u8; 2]> {
+    registers.write(r::EERD, r::EERD_START | address << 8);
+    let done = (0..LOOKS).find_map(|_| {
+        let value: u32 = registers.read(r::EERD);
+        (value & r::EERD_DONE != 0).then_some(value)
+    })?;
+    Some(((done >> 16) as u16).to_le_bytes())
+}

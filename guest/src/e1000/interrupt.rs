@@ -1,0 +1,126 @@
+//! The interrupts of an 82540EM: how a driver hears of one, and the five register accesses that each costs (seed paper
+//! 004, "Transmission throughput performance").
+//!
+//! ```text
+//!   in a virtual machine                                 in a process
+//!   the pin rises                                        the pin rises: the mailbox moves
+//!   ring 0 reads ICR, notes the causes                   the driver sees that, and reads ICR
+//!   the driver sees the causes
+//!   ...
+//!   begin:  write IMC, read STATUS       masked: from now on the driver polls
+//!   finish: write IMS, read STATUS       it has polled less than its budget
+//! ```
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use bootinfo::TransmitMode;
+use ledger::RouterNic;
+use ring::combine::Combiner;
+
+use super::registers as r;
+use super::tail::Tail;
+use crate::pci::Registers;
+use crate::{boot, halt, process};
+
+/// The interrupt pin of one device, at the vCPU that it interrupts.
+pub(crate) struct Line {
+    registers: Registers,
+    /// Where ring 0 leaves causes.
+    causes: &'static AtomicU32,
+    /// What the host bumps before each interrupt.
+    mailbox: &'static AtomicU32,
+    /// What the mailbox held when a process read ICR last, or unmasked.
+    seen: u32,
+}
+
+impl Line {
+    /// That of NIC `index`, at vCPU `vcpu`.
+    pub(super) fn new(registers: Registers, index: usize, vcpu: usize) -> Self {
+        let words = boot::shared();
+        let (causes, mailbox) = (&words.causes[index].0, &words.mailbox[vcpu].0);
+        Self { registers, causes, mailbox, seen: mailbox.load(Acquire) }
+    }
+
+    /// Whether an interrupt has come, perhaps of another device; costs nothing.
+    #[inline(always)]
+    pub(super) fn rang(&self) -> bool {
+        if process::is_running() {
+            self.mailbox.load(Relaxed) != self.seen
+        } else {
+            self.causes.load(Relaxed) != 0
+        }
+    }
+
+    /// The causes of an interrupt that has come; 0 if it was another device's.
+    pub(super) fn take(&mut self) -> u32 {
+        if process::is_running() {
+            self.seen = self.mailbox.load(Acquire);
+            return self.registers.read(r::ICR);
+        }
+        self.causes.swap(0, Acquire)
+    }
+
+    /// Masks all causes and makes sure that it has happened; returns causes that came meanwhile.
+    pub(super) fn mask(&self) -> u32 {
+        self.registers.write(r::IMC, u32::MAX);
+        let _arrived: u32 = self.registers.read(r::STATUS);
+        // In a process they are still in ICR.
+        self.causes.swap(0, Acquire)
+    }
+
+    /// Unmasks what a driver wants to hear of, and makes sure that it has happened.
+    pub(super) fn unmask(&mut self, counters: &RouterNic) {
+        // Before: what moves from here on may be ours.
+        self.seen = self.mailbox.load(Acquire);
+        counters.arms.add(1);
+        self.registers.write(r::IMS, r::WANTED);
+        let _arrived: u32 = self.registers.read(r::STATUS);
+    }
+}
+
+/// The interrupts of a device whose frames the first vCPU moves: this one spares it the register accesses.
+pub(crate) struct Aside {
+    /// None: this vCPU has nothing to do with the device.
+    line: Option<Line>,
+    /// Whether the device works with a status block: then no interrupt needs to be masked.
+    block: bool,
+    combining: Option<(&'static Combiner, Tail)>,
+}
+
+impl Aside {
+    pub(super) fn new(line: Option<Line>, mode: TransmitMode, combiner: Option<&'static Combiner>) -> Self {
+        let tdt = line.as_ref().map(|line| Tail::new(line.registers, r::TX_RING));
+        Self { line, block: mode == TransmitMode::Csb, combining: combiner.zip(tdt) }
+    }
+
+    /// Whether there are interrupts to serve here.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.line.is_none()
+    }
+
+    /// Serves an interrupt; true if there was one.
+    pub(crate) fn attend(&mut self, counters: &RouterNic) -> bool {
+        let Some(line) = self.line.as_mut().filter(|line| line.rang()) else { return false };
+        let mut causes = line.take();
+        if causes == 0 {
+            return false;
+        }
+        if !self.block {
+            causes |= line.mask();
+        }
+        if let Some((combiner, tdt)) = self.combining.filter(|_| causes & r::TXDW != 0) {
+            combiner.interrupted(|tail| tdt.write(tail, counters));
+        }
+        halt::wake_first();
+        if !self.block {
+            line.unmask(counters);
+        }
+        true
+    }
+
+    /// Whether an interrupt is there already.
+    pub(crate) fn arm(&self) -> bool {
+        self.line.as_ref().is_some_and(Line::rang)
+    }
+}
