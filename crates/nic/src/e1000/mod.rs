@@ -2,19 +2,48 @@
 //! Developer's Manual*), with a status block beside it (seed paper 001, section 3.3).
 //!
 //! The registers ([`E1000`]) are a state machine that knows no ring memory: each access ends in [`Effect`]s, orders to
-//! the VMM, which takes them and carries them out before the driver goes on. The data path works on rings that
-//! [`Effect::TransmitStarted`] and [`Effect::ReceiveStarted`] describe, in other threads. Both tell [`Interrupts`] what
-//! happens, and it says what the interrupt pin does.
+//! the VMM, which takes them and carries them out before the driver goes on. The data path ([`rx`], [`tx`]) works on
+//! rings that [`Effect::TransmitStarted`] and [`Effect::ReceiveStarted`] describe, in other threads. Both tell
+//! [`Interrupts`] what happens, and it says what the interrupt pin does. Head and tail of a ring and the statistics are
+//! shared with the data path as words that belong to the host.
+//!
+//! Life of a device:
+//! 1. The VMM places the BARs by writing to configuration space, as a firmware would; the driver enables memory, I/O
+//!    and bus mastering: [`Effect::BarsMoved`].
+//! 2. The driver resets the device (CTRL.RST), reads its address from the EEPROM, sets link and PHY up.
+//! 3. It gives a ring its place and enables the direction: [`Effect::ReceiveStarted`], [`Effect::TransmitStarted`].
+//! 4. It writes tails: [`Effect::ReceiveTail`], [`Effect::TransmitTail`]; reads ICR, writes IMS and IMC:
+//!    [`Effect::LineChanged`].
+//! 5. Disable, reset, power down, bus mastering off, [`E1000::fail_transmit`]: [`Effect::TransmitStopped`], and so on.
+//!
+//! # Accesses
+//! A register has 32 bits, and a write has to be of whole ones: 4 octets at a multiple of 4, or 8 octets, which are two
+//! writes, the lower register first. Other writes change nothing and are counted ([`Faults::partial`]). A read of any
+//! size and place reads each register that it touches once, as a whole, and shows the octets that it is about. Reading a
+//! register that does not exist gives 0, writing it nothing; both are counted ([`Faults::unknown`]).
+//!
+//! # What is left out
+//! Flash, TBI and SerDes, wake-up, management, pause frames, the packet buffer's memory: their registers can be read and
+//! written, and nothing follows. A frame's source is never compared (RAH.AS).
 
+mod access;
+mod bus;
 pub mod cause;
 mod config;
+mod eeprom;
 mod effect;
 mod filters;
 mod interrupts;
+mod phy;
+mod plain;
 pub mod register;
+mod rings;
 pub mod rx;
+mod settings;
 mod statistics;
 pub mod tx;
+
+use std::sync::Arc;
 
 pub use config::{Config, ConfigError, MAX_MTU, MIN_MTU};
 pub use effect::{Effect, RxChecksum, RxSettings, RxSetup, TxSettings, TxSetup};
@@ -22,7 +51,14 @@ pub use filters::{Filters, Pass};
 pub use interrupts::{Counts, Interrupts, Line};
 pub use statistics::{Destination, Direction, Statistics, Tally};
 
-use crate::pci::{BarWindow, ConfigSpace, Identity};
+use bus::Bus;
+use eeprom::Eeprom;
+use phy::Phy;
+use plain::Plain;
+use rings::Ring;
+use statistics::Registers;
+
+use crate::pci::BarWindow;
 
 /// Octets of BAR 0, memory.
 pub const MEMORY_LEN: u32 = 0x2_0000;
@@ -37,27 +73,71 @@ pub const SUBSYSTEM: u16 = 0x0000;
 /// Subsystem device id that tells of the status block.
 pub const SUBSYSTEM_BLOCK: u16 = 0x1101;
 
+/// How often a driver did what has no meaning, since the device was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Accesses to registers that do not exist.
+    pub unknown: u64,
+    /// Writes that are not of whole registers.
+    pub partial: u64,
+    /// Tails outside their running ring, which were not taken over.
+    pub outside: u64,
+}
+
 /// An 82540EM.
 #[derive(Debug)]
 pub struct E1000 {
-    pci: ConfigSpace,
+    bus: Bus,
+    mtu: u16,
+    offers_block: bool,
+    plain: Plain,
+    eeprom: Eeprom,
+    phy: Phy,
+    statistics: Registers,
+    transmit: Ring,
+    receive: Ring,
+    /// CSBAL and CSBAH.
+    block: [u32; 2],
+    /// The status block that running rings work by.
+    block_used: Option<u64>,
+    transmit_settings: TxSettings,
+    receive_settings: RxSettings,
+    /// STATUS.LU, as the driver was last told of it.
+    link: bool,
+    /// IOADDR.
+    port_address: u32,
+    faults: Faults,
     effects: Vec<Effect>,
 }
 
 impl E1000 {
-    /// A device at power-on, its link up, its BARs not placed.
+    /// A device at power-on, its cable plugged in, its BARs not placed.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         config.validate()?;
-        let mut pci = ConfigSpace::new(&Identity {
-            vendor: VENDOR,
-            device: DEVICE_ID,
-            revision: 2,
-            class: 0x02_0000,
-            subsystem_vendor: VENDOR,
-            subsystem: if config.block { SUBSYSTEM_BLOCK } else { SUBSYSTEM },
-        });
-        pci.add_memory_bar(0, MEMORY_LEN);
-        Ok(Self { pci, effects: Vec::new() })
+        let plain = Plain::new();
+        let filters = Arc::new(settings::filters(&plain));
+        let mut device = Self {
+            bus: Bus::new(config),
+            mtu: config.mtu,
+            offers_block: config.block,
+            eeprom: Eeprom::new(config, bus::subsystem(config)),
+            phy: Phy::new(),
+            statistics: Registers::new(),
+            transmit: Ring::new(),
+            receive: Ring::new(),
+            block: [0; 2],
+            block_used: None,
+            transmit_settings: settings::transmit(&plain, config.mtu, false),
+            receive_settings: settings::receive(&plain, false, filters),
+            plain,
+            link: false,
+            port_address: 0,
+            faults: Faults::default(),
+            effects: Vec::new(),
+        };
+        device.load_address();
+        device.settle();
+        Ok(device)
     }
 
     /// The orders since the last call, in their order. To be called after each access.
@@ -65,47 +145,193 @@ impl E1000 {
         std::mem::take(&mut self.effects)
     }
 
+    /// What made no sense so far.
+    pub fn faults(&self) -> Faults {
+        self.faults
+    }
+
     /// Reads `data.len()` octets of configuration space.
     pub fn config_read(&mut self, offset: u16, data: &mut [u8]) {
-        self.pci.read(offset, data);
+        self.bus.pci.read(offset, data);
     }
 
     /// Writes configuration space, at `now` nanoseconds.
-    pub fn config_write(&mut self, offset: u16, data: &[u8], _interrupts: &mut Interrupts, _now: u64) {
-        let before = self.bars();
-        self.pci.write(offset, data);
-        if self.bars() != before {
+    pub fn config_write(&mut self, offset: u16, data: &[u8], interrupts: &mut Interrupts, now: u64) {
+        let change = self.bus.write(offset, data);
+        if change.bars {
             self.effects.push(Effect::BarsMoved);
         }
+        if change.powered_up {
+            self.reset(interrupts);
+        }
+        interrupts.connect(self.bus.interrupts());
+        self.effects.push(Effect::LineChanged);
+        self.settle();
+        self.settle_link(interrupts, now);
     }
 
-    /// Memory BARs that are enabled and placed now.
+    /// BAR 0, while it is placed and enabled.
     pub fn bars(&self) -> Vec<BarWindow> {
-        self.pci.bars()
+        self.bus.windows().0.into_iter().collect()
     }
 
-    /// Reads the registers behind BAR 0, at `now` nanoseconds.
-    pub fn memory_read(&mut self, offset: u64, data: &mut [u8], interrupts: &mut Interrupts, now: u64) {
-        data.fill(0);
-        if offset == register::ICR && data.len() == 4 {
-            data.copy_from_slice(&interrupts.read_icr(now).to_le_bytes());
+    /// BAR 1, while it is placed and enabled: its address is that of an I/O port.
+    pub fn ports(&self) -> Option<BarWindow> {
+        self.bus.windows().1
+    }
+
+    /// Whether frames are transmitted.
+    pub fn transmits(&self) -> bool {
+        self.transmit.running()
+    }
+
+    /// Whether frames are received.
+    pub fn receives(&self) -> bool {
+        self.receive.running()
+    }
+
+    /// Guest-physical addresses of TDT and RDT, while BAR 0 is decoded.
+    pub fn tails(&self) -> Option<(u64, u64)> {
+        let bar = self.bus.windows().0?;
+        Some((bar.address + register::TDT, bar.address + register::RDT))
+    }
+
+    /// The status block that the driver gave, if it gave one.
+    pub fn block(&self) -> Option<u64> {
+        self.block_used
+    }
+
+    /// Pulls the cable out or plugs it in, at `now` nanoseconds. The rings stay as they are: it is for the world outside
+    /// to bring and take no frames.
+    pub fn set_link(&mut self, up: bool, interrupts: &mut Interrupts, now: u64) {
+        self.phy.plug(up);
+        self.settle_link(interrupts, now);
+    }
+
+    /// The transmit ring cannot be served: it stands still until the driver disables it or resets.
+    pub fn fail_transmit(&mut self) {
+        if self.transmit.give_up() {
+            self.effects.push(Effect::TransmitStopped);
         }
     }
 
-    /// Writes the registers behind BAR 0, at `now` nanoseconds.
-    pub fn memory_write(&mut self, _offset: u64, _data: &[u8], _interrupts: &mut Interrupts, _now: u64) {}
-
-    /// Reads the I/O ports behind BAR 1, at `now` nanoseconds.
-    pub fn port_read(&mut self, _offset: u64, data: &mut [u8], _interrupts: &mut Interrupts, _now: u64) {
-        data.fill(0);
+    /// The receive ring cannot be served: it stands still until the driver disables it or resets.
+    pub fn fail_receive(&mut self) {
+        if self.receive.give_up() {
+            self.effects.push(Effect::ReceiveStopped);
+        }
     }
 
-    /// Writes the I/O ports behind BAR 1, at `now` nanoseconds.
-    pub fn port_write(&mut self, _offset: u64, _data: &[u8], _interrupts: &mut Interrupts, _now: u64) {}
+    /// CTRL.RST, and power-up: all registers but those of the PHY and of configuration space.
+    fn reset(&mut self, interrupts: &mut Interrupts) {
+        self.stop();
+        (self.transmit, self.receive) = (Ring::new(), Ring::new());
+        (self.block, self.block_used) = ([0; 2], None);
+        self.plain = Plain::new();
+        self.eeprom.reset();
+        self.phy.reset_mdic();
+        self.statistics.reset();
+        self.load_address();
+        interrupts.reset();
+        self.link = false;
+        self.effects.push(Effect::LineChanged);
+        self.settle();
+    }
 
-    /// Pulls the cable out or plugs it in.
-    pub fn set_link(&mut self, _up: bool, _interrupts: &mut Interrupts, _now: u64) {}
+    fn stop(&mut self) {
+        if self.transmit.stop() {
+            self.effects.push(Effect::TransmitStopped);
+        }
+        if self.receive.stop() {
+            self.effects.push(Effect::ReceiveStopped);
+        }
+    }
 
-    /// A ring is broken: the data path has stopped it. Its registers stay as they are until the driver resets.
-    pub fn fail(&mut self) {}
+    /// The first receive address is the EEPROM's.
+    fn load_address(&mut self) {
+        let [a, b, c, d, e, f] = self.eeprom.mac();
+        self.plain.write(register::RAL, u32::from_le_bytes([a, b, c, d]));
+        self.plain.write(register::RAH, u32::from_le_bytes([e, f, 0, 0]) | register::ADDRESS_VALID);
+    }
+
+    /// Starts and stops rings, and tells running ones what has changed.
+    fn settle(&mut self) {
+        let loopback = self.phy.loopback();
+        let transmit = settings::transmit(&self.plain, self.mtu, loopback);
+        let receive = settings::receive(&self.plain, loopback, self.filters());
+        let other_transmit = std::mem::replace(&mut self.transmit_settings, transmit) != transmit;
+        let other_receive = self.receive_settings != receive;
+        if other_receive {
+            self.receive_settings = receive;
+        }
+        self.settle_transmit(other_transmit);
+        self.settle_receive(other_receive);
+    }
+
+    fn settle_transmit(&mut self, changed: bool) {
+        let enabled = self.plain.get(register::TCTL) & register::tctl::EN != 0;
+        if !(enabled && self.bus.master()) {
+            if self.transmit.stop() {
+                self.effects.push(Effect::TransmitStopped);
+            }
+        } else if self.transmit.running() {
+            if changed {
+                self.effects.push(Effect::TransmitChanged(self.transmit_settings));
+            }
+        } else if let Some((layout, ends)) = self.transmit.start() {
+            self.effects.push(Effect::TransmitStarted(TxSetup {
+                layout,
+                ends,
+                block: self.block_used,
+                statistics: self.statistics.counted(),
+                settings: self.transmit_settings,
+            }));
+        }
+    }
+
+    fn settle_receive(&mut self, changed: bool) {
+        let enabled = self.plain.get(register::RCTL) & register::rctl::EN != 0;
+        if !(enabled && self.bus.master()) {
+            if self.receive.stop() {
+                self.effects.push(Effect::ReceiveStopped);
+            }
+        } else if self.receive.running() {
+            if changed {
+                self.effects.push(Effect::ReceiveChanged(self.receive_settings.clone()));
+            }
+        } else if let Some((layout, ends)) = self.receive.start() {
+            self.effects.push(Effect::ReceiveStarted(RxSetup {
+                layout,
+                ends,
+                block: self.block_used,
+                statistics: self.statistics.counted(),
+                settings: self.receive_settings.clone(),
+            }));
+        }
+    }
+
+    /// The filters as the registers are now; the same ones where nothing has changed.
+    fn filters(&self) -> Arc<Filters> {
+        let filters = settings::filters(&self.plain);
+        let known = &self.receive_settings.filters;
+        if filters == **known { Arc::clone(known) } else { Arc::new(filters) }
+    }
+
+    /// STATUS.LU: the PHY has a link, and the driver wants it (CTRL.SLU).
+    fn link_up(&self) -> bool {
+        self.plain.get(register::CTRL) & register::ctrl::SLU != 0 && self.phy.link().is_some()
+    }
+
+    /// Tells the driver if STATUS.LU has changed.
+    fn settle_link(&mut self, interrupts: &mut Interrupts, now: u64) {
+        let up = self.link_up();
+        if std::mem::replace(&mut self.link, up) != up {
+            self.tell_link(interrupts, now);
+        }
+    }
+
+    fn tell_link(&mut self, interrupts: &mut Interrupts, now: u64) {
+        interrupts.raise(cause::LSC, 0, now);
+        self.effects.push(Effect::LineChanged);
+    }
 }

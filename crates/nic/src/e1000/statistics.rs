@@ -1,6 +1,22 @@
-//! The statistics registers: counted by the data path, read and cleared by the driver.
+//! The statistics registers (82540EM manual, "Statistics Registers"): counted by the data path, read by the driver.
+//!
+//! What the data path counts only grows; each register remembers where it stood when it was last read, and tells the
+//! difference. So nobody has to wait for anybody, and no frame is lost between counting and clearing. A register that
+//! reads more than it can hold reads as all ones. Of the pairs of 64 bits the low half is read first: it is the same
+//! moment's as the high half, which clears both.
+//!
+//! A link inside a computer makes no errors: CRCERRS, COLC, LATECOL and their like are 0.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::register;
+
+/// Octets of the FCS, which count (manual: "from the Destination Address field through the CRC field, inclusively").
+const FCS: u64 = 4;
+/// Sizes that are counted apart: up to 64, 127, 255, 511, 1023 octets, and more.
+const SIZES: usize = 6;
+const REGISTERS: usize = 64;
 
 /// What a frame's destination is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,14 +29,16 @@ pub enum Destination {
     Broadcast,
 }
 
-/// What has passed since power-on, in one direction. One thread at a time counts; others read.
-#[derive(Debug, Default)]
-pub struct Direction {
-    frames: AtomicU64,
-    octets: AtomicU64,
-    multicast: AtomicU64,
-    broadcast: AtomicU64,
-    sizes: [AtomicU64; 6],
+impl Destination {
+    /// What an address is.
+    #[inline]
+    pub fn of(address: [u8; 6]) -> Self {
+        match address {
+            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => Self::Broadcast,
+            [first, ..] if first & 1 != 0 => Self::Multicast,
+            _ => Self::Unicast,
+        }
+    }
 }
 
 /// Frames of one burst, to be added at once.
@@ -30,14 +48,14 @@ pub struct Tally {
     octets: u64,
     multicast: u64,
     broadcast: u64,
-    sizes: [u64; 6],
+    sizes: [u64; SIZES],
 }
 
 impl Tally {
     /// A frame of so many octets without FCS.
     #[inline]
     pub fn frame(&mut self, len: usize, destination: Destination) {
-        let octets = len as u64 + 4;
+        let octets = len as u64 + FCS;
         self.frames += 1;
         self.octets += octets;
         self.sizes[size_class(octets)] += 1;
@@ -53,8 +71,32 @@ impl Tally {
     #[inline]
     pub fn frames(&mut self, frames: u64, octets: u64) {
         self.frames += frames;
-        self.octets += octets + 4 * frames;
+        self.octets += octets + FCS * frames;
     }
+}
+
+#[inline]
+fn size_class(octets: u64) -> usize {
+    match octets {
+        0..=64 => 0,
+        65..=127 => 1,
+        128..=255 => 2,
+        256..=511 => 3,
+        512..=1023 => 4,
+        _ => 5,
+    }
+}
+
+/// What has passed in one direction. One thread at a time counts; others read. Its own cache lines: the threads of both
+/// directions write for every burst.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Direction {
+    frames: AtomicU64,
+    octets: AtomicU64,
+    multicast: AtomicU64,
+    broadcast: AtomicU64,
+    sizes: [AtomicU64; SIZES],
 }
 
 impl Direction {
@@ -71,9 +113,13 @@ impl Direction {
             add(total, n);
         }
     }
+
+    fn size(&self, class: usize) -> u64 {
+        self.sizes.get(class).map_or(0, get)
+    }
 }
 
-/// All that the data path counts.
+/// All that the data path counts. Of each direction one thread at a time counts.
 #[derive(Debug, Default)]
 pub struct Statistics {
     /// Frames that left.
@@ -87,7 +133,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Frames were lost for want of buffers (MPC, RNBC).
+    /// Frames were lost for want of receive descriptors (MPC, RNBC).
     pub fn missed(&self, frames: u64) {
         add(&self.missed, frames);
     }
@@ -106,22 +152,118 @@ impl Statistics {
     pub fn unsegmented(&self, packets: u64) {
         add(&self.unsegmented, packets);
     }
-}
 
-fn size_class(octets: u64) -> usize {
-    match octets {
-        0..=64 => 0,
-        65..=127 => 1,
-        128..=255 => 2,
-        256..=511 => 3,
-        512..=1023 => 4,
-        _ => 5,
+    /// What the register at this offset counts, since the device was made; 0 for what never happens.
+    fn total(&self, offset: u64) -> u64 {
+        let (sent, received) = (&self.sent, &self.received);
+        match offset {
+            // MPC, RNBC.
+            0x4010 | 0x40a0 => get(&self.missed),
+            // ROC.
+            0x40ac => get(&self.too_long),
+            // PRC64 to PRC1522, PTC64 to PTC1522.
+            0x405c..=0x4070 => received.size((offset as usize - 0x405c) / 4),
+            0x40d8..=0x40ec => sent.size((offset as usize - 0x40d8) / 4),
+            // GPRC, and TPR, which has the lost ones too.
+            0x4074 => get(&received.frames),
+            0x40d0 => get(&received.frames) + get(&self.missed) + get(&self.too_long),
+            // BPRC, MPRC, MPTC, BPTC.
+            0x4078 => get(&received.broadcast),
+            0x407c => get(&received.multicast),
+            0x40f0 => get(&sent.multicast),
+            0x40f4 => get(&sent.broadcast),
+            // GPTC, TPT.
+            0x4080 | 0x40d4 => get(&sent.frames),
+            // GORC and TOR, GOTC and TOT.
+            0x4088 | 0x40c0 => get(&received.octets),
+            0x4090 | 0x40c8 => get(&sent.octets),
+            // TSCTC, TSCTFC.
+            0x40f8 => get(&self.segmented),
+            0x40fc => get(&self.unsegmented),
+            _ => 0,
+        }
     }
 }
 
+/// What the driver reads of [`Statistics`].
+#[derive(Debug)]
+pub(super) struct Registers {
+    counted: Arc<Statistics>,
+    /// Where each register stood when it was cleared.
+    cleared: [u64; REGISTERS],
+    /// Of pairs, what the low half was read of, until the high half is.
+    held: [Option<u64>; REGISTERS],
+}
+
+impl Registers {
+    pub(super) fn new() -> Self {
+        Self { counted: Arc::default(), cleared: [0; REGISTERS], held: [None; REGISTERS] }
+    }
+
+    pub(super) fn counted(&self) -> Arc<Statistics> {
+        Arc::clone(&self.counted)
+    }
+
+    /// All registers are 0.
+    pub(super) fn reset(&mut self) {
+        self.held = [None; REGISTERS];
+        for (offset, cleared) in (register::STATISTICS..).step_by(4).zip(&mut self.cleared) {
+            *cleared = self.counted.total(offset);
+        }
+    }
+
+    /// Reads the register at an offset from [`register::STATISTICS`] on; `None` if there is none.
+    pub(super) fn read(&mut self, offset: u64) -> Option<u32> {
+        match offset {
+            0x4088 | 0x4090 | 0x40c0 | 0x40c8 => self.low(offset),
+            0x408c | 0x4094 | 0x40c4 | 0x40cc => self.high(offset - 4),
+            _ if exists(offset) => self.clear(offset, self.counted.total(offset)).map(saturated),
+            _ => None,
+        }
+    }
+
+    fn low(&mut self, offset: u64) -> Option<u32> {
+        let (total, at) = (self.counted.total(offset), index(offset)?);
+        *self.held.get_mut(at)? = Some(total);
+        Some(total.wrapping_sub(*self.cleared.get(at)?) as u32)
+    }
+
+    fn high(&mut self, low: u64) -> Option<u32> {
+        let held = self.held.get_mut(index(low)?)?.take();
+        let total = held.unwrap_or_else(|| self.counted.total(low));
+        self.clear(low, total).map(|count| (count >> 32) as u32)
+    }
+
+    /// What was counted up to `total`; then the register is 0.
+    fn clear(&mut self, offset: u64, total: u64) -> Option<u64> {
+        let cleared = self.cleared.get_mut(index(offset)?)?;
+        Some(total.wrapping_sub(std::mem::replace(cleared, total)))
+    }
+}
+
+/// The registers from CRCERRS to TSCTFC; between them are gaps.
+pub(super) fn exists(offset: u64) -> bool {
+    let gap = matches!(offset, 0x4024 | 0x402c | 0x4044 | 0x4084 | 0x4098 | 0x409c);
+    offset.is_multiple_of(4) && index(offset).is_some() && !gap
+}
+
+fn index(offset: u64) -> Option<usize> {
+    let n = offset.checked_sub(register::STATISTICS)? / 4;
+    usize::try_from(n).ok().filter(|n| *n < REGISTERS)
+}
+
+fn saturated(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn get(total: &AtomicU64) -> u64 {
+    total.load(Ordering::Relaxed)
+}
+
 /// One writer at a time: no read-modify-write is needed.
+#[inline]
 fn add(total: &AtomicU64, n: u64) {
     if n != 0 {
-        total.store(total.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        total.store(get(total).wrapping_add(n), Ordering::Relaxed);
     }
 }

@@ -3,9 +3,8 @@
 //! Each octet has a mask of the bits that software may write. All else follows from the masks: read-only
 //! registers, the sizing of a BAR by writing all ones, and accesses of any size and alignment.
 //!
-//! Only 32-bit memory BARs exist, so that every window lies below 4 GiB. There is no interrupt pin: the functions
-//! here interrupt by MSI-X alone. Octets from 256 on (extended space, where a function with a PCI Express
-//! capability would list more) read as zero.
+//! Memory BARs have 32 bits, so that every window lies below 4 GiB. Octets from 256 on (extended space, where a function
+//! with a PCI Express capability would list more) read as zero.
 
 use super::{BarWindow, read_registers};
 
@@ -13,11 +12,13 @@ use super::{BarWindow, read_registers};
 pub const LEN: usize = 256;
 /// Where the command register lies.
 pub const COMMAND: u16 = 0x04;
+/// Command bit: the function answers at its I/O BARs.
+pub const COMMAND_IO: u16 = 1 << 0;
 /// Command bit: the function answers at its memory BARs.
 pub const COMMAND_MEMORY: u16 = 1 << 1;
 /// Command bit: the function may access memory and send messages.
 pub const COMMAND_BUS_MASTER: u16 = 1 << 2;
-/// Command bit: the function must not use its interrupt pin. Kept for software that sets it; there is no pin.
+/// Command bit: the function must not use its interrupt pin. Kept also where there is no pin, for software that sets it.
 pub const COMMAND_INTERRUPT_DISABLE: u16 = 1 << 10;
 /// Where BAR 0 lies.
 pub const BAR0: u16 = 0x10;
@@ -28,8 +29,11 @@ const STATUS: usize = 0x06;
 const STATUS_CAPABILITIES: u8 = 1 << 4;
 const CACHE_LINE_SIZE: usize = 0x0c;
 const INTERRUPT_LINE: usize = 0x3c;
+const INTERRUPT_PIN: usize = 0x3d;
 const FIRST_CAPABILITY: usize = 0x40;
 const BARS: usize = 6;
+/// Lowest bit of a BAR: its window is of I/O ports.
+const BAR_IO: u8 = 1;
 
 /// Who a function says it is.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +58,8 @@ pub struct ConfigSpace {
     octets: [u8; LEN],
     writable: [u8; LEN],
     bar_len: [u32; BARS],
+    /// Which BARs are of I/O ports.
+    ports: [bool; BARS],
     /// Where the pointer to the next capability will be stored.
     link: usize,
     /// First octet that no capability uses.
@@ -67,6 +73,7 @@ impl ConfigSpace {
             octets: [0; LEN],
             writable: [0; LEN],
             bar_len: [0; BARS],
+            ports: [false; BARS],
             link: usize::from(CAPABILITIES_POINTER),
             free: FIRST_CAPABILITY,
         };
@@ -92,6 +99,24 @@ impl ConfigSpace {
         let index = usize::from(index);
         self.bar_len[index] = len;
         self.allow(bar_register(index), &(!(len - 1)).to_le_bytes());
+    }
+
+    /// Adds an I/O BAR of `len` ports, not placed.
+    ///
+    /// # Panics
+    /// If `len` is not a power of two from 4 to 256, or there is no BAR `index` (mistakes of the model).
+    pub fn add_port_bar(&mut self, index: u8, len: u32) {
+        assert!(len.is_power_of_two() && (4..=256).contains(&len), "a BAR of {len} ports");
+        let index = usize::from(index);
+        (self.bar_len[index], self.ports[index]) = (len, true);
+        self.store(bar_register(index), &[BAR_IO]);
+        self.allow(bar_register(index), &(!(len - 1)).to_le_bytes());
+        self.writable[usize::from(COMMAND)] |= COMMAND_IO as u8;
+    }
+
+    /// The function interrupts by this pin, 1 (INTA) to 4 (INTD).
+    pub fn set_interrupt_pin(&mut self, pin: u8) {
+        self.store(INTERRUPT_PIN, &[pin]);
     }
 
     /// Appends a capability: its identifier, then `body` from its third octet on, of which software may write the
@@ -149,19 +174,31 @@ impl ConfigSpace {
         self.word(COMMAND) & COMMAND_BUS_MASTER != 0
     }
 
-    /// The window of BAR `index`, if the BAR exists, is placed (not at 0) and memory decoding is enabled.
+    /// The window of memory BAR `index`, if the BAR exists, is placed (not at 0) and memory decoding is enabled.
     pub fn bar(&self, index: u8) -> Option<BarWindow> {
-        let len = *self.bar_len.get(usize::from(index))?;
-        let address = self.double_word(bar_register(usize::from(index)) as u16) & !0xf;
-        let decoded = self.word(COMMAND) & COMMAND_MEMORY != 0;
-        (decoded && len != 0 && address != 0).then_some(BarWindow {
+        self.window(index, false)
+    }
+
+    /// The window of I/O BAR `index`, if the BAR exists, is placed (not at 0) and I/O decoding is enabled; its address
+    /// is that of the first port.
+    pub fn port_bar(&self, index: u8) -> Option<BarWindow> {
+        self.window(index, true)
+    }
+
+    fn window(&self, index: u8, ports: bool) -> Option<BarWindow> {
+        let place = usize::from(index);
+        let len = *self.bar_len.get(place)?;
+        let (bit, low) = if ports { (COMMAND_IO, 0x3) } else { (COMMAND_MEMORY, 0xf) };
+        let address = self.double_word(bar_register(place) as u16) & !low;
+        let here = len != 0 && self.ports[place] == ports && address != 0;
+        (here && self.word(COMMAND) & bit != 0).then_some(BarWindow {
             index,
             address: u64::from(address),
             len: u64::from(len),
         })
     }
 
-    /// All windows that are decoded now.
+    /// All windows of memory that are decoded now.
     pub fn bars(&self) -> Vec<BarWindow> {
         (0..BARS as u8).filter_map(|index| self.bar(index)).collect()
     }
