@@ -42,7 +42,8 @@ impl Class {
         calls.extend(match self {
             Self::Control => control(),
             Self::Vcpu => vcpu(),
-            Self::Vhost | Self::Clock => thread_of_its_own(),
+            Self::Vhost => vhost(),
+            Self::Clock => thread_of_its_own(),
             Self::Bus => bus(),
         });
         calls
@@ -114,13 +115,28 @@ fn vcpu() -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
     calls.retain(|call| !call.is(libc::SYS_mmap));
     calls.push(flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC));
-    calls.push(one_of(libc::SYS_ioctl, 1, &[&ioctl::while_running()[..], &ioctl::new_vcpu()].concat()));
+    let requests = [&ioctl::while_running()[..], &ioctl::while_serving(), &ioctl::new_vcpu()].concat();
+    calls.push(one_of(libc::SYS_ioctl, 1, &requests));
+    calls.push(any(libc::SYS_timerfd_settime));
     calls
 }
 
-/// The end of the process that it serves.
+/// Frames, the pins of those that they come to, and timers of their interrupts.
+fn vhost() -> Vec<Allowed> {
+    let mut calls = thread_of_its_own();
+    calls.extend(serving());
+    calls
+}
+
+/// What an access to a NIC's registers may lead to as well as a frame.
+fn serving() -> [Allowed; 2] {
+    [one_of(libc::SYS_ioctl, 1, &ioctl::while_serving()), any(libc::SYS_timerfd_settime)]
+}
+
+/// The accesses of the process that it serves, and its end.
 fn bus() -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
+    calls.extend(serving());
     calls.extend(processes());
     calls
 }
@@ -162,6 +178,9 @@ fn control() -> Vec<Allowed> {
         libc::SYS_eventfd2,
         libc::SYS_epoll_create1,
         libc::SYS_epoll_ctl,
+        // Timers of interrupts.
+        libc::SYS_timerfd_create,
+        libc::SYS_timerfd_settime,
         // Threads that begin.
         libc::SYS_clone3,
         libc::SYS_set_robust_list,

@@ -1,8 +1,8 @@
 //! Requests to KVM as ioctl(2) numbers them: direction, size of the argument, 0xae, number (`linux/kvm.h`).
 
 use kvm_bindings::{
-    kvm_cpuid2, kvm_ioeventfd, kvm_irq_routing, kvm_irqfd, kvm_lapic_state, kvm_mp_state, kvm_regs,
-    kvm_sregs, kvm_userspace_memory_region,
+    kvm_coalesced_mmio_zone, kvm_cpuid2, kvm_ioeventfd, kvm_irq_level, kvm_irq_routing, kvm_irqchip,
+    kvm_irqfd, kvm_lapic_state, kvm_mp_state, kvm_regs, kvm_sregs, kvm_userspace_memory_region,
 };
 
 const KVM: u64 = 0xae00;
@@ -15,6 +15,9 @@ const GET_SREGS: u64 = read::<kvm_sregs>(0x83);
 const IOEVENTFD: u64 = write::<kvm_ioeventfd>(0x79);
 const IRQFD: u64 = write::<kvm_irqfd>(0x76);
 const SET_GSI_ROUTING: u64 = write::<kvm_irq_routing>(0x6a);
+const IRQ_LINE: u64 = write::<kvm_irq_level>(0x61);
+const REGISTER_COALESCED_MMIO: u64 = write::<kvm_coalesced_mmio_zone>(0x67);
+const UNREGISTER_COALESCED_MMIO: u64 = write::<kvm_coalesced_mmio_zone>(0x68);
 
 const FIONBIO: u64 = libc::FIONBIO;
 
@@ -22,6 +25,11 @@ const FIONBIO: u64 = libc::FIONBIO;
 /// registers move. The first is by far the most frequent.
 pub(crate) const fn while_running() -> [u64; 6] {
     [RUN, IOEVENTFD, SET_GSI_ROUTING, IRQFD, GET_REGS, GET_SREGS]
+}
+
+/// For whoever moves frames: the interrupt pins of NICs, and their registers that the kernel collects.
+pub(crate) const fn while_serving() -> [u64; 3] {
+    [IRQ_LINE, REGISTER_COALESCED_MMIO, UNREGISTER_COALESCED_MMIO]
 }
 
 /// For the thread that makes a vCPU: registers, CPUID, local APIC, state, clock.
@@ -41,6 +49,7 @@ pub(crate) const fn new_vcpu() -> [u64; 8] {
 /// For whoever makes virtual machines and their vCPUs.
 pub(crate) fn set_up() -> Vec<u64> {
     let mut requests = while_running().to_vec();
+    requests.extend(while_serving());
     requests.extend(new_vcpu());
     requests.extend([
         // Of /dev/kvm: API version, new machine, extensions, size of a vCPU's shared page, CPUID.
@@ -53,6 +62,9 @@ pub(crate) fn set_up() -> Vec<u64> {
         write::<kvm_userspace_memory_region>(0x46),
         KVM | 0x47,
         KVM | 0x60,
+        // Its I/O APIC.
+        READ | write::<kvm_irqchip>(0x62),
+        read::<kvm_irqchip>(0x63),
         // Of the link, by the standard library's `set_nonblocking`.
         FIONBIO,
     ]);
@@ -82,7 +94,10 @@ mod tests {
             while_running(),
             [0xae80, 0x4040_ae79, 0x4008_ae6a, 0x4020_ae76, 0x8090_ae81, 0x8138_ae83]
         );
-        for request in [0xc008_ae05, 0x4020_ae46, 0x4008_ae90, 0x4004_ae99, 0x4400_ae8f] {
+        assert_eq!(while_serving(), [0x4008_ae61, 0x4010_ae67, 0x4010_ae68]);
+        for request in
+            [0xc208_ae62, 0x8208_ae63, 0xc008_ae05, 0x4020_ae46, 0x4008_ae90, 0x4004_ae99, 0x4400_ae8f]
+        {
             assert!(set_up().contains(&request), "{request:#x}");
         }
     }

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use sandbox::{Class, confine};
 
 /// What a trial prints at its end.
@@ -22,9 +25,13 @@ const EVERY: [&str; 7] = ["bells", "heap", "trim", "time", "panic", "refusals", 
 /// What control can besides.
 const CONTROL: [&str; 4] = ["threads", "memory", "link", "signals"];
 
+/// What those that serve NICs can.
+const SERVING: [&str; 2] = ["timer", "pins"];
+
 pub(crate) fn names(class: Class) -> Vec<&'static str> {
-    let more = if class == Class::Control { &CONTROL[..] } else { &[] };
-    EVERY.iter().chain(more).copied().collect()
+    let control = if class == Class::Control { &CONTROL[..] } else { &[] };
+    let serving = if class == Class::Clock { &[] } else { &SERVING[..] };
+    EVERY.iter().chain(control).chain(serving).copied().collect()
 }
 
 /// How many panics a trial has, each with its message.
@@ -50,6 +57,16 @@ pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
         "bells" => {
             let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
             Box::new(move || bells(&bell))
+        }
+        "timer" => {
+            let timer =
+                timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
+                    .unwrap();
+            Box::new(move || set_timer(&timer))
+        }
+        "pins" => {
+            let bell = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+            Box::new(move || pins(&bell))
         }
         "heap" => Box::new(heap),
         "trim" => Box::new(trim),
@@ -86,6 +103,25 @@ fn bells(bell: &OwnedFd) {
     assert_eq!(u64::from_ne_bytes(octets), 3);
     let octets = 1u64.to_ne_bytes();
     assert_eq!(rustix::io::writev(bell, &[IoSlice::new(&octets)]).unwrap(), 8);
+}
+
+fn set_timer(timer: &OwnedFd) {
+    let soon = Timespec { tv_sec: 0, tv_nsec: 1000 };
+    let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let once = Itimerspec { it_interval: never, it_value: soon };
+    timerfd_settime(timer, TimerfdTimerFlags::empty(), &once).unwrap();
+    assert_eq!(poll(&mut [PollFd::new(timer, PollFlags::IN)], None).unwrap(), 1);
+}
+
+/// Of something that is no virtual machine: the kernel gets to see the request and refuses it.
+fn pins(bell: &OwnedFd) {
+    for request in [0x4008_ae61, 0x4010_ae67, 0x4010_ae68] {
+        let mut argument = [0u64; 2];
+        // SAFETY: an open descriptor, and an argument as large as the request says.
+        let answer = unsafe { libc::ioctl(bell.as_raw_fd(), request, argument.as_mut_ptr()) };
+        let error = std::io::Error::last_os_error().raw_os_error();
+        assert_eq!((answer, error), (-1, Some(libc::ENOTTY)), "{request:#x}");
+    }
 }
 
 fn heap() {

@@ -141,6 +141,7 @@ fn gates_lead_to_the_stubs_and_only_the_processor_may_take_them() {
         let expected = match vector {
             13 => stubs.halt,
             0..32 => stubs.faults + 16 * vector,
+            0x50..0x58 => stubs.pins + 64 * (vector - 0x50),
             _ => stubs.interrupt,
         };
         assert_eq!(handler, STUBS + expected, "vector {vector}");
@@ -152,6 +153,22 @@ fn gates_lead_to_the_stubs_and_only_the_processor_may_take_them() {
     let mut code = vec![0; stubs.code.len()];
     ram.memory.read_slice(&mut code, GuestAddress(STUBS)).expect("inside RAM");
     assert_eq!(code, stubs.code);
+}
+
+#[test]
+fn the_handler_of_each_pin_reads_its_own_icr_and_leaves_the_causes_in_its_own_word() {
+    let stubs = stubs();
+    for nic in 0..MAX_NICS {
+        let at = stubs.pins as usize + PIN_STRIDE as usize * nic;
+        // `push rax`, then `mov eax, [64-bit address]` (a1), then `lock or [32-bit address], eax`.
+        let code = &stubs.code[at..];
+        assert_eq!(code[..2], [0x50, 0xa1]);
+        let icr = map::BARS + map::BAR_SPACING * (nic as u64 + 1) + 0xc0;
+        assert_eq!(code[2..10], icr.to_le_bytes());
+        assert_eq!(code[10..14], [0xf0, 0x09, 0x04, 0x25]);
+        let causes = map::SHARED + std::mem::offset_of!(bootinfo::Shared, causes) as u64 + 64 * nic as u64;
+        assert_eq!(code[14..18], (causes as u32).to_le_bytes());
+    }
 }
 
 #[test]
