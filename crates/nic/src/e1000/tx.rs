@@ -269,7 +269,9 @@ impl Counts<'_> {
         }
         let mut tally = Tally::default();
         if self.in_full {
-            frames.iter().for_each(|frame| tally.frame(frame.len(), destination(frame)));
+            frames.iter().for_each(|frame| {
+                tally.frame(frame.len(), Destination::of(frame.octets().read(0).unwrap_or_default()))
+            });
         } else {
             tally.frames(frames.len() as u64, bytes);
         }
@@ -286,14 +288,6 @@ impl Counts<'_> {
         self.ledger.drop_bad_offload.add(out.drops.offload);
         self.statistics.segmented(out.segmented);
         self.statistics.unsegmented(out.unsegmented);
-    }
-}
-
-fn destination(frame: &Frame<'_>) -> Destination {
-    match frame.octets().read(0) {
-        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => Destination::Broadcast,
-        Some([first, ..]) if first & 1 != 0 => Destination::Multicast,
-        _ => Destination::Unicast,
     }
 }
 
@@ -357,3 +351,6 @@ fn buffer(region: &Region, descriptor: Descriptor) -> Option<Bytes<'static>> {
         (Kind::Legacy | Kind::Data, len) => region.bytes(descriptor.address, len as u32),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,3 +54,6 @@ impl Sum {
         frame.get_mut(usize::from(self.at)..)?.first_chunk_mut()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,10 @@
 
 use std::ops::Range;
 
-/// Octets for the frames of one burst; one of the largest size always fits.
-const BURST_ROOM: usize = 64 * 1024;
+use ring::BURST;
+
+/// Octets for the frames of one burst: as many as there are in one, of the usual size. One of the largest always fits.
+const BURST_ROOM: usize = BURST * 1536;
 /// Octets of a VLAN tag, with its EtherType.
 pub(super) const TAG: usize = 4;
 /// Octets of the two addresses, behind which the tag lies.
@@ -112,3 +114,6 @@ impl Room {
         &mut self.octets
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,3 +221,6 @@ fn set_tcp(frame: &mut [u8], tcp: usize, before: u32, last: bool) {
     }
     put(frame, tcp + 13, [flags]);
 }
+
+#[cfg(test)]
+mod tests;
