@@ -1,5 +1,6 @@
 //! `ringroad lab`: experiments by name, two variants in turn, a table of what was measured.
 
+mod figures;
 mod options;
 mod report;
 #[cfg(test)]
@@ -14,6 +15,7 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use lab::experiment::{Comparison, Experiment, Options, Outcome, compare, run, tell};
 use lab::experiments::{Case, LIST, Listed, find};
+use lab::figures::Figure;
 use lab::host::Host;
 use lab::{cores, self_rate};
 
@@ -29,7 +31,7 @@ pub(crate) enum Verb {
     List,
     /// Run experiments; each case ends in a RESULT line.
     Run {
-        /// Names from the list.
+        /// Names from the list; 001/fig1 stands for 001/fig1a and all others of it.
         #[arg(required = true)]
         names: Vec<String>,
         #[command(flatten)]
@@ -45,30 +47,54 @@ pub(crate) enum Verb {
 /// Runs the verb.
 pub(crate) fn lab(verb: Verb) -> Result<()> {
     match verb {
-        Verb::List => print(&list()),
+        Verb::List => print(&list()?),
         Verb::Run { names, options } => run_all(&names, &options),
         Verb::Report { file } => print(&report::table(&file)?),
     }
 }
 
-fn list() -> String {
-    LIST.iter().map(|listed| format!("{:<15} {}\n", listed.name, listed.what)).collect()
+fn list() -> Result<String> {
+    let line = |name: &str, what: &str| format!("{name:<19} {what}\n");
+    let figures = lab::figures::all()?;
+    let experiments = LIST.iter().map(|listed| line(listed.name, listed.what));
+    Ok(experiments.chain(figures.iter().map(|figure| line(&figure.id, &figure.title))).collect())
+}
+
+/// What a name stands for.
+enum Named {
+    Experiment(&'static Listed),
+    Figures(Vec<Figure>),
+}
+
+impl Named {
+    fn has_guest(&self) -> bool {
+        match self {
+            Self::Experiment(listed) => listed.has_guest,
+            Self::Figures(figures) => figures.iter().any(|figure| figure.plays_something()),
+        }
+    }
 }
 
 /// All names are looked up before the first experiment runs.
-fn listed(names: &[String]) -> Result<Vec<&'static Listed>> {
-    let find = |name: &String| match find(name) {
-        Some(listed) => Ok(listed),
-        None => {
-            let known: Vec<&str> = LIST.iter().map(|listed| listed.name).collect();
+fn named(names: &[String]) -> Result<Vec<Named>> {
+    let find = |name: &String| {
+        if let Some(listed) = find(name) {
+            return Ok(Named::Experiment(listed));
+        }
+        let figures = lab::figures::find(name)?;
+        if figures.is_empty() {
+            let figures = lab::figures::all()?;
+            let ids = figures.iter().map(|figure| figure.id.as_str());
+            let known: Vec<&str> = LIST.iter().map(|listed| listed.name).chain(ids).collect();
             bail!("there is no experiment `{name}`; there are: {}", known.join(" "))
         }
+        Ok(Named::Figures(figures))
     };
     names.iter().map(find).collect()
 }
 
 fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
-    let experiments = listed(names)?;
+    let named = named(names)?;
     let mut options = chosen.options();
     if options.cpus.is_empty() {
         // Later this thread will be pinned to one of them.
@@ -76,18 +102,24 @@ fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
     }
     let other = chosen.other(&options)?;
     [Some(&options), other.as_ref()].into_iter().flatten().try_for_each(Options::check)?;
-    if experiments.iter().any(|listed| listed.has_guest) {
+    if named.iter().any(Named::has_guest) {
         for options in [Some(&options), other.as_ref()].into_iter().flatten() {
             lab::device::ground(options)?;
         }
     }
     // Not before something is to be told: `boot` measures how soon this command comes to its first frame.
     let host: LazyCell<Host> = LazyCell::new(Host::describe);
-    for listed in experiments {
-        let room = Room { listed, options: &options, host: &host };
-        match &other {
-            Some(other) => room.versus(other)?,
-            None => room.cases()?,
+    for named in &named {
+        match (named, &other) {
+            (Named::Experiment(listed), Some(other)) => {
+                Room { listed, options: &options, host: &host }.versus(other)?;
+            }
+            (Named::Experiment(listed), None) => Room { listed, options: &options, host: &host }.cases()?,
+            (Named::Figures(_), Some(_)) => bail!("a figure says itself what is varied; leave --versus out"),
+            (Named::Figures(all), None) => {
+                let options = chosen.for_a_figure(&options);
+                all.iter().try_for_each(|figure| figures::run(figure, &options, &host))?;
+            }
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use clap::{Args, Parser};
 use config::{Itr, Misdeed, NicModel, TransmitMode};
 use engine::Confinement;
 use lab::experiment::{Attachment, Conversation, Direction, Options};
+use lab::figures;
 
 /// What can be varied between two variants.
 #[derive(Args, Clone, Debug, Default)]
@@ -115,6 +116,15 @@ impl RunOptions {
         set(&mut options.seconds, &self.seconds);
         set(&mut options.repeat, &self.repeat);
         options
+    }
+
+    /// The options of a figure, which has many cells: each is measured for a shorter time, if nobody says how long.
+    pub(crate) fn for_a_figure(&self, options: &Options) -> Options {
+        Options {
+            seconds: self.seconds.unwrap_or(figures::SECONDS),
+            repeat: self.repeat.unwrap_or(figures::REPEAT),
+            ..options.clone()
+        }
     }
 
     /// The options of the other variant, if there is one.

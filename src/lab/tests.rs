@@ -139,12 +139,14 @@ fn another_variant_that_makes_no_sense_is_one_line() {
 
 #[test]
 fn an_unknown_experiment_is_one_line_with_those_there_are() {
-    let error = listed(&["forward".to_owned(), "backward".to_owned()]).map(|_| ()).unwrap_err().to_string();
+    let error = named(&["forward".to_owned(), "backward".to_owned()]).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("`backward`") && !error.contains('\n'));
     assert!(LIST.iter().all(|listed| error.contains(listed.name)));
     let all: Vec<String> = LIST.iter().map(|listed| listed.name.to_owned()).collect();
-    assert_eq!(listed(&all).unwrap().len(), LIST.len());
-    assert_eq!(list().lines().count(), LIST.len());
+    assert_eq!(named(&all).unwrap().len(), LIST.len());
+    let figures = lab::figures::all().unwrap();
+    assert_eq!(list().unwrap().lines().count(), LIST.len() + figures.len());
+    assert!(figures.iter().all(|figure| error.contains(&figure.id)));
 }
 
 /// A record as `--json` writes it.

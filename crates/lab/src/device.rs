@@ -19,6 +19,8 @@ use crate::sink::{Expected, Sink};
 
 /// Address of the first NIC, where frames come in.
 pub const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 1, 0];
+/// The guest's IP address there.
+pub const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Address of the second NIC, where they leave.
 pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 2, 0];
 /// Address of the station behind the second NIC.
@@ -51,7 +53,7 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
         pin: Pin { vcpu, vhost: None },
         spin: Spin::For(SPIN),
         nics: vec![
-            nic("near", NEAR_MAC, Ipv4Addr::new(198, 18, 0, 1), options),
+            nic("near", NEAR_MAC, NEAR, options),
             nic("far", FAR_MAC, Ipv4Addr::new(198, 19, 0, 1), options),
         ],
         routes: vec![
@@ -60,6 +62,44 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
         ],
         neighbours: vec![Neighbour { address: STATION, mac: Mac(STATION_MAC), nic: 1 }],
     })
+}
+
+/// Who runs where when a guest talks to the host.
+#[derive(Clone, Debug)]
+pub struct Seats {
+    /// CPU of the measuring thread.
+    pub host: usize,
+    /// CPUs of the guest's vCPUs: the first one has a CPU of its own.
+    pub vcpus: Vec<usize>,
+}
+
+impl Seats {
+    /// One vCPU: the host's side on the first CPU of the options, the vCPU on the second. Several: vCPUs on the lowest
+    /// CPUs in order, the host's side with the last of them, which has the interrupts to serve and little else.
+    pub fn of(options: &Options) -> Result<Self> {
+        if options.vcpus == 1 {
+            return Ok(Self { host: options.cpu(0)?, vcpus: vec![options.cpu(1)?] });
+        }
+        let mut vcpus: Vec<usize> =
+            (0..usize::from(options.vcpus)).map(|n| options.cpu(n)).collect::<Result<_>>()?;
+        vcpus.sort_unstable();
+        let host = *vcpus.last().context("a guest has at least one vCPU")?;
+        Ok(Self { host, vcpus })
+    }
+
+    /// The two CPUs between which frames pass, if they are two.
+    pub fn pair(&self) -> Option<(usize, usize)> {
+        Some((self.host, *self.vcpus.first()?))
+    }
+}
+
+/// The plan of a guest with one NIC that is no router.
+pub fn end_plan(options: &Options, seats: &Seats) -> Result<Router> {
+    let mut plan = plan(options, &seats.vcpus)?;
+    plan.nics.truncate(1);
+    plan.routes.clear();
+    plan.neighbours.clear();
+    Ok(plan)
 }
 
 fn prefix(network: [u8; 4], len: u8) -> Prefix {

@@ -10,6 +10,7 @@ pub mod cores;
 pub mod device;
 pub mod experiment;
 pub mod experiments;
+pub mod figures;
 pub mod generator;
 pub mod host;
 pub mod ledger_snapshot;

@@ -131,6 +131,14 @@ impl Outcome {
         columns.into_iter().filter_map(|(name, values)| Some((name, stats::median(&values)?))).collect()
     }
 
+    /// One further figure of each sample that has it, in order.
+    pub fn series(&self, name: &str) -> Vec<f64> {
+        let of = |measured: &Measured| {
+            measured.sample.more.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
+        };
+        self.measured.iter().filter_map(of).collect()
+    }
+
     /// What the counters of all samples grew by.
     pub fn ledger(&self) -> Snapshot {
         let mut sum = Snapshot::new();

@@ -4,8 +4,8 @@ use anyhow::Result;
 use config::Misdeed;
 
 use super::{
-    Boot, Cost, Forward, GuestToGuest, Hostile, Idle, KernelFed, Loop, PortToPort, RingToRing, RoundTrip,
-    Through, Waiting,
+    Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, KernelFed, Loop, PortToPort,
+    RingToRing, RoundTrip, Through, Waiting,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -34,12 +34,26 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 9] = [
+pub static LIST: [Listed; 11] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
         has_guest: true,
         cases: forward,
+        traffic: |options| (options.attach == Attachment::Native).then(|| device::traffic(options)),
+    },
+    Listed {
+        name: "guest-tx",
+        what: "a guest's source -> a sink, the switch or the kernel's UDP (--attach native, switch, tap)",
+        has_guest: true,
+        cases: |options| Ok(alone(GuestTx::new(options)?)),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "guest-rx",
+        what: "a generator, the switch or a UDP socket of the kernel -> a guest's sink",
+        has_guest: true,
+        cases: |options| Ok(alone(GuestRx::new(options)?)),
         traffic: |options| (options.attach == Attachment::Native).then(|| device::traffic(options)),
     },
     Listed {

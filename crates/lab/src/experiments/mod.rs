@@ -1,13 +1,19 @@
 //! The experiments, a file each.
 
+mod accesses;
 mod boot;
 mod exits;
 mod forward;
+mod gate;
+mod guest_rx;
 mod guest_to_guest;
+mod guest_tx;
+mod host_end;
 mod hostile;
 mod idle;
 mod kernel_fed;
 mod list;
+mod mover;
 mod port_to_port;
 mod ring_to_ring;
 mod round_trip;
@@ -17,7 +23,9 @@ mod through;
 
 pub use boot::Boot;
 pub use forward::Forward;
+pub use guest_rx::GuestRx;
 pub use guest_to_guest::GuestToGuest;
+pub use guest_tx::GuestTx;
 pub use hostile::Hostile;
 pub use idle::{Cost, Idle};
 pub use kernel_fed::{KernelFed, Loop};

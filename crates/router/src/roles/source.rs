@@ -64,9 +64,10 @@ impl<B: Buffer> Source<B> {
         Self { next, burst: ArrayVec::new_const() }
     }
 
-    /// Sends up to one burst out of NIC 0; returns how many frames it offered.
+    /// Sends up to one burst out of NIC 0, as many as that has room for: it loses none there. Returns how many.
     pub fn pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
-        while !self.burst.is_full() {
+        let room = platform.room(0).min(self.burst.capacity());
+        while self.burst.len() < room {
             let Some(buffer) = platform.allocate() else { break };
             buffer.prefetch();
             self.burst.push(buffer);

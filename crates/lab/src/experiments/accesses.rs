@@ -1,0 +1,80 @@
+//! What a guest's NICs cost it: register accesses by register, exits and interrupts, for each frame.
+
+use engine::Guest;
+
+use crate::ledger_snapshot::Snapshot;
+
+/// Registers of an e1000 that are told apart, and their names per frame.
+const REGISTERS: [(&str, &str); 9] = [
+    ("registers.tdt_write", "tdt_write_per_frame"),
+    ("registers.icr_read", "icr_read_per_frame"),
+    ("registers.imc_write", "imc_write_per_frame"),
+    ("registers.status_read", "status_read_per_frame"),
+    ("registers.ims_write", "ims_write_per_frame"),
+    ("registers.rdt_write", "rdt_write_per_frame"),
+    ("registers.other_read", "other_read_per_frame"),
+    ("registers.other_write", "other_write_per_frame"),
+    ("registers.coalesced_tdt", "coalesced_tdt_per_frame"),
+];
+/// The same for interrupts.
+const INTERRUPTS: [(&str, &str); 3] = [
+    ("interrupts.raised", "interrupts_per_frame"),
+    ("interrupts.suppressed", "suppressed_per_frame"),
+    ("interrupts.moderated", "moderated_per_frame"),
+];
+
+/// Adds the counters of all NICs' registers and interrupts, under `nic0.registers` and so on.
+pub(super) fn take(guest: &Guest, ledger: &mut Snapshot) {
+    for (n, nic) in guest.nics().iter().enumerate() {
+        if let Some(registers) = nic.registers() {
+            ledger.take(&format!("nic{n}.registers"), registers);
+        }
+        ledger.take(&format!("nic{n}.interrupts"), &nic.interrupts());
+    }
+}
+
+/// What all NICs did for each of `frames`; what never happened is left out.
+pub(super) fn per_frame(ledger: &Snapshot, frames: u64) -> Vec<(&'static str, f64)> {
+    let of = |(end, name): &(&'static str, &'static str)| {
+        let times: u64 =
+            ledger.iter().filter(|(known, _)| known.ends_with(end)).map(|(_, value)| value).sum();
+        (times > 0 && frames > 0).then_some((*name, times as f64 / frames as f64))
+    };
+    REGISTERS.iter().chain(&INTERRUPTS).filter_map(of).collect()
+}
+
+/// Register accesses that left the guest for the VMM.
+pub(super) fn exits(ledger: &Snapshot) -> u64 {
+    let leaves = |(end, _): &&(&str, &str)| *end != "registers.coalesced_tdt";
+    let count = |end: &str| -> u64 {
+        ledger.iter().filter(|(known, _)| known.ends_with(end)).map(|(_, value)| value).sum()
+    };
+    REGISTERS.iter().filter(leaves).map(|(end, _)| count(end)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::{E1000Registers, NicInterrupts};
+
+    use super::*;
+
+    #[test]
+    fn accesses_are_told_for_each_frame_and_collected_writes_are_no_exits() {
+        let (registers, interrupts) = (E1000Registers::default(), NicInterrupts::default());
+        registers.tdt_write.add(100);
+        registers.status_read.add(20);
+        registers.coalesced_tdt.add(50);
+        interrupts.raised.add(10);
+        let mut ledger = Snapshot::new();
+        ledger.take("nic0.registers", &registers);
+        ledger.take("nic0.interrupts", &interrupts);
+        ledger.take("nic1.registers", &registers);
+        let found = per_frame(&ledger, 100);
+        let figure = |name: &str| found.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        assert_eq!(figure("tdt_write_per_frame"), Some(2.0));
+        assert_eq!(figure("interrupts_per_frame"), Some(0.1));
+        assert_eq!(figure("icr_read_per_frame"), None);
+        assert_eq!(exits(&ledger), 240);
+        assert!(per_frame(&ledger, 0).is_empty());
+    }
+}

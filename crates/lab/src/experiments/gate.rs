@@ -1,0 +1,93 @@
+//! A sink that can be closed: who delivers to it waits until it is open again. So a guest whose frames leave inside of its
+//! register access stands still between slices, as it does elsewhere because its ring is full.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use switch::{Frame, Sink};
+
+/// See the head of this file.
+pub(super) struct Gate {
+    behind: Arc<dyn Sink>,
+    open: AtomicBool,
+    lock: Mutex<()>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// A closed gate before a sink.
+    pub(super) fn new(behind: Arc<dyn Sink>) -> Arc<Self> {
+        Arc::new(Self {
+            behind,
+            open: AtomicBool::new(false),
+            lock: Mutex::default(),
+            opened: Condvar::new(),
+        })
+    }
+
+    /// Opens or closes it.
+    pub(super) fn set(&self, open: bool) {
+        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.open.store(open, Ordering::Release);
+        self.opened.notify_all();
+    }
+
+    #[cold]
+    fn wait(&self) {
+        let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.open.load(Ordering::Acquire) {
+            held = self.opened.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Sink for Gate {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        if !self.open.load(Ordering::Acquire) {
+            self.wait();
+        }
+        self.behind.deliver(frames)
+    }
+
+    fn room(&self) -> usize {
+        self.behind.room()
+    }
+}
+
+/// Opens a gate when it goes, so that nobody waits at it for ever.
+pub(super) struct Keeper(pub(super) Arc<Gate>);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ring::Bytes;
+    use switch::Null;
+
+    use super::*;
+
+    #[test]
+    fn who_delivers_waits_until_the_gate_is_open() {
+        let gate = Gate::new(Arc::new(Null::default()));
+        let arrived = Arc::new(AtomicBool::new(false));
+        let sender = {
+            let (gate, arrived) = (gate.clone(), arrived.clone());
+            std::thread::spawn(move || {
+                let taken = gate.deliver(&[Frame::new(Bytes::from_slice(&mut [0; 60]))]);
+                arrived.store(true, Ordering::Release);
+                taken
+            })
+        };
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!arrived.load(Ordering::Acquire));
+        drop(Keeper(gate));
+        sender.join().unwrap();
+        assert!(arrived.load(Ordering::Acquire));
+    }
+}

@@ -1,0 +1,269 @@
+//! `guest-rx`: a firmware takes what comes to its NIC and throws it away. Frames come from a generator in the measuring
+//! thread on the other CPU (`native`), by way of the learning switch (`switch`), or from a UDP socket of the kernel by a
+//! TAP (`tap`): then the thread sends a burst and moves a burst in turn, and what the guest does not take in time is lost in
+//! the TAP's queue. `sender_kpps` is what was sent.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bootinfo::Role;
+use engine::{Duty, Guest};
+use ring::BURST;
+use switch::Source;
+use switch::port::pump;
+use uplink::TapSource;
+
+use super::accesses;
+use super::exits::exits;
+use super::guest_tx;
+use super::host_end::{self, HostEnd};
+use super::mover::Mover;
+use super::through::{Through, Way};
+use crate::device::{self, Seats};
+use crate::experiment::{Attachment, Experiment, Options, Sample};
+use crate::generator::{Generator, GeneratorCounters};
+use crate::ledger_snapshot::Snapshot;
+use crate::{cores, tag};
+
+/// Bursts between two looks at the clock.
+const BURSTS: usize = 16;
+/// After a slice: the guest takes what has come, and sleeps.
+const REST: Duration = Duration::from_millis(10);
+/// Until caches are warm.
+const WARM_UP: Duration = Duration::from_millis(20);
+
+/// See the head of this file.
+pub struct GuestRx {
+    options: Options,
+    seats: Seats,
+    parts: Option<Parts>,
+}
+
+struct Parts {
+    guest: Guest,
+    /// What the guest sends, which is nothing: it keeps the time of interrupts.
+    back: Mover,
+    feed: Feed,
+}
+
+/// Where frames come from.
+enum Feed {
+    Generator { generator: Box<Generator>, offered: Arc<GeneratorCounters>, way: Way },
+    Kernel(Box<Kernel>),
+}
+
+/// A socket, and the TAP that it sends to.
+struct Kernel {
+    host: HostEnd,
+    source: TapSource,
+    socket: UdpSocket,
+    into: Arc<dyn switch::Sink>,
+    datagram: Vec<u8>,
+    flow: u32,
+    flows: u32,
+    sequence: u32,
+    sent: u64,
+}
+
+impl GuestRx {
+    /// The measuring thread and the guest on the CPUs of the options.
+    pub fn new(options: &Options) -> Result<Self> {
+        Ok(Self { options: options.clone(), seats: Seats::of(options)?, parts: None })
+    }
+
+    fn feed(&self, guest: &Guest) -> Result<Feed> {
+        let into = guest.nics()[0].sink();
+        let through = match self.options.attach {
+            Attachment::Native => Through::Wire,
+            Attachment::Switch => Through::Switch,
+            Attachment::Tap => return Ok(Feed::Kernel(Box::new(Kernel::new(&self.options, into)?))),
+        };
+        let generator = Box::new(Generator::new(&device::traffic(&self.options))?);
+        let offered = generator.counters();
+        let way = Way::new(through, into, frame::Mac(device::NEAR_MAC))?;
+        Ok(Feed::Generator { generator, offered, way })
+    }
+}
+
+impl Experiment for GuestRx {
+    fn id(&self) -> &'static str {
+        "guest-rx"
+    }
+
+    fn case(&self) -> String {
+        guest_tx::case(&self.options)
+    }
+
+    fn unit(&self) -> &'static str {
+        "mpps"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        self.seats.pair()
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let ground = device::ground(&self.options)?;
+        let duty = Duty { role: Role::Sink, ..Duty::default() };
+        let mut guest = Guest::new(&device::end_plan(&self.options, &self.seats)?, duty, &ground)?;
+        let back = Mover::new(&guest.nics()[0], Arc::new(switch::Null::default()));
+        guest.start()?;
+        let feed = self.feed(&guest)?;
+        cores::pin(self.seats.host)?;
+        let parts = self.parts.insert(Parts { guest, back, feed });
+        parts.run(WARM_UP)?;
+        Ok(())
+    }
+
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let parts = self.parts.as_mut().context("guest-rx was not prepared")?;
+        let (before, left) = (parts.ledger(), exits(&parts.guest));
+        let (frames, seconds) = parts.run(length)?;
+        let (ledger, left) = (parts.ledger().since(&before), exits(&parts.guest) - left);
+        if let Some(fault) = parts.guest.fault() {
+            bail!("the guest stopped: {fault}");
+        }
+        let sent = ledger.get("offered.frames").unwrap_or(0);
+        let came: u64 = (0..self.seats.vcpus.len())
+            .map(|n| ledger.get(&format!("vcpu{n}.nic0.rx_frames")).unwrap_or(0))
+            .sum();
+        let mut more = vec![
+            ("sender_kpps", sent as f64 / seconds * 1e-3),
+            ("mbps", (frames * self.options.frame as u64) as f64 * 8e-6 / seconds),
+        ];
+        more.extend(accesses::per_frame(&ledger, frames));
+        Ok(Sample {
+            value: frames as f64 / seconds * 1e-6,
+            packets: frames,
+            lost: sent.saturating_sub(came),
+            exits: Some(left),
+            more,
+            ledger,
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if let Some(mut parts) = self.parts.take() {
+            parts.guest.stop();
+        }
+        Ok(())
+    }
+}
+
+impl Parts {
+    /// Sends for about `length`, then lets the guest take the rest; frames that it took in that time, and the seconds.
+    fn run(&mut self, length: Duration) -> Result<(u64, f64)> {
+        let (came, start) = (self.came(), Instant::now());
+        while start.elapsed() < length {
+            for _ in 0..BURSTS {
+                self.feed.burst()?;
+                self.back.pump();
+            }
+        }
+        let (frames, seconds) = (self.came() - came, start.elapsed().as_secs_f64());
+        let rest = Instant::now();
+        while rest.elapsed() < REST {
+            self.feed.rest();
+            self.back.pump();
+        }
+        Ok((frames, seconds))
+    }
+
+    /// Frames that the guest's driver has received.
+    fn came(&self) -> u64 {
+        let machine = self.guest.machine();
+        machine.shared().vcpus.iter().take(machine.vcpus()).map(|vcpu| vcpu.nics[0].rx_frames.get()).sum()
+    }
+
+    fn ledger(&self) -> Snapshot {
+        let mut ledger = Snapshot::new();
+        match &self.feed {
+            Feed::Generator { offered, way, .. } => {
+                ledger.take("offered", &**offered);
+                way.take(&mut ledger);
+            }
+            Feed::Kernel(kernel) => {
+                let offered = GeneratorCounters::default();
+                offered.frames.add(kernel.sent);
+                ledger.take("offered", &offered);
+                ledger.take("tap.read", &*kernel.source.counters());
+            }
+        }
+        let machine = self.guest.machine();
+        ledger.take("rx", &self.guest.nics()[0].rx_ledger());
+        for (n, vcpu) in machine.shared().vcpus.iter().take(machine.vcpus()).enumerate() {
+            ledger.take(&format!("vcpu{n}"), &vcpu.router);
+            ledger.take(&format!("vcpu{n}.nic0"), &vcpu.nics[0]);
+            ledger.take(&format!("vcpu{n}.exit"), &*machine.exits()[n]);
+        }
+        accesses::take(&self.guest, &mut ledger);
+        ledger
+    }
+}
+
+impl Feed {
+    /// Sends a burst and moves one.
+    fn burst(&mut self) -> Result<()> {
+        match self {
+            Self::Generator { generator, way, .. } => {
+                pump(generator.as_mut(), &*way.entry);
+                Ok(())
+            }
+            Self::Kernel(kernel) => kernel.burst(),
+        }
+    }
+
+    /// Moves what is still on its way.
+    fn rest(&mut self) {
+        if let Self::Kernel(kernel) = self {
+            kernel.forward();
+        }
+    }
+}
+
+impl Kernel {
+    fn new(options: &Options, into: Arc<dyn switch::Sink>) -> Result<Self> {
+        let mut host = HostEnd::open()?;
+        let socket = host.datagrams(0)?;
+        socket.connect((device::NEAR, host_end::DISCARD)).context("cannot address a UDP socket")?;
+        let source = host.from.take().context("the TAP has no source")?;
+        let datagram = vec![0; options.frame.saturating_sub(tag::FLOW)];
+        let flows = options.flows.max(1);
+        Ok(Self { host, source, socket, into, datagram, flow: 0, flows, sequence: 0, sent: 0 })
+    }
+
+    fn burst(&mut self) -> Result<()> {
+        for _ in 0..BURST {
+            if let Some(mark) = self.datagram.first_chunk_mut::<8>() {
+                *mark = (u64::from(self.flow) << 32 | u64::from(self.sequence)).to_be_bytes();
+            }
+            match self.socket.send(&self.datagram) {
+                Ok(_) => self.sent += 1,
+                // The TAP's queue is full and says so.
+                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error).context("cannot send to a TAP"),
+            }
+            self.flow += 1;
+            if self.flow == self.flows {
+                (self.flow, self.sequence) = (0, self.sequence.wrapping_add(1));
+            }
+        }
+        self.forward();
+        Ok(())
+    }
+
+    fn forward(&mut self) {
+        // The namespace lives as long as somebody holds it.
+        let _held = &self.host;
+        let room = self.into.room().min(BURST);
+        if room > 0 {
+            let into = &self.into;
+            self.source.drain(room, &mut |frames| {
+                into.deliver(frames);
+            });
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! `guest-tx`: a firmware sends numbered frames by its NIC as fast as they are taken. They go to a sink in the measuring
+//! thread on the other CPU (`native`), to a sink behind the learning switch (`switch`), or to the kernel by a TAP (`tap`).
+//!
+//! Where an e1000 sends inside of the register access (`base`, `send-combining`), the sink runs in the vCPU's thread, and
+//! the measuring thread only keeps the time of interrupts. Then the result is compared with what the exits alone allow:
+//! `model_kpps` is 1 / (exits for each frame x what an exit costs on this host).
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bootinfo::{Role, TrafficInfo};
+use config::Engine;
+use engine::{Duty, Guest};
+use vmm::probe::{KvmCosts, kvm_costs};
+
+use super::accesses;
+use super::exits::exits;
+use super::gate::{Gate, Keeper};
+use super::host_end::{self, HostEnd};
+use super::mover::Mover;
+use super::through::{Through, Way};
+use crate::cores;
+use crate::device::{self, Seats};
+use crate::experiment::{Attachment, Experiment, Options, Sample};
+use crate::ledger_snapshot::Snapshot;
+use crate::sink::{Expected, Sink};
+
+/// How long the guest's ring takes to fill and the guest to fall asleep when nobody moves its frames.
+const REST: Duration = Duration::from_millis(5);
+/// Until caches are warm.
+const WARM_UP: Duration = Duration::from_millis(20);
+/// Octets of the headers of a TCP segment without options, Ethernet's among them.
+const TCP_HEADERS: usize = 54;
+
+/// See the head of this file.
+pub struct GuestTx {
+    options: Options,
+    seats: Seats,
+    parts: Option<Parts>,
+}
+
+/// In the order in which they go: nobody may wait at the gate when the guest is stopped.
+struct Parts {
+    gate: Keeper,
+    guest: Guest,
+    mover: Mover,
+    end: End,
+    /// What KVM itself takes, where it is KVM.
+    costs: Option<KvmCosts>,
+}
+
+/// Where the frames arrive.
+enum End {
+    Sink(Arc<Sink>, Way),
+    /// The kernel, and a socket that takes what comes.
+    Kernel(HostEnd, UdpSocket),
+}
+
+impl GuestTx {
+    /// The measuring thread and the guest on the CPUs of the options.
+    pub fn new(options: &Options) -> Result<Self> {
+        Ok(Self { options: options.clone(), seats: Seats::of(options)?, parts: None })
+    }
+
+    fn duty(&self) -> Duty {
+        let to_tap = self.options.attach == Attachment::Tap;
+        let [a, b, c, d, e, f] = if to_tap { host_end::HOST_MAC } else { device::STATION_MAC };
+        let traffic = TrafficInfo {
+            frame_len: self.options.frame as u32,
+            segment_len: self.options.segment.unwrap_or(0) as u32,
+            flows: self.options.flows,
+            to_ip: host_end::HOST.to_bits(),
+            from_ip: device::NEAR.to_bits(),
+            to_mac: [a, b, c, d, e, f, 0, 0],
+            ..TrafficInfo::default()
+        };
+        Duty { role: Role::Source, traffic }
+    }
+
+    fn end(&self) -> Result<End> {
+        let through = match self.options.attach {
+            Attachment::Native => Through::Wire,
+            Attachment::Switch => Through::Switch,
+            Attachment::Tap => {
+                let host = HostEnd::open()?;
+                let socket = host.datagrams(host_end::DISCARD)?;
+                return Ok(End::Kernel(host, socket));
+            }
+        };
+        let sink = Arc::new(Sink::new(Expected {
+            flows: self.options.flows * u32::from(self.options.vcpus),
+            frame: self.options.segment.unwrap_or(self.options.frame),
+            ttl: 64,
+            destination_mac: Some(frame::Mac(device::STATION_MAC)),
+        }));
+        let way = Way::new(through, sink.clone(), frame::Mac(device::STATION_MAC))?;
+        Ok(End::Sink(sink, way))
+    }
+
+    /// Frames that the NIC makes of each that the guest hands to it.
+    fn frames_a_packet(&self) -> u64 {
+        let payload = |len: usize| len.saturating_sub(TCP_HEADERS).max(1) as u64;
+        self.options.segment.map_or(1, |segment| payload(self.options.frame).div_ceil(payload(segment)))
+    }
+}
+
+impl Experiment for GuestTx {
+    fn id(&self) -> &'static str {
+        "guest-tx"
+    }
+
+    fn case(&self) -> String {
+        case(&self.options)
+    }
+
+    fn unit(&self) -> &'static str {
+        "mpps"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        self.seats.pair()
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let ground = device::ground(&self.options)?;
+        let mut guest = Guest::new(&device::end_plan(&self.options, &self.seats)?, self.duty(), &ground)?;
+        let costs = match guest.engine() {
+            Engine::Kvm => Some(kvm_costs().context("cannot measure KVM itself")?),
+            Engine::Process => None,
+        };
+        let end = self.end()?;
+        let sink: Arc<dyn switch::Sink> = match &end {
+            End::Sink(_, way) => way.entry.clone(),
+            End::Kernel(host, _) => host.to.clone(),
+        };
+        let gate = Keeper(Gate::new(sink));
+        let mover = Mover::new(&guest.nics()[0], gate.0.clone());
+        // What the guest sends at once waits at the gate.
+        guest.start()?;
+        cores::pin(self.seats.host)?;
+        let parts = self.parts.insert(Parts { gate, guest, mover, end, costs });
+        parts.run(WARM_UP);
+        Ok(())
+    }
+
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let share = self.frames_a_packet();
+        let (frame, in_access) = (self.options.frame, self.options.sends_in_access());
+        let parts = self.parts.as_mut().context("guest-tx was not prepared")?;
+        let (before, left) = (parts.ledger(), exits(&parts.guest));
+        let seconds = parts.run(length);
+        let (ledger, left) = (parts.ledger().since(&before), exits(&parts.guest) - left);
+        if let Some(fault) = parts.guest.fault() {
+            bail!("the guest stopped: {fault}");
+        }
+        let frames = ledger.get("arrived.frames").unwrap_or(0);
+        let mut more = vec![
+            ("packets_kpps", frames as f64 / share as f64 / seconds * 1e-3),
+            ("mbps", ledger.get("arrived.bytes").unwrap_or(frames * frame as u64) as f64 * 8e-6 / seconds),
+            ("bad", ledger.get("arrived.bad").unwrap_or(0) as f64),
+        ];
+        more.extend(accesses::per_frame(&ledger, frames));
+        if let Some(costs) = parts.costs.filter(|_| in_access) {
+            more.extend(model(&costs, accesses::exits(&ledger), (frames, seconds)));
+        }
+        Ok(Sample {
+            value: frames as f64 / seconds * 1e-6,
+            packets: frames,
+            lost: parts.lost(&ledger),
+            exits: Some(left),
+            more,
+            ledger,
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if let Some(mut parts) = self.parts.take() {
+            parts.gate.0.set(true);
+            parts.guest.stop();
+        }
+        Ok(())
+    }
+}
+
+/// `kvm/e1000-csb/64/tap/vcpus=2`.
+pub(super) fn case(options: &Options) -> String {
+    let attach = match options.attach {
+        Attachment::Native => String::new(),
+        other => format!("/{}", other.name()),
+    };
+    let segment = options.segment.map_or_else(String::new, |segment| format!("-by-{segment}"));
+    format!("{}/{}{segment}{attach}{}", options.device(), options.frame, options.several_vcpus())
+}
+
+/// What the exits alone allow, and how near to it the guest came.
+fn model(costs: &KvmCosts, exits: u64, (frames, seconds): (u64, f64)) -> Vec<(&'static str, f64)> {
+    if exits == 0 || frames == 0 {
+        return Vec::new();
+    }
+    let per_frame = exits as f64 / frames as f64;
+    let kpps = 1e3 / (per_frame * costs.mmio_us);
+    vec![
+        ("probe_exit_us", costs.mmio_us),
+        ("accesses_per_frame", per_frame),
+        ("model_kpps", kpps),
+        ("measured_over_model", frames as f64 / seconds * 1e-3 / kpps),
+    ]
+}
+
+impl Parts {
+    /// Lets frames through for about `length`; returns the seconds it took.
+    fn run(&mut self, length: Duration) -> f64 {
+        self.gate.0.set(true);
+        let seconds = self.mover.run(length);
+        self.gate.0.set(false);
+        if let End::Kernel(_, socket) = &self.end {
+            empty(socket);
+        }
+        std::thread::sleep(REST);
+        seconds
+    }
+
+    /// Frames that did not arrive, as far as their numbers tell: what a full TAP or a missing socket threw away.
+    fn lost(&self, ledger: &Snapshot) -> u64 {
+        match &self.end {
+            End::Sink(..) => ledger
+                .get("arrived.missed")
+                .unwrap_or(0)
+                .saturating_sub(ledger.get("arrived.late").unwrap_or(0)),
+            End::Kernel(..) => ledger.total("drop_"),
+        }
+    }
+
+    fn ledger(&self) -> Snapshot {
+        let mut ledger = Snapshot::new();
+        match &self.end {
+            End::Sink(sink, way) => {
+                ledger.take("arrived", sink.counters());
+                way.take(&mut ledger);
+            }
+            End::Kernel(host, _) => ledger.take("arrived", &*host.to.counters()),
+        }
+        ledger.take("tx", &self.guest.nics()[0].tx_ledger());
+        for (n, vcpu) in
+            self.guest.machine().shared().vcpus.iter().take(self.guest.machine().vcpus()).enumerate()
+        {
+            ledger.take(&format!("vcpu{n}"), &vcpu.router);
+            ledger.take(&format!("vcpu{n}.nic0"), &vcpu.nics[0]);
+            ledger.take(&format!("vcpu{n}.exit"), &*self.guest.machine().exits()[n]);
+        }
+        accesses::take(&self.guest, &mut ledger);
+        ledger
+    }
+}
+
+/// Takes what waits in a socket.
+fn empty(socket: &UdpSocket) {
+    let mut octets = [0; 2048];
+    while socket.recv(&mut octets).is_ok() {}
+}

@@ -1,0 +1,73 @@
+//! One cell: what was published and what came out.
+
+use crate::experiment::Outcome;
+use crate::stats::Summary;
+
+/// What a cell gave.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// It was played: samples in the column's unit, and all that was measured.
+    Played(Summary, Box<Outcome>),
+    /// It was worked out of others.
+    WorkedOut(Summary),
+    /// It was not played, and why.
+    NotRun(String),
+}
+
+/// One cell.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// As printed in the paper.
+    pub published: String,
+    /// The number of that; none where nothing was published.
+    pub number: Option<f64>,
+    /// What we found.
+    pub found: Found,
+}
+
+impl Cell {
+    /// Our samples, if there are any.
+    pub fn summary(&self) -> Option<Summary> {
+        match &self.found {
+            Found::Played(summary, _) | Found::WorkedOut(summary) => Some(*summary),
+            Found::NotRun(_) => None,
+        }
+    }
+
+    /// Why there are none.
+    pub fn why(&self) -> &str {
+        match &self.found {
+            Found::NotRun(why) => why,
+            Found::Played(..) | Found::WorkedOut(_) => "",
+        }
+    }
+}
+
+/// A summary with all its values multiplied.
+pub(super) fn scaled(summary: Summary, factor: f64) -> Summary {
+    Summary {
+        n: summary.n,
+        median: summary.median * factor,
+        min: summary.min * factor,
+        max: summary.max * factor,
+        mean: summary.mean * factor,
+        ci95: summary.ci95.map(|(low, high)| (low * factor, high * factor)),
+    }
+}
+
+/// The ratio of two cells that did not run in turn: the widest that both intervals allow.
+pub(super) fn ratio(first: Summary, second: Summary) -> Option<Summary> {
+    let over = |a: f64, b: f64| (a >= 0.0 && b > 0.0).then(|| a / b);
+    let interval = || {
+        let ((low_a, high_a), (low_b, high_b)) = (first.ci95?, second.ci95?);
+        Some((over(low_a, high_b)?, over(high_a, low_b)?))
+    };
+    Some(Summary {
+        n: first.n.min(second.n),
+        median: over(first.median, second.median)?,
+        min: over(first.min, second.max)?,
+        max: over(first.max, second.min).unwrap_or(f64::INFINITY),
+        mean: over(first.mean, second.mean)?,
+        ci95: interval(),
+    })
+}

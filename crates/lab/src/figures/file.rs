@@ -1,0 +1,279 @@
+//! What a figure's file says.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use config::{Itr, NicModel, TransmitMode};
+use serde::Deserialize;
+
+use crate::experiment::{Attachment, Conversation, Direction, Options};
+
+/// One figure or table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// `001/fig1a`.
+    pub id: String,
+    /// What the paper calls it.
+    pub title: String,
+    /// Why there is nothing to play; none: there is.
+    pub missing: Option<String>,
+    /// Who plays what.
+    #[serde(default)]
+    pub players: Vec<String>,
+    /// What else there is to know, such as slips of the paper's arithmetic.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// What holds for all cells.
+    #[serde(default)]
+    pub setting: Setting,
+    /// Columns in order.
+    #[serde(default, rename = "column")]
+    pub columns: Vec<Column>,
+    /// Rows in order.
+    #[serde(default, rename = "row")]
+    pub rows: Vec<Row>,
+    /// What is to hold.
+    #[serde(default, rename = "shape")]
+    pub shapes: Vec<Shape>,
+}
+
+/// One column. It is played (`runs`) or worked out of others (`of`).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// Its head.
+    pub name: String,
+    /// Unit of its figures: `Kpps`, `Mbps`, `KTps`, `us`, `times`.
+    pub unit: String,
+    /// The experiment of its cells, by what a row plays.
+    #[serde(default)]
+    pub runs: BTreeMap<String, Run>,
+    /// The column that it is worked out of: its packets times `payload`, or its ratio to `over`.
+    pub of: Option<String>,
+    /// Octets of each packet of `of`; else the row's.
+    pub payload: Option<u32>,
+    /// The column that `of` is divided by.
+    pub over: Option<String>,
+}
+
+/// How a cell is played.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Name of the experiment.
+    pub run: String,
+    /// End of the case's name, where the experiment has several.
+    pub case: Option<String>,
+    /// Further figure of the experiment that is taken; none: its own.
+    pub take: Option<String>,
+    /// What it is played with.
+    #[serde(default)]
+    pub with: Setting,
+}
+
+/// One row.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Which of the columns' runs it plays.
+    pub plays: Option<String>,
+    /// Octets of payload of its packets.
+    pub payload: Option<u32>,
+    /// What it is played with.
+    #[serde(default)]
+    pub setting: Setting,
+    /// Why it is not played; none: it is.
+    pub not_run: Option<String>,
+    /// Play its cells although nothing was published for them.
+    #[serde(default)]
+    pub run_unpublished: bool,
+    /// What was published, a value for each column.
+    pub published: Vec<Published>,
+}
+
+/// A value as it was printed.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum Published {
+    /// A number.
+    Number(f64),
+    /// `17.3x`, `+36 %`, or a word for none: `-`, `n.a.`.
+    Text(String),
+}
+
+/// What is varied; what is not said stays as it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    nic: Option<String>,
+    mode: Option<String>,
+    itr: Option<Moderation>,
+    attach: Option<String>,
+    vcpus: Option<u16>,
+    frame: Option<usize>,
+    segment: Option<usize>,
+    write: Option<usize>,
+    conversation: Option<String>,
+    direction: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Moderation {
+    Units(u16),
+    Word(String),
+}
+
+/// A ratio of two cells and its bounds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// What it says.
+    pub claim: String,
+    /// Column of both cells.
+    pub column: String,
+    /// Row of the cell that is divided.
+    pub first: String,
+    /// Row of the cell that it is divided by.
+    pub second: String,
+    /// Column of the second cell, if it is another one.
+    pub second_column: Option<String>,
+    /// Least ratio.
+    pub at_least: Option<f64>,
+    /// Greatest ratio.
+    pub at_most: Option<f64>,
+}
+
+impl Figure {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// One line: what is not as it should be.
+    pub fn parse(text: &str) -> Result<Self> {
+        let figure: Self = toml::from_str(text)?;
+        figure.check().with_context(|| figure.id.clone())?;
+        Ok(figure)
+    }
+
+    /// Whether any of its rows is played.
+    pub fn plays_something(&self) -> bool {
+        self.rows.iter().any(|row| row.not_run.is_none())
+    }
+
+    /// Place of the column of this name.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// Place of the row of this name.
+    pub fn row(&self, name: &str) -> Option<usize> {
+        self.rows.iter().position(|row| row.name == name)
+    }
+
+    fn check(&self) -> Result<()> {
+        ensure!(self.missing.is_some() != !self.rows.is_empty(), "either rows, or why they are missing");
+        for row in &self.rows {
+            let (values, columns) = (row.published.len(), self.columns.len());
+            ensure!(values == columns, "{}: {values} values for {columns} columns", row.name);
+            let readable = |value: &Published| value.number().is_some() || value.is_none();
+            ensure!(row.published.iter().all(readable), "{}: a value is no number", row.name);
+            ensure!(
+                row.not_run.is_some() || row.plays.is_some(),
+                "{}: plays nothing, and no reason",
+                row.name
+            );
+        }
+        let known = |name: &Option<String>| name.as_ref().is_none_or(|name| self.column(name).is_some());
+        for column in &self.columns {
+            let name = &column.name;
+            ensure!(known(&column.of) && known(&column.over), "{name}: worked out of an unknown column");
+            let sizes = column.payload.is_some() || self.rows.iter().all(|row| row.payload.is_some());
+            ensure!(column.of.is_none() || column.over.is_some() || sizes, "{name}: no payload");
+        }
+        for Shape { claim, column, first, second, second_column, at_least, at_most } in &self.shapes {
+            let rows = self.row(first).is_some() && self.row(second).is_some();
+            ensure!(rows && self.column(column).is_some() && known(second_column), "{claim}: no such cell");
+            ensure!(at_least.is_some() || at_most.is_some(), "{claim}: no bound");
+        }
+        Ok(())
+    }
+}
+
+impl Column {
+    /// How a row that plays this is measured.
+    pub fn run(&self, plays: Option<&String>) -> Option<&Run> {
+        self.runs.get(plays?)
+    }
+}
+
+impl Published {
+    /// The number that it stands for; none where nothing was published.
+    pub fn number(&self) -> Option<f64> {
+        let text = match self {
+            Self::Number(number) => return Some(*number),
+            Self::Text(text) => text.trim(),
+        };
+        if let Some(percent) = text.strip_suffix('%') {
+            return percent.trim().parse().ok().map(|percent: f64| 1.0 + percent / 100.0);
+        }
+        text.strip_suffix('x')?.trim().parse().ok()
+    }
+
+    fn is_none(&self) -> bool {
+        matches!(self, Self::Text(text) if matches!(text.as_str(), "-" | "n.a."))
+    }
+
+    /// As it was printed.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl Setting {
+    /// The options with this setting.
+    ///
+    /// # Errors
+    /// A word that says nothing.
+    pub fn change(&self, options: &Options) -> Result<Options> {
+        let mut options = options.clone();
+        if let Some(nic) = &self.nic {
+            options.nic = match nic.as_str() {
+                "virtio-net" => NicModel::VirtioNet,
+                "e1000" => NicModel::E1000,
+                other => bail!("`{other}` is no NIC model"),
+            };
+        }
+        if let Some(itr) = &self.itr {
+            options.itr = match itr {
+                Moderation::Units(units) => Itr::Every(*units),
+                Moderation::Word(word) if word == "adaptive" => Itr::Adaptive,
+                Moderation::Word(word) => bail!("`{word}` is no moderation"),
+            };
+        }
+        let conversations = [Conversation::Stream, Conversation::Requests];
+        let directions = [Direction::Tx, Direction::Rx];
+        options.mode = named(&self.mode, &TransmitMode::ALL, TransmitMode::name)?.unwrap_or(options.mode);
+        options.attach = named(&self.attach, &Attachment::ALL, Attachment::name)?.unwrap_or(options.attach);
+        options.conversation =
+            named(&self.conversation, &conversations, Conversation::name)?.or(options.conversation);
+        options.direction = named(&self.direction, &directions, Direction::name)?.or(options.direction);
+        options.vcpus = self.vcpus.unwrap_or(options.vcpus);
+        options.frame = self.frame.unwrap_or(options.frame);
+        options.segment = self.segment.or(options.segment);
+        options.write = self.write.unwrap_or(options.write);
+        Ok(options)
+    }
+}
+
+/// What has this name, if a name is given.
+fn named<T: Copy>(word: &Option<String>, all: &[T], name: fn(T) -> &'static str) -> Result<Option<T>> {
+    let Some(word) = word else { return Ok(None) };
+    let found = all.iter().copied().find(|item| name(*item) == word);
+    found.map(Some).with_context(|| format!("`{word}` says nothing here"))
+}

@@ -1,0 +1,143 @@
+//! Runs the cells of a figure.
+
+use std::io::Write;
+
+use anyhow::{Context, Result, ensure};
+
+use super::cell::{ratio, scaled};
+use super::file::Run;
+use super::table::mbps;
+use super::{Cell, Column, Figure, Found, Row};
+use crate::cores;
+use crate::experiment::{Options, Outcome, run};
+use crate::experiments::{Case, find};
+use crate::stats::Summary;
+
+/// What came of a figure: its cells by row and column.
+#[derive(Clone, Debug, Default)]
+pub struct Played {
+    /// Rows of cells.
+    pub cells: Vec<Vec<Cell>>,
+}
+
+impl Played {
+    /// The cell of these names.
+    pub fn cell(&self, figure: &Figure, row: &str, column: &str) -> Option<&Cell> {
+        self.cells.get(figure.row(row)?)?.get(figure.column(column)?)
+    }
+}
+
+/// Runs every cell that can be run, and prints the RESULT line of each to `out`. A cell that cannot be run says why; only
+/// an error of `out` ends it all.
+///
+/// # Errors
+/// `out` takes nothing.
+pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<Played> {
+    let mut played = Played::default();
+    for row in &figure.rows {
+        let mut cells = Vec::new();
+        for (column, published) in figure.columns.iter().zip(&row.published) {
+            let number = published.number();
+            let wanted = number.is_some() || row.run_unpublished;
+            let found = if column.of.is_some() {
+                Found::NotRun("not worked out yet".to_owned())
+            } else {
+                measure(figure, row, column, options, wanted)
+            };
+            tell(figure, row, column, &found, out)?;
+            cells.push(Cell { published: published.shown(), number, found });
+        }
+        work_out(figure, row, &mut cells);
+        played.cells.push(cells);
+    }
+    Ok(played)
+}
+
+fn tell(figure: &Figure, row: &Row, column: &Column, found: &Found, out: &mut dyn Write) -> Result<()> {
+    match found {
+        Found::Played(_, outcome) => {
+            writeln!(out, "{}", outcome.result_line()).context("cannot print a result")
+        }
+        Found::NotRun(why) if column.of.is_none() => {
+            writeln!(out, "NOT-RUN {} {} | {}: {why}", figure.id, row.name, column.name)
+                .context("cannot print a result")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Plays one cell. Whatever goes wrong with it is its result.
+fn measure(figure: &Figure, row: &Row, column: &Column, options: &Options, wanted: bool) -> Found {
+    if let Some(why) = &row.not_run {
+        return Found::NotRun(why.clone());
+    }
+    let Some(how) = column.run(row.plays.as_ref()).filter(|_| wanted) else {
+        return Found::NotRun("nothing was published, and nothing is asked".to_owned());
+    };
+    let setting = [&figure.setting, &how.with, &row.setting];
+    let chosen = setting.iter().try_fold(options.clone(), |options, setting| setting.change(&options));
+    match chosen.and_then(|options| played(how, &options)).and_then(|outcome| taken(how, column, outcome)) {
+        Ok(found) => found,
+        Err(error) => Found::NotRun(format!("{error:#}")),
+    }
+}
+
+/// Runs the case of an experiment.
+fn played(how: &Run, options: &Options) -> Result<Outcome> {
+    options.check()?;
+    let listed = find(&how.run).with_context(|| format!("there is no experiment `{}`", how.run))?;
+    cores::pin(options.cpu(0)?)?;
+    let mut cases = (listed.cases)(options)?;
+    cases.retain(|case| match (case, &how.case) {
+        (Case::Alone(experiment), Some(end)) => experiment.case().ends_with(end.as_str()),
+        _ => true,
+    });
+    let several = cases.len();
+    let Some(Case::Alone(mut experiment)) = cases.pop().filter(|_| several == 1) else {
+        anyhow::bail!("{} has {several} cases to choose from here", how.run);
+    };
+    run(&mut *experiment, options)
+}
+
+/// The samples of a cell in its column's unit.
+fn taken(how: &Run, column: &Column, outcome: Outcome) -> Result<Found> {
+    let values = match &how.take {
+        None => outcome.values().iter().map(|value| value * factor(outcome.unit, &column.unit)).collect(),
+        Some(name) => outcome.series(name),
+    };
+    let values: Vec<f64> = values;
+    let summary = Summary::of(&values);
+    ensure!(summary.is_some(), "{} tells no {}", how.run, how.take.as_deref().unwrap_or("figure"));
+    let why = || "nothing was measured".to_owned();
+    Ok(summary.map_or_else(|| Found::NotRun(why()), |summary| Found::Played(summary, Box::new(outcome))))
+}
+
+/// What a figure in an experiment's unit is multiplied by to be one in the column's.
+fn factor(from: &str, to: &str) -> f64 {
+    match (from, to) {
+        ("mpps", "Kpps") => 1e3,
+        _ => 1.0,
+    }
+}
+
+/// Fills the cells that follow from others of their row.
+fn work_out(figure: &Figure, row: &Row, cells: &mut [Cell]) {
+    for (at, column) in figure.columns.iter().enumerate() {
+        let Some(of) = column.of.as_ref().and_then(|of| figure.column(of)) else { continue };
+        let found = match &column.over {
+            Some(over) => figure.column(over).and_then(|over| {
+                let summaries = cells.get(of)?.summary().zip(cells.get(over)?.summary());
+                summaries.and_then(|(of, over)| ratio(of, over))
+            }),
+            None => cells
+                .get(of)
+                .and_then(Cell::summary)
+                .zip(column.payload.or(row.payload))
+                .map(|(summary, payload)| scaled(summary, mbps(payload))),
+        };
+        let why = cells.get(of).map_or("", Cell::why).to_owned();
+        if let Some(cell) = cells.get_mut(at) {
+            cell.found = found.map_or(Found::NotRun(why), Found::WorkedOut);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What came out beside what was published.
+
+use std::fmt::Write;
+
+use super::{Figure, Found, Played};
+
+/// A published value that is worked out of another one and differs by more than this part is a slip: the papers round to
+/// two or three digits, and agree with themselves within 4 %.
+const SLIP: f64 = 0.06;
+
+/// A Markdown table: in each cell ours, then the paper's in brackets. Below it who played what, why cells are empty, notes
+/// and slips.
+pub fn table(figure: &Figure, played: &Played) -> String {
+    let mut text = format!("\n{}: {}\n\n", figure.id, figure.title);
+    if let Some(missing) = &figure.missing {
+        text.push_str(missing);
+        text.push('\n');
+        return text;
+    }
+    text.push_str("Ours (the paper's).\n\n|");
+    for column in &figure.columns {
+        let _ = write!(text, " | {} {}", column.name, column.unit);
+    }
+    text.push_str(" |\n|---");
+    text.push_str(&"|---:".repeat(figure.columns.len()));
+    text.push_str("|\n");
+    for (row, cells) in figure.rows.iter().zip(&played.cells) {
+        let _ = write!(text, "| {}", row.name);
+        for cell in cells {
+            let ours = cell.summary().map_or_else(|| "-".to_owned(), |summary| three_digits(summary.median));
+            let _ = write!(text, " | {ours} ({})", cell.published);
+        }
+        text.push_str(" |\n");
+    }
+    text.push('\n');
+    for line in figure.players.iter().chain(&figure.notes).chain(&slips(figure)).chain(&reasons(played)) {
+        let _ = writeln!(text, "* {line}");
+    }
+    text
+}
+
+/// Where the paper's own figures do not follow from each other.
+pub fn slips(figure: &Figure) -> Vec<String> {
+    let mut slips = Vec::new();
+    for (at, column) in figure.columns.iter().enumerate() {
+        let Some(of) = column.of.as_ref().and_then(|of| figure.column(of)) else { continue };
+        for row in &figure.rows {
+            let published = |at: usize| row.published.get(at)?.number();
+            let divisor = column.over.as_ref().and_then(|over| figure.column(over)).map(published);
+            let factor = match divisor {
+                Some(divisor) => divisor.map(|divisor| 1.0 / divisor),
+                None => column.payload.or(row.payload).map(mbps),
+            };
+            let (Some(source), Some(factor), Some(printed)) = (published(of), factor, published(at)) else {
+                continue;
+            };
+            let right = source * factor;
+            if (printed / right - 1.0).abs() > SLIP {
+                slips.push(format!(
+                    "a slip in the paper: {} | {} says {}, but {} {} make {}",
+                    row.name,
+                    column.name,
+                    row.published[at].shown(),
+                    source,
+                    figure.columns[of].unit,
+                    three_digits(right)
+                ));
+            }
+        }
+    }
+    slips
+}
+
+/// Megabits a second of a thousand packets a second with so many octets each.
+pub(super) fn mbps(payload: u32) -> f64 {
+    f64::from(payload) * 8.0 / 1000.0
+}
+
+/// Why cells are empty, each reason once.
+fn reasons(played: &Played) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for cell in played.cells.iter().flatten() {
+        if let Found::NotRun(why) = &cell.found
+            && cell.number.is_some()
+            && !reasons.iter().any(|known| known.ends_with(why))
+        {
+            reasons.push(format!("not run: {why}"));
+        }
+    }
+    reasons
+}
+
+/// A figure with three digits that count, as the papers print them.
+fn three_digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let digits = 2 - value.abs().log10().floor() as i32;
+    format!("{value:.*}", digits.clamp(0, 6) as usize)
+}

@@ -1,0 +1,208 @@
+use super::*;
+use crate::report::Verdict;
+use crate::stats::Summary;
+
+fn figure(id: &str) -> Figure {
+    let mut found = find(id).unwrap();
+    assert_eq!(found.len(), 1, "{id}");
+    found.remove(0)
+}
+
+/// What a row publishes, with nothing for what is not there.
+fn published(id: &str, row: &str) -> Vec<Option<f64>> {
+    let figure = figure(id);
+    let row = figure.rows.iter().find(|candidate| candidate.name == row);
+    row.unwrap().published.iter().map(Published::number).collect()
+}
+
+fn numbers(values: &[f64]) -> Vec<Option<f64>> {
+    values.iter().copied().map(Some).collect()
+}
+
+#[test]
+fn every_file_is_as_it_should_be_and_every_folder_entry_is_listed() {
+    let figures = all().unwrap();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../figures");
+    let mut files: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let mut ids: Vec<String> =
+        figures.iter().map(|figure| format!("{}.toml", figure.id.replace('/', "-"))).collect();
+    ids.sort();
+    assert_eq!(files, ids);
+}
+
+#[test]
+fn every_cell_names_an_experiment_with_options_that_fit() {
+    for figure in all().unwrap() {
+        for row in figure.rows.iter().filter(|row| row.not_run.is_none()) {
+            for how in figure.columns.iter().filter_map(|column| column.run(row.plays.as_ref())) {
+                assert!(crate::experiments::find(&how.run).is_some(), "{}: {}", figure.id, how.run);
+                let options = crate::experiment::Options::default();
+                let settings = [&figure.setting, &how.with, &row.setting];
+                let chosen = settings.iter().try_fold(options, |o, setting| setting.change(&o)).unwrap();
+                chosen.check().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_published_numbers_are_those_of_the_papers() {
+    assert_eq!(published("001/fig1a", "TX itr=0 BASE"), numbers(&[30.0, 27.0, 314.0, 228.0, 603.0, 17.0]));
+    assert_eq!(
+        published("001/fig1a", "TX itr=0 CSB"),
+        numbers(&[711.0, 332.0, 3874.0, 2272.0, 1925.0, 17.2])
+    );
+    assert_eq!(published("001/fig1a", "RX itr=100 CSB")[..4], [None, None, None, Some(2140.0)]);
+    assert_eq!(
+        published("001/fig1b", "TX itr=100 SC"),
+        numbers(&[316.0, 196.0, 2291.0, 1850.0, 1730.0, 4.4])
+    );
+    assert_eq!(published("001/fig1b", "RX pkt-gen")[..3], numbers(&[576.0, 517.0, 6040.0])[..]);
+    assert_eq!(published("001/fig1c", "itr=0 CSB"), numbers(&[440.0, 281.0, 3284.0, 1787.0, 1800.0, 7.1]));
+    assert_eq!(published("001/fig1d", "itr=100 SC"), numbers(&[540.0, 299.0, 3050.0, 907.0, 899.0, 1.9]));
+    assert_eq!(published("001/fig1d", "itr=0 BASE")[5], None);
+    assert_eq!(published("001/fig1e", "RX GH"), numbers(&[5400.0, 3310.0, 38660.0]));
+    assert_eq!(published("001/fig2a", "VMware TX GG"), numbers(&[65.0, 64.0, 748.0, 3375.0, 4138.0, 9.2]));
+    assert_eq!(published("001/fig2b", "2 cpu, SC"), numbers(&[225.0, 176.0, 2064.0, 1060.0, 1100.0, 14.7]));
+    assert_eq!(published("004/tx", "64 KB"), numbers(&[0.91, 476.0]));
+    assert_eq!(published("004/rx", "15 KB"), numbers(&[127.0, 15.0]));
+    assert_eq!(published("004/latency", "e1000"), numbers(&[17.0, 60.0]));
+    assert_eq!(published("004/virtio-tx", "20 B"), numbers(&[270.0, 43.3, 32.0, 17.3]));
+    assert_eq!(published("004/virtio-rx", "500 B"), numbers(&[970.0, 700.0, 1.38, 430.0, 590.0, 0.72]));
+    assert_eq!(published("004/virtio-latency", "virtio-net"), numbers(&[29.0, 35.0]));
+}
+
+#[test]
+fn a_name_stands_for_a_figure_or_for_all_its_parts() {
+    let ids = |name| find(name).unwrap().iter().map(|figure| figure.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids("001/fig1").len(), 5);
+    assert_eq!(ids("004/virtio"), ["004/virtio-tx", "004/virtio-rx", "004/virtio-latency"]);
+    assert_eq!(ids("004/tx"), ["004/tx"]);
+    assert!(ids("001").is_empty() && ids("004/virt").is_empty() == ids("004/t").is_empty());
+    assert!(ids("forward").is_empty());
+}
+
+#[test]
+fn the_slips_of_the_papers_are_found_and_no_others() {
+    let of = |id| slips(&figure(id));
+    let all: Vec<String> = all().unwrap().iter().flat_map(slips).collect();
+    assert_eq!(all.len(), 3, "{all:#?}");
+    assert!(of("001/fig1d")[0].contains("itr=100 SC | Mbps says 3050, but 299 Kpps make 3492"), "{all:#?}");
+    assert!(of("004/tx")[0].contains("20 B | throughput says 2.5, but 32 Kpps make 5.12"), "{all:#?}");
+    assert!(of("004/virtio-tx")[0].contains("20 B | gain says 17.3x, but 270 Kpps make 8.44"), "{all:#?}");
+}
+
+#[test]
+fn a_file_that_makes_no_sense_is_refused() {
+    let good = "id = \"9/x\"\ntitle = \"t\"\n[[column]]\nname = \"c\"\nunit = \"Kpps\"\n[[row]]\nname = \"r\"\n\
+                plays = \"tx\"\npublished = [1]\n";
+    Figure::parse(good).unwrap();
+    let wrong = [
+        good.replace("[1]", "[1, 2]"),
+        good.replace("[1]", "[\"many\"]"),
+        good.replace("plays = \"tx\"\n", ""),
+        good.replace("unit", "colour"),
+        format!("missing = \"both\"\n{good}"),
+        "id = \"9/x\"\ntitle = \"neither\"".to_owned(),
+        format!("{good}[[column]]\nname = \"d\"\nunit = \"Mbps\"\nof = \"e\"\n"),
+        format!(
+            "{good}[[shape]]\nclaim = \"x\"\ncolumn = \"c\"\nfirst = \"r\"\nsecond = \"s\"\nat_least = 1\n"
+        ),
+        format!("{good}[[shape]]\nclaim = \"x\"\ncolumn = \"c\"\nfirst = \"r\"\nsecond = \"r\"\n"),
+    ];
+    for text in wrong {
+        assert!(Figure::parse(&text).is_err(), "{text}");
+    }
+    let word = good.replace("published", "setting = { mode = \"fast\" }\npublished");
+    let options = crate::experiment::Options::default();
+    assert!(Figure::parse(&word).unwrap().rows[0].setting.change(&options).is_err());
+}
+
+/// A figure of one column and two rows, and what was played of it.
+fn two_rows(first: &[f64], second: Option<&[f64]>) -> (Figure, Played) {
+    let text = "id = \"9/x\"\ntitle = \"t\"\n[[column]]\nname = \"c\"\nunit = \"Kpps\"\n\
+                [[column]]\nname = \"m\"\nunit = \"Mbps\"\nof = \"c\"\npayload = 1000\n\
+                [[row]]\nname = \"a\"\nplays = \"tx\"\npublished = [4, 32]\n\
+                [[row]]\nname = \"b\"\nplays = \"tx\"\npublished = [2, 99]\n\
+                [[shape]]\nclaim = \"a is twice b\"\ncolumn = \"c\"\nfirst = \"a\"\nsecond = \"b\"\nat_least = 2\n";
+    let figure = Figure::parse(text).unwrap();
+    let cells = [Some(first), second].into_iter().zip(&figure.rows).map(|(samples, row)| {
+        let found = match samples.and_then(Summary::of) {
+            Some(summary) => Found::WorkedOut(summary),
+            None => Found::NotRun("nobody is there".to_owned()),
+        };
+        let shown = |n: usize| row.published[n].shown();
+        let missing = Found::NotRun("nobody is there".to_owned());
+        vec![
+            Cell { published: shown(0), number: row.published[0].number(), found },
+            Cell { published: shown(1), number: None, found: missing },
+        ]
+    });
+    let played = Played { cells: cells.collect() };
+    (figure, played)
+}
+
+fn verdict(first: &[f64], second: Option<&[f64]>) -> (Verdict, String) {
+    let (figure, played) = two_rows(first, second);
+    judge(&figure, &figure.shapes[0], &played)
+}
+
+#[test]
+fn a_shape_is_judged_by_the_widest_interval_that_both_cells_allow() {
+    let around = |middle: f64| [0.95, 0.97, 1.0, 1.0, 1.03, 1.05].map(|part| part * middle);
+    assert_eq!(verdict(&around(3.0), Some(&around(1.0))).0, Verdict::Holds);
+    assert_eq!(verdict(&around(1.5), Some(&around(1.0))).0, Verdict::Fails);
+    let (open, why) = verdict(&around(2.0), Some(&around(1.0)));
+    assert_eq!(open, Verdict::NotRun);
+    assert!(why.contains("ratio 2.00 [1.81, 2.21], asked at least 2"), "{why}");
+    let (few, why) = verdict(&[3.0; 5], Some(&[1.0; 5]));
+    assert!(few == Verdict::NotRun && why.contains("fewer than 6"), "{why}");
+    let (missing, why) = verdict(&[3.0; 6], None);
+    assert!(missing == Verdict::NotRun && why.contains("b | c: nobody is there"), "{why}");
+    let (zero, why) = verdict(&[3.0; 6], Some(&[0.0; 6]));
+    assert!(zero == Verdict::NotRun && why.contains("nothing to divide by"), "{why}");
+}
+
+#[test]
+fn a_table_shows_ours_beside_theirs_and_why_a_cell_is_empty() {
+    let (figure, played) = two_rows(&[3.456; 6], None);
+    let text = table(&figure, &played);
+    assert!(text.contains("| a | 3.46 (4) | - (32) |"), "{text}");
+    assert!(text.contains("| b | - (2) | - (99) |"), "{text}");
+    assert!(text.contains("* not run: nobody is there"), "{text}");
+    assert!(text.contains("* a slip in the paper: b | m says 99, but 2 Kpps make 16.0"), "{text}");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+    assert!(rows.iter().all(|row| row.matches('|').count() == 4), "{text}");
+}
+
+#[test]
+fn a_figure_that_is_missing_in_the_paper_says_so() {
+    let figure = figure("001/fig3");
+    let text = table(&figure, &Played::default());
+    assert!(text.contains("announces") && !text.contains("|--"), "{text}");
+}
+
+#[test]
+fn cells_that_cannot_be_run_say_why_and_leave_the_others_alone() {
+    let text = "id = \"9/x\"\ntitle = \"t\"\n[[column]]\nname = \"c\"\nunit = \"Kpps\"\n\
+                runs = { wire = { run = \"generator\" }, none = { run = \"nothing\" } }\n\
+                [[column]]\nname = \"m\"\nunit = \"Mbps\"\nof = \"c\"\npayload = 1000\n\
+                [[row]]\nname = \"a\"\nplays = \"none\"\npublished = [1, 1]\n\
+                [[row]]\nname = \"b\"\nplays = \"wire\"\npublished = [1, \"-\"]\n\
+                [[row]]\nname = \"c\"\nplays = \"wire\"\npublished = [\"-\", \"-\"]\n";
+    let figure = Figure::parse(text).unwrap();
+    let options = crate::experiment::Options { seconds: 0.01, repeat: 6, ..Default::default() };
+    let mut out = Vec::new();
+    let played = play(&figure, &options, &mut out).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert!(out.contains("NOT-RUN 9/x a | c: there is no experiment `nothing`"), "{out}");
+    assert!(out.contains("RESULT name=generator/"), "{out}");
+    let rate = played.cell(&figure, "b", "c").unwrap().summary().unwrap();
+    let throughput = played.cell(&figure, "b", "m").unwrap().summary().unwrap();
+    assert!((throughput.median / rate.median - 8.0).abs() < 1e-9 && rate.n == 6);
+    assert!(played.cell(&figure, "c", "c").unwrap().summary().is_none());
+}

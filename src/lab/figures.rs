@@ -1,0 +1,115 @@
+//! `ringroad lab run 001/fig1`: figures of the papers, ours beside theirs.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use anyhow::Result;
+use lab::experiment::Options;
+use lab::figures::{Cell, Figure, Found, Played, judge, play, table};
+use lab::host::Host;
+use lab::ledger_snapshot::Snapshot;
+use lab::report::{Record, Verdict, append};
+
+use crate::print;
+
+/// Plays a figure, prints its table and the verdict on each shape, and writes all that to the file that `options` name.
+pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()> {
+    let played = play(figure, options, &mut io::stdout())?;
+    print(&table(figure, &played))?;
+    for shape in &figure.shapes {
+        let (verdict, why) = judge(figure, shape, &played);
+        let word = match verdict {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "fails",
+            Verdict::NotRun => "not-run",
+        };
+        print(&format!("SHAPE {} {word}: {} ({}): {why}\n", figure.id, shape.claim, shape.column))?;
+        if let Some(path) = &options.json {
+            let case = format!("shape/{}/{}", slug(&shape.column), slug(&shape.claim));
+            append(path, &Record { verdict, why, ..blank(figure, case, "ratio", host) })?;
+        }
+    }
+    let Some(path) = &options.json else { return Ok(()) };
+    cells(figure, &played, host).iter().try_for_each(|record| append(path, record))
+}
+
+/// One record for each cell.
+fn cells(figure: &Figure, played: &Played, host: &Host) -> Vec<Record> {
+    let mut records = Vec::new();
+    for (row, cells) in figure.rows.iter().zip(&played.cells) {
+        for (column, cell) in figure.columns.iter().zip(cells) {
+            let case = format!("{}/{}", slug(&row.name), slug(&column.name));
+            records.push(record(cell, blank(figure, case, &column.unit, host)));
+        }
+    }
+    records
+}
+
+/// A cell's record: the figures in the column's unit, beside them what was published.
+fn record(cell: &Cell, mut record: Record) -> Record {
+    if let Found::Played(_, outcome) = &cell.found {
+        let measured = outcome.record(&record.host, Verdict::NotRun, "");
+        record = Record {
+            c2c_ns: measured.c2c_ns,
+            samples: measured.samples,
+            more: measured.more,
+            ledger: measured.ledger,
+            ..record
+        };
+        record.more.insert(format!("samples_{}", outcome.unit), outcome.measured.len() as f64);
+    }
+    if let Some(published) = cell.number {
+        record.more.insert("published".to_owned(), published);
+    }
+    let summary = cell.summary();
+    record.median = summary.map(|summary| summary.median);
+    record.ci95 = summary.and_then(|summary| summary.ci95);
+    record.why = match summary {
+        Some(_) => "the shapes are judged, not the cells; samples are in the experiment's unit".to_owned(),
+        None => cell.why().to_owned(),
+    };
+    record
+}
+
+fn blank(figure: &Figure, case: String, unit: &str, host: &Host) -> Record {
+    Record {
+        id: figure.id.clone(),
+        case,
+        unit: unit.to_owned(),
+        samples: Vec::new(),
+        median: None,
+        ci95: None,
+        c2c_ns: Vec::new(),
+        near: None,
+        far: None,
+        more: BTreeMap::new(),
+        ledger: Snapshot::new(),
+        verdict: Verdict::NotRun,
+        why: String::new(),
+        commit: host.commit.clone(),
+        date: host.date.clone(),
+        host: host.clone(),
+    }
+}
+
+/// A name without spaces.
+fn slug(name: &str) -> String {
+    name.replace([' ', '/'], "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_has_a_record_with_what_was_published_or_why_it_is_empty() {
+        let figures = lab::figures::find("001/fig2a").unwrap();
+        let played = play(&figures[0], &Options::default(), &mut Vec::new()).unwrap();
+        let records = cells(&figures[0], &played, &Host::describe());
+        assert_eq!(records.len(), 24);
+        let first = &records[0];
+        assert_eq!((first.id.as_str(), first.case.as_str()), ("001/fig2a", "VBox-TX-GH/UDP8"));
+        assert_eq!((first.more.get("published"), first.median), (Some(&22.0), None));
+        assert!(first.why.contains("VirtualBox"), "{}", first.why);
+    }
+}
