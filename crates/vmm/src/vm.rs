@@ -61,6 +61,12 @@ impl Vm {
         Ok(Vcpu { fd, bus: self.machine.bus().clone(), exits, stop: self.machine.stop_sign().clone() })
     }
 
+    /// Where the firmware begins.
+    #[cfg(test)]
+    pub(crate) fn entry(&self) -> u64 {
+        self.entry.address
+    }
+
     /// What the firmware runs on.
     pub fn machine(&self) -> &Arc<Machine> {
         &self.machine

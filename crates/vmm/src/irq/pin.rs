@@ -72,3 +72,6 @@ fn program(vm: &VmFd, nic: usize, vcpu: usize) -> Result<()> {
     entry.bits = u64::from(map::FIRST_PIN_VECTOR) + nic as u64 | LEVEL | (vcpu as u64) << DESTINATION;
     vm.set_irqchip(&chip).context("cannot route an interrupt pin (KVM_SET_IRQCHIP)")
 }
+
+#[cfg(test)]
+mod tests;

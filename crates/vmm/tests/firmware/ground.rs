@@ -35,6 +35,11 @@ fn config(info: BootInfo) -> MachineConfig {
 
 /// By KVM; none, and a line that says why, where there is none.
 pub(crate) fn by_kvm(info: BootInfo) -> Option<Running> {
+    by_kvm_with(info, |_| ())
+}
+
+/// The same, with what `furnish` puts into the machine before it starts.
+pub(crate) fn by_kvm_with(info: BootInfo, furnish: impl FnOnce(&Arc<Machine>)) -> Option<Running> {
     let kvm = match vmm::open_kvm() {
         Ok(kvm) => kvm,
         Err(error) => {
@@ -44,6 +49,7 @@ pub(crate) fn by_kvm(info: BootInfo) -> Option<Running> {
     };
     register_signal_handler(SIGRTMIN(), nothing).expect("a handler");
     let vm = Arc::new(Vm::new(&kvm, config(info)).expect("a virtual machine"));
+    furnish(vm.machine());
     let threads = (0..vm.machine().vcpus())
         .map(|index| {
             let vm = vm.clone();
@@ -60,7 +66,17 @@ pub(crate) fn by_process(info: BootInfo) -> Option<Running> {
 
 /// The same, each vCPU on its CPU.
 pub(crate) fn by_process_on(info: BootInfo, cpus: &[u32]) -> Option<Running> {
+    by_process_with(info, cpus, |_| ())
+}
+
+/// The same, with what `furnish` puts into the machine before it starts.
+pub(crate) fn by_process_with(
+    info: BootInfo,
+    cpus: &[u32],
+    furnish: impl FnOnce(&Arc<Machine>),
+) -> Option<Running> {
     let process = Arc::new(Process::new(config(info)).expect("a machine"));
+    furnish(process.machine());
     let forker = Forker::new().expect("an image");
     if let Err(error) = process.start(&forker, "ground", cpus) {
         let line = format!("{error:#}");

@@ -1,0 +1,280 @@
+//! A firmware with one e1000, a thread that serves it, and a wire to the test.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use bootinfo::{BootInfo, NicInfo, NicModel, Role, TransmitMode};
+use nic::e1000::Config;
+use ring::{BURST, Bytes};
+use switch::{Frame, Sink, Source};
+use vmm::{E1000Nic, Machine, Model, NicQueues, attach};
+
+use crate::ground::{Running, by_kvm_with, by_process_with, orders, wait_for};
+
+const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
+
+/// What is to run.
+#[derive(Clone, Copy)]
+pub(super) struct Wish {
+    pub(super) role: Role,
+    pub(super) mode: TransmitMode,
+    pub(super) vcpus: u32,
+    pub(super) itr: u32,
+    pub(super) combine: u32,
+    pub(super) spin: u32,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self { role: Role::Echo, mode: TransmitMode::Csb, vcpus: 1, itr: 0, combine: 0, spin: 0 }
+    }
+}
+
+/// Register accesses of one kind each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Accesses {
+    pub(super) icr_read: u64,
+    pub(super) imc_write: u64,
+    pub(super) status_read: u64,
+    pub(super) ims_write: u64,
+    pub(super) tdt_write: u64,
+    pub(super) rdt_write: u64,
+    pub(super) other: u64,
+}
+
+impl Accesses {
+    pub(super) const NONE: Self = Self {
+        icr_read: 0,
+        imc_write: 0,
+        status_read: 0,
+        ims_write: 0,
+        tdt_write: 0,
+        rdt_write: 0,
+        other: 0,
+    };
+
+    fn zip(&self, with: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            icr_read: f(self.icr_read, with.icr_read),
+            imc_write: f(self.imc_write, with.imc_write),
+            status_read: f(self.status_read, with.status_read),
+            ims_write: f(self.ims_write, with.ims_write),
+            tdt_write: f(self.tdt_write, with.tdt_write),
+            rdt_write: f(self.rdt_write, with.rdt_write),
+            other: f(self.other, with.other),
+        }
+    }
+
+    pub(super) fn times(&self, n: u64) -> Self {
+        self.zip(&Self::NONE, |count, _| count * n)
+    }
+
+    /// The same, but for reads of ICR: a host that emulates guest ring 0 delivers a level-triggered interrupt again
+    /// whose line falls before it was acknowledged.
+    pub(super) fn assert(&self, wanted: &Self, name: &str) {
+        let Self { icr_read, .. } = *self;
+        assert_eq!(Self { icr_read: 0, ..*self }, Self { icr_read: 0, ..*wanted }, "{name}");
+        let most = if name.contains("kvm") { 2 * wanted.icr_read } else { wanted.icr_read };
+        assert!((wanted.icr_read..=most).contains(&icr_read), "{name}: {icr_read} for {}", wanted.icr_read);
+    }
+}
+
+/// Where frames go that the guest sends, and come from.
+#[derive(Default)]
+struct Wire {
+    to_guest: Mutex<VecDeque<Vec<u8>>>,
+    from_guest: Mutex<Vec<Vec<u8>>>,
+}
+
+/// The guest's end of the way out.
+struct Outside(Arc<Wire>);
+
+impl Sink for Outside {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let mut taken = self.0.from_guest.lock().unwrap();
+        taken.extend(frames.iter().map(|frame| {
+            let mut octets = vec![0; frame.len()];
+            frame.octets().copy_to(&Bytes::from_slice(&mut octets));
+            octets
+        }));
+        frames.len()
+    }
+}
+
+/// It runs, and is served.
+pub(super) struct Bench {
+    pub(super) name: String,
+    running: Option<Running>,
+    queues: Arc<NicQueues>,
+    wire: Arc<Wire>,
+    stop: Arc<AtomicBool>,
+    server: Option<JoinHandle<()>>,
+    next: u32,
+}
+
+/// One on each ground that can serve the mode.
+pub(super) fn benches(wish: &Wish) -> Vec<Bench> {
+    let kvm = |info, furnish: &mut dyn FnMut(&Arc<Machine>)| by_kvm_with(info, furnish);
+    let process = |info, furnish: &mut dyn FnMut(&Arc<Machine>)| by_process_with(info, &[], furnish);
+    let mut benches = vec![Bench::start("kvm", wish, kvm)];
+    if wish.mode != TransmitMode::Coalesced {
+        benches.push(Bench::start("process", wish, process));
+    }
+    benches.into_iter().flatten().collect()
+}
+
+impl Bench {
+    fn start(
+        ground: &str,
+        wish: &Wish,
+        start: impl FnOnce(BootInfo, &mut dyn FnMut(&Arc<Machine>)) -> Option<Running>,
+    ) -> Option<Self> {
+        let mut info = orders(wish.vcpus);
+        (info.role, info.spin, info.nic_count) = (wish.role as u32, wish.spin, 1);
+        let interrupt_vcpu = wish.vcpus - 1;
+        info.nics[0] = NicInfo {
+            slot: 1,
+            mtu: 1500,
+            model: NicModel::E1000 as u32,
+            mode: wish.mode as u32,
+            itr: wish.itr,
+            combine: wish.combine,
+            interrupt_vcpu,
+            ..NicInfo::default()
+        };
+        let model = Model::E1000(E1000Nic {
+            config: Config::new(MAC),
+            mode: wish.mode,
+            interrupt_vcpu: interrupt_vcpu as usize,
+        });
+        let mut queues = None;
+        let running = start(info, &mut |machine| {
+            queues = Some(attach(machine, 1, &model, false).expect("a NIC"));
+        })?;
+        let queues: Arc<NicQueues> = queues.expect("it was attached");
+        let (wire, stop) = (Arc::<Wire>::default(), Arc::<AtomicBool>::default());
+        queues.transmit_in_access(Arc::new(Outside(wire.clone())));
+        let server = thread::spawn({
+            let (queues, wire, stop) = (queues.clone(), wire.clone(), stop.clone());
+            move || serve(&queues, &wire, &stop)
+        });
+        running.wait_until_ready();
+        let name = format!("{ground}, {}, {} vCPUs", wish.mode.name(), wish.vcpus);
+        Some(Self { name, running: Some(running), queues, wire, stop, server: Some(server), next: 0 })
+    }
+
+    fn machine(&self) -> &Arc<Machine> {
+        &self.running.as_ref().expect("it runs").machine
+    }
+
+    /// Sends frames to the guest and waits until they have come back, in order.
+    pub(super) fn there_and_back(&mut self, frames: u32) {
+        let numbers: Vec<u32> = (self.next..self.next + frames).collect();
+        self.next += frames;
+        self.wire.to_guest.lock().unwrap().extend(numbers.iter().map(|number| frame(*number)));
+        wait_for(&format!("{}: {frames} frames", self.name), || {
+            self.wire.from_guest.lock().unwrap().len() >= numbers.len()
+        });
+        let back: Vec<_> = self.wire.from_guest.lock().unwrap().drain(..).collect();
+        assert_eq!(back.iter().map(|octets| number(octets)).collect::<Vec<_>>(), numbers, "{}", self.name);
+        self.wait_until_asleep_if_it_does();
+    }
+
+    fn wait_until_asleep_if_it_does(&self) {
+        if !self.name.contains("polls") {
+            self.settle();
+        }
+    }
+
+    /// Waits until nothing happens any more.
+    fn settle(&self) {
+        let look = || (self.accesses(), self.machine().shared().vcpus[0].router.sleeps.get());
+        let mut last = look();
+        wait_for("silence", || {
+            thread::sleep(std::time::Duration::from_millis(5));
+            let now = look();
+            std::mem::replace(&mut last, now) == now
+        });
+    }
+
+    pub(super) fn wait_until_asleep(&self) {
+        self.settle();
+    }
+
+    pub(super) fn accesses(&self) -> Accesses {
+        let counters = self.queues.registers().expect("an e1000 counts them");
+        Accesses {
+            icr_read: counters.icr_read.get(),
+            imc_write: counters.imc_write.get(),
+            status_read: counters.status_read.get(),
+            ims_write: counters.ims_write.get(),
+            tdt_write: counters.tdt_write.get(),
+            rdt_write: counters.rdt_write.get(),
+            other: counters.other_read.get() + counters.other_write.get(),
+        }
+    }
+
+    pub(super) fn accesses_since(&self, before: &Accesses) -> Accesses {
+        self.accesses().zip(before, |now, before| now - before)
+    }
+
+    pub(super) fn stop(mut self) {
+        let stopped = self.running.take().expect("it runs").stop();
+        assert!(stopped.iter().all(|end| *end == vmm::Stopped::Asked), "{}: {stopped:?}", self.name);
+        self.end_server();
+    }
+
+    fn end_server(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(server) = self.server.take() {
+            server.join().expect("no panic");
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+    }
+}
+
+/// The I/O thread: it always polls.
+fn serve(queues: &Arc<NicQueues>, wire: &Arc<Wire>, stop: &AtomicBool) {
+    let (mut source, sink, outside) = (queues.source(), queues.sink(), Outside(wire.clone()));
+    source.disarm();
+    sink.disarm();
+    while !stop.load(Relaxed) {
+        source.drain(BURST, &mut |frames| {
+            outside.deliver(frames);
+        });
+        let room = sink.room().min(BURST);
+        let mut waiting: Vec<Vec<u8>> = {
+            let mut queue = wire.to_guest.lock().unwrap();
+            let n = queue.len().min(room);
+            queue.drain(..n).collect()
+        };
+        if waiting.is_empty() {
+            thread::yield_now();
+            continue;
+        }
+        let frames: Vec<Frame<'_>> =
+            waiting.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+        assert_eq!(sink.deliver(&frames), frames.len());
+    }
+}
+
+/// A frame of 60 octets with a number in it.
+fn frame(number: u32) -> Vec<u8> {
+    let mut octets = vec![0; 60];
+    octets[..6].copy_from_slice(&MAC);
+    octets[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+    octets[12..14].copy_from_slice(&[0x88, 0xb5]);
+    octets[20..24].copy_from_slice(&number.to_be_bytes());
+    octets
+}
+
+fn number(octets: &[u8]) -> u32 {
+    u32::from_be_bytes(octets[20..24].try_into().expect("four octets"))
+}
