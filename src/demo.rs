@@ -152,17 +152,22 @@ impl Tour<'_> {
         let settings = Settings { frame: 60, destination_mac: mac("in", self.instance)?, ..flood_settings() };
         let generator = Generator::new(&settings)?;
         let offered = generator.counters();
-        let sink = Arc::new(Sink::new(Expected {
-            flows: settings.flow_count(),
-            frame: settings.frame,
-            ttl: 63,
-            destination_mac: None,
-        }));
+        let sink = || {
+            Arc::new(Sink::new(Expected {
+                flows: settings.flow_count(),
+                frame: settings.frame,
+                ttl: 63,
+                destination_mac: None,
+            }))
+        };
         print(&format!("\nA flood of {}-octet frames that does not touch the kernel:\n\n", settings.frame))?;
         let router = &self.instance.routers().next().context("the router has failed")?.router;
         let (near, far) = (&router.nics()[2], &router.nics()[3]);
         // What the router announced when it came up is none of the flood's frames.
         while far.source().drain(64, &mut |_| {}) > 0 {}
+        far.transmit_in_access(sink());
+        let sink = sink();
+        far.transmit_in_access(sink.clone());
         let pumps = vec![
             Pump { source: Box::new(generator), sink: near.sink() },
             Pump { source: far.source(), sink: sink.clone() },

@@ -34,11 +34,15 @@ impl Instance {
 
 impl Guest {
     /// Calls `visit` with each group of the router's counters and what its names begin with: `wan.rx` and `wan.tx`
-    /// (the host's side of a NIC's rings), `vcpu0`, `vcpu0.exit`, `vcpu0.wan`.
+    /// (the host's side of a NIC's rings), `wan.interrupts`, `wan.registers` of an e1000, `vcpu0`, `vcpu0.exit`, `vcpu0.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         for (nic, queues) in self.plan().nics.iter().zip(self.nics()) {
             visit(&format!("{}.rx", nic.name), &queues.rx_ledger());
             visit(&format!("{}.tx", nic.name), &queues.tx_ledger());
+            visit(&format!("{}.interrupts", nic.name), &queues.interrupts());
+            if let Some(registers) = queues.registers() {
+                visit(&format!("{}.registers", nic.name), registers);
+            }
         }
         let vcpus = self.machine().shared().vcpus.iter().zip(self.machine().exits());
         for (number, (vcpu, exits)) in vcpus.enumerate() {

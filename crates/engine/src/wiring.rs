@@ -92,7 +92,7 @@ type Plugged = (Vec<Pump>, Vec<Pump>, Outside);
 impl Plugging<'_> {
     /// Threads that serve a pair of queues each; one, if one thread serves them all.
     fn threads(&self) -> usize {
-        if self.plan.vhost == VhostThreads::PerQueue { self.plan.vcpus as usize } else { 1 }
+        if self.plan.vhost == VhostThreads::PerQueue { self.plan.queue_pairs() as usize } else { 1 }
     }
 
     fn hash(&self) -> Hash {
@@ -183,7 +183,7 @@ pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>, confinement: Confinemen
             }
         }
         VhostThreads::PerQueue => {
-            groups.extend((0..plan.vcpus).map(|pair| (format!("q{pair}"), Vec::new())));
+            groups.extend((0..plan.queue_pairs()).map(|pair| (format!("q{pair}"), Vec::new())));
             for way in ways {
                 for pumps in [way.rx, way.tx] {
                     groups.iter_mut().zip(pumps).for_each(|((_, group), pump)| group.push(pump));

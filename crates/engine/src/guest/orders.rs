@@ -3,7 +3,7 @@
 use bootinfo::{
     Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, Role, TrafficInfo,
 };
-use config::{Itr, Router, Spin};
+use config::{Itr, NicModel, Router, Spin};
 use nic::moderation::Moderation;
 use nic::virtio_net::NicConfig;
 use vmm::{E1000Nic, Model};
@@ -28,49 +28,54 @@ impl Default for Duty {
     }
 }
 
-/// The device model of a NIC. The host moderates the interrupts of virtio-net; an e1000's driver does it by ITR, unless
-/// the device is to choose.
+/// The device of a NIC. The host moderates the interrupts of virtio-net; an e1000's driver does it by ITR, unless the
+/// device is to choose.
 pub(super) fn model(plan: &Router, nic: &config::Nic, several_senders: bool) -> Model {
     match nic.model {
-        config::NicModel::VirtioNet => Model::VirtioNet {
-            config: NicConfig {
-                mtu: nic.mtu as u16,
-                queue_pairs: plan.vcpus.max(nic.queues) as u16,
-                queue_size_max: nic.ring as u16,
-                in_order: !several_senders,
-                ..NicConfig::new(nic.mac.0)
-            },
+        NicModel::VirtioNet => Model::VirtioNet {
+            config: virtio_net(plan, nic, several_senders),
             moderation: match nic.itr {
                 Itr::Every(0) => Moderation::Off,
                 Itr::Every(units) => Moderation::Every(units),
                 Itr::Adaptive => Moderation::Adaptive,
             },
         },
-        config::NicModel::E1000 => Model::E1000(E1000Nic {
-            config: nic::e1000::Config {
-                mtu: nic.mtu as u16,
-                moderation: match nic.itr {
-                    Itr::Every(_) => Moderation::Off,
-                    Itr::Adaptive => Moderation::Adaptive,
-                },
-                ..nic::e1000::Config::new(nic.mac.0)
-            },
+        NicModel::E1000 => Model::E1000(E1000Nic {
+            config: e1000(nic),
             mode: nic.mode,
-            interrupt_vcpu: interrupt_vcpu(plan.vcpus),
+            interrupt_vcpu: interrupt_vcpu(plan) as usize,
         }),
     }
 }
 
-/// The vCPU that an e1000 interrupts: the last one, so that with two the first is left to the frames.
-fn interrupt_vcpu(vcpus: u32) -> usize {
-    vcpus.saturating_sub(1) as usize
+fn virtio_net(plan: &Router, nic: &config::Nic, several_senders: bool) -> NicConfig {
+    NicConfig {
+        mtu: nic.mtu as u16,
+        queue_pairs: plan.queue_pairs().max(nic.queues) as u16,
+        queue_size_max: nic.ring as u16,
+        in_order: !several_senders,
+        ..NicConfig::new(nic.mac.0)
+    }
+}
+
+fn e1000(nic: &config::Nic) -> nic::e1000::Config {
+    nic::e1000::Config {
+        mtu: nic.mtu as u16,
+        moderation: if nic.itr == Itr::Adaptive { Moderation::Adaptive } else { Moderation::Off },
+        ..nic::e1000::Config::new(nic.mac.0)
+    }
+}
+
+/// The vCPU that an e1000 interrupts: the last one, so that of two the first is left to the frames.
+fn interrupt_vcpu(plan: &Router) -> u32 {
+    plan.vcpus.saturating_sub(1)
 }
 
 /// The firmware's orders.
 pub(super) fn orders(plan: &Router, duty: Duty) -> BootInfo {
     let mut nics = [NicInfo::default(); MAX_NICS];
     for (slot, (info, nic)) in (FIRST_SLOT..).zip(nics.iter_mut().zip(&plan.nics)) {
-        *info = nic_info(slot, nic, plan.vcpus);
+        *info = NicInfo { interrupt_vcpu: interrupt_vcpu(plan), ..nic_info(slot, nic) };
     }
     let mut neighbours = [NeighbourInfo::default(); MAX_NEIGHBOURS];
     for (info, known) in neighbours.iter_mut().zip(&plan.neighbours) {
@@ -100,7 +105,7 @@ pub(super) fn orders(plan: &Router, duty: Duty) -> BootInfo {
     }
 }
 
-fn nic_info(slot: usize, nic: &config::Nic, vcpus: u32) -> NicInfo {
+fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
     let mut addresses = [Address::default(); MAX_ADDRESSES];
     for (place, address) in addresses.iter_mut().zip(&nic.addresses) {
         *place = Address { ip: address.ip.to_bits(), prefix: u32::from(address.len) };
@@ -118,7 +123,7 @@ fn nic_info(slot: usize, nic: &config::Nic, vcpus: u32) -> NicInfo {
             Itr::Adaptive => 0,
         },
         combine: nic.combine,
-        interrupt_vcpu: interrupt_vcpu(vcpus) as u32,
         addresses,
+        ..NicInfo::default()
     }
 }
