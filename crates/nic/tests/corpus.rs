@@ -4,6 +4,8 @@
 mod corpus;
 #[path = "../../../fuzz/bodies/device.rs"]
 mod device;
+#[path = "../../../fuzz/bodies/e1000_tso.rs"]
+mod e1000_tso;
 #[path = "../../../fuzz/bodies/pci.rs"]
 mod pci;
 #[path = "../../../fuzz/bodies/rings.rs"]
@@ -12,6 +14,11 @@ mod rings;
 #[test]
 fn a_hostile_driver_finds_a_sound_device() {
     corpus::replay("device", device::run);
+}
+
+#[test]
+fn a_driver_that_segments_nonsense_breaks_nothing() {
+    corpus::replay("e1000_tso", e1000_tso::run);
 }
 
 #[test]
