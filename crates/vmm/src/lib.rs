@@ -6,6 +6,7 @@
 pub mod attach;
 mod boot;
 pub mod bus;
+mod coalesced;
 pub mod cpu_clock;
 mod doorbells;
 mod futex;

@@ -11,6 +11,7 @@ use ledger::VcpuExits;
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::bus::Bus;
+use crate::coalesced::Coalesced;
 use crate::doorbells::Doorbells;
 use crate::irq::{IrqLine, IrqRouter, Message};
 use crate::memory::{GuestRam, SharedMemory};
@@ -35,6 +36,7 @@ pub struct Machine {
     irqs: Arc<IrqRouter>,
     bus: Arc<Bus>,
     doorbells: Arc<Doorbells>,
+    coalesced: Arc<Coalesced>,
     vcpus: usize,
     stop: Arc<AtomicBool>,
     exits: Vec<Arc<VcpuExits>>,
@@ -81,6 +83,7 @@ impl Machine {
         let wakers = (0..vcpus).map(|vcpu| waker(&irqs, vcpu)).collect::<Result<_>>()?;
         Ok(Arc::new(Self {
             bus: Bus::new(ram.region()),
+            coalesced: Arc::new(Coalesced::new(vm.clone())),
             doorbells: Arc::new(Doorbells::new(vm)),
             exits: (0..vcpus).map(|_| Arc::default()).collect(),
             stop: Arc::default(),
@@ -115,6 +118,11 @@ impl Machine {
     /// How its doorbells ring.
     pub(crate) fn doorbells(&self) -> &Arc<Doorbells> {
         &self.doorbells
+    }
+
+    /// What the kernel collects of its register accesses.
+    pub(crate) fn coalesced(&self) -> &Arc<Coalesced> {
+        &self.coalesced
     }
 
     /// Set once it is to stop.

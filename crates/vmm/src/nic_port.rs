@@ -35,6 +35,7 @@ use switch::{Bell, Sink, Source};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
+use crate::coalesced::Collector;
 use crate::irq::Timekeeping;
 use crate::memory::GuestRam;
 use access::InAccess;
@@ -208,6 +209,8 @@ pub(crate) struct Design {
     pub(crate) timers: Vec<Arc<dyn Timekeeping>>,
     /// The register accesses of an e1000.
     pub(crate) registers: Option<Arc<E1000Registers>>,
+    /// What the kernel collects of them.
+    pub(crate) collector: Option<Arc<Collector>>,
 }
 
 /// The queues of a NIC, between the device model and the threads that serve it.
@@ -222,6 +225,7 @@ pub struct NicQueues {
     /// With a timer of its own: what rings for each pair alone.
     alone: Vec<Epoll>,
     registers: Option<Arc<E1000Registers>>,
+    collector: Option<Arc<Collector>>,
     /// What the rings lie in. A frame that is being copied while the guest goes must still have somewhere to go.
     ram: OnceLock<Arc<GuestRam>>,
 }
@@ -303,7 +307,7 @@ impl NicQueues {
     }
 
     fn with_settle(design: Design, settle: Duration) -> Result<Arc<Self>> {
-        let Design { pairs, several_senders, in_access, timers, registers } = design;
+        let Design { pairs, several_senders, in_access, timers, registers, collector } = design;
         let (rx, tx) = (Direction::new(pairs, &[])?, Direction::new(pairs, &timers)?);
         let alone = tx.queues.iter().zip(&timers);
         let alone = alone.map(|(served, timer)| watch(&[borrow(&served.kick), timer.bell()]));
@@ -316,6 +320,7 @@ impl NicQueues {
             in_access: in_access.then(InAccess::default),
             timers,
             registers,
+            collector,
             ram: OnceLock::new(),
         }))
     }

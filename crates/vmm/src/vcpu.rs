@@ -1,16 +1,18 @@
 //! One vCPU: its first registers and its run loop.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire};
 
 use anyhow::{Context, Result, anyhow};
-use bootinfo::map;
+use bootinfo::{Line, Shared, map};
 use kvm_bindings::{KVM_MP_STATE_RUNNABLE, kvm_dtable, kvm_mp_state, kvm_regs, kvm_segment};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use ledger::VcpuExits;
 
 use crate::boot;
 use crate::bus::Bus;
+use crate::coalesced::Coalesced;
 use crate::stubs::FAULT_PORT;
 
 const CR0_PAGED_PROTECTED: u64 = 0x8005_0033;
@@ -34,6 +36,7 @@ pub enum Stopped {
 pub struct Vcpu {
     pub(crate) fd: VcpuFd,
     pub(crate) bus: Arc<Bus>,
+    pub(crate) coalesced: Arc<Coalesced>,
     pub(crate) exits: Arc<VcpuExits>,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -56,7 +59,9 @@ pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: &Entry) -> Result<
     sregs.efer = EFER_LONG_NX;
     sregs.cs = segment(boot::USER_CODE, 11, 3, true);
     let data = segment(boot::USER_DATA, 3, 3, false);
-    (sregs.ss, sregs.ds, sregs.es, sregs.fs, sregs.gs) = (data, data, data, data, data);
+    (sregs.ss, sregs.ds, sregs.es, sregs.fs) = (data, data, data, data);
+    // Where ring 0 finds the mailbox of its vCPU.
+    sregs.gs = kvm_segment { base: mailbox(vcpu), ..data };
     sregs.gdt = kvm_dtable { base: boot::GDT, limit: boot::GDT_LEN - 1, ..Default::default() };
     let limit = if entry.handles_exceptions { 0xfff } else { 0 };
     sregs.idt = kvm_dtable { base: boot::IDT, limit, ..Default::default() };
@@ -82,6 +87,11 @@ pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: &Entry) -> Result<
     enable_apic(fd)?;
     // Others than vCPU 0 would wait for a start-up interrupt.
     fd.set_mp_state(kvm_mp_state { mp_state: KVM_MP_STATE_RUNNABLE }).context("KVM_SET_MP_STATE")
+}
+
+/// Where the mailbox of a vCPU lies.
+fn mailbox(vcpu: usize) -> u64 {
+    map::SHARED + (offset_of!(Shared, mailbox) + size_of::<Line>() * vcpu) as u64
 }
 
 fn segment(selector: u16, type_: u8, dpl: u8, code: bool) -> kvm_segment {
@@ -122,12 +132,18 @@ impl Vcpu {
             Err(error) => return Err(anyhow!("KVM_RUN failed: {error}")),
         };
         match exit {
-            VcpuExit::MmioRead(address, data) => self.bus.read(address, data, &self.exits),
+            VcpuExit::MmioRead(address, data) => {
+                self.coalesced.drain();
+                self.bus.read(address, data, &self.exits);
+            }
             VcpuExit::MmioWrite(FAULT_PORT, data) => {
                 let vector = data.first().copied().unwrap_or(0);
                 return Err(self.fault(vector));
             }
-            VcpuExit::MmioWrite(address, data) => self.bus.write(address, data, &self.exits),
+            VcpuExit::MmioWrite(address, data) => {
+                self.coalesced.drain();
+                self.bus.write(address, data, &self.exits);
+            }
             VcpuExit::Hlt => self.exits.halt.add(1),
             VcpuExit::Intr => self.exits.interrupted.add(1),
             VcpuExit::IoIn(_, data) => {

@@ -58,7 +58,10 @@ impl Vm {
         let khz = fd.get_tsc_khz().context("KVM does not tell the time-stamp counter's frequency")?;
         machine::write_tsc_khz(self.machine.ram(), u64::from(khz))?;
         vcpu::enter_firmware(&fd, index, &self.entry)?;
-        Ok(Vcpu { fd, bus: self.machine.bus().clone(), exits, stop: self.machine.stop_sign().clone() })
+        let coalesced = self.machine.coalesced().clone();
+        coalesced.map(&fd);
+        let (bus, stop) = (self.machine.bus().clone(), self.machine.stop_sign().clone());
+        Ok(Vcpu { fd, bus, coalesced, exits, stop })
     }
 
     /// Where the firmware begins.

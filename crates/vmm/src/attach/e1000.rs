@@ -21,6 +21,7 @@ use nic::queue::{RxQueue, TxQueue};
 
 use super::{CONFIG_BAR0, bar_of, find, nic_slot};
 use crate::bus::BusDevice;
+use crate::coalesced::{Collector, Tail};
 use crate::doorbells::Doorbells;
 use crate::irq::{Intx, Timed};
 use crate::machine::Machine;
@@ -61,12 +62,15 @@ pub(super) fn attach(
     let pin = machine.irqs().pin(number, nic.interrupt_vcpu)?;
     let intx = Arc::new(Timed::new(Intx::new(Interrupts::new(config.moderation), pin))?);
     let registers = Arc::<E1000Registers>::default();
+    let collector = (nic.mode == TransmitMode::Coalesced)
+        .then(|| Arc::new(Collector::new(machine.coalesced().clone(), registers.clone())));
     let queues = NicQueues::new(Design {
         pairs: 1,
         several_senders,
         in_access: matches!(nic.mode, TransmitMode::Base | TransmitMode::SendCombining),
         timers: vec![intx.clone()],
         registers: Some(registers.clone()),
+        collector: collector.clone(),
     })?;
     queues.keep(machine.ram());
     let mut device = E1000Device {
@@ -76,6 +80,9 @@ pub(super) fn attach(
         registers,
         doorbells: machine.doorbells().clone(),
         ram: machine.ram().clone(),
+        collector,
+        tail: None,
+        collected: None,
         blocks: [false; 2],
         connected: [None; 2],
         pace: Pace::new(Instant::now()),
@@ -109,6 +116,11 @@ struct E1000Device {
     registers: Arc<E1000Registers>,
     doorbells: Arc<Doorbells>,
     ram: Arc<GuestRam>,
+    collector: Option<Arc<Collector>>,
+    /// The end of the transmit ring that runs.
+    tail: Option<Tail>,
+    /// Where stores to TDT are collected.
+    collected: Option<u64>,
     /// Which rings run with a status block: their ends are there, and a register write only rings.
     blocks: [bool; 2],
     /// Where doorbells ring without an access.
@@ -157,8 +169,9 @@ impl Drop for E1000Device {
         // asks for it.
         self.queues.stop();
         self.queues.transmit_nowhere();
-        self.blocks = [false; 2];
+        (self.blocks, self.tail) = ([false; 2], None);
         self.place_doorbells();
+        self.place_collector(true);
     }
 }
 
@@ -186,7 +199,10 @@ impl E1000Device {
             Effect::ReceiveStopped => self.stop_receive(),
             Effect::ReceiveTail => self.queues.posted(),
             Effect::ReceiveChanged(settings) => self.queues.change_receive(settings),
-            Effect::BarsMoved => self.place_doorbells(),
+            Effect::BarsMoved => {
+                self.place_doorbells();
+                self.place_collector(false);
+            }
             // The pin has followed within the access.
             Effect::LineChanged => {}
         }
@@ -195,8 +211,13 @@ impl E1000Device {
     fn start_transmit(&mut self, setup: &TxSetup) {
         match e1000::tx::TxQueue::new(self.ram.region(), setup) {
             Ok(queue) => self.queues.start_transmit(TxQueue::E1000(queue), self.notifier()),
-            Err(_) => self.queues.refuse_transmit(),
+            Err(_) => {
+                self.queues.refuse_transmit();
+                return self.model.fail_transmit();
+            }
         }
+        self.tail = Some(Tail { ends: setup.ends.clone(), entries: setup.layout.entries });
+        self.place_collector(true);
         self.blocks[TRANSMIT] = setup.block.is_some();
         self.place_doorbells();
         // Frames that were there before.
@@ -205,6 +226,8 @@ impl E1000Device {
 
     fn stop_transmit(&mut self) {
         self.queues.stop_transmit();
+        self.tail = None;
+        self.place_collector(true);
         self.blocks[TRANSMIT] = false;
         self.place_doorbells();
     }
@@ -212,7 +235,10 @@ impl E1000Device {
     fn start_receive(&mut self, setup: &RxSetup) {
         match e1000::rx::RxQueue::new(self.ram.region(), setup) {
             Ok(queue) => self.queues.start_receive(RxQueue::E1000(queue), self.notifier()),
-            Err(_) => self.queues.refuse_receive(),
+            Err(_) => {
+                self.queues.refuse_receive();
+                return self.model.fail_receive();
+            }
         }
         self.blocks[RECEIVE] = setup.block.is_some();
         self.place_doorbells();
@@ -230,13 +256,30 @@ impl E1000Device {
     }
 }
 
+/// Stores to TDT that the kernel collects.
+impl E1000Device {
+    /// Lets them be collected where the register lies now, for the ring that runs. `anew`: it is another ring.
+    fn place_collector(&mut self, anew: bool) {
+        let Some(collector) = &self.collector else { return };
+        let place = self.model.tails().zip(self.tail.clone()).map(|((tdt, _), tail)| (tdt, tail));
+        let address = place.as_ref().map(|(address, _)| *address);
+        if anew || address != self.collected {
+            if collector.is_active() {
+                self.pace.spend(Instant::now());
+            }
+            self.collected = address;
+            collector.place(place);
+        }
+    }
+}
+
 /// Doorbells: with a status block a write becomes an event without leaving the kernel.
 impl E1000Device {
     /// Lets ring what is to ring where the registers lie now, and nothing else.
     fn place_doorbells(&mut self) {
-        let bar = self.model.bars().iter().find(|window| window.index == 0).map(|window| window.address);
-        for (ring, register) in [(RECEIVE, RDT), (TRANSMIT, TDT)] {
-            let wanted = bar.filter(|_| self.blocks[ring]).map(|bar| bar + register);
+        let (tdt, rdt) = self.model.tails().unzip();
+        for (ring, address) in [(RECEIVE, rdt), (TRANSMIT, tdt)] {
+            let wanted = address.filter(|_| self.blocks[ring]);
             if wanted != self.connected[ring] {
                 self.move_doorbell(ring, wanted);
             }

@@ -12,7 +12,9 @@ impl<Q> Served<Q> {
     /// Takes the queue out, if there is one, and puts another one in, if there is one. Who is in the middle of a burst
     /// finishes it before.
     fn replace(&self, running: Option<Running<Q>>) {
-        self.refused.store(false, Ordering::Relaxed);
+        if running.is_some() {
+            self.refused.store(false, Ordering::Relaxed);
+        }
         let before = std::mem::replace(&mut *self.lock(), running);
         // Not under the lock.
         drop(before);
@@ -55,15 +57,17 @@ impl NicQueues {
 
 /// Where there is one pair, whose queues come and go by themselves.
 impl NicQueues {
-    /// Serves this transmit queue from now on.
-    pub(crate) fn start_transmit(&self, queue: TxQueue, notifier: Notifier) {
+    /// Serves this transmit queue from now on; who serves it polls.
+    pub(crate) fn start_transmit(&self, mut queue: TxQueue, notifier: Notifier) {
+        queue.disarm();
         if let Some(served) = self.tx.queues.first() {
             served.replace(Some(Running { queue, notifier }));
         }
     }
 
-    /// Serves this receive queue from now on.
-    pub(crate) fn start_receive(&self, queue: RxQueue, notifier: Notifier) {
+    /// Serves this receive queue from now on; who serves it polls.
+    pub(crate) fn start_receive(&self, mut queue: RxQueue, notifier: Notifier) {
+        queue.disarm();
         if let Some(served) = self.rx.queues.first() {
             served.replace(Some(Running { queue, notifier }));
         }

@@ -36,6 +36,35 @@ impl Served<TxQueue> {
     }
 }
 
+/// What is around the rings: timers of interrupts, and stores that the kernel collects. Who serves the rings serves these
+/// too, whether there is something to send or not.
+impl NicQueues {
+    /// In each pass; false if the frames are not for the I/O threads.
+    #[inline(always)]
+    fn look_around(&self, timers: &[Arc<dyn Timekeeping>]) -> bool {
+        timers.iter().for_each(|timer| timer.serve());
+        if let Some(collector) = &self.collector {
+            collector.look();
+        }
+        !self.transmits_in_access()
+    }
+
+    #[inline(always)]
+    fn drain_of(&self, pair: usize, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let shown = self.tx.queues.get(pair).map_or(0, |served| served.drain(budget, take));
+        if let Some(collector) = self.collector.as_ref().filter(|_| shown > 0) {
+            collector.worked();
+        }
+        shown
+    }
+
+    /// Before the rings are armed; true if the thread must not sleep yet.
+    fn arm_around(&self, timers: &[Arc<dyn Timekeeping>]) -> bool {
+        timers.iter().for_each(|timer| timer.arm());
+        self.collector.as_ref().is_some_and(|collector| !collector.rest())
+    }
+}
+
 /// All pairs in turn.
 pub(super) struct NicSource {
     queues: Arc<NicQueues>,
@@ -52,15 +81,14 @@ impl NicSource {
 impl Source for NicSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        self.queues.timers.iter().for_each(|timer| timer.serve());
-        if self.queues.transmits_in_access() {
+        if !self.queues.look_around(&self.queues.timers) {
             return 0;
         }
         let pairs = self.queues.pairs.served.load(Ordering::Acquire);
         for _ in 0..pairs {
             let pair = if self.next < pairs { self.next } else { 0 };
             self.next = pair + 1;
-            let shown = self.queues.tx.queues.get(pair).map_or(0, |served| served.drain(budget, take));
+            let shown = self.queues.drain_of(pair, budget, take);
             if shown > 0 {
                 return shown;
             }
@@ -69,7 +97,9 @@ impl Source for NicSource {
     }
 
     fn arm(&mut self) -> bool {
-        self.queues.timers.iter().for_each(|timer| timer.arm());
+        if self.queues.arm_around(&self.queues.timers) {
+            return true;
+        }
         if self.queues.transmits_in_access() {
             return false;
         }
@@ -84,6 +114,14 @@ impl Source for NicSource {
 
     fn bell(&self) -> Bell<'_> {
         self.queues.tx.bell()
+    }
+}
+
+impl Drop for NicSource {
+    fn drop(&mut self) {
+        if let Some(collector) = &self.queues.collector {
+            collector.end();
+        }
     }
 }
 
@@ -103,35 +141,31 @@ impl PairSource {
         self.queues.tx.queues.get(self.pair)
     }
 
+    /// That of the pair, if it has one.
     #[inline(always)]
-    fn timer(&self) -> Option<&dyn Timekeeping> {
-        Some(&**self.queues.timers.get(self.pair)?)
+    fn timers(&self) -> &[Arc<dyn Timekeeping>] {
+        self.queues.timers.get(self.pair).map_or(&[], std::slice::from_ref)
     }
 }
 
 impl Source for PairSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        if let Some(timer) = self.timer() {
-            timer.serve();
-        }
-        if self.queues.transmits_in_access() {
+        if !self.queues.look_around(self.timers()) {
             return 0;
         }
-        self.served().map_or(0, |served| served.drain(budget, take))
+        self.queues.drain_of(self.pair, budget, take)
     }
 
     fn arm(&mut self) -> bool {
-        if let Some(timer) = self.timer() {
-            timer.arm();
+        if self.queues.arm_around(self.timers()) {
+            return true;
         }
         !self.queues.transmits_in_access() && self.served().is_some_and(Served::arm_tx)
     }
 
     fn disarm(&mut self) {
-        if let Some(timer) = self.timer() {
-            timer.disarm();
-        }
+        self.timers().iter().for_each(|timer| timer.disarm());
         if let Some(served) = self.served() {
             served.disarm_tx();
         }
@@ -141,6 +175,14 @@ impl Source for PairSource {
         match self.queues.alone.get(self.pair) {
             Some(any) => Bell::Readable(borrow(any)),
             None => self.served().map_or(Bell::None, Served::bell),
+        }
+    }
+}
+
+impl Drop for PairSource {
+    fn drop(&mut self) {
+        if let Some(collector) = self.queues.collector.as_ref().filter(|_| self.pair == 0) {
+            collector.end();
         }
     }
 }

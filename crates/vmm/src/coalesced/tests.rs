@@ -1,0 +1,217 @@
+//! A program in ring 3 that stores to TDT all the time, and reads another register after each eighth store.
+
+use std::sync::atomic::AtomicU32;
+use std::thread;
+
+use bootinfo::{BootInfo, Role};
+use vm_memory::{Bytes as _, GuestAddress};
+use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+
+use super::*;
+use crate::attach::{bar_of, nic_slot};
+use crate::bus::BusDevice;
+use crate::machine::MachineConfig;
+use crate::vm::{Vm, open_kvm};
+
+const TDT: u64 = nic::e1000::register::TDT;
+const STATUS: u64 = nic::e1000::register::STATUS;
+/// Positions of the ring.
+const RING: u32 = 1024;
+/// Stores between two reads.
+const STORES: u32 = 8;
+
+/// ```text
+///     mov ebx, TDT; mov ecx, STATUS; xor edx, edx
+/// 1:  inc edx; and edx, 1023; mov [rbx], edx; test dl, 7; jnz 1b; mov eax, [rcx]; jmp 1b
+/// ```
+fn program(bar: u64) -> Vec<u8> {
+    let mut code = vec![0xbb];
+    code.extend(((bar + TDT) as u32).to_le_bytes());
+    code.push(0xb9);
+    code.extend(((bar + STATUS) as u32).to_le_bytes());
+    code.extend([0x31, 0xd2]);
+    code.extend([
+        0xff,
+        0xc2,
+        0x81,
+        0xe2,
+        0xff,
+        3,
+        0,
+        0,
+        0x89,
+        0x13,
+        0xf6,
+        0xc2,
+        7,
+        0x75,
+        0u8.wrapping_sub(15),
+    ]);
+    code.extend([0x8b, 0x01, 0xeb, 0u8.wrapping_sub(19)]);
+    code
+}
+
+/// What the device saw.
+#[derive(Default)]
+struct Seen {
+    ends: Arc<Ends>,
+    exits: AtomicU32,
+    reads: AtomicU32,
+    /// Reads that came before the stores in front of them had taken effect.
+    early: AtomicU32,
+}
+
+struct Fake(u64, Arc<Seen>);
+
+impl BusDevice for Fake {
+    fn config_read(&mut self, _: u16, _: &mut [u8]) {}
+    fn config_write(&mut self, _: u16, _: &[u8]) {}
+    fn memory_read(&mut self, address: u64, data: &mut [u8]) -> bool {
+        let reads = self.1.reads.fetch_add(1, Ordering::SeqCst) + 1;
+        if u32::from(self.1.ends.tail()) != reads * STORES % RING {
+            self.1.early.fetch_add(1, Ordering::SeqCst);
+        }
+        data.fill(0);
+        address == self.0 + STATUS
+    }
+    fn memory_write(&mut self, address: u64, data: &[u8]) -> bool {
+        self.1.exits.fetch_add(1, Ordering::SeqCst);
+        self.1.ends.set_tail(u16::from_le_bytes([data[0], data[1]]));
+        address == self.0 + TDT
+    }
+}
+
+struct World {
+    seen: Arc<Seen>,
+    registers: Arc<E1000Registers>,
+    collector: Collector,
+    address: u64,
+}
+
+impl World {
+    fn stores(&self) -> u64 {
+        self.registers.coalesced_tdt.get() + u64::from(self.seen.exits.load(Ordering::SeqCst))
+    }
+
+    fn place(&self, entries: u16) {
+        let tail = Tail { ends: self.seen.ends.clone(), entries };
+        self.collector.place(Some((self.address, tail)));
+    }
+
+    /// Polls until this is so.
+    fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let start = Instant::now();
+        while !done(self) {
+            assert!(start.elapsed().as_secs() < 20, "polled in vain for {what}");
+            self.collector.look();
+            thread::yield_now();
+        }
+    }
+}
+
+extern "C" fn nothing(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+
+fn try_out(act: impl FnOnce(&World)) {
+    let kvm = match open_kvm() {
+        Ok(kvm) => kvm,
+        Err(error) => return println!("SKIPPED: {error:#}"),
+    };
+    let info = BootInfo::new(Role::Router, 1);
+    let vm = Vm::new(&kvm, MachineConfig { name: "stores".into(), ram: 12 << 20, fib: None, info });
+    let vm = Arc::new(vm.expect("a virtual machine"));
+    let bar = bar_of(nic_slot(0));
+    vm.machine().ram().memory.write_slice(&program(bar), GuestAddress(vm.entry())).expect("inside RAM");
+    let (seen, registers) = (Arc::<Seen>::default(), Arc::<E1000Registers>::default());
+    vm.machine().bus().insert(nic_slot(0), Box::new(Fake(bar, seen.clone())));
+    let collector = Collector::new(vm.machine().coalesced().clone(), registers.clone());
+    let world = World { seen, registers, collector, address: bar + TDT };
+    world.place(RING as u16);
+    register_signal_handler(SIGRTMIN(), nothing).expect("a handler");
+    let runner = vm.clone();
+    let runner = thread::spawn(move || runner.vcpu(0).expect("a vCPU").run());
+    act(&world);
+    world.collector.end();
+    vm.machine().stop();
+    while !runner.is_finished() {
+        runner.kill(SIGRTMIN()).expect("a thread");
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(runner.join().is_ok());
+    vm.machine().bus().clear();
+}
+
+#[test]
+fn stores_are_collected_while_a_thread_polls_and_leave_the_guest_otherwise() {
+    try_out(|world| {
+        let exits = || world.seen.exits.load(Ordering::SeqCst);
+        let collected = || world.registers.coalesced_tdt.get();
+        world.until("stores that leave the guest", |_| exits() > 50);
+        assert_eq!(collected(), 0, "nobody has found work yet");
+        world.collector.worked();
+        assert!(world.collector.is_active());
+        let before = exits();
+        world.until("collected stores", |_| collected() > 500);
+        // One may have been under way; a full ring makes others.
+        assert!(exits() - before < 50, "{} stores left the guest", exits() - before);
+        world.collector.worked();
+        assert!(!world.collector.rest(), "too early to sleep");
+        thread::sleep(PATIENCE);
+        assert!(world.collector.rest());
+        let (collected_before, exits_before) = (collected(), exits());
+        world.until("stores that leave the guest again", |_| exits() > exits_before + 50);
+        assert_eq!(collected(), collected_before, "nothing waits in a ring that nobody looks at");
+    });
+}
+
+#[test]
+fn an_access_after_collected_stores_finds_them_done() {
+    try_out(|world| {
+        world.until("a vCPU that runs", |world| world.seen.reads.load(Ordering::SeqCst) > 2);
+        world.collector.worked();
+        // Nobody polls: only the reads themselves let the stores before them take effect.
+        let start = Instant::now();
+        while world.registers.coalesced_tdt.get() < 2000 {
+            assert!(start.elapsed().as_secs() < 20, "nothing is collected");
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Nor does it matter when somebody polls, and when the kernel stops and starts to collect meanwhile.
+        for _ in 0..20 {
+            let before = world.stores();
+            world.until("more stores", |world| world.stores() > before + 200);
+            world.place(RING as u16);
+            world.collector.worked();
+        }
+        assert_eq!(world.seen.early.load(Ordering::SeqCst), 0);
+        assert!(world.seen.reads.load(Ordering::SeqCst) > 500);
+    });
+}
+
+#[test]
+fn who_polls_sees_a_store_soon() {
+    try_out(|world| {
+        world.until("a vCPU that runs", |world| world.stores() > 10);
+        world.collector.worked();
+        for _ in 0..100 {
+            let before = world.registers.coalesced_tdt.get();
+            let start = Instant::now();
+            world.until("a collected store", |world| world.registers.coalesced_tdt.get() > before);
+            assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        }
+    });
+}
+
+#[test]
+fn a_tail_outside_the_ring_is_counted_and_not_taken_over() {
+    try_out(|world| {
+        world.until("a vCPU that runs", |world| world.stores() > 10);
+        world.place(8);
+        world.collector.worked();
+        world.until("collected stores", |world| world.registers.coalesced_tdt.get() > 1000);
+        world.collector.place(None);
+        assert!(!world.collector.is_active());
+        let collected = world.registers.coalesced_tdt.get();
+        let before = world.stores();
+        world.until("stores that leave the guest", |world| world.stores() > before + 50);
+        assert_eq!(world.registers.coalesced_tdt.get(), collected, "the transmitter stands still");
+    });
+}
