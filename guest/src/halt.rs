@@ -5,7 +5,7 @@ use core::arch::asm;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicU32, fence};
 
-use bootinfo::HALT_REQUEST;
+use bootinfo::{HALT_REQUEST, WAKE_REQUEST};
 
 use crate::{boot, process};
 
@@ -51,7 +51,14 @@ pub(crate) fn first_goes_to_sleep() {
 pub(crate) fn wake_first() {
     fence(SeqCst);
     if FIRST_SLEEPS.swap(false, Relaxed) {
-        boot::shared().mailbox[0].0.fetch_add(1, Release);
+        let mailbox = &boot::shared().mailbox[0].0;
+        mailbox.fetch_add(1, Release);
+        if process::is_running() {
+            return process::wake(mailbox);
+        }
+        // SAFETY: in ring 3 `hlt` raises #GP; the stub checks eax and returns behind the instruction with all registers
+        // as they were.
+        unsafe { asm!("hlt", in("eax") WAKE_REQUEST, options(nostack)) }
     }
 }
 

@@ -106,11 +106,6 @@ impl Firmware {
             .fold(false, |ready, (nic, counters)| nic.arm(&mut self.pool, counters) | ready)
     }
 
-    /// Milliseconds that this vCPU may sleep at most.
-    pub(crate) fn deadline(&self) -> Option<u64> {
-        self.aided.then_some(1)
-    }
-
     /// Asks for no interrupts.
     pub(crate) fn disarm(&mut self) {
         self.nics.iter_mut().for_each(Nic::disarm);

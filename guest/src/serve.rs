@@ -102,8 +102,7 @@ fn serve_for<D: Duty>(duty: D, vcpu: &mut Vcpu, spin: u32) {
 
 impl<D: Duty> Serving<'_, D> {
     fn sleep(&mut self) {
-        let deadline = self.duty.deadline().into_iter().chain(self.firmware.deadline()).min();
-        let alarm = deadline.map_or(0, |ms| ms.clamp(1, u64::from(u32::MAX)) as u32);
+        let alarm = self.duty.deadline().map_or(0, |ms| ms.clamp(1, u64::from(u32::MAX)) as u32);
         self.shared.alarm.0.store(alarm, Release);
         self.shared.router.sleeps.add(1);
         self.duty.asleep(self.firmware);

@@ -28,6 +28,9 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd03");
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
 pub const HALT_REQUEST: u32 = 0x7461_6c68;
 
+/// What a firmware has in `eax` when it executes `hlt` to wake the first vCPU, whose mailbox it has moved.
+pub const WAKE_REQUEST: u32 = 0x656b_6177;
+
 /// What a firmware in a virtual machine finds in `rsi` when it starts. A process finds 0 there.
 pub const ENTERED_BY_KVM: u64 = u64::from_le_bytes(*b"ringkvm1");
 

@@ -35,8 +35,8 @@ global_asm!(
     "  mov dword ptr [{eoi}], 0",
     "  iretq",
     // The pin of an e1000, one handler for each NIC. Reading ICR takes the causes and lets the line fall. The mailbox has
-    // moved before the line rose, perhaps before the driver last looked at it: so the driver, before it sleeps, looks
-    // into its rings and not for causes.
+    // moved before the line rose, perhaps before the driver last looked at it and found no causes; so it moves again.
+    // Ring 0 finds that of its vCPU by gs.
     ".balign {pin_stride}",
     ".global ringroad_ring0_pins",
     "ringroad_ring0_pins:",
@@ -47,6 +47,7 @@ global_asm!(
     "  push rax",
     "  movabs eax, dword ptr [icr]",
     "  lock or dword ptr [causes], eax",
+    "  lock inc dword ptr gs:[0]",
     "  mov dword ptr [{eoi}], 0",
     "  pop rax",
     "  iretq",
@@ -68,7 +69,14 @@ global_asm!(
     "  add rsp, 8",           // the error code
     "  inc qword ptr [rsp]",  // the instruction was `hlt`, one octet
     "  iretq",
+    // The same way ring 3 asks for an interrupt of the first vCPU.
     "2:",
+    "  cmp eax, {wake_request}",
+    "  jne 4f",
+    "  mov dword ptr [{apic} + 0x310], 0",  // ICR, high half: the destination
+    "  mov dword ptr [{apic} + 0x300], {message_vector}",
+    "  jmp 1b",
+    "4:",
     "  push 13",
     "  jmp 3f",
     // Every other exception enters here at base + 16 * vector.
@@ -86,15 +94,18 @@ global_asm!(
     "  pop rax",
     "  mov rbx, {fault_port}",
     "  mov dword ptr [rbx], eax",
-    "4:",
+    "5:",
     "  cli",
     "  hlt",
-    "  jmp 4b",
+    "  jmp 5b",
     ".global ringroad_ring0_end",
     "ringroad_ring0_end:",
     ".popsection",
     eoi = const APIC_ALIAS + 0xb0,
+    apic = const APIC_ALIAS,
+    message_vector = const map::MESSAGE_VECTOR,
     halt_request = const bootinfo::HALT_REQUEST,
+    wake_request = const bootinfo::WAKE_REQUEST,
     fault_port = const FAULT_PORT,
     pin_stride = const PIN_STRIDE,
     nics = const MAX_NICS,

@@ -14,9 +14,9 @@ const SCHED_SETAFFINITY: u64 = 203;
 pub(super) const EXIT_GROUP: u64 = 231;
 const SECCOMP: u64 = 317;
 
-/// The only operation of `FUTEX` that stays allowed.
+/// The operations of `FUTEX` that stay allowed.
 pub(super) const FUTEX_WAIT: u64 = 0;
-const FUTEX_WAKE: u64 = 1;
+pub(super) const FUTEX_WAKE: u64 = 1;
 const PR_SET_NAME: u64 = 15;
 const SECCOMP_SET_MODE_FILTER: u64 = 1;
 /// Largest error number: results from here up to -1 are errors.
@@ -121,7 +121,7 @@ pub(super) fn wait(word: &core::sync::atomic::AtomicU32, seen: u32) {
     let _ = unsafe { call(FUTEX, [word.as_ptr() as u64, FUTEX_WAIT, u64::from(seen), 0, 0, 0]) };
 }
 
-/// Wakes whoever sleeps on `word`. Only before the filter is in place.
+/// Wakes whoever sleeps on `word`.
 pub(super) fn wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: the address of a live word.
     let _ = unsafe { call(FUTEX, [word.as_ptr() as u64, FUTEX_WAKE, u64::from(u32::MAX >> 1), 0, 0, 0]) };

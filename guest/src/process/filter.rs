@@ -1,7 +1,7 @@
-//! What a running firmware may ask of the kernel: to ring a bell, to sleep, and to end. Anything else ends the
+//! What a running firmware may ask of the kernel: to ring a bell, to sleep, to wake, and to end. Anything else ends the
 //! process (seccomp(2); the instructions are those of the classic packet filter).
 
-use super::calls::{EXIT, EXIT_GROUP, FUTEX, FUTEX_WAIT, WRITE};
+use super::calls::{EXIT, EXIT_GROUP, FUTEX, FUTEX_WAIT, FUTEX_WAKE, WRITE};
 
 /// `struct sock_filter`.
 #[derive(Clone, Copy)]
@@ -42,16 +42,17 @@ const fn verdict(k: u32) -> Instruction {
 }
 
 /// The program. Jumps count the instructions that they skip.
-pub(super) static FILTER: [Instruction; 11] = [
+pub(super) static FILTER: [Instruction; 12] = [
     load(ARCHITECTURE),
-    equal(X86_64, 0, 8),
+    equal(X86_64, 0, 9),
     load(NUMBER),
-    equal(WRITE as u32, 5, 0),
-    equal(EXIT as u32, 4, 0),
-    equal(EXIT_GROUP as u32, 3, 0),
-    equal(FUTEX as u32, 0, 3),
+    equal(WRITE as u32, 6, 0),
+    equal(EXIT as u32, 5, 0),
+    equal(EXIT_GROUP as u32, 4, 0),
+    equal(FUTEX as u32, 0, 4),
     load(SECOND),
-    equal(FUTEX_WAIT as u32, 0, 1),
+    equal(FUTEX_WAIT as u32, 1, 0),
+    equal(FUTEX_WAKE as u32, 0, 1),
     verdict(ALLOW),
     verdict(KILL_PROCESS),
 ];

@@ -68,6 +68,11 @@ pub(crate) fn sleep(word: &AtomicU32, seen: u32) {
     calls::wait(word, seen);
 }
 
+/// Wakes who sleeps on `word`.
+pub(crate) fn wake(word: &AtomicU32) {
+    calls::wake(word);
+}
+
 /// Reads `octets` (1, 2, 4 or 8) from the register at a guest-physical address.
 pub(crate) fn read(address: u64, octets: usize) -> u64 {
     access(address, 0, octets as u32)

@@ -174,7 +174,7 @@ fn a_process_that_is_killed_is_a_fault_in_one_line() {
 fn a_call_that_is_not_for_it_ends_the_process_and_is_told() {
     // A call of its own with other arguments; one that any program makes; one of another architecture's numbers.
     for (number, args) in [
-        (libc::SYS_futex, [0x62_0000, libc::FUTEX_WAKE as u64, 1, 0, 0, 0]),
+        (libc::SYS_futex, [0x62_0000, libc::FUTEX_REQUEUE as u64, 1, 0, 0, 0]),
         (libc::SYS_read, [3, 0x62_0000, 1, 0, 0, 0]),
         (libc::SYS_socket, [libc::AF_INET as u64, libc::SOCK_DGRAM as u64, 0, 0, 0, 0]),
         (libc::SYS_mprotect, [map::FIB, 4096, 3, 0, 0, 0]),

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use bootinfo::{BootInfo, NicInfo, NicModel, Role, TransmitMode};
 use nic::e1000::Config;
 use ring::{BURST, Bytes};
-use switch::{Frame, Sink, Source};
+use switch::{Frame, Sink};
 use vmm::{E1000Nic, Machine, Model, NicQueues, attach};
 
 use crate::ground::{Running, by_kvm_with, by_process_with, orders, wait_for};
@@ -96,7 +96,7 @@ impl Sink for Outside {
         let mut taken = self.0.from_guest.lock().unwrap();
         taken.extend(frames.iter().map(|frame| {
             let mut octets = vec![0; frame.len()];
-            frame.octets().copy_to(&Bytes::from_slice(&mut octets));
+            frame.octets().copy_to_slice(&mut octets);
             octets
         }));
         frames.len()
@@ -174,22 +174,24 @@ impl Bench {
         let numbers: Vec<u32> = (self.next..self.next + frames).collect();
         self.next += frames;
         self.wire.to_guest.lock().unwrap().extend(numbers.iter().map(|number| frame(*number)));
-        wait_for(&format!("{}: {frames} frames", self.name), || {
-            self.wire.from_guest.lock().unwrap().len() >= numbers.len()
-        });
+        let came = || self.wire.from_guest.lock().unwrap().len() >= numbers.len();
+        let start = std::time::Instant::now();
+        while !came() {
+            assert!(
+                start.elapsed().as_secs() < 10,
+                "{}: waited in vain for {frames} frames: {}",
+                self.name,
+                self.state()
+            );
+            thread::sleep(std::time::Duration::from_millis(1));
+        }
         let back: Vec<_> = self.wire.from_guest.lock().unwrap().drain(..).collect();
         assert_eq!(back.iter().map(|octets| number(octets)).collect::<Vec<_>>(), numbers, "{}", self.name);
-        self.wait_until_asleep_if_it_does();
+        self.settle();
     }
 
-    fn wait_until_asleep_if_it_does(&self) {
-        if !self.name.contains("polls") {
-            self.settle();
-        }
-    }
-
-    /// Waits until nothing happens any more.
-    fn settle(&self) {
+    /// Waits until nothing happens any more: who sleeps when there is nothing to do sleeps.
+    pub(super) fn settle(&self) {
         let look = || (self.accesses(), self.machine().shared().vcpus[0].router.sleeps.get());
         let mut last = look();
         wait_for("silence", || {
@@ -199,8 +201,24 @@ impl Bench {
         });
     }
 
-    pub(super) fn wait_until_asleep(&self) {
-        self.settle();
+    /// What both sides know, for who looks for a fault.
+    fn state(&self) -> String {
+        let shared = self.machine().shared();
+        let nics = shared.vcpus.each_ref().map(|vcpu| &vcpu.nics[0]);
+        let causes = shared.causes[0].0.load(Relaxed);
+        format!(
+            "{:?} {:?} causes {causes:#x}\n{:?}\n{:?}\n{:?}",
+            nics[0],
+            nics[1],
+            self.queues.rx_ledger(),
+            self.queues.tx_ledger(),
+            self.accesses()
+        )
+    }
+
+    /// Writes of TDT and RDT as the guest counts them, on all its vCPUs.
+    pub(super) fn kicks(&self) -> u64 {
+        self.machine().shared().vcpus.iter().map(|vcpu| vcpu.nics[0].kicks.get()).sum()
     }
 
     pub(super) fn accesses(&self) -> Accesses {
