@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use switch::port::pump;
 
 use super::exits::exits;
+use super::mover::Mover;
 use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::Generator;
@@ -131,18 +133,18 @@ fn ms(from: Instant, to: Instant) -> f64 {
 fn boot(plan: &Router, options: &Options) -> Result<Times> {
     let settings = device::traffic(options);
     let mut generator = Generator::new(&settings)?;
-    let sink = device::sink(&settings);
+    let sink = Arc::new(device::sink(&settings));
     let start = Instant::now();
     let mut router = Guest::new(plan, Duty::default(), &device::ground(options)?)?;
     let made = Instant::now();
     router.launch()?;
-    let (into, mut out_of) = (router.nics()[0].sink(), router.nics()[1].source());
+    let (into, mut out_of) = (router.nics()[0].sink(), Mover::new(&router.nics()[1], sink.clone()));
     let mut ready = None;
     // The router announces itself; that is not a forwarded frame.
     while sink.counters().frames.get() == sink.counters().foreign.get() {
         ready = ready.or_else(|| serves(&router).then(Instant::now));
         pump(&mut generator, into.as_ref());
-        pump(out_of.as_mut(), &sink);
+        out_of.pump();
         if start.elapsed() > PATIENCE {
             let fault = router.fault().unwrap_or_else(|| "nobody knows why".to_owned());
             anyhow::bail!("no frame was forwarded within {PATIENCE:?}: {fault}");
@@ -187,6 +189,7 @@ fn started(program: &Path, options: &Options) -> Result<Times> {
     let mut command = Command::new(program);
     command.args(["lab", "run", "boot", "--seconds", "0.001", "--repeat", "1"]);
     command.args(["--vcpus", &options.vcpus.to_string(), "--engine", &options.engine]);
+    command.args(["--nic", options.nic.name(), "--mode", options.mode.name()]);
     if !options.cpus.is_empty() {
         // It would inherit that this thread is pinned to one.
         let cpus: Vec<String> = options.cpus.iter().map(usize::to_string).collect();

@@ -11,7 +11,6 @@ use anyhow::{Context, Result, bail};
 use bootinfo::Role;
 use engine::{Duty, Guest};
 use ring::BURST;
-use switch::Source;
 use switch::port::pump;
 use uplink::TapSource;
 
@@ -29,8 +28,9 @@ use crate::{cores, tag};
 
 /// Bursts between two looks at the clock.
 const BURSTS: usize = 16;
-/// After a slice: the guest takes what has come, and sleeps.
-const REST: Duration = Duration::from_millis(10);
+/// After a slice: so long nothing may come until the guest sleeps, and so long at most it may take what has come.
+const REST: Duration = Duration::from_millis(5);
+const GIVE_UP: Duration = Duration::from_millis(200);
 /// Until caches are warm.
 const WARM_UP: Duration = Duration::from_millis(20);
 
@@ -56,7 +56,7 @@ enum Feed {
 
 /// A socket, and the TAP that it sends to.
 struct Kernel {
-    host: HostEnd,
+    _host: HostEnd,
     source: TapSource,
     socket: UdpSocket,
     into: Arc<dyn switch::Sink>,
@@ -163,12 +163,20 @@ impl Parts {
             }
         }
         let (frames, seconds) = (self.came() - came, start.elapsed().as_secs_f64());
-        let rest = Instant::now();
-        while rest.elapsed() < REST {
-            self.feed.rest();
-            self.back.pump();
-        }
+        self.settle();
         Ok((frames, seconds))
+    }
+
+    /// Lets the guest take what lies in its ring, and fall asleep.
+    fn settle(&mut self) {
+        let (start, mut quiet) = (Instant::now(), Instant::now());
+        while start.elapsed() < GIVE_UP && quiet.elapsed() < REST {
+            let moved = self.feed.rest();
+            self.back.pump();
+            if moved > 0 || self.guest.nics()[0].rx_ledger().frames.get() != self.came() {
+                quiet = Instant::now();
+            }
+        }
     }
 
     /// Frames that the guest's driver has received.
@@ -215,10 +223,11 @@ impl Feed {
         }
     }
 
-    /// Moves what is still on its way.
-    fn rest(&mut self) {
-        if let Self::Kernel(kernel) = self {
-            kernel.forward();
+    /// Moves what is still on its way; returns how many frames.
+    fn rest(&mut self) -> usize {
+        match self {
+            Self::Generator { .. } => 0,
+            Self::Kernel(kernel) => kernel.forward(),
         }
     }
 }
@@ -231,7 +240,7 @@ impl Kernel {
         let source = host.from.take().context("the TAP has no source")?;
         let datagram = vec![0; options.frame.saturating_sub(tag::FLOW)];
         let flows = options.flows.max(1);
-        Ok(Self { host, source, socket, into, datagram, flow: 0, flows, sequence: 0, sent: 0 })
+        Ok(Self { _host: host, source, socket, into, datagram, flow: 0, flows, sequence: 0, sent: 0 })
     }
 
     fn burst(&mut self) -> Result<()> {
@@ -255,15 +264,7 @@ impl Kernel {
         Ok(())
     }
 
-    fn forward(&mut self) {
-        // The namespace lives as long as somebody holds it.
-        let _held = &self.host;
-        let room = self.into.room().min(BURST);
-        if room > 0 {
-            let into = &self.into;
-            self.source.drain(room, &mut |frames| {
-                into.deliver(frames);
-            });
-        }
+    fn forward(&mut self) -> usize {
+        pump(&mut self.source, &*self.into)
     }
 }

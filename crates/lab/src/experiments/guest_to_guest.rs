@@ -1,9 +1,9 @@
-//! `guest-to-guest`: virtio ring -> switch -> virtio ring. The switch runs in this thread on one CPU; both guests' ends are
+//! `guest-to-guest`: ring -> switch -> ring. The switch runs in this thread on one CPU; both guests' ends are
 //! one polling firmware on another, which sends by its first NIC and receives by its second, as the peer's generator
-//! does on both ports of Open vSwitch.
+//! does on both ports of Open vSwitch. With `--attach tap` the kernel forwards between two TAPs instead.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
@@ -12,18 +12,19 @@ use engine::{Duty, Guest};
 use frame::{Mac, ethernet};
 use ledger::Group;
 use ring::Bytes;
-use switch::port::pump;
-use switch::{Config, Frame, Sink, Source, Switch};
+use switch::{Config, Frame, Sink, Switch};
 
+use super::accesses;
 use super::exits::exits;
+use super::gate::{Gate, Keeper};
+use super::host_end::{self, HostPair};
+use super::mover::{self, Mover};
 use crate::device::{self, FAR_MAC};
-use crate::experiment::{Experiment, Options, Sample};
+use crate::experiment::{Attachment, Experiment, Options, Sample};
 use crate::ledger_snapshot::Snapshot;
 
 /// Flows that the firmware's sink checks.
 const MOST_FLOWS: u32 = 4096;
-/// Bursts between two looks at the clock.
-const BURSTS: usize = 64;
 /// How long the guest's window takes to fill and the guest to fall asleep when nobody moves its frames.
 const REST: Duration = Duration::from_millis(5);
 
@@ -34,33 +35,28 @@ pub struct GuestToGuest {
     parts: Option<Parts>,
 }
 
+/// In the order in which they go: nobody may wait at the gate when the guest is stopped.
 struct Parts {
+    gate: Keeper,
     guests: Guest,
-    switch: Switch,
-    first: Way,
-    second: Way,
+    between: Between,
+    movers: Vec<Mover>,
     passes: Passes,
+}
+
+/// What is between the two NICs.
+enum Between {
+    Switch(Switch),
+    Kernel(HostPair),
 }
 
 ledger::counters! {
     /// How this thread spends its time.
     pub struct Passes {
-        /// Passes over both NICs.
+        /// Passes over all that it moves.
         passes,
         /// Passes that moved nothing.
         passes_empty,
-    }
-}
-
-/// From a NIC into its port of the switch.
-struct Way {
-    source: Box<dyn Source>,
-    port: Arc<dyn Sink>,
-}
-
-impl Way {
-    fn pump(&mut self) -> usize {
-        pump(self.source.as_mut(), &*self.port)
     }
 }
 
@@ -73,12 +69,13 @@ impl GuestToGuest {
     }
 
     fn duty(&self) -> Duty {
-        let [a, b, c, d, e, f] = FAR_MAC;
+        let by_kernel = self.options.attach == Attachment::Tap;
+        let [a, b, c, d, e, f] = if by_kernel { host_end::HOST_MAC } else { FAR_MAC };
         let traffic = TrafficInfo {
             frame_len: self.options.frame as u32,
             flows: self.options.flows,
-            to_ip: u32::from_be_bytes([198, 19, 0, 1]),
-            from_ip: u32::from_be_bytes([198, 18, 0, 1]),
+            to_ip: host_end::GUESTS[1].to_bits(),
+            from_ip: host_end::GUESTS[0].to_bits(),
             to_mac: [a, b, c, d, e, f, 0, 0],
             ..TrafficInfo::default()
         };
@@ -97,7 +94,8 @@ impl Experiment for GuestToGuest {
     }
 
     fn case(&self) -> String {
-        format!("{}/{}{}", self.options.device(), self.options.frame, self.options.several_vcpus())
+        let by = if self.options.attach == Attachment::Tap { "/tap" } else { "" };
+        format!("{}/{}{by}", self.options.device(), self.options.frame)
     }
 
     fn unit(&self) -> &'static str {
@@ -110,29 +108,25 @@ impl Experiment for GuestToGuest {
 
     fn prepare(&mut self) -> Result<()> {
         let mut guests = Guest::new(&self.plan()?, self.duty(), &device::ground(&self.options)?)?;
-        let switch = Switch::new("lab", Config::default());
-        let mut ways = Vec::new();
-        for (name, nic) in ["first", "second"].iter().zip(guests.nics()) {
-            ways.push(Way { source: nic.source(), port: Arc::new(switch.add_port(name, nic.sink())?) });
-        }
-        let (Some(second), Some(first)) = (ways.pop(), ways.pop()) else {
-            bail!("the guests need two NICs");
+        let (between, ways) = match self.options.attach {
+            Attachment::Tap => by_kernel(&guests)?,
+            Attachment::Native | Attachment::Switch => by_switch(&guests)?,
         };
+        let Ways { out: [first, second], more } = ways;
+        let gate = Keeper(Gate::new(first));
+        let [a, b] = guests.nics() else { bail!("the guests need two NICs") };
+        let mut movers = vec![Mover::new(a, gate.0.clone()), Mover::new(b, second)];
+        movers.extend(more);
         guests.start()?;
-        hello(&*second.port)?;
-        let mut parts = Parts { guests, switch, first, second, passes: Passes::default() };
-        parts.run(Duration::from_millis(20));
-        std::thread::sleep(REST);
-        self.parts = Some(parts);
+        let parts = Parts { gate, guests, between, movers, passes: Passes::default() };
+        self.parts.insert(parts).run(Duration::from_millis(20));
         Ok(())
     }
 
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
         let parts = self.parts.as_mut().context("guest-to-guest was not prepared")?;
         let (before, left) = (parts.ledger(), exits(&parts.guests));
-        let seconds = parts.run(length);
-        let packets = parts.arrived() - before.get("guest.second.rx_frames").unwrap_or(0);
-        std::thread::sleep(REST);
+        let (packets, seconds) = parts.run(length);
         if let Some(fault) = parts.guests.fault() {
             bail!("the guests stopped: {fault}");
         }
@@ -142,10 +136,38 @@ impl Experiment for GuestToGuest {
 
     fn finish(&mut self) -> Result<()> {
         if let Some(mut parts) = self.parts.take() {
+            parts.gate.0.set(true);
             parts.guests.stop();
         }
         Ok(())
     }
+}
+
+/// Where the frames of both NICs go, and what else is to be moved.
+struct Ways {
+    out: [Arc<dyn Sink>; 2],
+    more: Vec<Mover>,
+}
+
+/// A learning switch with both NICs at it.
+fn by_switch(guests: &Guest) -> Result<(Between, Ways)> {
+    let [a, b] = guests.nics() else { bail!("the guests need two NICs") };
+    let switch = Switch::new("lab", Config::default());
+    let first = Arc::new(switch.add_port("first", a.sink())?);
+    let second = Arc::new(switch.add_port("second", b.sink())?);
+    hello(&*second)?;
+    Ok((Between::Switch(switch), Ways { out: [first, second], more: Vec::new() }))
+}
+
+/// Two TAPs, and the kernel between them.
+fn by_kernel(guests: &Guest) -> Result<(Between, Ways)> {
+    let mut pair = HostPair::open()?;
+    let out = [pair.taps[0].1.clone() as Arc<dyn Sink>, pair.taps[1].1.clone()];
+    let mut more = Vec::new();
+    for ((from, _), nic) in pair.taps.iter_mut().zip(guests.nics()) {
+        more.extend(from.take().map(|from| Mover::between(Box::new(from), nic.sink())));
+    }
+    Ok((Between::Kernel(pair), Ways { out, more }))
 }
 
 /// A frame from the second NIC's address, by which the switch learns where that is.
@@ -159,17 +181,18 @@ fn hello(port: &dyn Sink) -> Result<()> {
 }
 
 impl Parts {
-    /// Moves frames for about `length`; returns the seconds it took.
-    fn run(&mut self, length: Duration) -> f64 {
-        let start = Instant::now();
-        while start.elapsed() < length {
-            for _ in 0..BURSTS {
-                let moved = self.first.pump() + self.second.pump();
-                self.passes.passes.add(1);
-                self.passes.passes_empty.add(u64::from(moved == 0));
-            }
-        }
-        start.elapsed().as_secs_f64()
+    /// Moves frames for about `length`, then lets the guest fall asleep; frames that arrived in that time, and the seconds
+    /// it took.
+    fn run(&mut self, length: Duration) -> (u64, f64) {
+        let before = self.arrived();
+        self.gate.0.set(true);
+        let (seconds, passes) = mover::run(&mut self.movers, length);
+        let frames = self.arrived() - before;
+        self.gate.0.set(false);
+        self.passes.passes.add(passes.all);
+        self.passes.passes_empty.add(passes.empty);
+        std::thread::sleep(REST);
+        (frames, seconds)
     }
 
     /// Frames that the second NIC's driver has received.
@@ -190,7 +213,17 @@ impl Parts {
             ledger.take(&format!("{name}.rx"), &queues.rx_ledger());
             ledger.take(&format!("{name}.tx"), &queues.tx_ledger());
         }
-        self.switch.counters(&mut |port, counters| ledger.take(&format!("switch.{port}"), counters));
+        match &self.between {
+            Between::Switch(switch) => {
+                switch.counters(&mut |port, counters| ledger.take(&format!("switch.{port}"), counters));
+            }
+            Between::Kernel(pair) => {
+                for (name, (_, to)) in ["first", "second"].iter().zip(&pair.taps) {
+                    ledger.take(&format!("{name}.written"), &*to.counters());
+                }
+            }
+        }
+        accesses::take(&self.guests, &mut ledger);
         ledger.take("host", &self.passes);
         ledger
     }
@@ -199,18 +232,20 @@ impl Parts {
 fn sample(packets: u64, seconds: f64, ledger: Snapshot) -> Sample {
     let get = |name: &str| ledger.get(name).unwrap_or(0);
     let share = |part: &str, whole: &str| get(part) as f64 / get(whole).max(1) as f64;
+    let mut more = vec![
+        ("reordered", get("guest.reordered") as f64),
+        ("flooded", (get("switch.first.flood_unknown")) as f64),
+        ("empty_polls_host", share("host.passes_empty", "host.passes")),
+        ("empty_polls_guest", share("guest.polls_empty", "guest.polls")),
+        ("burst", share("guest.second.rx_frames", "guest.second.rx_bursts")),
+    ];
+    more.extend(accesses::per_frame(&ledger, packets));
     Sample {
         value: packets as f64 / seconds * 1e-6,
         packets,
         lost: get("guest.lost"),
         exits: None,
-        more: vec![
-            ("reordered", get("guest.reordered") as f64),
-            ("flooded", (get("switch.first.flood_unknown")) as f64),
-            ("empty_polls_host", share("host.passes_empty", "host.passes")),
-            ("empty_polls_guest", share("guest.polls_empty", "guest.polls")),
-            ("burst", share("guest.second.rx_frames", "guest.second.rx_bursts")),
-        ],
+        more,
         ledger,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};
 
-use crate::device::{self, NEAR_MAC, STATION_MAC};
+use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 
 /// Name of the TAP.
 const NAME: &str = "lab-tap";
@@ -16,6 +16,38 @@ pub(super) const HOST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
 pub(super) const HOST_MAC: [u8; 6] = STATION_MAC;
 /// Where datagrams are thrown away (RFC 863).
 pub(super) const DISCARD: u16 = 9;
+
+/// Names of two TAPs between which the kernel forwards.
+const NAMES: [&str; 2] = ["lab-a", "lab-b"];
+/// The guests behind them: one network to the guests, two halves of it to the kernel, which answers for the other half.
+pub(super) const GUESTS: [Ipv4Addr; 2] = [device::NEAR, Ipv4Addr::new(198, 18, 0, 129)];
+const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 126), Ipv4Addr::new(198, 18, 0, 254)];
+const HOST_MACS: [[u8; 6]; 2] = [HOST_MAC, [2, 0, 0, 0, 9, 8]];
+const GUEST_MACS: [[u8; 6]; 2] = [NEAR_MAC, FAR_MAC];
+
+/// Two TAPs and the kernel that forwards between them.
+pub(super) struct HostPair {
+    /// Both directions of both; a source goes to whoever reads it.
+    pub(super) taps: [(Option<TapSource>, Arc<TapSink>); 2],
+    _netns: Netns,
+}
+
+impl HostPair {
+    /// Opens both.
+    pub(super) fn open() -> Result<Self> {
+        let netns = Netns::new()?;
+        let links = netns.settle(true)?;
+        let open = |n: usize| -> Result<(Option<TapSource>, Arc<TapSink>)> {
+            let config = TapConfig { mac: Some(HOST_MACS[n]), netns: Some(&netns), ..TapConfig::default() };
+            let (from, to) = Tap::open(NAMES[n], &config)?.split();
+            links.set_address(NAMES[n], HOSTS[n], 25)?;
+            links.add_neighbour(NAMES[n], GUESTS[n], GUEST_MACS[n])?;
+            netns.set_sysctl(&format!("net.ipv4.conf.{}.proxy_arp", NAMES[n]), "1")?;
+            Ok((Some(from), to))
+        };
+        Ok(Self { taps: [open(0)?, open(1)?], _netns: netns })
+    }
+}
 
 /// One TAP, and the kernel behind it.
 pub(super) struct HostEnd {

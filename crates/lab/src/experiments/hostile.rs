@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use config::{Misdeed, Plan, Spin};
 use engine::{Duty, Guest, Instance, Plugs};
-use switch::Source;
 use switch::port::pump;
 
 use super::exits::exits;
+use super::mover::Mover;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::{Generator, GeneratorCounters};
 use crate::ledger_snapshot::Snapshot;
@@ -54,9 +54,9 @@ struct Parts {
     generator: Generator,
     offered: Arc<GeneratorCounters>,
     into: Arc<dyn switch::Sink>,
-    out_of: Box<dyn Source>,
-    back: Box<dyn Source>,
-    sink: Sink,
+    out_of: Mover,
+    back: Mover,
+    sink: Arc<Sink>,
 }
 
 impl Hostile {
@@ -90,9 +90,10 @@ impl Experiment for Hostile {
         router.start()?;
         let settings = device::traffic(&self.options);
         let generator = Generator::new(&settings)?;
-        let sink = device::sink(&settings);
+        let sink = Arc::new(device::sink(&settings));
         let (near, far) = (&router.nics()[0], &router.nics()[1]);
-        let (into, back, out_of) = (near.sink(), near.source(), far.source());
+        let (back, out_of) = (Mover::new(near, sink.clone()), Mover::new(far, sink.clone()));
+        let into = near.sink();
         let offered = generator.counters();
         let mut parts = Parts { router, generator, offered, into, out_of, back, sink };
         cores::pin(self.cpus.0)?;
@@ -164,14 +165,14 @@ impl Parts {
     }
 
     fn collect(&mut self) -> usize {
-        pump(self.out_of.as_mut(), &self.sink)
+        self.out_of.pump()
     }
 
     /// Takes what is still under way.
     fn settle(&mut self) {
         let mut quiet = Instant::now();
         while quiet.elapsed() < GIVE_UP && self.under_way() > 0 {
-            if self.collect() + pump(self.back.as_mut(), &self.sink) > 0 {
+            if self.collect() + self.back.pump() > 0 {
                 quiet = Instant::now();
             }
             thread::yield_now();

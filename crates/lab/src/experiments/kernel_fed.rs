@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 use engine::{Duty, Guest};
 use ring::BURST;
 use rustix::io::{Errno, read, write};
-use switch::port::pump;
 use switch::{Bell, Frame, Sink, Source};
 use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};
 
 use super::exits::exits;
+use super::mover::Mover;
 use crate::device::{self, NEAR_MAC, STATION_MAC};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::{Generator, Settings};
@@ -67,7 +67,7 @@ struct Taps {
 struct Wired {
     router: Guest,
     into: Arc<dyn Sink>,
-    out_of: Box<dyn Source>,
+    out_of: Mover,
 }
 
 impl KernelFed {
@@ -82,11 +82,11 @@ impl KernelFed {
         Settings { destination_mac: frame::Mac(STATION_MAC), rate: None, ..device::traffic(&self.options) }
     }
 
-    fn wired(&self) -> Result<Wired> {
+    fn wired(&self, out: &Arc<TapSink>) -> Result<Wired> {
         let plan = device::plan(&self.options, &[self.cpus.1])?;
         let mut router = Guest::new(&plan, Duty::default(), &device::ground(&self.options)?)?;
         router.start()?;
-        let (into, out_of) = (router.nics()[0].sink(), router.nics()[1].source());
+        let (into, out_of) = (router.nics()[0].sink(), Mover::new(&router.nics()[1], out.clone()));
         Ok(Wired { router, into, out_of })
     }
 }
@@ -115,7 +115,7 @@ impl Experiment for KernelFed {
     fn prepare(&mut self) -> Result<()> {
         let taps = Taps::open().context("the two TAPs")?;
         let generator = Generator::new(&self.traffic())?;
-        let router = if self.what == Loop::Router { Some(self.wired()?) } else { None };
+        let router = if self.what == Loop::Router { Some(self.wired(&taps.out.1)?) } else { None };
         self.parts = Some(Parts { taps, generator, router });
         Ok(())
     }
@@ -238,7 +238,7 @@ impl Parts {
             frames.iter().for_each(rejuvenate);
             wired.into.deliver(frames);
         });
-        pump(wired.out_of.as_mut(), &*self.taps.out.1);
+        wired.out_of.pump();
         came
     }
 
@@ -246,7 +246,7 @@ impl Parts {
     fn settle(&mut self, expected: usize) -> usize {
         let (mut quiet, mut came) = (Instant::now(), 0);
         while came < expected && quiet.elapsed() < PATIENCE {
-            let sent = self.router.as_mut().map_or(0, |wired| pump(wired.out_of.as_mut(), &*self.taps.out.1));
+            let sent = self.router.as_mut().map_or(0, |wired| wired.out_of.pump());
             let read = self.taps.back.0.drain((expected - came).min(BURST), &mut |_| {});
             came += read;
             if sent + read > 0 {

@@ -4,8 +4,8 @@ use anyhow::Result;
 use config::Misdeed;
 
 use super::{
-    Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, KernelFed, Loop, PortToPort,
-    RingToRing, RoundTrip, Through, Waiting,
+    Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, KernelFed, Loop, PortToPort,
+    RingToRing, RoundTrip, Tcp, Through, Waiting,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -34,7 +34,7 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 11] = [
+pub static LIST: [Listed; 13] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -68,6 +68,20 @@ pub static LIST: [Listed; 11] = [
         what: "one frame at a time to a firmware and back, polling and sleeping, beside what KVM itself takes",
         has_guest: true,
         cases: round_trip,
+        traffic: |_| None,
+    },
+    Listed {
+        name: "tcp",
+        what: "a TCP/IP stack in the guest against Linux's behind a TAP: streams, and requests",
+        has_guest: true,
+        cases: |options| tcp(Between::GuestAndHost, options),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "tcp-guests",
+        what: "the same between two guests: by the switch, or by two TAPs and the kernel (--attach tap)",
+        has_guest: true,
+        cases: |options| tcp(Between::Guests, options),
         traffic: |_| None,
     },
     Listed {
@@ -142,6 +156,10 @@ fn forward(options: &Options) -> Result<Vec<Case>> {
 fn round_trip(options: &Options) -> Result<Vec<Case>> {
     let cases = [Waiting::Polling, Waiting::Sleeping].map(|waiting| RoundTrip::new(waiting, options));
     cases.into_iter().map(|case| Ok(Case::Alone(boxed(case?)))).collect()
+}
+
+fn tcp(between: Between, options: &Options) -> Result<Vec<Case>> {
+    Ok(Tcp::cases(between, options)?.into_iter().flat_map(alone).collect())
 }
 
 fn idle(options: &Options) -> Result<Vec<Case>> {

@@ -17,6 +17,7 @@ mod mover;
 mod port_to_port;
 mod ring_to_ring;
 mod round_trip;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod through;
@@ -33,4 +34,5 @@ pub use list::{Case, LIST, Listed, find};
 pub use port_to_port::PortToPort;
 pub use ring_to_ring::RingToRing;
 pub use round_trip::{RoundTrip, Waiting};
+pub use tcp::{Between, Tcp};
 pub use through::Through;

@@ -24,40 +24,68 @@ pub(super) struct Mover {
 impl Mover {
     /// Leads what a NIC sends to `sink`.
     pub(super) fn new(nic: &Arc<NicQueues>, sink: Arc<dyn Sink>) -> Self {
+        Self::of_pair(nic, nic.source(), sink)
+    }
+
+    /// The same for one pair of the NIC's queues.
+    pub(super) fn of_pair(nic: &Arc<NicQueues>, source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Self {
         let in_access = nic.transmits_in_access();
         nic.transmit_in_access(sink.clone());
-        Self { source: nic.source(), sink, in_access }
+        Self { source, sink, in_access }
+    }
+
+    /// From any source to any sink.
+    pub(super) fn between(source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Self {
+        Self { source, sink, in_access: false }
     }
 
     /// One burst; returns frames moved.
     pub(super) fn pump(&mut self) -> usize {
         pump(self.source.as_mut(), &*self.sink)
     }
+}
 
-    /// Moves frames for about `length`; returns the seconds it took.
-    pub(super) fn run(&mut self, length: Duration) -> f64 {
-        let start = Instant::now();
-        while start.elapsed() < length {
-            if self.in_access {
-                self.keep_time();
-            } else {
-                (0..BURSTS).for_each(|_| {
-                    self.pump();
-                });
-            }
+/// Moves frames for about `length`; returns the seconds it took, and passes: all, and those that moved nothing. Where all
+/// frames leave inside of register accesses, it sleeps until an interrupt is due.
+pub(super) fn run(movers: &mut [Mover], length: Duration) -> (f64, Passes) {
+    let (start, mut passes) = (Instant::now(), Passes::default());
+    let in_access = movers.iter().all(|mover| mover.in_access);
+    while start.elapsed() < length {
+        if in_access {
+            keep_time(movers);
+            continue;
         }
-        start.elapsed().as_secs_f64()
+        for _ in 0..BURSTS {
+            let moved: usize = movers.iter_mut().map(Mover::pump).sum();
+            passes.all += 1;
+            passes.empty += u64::from(moved == 0);
+        }
     }
+    (start.elapsed().as_secs_f64(), passes)
+}
 
-    /// Sleeps until an interrupt is due, and sees to it.
-    fn keep_time(&mut self) {
-        self.pump();
-        if !self.source.arm()
-            && let Bell::Event(bell) | Bell::Readable(bell) = self.source.bell()
-        {
-            // An interrupted sleep is a short one.
-            let _ = poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], Some(&NAP));
-        }
-        self.source.disarm();
+/// How a measuring thread spends its time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Passes {
+    /// Passes over all movers.
+    pub(super) all: u64,
+    /// Passes that moved nothing.
+    pub(super) empty: u64,
+}
+
+/// Sleeps until an interrupt is due, and sees to it.
+fn keep_time(movers: &mut [Mover]) {
+    let ready = movers.iter_mut().fold(false, |ready, mover| {
+        mover.pump();
+        mover.source.arm() | ready
+    });
+    if !ready {
+        let bells = movers.iter().filter_map(|mover| match mover.source.bell() {
+            Bell::Event(bell) | Bell::Readable(bell) => Some(PollFd::from_borrowed_fd(bell, PollFlags::IN)),
+            Bell::None => None,
+        });
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut bells.collect::<Vec<_>>(), Some(&NAP));
     }
+    movers.iter_mut().for_each(|mover| mover.source.disarm());
 }

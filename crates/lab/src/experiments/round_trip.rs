@@ -2,7 +2,9 @@
 //! ever sleeps. Sleeping: both have gone to sleep before each frame, so it takes an interrupt, a doorbell and the
 //! scheduler. Beside it stands what KVM itself takes for a doorbell and for an exit.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,12 +12,14 @@ use anyhow::{Context, Result, bail, ensure};
 use bootinfo::Role;
 use config::{Engine, Spin};
 use engine::{Duty, Guest};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use switch::{Bell, Sink, Source};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use switch::{Bell, Frame, Sink, Source};
 use vmm::probe::{KvmCosts, kvm_costs};
 
+use super::accesses;
 use super::exits::exits;
-use crate::device;
+use crate::cores;
+use crate::device::{self, Seats};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
@@ -38,7 +42,7 @@ pub enum Waiting {
 pub struct RoundTrip {
     options: Options,
     waiting: Waiting,
-    cpus: (usize, usize),
+    seats: Seats,
     parts: Option<Parts>,
 }
 
@@ -47,15 +51,43 @@ struct Parts {
     generator: Generator,
     into: Arc<dyn Sink>,
     back: Box<dyn Source>,
+    /// What comes back inside of the guest's register accesses, and how much of it was taken.
+    arrivals: Arc<Arrivals>,
+    taken: u64,
     /// What KVM itself takes, where it is KVM.
     costs: Option<KvmCosts>,
 }
 
+/// A sink that counts, and wakes who sleeps.
+struct Arrivals {
+    frames: AtomicU64,
+    asleep: AtomicBool,
+    bell: OwnedFd,
+}
+
+impl Arrivals {
+    fn new() -> Result<Arc<Self>> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = eventfd(0, flags).context("cannot make an event descriptor")?;
+        Ok(Arc::new(Self { frames: AtomicU64::new(0), asleep: AtomicBool::new(false), bell }))
+    }
+}
+
+impl Sink for Arrivals {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        self.frames.fetch_add(frames.len() as u64, SeqCst);
+        if self.asleep.load(SeqCst) {
+            // A full counter means that it is ringing already.
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+        frames.len()
+    }
+}
+
 impl RoundTrip {
-    /// This thread on the first CPU of the options, the guest on the second.
+    /// The measuring thread and the guest on the CPUs of the options.
     pub fn new(waiting: Waiting, options: &Options) -> Result<Self> {
-        let cpus = (options.cpu(0)?, options.cpu(1)?);
-        Ok(Self { options: options.clone(), waiting, cpus, parts: None })
+        Ok(Self { options: options.clone(), waiting, seats: Seats::of(options)?, parts: None })
     }
 }
 
@@ -78,12 +110,12 @@ impl Experiment for RoundTrip {
     }
 
     fn cpus(&self) -> Option<(usize, usize)> {
-        Some(self.cpus)
+        self.seats.pair()
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let options = Options { vcpus: 1, queues: 1, ..self.options.clone() };
-        let mut plan = device::plan(&options, &[self.cpus.1])?;
+        let options = Options { queues: 1, ..self.options.clone() };
+        let mut plan = device::plan(&options, &self.seats.vcpus)?;
         if self.waiting == Waiting::Sleeping {
             plan.spin = Spin::For(Duration::ZERO);
         }
@@ -96,7 +128,10 @@ impl Experiment for RoundTrip {
         };
         let generator = Generator::new(&device::traffic(&Options { rate: None, ..options }))?;
         let (into, back) = (echo.nics()[0].sink(), echo.nics()[0].source());
-        self.parts = Some(Parts { echo, generator, into, back, costs });
+        let arrivals = Arrivals::new()?;
+        echo.nics()[0].transmit_in_access(arrivals.clone());
+        cores::pin(self.seats.host)?;
+        self.parts = Some(Parts { echo, generator, into, back, arrivals, taken: 0, costs });
         Ok(())
     }
 
@@ -116,7 +151,9 @@ impl Experiment for RoundTrip {
         }
         ensure!(!trips.is_empty(), "no frame came back");
         trips.sort_unstable_by(f64::total_cmp);
+        let (left, ledger) = (exits(&parts.echo) - left, parts.ledger().since(&before));
         let mut more = vec![
+            ("ktps", 1e3 / trips[trips.len() / 2]),
             ("p99_us", trips[trips.len() * 99 / 100]),
             ("shortest_us", trips[0]),
             ("trips", trips.len() as f64),
@@ -124,13 +161,14 @@ impl Experiment for RoundTrip {
         if let Some(costs) = parts.costs {
             more.extend([("probe_doorbell_us", costs.kick_us), ("probe_exit_us", costs.mmio_us)]);
         }
+        more.extend(accesses::per_frame(&ledger, trips.len() as u64));
         Ok(Sample {
             value: trips[trips.len() / 2],
             packets: trips.len() as u64,
             lost,
-            exits: Some(exits(&parts.echo) - left),
+            exits: Some(left),
             more,
-            ledger: parts.ledger().since(&before),
+            ledger,
         })
     }
 
@@ -164,18 +202,28 @@ impl Parts {
     }
 
     fn take(&mut self) -> usize {
-        self.back.drain(1, &mut |_| {})
+        let drained = self.back.drain(1, &mut |_| {});
+        let arrived = self.arrivals.frames.load(SeqCst);
+        let taken = std::mem::replace(&mut self.taken, arrived);
+        drained + (arrived - taken) as usize
     }
 
     /// Sleeps until a frame is there, or for as long as a frame may take.
     fn sleep(&mut self) -> Result<()> {
-        if !self.back.arm()
-            && let Bell::Event(bell) | Bell::Readable(bell) = self.back.bell()
-        {
+        let arrivals = &self.arrivals;
+        arrivals.asleep.store(true, SeqCst);
+        let ready = self.back.arm() || arrivals.frames.load(SeqCst) != self.taken;
+        if !ready && let Bell::Event(bell) | Bell::Readable(bell) = self.back.bell() {
             let time = Timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
-            poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], Some(&time))
-                .context("cannot wait for a frame")?;
+            let bells = &mut [
+                PollFd::from_borrowed_fd(bell, PollFlags::IN),
+                PollFd::from_borrowed_fd(arrivals.bell.as_fd(), PollFlags::IN),
+            ];
+            poll(bells, Some(&time)).context("cannot wait for a frame")?;
         }
+        arrivals.asleep.store(false, SeqCst);
+        // Not rung: the read says so and nothing is lost.
+        let _ = rustix::io::read(&arrivals.bell, &mut [0u8; 8]);
         self.back.disarm();
         Ok(())
     }
@@ -193,6 +241,7 @@ impl Parts {
         ledger.take("guest.exit", &*self.echo.machine().exits()[0]);
         ledger.take("near.rx", &self.echo.nics()[0].rx_ledger());
         ledger.take("near.tx", &self.echo.nics()[0].tx_ledger());
+        accesses::take(&self.echo, &mut ledger);
         ledger
     }
 }

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use engine::Guest;
-use switch::Source;
 use switch::port::pump;
+use vmm::NicQueues;
 
 use crate::device;
+use crate::experiments::mover::Mover;
 use crate::generator::{Generator, GeneratorCounters, Settings};
 use crate::sink::{Sink, SinkCounters};
 
@@ -24,9 +25,9 @@ pub(super) struct Lane {
     generator: Generator,
     offered: Arc<GeneratorCounters>,
     into: Arc<dyn switch::Sink>,
-    out_of: Box<dyn Source>,
-    back: Box<dyn Source>,
-    sink: Sink,
+    out_of: Mover,
+    back: Mover,
+    sink: Arc<Sink>,
     flows: u32,
     /// Passes over generator, rings and sink: all, and those in which nothing moved.
     pub(super) passes: (u64, u64),
@@ -42,12 +43,13 @@ impl Lane {
             ..settings.clone()
         };
         let generator = Generator::new(&share)?;
-        let sink = device::sink(&share);
+        let sink = Arc::new(device::sink(&share));
         let (near, far) = (&router.nics()[0], &router.nics()[1]);
         let (into, back, out_of) = if lanes == 1 {
-            (near.sink(), near.source(), far.source())
+            (near.sink(), Mover::new(near, sink.clone()), Mover::new(far, sink.clone()))
         } else {
-            (near.sink_of(number, lanes), near.source_of(number), far.source_of(number))
+            let of = |nic: &Arc<NicQueues>| Mover::of_pair(nic, nic.source_of(number), sink.clone());
+            (near.sink_of(number, lanes), of(near), of(far))
         };
         let (offered, flows) = (generator.counters(), share.flow_count());
         Ok(Self { generator, offered, into, out_of, back, sink, flows, passes: (0, 0) })
@@ -75,7 +77,7 @@ impl Lane {
     }
 
     fn collect(&mut self) -> usize {
-        pump(self.out_of.as_mut(), &self.sink)
+        self.out_of.pump()
     }
 
     fn is_missing_some(&self) -> bool {
@@ -97,12 +99,16 @@ pub(super) fn run(lanes: &mut [Lane], length: Duration) -> f64 {
 
 /// Takes what is still under way: until as much has come as was offered, or nothing comes any more.
 pub(super) fn settle(lanes: &mut [Lane]) {
-    let mut quiet = Instant::now();
+    let (mut quiet, mut before) = (Instant::now(), 0);
     loop {
-        let came: usize =
-            lanes.iter_mut().map(|lane| lane.collect() + pump(lane.back.as_mut(), &lane.sink)).sum();
-        if came > 0 {
-            quiet = Instant::now();
+        lanes.iter_mut().for_each(|lane| {
+            lane.collect();
+            lane.back.pump();
+        });
+        // Not what was moved here: frames may have left inside of the guest's register accesses.
+        let came = lanes.iter().map(|lane| lane.came().frames.get()).sum::<u64>();
+        if came != before {
+            (quiet, before) = (Instant::now(), came);
         }
         if quiet.elapsed() > if lanes.iter().any(Lane::is_missing_some) { GIVE_UP } else { DRAIN } {
             return;

@@ -1,0 +1,162 @@
+//! What is between two TCP stacks: guests, an I/O thread, a clock, TAPs or a switch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bootinfo::{Role, Station, TrafficInfo};
+use config::{Address, Mac};
+use engine::{Confinement, Duty, Guest, Idle, IoThread, Pump};
+use switch::{Config, Sink, Switch};
+
+use super::peer::{Peer, Worker};
+use crate::device::{self, FAR_MAC, Seats};
+use crate::experiment::{Conversation, Direction, Options};
+use crate::experiments::host_end::{GUESTS, HOST, HostEnd, HostPair};
+
+/// How long the I/O thread polls for nothing, as in a running file.
+const SPIN: Duration = Duration::from_micros(50);
+/// What the clock counts in.
+const TICK: Duration = Duration::from_millis(1);
+
+/// What the ends need that are not guests.
+enum Middle {
+    Host { peer: Peer, _host: HostEnd },
+    Switch { _switch: Switch },
+    Kernel { _pair: HostPair },
+}
+
+/// See the head of this file. In the order in which the parts go.
+pub(super) struct Bench {
+    middle: Middle,
+    _io: IoThread,
+    _clock: Worker,
+    guests: Vec<Guest>,
+}
+
+impl Bench {
+    /// A guest and the host's kernel.
+    pub(super) fn with_host(options: &Options, seats: &Seats, station: Station) -> Result<Self> {
+        let mut host = HostEnd::open()?;
+        let mut guest = guest(options, seats, (0, station), HOST.to_bits())?;
+        let listener = Peer::listen(&host, station)?;
+        let pumps = plug(&guest, (host.from.take().context("the TAP has no source")?, host.to.clone()));
+        let io = serve(seats, pumps)?;
+        guest.start()?;
+        let peer = Peer::start(&host, listener, options.write)?;
+        let clock = tick(std::slice::from_ref(&guest))?;
+        Ok(Self { middle: Middle::Host { peer, _host: host }, _io: io, _clock: clock, guests: vec![guest] })
+    }
+
+    /// Two guests. The second serves, on the CPU of the host's side.
+    pub(super) fn of_guests(
+        options: &Options,
+        seats: &Seats,
+        station: Station,
+        by_tap: bool,
+    ) -> Result<Self> {
+        let first = guest(options, seats, (0, station), GUESTS[1].to_bits())?;
+        let other = Seats { host: seats.host, vcpus: vec![seats.host] };
+        let alone = Options { vcpus: 1, ..options.clone() };
+        let mut guests = vec![first, guest(&alone, &other, (1, Station::Server), GUESTS[0].to_bits())?];
+        let (middle, pumps) = if by_tap { by_kernel(&guests)? } else { by_switch(&guests)? };
+        let io = serve(seats, pumps)?;
+        // Who is asked first.
+        guests.iter_mut().rev().try_for_each(Guest::start)?;
+        let clock = tick(&guests)?;
+        Ok(Self { middle, _io: io, _clock: clock, guests })
+    }
+
+    /// The guests; the first is the one that is measured.
+    pub(super) fn guests(&self) -> impl Iterator<Item = &Guest> {
+        self.guests.iter()
+    }
+
+    /// Octets that arrived, or transactions.
+    pub(super) fn progress(&self, conversation: Conversation, direction: Direction) -> u64 {
+        let tally = |n: usize| self.guests.get(n).map(|guest| &guest.machine().shared().vcpus[0].station);
+        match (conversation, direction, &self.middle) {
+            (Conversation::Requests, ..) => tally(0).map_or(0, |tally| tally.transactions.get()),
+            (Conversation::Stream, Direction::Tx, Middle::Host { peer, .. }) => peer.octets(),
+            (Conversation::Stream, Direction::Rx, _) => {
+                tally(0).map_or(0, |tally| tally.octets_received.get())
+            }
+            (Conversation::Stream, Direction::Tx, _) => {
+                tally(1).map_or(0, |tally| tally.octets_received.get())
+            }
+        }
+    }
+
+    /// Whether all still work.
+    pub(super) fn check(&self) -> Result<()> {
+        if let Some(fault) = self.guests.iter().find_map(Guest::fault) {
+            bail!("the guest stopped: {fault}");
+        }
+        match &self.middle {
+            Middle::Host { peer, .. } => peer.check(),
+            Middle::Switch { .. } | Middle::Kernel { .. } => Ok(()),
+        }
+    }
+}
+
+/// A station, not yet started: number `n` of two.
+fn guest(options: &Options, seats: &Seats, (n, station): (usize, Station), to_ip: u32) -> Result<Guest> {
+    let mut plan = device::end_plan(options, seats)?;
+    plan.spin = config::Spin::For(SPIN);
+    if let Some(nic) = plan.nics.first_mut().filter(|_| n == 1) {
+        nic.mac = Mac(FAR_MAC);
+        nic.addresses = vec![Address { ip: GUESTS[1], len: 24 }];
+        plan.name = "lab-b".to_owned();
+    }
+    let traffic = TrafficInfo {
+        station: station as u32,
+        to_ip,
+        write_len: options.write as u32,
+        ..TrafficInfo::default()
+    };
+    Guest::new(&plan, Duty { role: Role::Station, traffic }, &device::ground(options)?)
+}
+
+/// Both ways between a guest's NIC and a TAP.
+fn plug(guest: &Guest, (from, to): (uplink::TapSource, Arc<uplink::TapSink>)) -> Vec<Pump> {
+    let nic = &guest.nics()[0];
+    nic.transmit_in_access(to.clone());
+    vec![Pump { source: Box::new(from), sink: nic.sink() }, Pump { source: nic.source(), sink: to }]
+}
+
+fn by_switch(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
+    let switch = Switch::new("lab", Config::default());
+    let mut pumps = Vec::new();
+    for (name, guest) in ["first", "second"].iter().zip(guests) {
+        let nic = &guest.nics()[0];
+        let port: Arc<dyn Sink> = Arc::new(switch.add_port(name, nic.sink())?);
+        nic.transmit_in_access(port.clone());
+        pumps.push(Pump { source: nic.source(), sink: port });
+    }
+    Ok((Middle::Switch { _switch: switch }, pumps))
+}
+
+fn by_kernel(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
+    let mut pair = HostPair::open()?;
+    let mut pumps = Vec::new();
+    for (guest, (from, to)) in guests.iter().zip(&mut pair.taps) {
+        pumps.extend(plug(guest, (from.take().context("a TAP has no source")?, to.clone())));
+    }
+    Ok((Middle::Kernel { _pair: pair }, pumps))
+}
+
+fn serve(seats: &Seats, pumps: Vec<Pump>) -> Result<IoThread> {
+    IoThread::spawn("lab/vhost", &[seats.host], pumps, Idle::Sleep(SPIN), Confinement::Off)
+}
+
+/// Tells the guests the time while they sleep.
+fn tick(guests: &[Guest]) -> Result<Worker> {
+    let machines: Vec<_> = guests.iter().map(|guest| guest.machine().clone()).collect();
+    Worker::start("lab/clock", move |stop| {
+        while !stop.is_set() {
+            std::thread::sleep(TICK);
+            machines.iter().for_each(|machine| machine.tick(TICK.as_millis() as u32));
+        }
+        Ok(())
+    })
+}

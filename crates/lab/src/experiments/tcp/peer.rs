@@ -1,0 +1,189 @@
+//! Linux's side of a TCP connection with a guest.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use bootinfo::Station;
+
+use crate::device;
+use crate::experiments::host_end::{DISCARD, HostEnd};
+
+/// Port of the service that sends back what it gets (RFC 862).
+const ECHO: u16 = 7;
+/// How long a call of the kernel may wait, so that nobody is waited for at the end.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Octets read at once.
+const READ: usize = 64 << 10;
+
+/// Told to end.
+#[derive(Clone, Default)]
+pub(super) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Whether it is time.
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A thread that ends with its owner.
+pub(super) struct Worker {
+    stop: Stop,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl Worker {
+    /// Starts it where the calling thread is: on its CPU.
+    pub(super) fn start(name: &str, body: impl FnOnce(&Stop) -> Result<()> + Send + 'static) -> Result<Self> {
+        let stop = Stop::default();
+        let told = stop.clone();
+        let thread = Builder::new().name(name.to_owned()).spawn(move || body(&told));
+        Ok(Self { stop, thread: Some(thread.context("cannot start a thread")?) })
+    }
+
+    fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop.0.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // Whatever went wrong with it was told while it mattered.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What waits for the guest's call; none where the host calls.
+pub(super) enum Service {
+    Discard(TcpListener),
+    Echo(TcpListener),
+    Caller,
+}
+
+/// See the head of this file.
+pub(super) struct Peer {
+    worker: Worker,
+    octets: Arc<AtomicU64>,
+}
+
+impl Peer {
+    /// What the guest's station needs on this side, ready before the guest calls.
+    pub(super) fn listen(host: &HostEnd, station: Station) -> Result<Service> {
+        Ok(match station {
+            Station::TcpStream => Service::Discard(host.listen(DISCARD)?),
+            Station::TcpRequests => Service::Echo(host.listen(ECHO)?),
+            Station::Server => Service::Caller,
+            Station::UdpStream => bail!("datagrams have no connection"),
+        })
+    }
+
+    /// Starts it.
+    pub(super) fn start(host: &HostEnd, service: Service, write: usize) -> Result<Self> {
+        let octets = Arc::<AtomicU64>::default();
+        let count = octets.clone();
+        let worker = match service {
+            Service::Discard(listener) => Worker::start("lab/discard", move |stop| {
+                attend(&listener, stop, |stream| discard(stream, &count))
+            }),
+            Service::Echo(listener) => Worker::start("lab/echo", move |stop| attend(&listener, stop, echo)),
+            Service::Caller => {
+                let call = || TcpStream::connect_timeout(&(device::NEAR, DISCARD).into(), CONNECT);
+                let stream = host.inside(call)?.context("the guest takes no connection")?;
+                Worker::start("lab/caller", move |stop| send(stream, write, stop))
+            }
+        };
+        Ok(Self { worker: worker?, octets })
+    }
+
+    /// Octets that came from the guest.
+    pub(super) fn octets(&self) -> u64 {
+        self.octets.load(Ordering::Relaxed)
+    }
+
+    /// Whether it still works.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.worker.is_over() {
+            Err(anyhow!("the host's side of the connection has ended"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Serves one visitor after the other until told to stop. `serve` does a piece of work; false when the visitor has gone.
+fn attend(
+    listener: &TcpListener,
+    stop: &Stop,
+    mut serve: impl FnMut(&mut TcpStream) -> std::io::Result<bool>,
+) -> Result<()> {
+    listener.set_nonblocking(true).context("cannot set a socket")?;
+    let mut visitor: Option<TcpStream> = None;
+    while !stop.is_set() {
+        match &mut visitor {
+            Some(stream) => match serve(stream) {
+                Ok(true) => {}
+                Err(error) if is_pause(&error) => {}
+                Ok(false) | Err(_) => visitor = None,
+            },
+            None => match listener.accept() {
+                Ok((stream, _)) => visitor = Some(prepared(stream)?),
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            },
+        }
+    }
+    Ok(())
+}
+
+fn prepared(stream: TcpStream) -> Result<TcpStream> {
+    let set = stream
+        .set_nonblocking(false)
+        .and_then(|()| stream.set_nodelay(true))
+        .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+    set.context("cannot set a socket")?;
+    Ok(stream)
+}
+
+fn is_pause(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+fn discard(stream: &mut TcpStream, count: &AtomicU64) -> std::io::Result<bool> {
+    let mut octets = [0; READ];
+    let read = stream.read(&mut octets)?;
+    count.fetch_add(read as u64, Ordering::Relaxed);
+    Ok(read > 0)
+}
+
+fn echo(stream: &mut TcpStream) -> std::io::Result<bool> {
+    let mut octets = [0; 64];
+    let read = stream.read(&mut octets)?;
+    stream.write_all(&octets[..read])?;
+    Ok(read > 0)
+}
+
+/// Sends as much as the guest takes, `write` octets at once.
+fn send(stream: TcpStream, write: usize, stop: &Stop) -> Result<()> {
+    let mut stream = prepared(stream)?;
+    stream.set_nodelay(false).context("cannot set a socket")?;
+    let octets = vec![0x5a; write];
+    while !stop.is_set() {
+        match stream.write(&octets) {
+            Ok(0) => bail!("the guest has closed the connection"),
+            Ok(_) => {}
+            Err(error) if is_pause(&error) => {}
+            Err(error) => return Err(error).context("cannot send to the guest"),
+        }
+    }
+    Ok(())
+}
