@@ -23,7 +23,7 @@ impl Memory {
         let octets = Box::leak(vec![0; len + 4096].into_boxed_slice());
         let skew = octets.as_ptr().align_offset(4096);
         let octets = &mut octets[skew..skew + len];
-        octets[rings as usize..].fill(1);
+        octets[rings as usize..].fill(2);
         Self { region: Region::from_static(octets, START), size, buffers: START + rings }
     }
 

@@ -24,10 +24,15 @@ use super::{Destination, RxSettings, RxSetup, Statistics, cause};
 use crate::queue::Filled;
 use accept::{Quick, Verdict, verdict};
 pub use lease::Lease;
-use lease::{BUFFERS, Drop, Place};
+use lease::{BUFFERS, Drop, Plain, Shaped};
 
 /// Leases of one ring that may be under way at the same time. Who wants one more finds no room.
 const LEASES: usize = 16;
+
+/// What the descriptor of a frame says that nothing is told of, without its length.
+const PLAIN: u64 = ((rx::DD | rx::EOP | rx::IXSM) as u64) << 32;
+/// What a descriptor says that is not the last one of its frame.
+const MORE: u64 = (rx::DD as u64) << 32;
 
 /// A receive ring.
 #[derive(Debug)]
@@ -196,7 +201,11 @@ impl Posted {
         let mut taken = 0;
         let mut broken = false;
         loop {
-            taken += self.plan_quickly(frames, taken, lease);
+            taken += match (self.ring.has_block(), self.quick.takes_any()) {
+                (true, true) => self.plan_quickly::<true, true>(frames, taken, lease),
+                (true, false) => self.plan_quickly::<true, false>(frames, taken, lease),
+                (false, _) => self.plan_quickly::<false, false>(frames, taken, lease),
+            };
             let Some(frame) = frames.get(taken) else { break };
             match self.plan_one(taken, frame, lease) {
                 Step::Done => taken += 1,
@@ -217,29 +226,40 @@ impl Posted {
         taken
     }
 
-    /// Places frames from number `from` on as long as nothing is to be looked at closely; returns how many.
+    /// Places frames from number `from` on as long as nothing is to be looked at closely; returns how many. Compiled for
+    /// each kind of driver: whether it has a status block, and whether no frame's address has to be looked at.
     #[inline(always)]
-    fn plan_quickly(&self, frames: &[Frame<'_>], from: usize, lease: &mut Lease) -> usize {
-        let (first, region) = (lease.buffers.len(), *self.ring.region());
-        let (quick, buffer_len, by_block) = (self.quick, self.settings.buffer_len, self.ring.has_block());
-        let (mut n, mut octets) = (0, 0);
+    fn plan_quickly<const BLOCK: bool, const ANY: bool>(
+        &self,
+        frames: &[Frame<'_>],
+        from: usize,
+        lease: &mut Lease,
+    ) -> usize {
+        let (first, before, region) = (lease.descriptors, lease.plain.len(), *self.ring.region());
+        let (quick, buffer_len) = (self.quick, self.settings.buffer_len);
         let rest = frames.get(from..).unwrap_or(&[]);
-        let most = rest.len().min(BUFFERS - first);
-        for (frame, descriptor) in rest.iter().zip(self.ring.descriptors_from(first, most)) {
-            if !quick.takes(frame) {
-                break;
+        let most = rest.len().min(BUFFERS - usize::from(first));
+        let descriptors = self.ring.descriptors_from(first.into(), most);
+        let (mut octets, tally) = (0, &mut lease.tally);
+        lease.plain.extend(rest.iter().zip(descriptors).zip(0..).map_while(|((frame, descriptor), i)| {
+            if !quick.takes::<ANY>(frame) {
+                return None;
             }
-            let Some(buffer) = region.bytes(descriptor.address, buffer_len) else { break };
-            buffer.prefetch_write();
-            let len = frame.len() as u32;
-            lease.buffers.push(buffer);
-            lease.places.push(Place::plain((from + n) as u8, (first + n) as u8, len));
-            if !by_block {
-                lease.tally.frame(frame.len(), Destination::Unicast);
+            let buffer = region.bytes(descriptor.address, buffer_len)?;
+            buffer.prefetch_write_of(frame.len());
+            if !BLOCK {
+                tally.frame(frame.len(), Destination::Unicast);
             }
-            octets += u64::from(len);
-            n += 1;
-        }
+            octets += frame.len() as u64;
+            Some(Plain {
+                buffer,
+                len: frame.len() as u32,
+                frame: from as u8 + i,
+                descriptor: first as u8 + i,
+            })
+        }));
+        let n = lease.plain.len() - before;
+        lease.descriptors += n as u16;
         lease.octets += octets;
         n
     }
@@ -251,86 +271,86 @@ impl Posted {
             lease.drops.add(Drop::Filtered);
             return Step::Done;
         }
-        match verdict(&self.settings, frame) {
+        let stored = match verdict(&self.settings, frame) {
+            Verdict::Take(stored) => stored,
             Verdict::Drop(why) => {
                 lease.drops.add(why);
-                Step::Done
+                return Step::Done;
             }
-            Verdict::Take(stored) => {
-                let count = (stored.len as usize).div_ceil(self.settings.buffer_len.max(1) as usize);
-                if count > BUFFERS || count >= usize::from(self.ring.entries()) {
-                    lease.drops.add(Drop::TooLong);
-                    return Step::Done;
-                }
-                let first = lease.buffers.len();
-                match self.buffers(stored.len, count, lease) {
-                    Step::Done => {}
-                    other => return other,
-                }
-                lease.places.push(Place::shaped(number as u8, first as u8, count as u8, &stored));
-                lease.octets += frame.len() as u64;
-                lease.tally.frame(frame.len(), stored.destination);
-                Step::Done
-            }
+        };
+        let count = (stored.len as usize).div_ceil(self.settings.buffer_len.max(1) as usize);
+        if count > BUFFERS || count >= usize::from(self.ring.entries()) {
+            lease.drops.add(Drop::TooLong);
+            return Step::Done;
         }
+        let (descriptor, buffer) = (lease.descriptors as u8, lease.buffers.len() as u8);
+        if let step @ (Step::NoRoom | Step::Broken) = self.buffers(stored.len, count, lease) {
+            return step;
+        }
+        lease.octets += frame.len() as u64;
+        if !self.ring.has_block() {
+            lease.tally.frame(frame.len(), stored.destination);
+        }
+        lease.shaped.push(Shaped {
+            word: stored.received.rest(),
+            len: stored.len,
+            untagged: stored.untagged,
+            frame: number as u8,
+            descriptor,
+            buffer,
+            count: count as u8,
+        });
+        Step::Done
     }
 
     /// Adds `count` buffers to the lease, which hold `len` octets.
     #[cold]
     fn buffers(&mut self, len: u32, count: usize, lease: &mut Lease) -> Step {
-        let first = lease.buffers.len();
-        if lease.buffers.remaining_capacity() < count {
+        let (first, before) = (usize::from(lease.descriptors), lease.buffers.len());
+        if first + count > BUFFERS || self.ring.ready(first + count).unwrap_or(0) < first + count {
             return Step::NoRoom;
-        }
-        match self.ring.ready(first + count) {
-            Ok(ready) if ready >= first + count => {}
-            _ => return Step::NoRoom,
         }
         let mut left = len;
         for descriptor in self.ring.descriptors_from(first, count) {
             // The rest of the last buffer is not touched, so it may lie outside.
             let octets = left.min(self.settings.buffer_len);
             left -= octets;
-            match self.ring.region().bytes(descriptor.address, octets) {
-                Some(buffer) => lease.buffers.push(buffer),
-                None => {
-                    lease.buffers.truncate(first);
-                    return Step::Broken;
-                }
-            }
+            let Some(buffer) = self.ring.region().bytes(descriptor.address, octets) else {
+                lease.buffers.truncate(before);
+                return Step::Broken;
+            };
+            lease.buffers.push(buffer);
         }
+        lease.descriptors += count as u16;
         Step::Done
     }
 
     /// Takes the lease's descriptors out of the ring.
     #[inline(always)]
     fn reserve(&mut self, lease: &Lease) {
-        let count = lease.buffers.len();
+        let (first, count) = (lease.first, lease.descriptors);
         if count > 0 {
-            self.ring.take(count);
-            self.outstanding.push(Outstanding { first: lease.first, count: count as u16, committed: false });
+            self.ring.take(count.into());
+            self.outstanding.push(Outstanding { first, count, committed: false });
         }
     }
 
     #[inline(always)]
     fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> u32 {
         if lease.ring != self.name {
+            lease.take_tally(false);
             lease.clear(0, 0);
             return 0;
         }
-        for place in &lease.places {
-            if place.count == 1 {
-                self.ring.write_back(lease.first, place.first.into(), place.word | u64::from(place.len));
-            } else {
-                self.write_several_back(lease, place);
-            }
+        let words = lease.plain.iter().map(|plain| (plain.descriptor.into(), PLAIN | u64::from(plain.len)));
+        self.ring.write_each_back(lease.first, words);
+        for shaped in &lease.shaped {
+            self.write_shaped_back(lease, shaped);
         }
         self.count(lease, ledger);
-        let missed = lease.missed;
-        let release = !lease.buffers.is_empty();
-        let first = lease.first;
+        let (first, missed, any) = (lease.first, lease.missed, lease.descriptors > 0);
         lease.clear(0, 0);
-        if release {
+        if any {
             self.release(first);
         }
         self.causes(missed, ledger)
@@ -338,27 +358,27 @@ impl Posted {
 
     /// Writes the descriptors of one frame back, the last one of which says what is to be said of it.
     #[cold]
-    fn write_several_back(&mut self, lease: &Lease, place: &Place) {
-        let mut left = place.len;
-        for (i, buffer) in lease.buffers_of(place).iter().enumerate() {
-            let octets = left.min(buffer.len() as u32);
-            left -= octets;
-            let word = if left == 0 { place.word } else { u64::from(rx::DD) << 32 };
-            self.ring.write_back(lease.first, usize::from(place.first) + i, word | u64::from(octets));
+    fn write_shaped_back(&mut self, lease: &Lease, shaped: &Shaped) {
+        let (mut left, mut n) = (shaped.len, usize::from(shaped.descriptor));
+        for buffer in lease.buffers_of(shaped) {
+            left -= buffer.len() as u32;
+            let word = if left == 0 { shaped.word } else { MORE };
+            self.ring.write_back(lease.first, n, word | buffer.len() as u64);
+            n += 1;
         }
     }
 
     #[inline(always)]
-    fn count(&self, lease: &Lease, ledger: &NicDirection) {
+    fn count(&self, lease: &mut Lease, ledger: &NicDirection) {
         if lease.drops.any() {
             lease.drops.count(ledger, &self.statistics);
         }
-        let frames = lease.places.len() as u64;
+        let frames = lease.frames();
         if frames > 0 {
             ledger.frames.add(frames);
             ledger.bytes.add(lease.octets);
             ledger.batches.add(1);
-            self.statistics.received.add(&lease.tally(self.ring.has_block()));
+            self.statistics.received.add(&lease.take_tally(self.ring.has_block()));
         }
     }
 

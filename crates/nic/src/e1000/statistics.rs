@@ -101,6 +101,7 @@ pub struct Direction {
 
 impl Direction {
     /// Counts a burst.
+    #[inline]
     pub fn add(&self, tally: &Tally) {
         let sizes = self.sizes.iter().zip(tally.sizes);
         let all = [

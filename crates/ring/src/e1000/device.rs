@@ -144,13 +144,8 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
     #[inline(always)]
     pub fn descriptors_from(&self, skip: usize, n: usize) -> impl Iterator<Item = Descriptor> + use<E> {
         let skip = skip.min(usize::from(self.waiting));
-        let (shared, mut position) = (self.shared, self.shared.after(self.next, skip as u16));
-        let n = n.min(usize::from(self.waiting) - skip);
-        (0..n).map(move |_| {
-            let at = position;
-            position = shared.after(position, 1);
-            shared.descriptor(at)
-        })
+        let (first, n) = (self.shared.after(self.next, skip as u16), n.min(usize::from(self.waiting) - skip));
+        self.shared.descriptors(first, n)
     }
 
     /// Hints that the `n` descriptors from `skip` after the next one on will be read.
@@ -181,6 +176,12 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
     #[inline(always)]
     pub fn write_back(&mut self, position: u16, n: usize, rest: u64) {
         self.shared.set_rest(self.shared.after(position, n as u16), rest);
+    }
+
+    /// As [`Self::write_back`], several: each how far (less than a ring) after `position`.
+    #[inline(always)]
+    pub fn write_each_back(&mut self, position: u16, words: impl Iterator<Item = (usize, u64)>) {
+        self.shared.set_rests(position, words);
     }
 
     /// Releases the first `n` of the descriptors that were taken and not yet released.

@@ -1,5 +1,6 @@
 //! The memory of one ring of descriptors: every access to it is in this file.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
@@ -34,13 +35,6 @@ impl Shared {
         self.entries
     }
 
-    /// Reads a descriptor, each of its words once.
-    #[inline(always)]
-    pub(super) fn descriptor(&self, position: u16) -> Descriptor {
-        let [address, rest] = self.words(position);
-        Descriptor { address: address.load(Relaxed), rest: rest.load(Relaxed) }
-    }
-
     /// Writes a descriptor.
     #[inline(always)]
     pub(super) fn set_descriptor(&self, position: u16, descriptor: Descriptor) {
@@ -61,11 +55,57 @@ impl Shared {
         self.words(position)[1].store(rest, Release);
     }
 
+    /// Writes second words, each at a distance from a position; not those that are more than a ring away.
+    #[inline(always)]
+    pub(super) fn set_rests(&self, from: u16, rests: impl Iterator<Item = (usize, u64)>) {
+        let (entries, from) = (usize::from(self.entries), usize::from(from));
+        for (n, rest) in rests {
+            let at = if from + n < entries { from + n } else { (from + n).wrapping_sub(entries) };
+            if at < entries {
+                // SAFETY: by the check before.
+                unsafe { self.words_at(at)[1].store(rest, Release) };
+            }
+        }
+    }
+
     #[inline(always)]
     fn words(&self, position: u16) -> [&AtomicU64; 2] {
-        let at = if position < self.entries { 2 * usize::from(position) } else { 0 };
-        // SAFETY: `map` checked that 16 * entries octets are mapped, aligned to 16; at + 1 < 2 * entries.
-        unsafe { [0, 1].map(|word| AtomicU64::from_ptr(self.descriptors.as_ptr().add(at + word))) }
+        let at = if position < self.entries { usize::from(position) } else { 0 };
+        // SAFETY: `at` is less than the number of entries.
+        unsafe { self.words_at(at) }
+    }
+
+    /// # Safety
+    /// `at` must be less than the number of entries.
+    #[inline(always)]
+    unsafe fn words_at(&self, at: usize) -> [&AtomicU64; 2] {
+        // SAFETY: `map` checked that 16 * entries octets are mapped, aligned to 16; 2 * at + 1 < 2 * entries.
+        unsafe { [0, 1].map(|word| AtomicU64::from_ptr(self.descriptors.as_ptr().add(2 * at + word))) }
+    }
+
+    /// The `n` positions (at most a ring) from one on, in two pieces: up to the end of the ring, and from its start. All
+    /// are less than the number of entries.
+    #[inline(always)]
+    pub(super) fn runs(self, from: u16, n: usize) -> [Range<u16>; 2] {
+        let from = from.min(self.entries);
+        let n = n.min(usize::from(self.entries)) as u16;
+        let first = n.min(self.entries - from);
+        [from..from + first, 0..n - first]
+    }
+
+    /// The `n` descriptors (at most a ring) from a position on, each of their words read once.
+    #[inline(always)]
+    pub(super) fn descriptors(self, from: u16, n: usize) -> impl Iterator<Item = Descriptor> {
+        let (entries, from) = (usize::from(self.entries), usize::from(from));
+        let n = if from < entries { n.min(entries) } else { 0 };
+        (0..n).map(move |i| {
+            // Each place is computed from the first one, not from the one before: a chain of additions would take
+            // longer than all the rest.
+            let at = if from + i < entries { from + i } else { from + i - entries };
+            // SAFETY: from < entries and i < n <= entries, so from + i is less than twice that.
+            let [address, rest] = unsafe { self.words_at(at) };
+            Descriptor { address: address.load(Relaxed), rest: rest.load(Relaxed) }
+        })
     }
 
     /// Hints that the `n` (at most a ring) descriptors from `position` on will be read.

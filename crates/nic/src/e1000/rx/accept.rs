@@ -19,8 +19,9 @@ const FCS: u32 = 4;
 /// Frames that go the short way: whole, as they are, into one buffer, nothing told of them but their length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quick {
-    /// How much longer than [`SHORTEST`] such a frame is at most; none where there are no such frames.
-    span: Option<u32>,
+    /// The shortest such frame, and how much longer others are at most; where there are none, no frame is so long.
+    shortest: usize,
+    span: usize,
     /// All destinations pass, and nobody asks what they are.
     any: bool,
     /// All single stations pass.
@@ -42,10 +43,11 @@ impl Quick {
         let longest = settings.longest.min(settings.buffer_len as usize);
         let nothing_told = !settings.fcs && !settings.checksum.ip && !settings.checksum.transport;
         let usable = nothing_told && !settings.loopback;
-        let span = longest.checked_sub(SHORTEST).filter(|_| usable).map(|span| span as u32);
+        let span = longest.checked_sub(SHORTEST).filter(|_| usable);
         let looks_at_tags = settings.vlan || filters.vlans.is_some();
         Self {
-            span,
+            shortest: if span.is_some() { SHORTEST } else { usize::MAX },
+            span: span.unwrap_or(0),
             any: by_block && filters.unicast && filters.multicast,
             all_stations: filters.unicast,
             own: own(filters),
@@ -53,22 +55,30 @@ impl Quick {
         }
     }
 
-    /// Whether a frame goes the short way.
+    /// Whether all frames of the right length go the short way.
     #[inline(always)]
-    pub(super) fn takes(&self, frame: &Frame<'_>) -> bool {
-        let Some(span) = self.span else { return false };
-        if frame.len().wrapping_sub(SHORTEST) > span as usize {
+    pub(super) const fn takes_any(&self) -> bool {
+        self.any && self.tagged.is_none()
+    }
+
+    /// Whether a frame goes the short way; `ANY` is what [`Self::takes_any`] says.
+    #[inline(always)]
+    pub(super) fn takes<const ANY: bool>(&self, frame: &Frame<'_>) -> bool {
+        if frame.len().wrapping_sub(self.shortest) > self.span {
             return false;
         }
-        if self.any && self.tagged.is_none() {
+        if ANY {
             return true;
         }
-        let Some(head) = frame.octets().read::<16>(0) else { return false };
-        let head = u128::from_le_bytes(head);
-        let destination = head as u64 & DESTINATION;
-        let passes = if self.all_stations { destination & GROUP == 0 } else { destination == self.own };
-        let passes = passes || self.any;
-        passes && self.tagged.is_none_or(|tagged| (head >> 96) as u16 != tagged.swap_bytes())
+        if !self.any {
+            let Some(head) = frame.octets().read(0) else { return false };
+            let destination = u64::from_le_bytes(head) & DESTINATION;
+            let passes = if self.all_stations { destination & GROUP == 0 } else { destination == self.own };
+            if !passes {
+                return false;
+            }
+        }
+        self.tagged.is_none_or(|tagged| frame.octets().read(TAG_AT as usize) != Some(tagged.to_be_bytes()))
     }
 }
 

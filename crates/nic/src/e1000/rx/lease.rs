@@ -2,15 +2,14 @@
 
 use arrayvec::ArrayVec;
 use ledger::NicDirection;
-use ring::e1000::rx;
 use ring::{BURST, Bytes};
 use switch::Frame;
 
 use super::super::{Statistics, Tally};
-use super::accept::Stored;
 
-/// Buffers of one lease: a burst of frames that fill four each. What needs more is left for the next lease.
-pub(super) const BUFFERS: usize = 4 * BURST;
+/// Descriptors of one lease, so that a byte can count them: a burst of frames that fill almost four buffers each. What
+/// needs more is left for the next lease.
+pub(super) const BUFFERS: usize = 4 * BURST - 1;
 /// Octets of a VLAN tag, and where it lies in a frame.
 pub(super) const TAG: u32 = 4;
 pub(super) const TAG_AT: u32 = 12;
@@ -18,10 +17,14 @@ pub(super) const TAG_AT: u32 = 12;
 /// Buffers of one ring, reserved for certain frames by one thread. Reused for each burst.
 #[derive(Debug, Default)]
 pub struct Lease {
+    /// Frames that are stored as they are in one buffer each: as a rule all.
+    pub(super) plain: ArrayVec<Plain, BURST>,
+    /// The others, and their buffers.
+    pub(super) shaped: ArrayVec<Shaped, BURST>,
     pub(super) buffers: ArrayVec<Bytes<'static>, BUFFERS>,
-    pub(super) places: ArrayVec<Place, BURST>,
-    /// Position of the first descriptor.
+    /// Position of the first descriptor, and how many there are.
     pub(super) first: u16,
+    pub(super) descriptors: u16,
     /// The ring that it was reserved from.
     pub(super) ring: u64,
     /// Octets of all frames that have a place.
@@ -33,109 +36,103 @@ pub struct Lease {
     pub(super) tally: Tally,
 }
 
-/// Where one frame goes.
+/// A frame that is stored as it is in one buffer, and of which nothing is told but its length.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Plain {
+    pub(super) buffer: Bytes<'static>,
+    /// Octets of the frame.
+    pub(super) len: u32,
+    /// Its number in the slice.
+    pub(super) frame: u8,
+    /// Its descriptor, from the first of the lease.
+    pub(super) descriptor: u8,
+}
+
+/// Any other frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shaped {
     /// What its last descriptor says, without the length.
     pub(super) word: u64,
     /// Octets that are stored.
     pub(super) len: u32,
+    /// Whether its tag is left out.
+    pub(super) untagged: bool,
     /// Its number in the slice.
-    frame: u8,
-    /// Its first buffer, and how many it fills.
-    pub(super) first: u8,
+    pub(super) frame: u8,
+    /// Its first descriptor, from the first of the lease.
+    pub(super) descriptor: u8,
+    /// Its first buffer in the list, and how many it fills.
+    pub(super) buffer: u8,
     pub(super) count: u8,
-    shape: Shape,
-}
-
-/// What is stored of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    /// All of it, in one buffer, and nothing else.
-    Plain,
-    /// All of it.
-    Whole,
-    /// All but its tag.
-    Untagged,
-}
-
-impl Place {
-    /// A frame that is stored as it is in one buffer.
-    #[inline(always)]
-    pub(super) const fn plain(frame: u8, first: u8, len: u32) -> Self {
-        let word = (rx::DD | rx::EOP | rx::IXSM) as u64;
-        Self { word: word << 32, len, frame, first, count: 1, shape: Shape::Plain }
-    }
-
-    /// Any frame.
-    pub(super) fn shaped(frame: u8, first: u8, count: u8, stored: &Stored) -> Self {
-        let shape = if stored.untagged { Shape::Untagged } else { Shape::Whole };
-        Self { word: stored.received.rest(), len: stored.len, frame, first, count, shape }
-    }
 }
 
 impl Lease {
     #[inline(always)]
     pub(super) fn clear(&mut self, ring: u64, first: u16) {
+        self.plain.clear();
+        self.shaped.clear();
         self.buffers.clear();
-        self.places.clear();
-        (self.ring, self.first, self.octets, self.missed) = (ring, first, 0, 0);
-        (self.drops, self.tally) = (Drops::default(), Tally::default());
+        (self.ring, self.first, self.descriptors, self.octets, self.missed) = (ring, first, 0, 0, 0);
+        self.drops = Drops::default();
     }
 
-    /// What the statistics registers are to say.
+    /// What the statistics registers are to say; forgets it.
     #[inline(always)]
-    pub(super) fn tally(&self, by_block: bool) -> Tally {
+    pub(super) fn take_tally(&mut self, by_block: bool) -> Tally {
         if !by_block {
-            return self.tally;
+            return std::mem::take(&mut self.tally);
         }
         let mut tally = Tally::default();
-        tally.frames(self.places.len() as u64, self.octets);
+        tally.frames(self.frames(), self.octets);
         tally
+    }
+
+    /// Frames that have a place.
+    #[inline(always)]
+    pub(super) const fn frames(&self) -> u64 {
+        (self.plain.len() + self.shaped.len()) as u64
     }
 
     /// Copies the frames for which the lease was reserved: the same slice again.
     #[inline]
     pub fn copy(&self, frames: &[Frame<'_>]) {
-        for place in &self.places {
-            let Some(frame) = frames.get(usize::from(place.frame)) else { continue };
-            match self.buffers.get(usize::from(place.first)) {
-                Some(buffer) if place.shape == Shape::Plain => {
-                    frame.octets().take(place.len).copy_into(buffer, 0);
-                }
-                _ => self.scatter(place, frame.octets()),
+        for plain in &self.plain {
+            if let Some(frame) = frames.get(usize::from(plain.frame)) {
+                frame.octets().take(plain.len).copy_into(&plain.buffer, 0);
+            }
+        }
+        for shaped in &self.shaped {
+            if let Some(frame) = frames.get(usize::from(shaped.frame)) {
+                self.scatter(shaped, frame.octets());
             }
         }
     }
 
     /// Spreads a frame over its buffers, with zeros behind it up to the length that is stored.
     #[cold]
-    fn scatter(&self, place: &Place, frame: Bytes<'_>) {
-        let (head, tail) = match place.shape {
-            Shape::Untagged => (frame.take(TAG_AT), frame.skip(TAG_AT + TAG)),
-            Shape::Plain | Shape::Whole => (frame, frame.skip(u32::MAX)),
+    fn scatter(&self, shaped: &Shaped, frame: Bytes<'_>) {
+        let (mut piece, mut rest) = if shaped.untagged {
+            (frame.take(TAG_AT), frame.skip(TAG_AT + TAG))
+        } else {
+            (frame, frame.skip(u32::MAX))
         };
-        let (mut pieces, mut piece) = ([tail].into_iter(), head);
-        for buffer in self.buffers_of(place) {
+        for buffer in self.buffers_of(shaped) {
             let mut room = *buffer;
-            while !room.is_empty() {
-                if piece.is_empty() {
-                    let Some(next) = pieces.next() else {
-                        clear(room);
-                        break;
-                    };
-                    piece = next;
-                }
+            while !room.is_empty() && !(piece.is_empty() && rest.is_empty()) {
                 let copied = piece.copy_to(&room) as u32;
                 (piece, room) = (piece.skip(copied), room.skip(copied));
+                if piece.is_empty() {
+                    (piece, rest) = (rest, rest.skip(u32::MAX));
+                }
             }
+            clear(room);
         }
     }
 
     /// The buffers of a frame, each as long as what is stored in it.
-    pub(super) fn buffers_of(&self, place: &Place) -> &[Bytes<'static>] {
-        let first = usize::from(place.first);
-        self.buffers.get(first..first + usize::from(place.count)).unwrap_or(&[])
+    pub(super) fn buffers_of(&self, shaped: &Shaped) -> &[Bytes<'static>] {
+        let first = usize::from(shaped.buffer);
+        self.buffers.get(first..first + usize::from(shaped.count)).unwrap_or(&[])
     }
 }
 
