@@ -205,3 +205,6 @@ impl Arrivals {
         self.bulk |= self.frames >= BULK_FROM;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -232,8 +232,8 @@ impl E1000 {
     fn write_other(&mut self, offset: u64, value: u32, interrupts: &mut Interrupts, now: u64) {
         match offset {
             r::CTRL | r::CTRL_DUP => return self.write_control(value, interrupts, now),
-            r::EECD => self.eeprom.write_eecd(value),
-            r::EERD => self.eeprom.write_eerd(value),
+            r::EECD => return self.eeprom.write_eecd(value),
+            r::EERD => return self.eeprom.write_eerd(value),
             r::MDIC => return self.write_mdic(value, interrupts, now),
             r::CSBAL if self.offers_block => return self.write_block(value),
             r::CSBAH if self.offers_block => self.block[1] = value,

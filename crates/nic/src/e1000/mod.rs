@@ -335,3 +335,6 @@ impl E1000 {
         self.effects.push(Effect::LineChanged);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,6 +114,37 @@ fn accesses_of_any_size_and_place_are_answered() {
 }
 
 #[test]
+fn an_io_bar_is_a_window_of_ports() {
+    let mut space = function();
+    space.add_port_bar(1, 64);
+    assert_eq!(space.double_word(BAR0 + 4), 1, "the lowest bit says so");
+    space.write(BAR0 + 4, &[0xff; 4]);
+    assert_eq!(space.double_word(BAR0 + 4), 0xffff_ffc1);
+    space.write(BAR0 + 4, &0xc07e_u32.to_le_bytes());
+    space.write(BAR0, &0xe010_0000_u32.to_le_bytes());
+    space.write(COMMAND, &COMMAND_MEMORY.to_le_bytes());
+    assert_eq!((space.port_bar(1), space.bars().len()), (None, 1), "I/O is not enabled");
+    space.write(COMMAND, &COMMAND_IO.to_le_bytes());
+    let window = BarWindow { index: 1, address: 0xc040, len: 64 };
+    assert_eq!((space.port_bar(1), space.bar(1), space.bars()), (Some(window), None, vec![]));
+    assert_eq!((space.port_bar(0), space.port_bar(5), space.port_bar(6)), (None, None, None));
+}
+
+#[test]
+fn the_pin_is_told_and_its_line_is_software_s() {
+    let mut space = function();
+    space.set_interrupt_pin(1);
+    space.write(0x3c, &[11, 4]);
+    assert_eq!(octets(&space, 0x3c), [11, 1]);
+}
+
+#[test]
+#[should_panic(expected = "a BAR of 512 ports")]
+fn an_io_bar_of_too_many_ports_is_a_mistake_of_the_model() {
+    function().add_port_bar(1, 512);
+}
+
+#[test]
 fn capabilities_are_a_list_at_multiples_of_8_that_ends() {
     let space = function();
     assert_eq!(octets::<6>(&space, 0x40), [0x11, 0x48, 1, 0, 0xaa, 0xbb]);
