@@ -123,7 +123,10 @@ struct Routes {
     lines: u32,
     messages: BTreeMap<u32, Message>,
     /// Inputs of the I/O APIC that are in use.
-    pins: BTreeSet<u32>,
+    inputs: BTreeSet<u32>,
+    pins: Vec<Arc<Pin>>,
+    /// vCPUs that have got their state.
+    ready: BTreeSet<usize>,
 }
 
 impl IrqRouter {
@@ -177,15 +180,24 @@ impl IrqRouter {
     }
 
     /// The interrupt pin of NIC `nic`, which is low and goes to `vcpu`. To be asked for once.
-    pub(crate) fn pin(&self, nic: usize, vcpu: usize) -> Result<Pin> {
-        let pin = Pin::new(self.vm.clone(), nic, vcpu, self.ram.clone())?;
-        if let Some(vm) = &self.vm {
-            let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-            if routes.pins.insert(pin::input(nic)) {
-                routes.set(vm)?;
-            }
+    pub(crate) fn pin(&self, nic: usize, vcpu: usize) -> Result<Arc<Pin>> {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = routes.ready.contains(&vcpu);
+        let pin = Arc::new(Pin::new(self.vm.clone(), nic, vcpu, self.ram.clone(), open)?);
+        if let Some(vm) = &self.vm
+            && routes.inputs.insert(pin::input(nic))
+        {
+            routes.set(vm)?;
         }
+        routes.pins.push(pin.clone());
         Ok(pin)
+    }
+
+    /// A vCPU has got its state: pins may interrupt it from now on.
+    pub(crate) fn open(&self, vcpu: usize) {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        routes.ready.insert(vcpu);
+        routes.pins.iter().for_each(|pin| pin.open(vcpu));
     }
 }
 
@@ -196,7 +208,7 @@ impl Routes {
     }
 
     fn table(&self) -> Result<KvmIrqRouting> {
-        let pins = self.pins.iter().map(|input| pin_entry(*input));
+        let pins = self.inputs.iter().map(|input| pin_entry(*input));
         let messages = self.messages.iter().map(|(gsi, message)| entry(*gsi, *message));
         let entries: Vec<_> = pins.chain(messages).collect();
         KvmIrqRouting::from_entries(&entries).context("too many interrupt routes")

@@ -58,6 +58,7 @@ impl Vm {
         let khz = fd.get_tsc_khz().context("KVM does not tell the time-stamp counter's frequency")?;
         machine::write_tsc_khz(self.machine.ram(), u64::from(khz))?;
         vcpu::enter_firmware(&fd, index, &self.entry)?;
+        self.machine.irqs().open(index);
         let coalesced = self.machine.coalesced().clone();
         coalesced.map(&fd);
         let (bus, stop) = (self.machine.bus().clone(), self.machine.stop_sign().clone());

@@ -1,5 +1,7 @@
 //! The interrupt of an e1000: its causes, mask and timers, and the pin that follows them.
 
+use std::sync::Arc;
+
 use nic::e1000::Interrupts;
 
 use super::Pin;
@@ -8,13 +10,13 @@ use super::timed::{Counts, Waiting};
 /// Shared by the registers and by who moves frames.
 pub(crate) struct Intx {
     pub(crate) interrupts: Interrupts,
-    pin: Pin,
+    pin: Arc<Pin>,
     up: bool,
 }
 
 impl Intx {
     /// A pin that is low.
-    pub(crate) fn new(interrupts: Interrupts, pin: Pin) -> Self {
+    pub(crate) fn new(interrupts: Interrupts, pin: Arc<Pin>) -> Self {
         Self { interrupts, pin, up: false }
     }
 }

@@ -4,7 +4,8 @@
 //! APIC once, as the firmware of a PC would. On hosts that emulate guest ring 0 a line that falls before the handler
 //! acknowledges is delivered a second time: the handler finds no cause then, and only time is lost.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use bootinfo::{MAX_NICS, map};
@@ -27,18 +28,32 @@ pub(crate) struct Pin {
     input: u32,
     vcpu: usize,
     ram: Arc<GuestRam>,
+    state: Mutex<State>,
+}
+
+struct State {
+    up: bool,
+    /// Whether the vCPU can be interrupted. A level that rises before the vCPU's local APIC has got its state would be
+    /// lost in there, and the I/O APIC wait for its acknowledgement for ever.
+    open: bool,
 }
 
 impl Pin {
     /// The pin of NIC `nic`, whose interrupts go to `vcpu`. Its route must exist.
-    pub(super) fn new(vm: Option<Arc<VmFd>>, nic: usize, vcpu: usize, ram: Arc<GuestRam>) -> Result<Self> {
+    pub(super) fn new(
+        vm: Option<Arc<VmFd>>,
+        nic: usize,
+        vcpu: usize,
+        ram: Arc<GuestRam>,
+        open: bool,
+    ) -> Result<Self> {
         ensure!(nic < MAX_NICS, "an interrupt pin is for one of the first {MAX_NICS} NICs, not number {nic}");
         ensure!(ram.shared().mailbox.len() > vcpu, "there is no vCPU {vcpu} to be interrupted");
-        let pin = Self { vm, input: input(nic), vcpu, ram };
-        if let Some(vm) = &pin.vm {
+        if let Some(vm) = &vm {
             program(vm, nic, vcpu)?;
         }
-        Ok(pin)
+        let state = Mutex::new(State { up: false, open: open || vm.is_none() });
+        Ok(Self { vm, input: input(nic), vcpu, ram, state })
     }
 
     /// Raises or lowers the line. Before it rises, the mailbox of the vCPU moves: who looks at it sees the interrupt
@@ -46,14 +61,33 @@ impl Pin {
     pub(crate) fn set(&self, up: bool) {
         let mailbox = self.ram.shared().mailbox.get(self.vcpu).filter(|_| up);
         if let Some(mailbox) = mailbox {
-            mailbox.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            mailbox.0.fetch_add(1, Ordering::SeqCst);
         }
+        let mut state = self.lock();
+        state.up = up;
         match (&self.vm, mailbox) {
-            // It can only fail for a machine without interrupt controller, and this one has got its route there.
-            (Some(vm), _) => drop(vm.set_irq_line(self.input, up)),
+            (Some(vm), _) if state.open => self.drive(vm, up),
             (None, Some(mailbox)) => futex::wake(&mailbox.0),
-            (None, None) => {}
+            (Some(_) | None, _) => {}
         }
+    }
+
+    /// From now on its vCPU can be interrupted, if it is this one.
+    pub(super) fn open(&self, vcpu: usize) {
+        let mut state = self.lock();
+        if let Some(vm) = self.vm.as_ref().filter(|_| self.vcpu == vcpu && !state.open) {
+            state.open = true;
+            self.drive(vm, state.up);
+        }
+    }
+
+    fn drive(&self, vm: &VmFd, up: bool) {
+        // It can only fail for a machine without interrupt controller, and this one has got its route there.
+        let _ = vm.set_irq_line(self.input, up);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -78,7 +78,8 @@ fn no_interrupt_is_lost_between_mask_and_unmask() {
 #[test]
 fn a_route_carries_the_message() {
     let message = Message { address: 0x1_fee0_3000, data: 0x40 };
-    let routes = Routes { messages: BTreeMap::from([(30, message)]), pins: BTreeSet::from([17]), lines: 1 };
+    let (messages, inputs) = (BTreeMap::from([(30, message)]), BTreeSet::from([17]));
+    let routes = Routes { messages, inputs, ..Routes::default() };
     let table = routes.table().expect("two routes");
     let [pin, entry] = table.as_slice() else { panic!("two entries") };
     assert_eq!((pin.gsi, pin.type_), (17, KVM_IRQ_ROUTING_IRQCHIP));
