@@ -4,8 +4,8 @@ use anyhow::Result;
 use config::Misdeed;
 
 use super::{
-    Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, KernelFed, Loop, PortToPort,
-    RingToRing, RoundTrip, Tcp, Through, Waiting,
+    Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, KernelFed, Livelock, Loop,
+    PortToPort, RingToRing, RoundTrip, Tcp, Through, Waiting,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -34,7 +34,7 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 13] = [
+pub static LIST: [Listed; 14] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -82,6 +82,13 @@ pub static LIST: [Listed; 13] = [
         what: "the same between two guests: by the switch, or by two TAPs and the kernel (--attach tap)",
         has_guest: true,
         cases: |options| tcp(Between::Guests, options),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "livelock",
+        what: "an application behind a bounded queue: what it keeps of its best rate when flooded, and protected",
+        has_guest: true,
+        cases: livelock,
         traffic: |_| None,
     },
     Listed {
@@ -160,6 +167,11 @@ fn round_trip(options: &Options) -> Result<Vec<Case>> {
 
 fn tcp(between: Between, options: &Options) -> Result<Vec<Case>> {
     Ok(Tcp::cases(between, options)?.into_iter().flat_map(alone).collect())
+}
+
+fn livelock(options: &Options) -> Result<Vec<Case>> {
+    let cases = [false, true].map(|protected| Livelock::new(protected, options));
+    cases.into_iter().map(|case| Ok(Case::Alone(boxed(case?)))).collect()
 }
 
 fn idle(options: &Options) -> Result<Vec<Case>> {
