@@ -10,18 +10,48 @@ pub(crate) struct Experiment {
     pub(crate) timed: bool,
 }
 
+const E1000_COMBINING: [&str; 7] = ["guest-tx", "--nic", "e1000", "--mode", "send-combining", "--itr", "100"];
+const E1000_ITR: [&str; 7] = ["guest-tx", "--nic", "e1000", "--mode", "base", "--itr", "100"];
+const E1000_COALESCED: [&str; 5] = ["guest-tx", "--nic", "e1000", "--mode", "coalesced"];
+const ROUND_TRIP_BASE: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "base"];
+const ROUND_TRIP_ASYNC: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "async"];
+const ROUND_TRIP_ITR: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "100"];
+/// So long that every interrupt is put off, also where it takes longer than 25 µs to handle one.
+const ROUND_TRIP_1MS: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "4000"];
+const ROUND_TRIP_ADAPTIVE: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "adaptive"];
+
 /// All of them, in the order in which they run.
-pub(crate) const EXPERIMENTS: [Experiment; 11] = [
+pub(crate) const EXPERIMENTS: [Experiment; 27] = [
     Experiment { name: "forward", words: &["forward"], timed: true },
     // Each right after what it is compared with, so that the pair finds the cores where they were.
     Experiment { name: "forward-sandbox", words: &["forward", "--sandbox", "on"], timed: true },
+    Experiment { name: "forward-csb", words: &["forward", "--nic", "e1000"], timed: true },
     Experiment { name: "forward-process", words: &["forward", "--engine", "process"], timed: true },
     Experiment { name: "forward-2q", words: &["forward", "--queues", "2", "--vcpus", "2"], timed: true },
     Experiment { name: "forward-1m", words: &["forward", "--routes", "1000000"], timed: true },
     Experiment { name: "guest-to-guest", words: &["guest-to-guest"], timed: true },
+    Experiment { name: "guest-to-guest-csb", words: &["guest-to-guest", "--nic", "e1000"], timed: true },
+    Experiment { name: "guest-tx", words: &["guest-tx"], timed: true },
+    Experiment { name: "guest-tx-csb", words: &["guest-tx", "--nic", "e1000"], timed: true },
+    Experiment { name: "guest-tx-combining", words: &E1000_COMBINING, timed: true },
+    Experiment { name: "guest-tx-itr", words: &E1000_ITR, timed: true },
+    Experiment {
+        name: "guest-tx-base",
+        words: &["guest-tx", "--nic", "e1000", "--mode", "base"],
+        timed: true,
+    },
+    Experiment { name: "guest-tx-coalesced", words: &E1000_COALESCED, timed: true },
+    Experiment { name: "guest-rx-csb", words: &["guest-rx", "--nic", "e1000"], timed: true },
     Experiment { name: "switch", words: &["switch"], timed: true },
     Experiment { name: "forward-tap", words: &["forward", "--attach", "tap"], timed: true },
     Experiment { name: "round-trip", words: &["round-trip"], timed: false },
+    Experiment { name: "round-trip-csb", words: &["round-trip", "--nic", "e1000"], timed: false },
+    Experiment { name: "round-trip-base", words: &ROUND_TRIP_BASE, timed: false },
+    Experiment { name: "round-trip-async", words: &ROUND_TRIP_ASYNC, timed: false },
+    Experiment { name: "round-trip-itr", words: &ROUND_TRIP_ITR, timed: false },
+    Experiment { name: "round-trip-1ms", words: &ROUND_TRIP_1MS, timed: false },
+    Experiment { name: "round-trip-adaptive", words: &ROUND_TRIP_ADAPTIVE, timed: false },
+    Experiment { name: "livelock", words: &["livelock", "--nic", "e1000", "--mode", "base"], timed: true },
     Experiment { name: "boot", words: &["boot"], timed: false },
     Experiment { name: "idle", words: &["idle"], timed: false },
 ];

@@ -4,19 +4,71 @@ use std::fmt::Write as _;
 
 use crate::results::Sample;
 
+/// What is asked of a figure.
+#[derive(Clone, Copy)]
+struct Asked {
+    at_least: f64,
+    at_most: f64,
+}
+
+impl Asked {
+    const fn at_least(at_least: f64) -> Self {
+        Self { at_least, at_most: f64::INFINITY }
+    }
+
+    const fn at_most(at_most: f64) -> Self {
+        Self { at_least: 0.0, at_most }
+    }
+
+    /// By the whole interval, or nobody knows.
+    fn judge(self, low: f64, high: f64) -> &'static str {
+        if low >= self.at_least && high <= self.at_most {
+            "yes"
+        } else if high < self.at_least || low > self.at_most {
+            "no"
+        } else {
+            "open"
+        }
+    }
+
+    fn shown(self) -> String {
+        match (self.at_least, self.at_most) {
+            (least, f64::INFINITY) => format!(">= {least}"),
+            (0.0, most) => format!("<= {most}"),
+            (least, most) => format!("{least}..{most}"),
+        }
+    }
+}
+
 /// One comparison.
 struct Bound {
     ours: &'static str,
     theirs: &'static str,
-    at_least: f64,
+    asked: Asked,
 }
 
 const fn bound(ours: &'static str, theirs: &'static str, at_least: f64) -> Bound {
-    Bound { ours, theirs, at_least }
+    Bound { ours, theirs, asked: Asked::at_least(at_least) }
+}
+
+/// For what takes time: less is better.
+const fn no_slower(ours: &'static str, theirs: &'static str, at_most: f64) -> Bound {
+    Bound { ours, theirs, asked: Asked::at_most(at_most) }
+}
+
+/// One figure of one case.
+struct Limit {
+    name: &'static str,
+    key: &'static str,
+    asked: Asked,
+}
+
+const fn limit(name: &'static str, key: &'static str, at_least: f64, at_most: f64) -> Limit {
+    Limit { name, key, asked: Asked { at_least, at_most } }
 }
 
 /// What is compared wherever both were measured.
-const BOUNDS: [Bound; 8] = [
+const BOUNDS: [Bound; 20] = [
     bound("forward/kvm/virtio-net/64", "dpdk_router_l3fwd_lpm_plain_64", 2.5),
     bound("forward/kvm/virtio-net/64", "dpdk_router_l3fwd_lpm_tuned_64", 2.0),
     // Threads under their filters; a firmware that is a process; two queues on two vCPUs of the same two cores.
@@ -26,6 +78,38 @@ const BOUNDS: [Bound; 8] = [
     bound("forward/kvm/virtio-net/64/routes=1000000", "forward/kvm/virtio-net/64", 0.6),
     bound("guest-to-guest/kvm/virtio-net/64", "ovs_dpdk_mac_plain_64", 4.0),
     bound("guest-to-guest/kvm/virtio-net/64", "ovs_dpdk_mac_tuned_64", 4.0),
+    // The e1000: each way to transmit against the one before it, and the status block against virtio-net.
+    bound("guest-tx/kvm/e1000-base+itr100/64", "guest-tx/kvm/e1000-base/64", 1.0),
+    bound("guest-tx/kvm/e1000-send-combining+itr100/64", "guest-tx/kvm/e1000-base+itr100/64", 1.0),
+    bound("guest-tx/kvm/e1000-send-combining+itr100/64", "guest-tx/kvm/e1000-base/64", 8.0),
+    bound("guest-tx/kvm/e1000-csb/64", "guest-tx/kvm/e1000-send-combining+itr100/64", 1.0),
+    bound("guest-tx/kvm/e1000-coalesced/64", "guest-tx/kvm/e1000-base/64", 2.0),
+    bound("guest-tx/kvm/e1000-csb/64", "guest-tx/kvm/virtio-net/64", 1.0),
+    bound("forward/kvm/e1000-csb/64", "forward/kvm/virtio-net/64", 1.0),
+    bound("guest-to-guest/kvm/e1000-csb/64", "guest-to-guest/kvm/virtio-net/64", 1.0),
+    // A round trip without moderation.
+    no_slower("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/virtio-net/64/sleeping", 1.05),
+    no_slower("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/e1000-base/64/sleeping", 1.05),
+    no_slower("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/e1000-async/64/sleeping", 1.05),
+    no_slower(
+        "round-trip/kvm/e1000-csb+itradaptive/64/sleeping",
+        "round-trip/kvm/e1000-csb/64/sleeping",
+        1.05,
+    ),
+];
+
+/// What is asked of single figures.
+const LIMITS: [Limit; 8] = [
+    // What exits allow: base is as fast as that, no faster and no slower.
+    limit("guest-tx/kvm/e1000-base/64", "measured_over_model", 0.75, 1.25),
+    limit("guest-tx/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
+    limit("forward/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
+    limit("guest-to-guest/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
+    limit("guest-rx/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
+    // From interrupt to interrupt, where all of them are put off.
+    limit("round-trip/kvm/e1000-csb+itr4000/64/sleeping", "spacing_in_periods", 0.9, 1.25),
+    limit("livelock/kvm/e1000-base/64/work=2000/queue=256/unprotected", "median", 0.0, 0.5),
+    limit("livelock/kvm/e1000-base/64/work=2000/queue=256/protected", "median", 0.9, f64::INFINITY),
 ];
 
 /// Fewest pairs from which an interval is told.
@@ -33,15 +117,32 @@ const FEWEST_PAIRS: usize = 6;
 /// Largest difference of the cores' distance in a pair of like placement.
 const LIKE: f64 = 0.2;
 
-/// A Markdown table of the ratios; empty where nothing was measured on both sides.
+/// Markdown tables of ratios and of single figures; empty where nothing of them was measured.
 pub(crate) fn table(samples: &[Sample]) -> String {
     let rows: String = BOUNDS.iter().filter_map(|bound| row(bound, samples)).collect();
-    if rows.is_empty() {
-        return rows;
+    let limits: String = LIMITS.iter().filter_map(|limit| limit_row(limit, samples)).collect();
+    let mut text = String::new();
+    if !rows.is_empty() {
+        text.push_str("| ratio | pairs | like | median | 95 % interval | bound | holds |\n");
+        text.push_str("|---|---:|---:|---:|---|---:|---|\n");
+        text.push_str(&rows);
     }
-    format!(
-        "| ratio | pairs | like | median | 95 % interval | bound | holds |\n|---|---:|---:|---:|---|---:|---|\n{rows}"
-    )
+    if !limits.is_empty() {
+        text.push_str("\n| figure | rounds | median | 95 % interval | bound | holds |\n");
+        text.push_str("|---|---:|---:|---|---:|---|\n");
+        text.push_str(&limits);
+    }
+    text
+}
+
+fn limit_row(limit: &Limit, samples: &[Sample]) -> Option<String> {
+    let of = samples.iter().filter(|sample| sample.name() == limit.name);
+    let figures: Vec<f64> = of.filter_map(|sample| sample.figure(limit.key)).collect();
+    let rounds = figures.len();
+    let (low, median, high) = interval(figures)?;
+    let (asked, holds) = (limit.asked.shown(), limit.asked.judge(low, high));
+    let Limit { name, key, .. } = limit;
+    Some(format!("| {name} {key} | {rounds} | {median:.4} | {low:.4}..{high:.4} | {asked} | {holds} |\n"))
 }
 
 fn row(bound: &Bound, samples: &[Sample]) -> Option<String> {
@@ -56,13 +157,7 @@ fn row(bound: &Bound, samples: &[Sample]) -> Option<String> {
         pairs.iter().map(|(a, b)| a.median() / b.median()).collect()
     };
     let (low, median, high) = interval(used)?;
-    let holds = if low >= bound.at_least {
-        "yes"
-    } else if high < bound.at_least {
-        "no"
-    } else {
-        "open"
-    };
+    let holds = bound.asked.judge(low, high);
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -72,7 +167,7 @@ fn row(bound: &Bound, samples: &[Sample]) -> Option<String> {
         bound.theirs,
         pairs.len(),
         like.len(),
-        bound.at_least
+        bound.asked.shown()
     );
     Some(text)
 }

@@ -24,6 +24,23 @@ fn pairs_are_made_round_by_round_and_judged_by_the_interval() {
         ));
     }
     let text = table(&samples);
-    assert!(text.contains("| 6 | 6 | 3.04 | 2.86..3.21 | 2.5 | yes |"), "{text}");
+    assert!(text.contains("| 6 | 6 | 3.04 | 2.86..3.21 | >= 2.5 | yes |"), "{text}");
     assert!(!text.contains("ovs"));
+}
+
+#[test]
+fn single_figures_are_judged_by_their_interval_over_the_rounds() {
+    let round = |share: f64| {
+        let name = "livelock/kvm/e1000-base/64/work=2000/queue=256/unprotected";
+        parse(&format!("RESULT name={name} unit=share median={share} min=0 max=1 n=5"))
+    };
+    let rows = |shares: [f64; 6]| table(&shares.into_iter().filter_map(round).collect::<Vec<_>>());
+    assert!(rows([0.1, 0.2, 0.2, 0.3, 0.3, 0.4]).contains("| 6 | 0.2500 | 0.1000..0.4000 | <= 0.5 | yes |"));
+    assert!(rows([0.8; 6]).contains("| no |") && rows([0.1, 0.4, 0.4, 0.6, 0.6, 0.7]).contains("| open |"));
+    let trips = |us: f64, name: &str| {
+        parse(&format!("RESULT name=round-trip/kvm/{name}/64/sleeping unit=us median={us} min=1 max=9 n=5"))
+    };
+    let both = (0..6).flat_map(|_| [trips(50.0, "e1000-csb"), trips(100.0, "e1000-base")]);
+    let text = table(&both.flatten().collect::<Vec<_>>());
+    assert!(text.contains("| 0.50 | 0.50..0.50 | <= 1.05 | yes |"), "{text}");
 }

@@ -13,6 +13,8 @@ pub(crate) struct Sample {
     max: f64,
     n: u64,
     c2c_ns: Option<f64>,
+    /// All that the line tells in numbers, by key.
+    figures: BTreeMap<String, f64>,
 }
 
 impl Sample {
@@ -22,6 +24,11 @@ impl Sample {
 
     pub(crate) fn median(&self) -> f64 {
         self.median
+    }
+
+    /// What the line tells under this key.
+    pub(crate) fn figure(&self, key: &str) -> Option<f64> {
+        self.figures.get(key).copied()
     }
 
     pub(crate) fn c2c_ns(&self) -> Option<f64> {
@@ -71,6 +78,7 @@ pub(crate) fn parse(line: &str) -> Option<Sample> {
         max: number("max")?,
         n: pairs.get("n")?.parse().ok()?,
         c2c_ns: number("c2c_ns"),
+        figures: pairs.keys().filter_map(|key| Some(((*key).to_owned(), number(key)?))).collect(),
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bootinfo::Role;
-use config::{Engine, Spin};
+use config::{Engine, Itr, Spin};
 use engine::{Duty, Guest};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use switch::{Bell, Frame, Sink, Source};
@@ -28,6 +28,8 @@ use crate::ledger_snapshot::Snapshot;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Before each frame of the sleeping case: time for the guest to halt.
 const REST: Duration = Duration::from_micros(100);
+/// Microseconds of a unit of the least time between two interrupts (82540EM manual, ITR).
+const ITR_UNIT_US: f64 = 0.25;
 
 /// Whether the two sides sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +148,7 @@ impl Experiment for RoundTrip {
                 None => lost += 1,
             }
         }
+        let seconds = start.elapsed().as_secs_f64();
         if let Some(fault) = parts.echo.fault() {
             bail!("the guest stopped: {fault}");
         }
@@ -160,6 +163,13 @@ impl Experiment for RoundTrip {
         ];
         if let Some(costs) = parts.costs {
             more.extend([("probe_doorbell_us", costs.kick_us), ("probe_exit_us", costs.mmio_us)]);
+        }
+        if let Itr::Every(units @ 1..) = self.options.itr
+            && self.waiting == Waiting::Sleeping
+        {
+            // From one trip to the next: the frame's way, and the rest before it.
+            let spacing = seconds * 1e6 / (trips.len() as u64 + lost) as f64;
+            more.push(("spacing_in_periods", spacing / (f64::from(units) * ITR_UNIT_US)));
         }
         more.extend(accesses::per_frame(&ledger, trips.len() as u64));
         Ok(Sample {
