@@ -4,6 +4,8 @@
 mod corpus;
 #[path = "../../../fuzz/bodies/device.rs"]
 mod device;
+#[path = "../../../fuzz/bodies/e1000_registers.rs"]
+mod e1000_registers;
 #[path = "../../../fuzz/bodies/e1000_tso.rs"]
 mod e1000_tso;
 #[path = "../../../fuzz/bodies/pci.rs"]
@@ -14,6 +16,11 @@ mod rings;
 #[test]
 fn a_hostile_driver_finds_a_sound_device() {
     corpus::replay("device", device::run);
+}
+
+#[test]
+fn a_driver_that_pokes_an_e1000_finds_a_sound_device() {
+    corpus::replay("e1000_registers", e1000_registers::run);
 }
 
 #[test]
