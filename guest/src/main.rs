@@ -14,6 +14,7 @@ mod e1000;
 mod halt;
 mod hostile;
 mod memory_functions;
+mod large;
 mod nic;
 mod pci;
 mod platform;

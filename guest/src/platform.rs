@@ -69,7 +69,7 @@ impl Firmware {
         }
     }
 
-    /// Frames that come are left where they are.
+    /// Nobody takes frames that come. To be said before [`Firmware::fill`].
     pub(crate) fn do_not_listen(&mut self) {
         self.nics.iter_mut().for_each(Nic::do_not_listen);
     }

@@ -226,7 +226,7 @@ pub(crate) fn source_sink(vcpu: &Vcpu) -> Result<Loop, Trouble> {
 }
 
 /// What the host asked for; each vCPU has flows of its own.
-fn traffic(vcpu: &Vcpu) -> Result<Traffic, Trouble> {
+pub(crate) fn traffic(vcpu: &Vcpu) -> Result<Traffic, Trouble> {
     let orders = &vcpu.info.traffic;
     let [a, b, c, d, e, f, _, _] = orders.to_mac;
     let flows = orders.flows.max(1);

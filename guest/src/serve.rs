@@ -9,6 +9,7 @@ use crate::boot::{self, Vcpu};
 use crate::halt::Mailbox;
 use crate::hostile;
 use crate::platform::Firmware;
+use crate::large;
 use crate::roles;
 use crate::station;
 
@@ -55,6 +56,7 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
     match Role::from_number(vcpu.info.role).ok_or(Trouble::BootInfo)? {
         Role::Router => serve(roles::router(vcpu)?, vcpu),
         Role::Source => serve(roles::source(vcpu)?, vcpu),
+        Role::Source if vcpu.info.traffic.segment_len != 0 => serve(large::source(vcpu)?, vcpu),
         Role::Sink => serve(roles::sink(), vcpu),
         Role::Echo => serve(roles::echo(), vcpu),
         Role::SourceSink => serve(roles::source_sink(vcpu)?, vcpu),

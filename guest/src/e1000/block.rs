@@ -26,6 +26,7 @@ pub(crate) struct Block {
     tdt: Tail,
     assembly: Assembly,
     registers: Registers,
+    deaf: bool,
     /// Somebody waits for room.
     cramped: bool,
     /// Its interrupts; none where another vCPU takes them.
@@ -40,7 +41,7 @@ impl Block {
         [rdt, tdt]: [Tail; 2],
         line: Option<Line>,
     ) -> Self {
-        Self { rx, rdt, tx, tdt, assembly: Assembly::default(), registers, cramped: false, line }
+        Self { rx, rdt, tx, tdt, assembly: Assembly::default(), registers, deaf: false, cramped: false, line }
     }
 
     /// Whether another vCPU takes its interrupts.
@@ -89,7 +90,9 @@ impl Block {
 
     /// Posts the first buffers, and lets causes through: whether there are any is the block's to say.
     pub(crate) fn fill(&mut self, pool: &mut Pool, counters: &RouterNic) {
-        self.post(pool, counters);
+        if !self.deaf {
+            self.post(pool, counters);
+        }
         self.registers.write(r::IMS, r::WANTED);
     }
 
@@ -133,13 +136,15 @@ impl Block {
         sent
     }
 
-    /// How many frames can be sent now; if they are few, an interrupt is wanted when they are more.
+    /// How many frames can be sent now: at least a lot of them, or none, and then an interrupt is wanted when there is
+    /// room for more.
     pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
-        if self.tx.free() < BURST {
+        let lot = BURST.min(usize::from(self.tx.entries()) / LOTS);
+        if self.tx.free() < lot {
             self.reclaim(pool);
         }
-        self.cramped = self.tx.free() < BURST;
-        self.tx.free()
+        self.cramped = self.tx.free() < lot;
+        if self.cramped { 0 } else { self.tx.free() }
     }
 
     /// Takes back the buffers of sent frames.
@@ -147,6 +152,11 @@ impl Block {
         let result = self.tx.reclaim(usize::MAX, |at| pool.give(at));
         // A device that breaks the block has stopped the ring; the ring says so by staying full.
         let _ = result;
+    }
+
+    /// Nobody takes frames from this NIC: no buffers are posted.
+    pub(crate) fn do_not_listen(&mut self) {
+        self.deaf = true;
     }
 
     /// Asks for an interrupt when a frame comes in; true if one has.

@@ -94,11 +94,6 @@ impl Aside {
         Self { line, block: mode == TransmitMode::Csb, combining: combiner.zip(tdt) }
     }
 
-    /// Whether there are interrupts to serve here.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.line.is_none()
-    }
-
     /// Serves an interrupt; true if there was one.
     pub(crate) fn attend(&mut self, counters: &RouterNic) -> bool {
         let Some(line) = self.line.as_mut().filter(|line| line.rang()) else { return false };

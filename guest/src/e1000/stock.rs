@@ -23,6 +23,8 @@ use crate::pci::Registers;
 const LOT: usize = 16;
 /// Frames that one poll takes at most.
 const BUDGET: usize = ring::BURST;
+/// Who waits for room waits for this part of a ring, or a burst.
+const LOTS: usize = 4;
 /// CMD of a whole frame.
 const FRAME: u8 = tx::EOP | tx::IFCS | tx::RS;
 
@@ -143,8 +145,7 @@ impl Stock {
 
     /// Posts the first buffers and unmasks the interrupt.
     pub(crate) fn fill(&mut self, pool: &mut Pool, counters: &RouterNic) {
-        while self.post(usize::MAX, pool) {}
-        if self.rx.publish() {
+        if !self.deaf && self.post(usize::MAX, pool) && self.rx.publish() {
             self.rdt.write(self.rx.tail(), counters);
         }
         match &mut self.served {
@@ -248,18 +249,20 @@ impl Stock {
             Some(combining) => combining.offer(self.tx.tail(), self.tdt, counters),
             None => self.tdt.write(self.tx.tail(), counters),
         }
-        if self.begin(pool, counters) && own && !self.has_frames() {
-            self.finish(counters);
+        if self.begin(pool, counters) && own {
+            self.finish_if_done(counters);
         }
     }
 
-    /// How many frames can be sent now. When there is room again an interrupt says so.
+    /// How many frames can be sent now: at least a lot of them, or none, and then an interrupt is wanted when there is
+    /// room for more.
     pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
-        if self.tx.free() < BUDGET {
+        let lot = BUDGET.min(usize::from(self.tx.entries()) / LOTS);
+        if self.tx.free() < lot {
             self.reclaim(pool);
         }
-        self.cramped = self.tx.free() < BUDGET;
-        self.tx.free()
+        self.cramped = self.tx.free() < lot;
+        if self.cramped { 0 } else { self.tx.free() }
     }
 
     /// Takes back the buffers of sent frames.
@@ -272,7 +275,7 @@ impl Stock {
 
 /// The interrupt.
 impl Stock {
-    /// Nobody takes frames from this NIC: those that come stay where they are.
+    /// Nobody takes frames from this NIC: no buffers are posted.
     pub(crate) fn do_not_listen(&mut self) {
         self.deaf = true;
     }
@@ -286,7 +289,11 @@ impl Stock {
                 self.finish(counters);
             }
         }
-        self.begin(pool, counters)
+        let began = self.begin(pool, counters);
+        if began {
+            self.finish_if_done(counters);
+        }
+        began
     }
 
     /// Ends the poll; true if an interrupt or a frame is there, so that it is no time to sleep.
@@ -323,6 +330,13 @@ impl Stock {
         }
         self.reclaim(pool);
         true
+    }
+
+    /// Ends a poll that has only taken back what was sent.
+    fn finish_if_done(&mut self, counters: &RouterNic) {
+        if !self.has_frames() {
+            self.finish(counters);
+        }
     }
 
     /// The end of a poll: the next interrupt may come.

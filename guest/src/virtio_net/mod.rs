@@ -157,13 +157,15 @@ impl QueuePair {
         }
     }
 
-    /// How many frames can be sent now; if they are few, an interrupt is wanted when they are more.
+    /// How many frames can be sent now: at least a lot of them, or none, and then an interrupt is wanted when there is
+    /// room for more.
     pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
-        if self.transmit.free() < BURST {
+        let lot = BURST.min(usize::from(self.transmit.size()) / LOTS);
+        if self.transmit.free() < lot {
             self.transmit.reclaim(pool);
         }
-        self.cramped = self.transmit.free() < BURST;
-        self.transmit.free()
+        self.cramped = self.transmit.free() < lot;
+        if self.cramped { 0 } else { self.transmit.free() }
     }
 
     /// Takes back the buffers of sent frames.
