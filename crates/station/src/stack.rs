@@ -80,8 +80,8 @@ impl<'a, B: Buffer> Station<'a, B> {
         Some(Self { net, work, lanes, tally, now, due: Some(now) })
     }
 
-    /// One pass: what came, what the duty makes of it, what is to be sent. Returns frames of both directions; 1 if there
-    /// are none but the stack waits for room in the ring.
+    /// One pass: what came, what the duty makes of it, what is to be sent. Returns frames of both directions: none while
+    /// it waits for room in the ring, of which the platform knows ([`Platform::room`]).
     pub fn pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
         discard_others(platform);
         self.now = instant(platform);
@@ -98,9 +98,9 @@ impl<'a, B: Buffer> Station<'a, B> {
         }
         self.net.write(self.now, &mut wire);
         let frames = came + wire.sent();
-        let blocked = wire.finish();
+        wire.finish();
         self.due = self.earliest();
-        frames.max(usize::from(blocked))
+        frames
     }
 
     /// Milliseconds until the station wants to pass although no frame comes; none: never.

@@ -46,7 +46,7 @@ impl<B: Buffer> Lanes<B> {
     /// Joins them to the platform for one pass.
     pub(crate) fn on<'p, P: Platform<Buffer = B>>(&'p mut self, platform: &'p mut P) -> Wire<'p, P> {
         let room = platform.room(NIC);
-        Wire { platform, lanes: self, room, sent: 0, blocked: false }
+        Wire { platform, lanes: self, room, sent: 0 }
     }
 }
 
@@ -57,8 +57,6 @@ pub(crate) struct Wire<'p, P: Platform> {
     /// Frames that the NIC can still take.
     room: usize,
     sent: usize,
-    /// Whether the stack was told to wait for room.
-    blocked: bool,
 }
 
 impl<P: Platform> Wire<'_, P> {
@@ -72,16 +70,14 @@ impl<P: Platform> Wire<'_, P> {
         self.lanes.incoming.len()
     }
 
-    /// Hands the last burst to the NIC and the buffers that were read back to the pool; returns whether the stack
-    /// waits for room.
-    pub(crate) fn finish(self) -> bool {
+    /// Hands the last burst to the NIC and the buffers that were read back to the pool.
+    pub(crate) fn finish(self) {
         if !self.lanes.outgoing.is_empty() {
             self.platform.transmit(NIC, &mut self.lanes.outgoing);
         }
         for frame in self.lanes.spent.drain(..) {
             self.platform.free(frame);
         }
-        self.blocked
     }
 
     /// Whether a frame can be sent: there is room in the ring and a buffer.
@@ -89,9 +85,7 @@ impl<P: Platform> Wire<'_, P> {
         if self.lanes.spare.is_none() {
             self.lanes.spare = self.platform.allocate();
         }
-        let can = self.room > 0 && self.lanes.spare.is_some();
-        self.blocked |= !can;
-        can
+        self.room > 0 && self.lanes.spare.is_some()
     }
 }
 

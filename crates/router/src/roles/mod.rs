@@ -1,10 +1,12 @@
 //! Other duties of a firmware, for measurements: what stands at both ends of a router, and what stands in its place.
 
+mod application;
 mod echo;
 mod sink;
 mod source;
 mod source_sink;
 
+pub use application::{Application, Clock, LONGEST_QUEUE, Load};
 pub use echo::Echo;
 pub use sink::{Sink, Tally};
 pub use source::{Source, Traffic};

@@ -1,0 +1,50 @@
+//! The application behind a bounded queue: its clock, and the duty around it.
+
+use bootinfo::Trouble;
+use router::roles::{Application, Clock, Load};
+
+use crate::boot::Vcpu;
+use crate::buffer::FrameBuffer;
+use crate::halt;
+use crate::platform::Firmware;
+use crate::roles;
+use crate::serve::Duty;
+
+/// The application, and how many interrupts were told to the host.
+pub(crate) struct Worker {
+    application: &'static mut Application<'static, FrameBuffer>,
+    told: u64,
+}
+
+impl Duty for Worker {
+    fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        let frames = self.application.pass(firmware);
+        let served = (0..router::Platform::nics(firmware)).map(|nic| firmware.interrupts(nic)).sum();
+        firmware.shared().application.interrupts.add(served - self.told);
+        self.told = served;
+        roles::count(firmware, frames)
+    }
+}
+
+impl Clock for Firmware {
+    fn ticks(&mut self) -> u64 {
+        halt::ticks()
+    }
+
+    fn ticks_in(&self, nanoseconds: u64) -> u64 {
+        nanoseconds.saturating_mul(self.ticks_a_millisecond()) / 1_000_000
+    }
+}
+
+/// The application that the host asked for. Its queue holds no more than a ring, so that the ring keeps its buffers.
+pub(crate) fn worker(vcpu: &mut Vcpu) -> Result<Worker, Trouble> {
+    let orders = &vcpu.info.traffic;
+    let load = Load {
+        work_ns: u64::from(orders.work_ns),
+        queue_len: orders.queue_len.min(vcpu.info.ring_size) as usize,
+        protected: orders.protected != 0,
+    };
+    let application = Application::new(load, &vcpu.firmware.shared().application, &vcpu.firmware);
+    let application = vcpu.arena.keep(application).ok_or(Trouble::Memory)?;
+    Ok(Worker { application, told: 0 })
+}
