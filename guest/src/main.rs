@@ -7,14 +7,15 @@
 #![no_std]
 #![no_main]
 
+mod application;
 mod arena;
 mod boot;
 mod buffer;
 mod e1000;
 mod halt;
 mod hostile;
-mod memory_functions;
 mod large;
+mod memory_functions;
 mod nic;
 mod pci;
 mod platform;

@@ -49,6 +49,11 @@ impl Firmware {
         halt::ticks() >> self.ticks_a_us
     }
 
+    /// Ticks of the time-stamp counter in a millisecond.
+    pub(crate) fn ticks_a_millisecond(&self) -> u64 {
+        self.ticks_a_ms
+    }
+
     /// The queue pairs of NICs that are virtio-net devices.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = &QueuePair> {
         self.nics.iter().filter_map(|nic| match nic {

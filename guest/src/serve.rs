@@ -5,11 +5,12 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use bootinfo::{Role, Trouble, VcpuShared};
 use ring::wake::{Party, Poller, Turn};
 
+use crate::application;
 use crate::boot::{self, Vcpu};
 use crate::halt::Mailbox;
 use crate::hostile;
-use crate::platform::Firmware;
 use crate::large;
+use crate::platform::Firmware;
 use crate::roles;
 use crate::station;
 
@@ -55,14 +56,14 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
     }
     match Role::from_number(vcpu.info.role).ok_or(Trouble::BootInfo)? {
         Role::Router => serve(roles::router(vcpu)?, vcpu),
-        Role::Source => serve(roles::source(vcpu)?, vcpu),
         Role::Source if vcpu.info.traffic.segment_len != 0 => serve(large::source(vcpu)?, vcpu),
+        Role::Source => serve(roles::source(vcpu)?, vcpu),
         Role::Sink => serve(roles::sink(), vcpu),
         Role::Echo => serve(roles::echo(), vcpu),
         Role::SourceSink => serve(roles::source_sink(vcpu)?, vcpu),
         Role::Hostile => return hostile::run(vcpu),
         Role::Station => serve(station::host(vcpu)?, vcpu),
-        Role::Application => return Err(Trouble::BootInfo),
+        Role::Application => serve(application::worker(vcpu)?, vcpu),
     }
     Ok(())
 }
