@@ -1,87 +1,14 @@
 //! Every experiment with a guest runs once, shortly, and its RESULT line says what it should. No rate is judged here.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod e1000;
+mod ends;
+mod room;
+
 use std::time::Duration;
 
-use config::Engine;
-use lab::cores;
-use lab::experiment::{Attachment, Options, Outcome, compare, run};
+use lab::experiment::{Attachment, Options};
 use lab::experiments::{Case, find};
-use lab::report::ResultLine;
-use vmm::{Forker, Spawn};
-
-/// They take the same CPUs: one at a time.
-static CPUS: Mutex<()> = Mutex::new(());
-
-/// Waits for the CPUs; none, with a line that says why, where experiments cannot run.
-fn ready(root: bool) -> Option<MutexGuard<'static, ()>> {
-    if cores::allowed().unwrap().len() < 2 {
-        println!("SKIPPED: there is only one CPU");
-        return None;
-    }
-    if root && let Err(error) = uplink::Netns::new() {
-        println!("SKIPPED: {error}");
-        return None;
-    }
-    Some(CPUS.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Why this host cannot run an engine, if so.
-fn missing(engine: Engine) -> Option<anyhow::Error> {
-    match engine {
-        Engine::Kvm => vmm::open_kvm().err(),
-        Engine::Process => {
-            let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
-            tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()
-        }
-    }
-}
-
-/// Short runs with each engine that this host has, and its name.
-fn engines() -> Vec<(Options, &'static str)> {
-    let able = [Engine::Kvm, Engine::Process].into_iter().filter(|engine| match missing(*engine) {
-        None => true,
-        Some(error) => {
-            println!("SKIPPED: {error:#}");
-            false
-        }
-    });
-    able.map(|engine| (Options { engine: engine.name().to_owned(), ..short() }, engine.name())).collect()
-}
-
-fn short() -> Options {
-    // An experiment pins the thread that runs it; those after it need to know the other CPUs.
-    Options { seconds: 0.02, repeat: 1, cpus: cores::online().unwrap(), ..Options::default() }
-}
-
-/// The outcomes of an experiment, each with its RESULT line.
-fn outcomes(name: &str, options: &Options) -> Vec<(Outcome, ResultLine)> {
-    let mut all = Vec::new();
-    for case in (find(name).unwrap().cases)(options).unwrap() {
-        match case {
-            Case::Alone(mut experiment) => all.push(run(&mut *experiment, options).unwrap()),
-            Case::InTurn(mut a, mut b) => {
-                let comparison = compare(&mut *a, &mut *b, options).unwrap();
-                assert!(comparison.a.measured.len() >= 10);
-                all.extend([comparison.a, comparison.b]);
-            }
-        }
-    }
-    all.into_iter().map(|outcome| (outcome.clone(), told(name, &outcome))).collect()
-}
-
-/// The line as it is printed, read back.
-fn told(name: &str, outcome: &Outcome) -> ResultLine {
-    let line = ResultLine::parse(&outcome.result_line().to_string()).unwrap();
-    assert!(line.name.starts_with(&format!("{name}/")), "{}", line.name);
-    // Idle routers may well need nothing at all.
-    assert!(line.n > 0 && (line.median > 0.0 || name == "idle"), "{line}");
-    line
-}
-
-fn figure(line: &ResultLine, name: &str) -> f64 {
-    line.get(name).unwrap_or_else(|| panic!("no {name} in {line}")).parse().unwrap()
-}
+use room::{engines, figure, outcomes, ready};
 
 #[test]
 fn forward() {
