@@ -1,5 +1,6 @@
 //! Objective: `ringroad demo` ends by itself within 40 s; it has shown pings, an expired TTL, a TCP transfer, the live
-//! table with rates, drops, exits and CPU, and a summary; nothing is left of it.
+//! table with rates, drops, exits and CPU, and a summary; nothing is left of it. With either model of NIC, and in every way
+//! of an e1000 to transmit.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,9 +10,9 @@ use support::{Running, Signal, Traces, alone};
 /// What the issue promises.
 const LIMIT: Duration = Duration::from_secs(40);
 
-fn demo() -> Command {
+fn demo(options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringroad"));
-    command.arg("demo");
+    command.arg("demo").args(options);
     command
 }
 
@@ -20,12 +21,11 @@ fn numbers(line: &str) -> Vec<f64> {
     line.split_whitespace().filter_map(|word| word.trim_matches([',', ';', '%']).parse().ok()).collect()
 }
 
-#[test]
-fn the_whole_tour() {
-    support::needs!(Root, Kvm, Tun);
+/// Runs the demo and looks for everything that it has to show.
+fn tour(options: &[&str]) {
     let _turn = alone();
     let before = Traces::now();
-    let done = support::run(&mut demo(), LIMIT).expect("it ends by itself");
+    let done = support::run(&mut demo(options), LIMIT).expect("it ends by itself");
     assert_eq!(done.status.code(), Some(0), "{}\n{}", done.stdout, done.stderr);
     assert_eq!(done.stderr, "");
     let text = done.stdout;
@@ -48,13 +48,55 @@ fn the_whole_tour() {
 }
 
 #[test]
+fn the_whole_tour() {
+    support::needs!(Root, Kvm, Tun);
+    tour(&[]);
+}
+
+#[test]
+fn the_whole_tour_with_e1000s() {
+    support::needs!(Root, Kvm, Tun);
+    tour(&["--nic", "e1000", "--mode", "csb"]);
+    for mode in ["base", "async", "send-combining", "coalesced"] {
+        tour(&["--mode", mode]);
+    }
+}
+
+#[test]
+fn the_whole_tour_with_moderated_interrupts() {
+    support::needs!(Root, Kvm, Tun);
+    tour(&["--itr", "100"]);
+    tour(&["--nic", "e1000", "--itr", "adaptive"]);
+}
+
+#[test]
+fn options_that_do_not_fit() {
+    for (options, line) in [
+        (
+            ["--nic=virtio-net", "--mode=csb"],
+            "ringroad: --mode: only an e1000 has it; remove it, or write --nic e1000",
+        ),
+        (["--nic=ne2000", "--itr=0"], "\"ne2000\" is no NIC model; models: virtio-net, e1000"),
+        (
+            ["--mode=fast", "--itr=0"],
+            "\"fast\" is no way to transmit; ways: base, async, send-combining, csb, coalesced",
+        ),
+        (["--nic=e1000", "--itr=65536"], "\"65536\" is out of range; write 0 to 65535, or \"adaptive\""),
+    ] {
+        let done = support::run(&mut demo(&options), LIMIT).expect("it ends");
+        assert!(!done.status.success() && done.stdout.is_empty(), "{options:?}");
+        assert!(done.stderr.contains(line), "{options:?}: {}", done.stderr);
+    }
+}
+
+#[test]
 fn a_second_demo_is_refused_and_does_not_disturb_the_first() {
     support::needs!(Root, Kvm, Tun);
     let _turn = alone();
     let before = Traces::now();
-    let mut first = Running::start(&mut demo()).expect("it starts");
+    let mut first = Running::start(&mut demo(&[])).expect("it starts");
     first.wait_for_line(LIMIT, |line| line.contains("ping 1")).expect("it pings");
-    let second = support::run(&mut demo(), LIMIT).expect("it ends");
+    let second = support::run(&mut demo(&[]), LIMIT).expect("it ends");
     assert_eq!(second.status.code(), Some(1));
     assert_eq!(second.stdout, "");
     let expected = format!("ringroad: a router named 'demo' is already running (pid {})", first.id());
