@@ -175,7 +175,7 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
     /// written before. In a ring without block a word with DD shows the driver at once that the descriptor is done.
     #[inline(always)]
     pub fn write_back(&mut self, position: u16, n: usize, rest: u64) {
-        self.shared.set_rest(self.shared.after(position, n as u16), rest);
+        self.write_each_back(position, core::iter::once((n, rest)));
     }
 
     /// As [`Self::write_back`], several: each how far (less than a ring) after `position`.
@@ -184,7 +184,8 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
         self.shared.set_rests(position, words);
     }
 
-    /// Releases the first `n` of the descriptors that were taken and not yet released.
+    /// Releases the first `n` of the descriptors that were taken and not yet released. To be published before the driver
+    /// has given them all again: a whole ring looks like none.
     #[inline(always)]
     pub fn release(&mut self, n: usize) {
         let taken = self.shared.distance(self.done, self.next);

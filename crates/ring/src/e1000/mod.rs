@@ -119,3 +119,6 @@ const fn after(position: u16, n: u16, entries: u16) -> u16 {
     let entries = entries as u32;
     (if sum >= entries { sum - entries } else { sum }) as u16
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,18 +49,14 @@ impl Shared {
         self.words(position)[1].load(Acquire)
     }
 
-    /// Writes the second word alone, after all that was written before.
-    #[inline(always)]
-    pub(super) fn set_rest(&self, position: u16, rest: u64) {
-        self.words(position)[1].store(rest, Release);
-    }
-
-    /// Writes second words, each at a distance from a position; not those that are more than a ring away.
+    /// Writes second words alone, each at a distance from a position and after all that was written before; not those
+    /// that are more than a ring away.
     #[inline(always)]
     pub(super) fn set_rests(&self, from: u16, rests: impl Iterator<Item = (usize, u64)>) {
         let (entries, from) = (usize::from(self.entries), usize::from(from));
         for (n, rest) in rests {
-            let at = if from + n < entries { from + n } else { (from + n).wrapping_sub(entries) };
+            let sum = from.saturating_add(n);
+            let at = if sum < entries { sum } else { sum - entries };
             if at < entries {
                 // SAFETY: by the check before.
                 unsafe { self.words_at(at)[1].store(rest, Release) };
