@@ -111,19 +111,15 @@ impl Lease {
     /// Spreads a frame over its buffers, with zeros behind it up to the length that is stored.
     #[cold]
     fn scatter(&self, shaped: &Shaped, frame: Bytes<'_>) {
-        let (mut piece, mut rest) = if shaped.untagged {
-            (frame.take(TAG_AT), frame.skip(TAG_AT + TAG))
-        } else {
-            (frame, frame.skip(u32::MAX))
+        let mut pieces = match shaped.untagged {
+            true => [frame.take(TAG_AT), frame.skip(TAG_AT + TAG)],
+            false => [frame, frame.skip(u32::MAX)],
         };
         for buffer in self.buffers_of(shaped) {
             let mut room = *buffer;
-            while !room.is_empty() && !(piece.is_empty() && rest.is_empty()) {
+            for piece in &mut pieces {
                 let copied = piece.copy_to(&room) as u32;
-                (piece, room) = (piece.skip(copied), room.skip(copied));
-                if piece.is_empty() {
-                    (piece, rest) = (rest, rest.skip(u32::MAX));
-                }
+                (*piece, room) = (piece.skip(copied), room.skip(copied));
             }
             clear(room);
         }
