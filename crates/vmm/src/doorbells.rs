@@ -54,6 +54,11 @@ impl Doorbells {
         std::mem::take(&mut self.bells.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether a store can ring without an access.
+    pub(crate) fn can_connect(&self) -> bool {
+        self.vm.is_some()
+    }
+
     /// From now on a store to `address` rings `event`; false if it does not and the store is an access.
     pub(crate) fn connect(&self, address: u64, event: &EventFd) -> bool {
         self.vm

@@ -74,3 +74,6 @@ fn find(bars: &[BarWindow], address: u64, len: usize) -> Option<(u8, u64)> {
     })?;
     Some((window.index, address - window.address))
 }
+
+#[cfg(test)]
+mod tests;
