@@ -13,10 +13,11 @@ struct Package {
     why: &'static str,
 }
 
-const NEEDED: [Package; 6] = [
+const NEEDED: [Package; 7] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
+    Package { name: "qemu-system-x86", program: "qemu-system-x86_64", why: "a stock e1000 for our driver" },
     Package { name: "tcpdump", program: "tcpdump", why: "captures what a router sends" },
     Package { name: "dpkg-dev", program: "dpkg-shlibdeps", why: "makes the Debian package" },
     Package { name: "binutils", program: "strip", why: "makes the Debian package" },

@@ -5,6 +5,7 @@
 //! ```text
 //! 0x1000 PML4   0x2000 PDPT   0x3000.. page directories (one a GiB that is used)
 //! 0xa000 GDT    0xb000 IDT    0xc000 TSS (128 octets a vCPU)   0x10000 stubs   0x20000 ring-0 stacks (4 KiB a vCPU)
+//! 0x40000 a page table, on another VMM's PC
 //! ```
 
 use std::io::Cursor;
@@ -27,8 +28,11 @@ pub(crate) const IDT: u64 = 0xb000;
 pub(crate) const TSS: u64 = 0xc000;
 pub(crate) const TSS_STRIDE: u64 = 128;
 const STUBS: u64 = 0x1_0000;
-const RING0_STACKS: u64 = 0x2_0000;
-const RING0_STACK: u64 = 0x1000;
+pub(crate) const RING0_STACKS: u64 = 0x2_0000;
+pub(crate) const RING0_STACK: u64 = 0x1000;
+/// Page table of the 2 MiB in which ECAM begins, where it does not lie at its own address.
+const ECAM_TABLE: u64 = 0x4_0000;
+const SMALL_PAGE: u64 = 0x1000;
 
 /// The vectors of the NICs' pins.
 const PIN_VECTOR: u64 = map::FIRST_PIN_VECTOR as u64;
@@ -45,7 +49,7 @@ const NO_EXECUTE: u64 = 1 << 63;
 pub(crate) const KERNEL_CODE: u16 = 0x08;
 pub(crate) const USER_DATA: u16 = 0x18 | 3;
 pub(crate) const USER_CODE: u16 = 0x20 | 3;
-const FIRST_TSS: u16 = 0x28;
+pub(crate) const FIRST_TSS: u16 = 0x28;
 
 /// Octets of the GDT: five plain entries and a 16-octet TSS descriptor for each vCPU.
 pub(crate) const GDT_LEN: u16 = 5 * 8 + 16 * MAX_VCPUS as u16;
@@ -64,6 +68,16 @@ pub(crate) fn load(ram: &GuestRam, firmware: &[u8], fib: u64) -> Result<u64> {
         .context("the firmware image is broken")?;
     ensure!(loaded.kernel_end <= map::STACKS, "the firmware image is too large for its place");
     Ok(loaded.kernel_load.0)
+}
+
+/// Shows configuration space, which lies at physical `to`, where [`map`] has it.
+pub(crate) fn move_ecam(ram: &GuestRam, to: u64) -> Result<()> {
+    let flags = PRESENT | WRITE | USER | UNCACHED | NO_EXECUTE;
+    for page in (0..map::PAGE).step_by(SMALL_PAGE as usize) {
+        let physical = if page < map::ECAM_LEN { to + page } else { map::ECAM + page };
+        put(ram, ECAM_TABLE + 8 * (page / SMALL_PAGE), physical | flags)?;
+    }
+    put(ram, DIRECTORIES + 8 * (map::ECAM / map::PAGE), ECAM_TABLE | PRESENT | WRITE | USER)
 }
 
 fn put(ram: &GuestRam, address: u64, value: u64) -> Result<()> {

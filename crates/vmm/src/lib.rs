@@ -15,6 +15,7 @@ pub mod machine;
 pub mod memory;
 pub mod nic_port;
 mod pace;
+pub mod pc;
 pub mod probe;
 pub mod process;
 pub mod route_table;

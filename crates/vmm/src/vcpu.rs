@@ -15,10 +15,10 @@ use crate::bus::Bus;
 use crate::coalesced::Coalesced;
 use crate::stubs::FAULT_PORT;
 
-const CR0_PAGED_PROTECTED: u64 = 0x8005_0033;
-const CR4_PAE_SSE: u64 = 1 << 5 | 1 << 9 | 1 << 10;
-const EFER_LONG_NX: u64 = 1 << 8 | 1 << 10 | 1 << 11;
-const RFLAGS_INTERRUPTS: u64 = 0x202;
+pub(crate) const CR0_PAGED_PROTECTED: u64 = 0x8005_0033;
+pub(crate) const CR4_PAE_SSE: u64 = 1 << 5 | 1 << 9 | 1 << 10;
+pub(crate) const EFER_LONG_NX: u64 = 1 << 8 | 1 << 10 | 1 << 11;
+pub(crate) const RFLAGS_INTERRUPTS: u64 = 0x202;
 /// The bit that is always set.
 const RFLAGS_NONE: u64 = 2;
 const APIC_SPURIOUS: usize = 0xf0;

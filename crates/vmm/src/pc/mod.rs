@@ -1,0 +1,124 @@
+//! The firmware on another VMM: what a PC (QEMU's `q35`, with memory that we hold) needs to run it.
+//!
+//! RAM is what [`Vm`](crate::Vm) makes of it, in a memfd that the other VMM maps. What KVM does by setting registers, a
+//! boot ROM does here: it sets the chipset up as [`Machine`](crate::Machine)'s bus is, and puts each CPU where
+//! `vcpu::enter_firmware` puts it. So the firmware cannot tell the difference, but for the devices.
+//!
+//! One thing lies elsewhere: a PC's window on PCI configuration space is at least 64 MiB large and would cover the BARs
+//! behind ours. It lies at [`ECAM`], and the page tables show its beginning where the firmware looks for it.
+
+mod rom;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use bootinfo::{Ground, Shared, map};
+
+use crate::attach::bar_of;
+use crate::boot;
+use crate::machine::{self, MachineConfig, Memory};
+use crate::memory::GuestRam;
+use crate::vm::FIRMWARE;
+use rom::Order;
+
+/// Where configuration space is put.
+const ECAM: u64 = 0xb000_0000;
+/// The register of the host bridge that puts it there (PCIEXBAR), as an address for port 0xcf8; and its bit that
+/// switches the window on, which is 256 MiB large then.
+const PCIEXBAR: u32 = 0x8000_0060;
+const PCIEXBAR_ON: u32 = 1;
+/// Register BAR 0 of a slot, as an address for port 0xcf8.
+const BAR0: u32 = 0x8000_0010;
+/// The masks of both 8259s: all that comes there goes nowhere.
+const MASKS: [u16; 2] = [0x21, 0xa1];
+/// The I/O APIC's index and data registers, and the first register of its table.
+const IOAPIC: u32 = 0xfec0_0000;
+const IOAPIC_DATA: u32 = IOAPIC + 0x10;
+const IOAPIC_TABLE: u32 = 0x10;
+/// A level-triggered entry.
+const LEVEL: u32 = 1 << 15;
+/// The inputs to which a PC leads the pins of PCI slots: which one of these is the chipset's business.
+const INPUTS: std::ops::Range<u32> = 16..24;
+/// The local APIC: spurious vector register, and the command that starts all other CPUs at the ROM's beginning.
+const APIC_SPURIOUS: u32 = 0xfee0_00f0;
+const APIC_ON: u32 = 0x1ff;
+const APIC_COMMAND: u32 = 0xfee0_0300;
+const START_OTHERS: u32 = 0x000c_4600 | (rom::BASE >> 12);
+
+/// A firmware, ready to be run by another VMM.
+#[derive(Debug)]
+pub struct Pc {
+    ram: Arc<GuestRam>,
+    rom: Vec<u8>,
+}
+
+impl Pc {
+    /// Makes RAM and ROM for a firmware with at most one NIC, which interrupts by its pin. `tsc_khz`: ticks of the other
+    /// VMM's time-stamp counter a millisecond.
+    pub fn new(config: MachineConfig, tsc_khz: u64) -> Result<Self> {
+        let info = config.info.clone();
+        ensure!(config.fib.is_none(), "a firmware on another VMM has no route table");
+        ensure!(info.nic_count <= 1, "a firmware on another VMM has one NIC at most, not {}", info.nic_count);
+        let Memory { ram, .. } = Memory::new(config, Ground::Kvm)?;
+        let entry = boot::load(&ram, FIRMWARE, 0)?;
+        boot::move_ecam(&ram, ECAM)?;
+        machine::write_tsc_khz(&ram, tsc_khz)?;
+        let mut orders = chipset();
+        for nic in info.nics.iter().take(info.nic_count as usize) {
+            orders.extend(place(nic.slot));
+            orders.extend(lead_pins(nic.interrupt_vcpu));
+        }
+        if info.vcpus > 1 {
+            orders.push(Order::Memory(APIC_COMMAND, START_OTHERS));
+        }
+        Ok(Self { ram, rom: rom::image(entry, &orders)? })
+    }
+
+    /// Its RAM, to be mapped by the other VMM from guest-physical address 0 on.
+    pub fn ram(&self) -> Result<BorrowedFd<'_>> {
+        Ok(self.ram.file().context("RAM without a file")?.as_fd())
+    }
+
+    /// Octets of RAM.
+    pub fn ram_len(&self) -> usize {
+        self.ram.len()
+    }
+
+    /// Its boot ROM, which ends at 4 GiB and is seen below 1 MiB as well, as on every PC.
+    pub fn rom(&self) -> &[u8] {
+        &self.rom
+    }
+
+    /// The words that the firmware shares with the host.
+    pub fn shared(&self) -> &Shared {
+        self.ram.shared()
+    }
+}
+
+fn chipset() -> Vec<Order> {
+    let mut orders: Vec<_> = MASKS.map(|port| Order::Port(port, 0xff)).into();
+    orders.push(Order::Config(PCIEXBAR + 4, 0));
+    orders.push(Order::Config(PCIEXBAR, ECAM as u32 | PCIEXBAR_ON));
+    orders.push(Order::Memory(APIC_SPURIOUS, APIC_ON));
+    orders
+}
+
+/// Puts BAR 0 of a slot where ring 0 looks for it.
+fn place(slot: u32) -> [Order; 1] {
+    [Order::Config(BAR0 | slot << 11, bar_of(slot as usize) as u32)]
+}
+
+/// Makes every pin the one of NIC 0, whatever the slot.
+fn lead_pins(vcpu: u32) -> impl Iterator<Item = Order> {
+    INPUTS.flat_map(move |input| {
+        let register = IOAPIC_TABLE + 2 * input;
+        let entry = [(register + 1, vcpu << 24), (register, u32::from(map::FIRST_PIN_VECTOR) | LEVEL)];
+        entry.into_iter().flat_map(|(register, value)| {
+            [Order::Memory(IOAPIC, register), Order::Memory(IOAPIC_DATA, value)]
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;
