@@ -4,12 +4,14 @@
 //! what [`BootInfo::misdeed`](bootinfo::BootInfo::misdeed) says, in its packet loop, so that it answers the host
 //! meanwhile. The same vCPU of the same router does the same each time.
 
+mod card;
 mod frozen;
 mod random;
 mod registers;
 mod rings;
 
-use bootinfo::{Misdeed, Trouble};
+use arrayvec::ArrayVec;
+use bootinfo::{BootInfo, MAX_NICS, Misdeed, Trouble};
 use fib::Table;
 use router::Platform;
 
@@ -18,6 +20,7 @@ use crate::halt::{self, Mailbox};
 use crate::platform::Firmware;
 use crate::roles::{self, Forwarding};
 use crate::serve::{self, Duty};
+use card::Card;
 use frozen::Frozen;
 use random::Random;
 
@@ -41,8 +44,8 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
         begins: vcpu.firmware.now() + GOOD_TIME,
         random: Random::new(vcpu.info.traffic.flows, vcpu.index),
         vcpu: vcpu.index,
-        slots: vcpu.info.nic_count,
-        ram: vcpu.info.ram,
+        info: vcpu.info,
+        cards: ArrayVec::new_const(),
         round: 0,
     };
     serve::serve(hostile, vcpu);
@@ -57,17 +60,18 @@ struct Hostile {
     begins: u64,
     random: Random,
     vcpu: usize,
-    /// PCI slots with a NIC; the first is 1.
-    slots: u32,
-    /// Octets of RAM.
-    ram: u64,
+    /// The orders, which tell where NICs and memory are.
+    info: &'static BootInfo,
+    /// The e1000s among the NICs, once it misbehaves.
+    cards: ArrayVec<Card, MAX_NICS>,
     /// How often it has done it.
     round: u32,
 }
 
 impl Duty for Hostile {
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
-        let frames = self.good.pass(firmware);
+        // Who writes an e1000's registers past its driver would take frames back that the driver has sent meanwhile.
+        let frames = if self.cards.is_empty() { self.good.pass(firmware) } else { 0 };
         if firmware.now() >= self.begins {
             self.misbehave(firmware);
             return frames.max(1);
@@ -94,12 +98,16 @@ impl Hostile {
     /// Does it once.
     fn misbehave(&mut self, firmware: &mut Firmware) {
         self.round = self.round.wrapping_add(1);
+        if self.round == 1 && self.misdeed != Misdeed::Registers {
+            self.cards = card::find(self.info);
+        }
         match self.misdeed {
-            Misdeed::Registers => registers::access(&mut self.random, self.slots, self.ram),
+            Misdeed::Registers => registers::access(&mut self.random, self.info),
             Misdeed::Descriptors | Misdeed::Loops | Misdeed::Addresses | Misdeed::Indices => {
                 self.spoil_rings(firmware);
+                self.spoil_cards();
             }
-            Misdeed::Kicks => kick(firmware),
+            Misdeed::Kicks => self.kick(firmware),
             Misdeed::Sleep => self.sleep_for_ever(),
             Misdeed::Spin => spin_for_ever(),
             Misdeed::TripleFault => halt::die(),
@@ -111,7 +119,7 @@ impl Hostile {
     fn spoil_rings(&mut self, firmware: &mut Firmware) {
         let queues = firmware.pairs().flat_map(|pair| pair.exposed());
         for (number, (layout, bell)) in (0u32..).zip(queues) {
-            let ring = rings::Ring::new(&layout, number.is_multiple_of(2), self.ram);
+            let ring = rings::Ring::new(&layout, number.is_multiple_of(2), self.info.ram);
             // Each queue in another way.
             let way = self.round.wrapping_add(number);
             match self.misdeed {
@@ -124,18 +132,33 @@ impl Hostile {
         }
     }
 
+    fn spoil_cards(&mut self) {
+        let rings = self.cards.iter().flat_map(|card| &card.rings);
+        for (number, ring) in (0u32..).zip(rings) {
+            // Each ring in another way, and each in all of them.
+            let way = self.round.wrapping_add(number);
+            match self.misdeed {
+                Misdeed::Descriptors => ring.random_descriptors(&mut self.random),
+                Misdeed::Loops => ring.loops(way),
+                Misdeed::Addresses => ring.addresses(way),
+                _ => ring.indices(way, &mut self.random),
+            }
+        }
+    }
+
+    fn kick(&self, firmware: &Firmware) {
+        for _ in 0..KICKS {
+            firmware.pairs().flat_map(|pair| pair.exposed()).for_each(|(_, bell)| bell.kick());
+            self.cards.iter().flat_map(|card| &card.rings).for_each(card::Ring::kick);
+        }
+    }
+
     /// Sleeps whatever comes.
     fn sleep_for_ever(&self) -> ! {
         let mailbox = Mailbox::new(&boot::shared().mailbox[self.vcpu].0);
         loop {
             mailbox.sleep(mailbox.seen());
         }
-    }
-}
-
-fn kick(firmware: &Firmware) {
-    for _ in 0..KICKS {
-        firmware.pairs().flat_map(|pair| pair.exposed()).for_each(|(_, bell)| bell.kick());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use bootinfo::map;
+use bootinfo::{BootInfo, NicModel, map};
 
 use super::random::Random;
 use crate::pci::{CAP_MSIX, Registers};
@@ -13,7 +13,7 @@ const ACCESSES: u32 = 2;
 /// Octets of a slot's configuration space, all functions.
 const SLOT: u64 = 1 << 15;
 /// Distance of the places at which the VMM puts two slots' BARs.
-const BAR: u64 = 1 << 16;
+const BAR: u64 = map::BAR_SPACING;
 /// In configuration space: the command register and the first BAR.
 const COMMAND: u64 = 0x04;
 const BAR0: u64 = 0x10;
@@ -24,13 +24,15 @@ const MSIX_ON: u16 = 1 << 15;
 const COMMAND_ON: u16 = 1 << 1 | 1 << 2;
 /// The register that resets and starts a virtio device.
 const DEVICE_STATUS: u64 = 0x14;
+/// The register that resets an e1000.
+const CTRL: u64 = 0x00;
 
 /// Some accesses, of all sizes and at any alignment: mostly where the NICs are, sometimes anywhere in the window of
 /// devices.
-pub(super) fn access(random: &mut Random, slots: u32, ram: u64) {
+pub(super) fn access(random: &mut Random, info: &BootInfo) {
     for _ in 0..ACCESSES {
-        let at = place(random, u64::from(slots));
-        let value = value(random, ram);
+        let at = place(random, info);
+        let value = value(random, info.ram);
         // Registers are where they are aligned; but nobody keeps a guest from doing it in another way.
         if random.below(4) > 0 {
             orderly(at, value, random);
@@ -86,14 +88,22 @@ fn disorderly(at: u64, value: u64, random: &mut Random) {
     }
 }
 
-fn place(random: &mut Random, slots: u64) -> u64 {
-    let slot = 1 + random.below(slots.max(1));
+fn place(random: &mut Random, info: &BootInfo) -> u64 {
+    let number = random.below(u64::from(info.nic_count.max(1)));
+    let slot = 1 + number;
     let config = map::ECAM + slot * SLOT;
     let bar = map::BARS + slot * BAR;
+    let e1000 = info.nics.get(number as usize).is_some_and(|nic| nic.model == NicModel::E1000 as u32);
     match random.below(16) {
         // The header and the capabilities of a NIC.
         0..3 => config + random.below(256),
         3 => map::ECAM + random.below(map::ECAM_LEN - 16),
+        4..12 if e1000 => bar + card_register(random),
+        12 if e1000 => map::BARS + random.below(map::BARS_LEN - 16),
+        14 | 15 if e1000 => {
+            revive(config, bar);
+            bar + CTRL
+        }
         // The structures of its registers: common configuration, doorbells, MSI-X table.
         4..8 => bar + random.below(0x40),
         8 | 9 => bar + 0x1000 + random.below(0x40),
@@ -109,6 +119,23 @@ fn place(random: &mut Random, slots: u64) -> u64 {
             Registers::at(bar + 0x200c).write(0, 0u32);
             bar + 0x2008
         }
+    }
+}
+
+/// The registers of an e1000 (82540EM manual, chapter "Register Descriptions"): of rings mostly, of interrupts, of
+/// what the device does by itself.
+fn card_register(random: &mut Random) -> u64 {
+    match random.below(8) {
+        // TDBAL to TADV, RDBAL to CSBAH.
+        0..2 => 0x3800 + random.below(0x30),
+        2..4 => 0x2800 + random.below(0x38),
+        // ICR to IMC.
+        4 => 0xc0 + random.below(0x1c),
+        // CTRL to VET, with EEPROM and PHY; RCTL; TCTL.
+        5 => [random.below(0x3c), 0x100, 0x400][random.below(3) as usize],
+        // Multicast and VLAN tables, own addresses.
+        6 => 0x5200 + random.below(0x600),
+        _ => random.below(BAR),
     }
 }
 

@@ -1,0 +1,173 @@
+//! An e1000 as no driver should use it, past the driver: its registers tell where its rings and its status block lie
+//! (82540EM manual, chapter "Register Descriptions"; `ring::e1000::csb` for the block).
+
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::Release};
+
+use arrayvec::ArrayVec;
+use bootinfo::{BootInfo, MAX_NICS, map};
+
+use super::random::Random;
+use crate::pci::{Device, Registers};
+use crate::process::{self, Bell};
+
+const VENDOR: u16 = 0x8086;
+const DEVICE: u16 = 0x100e;
+/// Registers: the status block's address, the rings, and what each ring's begin with.
+const CSBAL: u64 = 0x2830;
+const CSBAH: u64 = 0x2834;
+const RX_RING: u64 = 0x2800;
+const TX_RING: u64 = 0x3800;
+const BASE_LOW: u64 = 0x00;
+const BASE_HIGH: u64 = 0x04;
+const LENGTH: u64 = 0x08;
+const HEAD: u64 = 0x10;
+const TAIL: u64 = 0x18;
+/// The longest ring that its register can hold, in octets.
+const LONGEST: u32 = 0xf_ff80;
+/// In the status block: the driver's tails of both rings.
+const BLOCK_TX_TAIL: u64 = 0;
+const BLOCK_RX_TAIL: u64 = 64;
+/// Octets of a buffer that is otherwise in order.
+const LEN: u64 = 128;
+/// In a transmit descriptor's second word: the end of a packet, TCP segmentation, a descriptor that is not legacy, and
+/// one with data.
+const EOP: u64 = 1 << 24;
+const TSE: u64 = 1 << 26;
+const DEXT: u64 = 1 << 29;
+const DATA: u64 = 1 << 20;
+
+/// An e1000 that the driver has set up.
+pub(super) struct Card {
+    pub(super) rings: [Ring; 2],
+}
+
+/// One of its rings.
+pub(super) struct Ring {
+    /// Its registers.
+    registers: Registers,
+    base: u64,
+    entries: u16,
+    /// The driver's tail in the status block, if there is one.
+    block_tail: Option<u64>,
+    bell: Option<Bell>,
+    /// Where the driver has left the tail.
+    tail: u32,
+    /// Octets of RAM.
+    ram: u64,
+}
+
+/// The e1000s among the NICs.
+pub(super) fn find(info: &BootInfo) -> ArrayVec<Card, MAX_NICS> {
+    let nics = info.nics.iter().take(info.nic_count as usize);
+    nics.filter_map(|nic| Card::find(nic.slot, info.ram)).collect()
+}
+
+impl Card {
+    fn find(slot: u32, ram: u64) -> Option<Self> {
+        let card = Device::find(slot, VENDOR, DEVICE)?.bar(0);
+        let word = |low, high| u64::from(card.read::<u32>(low)) | u64::from(card.read::<u32>(high)) << 32;
+        let block = Some(word(CSBAL, CSBAH)).filter(|at| *at != 0);
+        let ring = |at: u64, queue, tail| {
+            let octets: u32 = card.read(at + LENGTH);
+            let ring = Ring {
+                registers: Registers::at(card.address(at)),
+                base: word(at + BASE_LOW, at + BASE_HIGH),
+                entries: (octets / 16) as u16,
+                block_tail: block.map(|block| block + tail),
+                bell: block.and_then(|_| process::doorbell(slot, queue)),
+                tail: card.read(at + TAIL),
+                ram,
+            };
+            (ring.entries > 0).then_some(ring)
+        };
+        Some(Self { rings: [ring(RX_RING, 0, BLOCK_RX_TAIL)?, ring(TX_RING, 1, BLOCK_TX_TAIL)?] })
+    }
+}
+
+impl Ring {
+    /// Every descriptor is noise, and all are the device's.
+    pub(super) fn random_descriptors(&self, random: &mut Random) {
+        for index in 0..self.entries {
+            self.put(index, random.next(), random.next());
+        }
+        self.give_all();
+    }
+
+    /// Packets that never end. What lies behind the last descriptor is the first one.
+    pub(super) fn loops(&self, way: u32) {
+        let endless = match way % 4 {
+            0 | 3 => LEN,
+            // As much as a descriptor can hold, of a packet that is to be cut.
+            1 => DEXT | DATA | TSE | 0xf_ffff,
+            // Nothing but contexts for packets that do not come.
+            _ => DEXT | TSE | 0xf_ffff,
+        };
+        for index in 0..self.entries {
+            self.put(index, map::POOL, endless);
+        }
+        if way % 4 == 3 {
+            // A long way to one that is not there.
+            (0..self.entries).rev().take(2).for_each(|index| self.put(index, self.ram, endless));
+        }
+        self.give_all();
+    }
+
+    /// Buffers that do not lie in memory.
+    pub(super) fn addresses(&self, way: u32) {
+        let ways = [self.ram, self.ram - 1, u64::MAX - 15, map::ECAM, map::APIC, map::FIB, 1 << 63];
+        let address = ways[way as usize % ways.len()];
+        for index in 0..self.entries {
+            self.put(index, address, LEN | EOP);
+        }
+        self.give_all();
+    }
+
+    /// Tails and heads that are no positions, and a ring that is longer than the memory behind it.
+    pub(super) fn indices(&self, way: u32, random: &mut Random) {
+        match way % 4 {
+            0 => self.set_tail(self.entries),
+            1 => self.set_tail(u16::MAX),
+            2 => {
+                self.registers.write(HEAD, u32::from(self.entries));
+                self.set_tail(random.next() as u16);
+            }
+            _ => {
+                self.registers.write(BASE_LOW, (self.ram - 4096) as u32);
+                self.registers.write(LENGTH, LONGEST);
+                self.set_tail(random.next() as u16 % self.entries);
+            }
+        }
+    }
+
+    /// Rings for nothing: the tail stays where the driver has left it.
+    pub(super) fn kick(&self) {
+        match self.bell {
+            Some(bell) => bell.ring(),
+            None => self.registers.write(TAIL, self.tail),
+        }
+    }
+
+    /// All descriptors but the one that no ring can hold.
+    fn give_all(&self) {
+        let head: u32 = self.registers.read(HEAD);
+        let entries = u32::from(self.entries);
+        self.set_tail(((head + entries - 1) % entries) as u16);
+    }
+
+    fn set_tail(&self, tail: u16) {
+        if let Some(at) = self.block_tail {
+            // SAFETY: in the status block, which is RAM of the driver and reached by atomics only.
+            unsafe { &*(at as *const AtomicU16) }.store(tail, Release);
+            return self.kick();
+        }
+        self.registers.write(TAIL, u32::from(tail));
+    }
+
+    fn put(&self, index: u16, first: u64, second: u64) {
+        let at = self.base + 16 * u64::from(index);
+        for (word, value) in [(at, first), (at + 8, second)] {
+            // SAFETY: inside the ring, which is RAM of the driver and reached by atomics only.
+            unsafe { &*(word as *const AtomicU64) }.store(value, Relaxed);
+        }
+    }
+}
