@@ -10,8 +10,9 @@ pub(crate) struct Experiment {
     pub(crate) timed: bool,
 }
 
-const E1000_COMBINING: [&str; 7] = ["guest-tx", "--nic", "e1000", "--mode", "send-combining", "--itr", "100"];
-const E1000_ITR: [&str; 7] = ["guest-tx", "--nic", "e1000", "--mode", "base", "--itr", "100"];
+const E1000_COMBINING: [&str; 7] =
+    ["guest-tx", "--nic", "e1000", "--mode", "send-combining", "--itr", "4000"];
+const E1000_ITR: [&str; 7] = ["guest-tx", "--nic", "e1000", "--mode", "base", "--itr", "4000"];
 const E1000_COALESCED: [&str; 5] = ["guest-tx", "--nic", "e1000", "--mode", "coalesced"];
 const ROUND_TRIP_BASE: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "base"];
 const ROUND_TRIP_ASYNC: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "async"];

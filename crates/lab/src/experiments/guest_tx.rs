@@ -161,10 +161,12 @@ impl Experiment for GuestTx {
         let mut more = vec![
             ("packets_kpps", frames as f64 / share as f64 / seconds * 1e-3),
             ("mbps", ledger.get("arrived.bytes").unwrap_or(frames * frame as u64) as f64 * 8e-6 / seconds),
-            ("bad", ledger.get("arrived.bad").unwrap_or(0) as f64),
         ];
+        if share == 1 {
+            more.push(("bad", ledger.get("arrived.bad").unwrap_or(0) as f64));
+        }
         more.extend(accesses::per_frame(&ledger, frames));
-        if let Some(costs) = parts.costs.filter(|_| in_access) {
+        if let Some(costs) = parts.costs.filter(|_| in_access && share == 1) {
             more.extend(model(&costs, accesses::exits(&ledger), (frames, seconds)));
         }
         Ok(Sample {
