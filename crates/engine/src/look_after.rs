@@ -72,9 +72,10 @@ fn sample(running: &RunningRouter) -> Sample {
     let vcpus =
         words.map(|(n, (shared, exits))| VcpuSigns::read(shared, exits, guest.vcpu_time(n))).collect();
     let nics = guest.plan().nics.iter().zip(guest.nics()).flat_map(|(nic, queues)| {
+        let read = |way: &str, ledger| NicSigns::read(format!("{}.{way}", nic.name), ledger).of(nic.model);
         [
-            NicSigns::read(format!("{}.rx", nic.name), &queues.rx_ledger()).with_broken(queues.rx_broken()),
-            NicSigns::read(format!("{}.tx", nic.name), &queues.tx_ledger()).with_broken(queues.tx_broken()),
+            read("rx", &queues.rx_ledger()).with_broken(queues.rx_broken()),
+            read("tx", &queues.tx_ledger()).with_broken(queues.tx_broken()),
         ]
     });
     // The epoch last: a vCPU is not to be told that it is behind what came after its word was read.

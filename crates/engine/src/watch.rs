@@ -7,7 +7,7 @@
 //!
 //! | what it does | what the data path does at once | what the watch does |
 //! |---|---|---|
-//! | random register accesses | answers and counts them; costly ones are paced, on the guest's own vCPU thread | [`Kind::Registers`] after [`Rules::strikes`] seconds above [`Rules::registers`] |
+//! | random register accesses | answers and counts them; costly ones are paced, on the guest's own vCPU thread | [`Kind::Registers`] after [`Rules::strikes`] seconds above [`Rules::registers`], beside what its frames may need |
 //! | random descriptors, loops, addresses outside memory, indices that jump | stops the queue, counts `drop_bad_ring` | [`Kind::BrokenRing`] at once |
 //! | doorbells without end | counts `kicks` | [`Kind::Kicks`] after [`Rules::strikes`] seconds above [`Rules::kicks`] |
 //! | sleeps or spins for ever | nothing: its NICs' queues fill up | [`Kind::Silent`] after [`Rules::grace`] |
@@ -29,7 +29,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
-use bootinfo::VcpuShared;
+use bootinfo::{NicModel, VcpuShared};
 use ledger::{NicDirection, VcpuExits};
 use ring::split::Broken;
 
@@ -107,8 +107,9 @@ pub struct Rules {
     /// and 140,000 as a process (measured). Where I/O threads never sleep nobody counts doorbells, and they cost nobody
     /// but the guest anything.
     pub kicks: u64,
-    /// Register and configuration accesses a second of one vCPU, beyond one a doorbell. A firmware that serves makes
-    /// none; one that is paced (`vmm`) still makes 100.
+    /// Register and configuration accesses a second of one vCPU, beyond one a doorbell and
+    /// [`NicSigns::accesses_a_frame`]. A firmware that serves makes next to none; one that is paced (`vmm`) still makes
+    /// 100.
     pub registers: u64,
     /// Seconds in a row above a rate before it is charged.
     pub strikes: u32,
@@ -164,6 +165,18 @@ impl VcpuSigns {
     }
 }
 
+/// Register accesses that an honest driver may need for each frame of either direction, beside its doorbells. A
+/// virtio-net needs none: its interrupts are messages. Where each frame of an e1000 has an interrupt of its own, that is
+/// ICR, IMC, STATUS, IMS, STATUS (seed paper 004); a pin that falls before the interrupt is acknowledged is reported
+/// twice, which is one more ICR; and one tail. So who has frames to move may access what it likes now and then, and who
+/// makes its device useless by that moves no more.
+pub const fn accesses_a_frame(model: NicModel) -> u64 {
+    match model {
+        NicModel::VirtioNet => 0,
+        NicModel::E1000 => 7,
+    }
+}
+
 /// What one direction of one NIC shows.
 #[derive(Clone, Debug, Default)]
 pub struct NicSigns {
@@ -173,6 +186,8 @@ pub struct NicSigns {
     pub frames: u64,
     /// Doorbells so far.
     pub kicks: u64,
+    /// Register accesses that an honest driver may need for each frame ([`accesses_a_frame`]).
+    pub accesses_a_frame: u64,
     /// Why the host stopped one of its queues, if it did.
     pub broken: Option<String>,
 }
@@ -180,7 +195,13 @@ pub struct NicSigns {
 impl NicSigns {
     /// Reads the counters of one direction.
     pub fn read(name: String, ledger: &NicDirection) -> Self {
-        Self { name, frames: ledger.frames.get(), kicks: ledger.kicks.get(), broken: None }
+        let (frames, kicks) = (ledger.frames.get(), ledger.kicks.get());
+        Self { name, frames, kicks, ..Self::default() }
+    }
+
+    /// With what a NIC of this model may need.
+    pub fn of(self, model: NicModel) -> Self {
+        Self { accesses_a_frame: accesses_a_frame(model), ..self }
     }
 
     /// With what the queues themselves say: a broken ring on which no frame was lost is in no counter.

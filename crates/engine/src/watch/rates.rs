@@ -60,16 +60,24 @@ impl Rates {
             return None;
         }
         self.since = seen;
-        let doorbells = self.doorbells(&sample.nics);
+        let reasons = self.doorbells(&sample.nics).saturating_add(self.for_frames(&sample.nics));
         let kicks = self.judge_kicks(rules, span, &sample.nics);
         // Both, so that both begin their next window here.
-        let accesses = self.judge_accesses(rules, span, doorbells, &sample.vcpus);
+        let accesses = self.judge_accesses(rules, span, reasons, &sample.vcpus);
         kicks.or(accesses)
     }
 
     /// Doorbells in this window: where the kernel does not take them, each is a register access.
     fn doorbells(&self, nics: &[NicSigns]) -> u64 {
         nics.iter().zip(&self.kicks).map(|(nic, rate)| nic.kicks.wrapping_sub(rate.last)).sum()
+    }
+
+    /// Register accesses that the frames of this window may have needed.
+    fn for_frames(&self, nics: &[NicSigns]) -> u64 {
+        let each = nics.iter().zip(&self.frames);
+        let needed =
+            each.map(|(nic, last)| nic.frames.wrapping_sub(*last).saturating_mul(nic.accesses_a_frame));
+        needed.fold(0, u64::saturating_add)
     }
 
     fn judge_kicks(&mut self, rules: &Rules, span: Duration, nics: &[NicSigns]) -> Option<Charge> {
@@ -93,13 +101,13 @@ impl Rates {
         &mut self,
         rules: &Rules,
         span: Duration,
-        doorbells: u64,
+        reasons: u64,
         vcpus: &[VcpuSigns],
     ) -> Option<Charge> {
         self.accesses.resize(vcpus.len(), Rate::default());
         let mut found = None;
         for (index, (vcpu, rate)) in vcpus.iter().zip(&mut self.accesses).enumerate() {
-            let excess = rate.window(span, vcpu.accesses, doorbells, (rules.registers, rules.strikes));
+            let excess = rate.window(span, vcpu.accesses, reasons, (rules.registers, rules.strikes));
             found = found.or(excess.map(|excess| (index, excess)));
         }
         let (index, excess) = found?;

@@ -249,6 +249,53 @@ fn register_accesses_are_charged_but_not_those_that_are_doorbells() {
     assert_eq!(charge.line, line);
 }
 
+/// A router with e1000s that forwards, each frame with an interrupt at both NICs.
+fn busy(played: &mut Played) {
+    played.answer();
+    for nic in &mut played.sample.nics {
+        *nic = std::mem::take(nic).of(NicModel::E1000);
+        nic.frames += 150;
+    }
+    // Two thousand a second, as much as a vCPU can do.
+    played.sample.vcpus[0].accesses += 2 * 150 * 7;
+}
+
+#[test]
+fn register_accesses_of_an_e1000_are_not_charged_as_long_as_frames_move() {
+    let mut played = Played::new(1);
+    assert_eq!(played.play(MINUTE, busy), None);
+    // At rest there is a challenge a second, and its interrupt.
+    let rest = |played: &mut Played| {
+        played.answer();
+        played.sample.vcpus[0].accesses += u64::from(played.asked.is_multiple_of(2)) + 1;
+    };
+    assert_eq!(played.play(MINUTE, rest), None);
+    let reset = |played: &mut Played| {
+        rest(played);
+        played.sample.vcpus[0].accesses += 1000;
+    };
+    let (at, charge) = played.play(MINUTE, reset).expect("a charge");
+    seconds(2.0..4.5, at);
+    assert_eq!(charge.kind, Kind::Registers);
+}
+
+#[test]
+fn frames_are_no_excuse_for_more_accesses_than_they_need_nor_with_another_nic() {
+    let mut played = Played::new(1);
+    let more = |played: &mut Played| {
+        busy(played);
+        played.sample.vcpus[0].accesses += 10;
+    };
+    assert_eq!(played.play(MINUTE, more).map(|(_, charge)| charge.kind), Some(Kind::Registers));
+    let mut played = Played::new(1);
+    let virtio_net = |played: &mut Played| {
+        played.answer();
+        played.sample.nics[0].frames += 1000;
+        played.sample.vcpus[0].accesses += 10;
+    };
+    assert_eq!(played.play(MINUTE, virtio_net).map(|(_, charge)| charge.kind), Some(Kind::Registers));
+}
+
 #[test]
 fn samples_of_any_shape_are_looked_at() {
     let mut played = Played::new(1);
