@@ -210,7 +210,10 @@ impl E1000Device {
 
     fn start_transmit(&mut self, setup: &TxSetup) {
         match e1000::tx::TxQueue::new(self.ram.region(), setup) {
-            Ok(queue) => self.queues.start_transmit(TxQueue::E1000(queue), self.notifier()),
+            Ok(queue) => {
+                let loopback = setup.settings.loopback;
+                self.queues.start_transmit(TxQueue::E1000(queue), loopback, self.notifier());
+            }
             Err(_) => {
                 self.queues.refuse_transmit();
                 return self.model.fail_transmit();

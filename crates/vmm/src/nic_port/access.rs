@@ -54,7 +54,7 @@ impl NicQueues {
         let place = place.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sink) = &*place else { return };
         for _ in 0..MOST_BURSTS {
-            let shown = served.drain(BURST, &mut |frames| {
+            let shown = self.send(0, BURST, &mut |frames| {
                 sink.deliver(frames);
             });
             if shown == 0 && served.with(|running| running.queue.has_frames()) != Some(true) {

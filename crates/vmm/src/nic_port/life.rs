@@ -58,7 +58,8 @@ impl NicQueues {
 /// Where there is one pair, whose queues come and go by themselves.
 impl NicQueues {
     /// Serves this transmit queue from now on; who serves it polls.
-    pub(crate) fn start_transmit(&self, mut queue: TxQueue, notifier: Notifier) {
+    pub(crate) fn start_transmit(&self, mut queue: TxQueue, loopback: bool, notifier: Notifier) {
+        self.set_loopback(loopback);
         queue.disarm();
         if let Some(served) = self.tx.queues.first() {
             served.replace(Some(Running { queue, notifier }));
@@ -85,6 +86,7 @@ impl NicQueues {
 
     /// Transmits by other settings from now on.
     pub(crate) fn change_transmit(&self, settings: TxSettings) {
+        self.set_loopback(settings.loopback);
         if let Some(served) = self.tx.queues.first() {
             served.with(|running| match &mut running.queue {
                 TxQueue::E1000(queue) => queue.change(settings),

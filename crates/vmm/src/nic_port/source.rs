@@ -51,7 +51,7 @@ impl NicQueues {
 
     #[inline(always)]
     fn drain_of(&self, pair: usize, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        let shown = self.tx.queues.get(pair).map_or(0, |served| served.drain(budget, take));
+        let shown = self.send(pair, budget, take);
         if let Some(collector) = self.collector.as_ref().filter(|_| shown > 0) {
             collector.worked();
         }

@@ -154,6 +154,32 @@ fn frames_leave_within_the_access_that_tells_of_them() {
 }
 
 #[test]
+fn in_loopback_frames_come_back_and_none_comes_from_outside() {
+    for mode in TransmitMode::ALL {
+        let mut bench = Bench::new(mode, false);
+        let kept = Arc::<Kept>::default();
+        bench.queues.transmit_in_access(kept.clone());
+        let control = bench.driver.registers.read(r::RCTL);
+        bench.driver.registers.write(r::RCTL, control | 1 << 6);
+        assert_eq!(bench.driver.send(&frames(5)), 5);
+        if !bench.queues.transmits_in_access() {
+            assert_eq!(bench.source.drain(64, &mut |_| panic!("nothing goes out")), 5);
+        }
+        assert_eq!(bench.driver.received(), frames(5), "{mode:?}");
+        let mut octets = Pattern::default().octets(1, 0, 60);
+        bench.sink.deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))]);
+        assert_eq!(bench.driver.received(), Vec::<Vec<u8>>::new());
+        bench.driver.registers.write(r::RCTL, control);
+        assert_eq!(bench.driver.send(&frames(1)), 1);
+        bench.source.drain(64, &mut |frames| {
+            kept.deliver(frames);
+        });
+        assert_eq!(kept.0.lock().expect("no panic").len(), 1, "{mode:?}: out again");
+        assert_eq!(bench.driver.received(), Vec::<Vec<u8>>::new());
+    }
+}
+
+#[test]
 fn who_waits_for_room_is_rung_when_buffers_are_posted() {
     for mode in TransmitMode::ALL {
         let mut bench = Bench::new(mode, false);
