@@ -174,6 +174,9 @@ impl TxQueue {
             let (frames, bytes) = frames(&out, self.assembly.octets());
             counts.show(&frames, bytes, take);
         }
+        if self.ring.broken().is_some() {
+            self.report(ledger);
+        }
         let frames = out.frames.len() + out.drops.all() as usize;
         Drained { frames, causes: self.finish(&done, ledger) }
     }
