@@ -29,7 +29,9 @@ const SHORT: [&str; 4] = ["--seconds", "0.02", "--repeat", "1"];
 #[test]
 fn the_list_names_what_can_be_run() {
     let list = stdout(&["lab", "list"]);
-    for name in ["forward", "switch", "guest-to-guest", "round-trip", "boot", "idle"] {
+    let experiments =
+        ["forward", "switch", "guest-to-guest", "guest-tx", "guest-rx", "round-trip", "tcp", "livelock"];
+    for name in experiments.into_iter().chain(["boot", "idle", "001/fig1a", "001/fig3", "004/tx"]) {
         assert!(
             list.lines().any(|line| line.split_whitespace().next() == Some(name)),
             "{name} is not in\n{list}"
@@ -47,6 +49,12 @@ fn what_cannot_be_run_is_one_line() {
     assert!(line.contains("seconds"), "{line}");
     let line = failure(&["lab", "run", "switch", "--cpus", "4000"]);
     assert!(line.contains("4000"), "{line}");
+    let line = failure(&["lab", "run", "001/fig9"]);
+    assert!(line.contains("`001/fig9`") && line.contains("001/fig1a"), "{line}");
+    let line = failure(&["lab", "run", "001/fig2a", "--versus", "frame=1514"]);
+    assert!(line.contains("--versus"), "{line}");
+    let line = failure(&["lab", "run", "guest-tx", "--segment", "1514"]);
+    assert!(line.contains("e1000"), "{line}");
     let line = failure(&["lab", "report", "no/such/file"]);
     assert!(line.contains("no/such/file"), "{line}");
 }
@@ -100,4 +108,40 @@ fn a_boot_is_measured_from_the_start_of_the_command() {
         let median: f64 = rest.split(' ').next().unwrap().parse().unwrap();
         assert!(median > 0.0 && median < 10_000.0);
     }
+}
+
+#[test]
+fn a_figure_that_is_not_ours_to_play_shows_what_was_published() {
+    let text = stdout(&["lab", "run", "001/fig2", "001/fig3"]);
+    assert!(text.contains("| VMware TX GG | - (65) | - (64) | - (748) |"), "{text}");
+    assert!(text.contains("NOT-RUN 001/fig2b 2 cpu, SC | UDP8: "), "{text}");
+    assert!(text.contains("001/fig3") && text.contains("the paper announces this figure"), "{text}");
+}
+
+#[test]
+fn a_figure_ends_in_a_table_with_the_papers_cells_and_a_verdict_for_each_shape() {
+    support::needs!(Kvm, Root);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("figure.json");
+    let file = file.to_str().unwrap();
+    let text = stdout(&["lab", "run", "001/fig1e", "--seconds", "0.02", "--repeat", "6", "--json", file]);
+    assert_eq!(text.lines().filter(|line| line.starts_with("RESULT name=guest-")).count(), 8, "{text}");
+    let row = text.lines().find(|line| line.starts_with("| TX GG | ")).unwrap();
+    assert!(
+        row.ends_with(" |") && row.contains("(6300)") && row.contains("(31530)") && !row.contains(" - ("),
+        "{row}"
+    );
+    assert_eq!(text.lines().filter(|line| line.starts_with("SHAPE 001/fig1e ")).count(), 2, "{text}");
+    let written = std::fs::read_to_string(file).unwrap();
+    let records: Vec<serde_json::Value> =
+        written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 12 + 2);
+    let shapes = records.iter().filter(|record| record["case"].as_str().unwrap().starts_with("shape/"));
+    for shape in shapes {
+        assert!(["holds", "fails", "not-run"].contains(&shape["verdict"].as_str().unwrap()), "{shape}");
+        assert!(shape["why"].as_str().unwrap().contains("asked"), "{shape}");
+    }
+    let cell = records.iter().find(|record| record["case"] == "TX-GH/min-size").unwrap();
+    assert_eq!((&cell["more"]["published"], &cell["unit"]), (&7400.0.into(), &"Kpps".into()));
+    stdout(&["lab", "report", file]);
 }

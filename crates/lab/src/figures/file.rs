@@ -174,7 +174,7 @@ impl Figure {
     }
 
     fn check(&self) -> Result<()> {
-        ensure!(self.missing.is_some() != !self.rows.is_empty(), "either rows, or why they are missing");
+        ensure!(self.missing.is_some() == self.rows.is_empty(), "either rows, or why they are missing");
         for row in &self.rows {
             let (values, columns) = (row.published.len(), self.columns.len());
             ensure!(values == columns, "{}: {values} values for {columns} columns", row.name);
