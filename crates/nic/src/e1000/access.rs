@@ -270,10 +270,8 @@ impl E1000 {
             self.effects.push(Effect::LineChanged);
         }
         self.settle();
-        // The link goes down and comes up: told even though both are over.
-        if negotiated && self.link && self.link_up() {
-            self.tell_link(interrupts, now);
-        }
+        // Negotiating takes the link down: that it is up again is told, if it is.
+        self.link &= !negotiated || !self.link_up();
         self.settle_link(interrupts, now);
     }
 

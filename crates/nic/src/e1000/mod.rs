@@ -326,13 +326,9 @@ impl E1000 {
     fn settle_link(&mut self, interrupts: &mut Interrupts, now: u64) {
         let up = self.link_up();
         if std::mem::replace(&mut self.link, up) != up {
-            self.tell_link(interrupts, now);
+            interrupts.raise(cause::LSC, 0, now);
+            self.effects.push(Effect::LineChanged);
         }
-    }
-
-    fn tell_link(&mut self, interrupts: &mut Interrupts, now: u64) {
-        interrupts.raise(cause::LSC, 0, now);
-        self.effects.push(Effect::LineChanged);
     }
 }
 

@@ -76,6 +76,21 @@ fn who_still_works_on_a_ring_after_a_reset_moves_nobody_s_ends() {
     assert!(!Arc::ptr_eq(&before, &ends(&mut slot)));
 }
 
+#[test]
+fn who_still_works_on_a_ring_that_was_disabled_moves_nobody_s_ends_once_it_runs_again() {
+    let mut slot = Slot::new();
+    slot.write(r::TDLEN, 4096);
+    slot.write(r::TDT, 9);
+    slot.write(r::TCTL, tctl::EN);
+    let before = ends(&mut slot);
+    before.set_head(4);
+    slot.write(r::TCTL, 0);
+    slot.write(r::TCTL, tctl::EN);
+    before.set_head(7);
+    let after = ends(&mut slot);
+    assert_eq!((after.head(), after.tail(), slot.read(r::TDH)), (4, 9, 4));
+}
+
 fn ends(slot: &mut Slot) -> Arc<Ends> {
     let started = slot.effects().into_iter().rev().find_map(|effect| match effect {
         Effect::TransmitStarted(setup) => Some(setup.ends),
