@@ -58,6 +58,8 @@ counters! {
         other_write,
         /// Writes of TDT that the kernel collected: no exit to the VMM.
         coalesced_tdt,
+        /// Accesses, among those above, that make no sense: of no register, not of a whole one, or a tail outside its ring.
+        senseless,
     }
 
     /// Interrupts of one NIC.

@@ -21,6 +21,14 @@ pub trait BusDevice: Send {
     fn memory_read(&mut self, address: u64, data: &mut [u8]) -> bool;
     /// Writes the BAR at a guest-physical address; false if no BAR of the device is there.
     fn memory_write(&mut self, address: u64, data: &[u8]) -> bool;
+    /// Reads an I/O port; false if no BAR of the device is there.
+    fn port_read(&mut self, _port: u16, _data: &mut [u8]) -> bool {
+        false
+    }
+    /// Writes an I/O port; false if no BAR of the device is there.
+    fn port_write(&mut self, _port: u16, _data: &[u8]) -> bool {
+        false
+    }
     /// How long the thread that made the last accesses must sleep for what they cost the host.
     fn take_debt(&mut self) -> Option<Duration> {
         None
@@ -76,6 +84,19 @@ impl Bus {
         }
         exits.register_write.add(1);
         pay(self.any_slot(|device| device.memory_write(address, data)), exits);
+    }
+
+    /// A guest's read of an I/O port. What nobody answers reads as all ones.
+    pub fn port_read(&self, port: u16, data: &mut [u8], exits: &VcpuExits) {
+        data.fill(0xff);
+        exits.port_io.add(1);
+        pay(self.any_slot(|device| device.port_read(port, data)), exits);
+    }
+
+    /// A guest's write to an I/O port. What nobody answers is lost.
+    pub fn port_write(&self, port: u16, data: &[u8], exits: &VcpuExits) {
+        exits.port_io.add(1);
+        pay(self.any_slot(|device| device.port_write(port, data)), exits);
     }
 
     /// Eight octets of guest RAM, for diagnostics; 0 outside it.

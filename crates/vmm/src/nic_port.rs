@@ -17,6 +17,7 @@
 
 mod access;
 mod life;
+mod loopback;
 mod notifier;
 mod sink;
 mod source;
@@ -226,6 +227,8 @@ pub struct NicQueues {
     alone: Vec<Epoll>,
     registers: Option<Arc<E1000Registers>>,
     collector: Option<Arc<Collector>>,
+    /// Whether frames come back instead of going out.
+    loopback: AtomicBool,
     /// What the rings lie in. A frame that is being copied while the guest goes must still have somewhere to go.
     ram: OnceLock<Arc<GuestRam>>,
 }
@@ -321,6 +324,7 @@ impl NicQueues {
             timers,
             registers,
             collector,
+            loopback: AtomicBool::new(false),
             ram: OnceLock::new(),
         }))
     }

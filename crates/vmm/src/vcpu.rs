@@ -146,11 +146,14 @@ impl Vcpu {
             }
             VcpuExit::Hlt => self.exits.halt.add(1),
             VcpuExit::Intr => self.exits.interrupted.add(1),
-            VcpuExit::IoIn(_, data) => {
-                data.fill(0xff);
-                self.exits.port_io.add(1);
+            VcpuExit::IoIn(port, data) => {
+                self.coalesced.drain();
+                self.bus.port_read(port, data, &self.exits);
             }
-            VcpuExit::IoOut(..) => self.exits.port_io.add(1),
+            VcpuExit::IoOut(port, data) => {
+                self.coalesced.drain();
+                self.bus.port_write(port, data, &self.exits);
+            }
             VcpuExit::Shutdown => return Err(anyhow!("the guest shut down (triple fault)")),
             other => {
                 let reason = format!("{other:?}");

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use bootinfo::{MAX_NICS, TransmitMode};
 use ledger::E1000Registers;
 use nic::e1000::register::{ICR, IMC, IMS, RDT, STATUS, TDT};
-use nic::e1000::{self, Config, E1000, Effect, Interrupts, RxSetup, TxSetup};
+use nic::e1000::{self, Config, E1000, Effect, Faults, Interrupts, PORTS_LEN, RxSetup, TxSetup};
 use nic::queue::{RxQueue, TxQueue};
 
 use super::{CONFIG_BAR0, bar_of, find, nic_slot};
@@ -31,6 +31,10 @@ use crate::pace::Pace;
 
 /// Its only pair of queues.
 const ONLY: usize = 0;
+/// Second base address register in configuration space.
+const CONFIG_BAR1: u16 = 0x14;
+/// Where the VMM puts the I/O ports of slot 0's device; those of the others follow. Where PCs have those of their PCI buses.
+const FIRST_PORT: u32 = 0xc000;
 
 /// An e1000 and what is around it.
 #[derive(Clone, Debug)]
@@ -86,9 +90,11 @@ pub(super) fn attach(
         blocks: [false; 2],
         connected: [None; 2],
         pace: Pace::new(Instant::now()),
+        faults: 0,
     };
     // As firmware of a PC would: a place that a guest may change.
     device.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
+    device.config_write(CONFIG_BAR1, &(FIRST_PORT + PORTS_LEN * slot as u32).to_le_bytes());
     if nic.mode == TransmitMode::Csb {
         offer_doorbells(machine, slot, &queues)?;
     }
@@ -126,6 +132,8 @@ struct E1000Device {
     /// Where doorbells ring without an access.
     connected: [Option<u64>; 2],
     pace: Pace,
+    /// Accesses without sense that were counted.
+    faults: u64,
 }
 
 impl BusDevice for E1000Device {
@@ -146,6 +154,7 @@ impl BusDevice for E1000Device {
         let model = &mut self.model;
         self.intx.with(|intx, now| model.memory_read(offset, data, &mut intx.interrupts, now));
         self.carry_out();
+        self.count_faults();
         true
     }
 
@@ -155,6 +164,31 @@ impl BusDevice for E1000Device {
         let model = &mut self.model;
         self.intx.with(|intx, now| model.memory_write(offset, data, &mut intx.interrupts, now));
         self.carry_out();
+        self.count_faults();
+        true
+    }
+
+    fn port_read(&mut self, port: u16, data: &mut [u8]) -> bool {
+        let Some((_, offset)) = find(self.model.ports().as_slice(), port.into(), data.len()) else {
+            return false;
+        };
+        self.registers.other_read.add(1);
+        let model = &mut self.model;
+        self.intx.with(|intx, now| model.port_read(offset, data, &mut intx.interrupts, now));
+        self.carry_out();
+        self.count_faults();
+        true
+    }
+
+    fn port_write(&mut self, port: u16, data: &[u8]) -> bool {
+        let Some((_, offset)) = find(self.model.ports().as_slice(), port.into(), data.len()) else {
+            return false;
+        };
+        self.registers.other_write.add(1);
+        let model = &mut self.model;
+        self.intx.with(|intx, now| model.port_write(offset, data, &mut intx.interrupts, now));
+        self.carry_out();
+        self.count_faults();
         true
     }
 
@@ -187,6 +221,13 @@ impl E1000Device {
                 self.apply(effect);
             }
         }
+    }
+
+    /// Adds what made no sense since this was done last.
+    fn count_faults(&mut self) {
+        let Faults { unknown, partial, outside } = self.model.faults();
+        let faults = unknown + partial + outside;
+        self.registers.senseless.add(faults - std::mem::replace(&mut self.faults, faults));
     }
 
     fn apply(&mut self, effect: Effect) {

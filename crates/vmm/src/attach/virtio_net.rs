@@ -194,6 +194,7 @@ impl NicDevice {
 
     fn stop(&mut self) {
         self.queues.stop();
+        self.moderated.iter().for_each(|pair| pair.with(|messages, _| messages.reset()));
         self.control = None;
         self.running.clear();
         self.forget_doorbells();

@@ -39,6 +39,14 @@ impl Messages {
         self.of(queue).line = line;
     }
 
+    /// The driver is gone: nothing that waits is sent any more.
+    pub(crate) fn reset(&mut self) {
+        for message in [&mut self.receive, &mut self.transmit] {
+            message.moderator.seen();
+            message.line = None;
+        }
+    }
+
     /// The queue has something to tell: `frames` have moved.
     pub(crate) fn request(&mut self, queue: Queue, frames: usize, now: u64) {
         let work = match queue {
@@ -92,3 +100,6 @@ impl Waiting for Messages {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

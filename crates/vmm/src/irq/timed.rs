@@ -60,6 +60,8 @@ struct State<W> {
     interrupts: W,
     /// Whether the thread that keeps the time sleeps.
     asleep: bool,
+    /// Whether the timer is set, or has rung.
+    set: bool,
 }
 
 impl<W: Waiting> Timed<W> {
@@ -67,7 +69,7 @@ impl<W: Waiting> Timed<W> {
     pub(crate) fn new(interrupts: W) -> Result<Self> {
         let timer = TimerFd::new().context("cannot make a timer (timerfd_create)")?;
         Ok(Self {
-            state: Mutex::new(State { interrupts, asleep: false }),
+            state: Mutex::new(State { interrupts, asleep: false, set: false }),
             next: AtomicU64::new(NEVER),
             descriptor: timer.as_raw_fd(),
             timer: Mutex::new(timer),
@@ -95,12 +97,16 @@ impl<W: Waiting> Timed<W> {
     fn settle(&self, state: &mut State<W>, now: u64) {
         let next = state.interrupts.settle(now).unwrap_or(NEVER);
         if self.next.swap(next, Ordering::Relaxed) != next && state.asleep {
-            self.set_timer(next, now);
+            self.set_timer(state, now);
         }
     }
 
-    /// Lets the timer ring at a time, or not at all.
-    fn set_timer(&self, at: u64, now: u64) {
+    /// Lets the timer ring when something is due, or not at all if nothing is or nobody sleeps.
+    fn set_timer(&self, state: &mut State<W>, now: u64) {
+        let at = if state.asleep { self.next.load(Ordering::Relaxed) } else { NEVER };
+        if !std::mem::replace(&mut state.set, at != NEVER) && at == NEVER {
+            return;
+        }
         let mut timer = self.timer.lock().unwrap_or_else(PoisonError::into_inner);
         // A timer that is there can be set: errors are for what is none, and times that are none.
         let _ = match at {
@@ -125,13 +131,13 @@ impl<W: Waiting> Timekeeping for Timed<W> {
         let now = self.now();
         state.asleep = true;
         self.settle(&mut state, now);
-        self.set_timer(self.next.load(Ordering::Relaxed), now);
+        self.set_timer(&mut state, now);
     }
 
     fn disarm(&self) {
         let mut state = self.lock();
         if std::mem::take(&mut state.asleep) {
-            self.set_timer(NEVER, 0);
+            self.set_timer(&mut state, 0);
         }
     }
 

@@ -60,8 +60,11 @@ impl NicQueues {
 
     /// Before the rings are armed; true if the thread must not sleep yet.
     fn arm_around(&self, timers: &[Arc<dyn Timekeeping>]) -> bool {
+        if self.collector.as_ref().is_some_and(|collector| !collector.rest()) {
+            return true;
+        }
         timers.iter().for_each(|timer| timer.arm());
-        self.collector.as_ref().is_some_and(|collector| !collector.rest())
+        false
     }
 }
 

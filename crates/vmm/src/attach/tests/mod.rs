@@ -226,6 +226,40 @@ fn each_access_is_counted_under_its_register() {
 }
 
 #[test]
+fn registers_are_reached_by_ports_too() {
+    let bench = Bench::new(TransmitMode::Base, false);
+    let (bus, exits) = (bench.machine.bus(), ledger::VcpuExits::default());
+    let port = 0xc000 + 64;
+    // Where the driver has not enabled I/O, nothing answers.
+    let mut data = [0; 4];
+    bus.port_read(port, &mut data, &exits);
+    assert_eq!(data, [0xff; 4]);
+    bus.write(bootinfo::map::ECAM + (1 << 15) + 4, &7u16.to_le_bytes(), &exits);
+    bus.port_write(port, &(r::RDTR as u32).to_le_bytes(), &exits);
+    bus.port_write(port + 4, &77u32.to_le_bytes(), &exits);
+    assert_eq!(bench.driver.registers.read(r::RDTR), 77);
+    bus.port_read(port + 4, &mut data, &exits);
+    assert_eq!(u32::from_le_bytes(data), 77);
+    assert_eq!(exits.port_io.get(), 4);
+    // Half of the register beyond the window.
+    bus.port_read(port + 62, &mut data, &exits);
+    assert_eq!(data, [0xff; 4]);
+}
+
+#[test]
+fn what_makes_no_sense_is_counted() {
+    let bench = Bench::new(TransmitMode::Async, false);
+    let senseless = || bench.queues.registers().expect("an e1000").senseless.get();
+    let before = senseless();
+    bench.driver.registers.write(r::TDT, 5000);
+    bench.driver.registers.write(0x1_fff0, 1);
+    let (bus, exits) = (bench.machine.bus(), ledger::VcpuExits::default());
+    bus.write(super::bar_of(1) + r::TDT + 1, &[0], &exits);
+    assert_eq!(senseless() - before, 3);
+    assert_eq!(bench.queues.tx_broken(), None);
+}
+
+#[test]
 fn a_nic_sits_where_ring_0_knows_it() {
     let (machine, _) = machine(&[], false);
     let nic = |interrupt_vcpu| {
