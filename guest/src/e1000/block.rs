@@ -81,10 +81,8 @@ impl Block {
     }
 
     fn post(&mut self, pool: &mut Pool, counters: &RouterNic) {
-        for _ in 0..self.rx.free().min(pool.len()) {
-            let Some(at) = pool.take() else { break };
-            self.rx.push(at, at + u64::from(HEADER));
-        }
+        let buffers = core::iter::from_fn(|| pool.take().map(|at| (at, at + u64::from(HEADER))));
+        self.rx.push_buffers(buffers);
         notify(self.rx.publish(), self.rdt, self.rx.tail(), counters);
     }
 
@@ -104,12 +102,12 @@ impl Block {
         }
         let (room, frames) = (self.tx.free(), burst.len());
         let mut octets = 0;
-        for frame in burst.drain(..room.min(frames)) {
+        self.tx.push_frames(burst.drain(..room.min(frames)).map(|frame| {
             let len = frame.len() as u16;
             octets += u64::from(len);
             let at = frame.into_address();
-            self.tx.push(Descriptor::legacy(at + u64::from(HEADER), len, FRAME), Some(at));
-        }
+            (Descriptor::legacy(at + u64::from(HEADER), len, FRAME), at)
+        }));
         notify(self.tx.publish(), self.tdt, self.tx.tail(), counters);
         counters.tx_frames.add((frames - burst.len()) as u64);
         counters.tx_bytes.add(octets);
