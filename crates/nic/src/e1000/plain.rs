@@ -8,7 +8,7 @@ struct Row {
     count: u64,
     /// Octets from one to the next.
     step: u64,
-    /// Bits that software can write.
+    /// Bits that software can write; the others are 0.
     writable: u32,
     at_reset: u32,
 }
@@ -98,7 +98,7 @@ impl Plain {
         let place = find(offset).and_then(|(index, row)| Some((self.values.get_mut(index)?, row)));
         match place {
             Some((place, row)) => {
-                *place = *place & !row.writable | value & row.writable;
+                *place = value & row.writable;
                 true
             }
             None => false,

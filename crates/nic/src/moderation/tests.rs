@@ -191,6 +191,21 @@ fn transmission_alone_interrupts_at_most_each_50_us_when_adaptive() {
 }
 
 #[test]
+fn between_the_thresholds_all_stays_as_it_was() {
+    // 50 000 frames a second: 10 in a window.
+    let slower = |messages: &mut Messages, start| {
+        let before = messages.outcome.interrupts;
+        (0..1_000).for_each(|n| messages.happens(Work::Received(1), start + n * 20_000));
+        messages.outcome.interrupts - before
+    };
+    let mut messages = Messages::new(Moderation::Adaptive);
+    assert_eq!(slower(&mut messages, SECOND), 1_000, "not bulk, and does not become it");
+    (0..1_000).for_each(|n| messages.happens(Work::Received(1), 2 * SECOND + n * 1_000));
+    let interrupts = slower(&mut messages, 2 * SECOND + 1_000_000);
+    assert!(interrupts <= 20_000_000 / BULK + 1, "bulk, and stays it: {interrupts}");
+}
+
+#[test]
 fn answers_after_bulk_are_late_for_one_window_at_most() {
     let mut messages = Messages::new(Moderation::Adaptive);
     for n in 0..1_000 {

@@ -119,6 +119,17 @@ fn a_read_goes_on_with_the_next_word_while_the_clock_runs() {
 }
 
 #[test]
+fn zeros_before_the_start_bit_are_not_looked_at() {
+    let mut slot = Slot::new();
+    let mut wire = Microwire::acquire(&mut slot);
+    wire.select();
+    wire.put(0, 5);
+    wire.put(0b110, 3);
+    wire.put(1, 6);
+    assert_eq!((wire.out(), wire.get()), (false, 0x3322));
+}
+
+#[test]
 fn nothing_listens_without_the_grant_or_the_select() {
     let mut slot = Slot::new();
     assert_eq!(slot.read(r::EECD), PRESENT | DO | 1 << 4, "64 words, flash locked");
