@@ -139,3 +139,54 @@ fn a_watchdog_finds_what_it_looks_for() {
         slot.read(register);
     }
 }
+
+/// What a driver's own test of a part writes and wants to read back, and the interrupts that it provokes.
+#[test]
+fn a_self_test_passes() {
+    let mut slot = Slot::new();
+    let status = slot.read(r::STATUS);
+    slot.write(r::STATUS, !status);
+    assert_eq!(slot.read(r::STATUS), status);
+    let registers: [(u64, u32); 17] = [
+        (r::FCAL, u32::MAX),
+        (r::FCAH, 0xffff),
+        (r::FCT, 0xffff),
+        (r::VET, 0xffff),
+        (r::RDTR, 0xffff),
+        (r::RDBAH, u32::MAX),
+        (r::RDLEN, 0x000f_ff80),
+        (r::RDH, 0xffff),
+        (r::RDT, 0xffff),
+        (r::FCRTH, 0xfff8),
+        (r::FCTTV, 0xffff),
+        (r::TIPG, 0x3fff_ffff),
+        (r::TDBAH, u32::MAX),
+        (r::TDLEN, 0x000f_ff80),
+        (r::RDBAL, 0xffff_fff0),
+        (r::TDBAL, 0xffff_fff0),
+        (r::RAH + 8 * 14, 0x8003_ffff),
+    ];
+    for (register, mask) in registers {
+        for pattern in [0x5a5a_5a5a, 0xa5a5_a5a5, 0, u32::MAX] {
+            slot.write(register, pattern & mask);
+            assert_eq!(slot.read(register) & mask, pattern & mask, "{register:#x}");
+        }
+    }
+    for (register, written, expected) in [(r::RCTL, u32::MAX, 0x06df_b3fe), (r::RCTL, 0, 0), (r::TCTL, 0, 0)]
+    {
+        slot.write(register, written);
+        assert_eq!(slot.read(register) & 0x06df_b3fe, expected);
+    }
+    for cause in (0..10).map(|bit| 1 << bit) {
+        slot.write(r::IMC, u32::MAX);
+        slot.write(r::ICS, cause);
+        assert!(!slot.asserted(), "{cause:#x} is disabled");
+        slot.write(r::IMS, cause);
+        slot.write(r::ICS, cause);
+        assert!(slot.asserted(), "{cause:#x}");
+        assert_eq!(slot.read(r::ICR), cause);
+        slot.write(r::ICS, 0x7fff & !cause);
+        assert!(!slot.asserted(), "only {cause:#x} is enabled");
+        slot.read(r::ICR);
+    }
+}
