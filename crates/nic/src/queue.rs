@@ -35,9 +35,9 @@ pub struct Filled {
 #[derive(Debug)]
 pub enum TxQueue {
     /// Of virtio-net.
-    VirtioNet(virtio_net::tx::TxQueue),
+    VirtioNet(Box<virtio_net::tx::TxQueue>),
     /// Of an e1000.
-    E1000(e1000::tx::TxQueue),
+    E1000(Box<e1000::tx::TxQueue>),
 }
 
 impl TxQueue {
@@ -96,9 +96,9 @@ impl TxQueue {
 #[derive(Debug)]
 pub enum RxQueue {
     /// Of virtio-net.
-    VirtioNet(virtio_net::rx::RxQueue),
+    VirtioNet(Box<virtio_net::rx::RxQueue>),
     /// Of an e1000.
-    E1000(e1000::rx::RxQueue),
+    E1000(Box<e1000::rx::RxQueue>),
 }
 
 /// Room that was reserved for certain frames by one thread. Reused for each burst. The part of the model that it is not

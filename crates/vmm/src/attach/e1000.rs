@@ -253,7 +253,7 @@ impl E1000Device {
         match e1000::tx::TxQueue::new(self.ram.region(), setup) {
             Ok(queue) => {
                 let loopback = setup.settings.loopback;
-                self.queues.start_transmit(TxQueue::E1000(queue), loopback, self.notifier());
+                self.queues.start_transmit(TxQueue::E1000(Box::new(queue)), loopback, self.notifier());
             }
             Err(_) => {
                 self.queues.refuse_transmit();
@@ -278,7 +278,7 @@ impl E1000Device {
 
     fn start_receive(&mut self, setup: &RxSetup) {
         match e1000::rx::RxQueue::new(self.ram.region(), setup) {
-            Ok(queue) => self.queues.start_receive(RxQueue::E1000(queue), self.notifier()),
+            Ok(queue) => self.queues.start_receive(RxQueue::E1000(Box::new(queue)), self.notifier()),
             Err(_) => {
                 self.queues.refuse_receive();
                 return self.model.fail_receive();

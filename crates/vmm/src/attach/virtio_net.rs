@@ -339,11 +339,11 @@ fn offer_doorbells(machine: &Machine, slot: usize, pairs: u16, queues: &NicQueue
 }
 
 fn rx(queue: DeviceQueue, mergeable: bool) -> RxQueue {
-    RxQueue::VirtioNet(virtio_net::rx::RxQueue::new(queue, mergeable))
+    RxQueue::VirtioNet(Box::new(virtio_net::rx::RxQueue::new(queue, mergeable)))
 }
 
 fn tx(queue: DeviceQueue, longest: usize) -> TxQueue {
-    TxQueue::VirtioNet(virtio_net::tx::TxQueue::new(queue, longest))
+    TxQueue::VirtioNet(Box::new(virtio_net::tx::TxQueue::new(queue, longest)))
 }
 
 /// What keeps the messages of each pair until they are due; nothing without moderation.

@@ -103,7 +103,8 @@ fn program(vm: &VmFd, nic: usize, vcpu: usize) -> Result<()> {
     // SAFETY: the kernel has filled this part of the union for the I/O APIC, and every bit pattern is valid in it.
     let ioapic = unsafe { &mut chip.chip.ioapic };
     let entry = ioapic.redirtbl.get_mut(input(nic) as usize).context("an I/O APIC with too few inputs")?;
-    entry.bits = u64::from(map::FIRST_PIN_VECTOR) + nic as u64 | LEVEL | (vcpu as u64) << DESTINATION;
+    let vector = u64::from(map::FIRST_PIN_VECTOR) + nic as u64;
+    entry.bits = vector | LEVEL | (vcpu as u64) << DESTINATION;
     vm.set_irqchip(&chip).context("cannot route an interrupt pin (KVM_SET_IRQCHIP)")
 }
 

@@ -14,11 +14,11 @@ use guest::{Guest, Habit};
 const LONGEST: usize = 1518;
 
 pub(super) fn rx(queue: ring::split::DeviceQueue) -> RxQueue {
-    RxQueue::VirtioNet(nic::virtio_net::rx::RxQueue::new(queue, true))
+    RxQueue::VirtioNet(Box::new(nic::virtio_net::rx::RxQueue::new(queue, true)))
 }
 
 pub(super) fn tx(queue: ring::split::DeviceQueue) -> TxQueue {
-    TxQueue::VirtioNet(nic::virtio_net::tx::TxQueue::new(queue, LONGEST))
+    TxQueue::VirtioNet(Box::new(nic::virtio_net::tx::TxQueue::new(queue, LONGEST)))
 }
 
 /// Queues that run, and the driver of each pair.
