@@ -184,6 +184,11 @@ impl Options {
             e1000 || self.segment.is_none(),
             "--segment needs --nic e1000: virtio-net has no offloads yet"
         );
+        let pairs = self.queues == 1 && self.vcpus <= 2;
+        ensure!(
+            pairs || !e1000,
+            "an e1000 has one queue pair, and two vCPUs at most: one for frames, one for interrupts"
+        );
         let combines = e1000 && self.mode == TransmitMode::SendCombining;
         ensure!(combines || self.combine == 0, "--combine needs --nic e1000 --mode send-combining");
         let coalesced = e1000 && self.mode == TransmitMode::Coalesced;
@@ -231,6 +236,8 @@ mod tests {
         let wrong = [
             (Options { frame: 1515, ..e1000.clone() }, "--segment"),
             (Options { segment: Some(1514), ..Options::default() }, "e1000"),
+            (Options { queues: 2, ..e1000.clone() }, "one queue pair"),
+            (Options { vcpus: 3, ..e1000.clone() }, "two vCPUs"),
             (Options { combine: 8, ..base.clone() }, "send-combining"),
             (Options { engine: "process".to_owned(), ..coalesced.clone() }, "kvm"),
         ];

@@ -58,15 +58,16 @@ pub(super) fn scaled(summary: Summary, factor: f64) -> Summary {
 /// The ratio of two cells that did not run in turn: the widest that both intervals allow.
 pub(super) fn ratio(first: Summary, second: Summary) -> Option<Summary> {
     let over = |a: f64, b: f64| (a >= 0.0 && b > 0.0).then(|| a / b);
+    let at_most = |a: f64, b: f64| over(a, b).unwrap_or(f64::INFINITY);
     let interval = || {
         let ((low_a, high_a), (low_b, high_b)) = (first.ci95?, second.ci95?);
-        Some((over(low_a, high_b)?, over(high_a, low_b)?))
+        Some((over(low_a, high_b)?, at_most(high_a, low_b)))
     };
     Some(Summary {
         n: first.n.min(second.n),
         median: over(first.median, second.median)?,
         min: over(first.min, second.max)?,
-        max: over(first.max, second.min).unwrap_or(f64::INFINITY),
+        max: at_most(first.max, second.min),
         mean: over(first.mean, second.mean)?,
         ci95: interval(),
     })

@@ -13,6 +13,9 @@ use crate::experiment::{Options, Outcome, run};
 use crate::experiments::{Case, find};
 use crate::stats::Summary;
 
+/// Why most empty cells are empty.
+const UNPUBLISHED: &str = "nothing was published, and nothing is asked";
+
 /// What came of a figure: its cells by row and column.
 #[derive(Clone, Debug, Default)]
 pub struct Played {
@@ -58,7 +61,7 @@ fn tell(figure: &Figure, row: &Row, column: &Column, found: &Found, out: &mut dy
         Found::Played(_, outcome) => {
             writeln!(out, "{}", outcome.result_line()).context("cannot print a result")
         }
-        Found::NotRun(why) if column.of.is_none() => {
+        Found::NotRun(why) if column.of.is_none() && why != UNPUBLISHED => {
             writeln!(out, "NOT-RUN {} {} | {}: {why}", figure.id, row.name, column.name)
                 .context("cannot print a result")
         }
@@ -72,7 +75,7 @@ fn measure(figure: &Figure, row: &Row, column: &Column, options: &Options, wante
         return Found::NotRun(why.clone());
     }
     let Some(how) = column.run(row.plays.as_ref()).filter(|_| wanted) else {
-        return Found::NotRun("nothing was published, and nothing is asked".to_owned());
+        return Found::NotRun(UNPUBLISHED.to_owned());
     };
     let setting = [&figure.setting, &how.with, &row.setting];
     let chosen = setting.iter().try_fold(options.clone(), |options, setting| setting.change(&options));

@@ -19,7 +19,8 @@ pub fn table(figure: &Figure, played: &Played) -> String {
     }
     text.push_str("Ours (the paper's).\n\n|");
     for column in &figure.columns {
-        let _ = write!(text, " | {} {}", column.name, column.unit);
+        let unit = if column.unit == column.name { "" } else { &column.unit };
+        let _ = write!(text, " | {}", format!("{} {unit}", column.name).trim_end());
     }
     text.push_str(" |\n|---");
     text.push_str(&"|---:".repeat(figure.columns.len()));

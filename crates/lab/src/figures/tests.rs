@@ -163,6 +163,8 @@ fn a_shape_is_judged_by_the_widest_interval_that_both_cells_allow() {
     assert!(few == Verdict::NotRun && why.contains("fewer than 6"), "{why}");
     let (missing, why) = verdict(&[3.0; 6], None);
     assert!(missing == Verdict::NotRun && why.contains("b | c: nobody is there"), "{why}");
+    // A sample of nothing in the second cell leaves the ratio open upwards.
+    assert_eq!(verdict(&around(9.0), Some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0])).0, Verdict::Holds);
     let (zero, why) = verdict(&[3.0; 6], Some(&[0.0; 6]));
     assert!(zero == Verdict::NotRun && why.contains("nothing to divide by"), "{why}");
 }
