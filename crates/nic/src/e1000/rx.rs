@@ -97,8 +97,8 @@ impl RxQueue {
     /// here.
     #[inline]
     pub fn fill(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
-        let filled = self.fill_once(frames, ledger);
-        if filled.taken < frames.len().min(BURST) { self.fill_on(filled, frames, ledger) } else { filled }
+        let (filled, more) = self.fill_once(frames, ledger);
+        if more { self.fill_on(filled, frames, ledger) } else { filled }
     }
 
     /// As [`Self::fill`], for frames of the device's own transmit ring: the only ones that arrive in loopback mode.
@@ -109,25 +109,25 @@ impl RxQueue {
         filled
     }
 
+    /// Fills one lease; returns whether it was too small for all frames.
     #[inline(always)]
-    fn fill_once(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
+    fn fill_once(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> (Filled, bool) {
         let taken = self.posted.plan(frames, &mut self.own, ledger);
         self.own.copy(frames);
+        let more = self.own.full;
         let causes = self.posted.commit(&mut self.own, ledger);
-        Filled { taken, causes }
+        (Filled { taken, causes }, more)
     }
 
     /// Goes on where one lease was not enough for frames that fill many buffers.
     #[cold]
     fn fill_on(&mut self, mut filled: Filled, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
         let frames = &frames[..frames.len().min(BURST)];
-        while filled.taken < frames.len() {
-            let more = self.fill_once(&frames[filled.taken..], ledger);
-            filled.causes |= more.causes;
-            filled.taken += more.taken;
-            if more.taken == 0 {
-                break;
-            }
+        let mut more = true;
+        while more {
+            let next;
+            (next, more) = self.fill_once(frames.get(filled.taken..).unwrap_or(&[]), ledger);
+            filled = Filled { taken: filled.taken + next.taken, causes: filled.causes | next.causes };
         }
         filled
     }
@@ -177,8 +177,10 @@ impl RxQueue {
 enum Step {
     /// It was dealt with.
     Done,
-    /// There is no buffer for it, or none that this lease may still take.
+    /// There are not enough buffers for it.
     NoRoom,
+    /// It needs more of them than this lease has places for.
+    Full,
     /// Its descriptor breaks the ring.
     Broken,
 }
@@ -209,7 +211,14 @@ impl Posted {
             let Some(frame) = frames.get(taken) else { break };
             match self.plan_one(taken, frame, lease) {
                 Step::Done => taken += 1,
-                Step::NoRoom => break,
+                Step::NoRoom => {
+                    lease.missed = (frames.len() - taken) as u64;
+                    break;
+                }
+                Step::Full => {
+                    lease.full = true;
+                    break;
+                }
                 Step::Broken => {
                     broken = true;
                     break;
@@ -222,7 +231,6 @@ impl Posted {
             ledger.drop_bad_ring.add((frames.len() - taken) as u64);
             taken = frames.len();
         }
-        lease.missed = (frames.len() - taken) as u64;
         taken
     }
 
@@ -284,7 +292,7 @@ impl Posted {
             return Step::Done;
         }
         let (descriptor, buffer) = (lease.descriptors as u8, lease.buffers.len() as u8);
-        if let step @ (Step::NoRoom | Step::Broken) = self.buffers(stored.len, count, lease) {
+        if let step @ (Step::NoRoom | Step::Full | Step::Broken) = self.buffers(stored.len, count, lease) {
             return step;
         }
         lease.octets += frame.len() as u64;
@@ -307,7 +315,10 @@ impl Posted {
     #[cold]
     fn buffers(&mut self, len: u32, count: usize, lease: &mut Lease) -> Step {
         let (first, before) = (usize::from(lease.descriptors), lease.buffers.len());
-        if first + count > BUFFERS || self.ring.ready(first + count).unwrap_or(0) < first + count {
+        if first + count > BUFFERS {
+            return Step::Full;
+        }
+        if self.ring.ready(first + count).unwrap_or(0) < first + count {
             return Step::NoRoom;
         }
         let mut left = len;
@@ -432,3 +443,6 @@ impl Posted {
         low & !std::mem::replace(&mut self.low, low)
     }
 }
+
+#[cfg(test)]
+mod tests;

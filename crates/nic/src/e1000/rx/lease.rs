@@ -32,6 +32,8 @@ pub struct Lease {
     pub(super) drops: Drops,
     /// Frames for which there was no buffer.
     pub(super) missed: u64,
+    /// There are frames for which it has too few places.
+    pub(super) full: bool,
     /// What the statistics registers are to say, where the driver does not work by the status block.
     pub(super) tally: Tally,
 }
@@ -73,7 +75,7 @@ impl Lease {
         self.shaped.clear();
         self.buffers.clear();
         (self.ring, self.first, self.descriptors, self.octets, self.missed) = (ring, first, 0, 0, 0);
-        self.drops = Drops::default();
+        (self.drops, self.full) = (Drops::default(), false);
     }
 
     /// What the statistics registers are to say; forgets it.
