@@ -28,6 +28,7 @@ mod namespace;
 mod needs;
 mod packet;
 mod process;
+pub mod qemu;
 mod running;
 mod scarce;
 mod stage;

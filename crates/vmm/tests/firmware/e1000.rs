@@ -2,6 +2,7 @@
 //! that it is to cost, no more and no less (seed paper 004, "Transmission throughput performance").
 
 mod bench;
+mod outside;
 mod segments;
 
 use bootinfo::{Role, TransmitMode};

@@ -13,7 +13,7 @@ use vmm::{E1000Nic, Machine, Model, NicQueues, attach};
 
 use crate::ground::{Running, by_kvm_with, by_process_with, orders, wait_for};
 
-const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
+pub(super) const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
 
 /// What is to run.
 #[derive(Clone, Copy)]
@@ -153,26 +153,32 @@ pub(super) fn benches(wish: &Wish) -> Vec<Bench> {
     benches.into_iter().flatten().collect()
 }
 
+/// The firmware's orders.
+pub(super) fn info(wish: &Wish) -> BootInfo {
+    let mut info = orders(wish.vcpus);
+    (info.role, info.spin, info.nic_count) = (wish.role as u32, wish.spin, 1);
+    info.traffic = wish.traffic;
+    info.nics[0] = NicInfo {
+        slot: 1,
+        mtu: 1500,
+        model: NicModel::E1000 as u32,
+        mode: wish.mode as u32,
+        itr: wish.itr,
+        combine: wish.combine,
+        interrupt_vcpu: wish.vcpus - 1,
+        ..NicInfo::default()
+    };
+    info
+}
+
 impl Bench {
     fn start(
         ground: &str,
         wish: &Wish,
         start: impl FnOnce(BootInfo, &mut dyn FnMut(&Arc<Machine>)) -> Option<Running>,
     ) -> Option<Self> {
-        let mut info = orders(wish.vcpus);
-        (info.role, info.spin, info.nic_count) = (wish.role as u32, wish.spin, 1);
-        info.traffic = wish.traffic;
-        let interrupt_vcpu = wish.vcpus - 1;
-        info.nics[0] = NicInfo {
-            slot: 1,
-            mtu: 1500,
-            model: NicModel::E1000 as u32,
-            mode: wish.mode as u32,
-            itr: wish.itr,
-            combine: wish.combine,
-            interrupt_vcpu,
-            ..NicInfo::default()
-        };
+        let info = info(wish);
+        let interrupt_vcpu = info.nics[0].interrupt_vcpu;
         let model = Model::E1000(E1000Nic {
             config: Config::new(MAC),
             mode: wish.mode,
@@ -192,16 +198,8 @@ impl Bench {
         running.wait_until_ready();
         let name = format!("{ground}, {}, {} vCPUs", wish.mode.name(), wish.vcpus);
         let machine = running.machine.clone();
-        let bench = Self {
-            name,
-            machine,
-            running: Some(running),
-            queues,
-            wire,
-            stop,
-            server: Some(server),
-            next: 0,
-        };
+        let bench =
+            Self { name, machine, running: Some(running), queues, wire, stop, server: Some(server), next: 0 };
         if wish.role == Role::Echo {
             bench.settle();
         }

@@ -1,0 +1,155 @@
+//! Stock QEMU with one e1000: a device that is not ours, for a driver that is. By software emulation, so it tells what
+//! happens and not how fast. Its trace tells each access to a register; what the device sends is in a capture of its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::process::{self, Command};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::running::Running;
+
+/// QEMU ends within this time after it was told to.
+const END: Duration = Duration::from_secs(20);
+/// The registers' window is as large as a power of two, and lies at a multiple of that.
+const WINDOW: u64 = 0x2_0000;
+/// Octets of a capture's header, and of the one before each frame.
+const CAPTURE_HEADER: usize = 24;
+const FRAME_HEADER: usize = 16;
+
+/// What QEMU is to run, in memory that stays ours, with its e1000 in slot 1 (`vmm::pc` makes such machines).
+#[derive(Clone, Copy, Debug)]
+pub struct Machine<'a> {
+    /// The boot ROM.
+    pub rom: &'a [u8],
+    /// The RAM, and its octets.
+    pub ram: BorrowedFd<'a>,
+    /// Octets of it.
+    pub ram_len: usize,
+    /// CPUs.
+    pub vcpus: u32,
+    /// The e1000's Ethernet address.
+    pub mac: [u8; 6],
+    /// Whether the device follows ITR.
+    pub moderates: bool,
+}
+
+/// How a register was accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// It was read.
+    Read,
+    /// It was written.
+    Write,
+}
+
+/// A QEMU that runs.
+pub struct Qemu {
+    running: Running,
+    folder: TempDir,
+}
+
+/// What it has seen.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// What the device sent.
+    pub frames: Vec<Vec<u8>>,
+    /// Accesses to the device's registers, by their offset.
+    pub accesses: BTreeMap<(Access, u64), u64>,
+}
+
+impl Qemu {
+    /// Starts it; `qemu-system-x86_64` has to be installed.
+    pub fn start(machine: &Machine<'_>) -> Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a folder")?;
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        fs::write(file("rom"), machine.rom).context("cannot write the boot ROM")?;
+        let (ram, len) = (format!("/proc/{}/fd/{}", process::id(), machine.ram.as_raw_fd()), machine.ram_len);
+        let mac = machine.mac.map(|octet| format!("{octet:02x}")).join(":");
+        let moderates = if machine.moderates { "on" } else { "off" };
+        let mut command = Command::new("qemu-system-x86_64");
+        command.args(["-nodefaults", "-no-reboot", "-display", "none", "-cpu", "max"]);
+        command.args(["-accel", "tcg,thread=multi", "-smp", &machine.vcpus.to_string()]);
+        command.args(["-machine", "q35,memory-backend=ram", "-m", &format!("{len}b"), "-bios", &file("rom")]);
+        command.args(["-object", &format!("memory-backend-file,id=ram,share=on,size={len},mem-path={ram}")]);
+        command.args(["-netdev", "hubport,id=net,hubid=0"]);
+        command
+            .args(["-device", &format!("e1000,netdev=net,addr=1,romfile=,mac={mac},mitigation={moderates}")]);
+        command.args(["-object", &format!("filter-dump,id=dump,netdev=net,file={}", file("frames"))]);
+        command.args(["-trace", "memory_region_ops_read", "-trace", "memory_region_ops_write"]);
+        command.args(["-D", &file("accesses")]);
+        Ok(Self { running: Running::start(&mut command)?, folder })
+    }
+
+    /// Whether it has ended by itself.
+    pub fn ended(&mut self) -> Result<bool> {
+        self.running.ended()
+    }
+
+    /// Ends it, and tells what it has seen.
+    pub fn end(mut self) -> Result<Seen> {
+        self.running.signal(Signal::TERM)?;
+        let finished = self.running.wait(END)?;
+        ensure!(finished.status.success(), "QEMU ended in failure: {}", finished.stderr);
+        let capture = fs::read(self.folder.path().join("frames")).context("QEMU left no capture")?;
+        let trace = fs::read_to_string(self.folder.path().join("accesses")).context("QEMU left no trace")?;
+        Ok(Seen { frames: frames(&capture), accesses: accesses(&trace)? })
+    }
+}
+
+/// How often each register of the e1000 was read and written.
+fn accesses(trace: &str) -> Result<BTreeMap<(Access, u64), u64>> {
+    let mut counts = BTreeMap::new();
+    for line in trace.lines().filter(|line| line.contains("'e1000-mmio'")) {
+        let access = if line.starts_with("memory_region_ops_write") { Access::Write } else { Access::Read };
+        let mut words = line.split_whitespace().skip_while(|word| *word != "addr");
+        let address = words.nth(1).and_then(|word| word.strip_prefix("0x"));
+        let address = address.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let address = address.with_context(|| format!("a line of QEMU's trace has no address: {line}"))?;
+        *counts.entry((access, address % WINDOW)).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+/// The frames of a capture; one that was cut off when QEMU ended is left out.
+fn frames(capture: &[u8]) -> Vec<Vec<u8>> {
+    let (mut rest, mut frames) = (capture.get(CAPTURE_HEADER..).unwrap_or_default(), Vec::new());
+    while let Some((header, behind)) = rest.split_first_chunk::<FRAME_HEADER>() {
+        let len = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+        let Some((frame, next)) = behind.split_at_checked(len as usize) else { break };
+        frames.push(frame.to_vec());
+        rest = next;
+    }
+    frames
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_of_the_device_alone_are_counted_by_register() {
+        let trace = "memory_region_ops_write cpu 0 mr 0x5 addr 0xe0123818 value 0x1 size 4 name 'e1000-mmio'\n\
+                     memory_region_ops_read cpu 1 mr 0x5 addr 0xe01200c0 value 0x3 size 4 name 'e1000-mmio'\n\
+                     memory_region_ops_write cpu 0 mr 0x5 addr 0xe0123818 value 0x2 size 4 name 'e1000-mmio'\n\
+                     memory_region_ops_write cpu 0 mr 0x7 addr 0xb0 value 0x0 size 4 name 'apic-msi'\n";
+        let expected = BTreeMap::from([((Access::Write, 0x3818), 2), ((Access::Read, 0xc0), 1)]);
+        assert_eq!(accesses(trace).unwrap(), expected);
+        assert!(accesses("memory_region_ops_read cpu 1 name 'e1000-mmio'").is_err());
+    }
+
+    #[test]
+    fn a_capture_is_read_up_to_a_frame_that_was_cut_off() {
+        let mut capture = vec![0; CAPTURE_HEADER];
+        for (len, octets) in [(3, &[1, 2, 3][..]), (2, &[4, 5]), (9, &[6])] {
+            capture.extend([[0; 8], [len, 0, 0, 0, len, 0, 0, 0]].concat());
+            capture.extend(octets);
+        }
+        assert_eq!(frames(&capture), [vec![1, 2, 3], vec![4, 5]]);
+        assert_eq!(frames(&[]), Vec::<Vec<u8>>::new());
+    }
+}
