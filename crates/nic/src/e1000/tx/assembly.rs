@@ -91,10 +91,10 @@ enum Packet {
     Whole,
     /// Many.
     Cut,
-    /// It is dropped: nothing is done but to wait for its end.
+    /// A frame that is dropped: nothing is done but to wait for its end.
     TooLong,
-    /// So is this one.
-    Nonsense,
+    /// A packet that was to be cut, and is dropped.
+    Uncut(Nonsense),
 }
 
 /// A packet that is one frame. Its octets are in the room.
@@ -175,7 +175,7 @@ impl Assembly {
         let fed = match self.packet {
             Packet::Whole => self.gather(taken, ends, settings, out),
             Packet::Cut => self.cut(taken, ends, settings, out),
-            Packet::None | Packet::TooLong | Packet::Nonsense => Fed::Wholly,
+            Packet::None | Packet::TooLong | Packet::Uncut(_) => Fed::Wholly,
         };
         if ends && fed == Fed::Wholly {
             self.end(out);
@@ -203,8 +203,7 @@ impl Assembly {
                 self.cut = Cut { segmentation, tag, surplus: false };
                 Packet::Cut
             }
-            Err(Nonsense::Lengths) => Packet::Nonsense,
-            Err(Nonsense::TooLong) => Packet::TooLong,
+            Err(nonsense) => Packet::Uncut(nonsense),
         };
     }
 
@@ -213,9 +212,12 @@ impl Assembly {
         match self.packet {
             Packet::None | Packet::Whole => {}
             Packet::TooLong => out.drops.long += 1,
-            Packet::Nonsense => {
-                out.drops.offload += 1;
+            Packet::Uncut(nonsense) => {
                 out.unsegmented += 1;
+                *(match nonsense {
+                    Nonsense::Lengths => &mut out.drops.offload,
+                    Nonsense::TooLong => &mut out.drops.long,
+                }) += 1;
             }
             Packet::Cut => self.end_cut(out),
         }

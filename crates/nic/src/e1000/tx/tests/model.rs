@@ -173,6 +173,7 @@ fn cut(
     }
     if header + largest + 4 * usize::from(tag.is_some()) > settings.longest + 4 {
         outcome.drops.1 += 1;
+        outcome.segmented.1 += 1;
         return;
     }
     let Some((head, rest)) = octets.split_at_checked(header) else {

@@ -257,6 +257,7 @@ fn nonsense_is_dropped_and_counted_up_to_the_packet_s_end() {
     guest.data(&good.payload, tx::TSE | tx::EOP, 0);
     assert_eq!(guest.frames(), Vec::<Vec<u8>>::new());
     assert_eq!(guest.ledger.drop_too_long.get(), 1);
+    segmented(&mut guest, 0, 1);
 }
 
 #[test]
