@@ -117,6 +117,9 @@ pub(crate) fn discard(socket: &mut tcp::Socket<'_>, tally: &StationTally) {
 
 /// Sends back what came, as far as there is room; the rest stays in the receive buffer, which closes the window.
 fn echo(socket: &mut tcp::Socket<'_>, tally: &StationTally) {
+    if !socket.can_recv() {
+        return;
+    }
     let mut piece = [0; PIECE];
     loop {
         let room = socket.send_capacity() - socket.send_queue();
@@ -131,6 +134,9 @@ fn echo(socket: &mut tcp::Socket<'_>, tally: &StationTally) {
 /// Sends back each datagram. Two such services would send for ever what once went from one to the other, so what comes
 /// from the service's own port is thrown away.
 fn echo_datagrams(socket: &mut udp::Socket<'_>, tally: &StationTally) {
+    if !socket.can_recv() {
+        return;
+    }
     let mut piece = [0; PIECE];
     while socket.can_send()
         && let Ok((octets, from)) = socket.recv_slice(&mut piece)
