@@ -15,7 +15,7 @@ counters! {
         polls_empty,
         /// Notifications that arrived from the driver.
         kicks,
-        /// Interrupts sent to the guest.
+        /// Interrupts sent to the guest; of an e1000, occasions for one, which its mask may still hold back.
         interrupts,
         /// Publications after which the driver had asked for no interrupt.
         interrupts_suppressed,

@@ -1,5 +1,6 @@
 //! The transmit side of a NIC.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -7,6 +8,7 @@ use nic::queue::TxQueue;
 use switch::{Bell, Frame, Source};
 
 use super::{NicQueues, Served, borrow};
+use crate::coalesced::Collector;
 use crate::irq::Timekeeping;
 
 impl Served<TxQueue> {
@@ -39,14 +41,27 @@ impl Served<TxQueue> {
 /// What is around the rings: timers of interrupts, and stores that the kernel collects. Who serves the rings serves these
 /// too, whether there is something to send or not.
 impl NicQueues {
-    /// In each pass; false if the frames are not for the I/O threads.
+    /// In each pass of who serves these pairs; false if the frames are not for the I/O threads.
     #[inline(always)]
-    fn look_around(&self, timers: &[Arc<dyn Timekeeping>]) -> bool {
-        timers.iter().for_each(|timer| timer.serve());
-        if let Some(collector) = &self.collector {
+    fn look_around(&self, pairs: Range<usize>) -> bool {
+        self.timers(pairs.clone()).iter().for_each(|timer| timer.serve());
+        if let Some(collector) = self.collector(&pairs) {
             collector.look();
         }
         !self.transmits_in_access()
+    }
+
+    /// What the time of interrupts is kept by, for these pairs.
+    #[inline(always)]
+    fn timers(&self, pairs: Range<usize>) -> &[Arc<dyn Timekeeping>] {
+        let end = pairs.end.min(self.timers.len());
+        self.timers.get(pairs.start..end).unwrap_or(&[])
+    }
+
+    /// There is one pair then, and who serves another one has nothing to do with it.
+    #[inline(always)]
+    fn collector(&self, pairs: &Range<usize>) -> Option<&Collector> {
+        self.collector.as_deref().filter(|_| pairs.contains(&0))
     }
 
     #[inline(always)]
@@ -59,14 +74,29 @@ impl NicQueues {
     }
 
     /// Before the rings are armed; true if the thread must not sleep yet.
-    fn arm_around(&self, timers: &[Arc<dyn Timekeeping>]) -> bool {
-        if self.collector.as_ref().is_some_and(|collector| !collector.rest()) {
+    fn arm_around(&self, pairs: Range<usize>) -> bool {
+        if self.collector(&pairs).is_some_and(|collector| !collector.rest()) {
             return true;
         }
-        timers.iter().for_each(|timer| timer.arm());
+        self.timers(pairs).iter().for_each(|timer| timer.arm());
         false
     }
+
+    fn disarm_around(&self, pairs: Range<usize>) {
+        self.timers(pairs).iter().for_each(|timer| timer.disarm());
+    }
+
+    /// Nobody serves these pairs any more.
+    fn leave(&self, pairs: Range<usize>) {
+        self.disarm_around(pairs.clone());
+        if let Some(collector) = self.collector(&pairs) {
+            collector.end();
+        }
+    }
 }
+
+/// Every pair that there may be.
+const ALL: Range<usize> = 0..usize::MAX;
 
 /// All pairs in turn.
 pub(super) struct NicSource {
@@ -84,7 +114,7 @@ impl NicSource {
 impl Source for NicSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        if !self.queues.look_around(&self.queues.timers) {
+        if !self.queues.look_around(ALL) {
             return 0;
         }
         let pairs = self.queues.pairs.served.load(Ordering::Acquire);
@@ -100,7 +130,7 @@ impl Source for NicSource {
     }
 
     fn arm(&mut self) -> bool {
-        if self.queues.arm_around(&self.queues.timers) {
+        if self.queues.arm_around(ALL) {
             return true;
         }
         if self.queues.transmits_in_access() {
@@ -111,7 +141,7 @@ impl Source for NicSource {
     }
 
     fn disarm(&mut self) {
-        self.queues.timers.iter().for_each(|timer| timer.disarm());
+        self.queues.disarm_around(ALL);
         self.queues.tx.queues.iter().for_each(Served::disarm_tx);
     }
 
@@ -122,9 +152,7 @@ impl Source for NicSource {
 
 impl Drop for NicSource {
     fn drop(&mut self) {
-        if let Some(collector) = &self.queues.collector {
-            collector.end();
-        }
+        self.queues.leave(ALL);
     }
 }
 
@@ -144,31 +172,30 @@ impl PairSource {
         self.queues.tx.queues.get(self.pair)
     }
 
-    /// That of the pair, if it has one.
     #[inline(always)]
-    fn timers(&self) -> &[Arc<dyn Timekeeping>] {
-        self.queues.timers.get(self.pair).map_or(&[], std::slice::from_ref)
+    fn range(&self) -> Range<usize> {
+        self.pair..self.pair + 1
     }
 }
 
 impl Source for PairSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        if !self.queues.look_around(self.timers()) {
+        if !self.queues.look_around(self.range()) {
             return 0;
         }
         self.queues.drain_of(self.pair, budget, take)
     }
 
     fn arm(&mut self) -> bool {
-        if self.queues.arm_around(self.timers()) {
+        if self.queues.arm_around(self.range()) {
             return true;
         }
         !self.queues.transmits_in_access() && self.served().is_some_and(Served::arm_tx)
     }
 
     fn disarm(&mut self) {
-        self.timers().iter().for_each(|timer| timer.disarm());
+        self.queues.disarm_around(self.range());
         if let Some(served) = self.served() {
             served.disarm_tx();
         }
@@ -184,8 +211,6 @@ impl Source for PairSource {
 
 impl Drop for PairSource {
     fn drop(&mut self) {
-        if let Some(collector) = self.queues.collector.as_ref().filter(|_| self.pair == 0) {
-            collector.end();
-        }
+        self.queues.leave(self.range());
     }
 }

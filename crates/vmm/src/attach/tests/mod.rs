@@ -208,6 +208,42 @@ fn rings(sink: &dyn Sink) -> bool {
 }
 
 #[test]
+fn who_sleeps_is_not_missed_whenever_frames_come() {
+    for mode in BY_THREAD {
+        const FRAMES: u32 = 5000;
+        let mut bench = Bench::new(mode, false);
+        let (driver, source) = (&mut bench.driver, &mut bench.source);
+        std::thread::scope(|scope| {
+            let sender = scope.spawn(move || {
+                for number in 0..FRAMES {
+                    // One after the other, each at another moment of the other thread's way to sleep.
+                    while driver.send(&frames(1)) == 0 {}
+                    (0..number % 97 * 8).for_each(|_| std::hint::spin_loop());
+                }
+            });
+            let mut came = 0;
+            while came < FRAMES {
+                came += source.drain(64, &mut |_| {}) as u32;
+                if !source.arm() && came < FRAMES {
+                    assert!(sleep(&**source), "{mode:?}: nothing rang after {came} of {FRAMES} frames");
+                }
+                source.disarm();
+            }
+            sender.join().expect("no panic");
+        });
+    }
+}
+
+/// Waits for the bell; false if it does not ring.
+fn sleep(source: &dyn Source) -> bool {
+    use std::os::fd::AsRawFd as _;
+    let switch::Bell::Readable(bell) = source.bell() else { panic!("a descriptor") };
+    let mut bell = libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry with an open descriptor.
+    unsafe { libc::poll(&raw mut bell, 1, 10_000) == 1 }
+}
+
+#[test]
 fn each_access_is_counted_under_its_register() {
     let bench = Bench::new(TransmitMode::Async, false);
     let count = bench.queues.registers().expect("an e1000");
