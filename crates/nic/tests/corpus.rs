@@ -6,6 +6,8 @@ mod corpus;
 mod device;
 #[path = "../../../fuzz/bodies/e1000_registers.rs"]
 mod e1000_registers;
+#[path = "../../../fuzz/bodies/e1000_rings.rs"]
+mod e1000_rings;
 #[path = "../../../fuzz/bodies/e1000_tso.rs"]
 mod e1000_tso;
 #[path = "../../../fuzz/bodies/pci.rs"]
@@ -21,6 +23,11 @@ fn a_hostile_driver_finds_a_sound_device() {
 #[test]
 fn a_driver_that_pokes_an_e1000_finds_a_sound_device() {
     corpus::replay("e1000_registers", e1000_registers::run);
+}
+
+#[test]
+fn a_hostile_guest_breaks_no_ring_of_an_e1000() {
+    corpus::replay("e1000_rings", e1000_rings::run);
 }
 
 #[test]

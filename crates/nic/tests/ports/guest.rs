@@ -1,7 +1,9 @@
-//! A driver in this program: one queue with its buffers, driven by the driver's end of `ring`.
+//! A driver of virtio-net in this program: one queue with its buffers, driven by the driver's end of `ring`.
 
 use std::mem::MaybeUninit;
 
+use nic::queue::{RxQueue, TxQueue};
+use nic::virtio_net::{rx, tx};
 use ring::Region;
 use ring::split::{DeviceQueue, Driver, DriverQueue, Features, InOrderDriver, Layout, Segment, Slot};
 
@@ -59,13 +61,14 @@ pub(crate) struct Guest {
     region: Region,
     layout: Layout,
     habit: Habit,
+    mergeable: bool,
     queue: Queue,
     free: Vec<u64>,
 }
 
 impl Guest {
     /// A queue in memory of its own, which is given away for good.
-    pub(crate) fn new(habit: Habit) -> Self {
+    pub(crate) fn new(habit: Habit, mergeable: bool) -> Self {
         let rings = Layout::octets(SIZE).next_multiple_of(4096);
         let len = rings + u64::from(SIZE) * STRIDE;
         let octets = Box::leak(vec![0_u8; len as usize + 64].into_boxed_slice());
@@ -80,24 +83,36 @@ impl Guest {
             Queue::ByTheBook(Driver::new(region, &layout, features, slots).unwrap())
         };
         let free = (0..u64::from(SIZE)).rev().map(|n| START + rings + n * STRIDE).collect();
-        Self { region, layout, habit, queue, free }
+        Self { region, layout, habit, mergeable, queue, free }
     }
 
     /// The device's end.
-    pub(crate) fn device(&self) -> DeviceQueue {
+    fn device(&self) -> DeviceQueue {
         DeviceQueue::new(self.region, &self.layout, self.habit.features()).unwrap()
     }
+}
 
-    /// Posts all free buffers to be written; true if the device wants a kick.
-    pub(crate) fn post(&mut self) -> bool {
+impl super::Driver for Guest {
+    fn receive_queue(&self) -> RxQueue {
+        RxQueue::VirtioNet(Box::new(rx::RxQueue::new(self.device(), self.mergeable)))
+    }
+
+    fn transmit_queue(&self) -> TxQueue {
+        TxQueue::VirtioNet(Box::new(tx::TxQueue::new(self.device(), super::LONGEST)))
+    }
+
+    fn shortest(&self) -> usize {
+        tx::SHORTEST
+    }
+
+    fn post(&mut self) -> bool {
         while let Some(at) = self.free.pop() {
             assert!(either!(self.queue, queue => queue.push(at, at, BUFFER, true)));
         }
         either!(self.queue, queue => queue.publish())
     }
 
-    /// The frames that came since the last call; posts their buffers again.
-    pub(crate) fn received(&mut self) -> Vec<Vec<u8>> {
+    fn received(&mut self) -> Vec<Vec<u8>> {
         let (mut frames, region, free) = (Vec::new(), self.region, &mut self.free);
         let taken = either!(self.queue, queue => queue.pop(usize::MAX, |at, written| {
             let bytes = region.bytes(at, written).unwrap();
@@ -112,14 +127,15 @@ impl Guest {
         frames
     }
 
-    /// Sends as many of the frames as there are buffers for; returns how many, and whether the device wants a kick.
-    pub(crate) fn send(&mut self, frames: &[Vec<u8>]) -> (usize, bool) {
+    fn send(&mut self, frames: &[Vec<u8>]) -> (usize, bool) {
         let free = &mut self.free;
         either!(self.queue, queue => queue.reclaim(usize::MAX, |at| free.push(at))).unwrap();
         let sent = frames.iter().take_while(|frame| self.send_one(frame)).count();
         (sent, either!(self.queue, queue => queue.publish()))
     }
+}
 
+impl Guest {
     fn send_one(&mut self, frame: &[u8]) -> bool {
         let Some(at) = self.free.pop() else { return false };
         let whole = [&[0; HEADER], frame].concat();

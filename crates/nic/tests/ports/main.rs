@@ -1,5 +1,6 @@
-//! The NIC's data path as a port, under the suite that every port passes.
+//! The data paths of both NIC models as ports, under the suite that every port passes.
 
+mod e1000;
 mod guest;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,14 +8,29 @@ use std::sync::Mutex;
 
 use guest::{Guest, Habit};
 use ledger::{Counter, NicDirection};
-use nic::virtio_net::rx::{Lease, RxQueue};
-use nic::virtio_net::tx::TxQueue;
+use nic::queue::{Lease, RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, eventfd};
-use switch::conformance::{SinkBench, SourceBench, check_sink, check_source};
+use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use switch::{Bell, Frame, Sink, Source};
 
 /// The largest frame, without FCS.
 const LONGEST: usize = 1518;
+
+/// A driver of either model, in this program.
+trait Driver {
+    /// The device's end of its ring, for frames that come in.
+    fn receive_queue(&self) -> RxQueue;
+    /// The device's end of its ring, for frames that it sends.
+    fn transmit_queue(&self) -> TxQueue;
+    /// Posts all free buffers to be written; true if the device wants a kick.
+    fn post(&mut self) -> bool;
+    /// The frames that came since the last call; posts their buffers again.
+    fn received(&mut self) -> Vec<Vec<u8>>;
+    /// Sends as many of the frames as there are buffers for; returns how many, and whether the device wants a kick.
+    fn send(&mut self, frames: &[Vec<u8>]) -> (usize, bool);
+    /// Octets of the shortest frame that comes in as it was sent.
+    fn shortest(&self) -> usize;
+}
 
 /// A receive queue as the narrowest possible sink.
 struct Rx {
@@ -58,22 +74,21 @@ impl Sink for Rx {
     }
 }
 
-struct RxBench {
-    guest: Guest,
+struct RxBench<G> {
+    guest: G,
     rx: Rx,
 }
 
-impl RxBench {
-    fn new(habit: Habit, mergeable: bool, leased: bool) -> Self {
-        let mut guest = Guest::new(habit);
-        let queue = Mutex::new(RxQueue::new(guest.device(), mergeable));
+impl<G: Driver> RxBench<G> {
+    fn new(mut guest: G, leased: bool) -> Self {
+        let queue = Mutex::new(guest.receive_queue());
         guest.post();
         let rx = Rx { queue, ledger: NicDirection::default(), not_taken: Counter::new(), leased };
         Self { guest, rx }
     }
 }
 
-impl SinkBench for RxBench {
+impl<G: Driver> SinkBench for RxBench<G> {
     fn sink(&self) -> &dyn Sink {
         &self.rx
     }
@@ -85,6 +100,11 @@ impl SinkBench for RxBench {
     fn lost(&self) -> u64 {
         let ledger = &self.rx.ledger;
         self.rx.not_taken.get() + ledger.drop_too_long.get() + ledger.drop_bad_ring.get()
+    }
+
+    fn pattern(&self) -> Pattern {
+        let pattern = Pattern::default();
+        Pattern { shortest: pattern.shortest.max(self.guest.shortest()), ..pattern }
     }
 }
 
@@ -115,21 +135,20 @@ impl Source for Tx {
     }
 }
 
-struct TxBench {
-    guest: Guest,
+struct TxBench<G> {
+    guest: G,
     tx: Tx,
 }
 
-impl TxBench {
-    fn new(habit: Habit) -> Self {
-        let guest = Guest::new(habit);
+impl<G: Driver> TxBench<G> {
+    fn new(guest: G) -> Self {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
-        let tx = Tx { queue: TxQueue::new(guest.device(), LONGEST), ledger: NicDirection::default(), bell };
+        let tx = Tx { queue: guest.transmit_queue(), ledger: NicDirection::default(), bell };
         Self { guest, tx }
     }
 }
 
-impl SourceBench for TxBench {
+impl<G: Driver> SourceBench for TxBench<G> {
     fn source(&mut self) -> &mut dyn Source {
         &mut self.tx
     }
@@ -144,26 +163,46 @@ impl SourceBench for TxBench {
 }
 
 #[test]
-fn receive_queues_are_sinks() {
+fn virtio_receive_queues_are_sinks() {
     for habit in Habit::ALL {
         for mergeable in [false, true] {
-            check_sink(|| RxBench::new(habit, mergeable, false));
+            check_sink(|| RxBench::new(Guest::new(habit, mergeable), false));
         }
     }
 }
 
 #[test]
-fn receive_queues_that_several_fill_through_leases_are_sinks() {
+fn virtio_receive_queues_that_several_fill_through_leases_are_sinks() {
     for habit in [Habit::ByTheBook, Habit::EventIndices] {
         for mergeable in [false, true] {
-            check_sink(|| RxBench::new(habit, mergeable, true));
+            check_sink(|| RxBench::new(Guest::new(habit, mergeable), true));
         }
     }
 }
 
 #[test]
-fn transmit_queues_are_sources() {
+fn virtio_transmit_queues_are_sources() {
     for habit in Habit::ALL {
-        check_source(|| TxBench::new(habit));
+        check_source(|| TxBench::new(Guest::new(habit, false)));
+    }
+}
+
+#[test]
+fn e1000_receive_rings_are_sinks() {
+    for style in e1000::Style::ALL {
+        for buffer in e1000::BUFFERS {
+            for leased in [false, true] {
+                check_sink(|| RxBench::new(e1000::Guest::new(style, buffer), leased));
+            }
+        }
+    }
+}
+
+#[test]
+fn e1000_transmit_rings_are_sources() {
+    for style in e1000::Style::ALL {
+        for buffer in e1000::BUFFERS {
+            check_source(|| TxBench::new(e1000::Guest::new(style, buffer)));
+        }
     }
 }
