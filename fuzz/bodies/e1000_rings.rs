@@ -103,7 +103,8 @@ impl Guest {
 fn bare(guest: &Guest, transmits: bool, orders: &[u8]) {
     let csb = guest.block.map(|at| Csb::map(&guest.region, at).expect("it lies in memory"));
     let make = if transmits { DeviceRing::transmit } else { DeviceRing::receive };
-    let mut ring = make(guest.region, &guest.layout, &*guest.ends, csb).expect("the layout fits");
+    let ends: &Ends = &guest.ends;
+    let mut ring = make(guest.region, &guest.layout, ends, csb).expect("the layout fits");
     for order in orders.chunks_exact(2) {
         let (what, n) = (order[0], usize::from(order[1]));
         guest.meddle(what, order[1]);
