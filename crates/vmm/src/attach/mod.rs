@@ -76,4 +76,4 @@ fn find(bars: &[BarWindow], address: u64, len: usize) -> Option<(u8, u64)> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

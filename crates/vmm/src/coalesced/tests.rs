@@ -3,11 +3,12 @@
 use std::sync::atomic::AtomicU32;
 use std::thread;
 
-use bootinfo::{BootInfo, Role};
+use bootinfo::{BootInfo, Role, TransmitMode};
 use vm_memory::{Bytes as _, GuestAddress};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 use super::*;
+use crate::attach::tests::driver::{Driver, attach_to};
 use crate::attach::{bar_of, nic_slot};
 use crate::bus::BusDevice;
 use crate::machine::MachineConfig;
@@ -111,26 +112,23 @@ impl World {
 
 extern "C" fn nothing(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
-fn try_out(act: impl FnOnce(&World)) {
-    let kvm = match open_kvm() {
-        Ok(kvm) => kvm,
-        Err(error) => return println!("SKIPPED: {error:#}"),
-    };
+/// A machine that is to run the program; none, and a line that says why, without KVM.
+fn vm() -> Option<Arc<Vm>> {
+    let kvm = open_kvm().map_err(|error| println!("SKIPPED: {error:#}")).ok()?;
     let info = BootInfo::new(Role::Router, 1);
     let vm = Vm::new(&kvm, MachineConfig { name: "stores".into(), ram: 12 << 20, fib: None, info });
     let vm = Arc::new(vm.expect("a virtual machine"));
-    let bar = bar_of(nic_slot(0));
-    vm.machine().ram().memory.write_slice(&program(bar), GuestAddress(vm.entry())).expect("inside RAM");
-    let (seen, registers) = (Arc::<Seen>::default(), Arc::<E1000Registers>::default());
-    vm.machine().bus().insert(nic_slot(0), Box::new(Fake(bar, seen.clone())));
-    let collector = Collector::new(vm.machine().coalesced().clone(), registers.clone());
-    let world = World { seen, registers, collector, address: bar + TDT };
-    world.place(RING as u16);
+    let program = program(bar_of(nic_slot(0)));
+    vm.machine().ram().memory.write_slice(&program, GuestAddress(vm.entry())).expect("inside RAM");
+    Some(vm)
+}
+
+/// Runs the program while something else is done.
+fn run(vm: &Arc<Vm>, act: impl FnOnce()) {
     register_signal_handler(SIGRTMIN(), nothing).expect("a handler");
     let runner = vm.clone();
     let runner = thread::spawn(move || runner.vcpu(0).expect("a vCPU").run());
-    act(&world);
-    world.collector.end();
+    act();
     vm.machine().stop();
     while !runner.is_finished() {
         runner.kill(SIGRTMIN()).expect("a thread");
@@ -138,6 +136,20 @@ fn try_out(act: impl FnOnce(&World)) {
     }
     assert!(runner.join().is_ok());
     vm.machine().bus().clear();
+}
+
+fn try_out(act: impl FnOnce(&World)) {
+    let Some(vm) = vm() else { return };
+    let bar = bar_of(nic_slot(0));
+    let (seen, registers) = (Arc::<Seen>::default(), Arc::<E1000Registers>::default());
+    vm.machine().bus().insert(nic_slot(0), Box::new(Fake(bar, seen.clone())));
+    let collector = Collector::new(vm.machine().coalesced().clone(), registers.clone());
+    let world = World { seen, registers, collector, address: bar + TDT };
+    world.place(RING as u16);
+    run(&vm, || {
+        act(&world);
+        world.collector.end();
+    });
 }
 
 #[test]
@@ -213,5 +225,44 @@ fn a_tail_outside_the_ring_is_counted_and_not_taken_over() {
         let before = world.stores();
         world.until("stores that leave the guest", |world| world.stores() > before + 50);
         assert_eq!(world.registers.coalesced_tdt.get(), collected, "the transmitter stands still");
+    });
+}
+
+/// With a device that is none: an e1000 whose driver resets it all the time, while another vCPU tells of frames.
+#[test]
+fn a_reset_while_stores_are_collected_hangs_nobody() {
+    let Some(vm) = vm() else { return };
+    let queues = attach_to(vm.machine(), TransmitMode::Coalesced);
+    let registers = queues.registers().expect("an e1000");
+    run(&vm, || {
+        let (over, start) = (AtomicBool::new(false), Instant::now());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut source = queues.source();
+                while !over.load(Ordering::Acquire) {
+                    source.drain(64, &mut |_| {});
+                    source.arm();
+                    source.disarm();
+                }
+            });
+            let mut resets = 0;
+            while resets < 30 || registers.coalesced_tdt.get() < 200 {
+                assert!(start.elapsed().as_secs() < 60, "{resets} resets, {registers:?}");
+                let mut driver = Driver::start(vm.machine(), TransmitMode::Coalesced);
+                driver.send(&[vec![0; 60], vec![1; 60]]);
+                thread::sleep(Duration::from_millis(3));
+                driver.registers.write(nic::e1000::register::CTRL, nic::e1000::register::ctrl::RST);
+                resets += 1;
+            }
+            over.store(true, Ordering::Release);
+        });
+        // Nothing is collected when nobody serves the ring.
+        let before = registers.coalesced_tdt.get();
+        let writes = registers.tdt_write.get();
+        while registers.tdt_write.get() < writes + 50 {
+            assert!(start.elapsed().as_secs() < 90, "stores do not arrive");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(registers.coalesced_tdt.get(), before);
     });
 }

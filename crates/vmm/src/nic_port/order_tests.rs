@@ -7,8 +7,8 @@ use ring::{BURST, Bytes};
 use switch::steer;
 use switch::{Frame, Frames};
 
+use super::tests::Driver as _;
 use super::tests::guest::{Guest, Habit};
-use super::tests::{rx, tx};
 use super::*;
 
 const PAIRS: usize = 4;
@@ -45,12 +45,12 @@ impl World {
         let queues = NicQueues::with_settle(Design { pairs: PAIRS, ..Design::default() }, LONG_SETTLE)
             .expect("event descriptors");
         let guests = (0..PAIRS).map(|pair| {
-            let (mut receiver, sender) = (Guest::new(Habit::InOrder), Guest::new(Habit::InOrder));
-            let queue = rx(receiver.device());
+            let (mut receiver, sender) = (Guest::new(Habit::InOrder, true), Guest::new(Habit::InOrder, true));
+            let queue = receiver.receive_queue();
             *queues.rx.lock(pair).expect("a pair") =
                 Some(Running { queue, notifier: Notifier::Message(None) });
             receiver.post();
-            let queue = tx(sender.device());
+            let queue = sender.transmit_queue();
             *queues.tx.lock(pair).expect("a pair") =
                 Some(Running { queue, notifier: Notifier::Message(None) });
             [receiver, sender]

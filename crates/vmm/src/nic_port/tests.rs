@@ -3,7 +3,7 @@
 #[path = "../../../nic/tests/ports/guest.rs"]
 pub(super) mod guest;
 
-use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use switch::conformance::{HEADER, Pattern, SinkBench, SourceBench, check_sink, check_source};
 
 use ring::BURST;
 use switch::Frame;
@@ -13,12 +13,20 @@ use guest::{Guest, Habit};
 
 const LONGEST: usize = 1518;
 
-pub(super) fn rx(queue: ring::split::DeviceQueue) -> RxQueue {
-    RxQueue::VirtioNet(Box::new(nic::virtio_net::rx::RxQueue::new(queue, true)))
-}
-
-pub(super) fn tx(queue: ring::split::DeviceQueue) -> TxQueue {
-    TxQueue::VirtioNet(Box::new(nic::virtio_net::tx::TxQueue::new(queue, LONGEST)))
+/// What `guest` is a driver by.
+pub(super) trait Driver {
+    /// The device's end of its ring, for frames that come in.
+    fn receive_queue(&self) -> RxQueue;
+    /// The device's end of its ring, for frames that it sends.
+    fn transmit_queue(&self) -> TxQueue;
+    /// Posts all free buffers to be written; true if the device wants a kick.
+    fn post(&mut self) -> bool;
+    /// The frames that came since the last call; posts their buffers again.
+    fn received(&mut self) -> Vec<Vec<u8>>;
+    /// Sends as many of the frames as there are buffers for; returns how many, and whether the device wants a kick.
+    fn send(&mut self, frames: &[Vec<u8>]) -> (usize, bool);
+    /// Octets of the shortest frame that comes in as it was sent.
+    fn shortest(&self) -> usize;
 }
 
 /// Queues that run, and the driver of each pair.
@@ -55,8 +63,8 @@ impl Bench {
     fn receiving(habit: Habit, pairs: usize, several_senders: bool) -> Self {
         let mut bench = Self::new(pairs, several_senders);
         for pair in 0..pairs {
-            let mut guest = Guest::new(habit);
-            let running = Running { queue: rx(guest.device()), notifier: Notifier::Message(None) };
+            let mut guest = Guest::new(habit, true);
+            let running = Running { queue: guest.receive_queue(), notifier: Notifier::Message(None) };
             *bench.queues.rx.lock(pair).expect("a pair") = Some(running);
             guest.post();
             bench.guests.push(guest);
@@ -67,8 +75,8 @@ impl Bench {
     fn transmitting(habit: Habit, pairs: usize) -> Self {
         let mut bench = Self::new(pairs, false);
         for pair in 0..pairs {
-            let guest = Guest::new(habit);
-            let running = Running { queue: tx(guest.device()), notifier: Notifier::Message(None) };
+            let guest = Guest::new(habit, true);
+            let running = Running { queue: guest.transmit_queue(), notifier: Notifier::Message(None) };
             *bench.queues.tx.lock(pair).expect("a pair") = Some(running);
             bench.guests.push(guest);
         }
@@ -79,6 +87,11 @@ impl Bench {
 impl SinkBench for Bench {
     fn sink(&self) -> &dyn Sink {
         &*self.sink
+    }
+
+    fn pattern(&self) -> Pattern {
+        let shortest = self.guests.first().map_or(HEADER, Driver::shortest).max(HEADER);
+        Pattern { shortest, ..Pattern::default() }
     }
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {

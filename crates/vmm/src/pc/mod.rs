@@ -5,7 +5,7 @@
 //! `vcpu::enter_firmware` puts it. So the firmware cannot tell the difference, but for the devices.
 //!
 //! One thing lies elsewhere: a PC's window on PCI configuration space is at least 64 MiB large and would cover the BARs
-//! behind ours. It lies at [`ECAM`], and the page tables show its beginning where the firmware looks for it.
+//! behind ours. It lies at 0xb000_0000, and the page tables show its beginning where the firmware looks for it.
 
 mod rom;
 

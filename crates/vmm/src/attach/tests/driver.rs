@@ -29,12 +29,19 @@ pub(crate) fn machine(modes: &[TransmitMode], several_senders: bool) -> (Arc<Mac
     let memory = Memory::new(config, Ground::Process).expect("memory");
     let machine = Machine::new(memory, None).expect("a machine");
     let attach = |(number, mode): (usize, &TransmitMode)| {
-        let model =
-            Model::E1000(E1000Nic { config: nic::e1000::Config::new(MAC), mode: *mode, interrupt_vcpu: 0 });
-        attach(&machine, nic_slot(number), &model, several_senders).expect("a NIC")
+        attach(&machine, nic_slot(number), &model(*mode), several_senders).expect("a NIC")
     };
     let queues = modes.iter().enumerate().map(attach).collect();
     (machine, queues)
+}
+
+fn model(mode: TransmitMode) -> Model {
+    Model::E1000(E1000Nic { config: nic::e1000::Config::new(MAC), mode, interrupt_vcpu: 0 })
+}
+
+/// Puts an e1000 into the first slot of a machine.
+pub(crate) fn attach_to(machine: &Machine, mode: TransmitMode) -> Arc<NicQueues> {
+    attach(machine, nic_slot(0), &model(mode), false).expect("a NIC")
 }
 
 /// The registers of the device in one slot.

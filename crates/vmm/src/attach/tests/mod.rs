@@ -1,6 +1,6 @@
 //! An e1000 as its driver and the I/O threads see it: registers on one side, ports on the other.
 
-mod driver;
+pub(crate) mod driver;
 mod hostile;
 mod interrupts;
 
