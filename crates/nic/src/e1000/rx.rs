@@ -359,12 +359,12 @@ impl Posted {
             self.write_shaped_back(lease, shaped);
         }
         self.count(lease, ledger);
-        let (first, missed, any) = (lease.first, lease.missed, lease.descriptors > 0);
+        let (first, frames, missed, any) = (lease.first, lease.frames(), lease.missed, lease.descriptors > 0);
         lease.clear(0, 0);
         if any {
             self.release(first);
         }
-        self.causes(missed, ledger)
+        self.causes(frames, missed, ledger)
     }
 
     /// Writes the descriptors of one frame back, the last one of which says what is to be said of it.
@@ -417,22 +417,24 @@ impl Posted {
 
     /// Publishes; returns what the driver is to be told.
     #[inline(always)]
-    fn causes(&mut self, missed: u64, ledger: &NicDirection) -> u32 {
-        let moved = self.ring.publish();
-        if self.ring.has_block() {
-            let counter = if moved { &ledger.interrupts } else { &ledger.interrupts_suppressed };
-            counter.add(1);
-            return if moved { cause::RXT0 } else { 0 };
-        }
-        let mut causes = if moved { cause::RXT0 } else { 0 };
+    fn causes(&mut self, frames: u64, missed: u64, ledger: &NicDirection) -> u32 {
+        let came = if self.ring.publish() { cause::RXT0 } else { 0 };
         if missed > 0 {
             self.statistics.missed(missed);
-            causes |= cause::RXO;
         }
-        if self.falls_low() {
-            causes |= cause::RXDMT0;
+        let causes = if self.ring.has_block() { came } else { came | self.shortage(missed) };
+        if frames > 0 {
+            let counter = if causes != 0 { &ledger.interrupts } else { &ledger.interrupts_suppressed };
+            counter.add(1);
         }
         causes
+    }
+
+    /// What a driver without block is told of its buffers.
+    fn shortage(&mut self, missed: u64) -> u32 {
+        let lost = if missed > 0 { cause::RXO } else { 0 };
+        let few = if self.falls_low() { cause::RXDMT0 } else { 0 };
+        lost | few
     }
 
     /// Whether the number of posted buffers has fallen to the threshold of RCTL.RDMTS.

@@ -78,18 +78,6 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         (self.shared.entries() - 1 - self.used) as usize
     }
 
-    /// How many descriptors were pushed and not yet published.
-    #[inline(always)]
-    pub const fn pending(&self) -> usize {
-        self.pending as usize
-    }
-
-    /// How many descriptors have not come back, as far as is known.
-    #[inline(always)]
-    pub const fn outstanding(&self) -> usize {
-        self.used as usize
-    }
-
     /// Writes one descriptor, with a token where it is the last of its frame; false if the ring is full. The device
     /// sees it after [`Self::publish`]. Who sends a frame of several descriptors asks [`Self::free`] before.
     #[inline(always)]
