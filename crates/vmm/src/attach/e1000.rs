@@ -56,45 +56,11 @@ pub(super) fn attach(
 ) -> Result<Arc<NicQueues>> {
     let number = slot.checked_sub(nic_slot(0)).filter(|number| *number < MAX_NICS);
     let number = number.with_context(|| format!("an e1000 sits in slot 1 to {MAX_NICS}, not in {slot}"))?;
-    ensure!(
-        nic.interrupt_vcpu < machine.vcpus(),
-        "there is no vCPU {} to be interrupted",
-        nic.interrupt_vcpu
-    );
-    let config = Config { block: nic.mode == TransmitMode::Csb, ..nic.config.clone() };
-    let model = E1000::new(&config).context("a NIC cannot be built")?;
-    let pin = machine.irqs().pin(number, nic.interrupt_vcpu)?;
-    let intx = Arc::new(Timed::new(Intx::new(Interrupts::new(config.moderation), pin))?);
-    let registers = Arc::<E1000Registers>::default();
-    let collector = (nic.mode == TransmitMode::Coalesced)
-        .then(|| Arc::new(Collector::new(machine.coalesced().clone(), registers.clone())));
-    let queues = NicQueues::new(Design {
-        pairs: 1,
-        several_senders,
-        in_access: matches!(nic.mode, TransmitMode::Base | TransmitMode::SendCombining),
-        timers: vec![intx.clone()],
-        registers: Some(registers.clone()),
-        collector: collector.clone(),
-    })?;
-    queues.keep(machine.ram());
-    let mut device = E1000Device {
-        model,
-        intx,
-        queues: queues.clone(),
-        registers,
-        doorbells: machine.doorbells().clone(),
-        ram: machine.ram().clone(),
-        collector,
-        tail: None,
-        collected: None,
-        blocks: [false; 2],
-        connected: [None; 2],
-        pace: Pace::new(Instant::now()),
-        faults: 0,
-    };
-    // As firmware of a PC would: a place that a guest may change.
+    let mut device = E1000Device::new(machine, number, nic, several_senders)?;
+    // As firmware of a PC would: places that a guest may change.
     device.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
     device.config_write(CONFIG_BAR1, &(FIRST_PORT + PORTS_LEN * slot as u32).to_le_bytes());
+    let queues = device.queues.clone();
     if nic.mode == TransmitMode::Csb {
         offer_doorbells(machine, slot, &queues)?;
     }
@@ -210,6 +176,41 @@ impl Drop for E1000Device {
 }
 
 impl E1000Device {
+    fn new(machine: &Machine, number: usize, nic: &E1000Nic, several_senders: bool) -> Result<Self> {
+        ensure!(nic.interrupt_vcpu < machine.vcpus(), "there is no vCPU {} to interrupt", nic.interrupt_vcpu);
+        let config = Config { block: nic.mode == TransmitMode::Csb, ..nic.config.clone() };
+        let model = E1000::new(&config).context("a NIC cannot be built")?;
+        let pin = machine.irqs().pin(number, nic.interrupt_vcpu)?;
+        let intx = Arc::new(Timed::new(Intx::new(Interrupts::new(config.moderation), pin))?);
+        let registers = Arc::<E1000Registers>::default();
+        let collector = (nic.mode == TransmitMode::Coalesced)
+            .then(|| Arc::new(Collector::new(machine.coalesced().clone(), registers.clone())));
+        let queues = NicQueues::new(Design {
+            pairs: 1,
+            several_senders,
+            in_access: matches!(nic.mode, TransmitMode::Base | TransmitMode::SendCombining),
+            timers: vec![intx.clone()],
+            registers: Some(registers.clone()),
+            collector: collector.clone(),
+        })?;
+        queues.keep(machine.ram());
+        Ok(Self {
+            model,
+            intx,
+            queues,
+            registers,
+            doorbells: machine.doorbells().clone(),
+            ram: machine.ram().clone(),
+            collector,
+            tail: None,
+            collected: None,
+            blocks: [false; 2],
+            connected: [None; 2],
+            pace: Pace::new(Instant::now()),
+            faults: 0,
+        })
+    }
+
     /// Does what the last access asks for, until it asks for nothing more.
     fn carry_out(&mut self) {
         loop {

@@ -5,10 +5,12 @@ pub(super) mod guest;
 
 use switch::conformance::{HEADER, Pattern, SinkBench, SourceBench, check_sink, check_source};
 
+use nic::moderation::Moderation;
 use ring::BURST;
 use switch::Frame;
 
 use super::*;
+use crate::irq::{IrqRouter, Message, Messages, Queue, Timed};
 use guest::{Guest, Habit};
 
 const LONGEST: usize = 1518;
@@ -251,4 +253,70 @@ fn a_reset_takes_the_queues_out() {
     assert_eq!(bench.source.drain(1, &mut |_| {}), 1);
     bench.queues.stop();
     assert_eq!(bench.source.drain(BURST, &mut |_| panic!("a frame of a driver that was reset")), 0);
+}
+
+/// A pair whose messages keep 10 ms apart, and what counts those to the receive queue's vCPU.
+fn moderated() -> (Bench, Arc<GuestRam>) {
+    let ram = Arc::new(GuestRam::new("nic-port-tests", 12 << 20).expect("memory"));
+    let router = IrqRouter::new(None, ram.clone());
+    let line = router.line().expect("a line");
+    router.route(&line, Some(Message { address: 0xfee0_0000, data: 0x40 })).expect("a route");
+    let pair = Arc::new(Timed::new(Messages::new(Moderation::Every(40_000))).expect("a timer"));
+    pair.with(|messages, _| messages.set_line(Queue::Receive, Some(line)));
+    let timers = vec![pair.clone() as Arc<dyn Timekeeping>];
+    let queues = NicQueues::new(Design { pairs: 1, timers, ..Design::default() }).expect("event descriptors");
+    let mut guest = Guest::new(Habit::ByTheBook, true);
+    let notifier = Notifier::Moderated(pair, Queue::Receive);
+    *queues.rx.lock(0).expect("a pair") = Some(Running { queue: guest.receive_queue(), notifier });
+    guest.post();
+    let (sink, source) = (queues.sink(), queues.source());
+    (Bench { queues, guests: vec![guest], sink, source }, ram)
+}
+
+#[test]
+fn a_message_that_comes_too_soon_waits_and_is_sent_by_who_polls_or_is_rung() {
+    for sleeps in [false, true] {
+        let (mut bench, ram) = moderated();
+        let sent = || ram.shared().mailbox[0].0.load(Ordering::Acquire);
+        let mut octets = Pattern::default().octets(1, 0, 60);
+        let frame = [Frame::new(ring::Bytes::from_slice(&mut octets))];
+        assert_eq!((bench.sink.deliver(&frame), sent()), (1, 1), "the first at once");
+        assert_eq!(bench.guests[0].received().len(), 1);
+        if sleeps {
+            assert!(!bench.source.arm());
+        }
+        assert_eq!((bench.sink.deliver(&frame), sent()), (1, 1), "the second too soon");
+        let start = Instant::now();
+        while sleeps && !readable(&*bench.source) || !sleeps && sent() == 1 {
+            assert!(start.elapsed().as_secs() < 5, "it never comes");
+            if !sleeps {
+                bench.source.drain(BURST, &mut |_| {});
+            }
+        }
+        bench.source.disarm();
+        bench.source.drain(BURST, &mut |_| {});
+        assert_eq!(sent(), 2);
+        let counts = bench.queues.interrupts();
+        assert_eq!((counts.raised.get(), counts.moderated.get()), (2, 1));
+    }
+}
+
+fn readable(source: &dyn Source) -> bool {
+    let Bell::Readable(bell) = source.bell() else { panic!("a descriptor") };
+    let mut bell = libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry with an open descriptor.
+    unsafe { libc::poll(&raw mut bell, 1, 0) == 1 }
+}
+
+#[test]
+fn without_moderation_all_interrupts_count_as_raised() {
+    let mut bench = Bench::receiving(Habit::ByTheBook, 1, false);
+    let mut octets = Pattern::default().octets(1, 0, 60);
+    let frame = [Frame::new(ring::Bytes::from_slice(&mut octets))];
+    for _ in 0..3 {
+        assert_eq!(bench.sink.deliver(&frame), 1);
+    }
+    assert_eq!(bench.guests[0].received().len(), 3);
+    let counts = bench.queues.interrupts();
+    assert_eq!((counts.raised.get(), counts.suppressed.get(), counts.moderated.get()), (3, 0, 0));
 }
