@@ -109,6 +109,8 @@ impl Block {
             (Descriptor::legacy(at + u64::from(HEADER), len, FRAME), at)
         }));
         notify(self.tx.publish(), self.tdt, self.tx.tail(), counters);
+        // Those of the next burst, which the device has read since they were written last.
+        self.tx.prefetch_push(BURST);
         counters.tx_frames.add((frames - burst.len()) as u64);
         counters.tx_bytes.add(octets);
         if !burst.is_empty() {
