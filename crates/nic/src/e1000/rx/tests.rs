@@ -1,6 +1,7 @@
 mod checksums;
 mod filters;
 mod guest;
+mod hostile;
 mod leases;
 mod properties;
 
