@@ -1,8 +1,8 @@
 //! A small virtual machine monitor for firmware guests, which run in ring 3 under KVM or in a process.
 //!
 //! `machine` puts together RAM (`memory`), PCI (`bus`), interrupts (`irq`) and doorbells. `vm` runs it with KVM: state
-//! at boot (`boot`, `stubs`) and vCPUs (`vcpu`). `process` runs it without. `attach` joins a
-//! NIC model, the bus, event descriptors, interrupts and a switch port; `coalesced` is how the kernel collects stores to a register.
+//! at boot (`boot`, `stubs`), vCPUs (`vcpu`), stores that the kernel collects (`coalesced`). `process` runs it without.
+//! `attach` joins a NIC model, the bus, interrupts, event descriptors and a switch port.
 
 pub mod attach;
 mod boot;

@@ -2,7 +2,8 @@
 //!
 //! Whoever serves the transmit side of a NIC keeps the time of its interrupts. While the thread polls it looks at the
 //! clock if something waits; before it sleeps it sets a timer, which is one of its bells. Who makes an interrupt wait
-//! while that thread sleeps sets the timer itself.
+//! while that thread sleeps sets the timer itself. (That side is looked at in each pass, because what it goes to always
+//! has room: a switch, a TAP and a capture lose what they cannot take.)
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
