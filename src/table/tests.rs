@@ -31,6 +31,24 @@ fn the_table_shows_rates_drops_and_shares() {
 }
 
 #[test]
+fn an_access_that_is_a_kick_counts_once() {
+    let plan = config::parse(FILE, "x.toml").expect("a good file");
+    let moved = [
+        ("edge.vcpu0.forwarded", 1000),
+        // Of these 700 left the guest for the VMM, and 150 the kernel has collected.
+        ("edge.vcpu0.wan.kicks", 850),
+        ("edge.vcpu0.exit.mmio_write", 700),
+        ("edge.wan.registers.tdt_write", 600),
+        ("edge.wan.registers.rdt_write", 100),
+        ("edge.wan.registers.coalesced_tdt", 150),
+        ("edge.wan.interrupts.raised", 50),
+        ("edge.wan.interrupts.suppressed", 5000),
+    ];
+    let table = Interval::between(&counters(0, &[], &[]), &counters(1_000_000_000, &moved, &[])).table(&plan);
+    assert!(table.contains("exits/packet 0.90000"), "{table}");
+}
+
+#[test]
 fn counters_that_start_anew_do_not_turn_into_giants() {
     let earlier = counters(0, &[("edge.wan.rx.frames", 1000)], &[("edge/vcpu0", 5_000_000_000)]);
     let later = counters(1_000_000_000, &[("edge.wan.rx.frames", 7)], &[("edge/vcpu0", 10_000_000)]);
