@@ -173,15 +173,15 @@ impl RxQueue {
     }
 }
 
-/// How the frames of a burst behind the first one that needs a closer look go on.
+/// What became of a frame, or of all.
 enum Step {
-    /// It was dealt with.
+    /// Dealt with.
     Done,
-    /// There are not enough buffers for it.
+    /// There are not enough buffers.
     NoRoom,
-    /// It needs more of them than this lease has places for.
+    /// It takes more of them than this lease has places for.
     Full,
-    /// Its descriptor breaks the ring.
+    /// A descriptor breaks the ring.
     Broken,
 }
 
@@ -200,38 +200,42 @@ impl Posted {
         }
         // Descriptors lie four to a line: the next burst's, too, are read and written.
         self.ring.prefetch_write(frames.len(), frames.len());
+        let (taken, step) = self.place(frames, lease);
+        self.reserve(lease);
+        match step {
+            Step::Done => taken,
+            Step::NoRoom => {
+                lease.missed = (frames.len() - taken) as u64;
+                taken
+            }
+            Step::Full => {
+                lease.full = true;
+                taken
+            }
+            Step::Broken => {
+                self.ring.fail(Broken::Address);
+                ledger.drop_bad_ring.add((frames.len() - taken) as u64);
+                frames.len()
+            }
+        }
+    }
+
+    /// Finds places for frames; returns how many were dealt with, and why not all.
+    #[inline(always)]
+    fn place(&mut self, frames: &[Frame<'_>], lease: &mut Lease) -> (usize, Step) {
         let mut taken = 0;
-        let mut broken = false;
         loop {
             taken += match (self.ring.has_block(), self.quick.takes_any()) {
                 (true, true) => self.plan_quickly::<true, true>(frames, taken, lease),
                 (true, false) => self.plan_quickly::<true, false>(frames, taken, lease),
                 (false, _) => self.plan_quickly::<false, false>(frames, taken, lease),
             };
-            let Some(frame) = frames.get(taken) else { break };
+            let Some(frame) = frames.get(taken) else { return (taken, Step::Done) };
             match self.plan_one(taken, frame, lease) {
                 Step::Done => taken += 1,
-                Step::NoRoom => {
-                    lease.missed = (frames.len() - taken) as u64;
-                    break;
-                }
-                Step::Full => {
-                    lease.full = true;
-                    break;
-                }
-                Step::Broken => {
-                    broken = true;
-                    break;
-                }
+                step => return (taken, step),
             }
         }
-        self.reserve(lease);
-        if broken {
-            self.ring.fail(Broken::Address);
-            ledger.drop_bad_ring.add((frames.len() - taken) as u64);
-            taken = frames.len();
-        }
-        taken
     }
 
     /// Places frames from number `from` on as long as nothing is to be looked at closely; returns how many. Compiled for

@@ -13,7 +13,7 @@ use super::lease::{Drop, TAG, TAG_AT};
 pub(super) const SHORTEST: usize = 60;
 /// Octets of an Ethernet header: less is no frame at all.
 const HEADER: usize = 14;
-/// Octets of an FCS.
+/// Octets of an FCS. Where a driver wants it, it finds zeros: frames have none here, and nobody looks at it.
 const FCS: u32 = 4;
 
 /// Frames that go the short way: whole, as they are, into one buffer, nothing told of them but their length.
