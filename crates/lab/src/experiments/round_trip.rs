@@ -23,6 +23,7 @@ use crate::device::{self, Seats};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
+use crate::stats;
 
 /// A frame that takes longer is lost.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -142,13 +143,14 @@ impl Experiment for RoundTrip {
         parts.catch_up();
         let (before, left) = (parts.ledger(), exits(&parts.echo));
         let (start, mut trips, mut lost) = (Instant::now(), Vec::new(), 0);
+        let mut starts = Vec::new();
         while start.elapsed() < length {
+            starts.push(Instant::now());
             match parts.trip(self.waiting)? {
                 Some(time) => trips.push(time.as_nanos() as f64 * 1e-3),
                 None => lost += 1,
             }
         }
-        let seconds = start.elapsed().as_secs_f64();
         if let Some(fault) = parts.echo.fault() {
             bail!("the guest stopped: {fault}");
         }
@@ -168,8 +170,10 @@ impl Experiment for RoundTrip {
             && self.waiting == Waiting::Sleeping
         {
             // From one trip to the next: the frame's way, and the rest before it.
-            let spacing = seconds * 1e6 / (trips.len() as u64 + lost) as f64;
-            more.push(("spacing_in_periods", spacing / (f64::from(units) * ITR_UNIT_US)));
+            let apart: Vec<f64> =
+                starts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64() * 1e6).collect();
+            let period = f64::from(units) * ITR_UNIT_US;
+            more.extend(stats::median(&apart).map(|spacing| ("spacing_in_periods", spacing / period)));
         }
         more.extend(accesses::per_frame(&ledger, trips.len() as u64));
         Ok(Sample {

@@ -1,5 +1,6 @@
 //! What is between two TCP stacks: guests, an I/O thread, a clock, TAPs or a switch.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +15,10 @@ use crate::device::{self, FAR_MAC, Seats};
 use crate::experiment::{Conversation, Direction, Options};
 use crate::experiments::host_end::{GUESTS, HOST, HostEnd, HostPair};
 
-/// How long the I/O thread polls for nothing, as in a running file.
+/// How long a guest and the I/O thread poll for nothing, as in a running file.
 const SPIN: Duration = Duration::from_micros(50);
+/// The same for who shares a CPU, as a second guest and the I/O thread do: who polls keeps the other from working.
+const CROWDED_SPIN: Duration = Duration::ZERO;
 /// What the clock counts in.
 const TICK: Duration = Duration::from_millis(1);
 
@@ -38,10 +41,10 @@ impl Bench {
     /// A guest and the host's kernel.
     pub(super) fn with_host(options: &Options, seats: &Seats, station: Station) -> Result<Self> {
         let mut host = HostEnd::open()?;
-        let mut guest = guest(options, seats, (0, station), HOST.to_bits())?;
+        let mut guest = guest(options, seats, Part { n: 0, station, to: HOST, spin: SPIN })?;
         let listener = Peer::listen(&host, station)?;
         let pumps = plug(&guest, (host.from.take().context("the TAP has no source")?, host.to.clone()));
-        let io = serve(seats, pumps)?;
+        let io = serve(seats, pumps, SPIN)?;
         guest.start()?;
         let peer = Peer::start(&host, listener, options.write)?;
         let clock = tick(std::slice::from_ref(&guest))?;
@@ -55,12 +58,13 @@ impl Bench {
         station: Station,
         by_tap: bool,
     ) -> Result<Self> {
-        let first = guest(options, seats, (0, station), GUESTS[1].to_bits())?;
+        let first = guest(options, seats, Part { n: 0, station, to: GUESTS[1], spin: SPIN })?;
         let other = Seats { host: seats.host, vcpus: vec![seats.host] };
         let alone = Options { vcpus: 1, ..options.clone() };
-        let mut guests = vec![first, guest(&alone, &other, (1, Station::Server), GUESTS[0].to_bits())?];
+        let server = Part { n: 1, station: Station::Server, to: GUESTS[0], spin: CROWDED_SPIN };
+        let mut guests = vec![first, guest(&alone, &other, server)?];
         let (middle, pumps) = if by_tap { by_kernel(&guests)? } else { by_switch(&guests)? };
-        let io = serve(seats, pumps)?;
+        let io = serve(seats, pumps, CROWDED_SPIN)?;
         // Who is asked first.
         guests.iter_mut().rev().try_for_each(Guest::start)?;
         let clock = tick(&guests)?;
@@ -99,10 +103,21 @@ impl Bench {
     }
 }
 
-/// A station, not yet started: number `n` of two.
-fn guest(options: &Options, seats: &Seats, (n, station): (usize, Station), to_ip: u32) -> Result<Guest> {
+/// What one guest does.
+struct Part {
+    /// Its number, of two.
+    n: usize,
+    station: Station,
+    /// With whom it talks.
+    to: Ipv4Addr,
+    spin: Duration,
+}
+
+/// A station, not yet started.
+fn guest(options: &Options, seats: &Seats, part: Part) -> Result<Guest> {
+    let Part { n, station, to, spin } = part;
     let mut plan = device::end_plan(options, seats)?;
-    plan.spin = config::Spin::For(SPIN);
+    plan.spin = config::Spin::For(spin);
     if let Some(nic) = plan.nics.first_mut().filter(|_| n == 1) {
         nic.mac = Mac(FAR_MAC);
         nic.addresses = vec![Address { ip: GUESTS[1], len: 24 }];
@@ -110,7 +125,7 @@ fn guest(options: &Options, seats: &Seats, (n, station): (usize, Station), to_ip
     }
     let traffic = TrafficInfo {
         station: station as u32,
-        to_ip,
+        to_ip: to.to_bits(),
         write_len: options.write as u32,
         ..TrafficInfo::default()
     };
@@ -145,8 +160,8 @@ fn by_kernel(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
     Ok((Middle::Kernel { _pair: pair }, pumps))
 }
 
-fn serve(seats: &Seats, pumps: Vec<Pump>) -> Result<IoThread> {
-    IoThread::spawn("lab/vhost", &[seats.host], pumps, Idle::Sleep(SPIN), Confinement::Off)
+fn serve(seats: &Seats, pumps: Vec<Pump>, spin: Duration) -> Result<IoThread> {
+    IoThread::spawn("lab/vhost", &[seats.host], pumps, Idle::Sleep(spin), Confinement::Off)
 }
 
 /// Tells the guests the time while they sleep.
