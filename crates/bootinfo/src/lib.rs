@@ -459,8 +459,9 @@ pub enum Trouble {
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Shared {
-    /// Interrupt mailboxes, one a vCPU. The host adds 1 before each interrupt that it sends to that vCPU; the halt
-    /// stub does not sleep if the word has moved since the firmware looked.
+    /// Interrupt mailboxes, one a vCPU. The host adds 1 before each interrupt that it sends to that vCPU, and ring 0 once
+    /// more when it has served a pin, whose causes the firmware is to find before it sleeps; a vCPU that wakes another
+    /// adds 1 too. The halt stub does not sleep if the word has moved since the firmware looked.
     pub mailbox: [Line; MAX_VCPUS],
     /// Set to 1 by the host: leave the main loop and halt for good.
     pub stop: Line,

@@ -206,8 +206,14 @@ impl Bench {
         Some(bench)
     }
 
-    /// Sends frames to the guest and waits until they have come back, in order.
+    /// Sends frames to the guest and waits until they have come back, in order, and all is silent.
     pub(super) fn there_and_back(&mut self, frames: u32) {
+        self.exchange(frames);
+        self.settle();
+    }
+
+    /// Sends frames to the guest and waits until they have come back, in order.
+    pub(super) fn exchange(&mut self, frames: u32) {
         let numbers: Vec<u32> = (self.next..self.next + frames).collect();
         self.next += frames;
         self.wire.to_guest.lock().unwrap().extend(numbers.iter().map(|number| frame(*number)));
@@ -224,7 +230,6 @@ impl Bench {
         }
         let back: Vec<_> = self.wire.from_guest.lock().unwrap().drain(..).collect();
         assert_eq!(back.iter().map(|octets| number(octets)).collect::<Vec<_>>(), numbers, "{}", self.name);
-        self.settle();
     }
 
     /// Waits until nothing happens any more: who sleeps when there is nothing to do sleeps.
