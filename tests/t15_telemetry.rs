@@ -23,7 +23,7 @@ fn file(telemetry: &str) -> String {
         "{telemetry}\n\
          [[router]]\nname = \"edge\"\n\
          [[router.nic]]\nname = \"wan\"\nattach = \"tap:t15-wan\"\naddress = \"192.0.2.1/24\"\n\
-         [[router.nic]]\nname = \"lan\"\nattach = \"null\"\naddress = \"198.51.100.1/24\"\n"
+         [[router.nic]]\nname = \"lan\"\nattach = \"null\"\naddress = \"198.51.100.1/24\"\nmodel = \"e1000\"\n"
     )
 }
 
@@ -84,6 +84,9 @@ fn counters_are_handed_out_at_a_port() {
     assert!(second[series] >= first[series] + 20.0, "{} then {}", first[series], second[series]);
     for series in [
         r#"ringroad_nic_tx_drops_total{router="edge",nic="lan",reason="bad_ring"}"#,
+        r#"ringroad_nic_register_accesses_total{router="edge",nic="lan",access="ims_write"}"#,
+        r#"ringroad_nic_interrupts_raised_total{router="edge",nic="lan"}"#,
+        r#"ringroad_nic_interrupts_moderated_total{router="edge",nic="wan"}"#,
         r#"ringroad_router_forwarded_total{router="edge",vcpu="vcpu0"}"#,
         r#"ringroad_tap_read_frames_total{router="edge",nic="wan"}"#,
         r#"ringroad_thread_cpu_seconds_total{router="edge",thread="vcpu0"}"#,
