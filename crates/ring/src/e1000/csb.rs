@@ -18,7 +18,7 @@
 //! The driver clears the block, then writes its address to the device's registers, which it does before it starts the
 //! rings. While a ring runs with a block, the device takes the tail from there, and the value of a kick is nothing to it.
 //! An end that polls declines notifications. Before it sleeps it asks for one, and looks again
-//! ([`notify`](crate::split::notify) has the fences; `tests/csb_loom.rs` tries every order).
+//! ([`notify`](crate::split::notify) has the fences; `tests/csb_loom.rs` tries all orders with few preemptions).
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU16;
