@@ -161,7 +161,7 @@ impl Parts {
     /// Frames that were offered and have not come, those that were lost included.
     fn under_way(&self) -> u64 {
         let counters = self.sink.counters();
-        self.offered.frames.get().saturating_sub(counters.frames.get() - counters.foreign.get())
+        self.offered.frames.get().saturating_sub(counters.frames.get().saturating_sub(counters.foreign.get()))
     }
 
     fn collect(&mut self) -> usize {

@@ -82,7 +82,7 @@ impl Lane {
 
     fn is_missing_some(&self) -> bool {
         let came = self.came();
-        self.offered.frames.get() > came.frames.get() - came.foreign.get()
+        self.offered.frames.get() > came.frames.get().saturating_sub(came.foreign.get())
     }
 }
 
