@@ -4,6 +4,7 @@
 mod bench;
 mod outside;
 mod segments;
+mod trouble;
 
 use bootinfo::{Role, TransmitMode};
 
