@@ -26,11 +26,13 @@ use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
 
 /// Offered load, in parts of the application's capacity, and the names of the two rates at each step.
-const STEPS: [(f64, &str, &str); 7] = [
+const STEPS: [(f64, &str, &str); 9] = [
+    (0.1, "offered_0.1_kpps", "delivered_0.1_kpps"),
+    (0.2, "offered_0.2_kpps", "delivered_0.2_kpps"),
+    (0.3, "offered_0.3_kpps", "delivered_0.3_kpps"),
     (0.5, "offered_0.5_kpps", "delivered_0.5_kpps"),
     (0.8, "offered_0.8_kpps", "delivered_0.8_kpps"),
     (1.0, "offered_1_kpps", "delivered_1_kpps"),
-    (1.5, "offered_1.5_kpps", "delivered_1.5_kpps"),
     (2.0, "offered_2_kpps", "delivered_2_kpps"),
     (4.0, "offered_4_kpps", "delivered_4_kpps"),
     (8.0, "offered_8_kpps", "delivered_8_kpps"),
