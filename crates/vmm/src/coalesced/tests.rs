@@ -165,8 +165,11 @@ fn stores_are_collected_while_a_thread_polls_and_leave_the_guest_otherwise() {
         world.until("collected stores", |_| collected() > 500);
         // One may have been under way; a full ring makes others.
         assert!(exits() - before < 50, "{} stores left the guest", exits() - before);
+        let start = Instant::now();
         world.collector.worked();
-        assert!(!world.collector.rest(), "too early to sleep");
+        let rests = world.collector.rest();
+        // Unless this thread waited for its CPU meanwhile.
+        assert!(!rests || start.elapsed() >= PATIENCE, "too early to sleep");
         thread::sleep(PATIENCE);
         assert!(world.collector.rest());
         let (collected_before, exits_before) = (collected(), exits());

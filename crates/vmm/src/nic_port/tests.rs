@@ -280,12 +280,18 @@ fn a_message_that_comes_too_soon_waits_and_is_sent_by_who_polls_or_is_rung() {
         let sent = || ram.shared().mailbox[0].0.load(Ordering::Acquire);
         let mut octets = Pattern::default().octets(1, 0, 60);
         let frame = [Frame::new(ring::Bytes::from_slice(&mut octets))];
+        let began = Instant::now();
         assert_eq!((bench.sink.deliver(&frame), sent()), (1, 1), "the first at once");
         assert_eq!(bench.guests[0].received().len(), 1);
         if sleeps {
             assert!(!bench.source.arm());
         }
-        assert_eq!((bench.sink.deliver(&frame), sent()), (1, 1), "the second too soon");
+        let second = (bench.sink.deliver(&frame), sent());
+        if began.elapsed() >= Duration::from_millis(10) {
+            // This thread waited for its CPU: once more.
+            return a_message_that_comes_too_soon_waits_and_is_sent_by_who_polls_or_is_rung();
+        }
+        assert_eq!(second, (1, 1), "the second too soon");
         let start = Instant::now();
         while sleeps && !readable(&*bench.source) || !sleeps && sent() == 1 {
             assert!(start.elapsed().as_secs() < 5, "it never comes");

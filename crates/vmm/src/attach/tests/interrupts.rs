@@ -75,12 +75,17 @@ fn a_driver_that_polls_its_block_is_not_interrupted() {
 fn an_interrupt_that_comes_too_soon_waits_for_who_polls() {
     // 10 ms.
     let mut bench = moderated(40_000);
+    let start = Instant::now();
     deliver(&bench, 1);
     assert_eq!(mailbox(&bench), 1, "the first one at once");
     bench.driver.registers.read(r::ICR);
     deliver(&bench, 1);
-    let start = Instant::now();
-    assert_eq!(mailbox(&bench), 1, "the second one too soon");
+    let sent = mailbox(&bench);
+    if start.elapsed() >= DISTANCE {
+        // This thread waited for its CPU: once more.
+        return an_interrupt_that_comes_too_soon_waits_for_who_polls();
+    }
+    assert_eq!(sent, 1, "the second one too soon");
     while mailbox(&bench) == 1 {
         assert!(start.elapsed() < Duration::from_secs(5), "it never comes");
         bench.source.drain(BURST, &mut |_| {});
@@ -92,23 +97,31 @@ fn an_interrupt_that_comes_too_soon_waits_for_who_polls() {
 fn an_interrupt_that_comes_too_soon_rings_who_sleeps() {
     for armed_before in [true, false] {
         let mut bench = moderated(40_000);
+        let start = Instant::now();
         deliver(&bench, 1);
         bench.driver.registers.read(r::ICR);
         if armed_before {
             assert!(!bench.source.arm());
         }
         deliver(&bench, 1);
-        assert_eq!(mailbox(&bench), 1);
+        let sent = mailbox(&bench);
+        if start.elapsed() >= DISTANCE {
+            return an_interrupt_that_comes_too_soon_rings_who_sleeps();
+        }
+        assert_eq!(sent, 1);
         if !armed_before {
             assert!(!bench.source.arm());
         }
-        assert!(rings(&bench, 5000), "armed before: {armed_before}");
+        assert!(mailbox(&bench) == 2 || rings(&bench, 5000), "armed before: {armed_before}");
         bench.source.disarm();
         bench.source.drain(BURST, &mut |_| {});
         assert_eq!(mailbox(&bench), 2);
         assert!(!bench.source.arm() && !rings(&bench, 0));
     }
 }
+
+/// 40,000 units of 250 ns.
+const DISTANCE: Duration = Duration::from_millis(10);
 
 /// A NIC whose driver wants so many units of 250 ns between two interrupts.
 fn moderated(units: u32) -> Bench {
