@@ -44,6 +44,9 @@ pub(crate) fn worker(vcpu: &mut Vcpu) -> Result<Worker, Trouble> {
         queue_len: orders.queue_len.min(vcpu.info.ring_size) as usize,
         protected: orders.protected != 0,
     };
+    if load.protected {
+        vcpu.firmware.poll_while_busy();
+    }
     let application = Application::new(load, &vcpu.firmware.shared().application, &vcpu.firmware);
     let application = vcpu.arena.keep(application).ok_or(Trouble::Memory)?;
     Ok(Worker { application, told: 0 })

@@ -165,6 +165,15 @@ impl Nic {
         }
     }
 
+    /// Once an interrupt has come the next one is to come only when the vCPU has nothing more to do.
+    pub(crate) fn poll_while_busy(&mut self) {
+        match self {
+            Self::Stock(nic) => nic.poll_while_busy(),
+            // They do so anyway.
+            Self::VirtioNet(_) | Self::Block(_) | Self::Aside(_) => {}
+        }
+    }
+
     /// Interrupts that were served here.
     pub(crate) fn interrupts(&self) -> u64 {
         match self {

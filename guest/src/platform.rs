@@ -79,6 +79,11 @@ impl Firmware {
         self.nics.iter_mut().for_each(Nic::do_not_listen);
     }
 
+    /// Interrupts are to stay masked, once one has come, until there is nothing more to do.
+    pub(crate) fn poll_while_busy(&mut self) {
+        self.nics.iter_mut().for_each(Nic::poll_while_busy);
+    }
+
     /// Serves interrupts that have come; true if there was one. Before each pass, and by a duty that works for long
     /// within one.
     #[inline(always)]

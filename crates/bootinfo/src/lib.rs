@@ -468,6 +468,9 @@ pub struct Shared {
     /// Causes of interrupts of each NIC that is an e1000, as its ICR gave them: ring 0 reads ICR, ORs what it reads into
     /// this word and acknowledges; the driver takes the word. Unused in a process, whose driver reads ICR itself.
     pub causes: [Line; MAX_NICS],
+    /// What the handler of each of those NICs writes to IMC and follows by a read of STATUS, as the handlers of kernels
+    /// do before they leave the rest to a poll; 0: neither. Set by the driver.
+    pub pin_masks: [Line; MAX_NICS],
     /// Counted up by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its main loop.
     pub challenge: Line,
     /// What each vCPU tells.

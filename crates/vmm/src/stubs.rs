@@ -8,6 +8,7 @@ use std::arch::global_asm;
 use std::mem::offset_of;
 
 use bootinfo::{Line, MAX_NICS, Shared, map};
+use nic::e1000::register;
 
 use crate::attach::{bar_of, nic_slot};
 
@@ -18,11 +19,13 @@ pub(crate) const FAULT_PORT: u64 = 0xdfe0_0000;
 /// Interrupt vector of every MSI the firmware programs.
 pub const INTERRUPT_VECTOR: u8 = map::MESSAGE_VECTOR;
 /// Octets from the handler of one NIC's pin to that of the next.
-pub(crate) const PIN_STRIDE: u64 = 64;
-/// Where the handler of NIC 0's pin finds ICR.
-const FIRST_ICR: u64 = bar_of(nic_slot(0)) + nic::e1000::register::ICR;
+pub(crate) const PIN_STRIDE: u64 = 128;
+/// Where the handler of NIC 0's pin finds the NIC's registers.
+const FIRST_REGISTERS: u64 = bar_of(nic_slot(0));
 /// Where it leaves the causes.
 const FIRST_CAUSES: u64 = map::SHARED + offset_of!(Shared, causes) as u64;
+/// Where it finds what it is to mask.
+const FIRST_MASK: u64 = map::SHARED + offset_of!(Shared, pin_masks) as u64;
 
 global_asm!(
     ".pushsection .rodata.ring0, \"a\", @progbits",
@@ -34,25 +37,38 @@ global_asm!(
     "ringroad_ring0_interrupt:",
     "  mov dword ptr [{eoi}], 0",
     "  iretq",
-    // The pin of an e1000, one handler for each NIC. Reading ICR takes the causes and lets the line fall. The mailbox has
-    // moved before the line rose, perhaps before the driver last looked at it and found no causes; so it moves again.
-    // Ring 0 finds that of its vCPU by gs.
+    // The pin of an e1000, one handler for each NIC. Reading ICR takes the causes and lets the line fall; where there is
+    // none, the interrupt is one that came twice. Then it masks what the driver wants masked: with the next frame on its
+    // heels the interrupt would come again before ring 3 could do so. The mailbox has moved before the line rose,
+    // perhaps before the driver last looked at it and found no causes; so it moves again. Ring 0 finds that of its vCPU
+    // by gs.
     ".balign {pin_stride}",
     ".global ringroad_ring0_pins",
     "ringroad_ring0_pins:",
-    ".set icr, {first_icr}",
+    ".set registers, {first_registers}",
     ".set causes, {first_causes}",
+    ".set mask, {first_mask}",
     ".rept {nics}",
     "  .balign {pin_stride}",
     "  push rax",
-    "  movabs eax, dword ptr [icr]",
+    "  movabs eax, dword ptr [registers + {icr}]",
+    "  test eax, eax",
+    "  jz 7f",
     "  lock or dword ptr [causes], eax",
+    "  mov eax, dword ptr [mask]",
+    "  test eax, eax",
+    "  jz 6f",
+    "  movabs dword ptr [registers + {imc}], eax",
+    "  movabs eax, dword ptr [registers + {status}]",
+    "6:",
     "  lock inc dword ptr gs:[0]",
+    "7:",
     "  mov dword ptr [{eoi}], 0",
     "  pop rax",
     "  iretq",
-    "  .set icr, icr + {icr_stride}",
-    "  .set causes, causes + {causes_stride}",
+    "  .set registers, registers + {registers_stride}",
+    "  .set causes, causes + {line}",
+    "  .set mask, mask + {line}",
     ".endr",
     // #GP from ring 3. eax holds the halt request, rdi the mailbox, esi what the firmware last saw in it.
     // Interrupts are off here, so one that comes after the comparison ends the `hlt` at once.
@@ -109,10 +125,14 @@ global_asm!(
     fault_port = const FAULT_PORT,
     pin_stride = const PIN_STRIDE,
     nics = const MAX_NICS,
-    first_icr = const FIRST_ICR,
-    icr_stride = const map::BAR_SPACING,
+    first_registers = const FIRST_REGISTERS,
+    registers_stride = const map::BAR_SPACING,
+    icr = const register::ICR,
+    imc = const register::IMC,
+    status = const register::STATUS,
     first_causes = const FIRST_CAUSES,
-    causes_stride = const size_of::<Line>(),
+    first_mask = const FIRST_MASK,
+    line = const size_of::<Line>(),
 );
 
 unsafe extern "C" {

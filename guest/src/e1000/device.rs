@@ -84,7 +84,10 @@ impl Device {
     /// What vCPU `vcpu` has of the device: the first all frames, another one its interrupts, or nothing.
     pub(crate) fn nic(&mut self, vcpu: usize, arena: &mut Arena) -> Option<Nic> {
         let taken = self.info.interrupt_vcpu as usize;
-        let line = Line::new(self.registers, self.index, vcpu);
+        let mut line = Line::new(self.registers, self.index, vcpu);
+        if vcpu == taken && self.mode != TransmitMode::Csb {
+            line.mask_each();
+        }
         if vcpu != 0 {
             let line = (vcpu == taken).then_some(line);
             return Some(Nic::Aside(Aside::new(line, self.mode, self.combiner)));

@@ -4,15 +4,15 @@
 //! ```text
 //!   in a virtual machine                                 in a process
 //!   the pin rises                                        the pin rises: the mailbox moves
-//!   ring 0 reads ICR, notes the causes                   the driver sees that, and reads ICR
-//!   the driver sees the causes
+//!   ring 0 reads ICR, notes the causes,                  the driver sees that, and reads ICR,
+//!   writes IMC, reads STATUS                             writes IMC, reads STATUS
+//!   the driver sees the causes, and polls                polls
 //!   ...
-//!   begin:  write IMC, read STATUS       masked: from now on the driver polls
-//!   finish: write IMS, read STATUS       it has polled less than its budget
+//!   finish: write IMS, read STATUS                       the same
 //! ```
 
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use bootinfo::TransmitMode;
 use ledger::RouterNic;
@@ -30,6 +30,9 @@ pub(crate) struct Line {
     causes: &'static AtomicU32,
     /// What the host bumps before each interrupt.
     mailbox: &'static AtomicU32,
+    /// What ring 0 is to mask with each interrupt, and whether somebody is to.
+    mask: &'static AtomicU32,
+    masks: bool,
     /// What the mailbox held when a process read ICR last, or unmasked.
     seen: u32,
 }
@@ -38,8 +41,9 @@ impl Line {
     /// That of NIC `index`, at vCPU `vcpu`.
     pub(super) fn new(registers: Registers, index: usize, vcpu: usize) -> Self {
         let words = boot::shared();
-        let (causes, mailbox) = (&words.causes[index].0, &words.mailbox[vcpu].0);
-        Self { registers, causes, mailbox, seen: mailbox.load(Acquire) }
+        let (causes, mask, mailbox) =
+            (&words.causes[index].0, &words.pin_masks[index].0, &words.mailbox[vcpu].0);
+        Self { registers, causes, mask, masks: false, mailbox, seen: mailbox.load(Acquire) }
     }
 
     /// Whether an interrupt has come, perhaps of another device; costs nothing.
@@ -52,21 +56,29 @@ impl Line {
         }
     }
 
-    /// The causes of an interrupt that has come; 0 if it was another device's.
+    /// The causes of an interrupt that has come; 0 if it was another device's. It is masked if that was asked for.
     pub(super) fn take(&mut self) -> u32 {
         if process::is_running() {
             self.seen = self.mailbox.load(Acquire);
-            return self.registers.read(r::ICR);
+            let causes = self.registers.read(r::ICR);
+            if causes != 0 && self.masks {
+                self.mask();
+            }
+            return causes;
         }
         self.causes.swap(0, Acquire)
     }
 
-    /// Masks all causes and makes sure that it has happened; returns causes that came meanwhile.
-    pub(super) fn mask(&self) -> u32 {
+    /// From now on each interrupt is to mask all causes, so that the driver polls until it unmasks them.
+    pub(super) fn mask_each(&mut self) {
+        self.masks = true;
+        self.mask.store(u32::MAX, Release);
+    }
+
+    /// Masks all causes and makes sure that it has happened, where nobody has done so.
+    fn mask(&self) {
         self.registers.write(r::IMC, u32::MAX);
         let _arrived: u32 = self.registers.read(r::STATUS);
-        // In a process they are still in ICR.
-        self.causes.swap(0, Acquire)
     }
 
     /// Unmasks what a driver wants to hear of, and makes sure that it has happened.
@@ -97,12 +109,9 @@ impl Aside {
     /// Serves an interrupt; true if there was one.
     pub(crate) fn attend(&mut self, counters: &RouterNic) -> bool {
         let Some(line) = self.line.as_mut().filter(|line| line.rang()) else { return false };
-        let mut causes = line.take();
+        let causes = line.take();
         if causes == 0 {
             return false;
-        }
-        if !self.block {
-            causes |= line.mask();
         }
         if let Some((combiner, tdt)) = self.combining.filter(|_| causes & r::TXDW != 0) {
             combiner.interrupted(|tail| tdt.write(tail, counters));

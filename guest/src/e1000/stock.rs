@@ -1,5 +1,5 @@
 //! An 82540EM driven as Linux's driver does it: TDT is written for each frame; an interrupt is masked, both rings are
-//! polled, and the interrupt is unmasked when there was less than a budget. Beside that, with send combining, TDT is
+//! polled, and the interrupt is unmasked when there was less than a budget (or, if so told, when there is nothing to do). Beside that, with send combining, TDT is
 //! written when the interrupt comes for the frames before.
 //!
 //! A frame that came is handled after its poll has returned it, so the poll ends with the next call of
@@ -100,6 +100,8 @@ pub(crate) struct Stock {
     served: Option<Served>,
     combining: Option<Combining>,
     deaf: bool,
+    /// A poll goes on until the vCPU has nothing more to do, whoever has it.
+    patient: bool,
     /// Somebody waits for room.
     cramped: bool,
 }
@@ -124,6 +126,7 @@ impl Stock {
             served,
             combining,
             deaf: false,
+            patient: false,
             cramped: false,
         }
     }
@@ -280,12 +283,19 @@ impl Stock {
         self.deaf = true;
     }
 
+    /// A poll ends only when the vCPU is about to sleep, and not as soon as it has taken less than its budget: with
+    /// frames a little further apart than an interrupt takes, whatever waits behind the driver would never have its turn
+    /// (Mogul and Ramakrishnan, "Eliminating receive livelock in an interrupt-driven kernel", section 6.4).
+    pub(crate) fn poll_while_busy(&mut self) {
+        self.patient = true;
+    }
+
     /// Goes on with the poll that is under way, or serves an interrupt that has come; true if one has.
     pub(crate) fn attend(&mut self, pool: &mut Pool, counters: &RouterNic) -> bool {
         let Some(served) = &self.served else { return false };
         if served.poll != Poll::Over {
             self.reclaim(pool);
-            if self.is_polled() {
+            if self.is_polled() && !self.patient {
                 self.finish(counters);
             }
         }
@@ -322,7 +332,6 @@ impl Stock {
         if causes == 0 {
             return false;
         }
-        let causes = causes | served.line.mask();
         served.poll = Poll::Due;
         served.interrupts += 1;
         if let Some(combining) = self.combining.as_ref().filter(|_| causes & r::TXDW != 0) {
@@ -334,7 +343,7 @@ impl Stock {
 
     /// Ends a poll that has only taken back what was sent.
     fn finish_if_done(&mut self, counters: &RouterNic) {
-        if !self.has_frames() {
+        if !self.has_frames() && !self.patient {
             self.finish(counters);
         }
     }

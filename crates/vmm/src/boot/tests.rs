@@ -1,5 +1,9 @@
 //! The tables, decoded as the processor does (Intel SDM volume 3, sections 3.4.5, 4.5.4, 6.14 and 7.7).
 
+use std::mem::offset_of;
+
+use bootinfo::{MAX_NICS, Shared};
+
 use super::*;
 
 const RAM: usize = 16 << 20;
@@ -156,18 +160,34 @@ fn gates_lead_to_the_stubs_and_only_the_processor_may_take_them() {
 }
 
 #[test]
-fn the_handler_of_each_pin_reads_its_own_icr_and_leaves_the_causes_in_its_own_word() {
+fn the_handler_of_each_pin_goes_to_its_own_registers_and_words() {
     let stubs = stubs();
     for nic in 0..MAX_NICS {
         let at = stubs.pins as usize + PIN_STRIDE as usize * nic;
-        // `push rax`, then `mov eax, [64-bit address]` (a1), then `lock or [32-bit address], eax`.
-        let code = &stubs.code[at..];
-        assert_eq!(code[..2], [0x50, 0xa1]);
-        let icr = map::BARS + map::BAR_SPACING * (nic as u64 + 1) + 0xc0;
-        assert_eq!(code[2..10], icr.to_le_bytes());
-        assert_eq!(code[10..14], [0xf0, 0x09, 0x04, 0x25]);
-        let causes = map::SHARED + std::mem::offset_of!(bootinfo::Shared, causes) as u64 + 64 * nic as u64;
-        assert_eq!(code[14..18], (causes as u32).to_le_bytes());
+        let code = &stubs.code[at..at + PIN_STRIDE as usize];
+        let bar = map::BARS + map::BAR_SPACING * (nic as u64 + 1);
+        let word = |field: usize| (map::SHARED + field as u64 + 64 * nic as u64) as u32;
+        let parts: [&[u8]; 6] = [
+            // push rax; mov eax, [64-bit address of ICR]; test eax, eax
+            &[&[0x50, 0xa1], &(bar + 0xc0).to_le_bytes()[..], &[0x85, 0xc0]].concat(),
+            // lock or [32-bit address], eax
+            &[&[0xf0, 0x09, 0x04, 0x25], &word(offset_of!(Shared, causes)).to_le_bytes()[..]].concat(),
+            // mov eax, [32-bit address]; test eax, eax
+            &[&[0x8b, 0x04, 0x25], &word(offset_of!(Shared, pin_masks)).to_le_bytes()[..], &[0x85, 0xc0]]
+                .concat(),
+            // mov [64-bit address of IMC], eax; mov eax, [64-bit address of STATUS]
+            &[&[0xa3], &(bar + 0xd8).to_le_bytes()[..], &[0xa1], &(bar + 0x8).to_le_bytes()[..]].concat(),
+            // lock inc gs:[0]
+            &[0x65, 0xf0, 0xff, 0x04, 0x25, 0, 0, 0, 0],
+            // pop rax; iretq
+            &[0x58, 0x48, 0xcf],
+        ];
+        let mut from = 0;
+        for (number, part) in parts.iter().enumerate() {
+            let found = code[from..].windows(part.len()).position(|window| window == *part);
+            from +=
+                found.unwrap_or_else(|| panic!("part {number} of {nic}: {:x?}", &code[from..])) + part.len();
+        }
     }
 }
 
