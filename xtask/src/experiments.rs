@@ -14,6 +14,7 @@ const E1000_COMBINING: [&str; 7] =
     ["guest-tx", "--nic", "e1000", "--mode", "send-combining", "--itr", "4000"];
 const E1000_ITR: [&str; 7] = ["guest-tx", "--nic", "e1000", "--mode", "base", "--itr", "4000"];
 const E1000_COALESCED: [&str; 5] = ["guest-tx", "--nic", "e1000", "--mode", "coalesced"];
+const E1000_COALESCED_ITR: [&str; 7] = ["guest-tx", "--nic", "e1000", "--mode", "coalesced", "--itr", "4000"];
 const ROUND_TRIP_BASE: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "base"];
 const ROUND_TRIP_ASYNC: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "async"];
 const ROUND_TRIP_ITR: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "100"];
@@ -22,7 +23,7 @@ const ROUND_TRIP_1MS: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "400
 const ROUND_TRIP_ADAPTIVE: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "adaptive"];
 
 /// All of them, in the order in which they run.
-pub(crate) const EXPERIMENTS: [Experiment; 27] = [
+pub(crate) const EXPERIMENTS: [Experiment; 28] = [
     Experiment { name: "forward", words: &["forward"], timed: true },
     // Each right after what it is compared with, so that the pair finds the cores where they were.
     Experiment { name: "forward-sandbox", words: &["forward", "--sandbox", "on"], timed: true },
@@ -42,6 +43,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 27] = [
         timed: true,
     },
     Experiment { name: "guest-tx-coalesced", words: &E1000_COALESCED, timed: true },
+    Experiment { name: "guest-tx-coalesced-itr", words: &E1000_COALESCED_ITR, timed: true },
     Experiment { name: "guest-rx-csb", words: &["guest-rx", "--nic", "e1000"], timed: true },
     Experiment { name: "switch", words: &["switch"], timed: true },
     Experiment { name: "forward-tap", words: &["forward", "--attach", "tap"], timed: true },

@@ -4,7 +4,7 @@
 //! `write` and no ioctl. A vCPU that is a thread of another process sleeps on its mailbox word itself, and is woken
 //! there. Masking keeps the event pending here and sends it when the vector is unmasked.
 //!
-//! Pins ([`pin`]): one for each NIC that has no messages, by an ioctl. Either may have to wait ([`timed`]).
+//! Pins (`pin`): one for each NIC that has no messages, by an ioctl. Either may have to wait (`timed`).
 
 mod intx;
 mod messages;
