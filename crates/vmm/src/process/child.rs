@@ -37,6 +37,8 @@ pub(super) struct Room {
     socket: c_int,
     /// The other end, of which the child has a copy.
     parents: c_int,
+    /// A pidfd of the parent.
+    parent: c_int,
     image: c_int,
     name: CString,
 }
@@ -47,10 +49,12 @@ struct Failed(Step);
 type Done = std::result::Result<(), Failed>;
 
 impl Room {
-    /// For a process that talks through `socket`, whose other end is `parents`, and becomes `image`.
-    pub(super) fn new(socket: c_int, parents: c_int, image: c_int, name: &str) -> Result<Self> {
+    /// For a process that talks through the first socket of a pair, whose second is its parent's, and becomes `image`.
+    /// `parent` is a pidfd of the parent.
+    pub(super) fn new(sockets: [c_int; 2], parent: c_int, image: c_int, name: &str) -> Result<Self> {
         let name = CString::new(name).context("a router's name has no zero in it")?;
-        Ok(Self { socket, parents, image, name })
+        let [socket, parents] = sockets;
+        Ok(Self { socket, parents, parent, image, name })
     }
 
     /// In the child: gives up everything and becomes the firmware.
@@ -74,6 +78,7 @@ impl Room {
         self.become_user()?;
         // Another user's process is tied to nobody.
         tie()?;
+        self.check_parent()?;
         self.arrange_descriptors()?;
         limit()?;
         leave_files()?;
@@ -102,6 +107,16 @@ impl Room {
             }
         }
         Ok(())
+    }
+
+    /// Whoever is tied to somebody who has died already is told of it by nobody. All orders may have come before that.
+    fn check_parent(&self) -> Done {
+        let mut parent = libc::pollfd { fd: self.parent, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one structure, and no waiting.
+        match unsafe { libc::poll(&raw mut parent, 1, 0) } {
+            0 => Ok(()),
+            _ => Err(Failed(Step::Tie)),
+        }
     }
 
     /// Nothing stays open but the socket, and the image until it runs.

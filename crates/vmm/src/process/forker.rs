@@ -19,6 +19,8 @@ const MFD_EXEC: u32 = 0x10;
 /// Forks the calling program and turns the copy into a process for a firmware.
 pub struct Forker {
     image: File,
+    /// A pidfd of this process, by which those that it starts see whether it is still there.
+    own: OwnedFd,
 }
 
 impl Forker {
@@ -32,14 +34,16 @@ impl Forker {
         if sealed != 0 {
             return Err(io::Error::last_os_error()).context("cannot seal the firmware image");
         }
-        Ok(Self { image })
+        let own = own_pidfd().context("cannot get a descriptor of this process (pidfd_open)")?;
+        Ok(Self { image, own })
     }
 }
 
 impl Spawn for Forker {
     fn spawn(&self, name: &str) -> Result<Spawned> {
         let (socket, theirs) = socket_pair().context("cannot make a socket pair")?;
-        let room = Room::new(theirs.as_raw_fd(), socket.as_raw_fd(), self.image.as_raw_fd(), name)?;
+        let sockets = [theirs.as_raw_fd(), socket.as_raw_fd()];
+        let room = Room::new(sockets, self.own.as_raw_fd(), self.image.as_raw_fd(), name)?;
         let mut pidfd = -1;
         let mut orders = clone_args(&mut pidfd);
         // SAFETY: without CLONE_VM the child gets a copy of this process with one thread, and uses nothing but
@@ -126,6 +130,16 @@ pub(super) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     }
     // SAFETY: both are new and nobody else owns them.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}
+
+fn own_pidfd() -> io::Result<OwnedFd> {
+    // SAFETY: numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 fn memfd() -> io::Result<File> {
