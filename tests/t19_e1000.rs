@@ -90,7 +90,9 @@ fn checksums(file: &Path, nic: &str) {
     assert!(all.len() >= at_least, "{} packets in {}", all.len(), file.display());
     let wrong = all.iter().filter(|packet| status.iter().any(|field| packet.get(field) == Some("0")));
     assert_eq!(wrong.count(), 0, "{}", file.display());
-    let malformed = dissect(file, "_ws.malformed or _ws.short", &["frame.number"]).expect("it reads");
+    // What the datagrams and the stream hold is nobody's format, but their senders' ports may be somebody's.
+    let ours = "(_ws.malformed or _ws.short) and not udp.port == 7020 and not tcp.port == 7019";
+    let malformed = dissect(file, ours, &["frame.number"]).expect("it reads");
     assert_eq!(malformed, [], "{}", file.display());
 }
 
@@ -169,12 +171,13 @@ fn accesses(counters: &Counters, judge: impl Fn(&Accesses) -> bool) {
 /// read STATUS, poll, unmask, read STATUS).
 fn stock(counters: &Counters) {
     accesses(counters, |a| {
-        // Setting the device up writes some of them, too; an interrupt that finds no cause is only a read.
+        // Setting the device up writes some of them, too; an interrupt that finds no cause is only a read, and one whose
+        // next cause comes while its handler runs is delivered once more and masked once more.
         let near = |left: u64, right: u64| left.abs_diff(right) <= 4;
         a.tails.abs_diff(a.sent) <= 2
             && a.coalesced == 0
-            && near(a.masks, a.unmasks)
-            && near(a.states, 2 * a.masks)
+            && (a.unmasks.saturating_sub(4)..2 * a.unmasks).contains(&a.masks)
+            && near(a.states, a.masks + a.unmasks)
             && a.causes >= a.unmasks.saturating_sub(4)
             && a.masks > 100
     });

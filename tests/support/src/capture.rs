@@ -10,6 +10,9 @@ use crate::{Namespace, Running, Signal};
 /// tcpdump starts and ends long before this.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// What comes in 50 ms as fast as a TAP takes it.
+const BUFFER_KIB: &str = "196608";
+
 /// A running capture.
 #[derive(Debug)]
 pub struct Capture {
@@ -31,7 +34,7 @@ impl Capture {
                 "-s",
                 "2048",
                 "-B",
-                "8192",
+                BUFFER_KIB,
                 "-Z",
                 "root",
                 "-w",
