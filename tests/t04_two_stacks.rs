@@ -1,12 +1,10 @@
 //! Objective: the kernel's own stacks reach each other through `ringroad run`: ping up to and beyond the MTU, TCP, UDP,
 //! path MTU discovery, fragments, expired TTLs, three networks and a route through a gateway.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::thread;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use support::{Namespace, Stage};
+use support::{Namespace, Stage, transfer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
@@ -36,26 +34,6 @@ fn ping(from: &Namespace, to: &str, octets: u32, count: u32) -> String {
 
 fn all_answered(said: &str) -> bool {
     said.contains(" 0% packet loss")
-}
-
-/// Sends octets through a new connection and checks each at the other end.
-fn transfer(from: &Namespace, to: &Namespace, address: Ipv4Addr, octets: usize) {
-    let listener = to.inside(|| TcpListener::bind((address, 7001))).expect("inside").expect("bind");
-    let receiver = thread::spawn(move || {
-        let mut stream = listener.accept().expect("a connection").0;
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all).expect("the stream goes on");
-        all
-    });
-    let target = (address, 7001).into();
-    let stream = from.inside(|| TcpStream::connect_timeout(&target, PATIENCE)).expect("inside");
-    let mut stream = stream.expect("it connects");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-    let sent: Vec<u8> = (0..octets).map(|at| (at % 251) as u8).collect();
-    stream.write_all(&sent).expect("the stream goes on");
-    drop(stream);
-    assert!(receiver.join().expect("the receiver") == sent, "what came is not what was sent");
 }
 
 /// A datagram there and the same one back.
@@ -95,8 +73,8 @@ fn ping_tcp_and_udp_both_ways() {
         let said = ping(&left, router, 56, 2);
         assert!(all_answered(&said), "the router itself at {router}: {said}");
     }
-    transfer(&left, &right, RIGHT, 3_000_000);
-    transfer(&right, &left, LEFT, 3_000_000);
+    transfer(&left, &right, (RIGHT, 7001).into(), 3_000_000, PATIENCE);
+    transfer(&right, &left, (LEFT, 7001).into(), 3_000_000, PATIENCE);
     let (near, far) = (datagrams(&left, 0), datagrams(&right, 7002));
     for octets in [0, 1, 18, 1472, 1473, 9000] {
         echo(&near, &far, RIGHT, octets);
@@ -132,7 +110,7 @@ fn a_narrow_link_behind_the_router() {
     let route = left.ip(&["route", "get", "198.51.100.2"]).expect("a route");
     assert!(route.contains("mtu 1000"), "{route}");
     assert!(all_answered(&ping(&left, "198.51.100.2", 1400, 3)));
-    transfer(&left, &right, RIGHT, 1_000_000);
+    transfer(&left, &right, (RIGHT, 7001).into(), 1_000_000, PATIENCE);
     // Without DF it is the router that makes fragments.
     left.ip(&["route", "flush", "cache"]).expect("flushed");
     left.set("net.ipv4.ip_no_pmtu_disc", "1").expect("set");

@@ -2,13 +2,11 @@
 //! engine: ping up to fragments, a flow of datagrams without loss, TCP with every octet checked; tshark finds no wrong
 //! checksum; the ledgers add up, and the register accesses are those that the mode is known by.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
-use support::{Capture, Counters, Flow, Namespace, Stage, dissect};
+use support::{Capture, Counters, Flow, Namespace, Stage, dissect, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
@@ -50,26 +48,6 @@ fn ping(from: &Namespace, to: Ipv4Addr, octets: u32, count: u32) {
     command.args(["ping", "-c", &count.to_string(), "-i", "0.1", "-W", "5", "-s", &octets.to_string()]);
     let said = support::run(command.arg(to.to_string()), PATIENCE).expect("ping ends").stdout;
     assert!(said.contains(" 0% packet loss"), "{octets} octets to {to}: {said}");
-}
-
-/// Sends octets through a new connection and checks each at the other end.
-fn transfer(from: &Namespace, to: &Namespace, address: Ipv4Addr) {
-    let listener = to.inside(|| TcpListener::bind((address, 7019))).expect("inside").expect("bind");
-    let receiver = thread::spawn(move || {
-        let mut stream = listener.accept().expect("a connection").0;
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all).expect("the stream goes on");
-        all
-    });
-    let target = (address, 7019).into();
-    let stream = from.inside(|| TcpStream::connect_timeout(&target, PATIENCE)).expect("inside");
-    let mut stream = stream.expect("it connects");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-    let sent: Vec<u8> = (0..OCTETS).map(|at| (at % 251) as u8).collect();
-    stream.write_all(&sent).expect("the stream goes on");
-    drop(stream);
-    assert!(receiver.join().expect("the receiver") == sent, "what came is not what was sent");
 }
 
 /// Datagrams, of which none may be lost.
@@ -120,8 +98,8 @@ fn try_out(way: &Way) -> Counters {
     }
     ping(&west, Ipv4Addr::new(198, 51, 100, 1), 56, 1);
     flow(&west, &east, EAST);
-    transfer(&west, &east, EAST);
-    transfer(&east, &west, WEST);
+    transfer(&west, &east, (EAST, 7019).into(), OCTETS, PATIENCE);
+    transfer(&east, &west, (WEST, 7019).into(), OCTETS, PATIENCE);
     captures.into_iter().for_each(|capture| capture.stop().expect("it ends"));
     stage.stop().expect("it ends");
     files.iter().zip([WEST_NIC, EAST_NIC]).for_each(|(file, nic)| checksums(file, nic));

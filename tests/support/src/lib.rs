@@ -33,6 +33,7 @@ mod running;
 mod scarce;
 mod stage;
 mod traces;
+mod transfer;
 mod wire;
 
 pub use capture::Capture;
@@ -48,4 +49,5 @@ pub use rustix::process::Signal;
 pub use scarce::{Limits, SmallDisk};
 pub use stage::{Counters, Stage, alone};
 pub use traces::Traces;
+pub use transfer::transfer;
 pub use wire::Wire;
