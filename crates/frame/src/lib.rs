@@ -11,6 +11,7 @@ pub mod checksum;
 pub mod ethernet;
 pub mod icmp;
 pub mod ipv4;
+pub mod offload;
 pub mod tcp;
 pub mod udp;
 

@@ -9,6 +9,7 @@ mod entry;
 pub mod fault;
 pub mod ingress;
 pub mod null;
+pub mod offload;
 pub mod pair;
 pub mod pcap;
 pub mod port;
@@ -17,8 +18,10 @@ pub mod switch;
 pub mod table;
 pub mod tap_point;
 
+pub use frame::offload::{Gso, Offload, Offloads};
 pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
 pub use null::Null;
+pub use offload::{Completed, deliver};
 pub use pair::{PairPort, PairSink, pair};
 pub use port::{Bell, Frame, Frames, Sink, Source};
 pub use switch::{Config, PortId, Switch, SwitchPort};

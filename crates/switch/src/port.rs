@@ -16,19 +16,35 @@
 use std::os::fd::BorrowedFd;
 
 use arrayvec::ArrayVec;
+use frame::offload::{Offload, Offloads};
 use ring::{BURST, Bytes};
 
-/// One frame, shown where it lies: Ethernet header first, no FCS.
+use crate::offload::{Completed, deliver};
+
+/// One frame, shown where it lies: Ethernet header first, no FCS; and what it leaves to be done.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     octets: Bytes<'a>,
+    offload: Offload,
 }
 
 impl<'a> Frame<'a> {
     /// A frame of these octets.
     #[inline(always)]
     pub const fn new(octets: Bytes<'a>) -> Self {
-        Self { octets }
+        Self { octets, offload: Offload::NONE }
+    }
+
+    /// A frame of these octets that leaves this to be done.
+    #[inline(always)]
+    pub const fn with_offload(octets: Bytes<'a>, offload: Offload) -> Self {
+        Self { octets, offload }
+    }
+
+    /// What it leaves to be done. Its sender has said so once and cannot change it any more, unlike the octets.
+    #[inline(always)]
+    pub const fn offload(&self) -> Offload {
+        self.offload
     }
 
     /// Its octets, which the sender may still change.
@@ -87,6 +103,12 @@ pub trait Source: Send {
     fn bell(&self) -> Bell<'_> {
         Bell::None
     }
+
+    /// Tells the source what the other end takes from now on. A source that can choose stops asking for anything else;
+    /// what it asks for all the same is done on the way ([`deliver`]).
+    fn settle(&mut self, takes: Offloads) {
+        let _ = takes;
+    }
 }
 
 /// Where frames go. Several threads may deliver at the same time.
@@ -112,6 +134,16 @@ pub trait Sink: Send + Sync {
     fn bell(&self) -> Bell<'_> {
         Bell::None
     }
+
+    /// What frames may leave to the sink, just now: it changes as drivers come and go.
+    fn offloads(&self) -> Offloads {
+        Offloads::NONE
+    }
+
+    /// Tells the sink what was done for it on the way, for its books.
+    fn completed(&self, done: &Completed) {
+        let _ = done;
+    }
 }
 
 /// Moves one burst from a source to a sink; returns how many frames left the source.
@@ -122,7 +154,7 @@ pub fn pump(source: &mut dyn Source, sink: &dyn Sink) -> usize {
         return 0;
     }
     source.drain(budget, &mut |frames| {
-        sink.deliver(frames);
+        deliver(sink, frames);
     })
 }
 
