@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use config::{HostFacts, Plan};
 use engine::Supplies;
-use uplink::Tap;
+use uplink::Opened;
 
 use super::wire::Wire;
 use crate::link::{Orders, Supply};
@@ -29,17 +29,15 @@ pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<
     let mut supplies = Supplies { spawner: Some(wire.clone()), ..Supplies::default() };
     let (mut locks, mut left) = (Vec::new(), descriptors.into_iter());
     for supply in orders.supplies.iter() {
-        let mut one =
-            || left.next().with_context(|| format!("the supervisor sent no descriptor for {supply:?}"));
+        let missing = || format!("the supervisor sent no descriptor for {supply:?}");
         match supply {
-            Supply::Kvm => supplies.kvm = Some(Arc::new(vmm::vm::adopt_kvm(one()?)?)),
-            Supply::Capture { nic } => {
-                supplies.captures.insert(nic.clone(), one()?.into());
+            Supply::Kvm => {
+                let kvm = left.next().with_context(missing)?;
+                supplies.kvm = Some(Arc::new(vmm::vm::adopt_kvm(kvm)?));
             }
-            Supply::Lock => locks.push(one()?),
-            Supply::Tap { nic, interface, queues } => {
-                let queues = (0..*queues).map(|_| one()).collect::<Result<_>>()?;
-                supplies.taps.insert(nic.clone(), Tap::from_descriptors(interface, queues)?);
+            Supply::Lock => locks.push(left.next().with_context(missing)?),
+            Supply::Uplink { nic, what } => {
+                supplies.opened.insert(nic.clone(), Opened::adopt(what, &mut left).with_context(missing)?);
             }
         }
     }

@@ -103,19 +103,12 @@ pub(crate) struct Orders {
 pub(crate) enum Supply {
     /// `/dev/kvm`.
     Kvm,
-    /// The queues of a TAP.
-    Tap {
-        /// The NIC that is plugged into it: `edge.wan`.
+    /// What a NIC is plugged into.
+    Uplink {
+        /// The NIC: `edge.wan`.
         nic: String,
-        /// Name of the interface.
-        interface: String,
-        /// How many queues, each a descriptor.
-        queues: usize,
-    },
-    /// A capture file.
-    Capture {
-        /// The NIC whose frames it takes.
-        nic: String,
+        /// What it is, which says how many descriptors.
+        what: uplink::Description,
     },
     /// The lock of a name, to be held as long as this process lives.
     Lock,

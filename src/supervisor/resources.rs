@@ -1,4 +1,4 @@
-//! What a run needs of the host and only the supervisor may open: KVM, TAPs, capture files. It keeps what it hands to
+//! What a run needs of the host and only the supervisor may open: KVM, what NICs are plugged into. It keeps what it hands to
 //! the data plane, so that links and files live on when that dies.
 
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
-use engine::tap_config;
-use uplink::Tap;
+use engine::{check_queues, open_uplink};
+use uplink::Opened;
 
 use crate::link::Supply;
 
@@ -24,10 +24,15 @@ const LOOK: Duration = Duration::from_millis(2);
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
     kvm: Option<File>,
-    /// By the name of the interface.
-    taps: BTreeMap<String, Tap>,
-    /// By path.
-    captures: BTreeMap<PathBuf, File>,
+    /// What NICs are plugged into, by the NIC's name where several may be plugged into the same.
+    uplinks: BTreeMap<Key, Opened>,
+}
+
+/// What an uplink is known by while its router comes and goes.
+type Key = (Attach, Option<String>);
+
+fn key(router: &Router, nic: &Nic) -> Key {
+    (nic.attach.clone(), nic.attach.is_common().then(|| format!("{}.{}", router.name, nic.name)))
 }
 
 impl Resources {
@@ -51,21 +56,14 @@ impl Resources {
     }
 
     fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &Self) -> Result<()> {
-        match &nic.attach {
-            Attach::Tap(interface) => {
-                let config = tap_config(router, nic);
-                match held.taps.get(interface).map(|tap| tap.descriptors().len()) {
-                    Some(queues) => check_queues(interface, queues, config.queues.into())?,
-                    None => {
-                        self.taps.insert(interface.clone(), open_tap(interface, &config)?);
-                    }
+        let key = key(router, nic);
+        match held.uplinks.get(&key) {
+            Some(uplink) => check_queues(uplink.queues(), router, nic)?,
+            None => {
+                if let Some(uplink) = open_uplink_patiently(router, nic)? {
+                    self.uplinks.insert(key, uplink);
                 }
             }
-            Attach::Pcap(path) if !held.captures.contains_key(path) => {
-                let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-                self.captures.insert(path.clone(), file);
-            }
-            _ => {}
         }
         Ok(())
     }
@@ -82,20 +80,12 @@ impl Resources {
             descriptors.push(kvm.try_clone().context(full)?.into());
         }
         for (router, nic) in plan.nics() {
+            let key = key(router, nic);
+            let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) else { continue };
             let name = format!("{}.{}", router.name, nic.name);
-            if let Attach::Tap(interface) = &nic.attach
-                && let Some(tap) = self.taps.get(interface).or_else(|| opened.taps.get(interface))
-            {
-                let queues = tap.descriptors().len();
-                supplies.push(Supply::Tap { nic: name, interface: interface.clone(), queues });
-                for queue in tap.descriptors() {
-                    descriptors.push(queue.try_clone_to_owned().context(full)?);
-                }
-            } else if let Attach::Pcap(path) = &nic.attach
-                && let Some(file) = self.captures.get(path).or_else(|| opened.captures.get(path))
-            {
-                supplies.push(Supply::Capture { nic: name });
-                descriptors.push(file.try_clone().context(full)?.into());
+            supplies.push(Supply::Uplink { nic: name, what: uplink.describe() });
+            for descriptor in uplink.descriptors() {
+                descriptors.push(descriptor.try_clone_to_owned().context(full)?);
             }
         }
         Ok((supplies, descriptors))
@@ -107,7 +97,8 @@ impl Resources {
     /// # Errors
     /// A file cannot be written.
     pub(crate) fn reopen_captures(&mut self, number: u32) -> Result<()> {
-        for (path, file) in &mut self.captures {
+        for ((attach, _), uplink) in &mut self.uplinks {
+            let (Attach::Pcap { file: path, .. }, Opened::Capture(file)) = (attach, uplink) else { continue };
             if file.metadata().is_ok_and(|file| file.len() == 0) {
                 continue;
             }
@@ -125,44 +116,33 @@ impl Resources {
     pub(crate) fn adopt(&mut self, opened: Self, before: &Plan, plan: &Plan) -> Result<()> {
         self.kvm = self.kvm.take().or(opened.kvm);
         let mut outcome = Ok(());
-        for (_, nic) in plan.nics() {
-            if let Attach::Tap(interface) = &nic.attach
-                && let Some(tap) = self.taps.get(interface)
+        for (router, nic) in plan.nics() {
+            if let Some(uplink) = self.uplinks.get(&key(router, nic))
                 && !same_size(before, nic)
             {
-                outcome = outcome.and(tap.resize(nic.mtu, nic.queue_len).map_err(Into::into));
+                outcome = outcome.and(uplink.resize(nic.mtu, nic.queue_len.most()).map_err(Into::into));
             }
         }
-        self.taps.extend(opened.taps);
-        self.captures.extend(opened.captures);
-        let wants = |wanted: Attach| plan.nics().any(|(_, nic)| nic.attach == wanted);
-        self.taps.retain(|interface, _| wants(Attach::Tap(interface.clone())));
-        self.captures.retain(|path, _| wants(Attach::Pcap(path.clone())));
+        self.uplinks.extend(opened.uplinks);
+        self.uplinks.retain(|held, _| plan.nics().any(|(router, nic)| key(router, nic) == *held));
         outcome
     }
 }
 
-/// A device has the number of queues that it was made with.
-fn check_queues(interface: &str, has: usize, wanted: usize) -> Result<()> {
-    if has != wanted {
-        bail!(
-            "the TAP `{interface}` has {has} queues while the run lasts, not {wanted}: choose another name, or start \
-             the run anew"
-        );
-    }
-    Ok(())
-}
-
-/// Opens a TAP. Where the rest of a run that was killed still has it, which has let go of its names already, it waits
-/// for the end of that.
-fn open_tap(interface: &str, config: &uplink::TapConfig<'_>) -> Result<Tap, uplink::Error> {
+/// Opens what a NIC is plugged into. Where the rest of a run that was killed still has it, which has let go of its names
+/// already, it waits for the end of that.
+fn open_uplink_patiently(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
     let end = Instant::now() + LEFT_OVER;
     loop {
-        match Tap::open(interface, config) {
-            Err(uplink::Error::InUse { .. }) if Instant::now() < end => sleep(LOOK),
+        match open_uplink(router, nic) {
+            Err(error) if is_in_use(&error) && Instant::now() < end => sleep(LOOK),
             opened => return opened,
         }
     }
+}
+
+fn is_in_use(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(uplink::Error::InUse { .. }))
 }
 
 fn continuation(path: &Path, number: u32) -> PathBuf {
@@ -170,7 +150,7 @@ fn continuation(path: &Path, number: u32) -> PathBuf {
     path.with_extension(extension.map_or_else(|| number.to_string(), |old| format!("{number}.{old}")))
 }
 
-/// Whether the NIC on this TAP is of the same size as before: then nobody has asked for a change, and the link may
+/// Whether the NIC on this uplink is of the same size as before: then nobody has asked for a change, and the link may
 /// lie in another namespace by now.
 fn same_size(before: &Plan, nic: &Nic) -> bool {
     let old = before.nics().map(|(_, old)| old).find(|old| old.attach == nic.attach);

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod attach;
+mod attachment;
 mod cpus;
 mod error;
 mod host;
@@ -29,7 +31,8 @@ pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
 pub use places::Places;
 pub use plan::{
-    Attach, Deliver, Engine, FlowHash, Itr, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Restart,
-    Role, Route, Router, Spin, Switch, Telemetry, TransmitMode, VhostThreads,
+    Attach, Deliver, Engine, FlowHash, Itr, Listen, MacvtapMode, Misdeed, Neighbour, Nic, NicModel, Pin,
+    Plan, QueueLen, Restart, Role, Route, Router, SocketSide, Spin, Switch, Telemetry, TransmitMode,
+    VhostThreads,
 };
 pub use values::BadValue;

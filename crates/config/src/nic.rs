@@ -1,14 +1,12 @@
 //! `[[router.nic]]`.
 
-use std::path::PathBuf;
-
 use crate::address::{Address, Fault, parse_cidr};
+use crate::attach;
 use crate::mac::Mac;
 use crate::model;
-use crate::plan::{Attach, Deliver, FlowHash, Nic, NicModel, Plan, Router};
+use crate::plan::{Attach, Deliver, FlowHash, Nic, NicModel, Plan, QueueLen, Router};
 use crate::read::{remember, required_name, valued};
-use crate::section::{At, Section, Words};
-use crate::values;
+use crate::section::{At, NumberOr, Section, Words};
 
 /// Most NICs of one router: what the firmware has room for.
 const MOST_NICS: usize = 8;
@@ -18,8 +16,6 @@ const MOST_ADDRESSES: usize = 8;
 const MOST_MTU: u32 = 2022;
 /// Least MTU of IPv4 (RFC 791).
 const LEAST_MTU: u32 = 68;
-/// As long as a TAP's own queue in Linux, so that both ends of an uplink hold the same burst.
-const DEFAULT_QUEUE_LEN: u32 = 1000;
 /// What was measured fastest for the router's own driver.
 const DEFAULT_RING: u32 = 1024;
 
@@ -38,8 +34,8 @@ const KEYS: &[&str] = &[
     "mtu",
     "deliver",
     "ring",
+    "offload",
 ];
-const KEYS_LATER: &[&str] = &["listen", "connect"];
 
 const DELIVERS: Words<Deliver> = Words {
     noun: ("way to deliver", "ways"),
@@ -52,10 +48,6 @@ const HASHES: Words<FlowHash> = Words {
     now: &[("flow", FlowHash::Flow), ("symmetric", FlowHash::Symmetric)],
     later: &[],
 };
-
-const ATTACH_FORMS: &str = "switch:NAME, tap:INTERFACE, pcap:FILE, null";
-const ATTACH_LATER: &[&str] =
-    &["bridge", "ovs", "macvtap", "xdp", "vf", "vhost-user-backend", "vhost-user-frontend"];
 
 /// Reads all NICs of a router; their names and networks are still to be compared with each other.
 pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, plan: &mut Plan) -> Vec<Nic> {
@@ -80,9 +72,9 @@ pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, pla
 }
 
 fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
-    section.expect_keys(KEYS, KEYS_LATER);
+    section.expect_keys(&[KEYS, attach::KEYS].concat(), &[]);
     let name = required_name(section, "\"wan\"");
-    let attach = attach(section, plan);
+    let attach = attach::read(section, plan);
     let mac = valued(section, "mac", "\"02:00:00:00:00:01\"", station_mac);
     let device = model::read(section);
     if section.has("deliver") && attach.as_ref().is_some_and(|attach| !matches!(attach, Attach::Switch(_))) {
@@ -100,10 +92,11 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         addresses: addresses(section),
         queues: queues(section, router.vcpus, device.model),
         hash: section.word("hash", &HASHES),
-        queue_len: section.number("queue_len", 1..=65_536, DEFAULT_QUEUE_LEN),
+        queue_len: queue_len(section),
         mtu: section.number("mtu", LEAST_MTU..=MOST_MTU, 1500),
         deliver: section.word("deliver", &DELIVERS),
         ring: ring(section),
+        offload: section.flag("offload", true),
     }
 }
 
@@ -119,6 +112,14 @@ fn queues(section: &Section<'_>, vcpus: u32, model: NicModel) -> u32 {
     );
     section.fault(section.line_of("queues"), "queues", what);
     vcpus
+}
+
+fn queue_len(section: &Section<'_>) -> QueueLen {
+    match section.number_or("queue_len", 1..=65_536, "auto") {
+        Some(NumberOr::Number(frames)) => QueueLen::Frames(frames),
+        Some(NumberOr::Word) => QueueLen::Auto,
+        None => QueueLen::default(),
+    }
 }
 
 fn ring(section: &Section<'_>) -> u32 {
@@ -142,42 +143,6 @@ pub(crate) fn station_mac(text: &str) -> Result<Mac, String> {
         return Err(format!("{text:?} names no station; {example}"));
     }
     Ok(mac)
-}
-
-fn attach(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
-    let At { value, line } = section.required_text("attach", "\"tap:tap0\"")?;
-    parse_attach(value, plan).map_err(|what| section.fault(line, "attach", what)).ok()
-}
-
-fn parse_attach(text: &str, plan: &Plan) -> Result<Attach, String> {
-    if text == "null" {
-        return Ok(Attach::Null);
-    }
-    let (kind, name) = text.split_once(':').unwrap_or((text, ""));
-    match kind {
-        "switch" => switch_index(name, plan).map(Attach::Switch),
-        "tap" => values::interface(name).map(|()| Attach::Tap(name.to_owned())),
-        "pcap" if name.is_empty() || name.contains('\0') => {
-            Err(format!("{text:?} names no file; write e.g. \"pcap:wan.pcap\""))
-        }
-        "pcap" => Ok(Attach::Pcap(PathBuf::from(name))),
-        later if ATTACH_LATER.contains(&later) => {
-            Err(format!("{later:?} is not in this version; forms: {ATTACH_FORMS}"))
-        }
-        _ => Err(format!("{text:?} is no attachment; forms: {ATTACH_FORMS}")),
-    }
-}
-
-fn switch_index(name: &str, plan: &Plan) -> Result<usize, String> {
-    if let Some(index) = plan.switches.iter().position(|switch| switch.name == name) {
-        return Ok(index);
-    }
-    if values::name(name).is_err() {
-        return Err(format!("\"switch:{}\" names no switch; write e.g. \"switch:lan\"", name.escape_debug()));
-    }
-    let known: Vec<&str> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Err(format!("there is no switch {name:?}; add [switch.{name}], or use one of: {known}"))
 }
 
 fn addresses(section: &Section<'_>) -> Vec<Address> {

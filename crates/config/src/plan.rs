@@ -7,6 +7,8 @@ use std::time::Duration;
 
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
+pub use crate::attachment::{Attach, MacvtapMode, SocketSide};
+
 use crate::address::{Address, Prefix};
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
@@ -44,7 +46,13 @@ impl Plan {
             },
             Attach::Tap(interface) => format!("tap:{interface}"),
             Attach::Null => "null".to_owned(),
-            Attach::Pcap(path) => format!("pcap:{}", path.display()),
+            Attach::Bridge(bridge) => format!("bridge:{bridge}"),
+            Attach::Ovs(bridge) => format!("ovs:{bridge}"),
+            Attach::Macvtap { interface, .. } => format!("macvtap:{interface}"),
+            Attach::Xdp(interface) => format!("xdp:{interface}"),
+            Attach::Pcap { file, .. } => format!("pcap:{}", file.display()),
+            Attach::VhostUserBackend { path, .. } => format!("vhost-user-backend:{}", path.display()),
+            Attach::VhostUserFrontend { path, .. } => format!("vhost-user-frontend:{}", path.display()),
         }
     }
 
@@ -273,14 +281,16 @@ pub struct Nic {
     pub queues: u32,
     /// How frames are spread over them.
     pub hash: FlowHash,
-    /// Frames that wait at most in its ingress queue where delivery is queued.
-    pub queue_len: u32,
+    /// Frames that wait at most in its ingress queue where delivery is queued, or in the device that it is plugged into.
+    pub queue_len: QueueLen,
     /// Largest IP packet, in octets.
     pub mtu: u32,
     /// Which thread copies a frame from a switch into the router's receive ring.
     pub deliver: Deliver,
     /// Entries of each of its rings, a power of two from 256 to 1024.
     pub ring: u32,
+    /// Whether checksums and the cutting of large frames may be left to who can do it, on both of its sides.
+    pub offload: bool,
 }
 
 /// Least time between two interrupts of a NIC.
@@ -307,17 +317,41 @@ impl fmt::Display for Itr {
     }
 }
 
-/// What a NIC is plugged into.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Attach {
-    /// A switch: index into [`Plan::switches`].
-    Switch(usize),
-    /// A TAP interface of the host with this name; made if it does not exist.
-    Tap(String),
-    /// Nothing: what is sent is counted and dropped, and nothing comes.
-    Null,
-    /// A capture file that everything sent is written to; nothing comes.
-    Pcap(PathBuf),
+/// Frames that wait at most in the ingress queue of a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueLen {
+    /// So many.
+    Frames(u32),
+    /// As many as the router can take, found while it runs.
+    Auto,
+}
+
+impl QueueLen {
+    /// As long as a TAP's own queue in Linux, so that both ends of an uplink hold the same burst.
+    const DEFAULT: u32 = 1000;
+
+    /// The most frames that ever wait: what a queue is made for.
+    pub const fn most(self) -> u32 {
+        match self {
+            Self::Frames(frames) => frames,
+            Self::Auto => Self::DEFAULT,
+        }
+    }
+}
+
+impl Default for QueueLen {
+    fn default() -> Self {
+        Self::Frames(Self::DEFAULT)
+    }
+}
+
+impl fmt::Display for QueueLen {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frames(frames) => write!(out, "{frames}"),
+            Self::Auto => out.write_str("auto"),
+        }
+    }
 }
 
 /// Which thread copies a frame from a switch into the router's receive ring.

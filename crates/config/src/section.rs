@@ -240,6 +240,16 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// `true` or `false`; `otherwise` where it is missing.
+    pub(crate) fn flag(&self, key: &str, otherwise: bool) -> bool {
+        let Some(value) = self.value(key) else { return otherwise };
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            self.wrong_type(key, value, "true or false");
+        }
+        flag.unwrap_or(otherwise)
+    }
+
     /// A table.
     pub(crate) fn table(&self, key: &str, example: &str) -> Option<Section<'a>> {
         let value = self.value(key)?;

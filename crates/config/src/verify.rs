@@ -109,10 +109,10 @@ fn nic_names(plan: &Plan, report: &Report) {
     }
 }
 
-/// A TAP or a capture file has room for one NIC.
+/// Most attachments have room for one NIC.
 fn uplinks(plan: &Plan, report: &Report) {
     let mut uplinks = Unique::new();
-    for at in located(plan).filter(|at| matches!(at.nic.attach, Attach::Tap(_) | Attach::Pcap(_))) {
+    for at in located(plan).filter(|at| !at.nic.attach.is_common()) {
         let (line, name) = (at.line(plan, "attach"), plan.attachment(at.nic));
         let fault = uplinks.earlier(name.clone(), line).map(|first| taken(format_args!("{name:?}"), first));
         if let Some(what) = fault {

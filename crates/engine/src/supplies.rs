@@ -1,12 +1,11 @@
 //! What an instance is given instead of opening it itself: by a supervisor that may what it may not, or by a test.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::sync::Arc;
 
 use sandbox::Confinement;
 use switch::{Sink, Source};
-use uplink::Tap;
+use uplink::Opened;
 use vmm::{Kvm, Spawn};
 
 /// What a NIC is plugged into instead of what its file says.
@@ -31,11 +30,9 @@ pub type Plugs = HashMap<String, Plug>;
 pub struct Supplies {
     /// Ports for NICs, by `router.nic`; they go before what the file says, and stay with their NIC.
     pub plugs: Plugs,
-    /// TAPs for NICs whose file names one, by `router.nic`. The instance keeps them while their NICs exist, also
-    /// while the router is stopped.
-    pub taps: HashMap<String, Tap>,
-    /// Open files for NICs whose file names a capture, by `router.nic`; kept in the same way.
-    pub captures: HashMap<String, File>,
+    /// What NICs are plugged into outside, by `router.nic`. The instance keeps it while their NICs exist, also while the
+    /// router is stopped.
+    pub opened: HashMap<String, Opened>,
     /// KVM, for routers that are virtual machines.
     pub kvm: Option<Arc<Kvm>>,
     /// Starts the processes of routers that are processes.

@@ -16,8 +16,8 @@ use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
-pub use outlet::tap_config;
 pub(crate) use outlet::{Far, Outlet};
+pub use outlet::{check_queues, open_uplink};
 
 /// What is at the other side of a NIC, for the ledger.
 pub enum Outside {
@@ -134,7 +134,7 @@ impl Plugging<'_> {
     /// Each thread has a queue of the TAP, as far as they go. The kernel spreads the frames by flow, but by a hash of its
     /// own, which puts the directions of a flow together only at this TAP and not with those at other NICs.
     fn tap(&self, tap: &Tap) -> Result<Plugged> {
-        tap.resize(self.nic.mtu, self.nic.queue_len)?;
+        tap.resize(self.nic.mtu, self.nic.queue_len.most())?;
         let (mut read, mut written) = (Vec::new(), Vec::new());
         let (mut from, mut to) = (Vec::<Box<dyn Source>>::new(), Vec::new());
         for (source, sink) in tap.try_clone()?.into_ports() {
@@ -154,7 +154,7 @@ impl Plugging<'_> {
             (self.taps.at(Spot::Rx, self.queues.common_sink()), Vec::new(), None)
         } else {
             let queues = self.plan.outer_queues(self.nic);
-            let (fan, waiting) = ingress_fan(self.nic.queue_len, queues, self.hash())
+            let (fan, waiting) = ingress_fan(self.nic.queue_len.most(), queues, self.hash())
                 .context("cannot make an ingress queue")?;
             let waiting = waiting.into_iter().map(|queue| Box::new(queue) as Box<dyn Source>).collect();
             (self.taps.at(Spot::Queue, fan.clone()), self.rx(waiting, true), Some(fan))

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::{
-    Address, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, Pin, Prefix, Restart, Role,
-    Route, Router, Spin, VhostThreads,
+    Address, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, Pin, Prefix, QueueLen, Restart,
+    Role, Route, Router, Spin, VhostThreads,
 };
 use engine::{Duty, Ground, Guest, routes};
 use fib::{NextHop, synthetic};
@@ -118,7 +118,8 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
         addresses: vec![Address { ip, len: 24 }],
         queues: u32::from(options.queues),
         hash: FlowHash::Flow,
-        queue_len: 1000,
+        queue_len: QueueLen::default(),
+        offload: true,
         mtu: 1500,
         deliver: Deliver::Queued,
         ring: 1024,

@@ -6,10 +6,12 @@
 pub mod error;
 pub mod links;
 pub mod netns;
+pub mod opened;
 mod request;
 pub mod tap;
 
 pub use error::Error;
 pub use links::{LinkCounters, Links, Mac};
 pub use netns::Netns;
+pub use opened::{Description, Opened};
 pub use tap::{Ownership, ReadCounters, Tap, TapConfig, TapSink, TapSource, WriteCounters};

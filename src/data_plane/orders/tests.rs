@@ -3,6 +3,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use config::Engine;
+use uplink::{Description, Opened};
 
 use super::{Wire, understand};
 use crate::link::{Link, Orders, Supply};
@@ -29,11 +30,15 @@ fn nulls(count: usize) -> Vec<OwnedFd> {
 const FILE: &str = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"tap:t0\"\n\
                     address = \"192.0.2.1/24\"\n";
 
+fn tap(queues: usize) -> Supply {
+    let what = Description::Tap { interface: "t0".to_owned(), queues };
+    Supply::Uplink { nic: "edge.wan".to_owned(), what }
+}
+
 fn supplies() -> Vec<Supply> {
-    let nic = || "edge.wan".to_owned();
     vec![
-        Supply::Tap { nic: nic(), interface: "t0".to_owned(), queues: 2 },
-        Supply::Capture { nic: nic() },
+        tap(2),
+        Supply::Uplink { nic: "edge.lan".to_owned(), what: Description::Capture },
         Supply::Lock,
         Supply::Lock,
     ]
@@ -42,9 +47,10 @@ fn supplies() -> Vec<Supply> {
 #[test]
 fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
     let order = understand(&orders(FILE, None, supplies()), nulls(5), &wire()).expect("understood");
-    let tap = order.supplies.taps.get("edge.wan").expect("a TAP");
+    let Some(Opened::Tap(tap)) = order.supplies.opened.get("edge.wan") else { panic!("a TAP") };
     assert_eq!((tap.name(), tap.descriptors().len()), ("t0", 2));
-    assert!(order.supplies.captures.contains_key("edge.wan") && order.supplies.kvm.is_none());
+    assert!(matches!(order.supplies.opened.get("edge.lan"), Some(Opened::Capture(_))));
+    assert!(order.supplies.kvm.is_none());
     assert_eq!(order.locks.len(), 2);
     assert_eq!(order.plan.routers[0].engine, Some(Engine::Kvm));
 }
@@ -61,6 +67,6 @@ fn what_does_not_fit_is_refused() {
     assert!(refused(&orders("nonsense", None, vec![]), 0));
     assert!(refused(&orders(FILE, None, supplies()), 4), "a descriptor is missing");
     assert!(refused(&orders(FILE, None, vec![Supply::Kvm]), 1), "that is not KVM");
-    let none = Supply::Tap { nic: "edge.wan".to_owned(), interface: "t0".to_owned(), queues: 0 };
+    let none = tap(0);
     assert!(refused(&orders(FILE, None, vec![none]), 0));
 }

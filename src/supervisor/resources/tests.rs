@@ -22,7 +22,7 @@ fn captures_are_opened_handed_on_and_closed() {
     let first = plan(&[("a", &capture("a.pcap")), ("b", "null")]);
     let mut held = Resources::open(&first, &Resources::default()).expect("opened");
     let (supplies, descriptors) = held.supplies(&Resources::default(), &first).expect("descriptors");
-    assert_eq!(supplies, [Supply::Capture { nic: "edge.a".to_owned() }]);
+    assert_eq!(supplies, [Supply::Uplink { nic: "edge.a".to_owned(), what: uplink::Description::Capture }]);
     assert_eq!(descriptors.len(), 1);
     std::fs::write(folder.path().join("a.pcap"), "frames").expect("written");
     let second = plan(&[("a", &capture("a.pcap")), ("c", &capture("c.pcap"))]);
@@ -30,10 +30,10 @@ fn captures_are_opened_handed_on_and_closed() {
     assert_eq!(std::fs::read(folder.path().join("a.pcap")).expect("there"), b"frames", "it is not made anew");
     assert_eq!(held.supplies(&opened, &second).expect("descriptors").1.len(), 2);
     held.adopt(opened, &first, &second).expect("adopted");
-    assert_eq!(held.captures.len(), 2);
+    assert_eq!(held.uplinks.len(), 2);
     let third = plan(&[("c", &capture("c.pcap"))]);
     held.adopt(Resources::default(), &second, &third).expect("adopted");
-    assert_eq!(held.captures.len(), 1);
+    assert_eq!(held.uplinks.len(), 1);
     assert_eq!(held.supplies(&Resources::default(), &second).expect("descriptors").1.len(), 1);
 }
 

@@ -186,13 +186,13 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     ),
     (
         r#"attach = "tap:tap0""#,
-        r#"attach = "macvtap:eth0""#,
-        r#"f.toml:16: router.nic.attach: "macvtap" is not in this version; forms: switch:NAME, tap:INTERFACE, pcap:FILE, null"#,
+        r#"attach = "vf:0000:00:1f.6""#,
+        r#"f.toml:16: router.nic.attach: "vf" is not in this version; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
     ),
     (
         r#"attach = "tap:tap0""#,
         r#"attach = "wire""#,
-        r#"f.toml:16: router.nic.attach: "wire" is no attachment; forms: switch:NAME, tap:INTERFACE, pcap:FILE, null"#,
+        r#"f.toml:16: router.nic.attach: "wire" is no attachment; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
     ),
     (
         r#"attach = "tap:tap0""#,
@@ -298,8 +298,8 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     ("queues = 1", "queue_len = 0", "f.toml:19: router.nic.queue_len: 0 is out of range; write 1 to 65536"),
     (
         "queues = 1",
-        "listen = true",
-        "f.toml:19: router.nic.listen: not in this version; keys: name, model, mode, itr, combine, attach, mac, address, queues, hash, queue_len, mtu, deliver, ring",
+        "socket = \"listen\"",
+        r#"f.toml:19: router.nic.socket: only a NIC with attach = "vhost-user-backend:SOCKET" has it; remove it"#,
     ),
     ("mtu = 1500", "mtu = 9000", "f.toml:20: router.nic.mtu: 9000 is out of range; write 68 to 2022"),
     (

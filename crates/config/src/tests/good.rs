@@ -4,7 +4,10 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{Attach, Deliver, Itr, Mac, NicModel, Pin, Spin, TransmitMode, VhostThreads, load, parse};
+use crate::{
+    Attach, Deliver, Itr, Mac, MacvtapMode, NicModel, Pin, QueueLen, SocketSide, Spin, TransmitMode,
+    VhostThreads, load, parse,
+};
 
 #[test]
 fn defaults() {
@@ -18,7 +21,7 @@ fn defaults() {
     let nic = &router.nics[0];
     assert_eq!((nic.model, &nic.attach, nic.deliver), (NicModel::VirtioNet, &Attach::Null, Deliver::Queued));
     assert_eq!((nic.mode, nic.itr, nic.combine), (TransmitMode::Csb, Itr::Every(0), 0));
-    assert_eq!((nic.queues, nic.queue_len, nic.mtu, nic.ring), (1, 1000, 1500, 1024));
+    assert_eq!((nic.queues, nic.queue_len.most(), nic.mtu, nic.ring), (1, 1000, 1500, 1024));
     assert_eq!(nic.mac, Mac::derived("a", "x"));
     assert!(nic.addresses.is_empty());
 }
@@ -69,4 +72,27 @@ fn neighbours_and_routes_find_their_nic() {
     assert_eq!((router.routes[0].nic, router.routes[1].nic, router.routes[1].via), (1, 0, None));
     assert_eq!((router.neighbours[0].nic, router.neighbours[0].mac), (1, Mac([2, 0, 0, 0, 0, 7])));
     assert_eq!((router.vhost_threads(), router.threads().len()), (4, 5));
+}
+
+#[test]
+fn attachments_of_every_kind() {
+    let nic = |attach: &str| {
+        let text = format!("[[router]]\nname = \"r\"\n[[router.nic]]\nname = \"n\"\n{attach}\n");
+        let plan = parse(&text, "r.toml").expect("good");
+        plan.routers[0].nics[0].clone()
+    };
+    let text = |text: &str| text.to_owned();
+    assert_eq!(nic("attach = \"bridge:br0\"").attach, Attach::Bridge(text("br0")));
+    assert_eq!(nic("attach = \"ovs:br0\"\nqueue_len = \"auto\"").queue_len, QueueLen::Auto);
+    let vepa = nic("attach = \"macvtap:eth0\"\nmacvtap_mode = \"vepa\"\noffload = false");
+    assert_eq!(vepa.attach, Attach::Macvtap { interface: text("eth0"), mode: MacvtapMode::Vepa });
+    assert!(!vepa.offload && nic("attach = \"xdp:eth0\"").offload);
+    let replay = nic("attach = \"pcap:out.pcap\"\nreplay = \"in.pcap\"").attach;
+    assert_eq!(replay, Attach::Pcap { file: "out.pcap".into(), replay: Some("in.pcap".into()) });
+    let back = nic("attach = \"vhost-user-backend:/run/vm.sock\"").attach;
+    assert_eq!(back, Attach::VhostUserBackend { path: "/run/vm.sock".into(), side: SocketSide::Listen });
+    let front = nic("attach = \"vhost-user-frontend:/run/ovs.sock\"").attach;
+    assert_eq!(front, Attach::VhostUserFrontend { path: "/run/ovs.sock".into(), side: SocketSide::Connect });
+    let listens = nic("attach = \"vhost-user-frontend:/run/ovs.sock\"\nsocket = \"listen\"").attach;
+    assert_eq!(listens.detail(), " (listen)");
 }

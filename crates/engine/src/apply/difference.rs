@@ -178,6 +178,7 @@ fn nic_values(plan: &Plan, nic: &Nic) -> Vec<(&'static str, String)> {
         mtu,
         deliver,
         ring,
+        offload,
     } = nic;
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let word = |value: &dyn fmt::Debug| format!("{value:?}").to_lowercase();
@@ -186,7 +187,7 @@ fn nic_values(plan: &Plan, nic: &Nic) -> Vec<(&'static str, String)> {
         ("mode", mode.name().to_owned()),
         ("itr", itr.to_string()),
         ("combine", combine.to_string()),
-        ("attach", plan.attachment(nic)),
+        ("attach", [plan.attachment(nic), nic.attach.detail()].concat()),
         ("mac", mac.to_string()),
         ("address", if addresses.is_empty() { "none".to_owned() } else { addresses.join(" ") }),
         ("queues", queues.to_string()),
@@ -195,6 +196,7 @@ fn nic_values(plan: &Plan, nic: &Nic) -> Vec<(&'static str, String)> {
         ("mtu", mtu.to_string()),
         ("deliver", word(deliver)),
         ("ring", ring.to_string()),
+        ("offload", offload.to_string()),
     ]
 }
 

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use config::{Attach, Nic, Plan, Router};
 use switch::{Bell, Frame, Sink, Source, Switch};
-use uplink::{Ownership, Tap, TapConfig};
+use uplink::{Opened, Ownership, Tap, TapConfig};
 
 use crate::capture::{self, Capture};
 use crate::supplies::{Plug, Supplies};
@@ -55,9 +55,9 @@ impl Outlet {
             Some(Plug::Port { source, sink }) => Far::Port { source: Home::new(source), sink },
             Some(Plug::Later) => Far::Later,
             None => match held.iter().find(|outlet| outlet.serves(&label, nic)) {
-                Some(outlet) => return outlet.check_queues(router, nic).map(|()| outlet.clone()),
-                None => match supplied(&label, nic, supplies) {
-                    Some(far) => far,
+                Some(outlet) => return check_queues(outlet.queues(), router, nic).map(|()| outlet.clone()),
+                None => match supplies.opened.remove(&label) {
+                    Some(opened) => opened.into(),
                     None => open((plan, router, nic), switches)?,
                 },
             },
@@ -75,16 +75,12 @@ impl Outlet {
         }
     }
 
-    /// A device has the number of queues that it was made with.
-    fn check_queues(&self, router: &Router, nic: &Nic) -> Result<()> {
-        let Far::Tap(tap) = &self.far else { return Ok(()) };
-        let (has, wanted) = (tap.descriptors().len(), router.outer_queues(nic));
-        ensure!(
-            has == wanted,
-            "the TAP `{}` has {has} queues while the run lasts, not {wanted}: choose another name, or start the run anew",
-            tap.name()
-        );
-        Ok(())
+    /// Queues of a device that was made with a number of them, and which it is.
+    fn queues(&self) -> Option<(usize, String)> {
+        match &self.far {
+            Far::Tap(tap) => Some((tap.descriptors().len(), format!("the TAP `{}`", tap.name()))),
+            _ => None,
+        }
     }
 
     /// The capture that has to be written out now and then, if it is one.
@@ -104,27 +100,57 @@ impl Outlet {
     }
 }
 
-fn supplied(label: &str, nic: &Nic, supplies: &mut Supplies) -> Option<Far> {
-    match &nic.attach {
-        Attach::Tap(_) => supplies.taps.remove(label).map(Far::Tap),
-        Attach::Pcap(_) => supplies.captures.remove(label).map(captured),
-        Attach::Switch(_) | Attach::Null => None,
+fn open((plan, router, nic): (&Plan, &Router, &Nic), switches: &[Arc<Switch>]) -> Result<Far> {
+    if let Attach::Switch(index) = &nic.attach {
+        let name = plan.switches.get(*index).map(|switch| switch.name.as_str());
+        let switch = switches.iter().find(|switch| Some(switch.name()) == name);
+        return Ok(Far::Switch(switch.context("a switch that is not there")?.clone()));
+    }
+    Ok(open_uplink(router, nic)?.map_or(Far::Nothing, Far::from))
+}
+
+impl From<Opened> for Far {
+    fn from(opened: Opened) -> Self {
+        match opened {
+            Opened::Tap(tap) => Self::Tap(tap),
+            Opened::Capture(file) => captured(file),
+        }
     }
 }
 
-fn open((plan, router, nic): (&Plan, &Router, &Nic), switches: &[Arc<Switch>]) -> Result<Far> {
-    Ok(match &nic.attach {
-        Attach::Tap(interface) => Far::Tap(Tap::open(interface, &tap_config(router, nic))?),
-        Attach::Pcap(path) => {
-            captured(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
+/// Opens what a NIC is plugged into outside; nothing where it is plugged into nothing, or into something of this program.
+///
+/// # Errors
+/// One line that says what the host does not give.
+pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
+    Ok(Some(match &nic.attach {
+        Attach::Switch(_) | Attach::Null => return Ok(None),
+        Attach::Tap(interface) => Opened::Tap(Tap::open(interface, &tap_config(router, nic))?),
+        Attach::Pcap { file, replay: None } => {
+            Opened::Capture(File::create(file).with_context(|| format!("cannot write {}", file.display()))?)
         }
-        Attach::Switch(index) => {
-            let name = plan.switches.get(*index).map(|switch| switch.name.as_str());
-            let switch = switches.iter().find(|switch| Some(switch.name()) == name);
-            Far::Switch(switch.context("a switch that is not there")?.clone())
-        }
-        Attach::Null => Far::Nothing,
-    })
+        Attach::Pcap { .. }
+        | Attach::Bridge(_)
+        | Attach::Ovs(_)
+        | Attach::Macvtap { .. }
+        | Attach::Xdp(_)
+        | Attach::VhostUserBackend { .. }
+        | Attach::VhostUserFrontend { .. } => bail!("this attachment is not in this version"),
+    }))
+}
+
+/// Whether what was opened has as many queues as the NIC needs: a device has those that it was made with.
+///
+/// # Errors
+/// It has not.
+pub fn check_queues(opened: Option<(usize, String)>, router: &Router, nic: &Nic) -> Result<()> {
+    let Some((has, what)) = opened else { return Ok(()) };
+    let wanted = router.outer_queues(nic);
+    ensure!(
+        has == wanted,
+        "{what} has {has} queues while the run lasts, not {wanted}: choose another name, or start the run anew"
+    );
+    Ok(())
 }
 
 fn captured(file: File) -> Far {
@@ -133,9 +159,9 @@ fn captured(file: File) -> Far {
 }
 
 /// How the TAP of a NIC is to be.
-pub fn tap_config(router: &Router, nic: &Nic) -> TapConfig<'static> {
+fn tap_config(router: &Router, nic: &Nic) -> TapConfig<'static> {
     let (ownership, queues) = (Ownership::NewOrExisting, router.outer_queues(nic) as u16);
-    TapConfig { queues, mtu: nic.mtu, queue_len: nic.queue_len, ownership, ..TapConfig::default() }
+    TapConfig { queues, mtu: nic.mtu, queue_len: nic.queue_len.most(), ownership, ..TapConfig::default() }
 }
 
 /// Where a source waits while nobody polls it.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use engine::{Class, Confinement, Instance, Plugs, Supplies};
 
+use uplink::Opened;
+
 use crate::traffic::{Stream, alone, kvm, plan, router};
 
 #[test]
@@ -15,13 +17,13 @@ fn a_confined_owner_starts_changes_and_stops_routers() {
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
     let open = Arc::new(vmm::open_kvm().expect("KVM"));
-    let captures = [("two.in".to_owned(), tempfile::tempfile().expect("a file"))].into();
+    let opened = [("two.in".to_owned(), Opened::Capture(tempfile::tempfile().expect("a file")))].into();
     let text = |more: &str| {
         let two = router("two", 2, more).replacen("attach = 'null'", "attach = 'pcap:two.pcap'", 1);
         router("one", 1, "") + &two
     };
     let supplies =
-        Supplies { plugs, captures, kvm: Some(open), confinement: Confinement::On, ..Supplies::default() };
+        Supplies { plugs, opened, kvm: Some(open), confinement: Confinement::On, ..Supplies::default() };
     let owner = std::thread::spawn(move || {
         Confinement::On.enter(Class::Control).expect("a filter");
         assert!(std::fs::File::open("/dev/null").is_err(), "nothing can be opened any more");

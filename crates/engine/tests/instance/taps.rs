@@ -4,7 +4,7 @@ use std::fs;
 
 use engine::{Instance, Plugs, State, Supplies};
 use telemetry::Kind;
-use uplink::{Links, Netns, Tap, TapConfig};
+use uplink::{Links, Netns, Opened, Tap, TapConfig};
 
 use crate::traffic::{Stream, alone, kvm, plan, router, wait_for};
 
@@ -33,7 +33,7 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
     };
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
-    let supplies = Supplies { plugs, taps: [("two.in".to_owned(), tap)].into(), ..Supplies::default() };
+    let supplies = Supplies { plugs, opened: [("two.in".to_owned(), Opened::Tap(tap))].into(), ..Supplies::default() };
     let mut instance = Instance::start(&file("two"), supplies).expect("it starts");
     stream.flows(20);
     let first = number(&netns, "rr-test").expect("it is there");
@@ -127,8 +127,8 @@ fn a_capture_goes_on_where_it_was() {
             _ => {
                 // A supervisor hands everything out again; what is held goes on all the same.
                 let again = fs::OpenOptions::new().append(true).open(&path).expect("it is there");
-                let captures = [("one.out".to_owned(), again)].into();
-                let supplies = Supplies { captures, ..Supplies::default() };
+                let opened = [("one.out".to_owned(), Opened::Capture(again))].into();
+                let supplies = Supplies { opened, ..Supplies::default() };
                 instance.apply(&plan(&text("memory = '64M'")), supplies).expect("it is applied");
             }
         }
@@ -151,7 +151,7 @@ fn a_capture_that_cannot_be_written_is_told_once_and_its_router_goes_on() {
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full disk");
-    let supplies = Supplies { plugs, captures: [("two.out".to_owned(), full)].into(), ..Supplies::default() };
+    let supplies = Supplies { plugs, opened: [("two.out".to_owned(), Opened::Capture(full))].into(), ..Supplies::default() };
     let mut instance = Instance::start(&plan(&text), supplies).expect("it starts");
     let mut told = Vec::new();
     wait_for("somebody to say so", || {

@@ -2,7 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use config::{Attach, CpuSet, Deliver, FlowHash, Itr, Mac, Neighbour, NicModel, Switch, TransmitMode};
+use config::{
+    Attach, CpuSet, Deliver, FlowHash, Itr, Mac, Neighbour, NicModel, QueueLen, Switch, TransmitMode,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -112,7 +114,8 @@ fn nic(name: &'static str, switches: usize) -> impl Strategy<Value = Nic> {
         addresses: Vec::new(),
         queues,
         hash: if odd { FlowHash::Flow } else { FlowHash::Symmetric },
-        queue_len: 1000,
+        queue_len: QueueLen::default(),
+        offload: true,
         mtu: 1500,
         deliver: Deliver::Queued,
         ring: 1024,

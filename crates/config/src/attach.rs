@@ -1,0 +1,118 @@
+//! `attach` of a NIC, and the keys that belong to one kind of attachment.
+
+use std::path::PathBuf;
+
+use crate::plan::{Attach, MacvtapMode, Plan, SocketSide};
+use crate::section::{At, Section, Words};
+use crate::values;
+
+/// Keys that make sense with some attachments only.
+pub(crate) const KEYS: &[&str] = &["macvtap_mode", "socket", "replay"];
+
+const FORMS: &str = "switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, \
+                     vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null";
+const LATER: &[&str] = &["vf"];
+
+const MODES: Words<MacvtapMode> = Words {
+    noun: ("macvtap mode", "modes"),
+    now: &[
+        (MacvtapMode::Bridge.name(), MacvtapMode::Bridge),
+        (MacvtapMode::Private.name(), MacvtapMode::Private),
+        (MacvtapMode::Vepa.name(), MacvtapMode::Vepa),
+        (MacvtapMode::Passthru.name(), MacvtapMode::Passthru),
+    ],
+    later: &[],
+};
+
+const SIDES: Words<SocketSide> = Words {
+    noun: ("side of a socket", "sides"),
+    now: &[
+        (SocketSide::Listen.name(), SocketSide::Listen),
+        (SocketSide::Connect.name(), SocketSide::Connect),
+    ],
+    later: &[],
+};
+
+/// Reads what a NIC is plugged into.
+pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
+    let At { value, line } = section.required_text("attach", "\"tap:tap0\"")?;
+    let attach = parse(value, plan).map_err(|what| section.fault(line, "attach", what)).ok()?;
+    only_for(section, "macvtap_mode", "macvtap:INTERFACE", matches!(attach, Attach::Macvtap { .. }));
+    only_for(section, "replay", "pcap:FILE", matches!(attach, Attach::Pcap { .. }));
+    let vhost_user = matches!(attach, Attach::VhostUserBackend { .. } | Attach::VhostUserFrontend { .. });
+    only_for(section, "socket", "vhost-user-backend:SOCKET", vhost_user);
+    Some(with_keys(section, attach))
+}
+
+fn with_keys(section: &Section<'_>, attach: Attach) -> Attach {
+    match attach {
+        Attach::Macvtap { interface, .. } => {
+            Attach::Macvtap { interface, mode: section.word("macvtap_mode", &MODES) }
+        }
+        Attach::Pcap { file, .. } => {
+            let replay = section.text("replay", "\"in.pcap\"").map(|at| PathBuf::from(at.value));
+            Attach::Pcap { file, replay }
+        }
+        Attach::VhostUserBackend { path, side } => {
+            Attach::VhostUserBackend { path, side: side_of(section, side) }
+        }
+        Attach::VhostUserFrontend { path, side } => {
+            Attach::VhostUserFrontend { path, side: side_of(section, side) }
+        }
+        other => other,
+    }
+}
+
+fn side_of(section: &Section<'_>, otherwise: SocketSide) -> SocketSide {
+    if section.has("socket") { section.word("socket", &SIDES) } else { otherwise }
+}
+
+fn only_for(section: &Section<'_>, key: &str, form: &str, fits: bool) {
+    if section.has(key) && !fits {
+        let what = format!("only a NIC with attach = \"{form}\" has it; remove it");
+        section.fault(section.line_of(key), key, what);
+    }
+}
+
+fn parse(text: &str, plan: &Plan) -> Result<Attach, String> {
+    if text == "null" {
+        return Ok(Attach::Null);
+    }
+    let (kind, name) = text.split_once(':').unwrap_or((text, ""));
+    let interface = || values::interface(name).map(|()| name.to_owned());
+    match kind {
+        "switch" => switch_index(name, plan).map(Attach::Switch),
+        "tap" => interface().map(Attach::Tap),
+        "bridge" => interface().map(Attach::Bridge),
+        "ovs" => interface().map(Attach::Ovs),
+        "macvtap" => interface().map(|interface| Attach::Macvtap { interface, mode: MacvtapMode::default() }),
+        "xdp" => interface().map(Attach::Xdp),
+        "pcap" => path(text, name, "wan.pcap").map(|file| Attach::Pcap { file, replay: None }),
+        "vhost-user-backend" => path(text, name, "/run/vm.sock")
+            .map(|path| Attach::VhostUserBackend { path, side: SocketSide::Listen }),
+        "vhost-user-frontend" => path(text, name, "/run/ovs.sock")
+            .map(|path| Attach::VhostUserFrontend { path, side: SocketSide::Connect }),
+        later if LATER.contains(&later) => Err(format!("{later:?} is not in this version; forms: {FORMS}")),
+        _ => Err(format!("{text:?} is no attachment; forms: {FORMS}")),
+    }
+}
+
+fn path(text: &str, name: &str, example: &str) -> Result<PathBuf, String> {
+    if name.is_empty() || name.contains('\0') {
+        let kind = text.split(':').next().unwrap_or(text);
+        return Err(format!("{text:?} names no file; write e.g. \"{kind}:{example}\""));
+    }
+    Ok(PathBuf::from(name))
+}
+
+fn switch_index(name: &str, plan: &Plan) -> Result<usize, String> {
+    if let Some(index) = plan.switches.iter().position(|switch| switch.name == name) {
+        return Ok(index);
+    }
+    if values::name(name).is_err() {
+        return Err(format!("\"switch:{}\" names no switch; write e.g. \"switch:lan\"", name.escape_debug()));
+    }
+    let known: Vec<&str> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Err(format!("there is no switch {name:?}; add [switch.{name}], or use one of: {known}"))
+}

@@ -1,0 +1,121 @@
+//! What a NIC can be plugged into.
+
+use std::path::PathBuf;
+
+/// How the macvtaps of one interface reach each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MacvtapMode {
+    /// Directly.
+    #[default]
+    Bridge,
+    /// Not at all.
+    Private,
+    /// By the switch outside, which sends frames back (IEEE 802.1Qbg).
+    Vepa,
+    /// There is only one, and it takes over the interface.
+    Passthru,
+}
+
+impl MacvtapMode {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bridge => "bridge",
+            Self::Private => "private",
+            Self::Vepa => "vepa",
+            Self::Passthru => "passthru",
+        }
+    }
+}
+
+/// Who waits for whom at a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SocketSide {
+    /// We make the socket, and the other side connects.
+    #[default]
+    Listen,
+    /// The other side makes the socket.
+    Connect,
+}
+
+impl SocketSide {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Listen => "listen",
+            Self::Connect => "connect",
+        }
+    }
+}
+
+/// What a NIC is plugged into.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Attach {
+    /// A switch: index into [`Plan::switches`].
+    Switch(usize),
+    /// A TAP interface of the host with this name; made if it does not exist.
+    Tap(String),
+    /// Nothing: what is sent is counted and dropped, and nothing comes.
+    Null,
+    /// A TAP in this bridge of the host.
+    Bridge(String),
+    /// A TAP in this bridge of Open vSwitch.
+    Ovs(String),
+    /// A macvtap on an interface of the host.
+    Macvtap {
+        /// The interface.
+        interface: String,
+        /// How macvtaps of that interface reach each other.
+        mode: MacvtapMode,
+    },
+    /// An interface of the host, by AF_XDP.
+    Xdp(String),
+    /// A capture file that everything sent is written to.
+    Pcap {
+        /// The file.
+        file: PathBuf,
+        /// A file whose frames come in; none: nothing comes.
+        replay: Option<PathBuf>,
+    },
+    /// A virtual machine of another program, whose virtio-net device we are (vhost-user).
+    VhostUserBackend {
+        /// The socket.
+        path: PathBuf,
+        /// Who makes it.
+        side: SocketSide,
+    },
+    /// Another program that is handed the NIC's rings and is the device (vhost-user).
+    VhostUserFrontend {
+        /// The socket.
+        path: PathBuf,
+        /// Who makes it.
+        side: SocketSide,
+    },
+}
+
+impl Attach {
+    /// What its other keys say of it, in words that follow its name; often nothing.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::Macvtap { mode, .. } => format!(" ({})", mode.name()),
+            Self::Pcap { replay: Some(file), .. } => format!(" (replays {})", file.display()),
+            Self::VhostUserBackend { side, .. } | Self::VhostUserFrontend { side, .. } => {
+                format!(" ({})", side.name())
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Whether several NICs may be plugged into it.
+    pub const fn is_common(&self) -> bool {
+        match self {
+            Self::Switch(_) | Self::Null | Self::Bridge(_) | Self::Ovs(_) => true,
+            Self::Macvtap { mode, .. } => !matches!(mode, MacvtapMode::Passthru),
+            Self::Tap(_)
+            | Self::Xdp(_)
+            | Self::Pcap { .. }
+            | Self::VhostUserBackend { .. }
+            | Self::VhostUserFrontend { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What was opened outside for a NIC, in one shape for whatever it is: so that who may open it can hand it to who serves
+//! it, in another process, and keep it meanwhile.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Tap};
+
+/// Something of the host that a NIC is plugged into.
+#[derive(Debug)]
+pub enum Opened {
+    /// A TAP.
+    Tap(Tap),
+    /// A file that takes a capture.
+    Capture(File),
+}
+
+/// What an [`Opened`] is, beside its descriptors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Description {
+    /// A TAP.
+    Tap {
+        /// Name of the interface.
+        interface: String,
+        /// How many queues, each a descriptor.
+        queues: usize,
+    },
+    /// A file that takes a capture.
+    Capture,
+}
+
+impl Opened {
+    /// What it is; goes with [`Opened::descriptors`].
+    pub fn describe(&self) -> Description {
+        match self {
+            Self::Tap(tap) => {
+                Description::Tap { interface: tap.name().to_owned(), queues: tap.descriptors().len() }
+            }
+            Self::Capture(_) => Description::Capture,
+        }
+    }
+
+    /// Its descriptors, to be sent to another process.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Self::Tap(tap) => tap.descriptors().collect(),
+            Self::Capture(file) => vec![file.as_fd()],
+        }
+    }
+
+    /// What another process has opened: takes as many of `descriptors` as belong to it.
+    ///
+    /// # Errors
+    /// There are too few, or they are not what the description says.
+    pub fn adopt(
+        description: &Description,
+        descriptors: &mut dyn Iterator<Item = OwnedFd>,
+    ) -> Result<Self, Error> {
+        Ok(match description {
+            Description::Tap { interface, queues } => {
+                Self::Tap(Tap::from_descriptors(interface, several(descriptors, *queues)?)?)
+            }
+            Description::Capture => Self::Capture(one(descriptors)?.into()),
+        })
+    }
+
+    /// Gives a device another MTU and queue length, where it has them and is ours.
+    ///
+    /// # Errors
+    /// The device does not take them.
+    pub fn resize(&self, mtu: u32, queue_len: u32) -> Result<(), Error> {
+        match self {
+            Self::Tap(tap) => tap.resize(mtu, queue_len),
+            Self::Capture(_) => Ok(()),
+        }
+    }
+
+    /// Queues that it was made with, where that is a number that matters, and what has them.
+    pub fn queues(&self) -> Option<(usize, String)> {
+        match self {
+            Self::Tap(tap) => Some((tap.descriptors().len(), format!("the TAP `{}`", tap.name()))),
+            Self::Capture(_) => None,
+        }
+    }
+}
+
+fn one(descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Result<OwnedFd, Error> {
+    let missing = || io::Error::from_raw_os_error(libc::EBADF);
+    descriptors.next().ok_or_else(|| Error::system("taking over what was opened for a NIC", missing()))
+}
+
+fn several(descriptors: &mut dyn Iterator<Item = OwnedFd>, count: usize) -> Result<Vec<OwnedFd>, Error> {
+    (0..count).map(|_| one(descriptors)).collect()
+}
