@@ -1,0 +1,114 @@
+//! Debian's kernel, from its package.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::modules::{Index, Module};
+use crate::programs;
+
+/// The package that names the kernel of today.
+const META: &str = "linux-image-amd64";
+/// Seconds that a mirror has to hand the package over (70 MB).
+const PATIENCE: &str = "300";
+
+/// What is unpacked: the image, and the modules of a host's network; not those of graphics, sound and disks, which
+/// are four times as large.
+const WANTED: [&str; 17] = [
+    "./boot/vmlinuz-*",
+    "./lib/modules/*/modules.builtin",
+    "./lib/modules/*/kernel/arch/x86/crypto",
+    "./lib/modules/*/kernel/arch/x86/kvm",
+    "./lib/modules/*/kernel/crypto",
+    "./lib/modules/*/kernel/drivers/net/*.ko",
+    "./lib/modules/*/kernel/drivers/net/bonding",
+    "./lib/modules/*/kernel/drivers/net/ethernet/intel/e1000",
+    "./lib/modules/*/kernel/drivers/net/vxlan",
+    "./lib/modules/*/kernel/drivers/vhost",
+    "./lib/modules/*/kernel/drivers/virtio",
+    "./lib/modules/*/kernel/fs/9p",
+    "./lib/modules/*/kernel/fs/fscache",
+    "./lib/modules/*/kernel/fs/netfs",
+    "./lib/modules/*/kernel/lib",
+    "./lib/modules/*/kernel/net",
+    "./lib/modules/*/kernel/virt",
+];
+
+/// A kernel that was unpacked.
+#[derive(Debug)]
+pub struct Kernel {
+    image: PathBuf,
+    index: Index,
+}
+
+impl Kernel {
+    /// The kernel in this folder; if there is none yet, Debian's package is downloaded and unpacked there.
+    ///
+    /// # Errors
+    /// In one line, why there is none: no `apt-get`, no mirror, no room.
+    pub fn obtain(folder: &Path) -> Result<Self> {
+        let unpacked = folder.join("kernel");
+        if !unpacked.join("boot").is_dir() {
+            unpack(folder, &unpacked)?;
+        }
+        let image = only(&unpacked.join("boot"), |name| name.starts_with("vmlinuz-"))?;
+        let modules = only(&unpacked.join("lib/modules"), |_| true)?;
+        Ok(Self { image, index: Index::of(&modules)? })
+    }
+
+    /// The image that boots.
+    pub fn image(&self) -> &Path {
+        &self.image
+    }
+
+    /// Modules with all that they need, in the order in which they can be loaded; what is built in is left out.
+    pub(crate) fn modules(&self, names: &[&str]) -> Result<Vec<Module>> {
+        self.index.closure(names)
+    }
+}
+
+/// Downloads and unpacks beside the folder, which is there only when it is whole: others may want it just now.
+fn unpack(folder: &Path, unpacked: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let work = tempfile::Builder::new().prefix("kernel-").tempdir_in(folder)?;
+    let package = download(work.path())?;
+    let tree = work.path().join("tree");
+    fs::create_dir(&tree)?;
+    let script = "dpkg-deb --fsys-tarfile \"$1\" | tar --extract --directory=\"$2\" --wildcards \
+                  --no-wildcards-match-slash --no-same-owner \"${@:3}\"";
+    let mut command = Command::new("bash");
+    command.args(["-o", "pipefail", "-c", script, "bash"]).arg(&package).arg(&tree).args(WANTED);
+    programs::said(&mut command).context("cannot unpack the kernel's package")?;
+    match fs::rename(&tree, unpacked) {
+        // Somebody else was first.
+        Err(_) if unpacked.join("boot").is_dir() => Ok(()),
+        done => done.with_context(|| format!("cannot make {}", unpacked.display())),
+    }
+}
+
+/// Downloads the package into a folder.
+fn download(folder: &Path) -> Result<PathBuf> {
+    let depends = programs::said(Command::new("apt-cache").args(["depends", META]))?;
+    let Some(package) = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"))
+    else {
+        bail!("this host's package lists have no {META} (`apt-get update` fetches them)");
+    };
+    let mut command = Command::new("timeout");
+    command.args([PATIENCE, "apt-get", "download", &format!("linux-image-{package}")]).current_dir(folder);
+    // As another user it could not write into this folder, and warns.
+    command.args(["-o", "APT::Sandbox::User=root", "-q"]);
+    programs::said(&mut command).context("the kernel's package cannot be had")?;
+    only(folder, |name| name.ends_with(".deb"))
+}
+
+/// The one entry of a folder whose name is wanted.
+fn only(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let named = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(&wanted);
+    let found: Vec<PathBuf> = paths.filter(named).collect();
+    ensure!(found.len() == 1, "{} has {} of what should be there once", folder.display(), found.len());
+    found.into_iter().next().context("nothing there")
+}

@@ -1,0 +1,147 @@
+//! A machine: QEMU by software emulation.
+
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::kernel::Kernel;
+use crate::programs;
+
+const QEMU: &str = "qemu-system-x86_64";
+/// What `timeout` answers where it had to end the command, by SIGTERM and by SIGKILL.
+const TIMED_OUT: [i32; 2] = [124, 137];
+
+/// Octets that the first script writes to isa-debug-exit, which ends QEMU with twice as much, plus one: the script's
+/// status, moved to where neither QEMU nor `timeout` has a status of its own.
+const STATUSES: Range<i32> = 32..61;
+
+/// How a machine ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Its script ended with this status (28 if it is more).
+    Status(i32),
+    /// It switched itself off, or stopped: its kernel panicked.
+    Off,
+    /// It was still running when its time was over.
+    TimedOut,
+    /// QEMU itself failed, with this status.
+    Failed(i32),
+}
+
+/// A machine that can be started.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    image: PathBuf,
+    initrd: PathBuf,
+    memory: u32,
+    cpus: u32,
+    machine: String,
+    append: String,
+    arguments: Vec<String>,
+}
+
+impl Machine {
+    /// A machine of 512 MiB and one CPU, with nothing but a serial console.
+    pub fn new(kernel: &Kernel, initrd: &Path) -> Self {
+        Self {
+            image: kernel.image().to_path_buf(),
+            initrd: initrd.to_path_buf(),
+            memory: 512,
+            cpus: 1,
+            machine: "q35".to_owned(),
+            append: "console=ttyS0 quiet panic=-1".to_owned(),
+            arguments: Vec::new(),
+        }
+    }
+
+    /// How much memory it has, in MiB.
+    pub fn memory(&mut self, mebibytes: u32) -> &mut Self {
+        self.memory = mebibytes;
+        self
+    }
+
+    /// How many CPUs it has.
+    pub fn cpus(&mut self, cpus: u32) -> &mut Self {
+        self.cpus = cpus;
+        self
+    }
+
+    /// QEMU's `-machine` (default `q35`).
+    pub fn machine(&mut self, machine: &str) -> &mut Self {
+        machine.clone_into(&mut self.machine);
+        self
+    }
+
+    /// Adds words to the kernel's command line.
+    pub fn append(&mut self, words: &str) -> &mut Self {
+        self.append = format!("{} {words}", self.append);
+        self
+    }
+
+    /// Adds arguments to QEMU's.
+    pub fn arguments<S: Into<String>>(&mut self, arguments: impl IntoIterator<Item = S>) -> &mut Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Why no machine can be started on this host, if so.
+    pub fn missing() -> Option<String> {
+        programs::find(QEMU).err().map(|error| error.to_string())
+    }
+
+    /// The command that starts it; its console is standard input and output.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(QEMU);
+        command.args(["-accel", "tcg,thread=multi", "-cpu", "max,+svm", "-machine", &self.machine]);
+        command.args(["-m", &self.memory.to_string(), "-smp", &self.cpus.to_string()]);
+        command.args(["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"]);
+        command.arg("-kernel").arg(&self.image).arg("-initrd").arg(&self.initrd);
+        command.args(["-append", &self.append, "-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+        command.args(&self.arguments);
+        command
+    }
+
+    /// Starts it and gives each line of its console to `line`, until it ends or its time is over.
+    ///
+    /// # Errors
+    /// If QEMU cannot be started.
+    pub fn run(&self, limit: Duration, line: &mut dyn FnMut(&str)) -> Result<End> {
+        let inner = self.command();
+        let mut command = Command::new("timeout");
+        command.arg("--kill-after=5").arg(limit.as_secs().to_string());
+        command.arg(inner.get_program()).args(inner.get_args());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot start {QEMU}"))?;
+        if let Some(console) = child.stdout.take() {
+            lines(BufReader::new(console), line)?;
+        }
+        Ok(End::of(child.wait()?))
+    }
+}
+
+/// Gives lines on, without what a terminal would make of them.
+fn lines(mut console: impl BufRead, line: &mut dyn FnMut(&str)) -> Result<()> {
+    let mut octets = Vec::new();
+    while console.read_until(b'\n', &mut octets)? > 0 {
+        line(String::from_utf8_lossy(&octets).trim_end_matches(['\n', '\r']));
+        octets.clear();
+    }
+    Ok(())
+}
+
+impl End {
+    fn of(status: ExitStatus) -> Self {
+        match status.code() {
+            Some(0) => Self::Off,
+            Some(code) if TIMED_OUT.contains(&code) => Self::TimedOut,
+            Some(code) if code % 2 == 1 && STATUSES.contains(&(code / 2)) => {
+                Self::Status(code / 2 - STATUSES.start)
+            }
+            code => Self::Failed(code.unwrap_or(-1)),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What the tests inside the host in a box stand on: where the command and the guests' files are.
+//!
+//! The tests in `tests/` are built on the host and run by `cargo xtask box` as root of a machine that boots Debian's
+//! kernel; on a host that has what they need, `cargo test -p ringroad-inbox` runs them as well.
+#![forbid(unsafe_code)]
+
+/// The command under test: the variable `RINGROAD`, else the one in `PATH`.
+pub fn ringroad() -> String {
+    std::env::var("RINGROAD").unwrap_or_else(|_| "ringroad".to_owned())
+}
