@@ -22,7 +22,7 @@ pub const MAX_ADDRESSES: usize = 8;
 /// Most static neighbours of one router.
 pub const MAX_NEIGHBOURS: usize = 256;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd04");
 
 /// What a firmware has in `eax` when it executes `hlt` to sleep, so that the halt stub can tell it from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -277,6 +277,9 @@ pub struct NicInfo {
     pub combine: u32,
     /// The vCPU that an e1000 interrupts.
     pub interrupt_vcpu: u32,
+    /// 1 where a router may take checksums to be filled in and frames to be segmented on their way, if all its NICs can
+    /// send them; 0: each frame is ready for a plain wire.
+    pub offload: u32,
     /// The router's own addresses on this NIC.
     pub addresses: [Address; MAX_ADDRESSES],
 }

@@ -111,7 +111,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let mut forwarded = 0;
         for (mut buffer, lookup) in burst.drain(..).zip(lookups) {
             let hop = routes.second(lookup.step);
-            let entry = self.adjacencies.find(hop, lookup.destination, buffer.len(), self.generation);
+            let entry = self.adjacencies.find(hop, lookup.destination, buffer.wire_len(), self.generation);
             if let Some(entry) = entry
                 && lookup.destination != NOT_FOR_US
             {

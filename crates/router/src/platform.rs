@@ -1,25 +1,46 @@
 //! What a router stands on: bursts in, bursts out, buffers and a clock.
 
 use arrayvec::ArrayVec;
+use frame::offload::Offload;
 use ring::BURST;
 
 /// Octets at the start of every buffer that may be read and written whatever the frame's length: the headers.
 pub const HEAD: usize = 64;
 
-/// An owned frame buffer of the platform.
+/// An owned frame buffer of the platform, or a chain of them: a frame of several pieces. Of such a frame only the first
+/// piece is ever changed.
 pub trait Buffer {
     /// The first [`HEAD`] octets of the buffer. What lies behind the end of a shorter frame is stale.
     fn head(&mut self) -> &mut [u8; HEAD];
-    /// Octets of the frame, without FCS.
+    /// Octets of the frame with all its pieces, without FCS.
     fn len(&self) -> usize;
+    /// Octets of the longest frame that it becomes on a wire: its own, or those of its first segment.
+    #[inline(always)]
+    fn wire_len(&self) -> usize {
+        self.len()
+    }
     /// Whether the frame has no octet.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Sets the frame's length, at most the buffer's capacity (a larger one is cut to it).
+    /// Sets the frame's length, at most the capacity of its pieces (a larger one is cut to it).
     fn set_len(&mut self, octets: usize);
-    /// The frame.
+    /// The frame; of one with several pieces the first, which holds at least all headers.
     fn octets(&mut self) -> &mut [u8];
+    /// Copies octets of the frame from number `at` on, whatever its pieces; false if they are not all there.
+    fn read(&mut self, at: usize, target: &mut [u8]) -> bool {
+        let Some(found) = self.octets().get(at..).and_then(|rest| rest.get(..target.len())) else {
+            return false;
+        };
+        target.copy_from_slice(found);
+        true
+    }
+    /// What the frame leaves to be done on its way; nothing where the platform's NICs do no such thing.
+    fn offload(&self) -> Offload {
+        Offload::NONE
+    }
+    /// The frame is ready for a plain wire from now on.
+    fn clear_offload(&mut self) {}
     /// Hints that the head will be read and written soon.
     fn prefetch(&self);
 }

@@ -123,6 +123,7 @@ fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
             Itr::Adaptive => 0,
         },
         combine: nic.combine,
+        offload: u32::from(nic.offload),
         addresses,
         ..NicInfo::default()
     }
