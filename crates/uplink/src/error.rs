@@ -1,6 +1,7 @@
 //! What can go wrong with the host's interfaces, in one line each.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why an interface or a namespace could not be had or changed.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,14 @@ pub enum Error {
     InUse {
         /// The name.
         name: String,
+    },
+    /// The path of a socket belongs to something else.
+    #[error("{} {why}; stop that one or choose a new path", path.display())]
+    Socket {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        why: &'static str,
     },
     /// The existing interface cannot be attached to.
     #[error("the interface `{name}` exists and is not a TAP with this number of queues; choose another name")]

@@ -3,6 +3,7 @@
 //! What is made here (TAPs, namespaces, their addresses and routes) belongs to file descriptors of this process. The
 //! kernel takes it away with the last of them, so nothing is left even after SIGKILL.
 
+pub mod door;
 pub mod error;
 pub mod links;
 pub mod netns;
@@ -10,6 +11,7 @@ pub mod opened;
 mod request;
 pub mod tap;
 
+pub use door::Door;
 pub use error::Error;
 pub use links::{LinkCounters, Links, Mac};
 pub use netns::Netns;

@@ -1,0 +1,252 @@
+//! Sockets by which programs meet: a vhost-user peer connects to ours, or we connect to its.
+//!
+//! ```text
+//!              who may open paths                         who serves the peer
+//! listen   binds the path, keeps the name   -- door -->   accepts, as often as somebody comes
+//! connect  dials when it is asked           <-- ask --    asks; gets the connection by a socket pair
+//! ```
+//!
+//! So a process that may open nothing can be connected, and connected again after its peer was started anew, to this one
+//! path only.
+
+use std::fs;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, recvmsg,
+    sendmsg, socket_with,
+};
+
+use crate::Error;
+
+/// What is asked, and the answer where there is a connection. Any other answer is an errno.
+const YES: u8 = 0;
+/// Room for one descriptor beside a message.
+const ONE_DESCRIPTOR: usize = rustix::cmsg_space!(ScmRights(1));
+
+/// A place where peers come in.
+#[derive(Debug)]
+pub struct Door {
+    path: PathBuf,
+    kind: Kind,
+    /// The file that is ours to remove: device and number.
+    made: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Listen(UnixListener),
+    Dial {
+        /// Where one asks.
+        ask: UnixStream,
+        /// Where who dials hears it; not in the process that only asks.
+        hear: Option<UnixStream>,
+    },
+}
+
+impl Door {
+    /// Makes a socket at `path` that peers connect to. One that nobody listens at any more is replaced.
+    ///
+    /// # Errors
+    /// Somebody listens there, or the path cannot be had.
+    pub fn listen(path: &Path) -> Result<Self, Error> {
+        let listener = match UnixListener::bind(path) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                remove_deserted(path)?;
+                UnixListener::bind(path)
+            }
+            bound => bound,
+        };
+        let listener = listener.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+        let listener = listener.map_err(|error| Error::system(format!("listening at {}", path.display()), error))?;
+        let made = fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        Ok(Self { path: path.to_owned(), kind: Kind::Listen(listener), made })
+    }
+
+    /// A door through which one goes to a peer's socket. It need not be there yet.
+    ///
+    /// # Errors
+    /// No socket pair can be had.
+    pub fn connect(path: &Path) -> Result<Self, Error> {
+        let pair = UnixStream::pair().and_then(|(ask, hear)| {
+            ask.set_nonblocking(true)?;
+            hear.set_nonblocking(true)?;
+            Ok((ask, hear))
+        });
+        let (ask, hear) = pair.map_err(|error| Error::system("making a socket pair", error))?;
+        Ok(Self { path: path.to_owned(), kind: Kind::Dial { ask, hear: Some(hear) }, made: None })
+    }
+
+    /// The socket's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether we are the one that listens.
+    pub fn listens(&self) -> bool {
+        matches!(self.kind, Kind::Listen(_))
+    }
+
+    /// The descriptor for who is to serve peers.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        match &self.kind {
+            Kind::Listen(listener) => listener.as_fd(),
+            Kind::Dial { ask, .. } => ask.as_fd(),
+        }
+    }
+
+    /// A door that another process has opened, from its [`Door::descriptor`].
+    pub fn adopt(path: &Path, listens: bool, descriptor: OwnedFd) -> Self {
+        let kind = if listens {
+            Kind::Listen(descriptor.into())
+        } else {
+            Kind::Dial { ask: descriptor.into(), hear: None }
+        };
+        Self { path: path.to_owned(), kind, made: None }
+    }
+}
+
+/// For who serves peers.
+impl Door {
+    /// Asks for a connection; what comes of it is for [`Door::enter`]. Who listens need not ask.
+    ///
+    /// # Errors
+    /// Nobody hears it.
+    pub fn ask(&self) -> io::Result<()> {
+        if let Kind::Dial { ask, .. } = &self.kind {
+            // Asked already and not answered: then it will be.
+            match sendmsg(ask, &[IoSlice::new(&[YES])], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+                Err(rustix::io::Errno::AGAIN) => {}
+                sent => drop(sent?),
+            }
+            // Where nobody else dials, we do.
+            self.answer();
+        }
+        Ok(())
+    }
+
+    /// A peer that has come, if one has; it does not wait. The connection blocks.
+    ///
+    /// # Errors
+    /// Nobody was there when we dialled, or the door is broken.
+    pub fn enter(&self) -> io::Result<Option<UnixStream>> {
+        let entered = match &self.kind {
+            Kind::Listen(listener) => accept_with(listener, SocketFlags::CLOEXEC).map(Some),
+            Kind::Dial { ask, .. } => hear_answer(ask),
+        };
+        match entered {
+            Ok(peer) => Ok(peer.map(UnixStream::from)),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Readable when [`Door::enter`] has something to say.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.descriptor()
+    }
+}
+
+/// For who may open paths.
+impl Door {
+    /// Readable when a connection is asked for; none where that cannot be, or is for another process to hear.
+    pub fn asked(&self) -> Option<BorrowedFd<'_>> {
+        match &self.kind {
+            Kind::Dial { hear: Some(hear), .. } => Some(hear.as_fd()),
+            _ => None,
+        }
+    }
+
+    /// Dials for who has asked, if somebody has, and hands over what comes of it. It does not wait: a local socket connects
+    /// at once or not at all.
+    pub fn answer(&self) {
+        let Kind::Dial { hear: Some(hear), .. } = &self.kind else { return };
+        let mut asked = [0; 64];
+        let heard = recvmsg(
+            hear,
+            &mut [IoSliceMut::new(&mut asked)],
+            &mut RecvAncillaryBuffer::default(),
+            RecvFlags::DONTWAIT,
+        );
+        if !heard.is_ok_and(|heard| heard.bytes > 0) {
+            return;
+        }
+        let dialled = dial(&self.path);
+        let word = match &dialled {
+            Ok(_) => YES,
+            Err(error) => u8::try_from(error.raw_os_error()).unwrap_or(u8::MAX).max(1),
+        };
+        let peer = dialled.ok();
+        let peers: Vec<_> = peer.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); ONE_DESCRIPTOR];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !peers.is_empty() {
+            beside.push(SendAncillaryMessage::ScmRights(&peers));
+        }
+        // Who does not listen to the answer asks again.
+        let _ = sendmsg(hear, &[IoSlice::new(&[word])], &mut beside, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        // Not what somebody else has put there meanwhile.
+        let here = |file: fs::Metadata| Some((file.dev(), file.ino())) == self.made;
+        if self.made.is_some() && fs::symlink_metadata(&self.path).is_ok_and(here) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes a socket that was left behind.
+fn remove_deserted(path: &Path) -> Result<(), Error> {
+    let taken = |why| Error::Socket { path: path.to_owned(), why };
+    let file = fs::symlink_metadata(path).map_err(|error| Error::system(format!("{}", path.display()), error))?;
+    if !file.file_type().is_socket() {
+        return Err(taken("is a file, but no socket"));
+    }
+    match dial(path) {
+        Err(rustix::io::Errno::CONNREFUSED) => {}
+        _ => return Err(taken("is a socket of another program")),
+    }
+    fs::remove_file(path).map_err(|error| Error::system(format!("removing {}", path.display()), error))
+}
+
+/// Connects without waiting; the connection itself waits.
+fn dial(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::io::ioctl_fionbio(&socket, false)?;
+    Ok(socket)
+}
+
+/// The answer of who dials.
+fn hear_answer(ask: &UnixStream) -> Result<Option<OwnedFd>, rustix::io::Errno> {
+    let mut space = [MaybeUninit::uninit(); ONE_DESCRIPTOR];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let mut word = [0];
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let heard = recvmsg(ask, &mut [IoSliceMut::new(&mut word)], &mut beside, flags)?;
+    if heard.bytes == 0 || heard.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(rustix::io::Errno::PIPE);
+    }
+    let peer = beside.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    match (word, peer) {
+        ([YES], Some(peer)) => Ok(Some(peer)),
+        ([YES], None) => Err(rustix::io::Errno::BADF),
+        ([errno], _) => Err(rustix::io::Errno::from_raw_os_error(errno.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

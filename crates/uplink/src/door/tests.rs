@@ -1,0 +1,77 @@
+use std::io::{Read, Write};
+
+use super::*;
+
+/// Says something through a connection, and hears it at the other end.
+fn meet(mut here: &UnixStream, mut there: &UnixStream) {
+    here.write_all(b"hello").expect("written");
+    let mut heard = [0; 5];
+    there.read_exact(&mut heard).expect("read");
+    assert_eq!(&heard, b"hello");
+}
+
+#[test]
+fn peers_come_one_after_the_other_to_a_socket_of_ours() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.sock");
+    let door = Door::listen(&path).expect("a door");
+    let copy = door.descriptor().try_clone_to_owned().expect("a copy");
+    let inside = Door::adopt(&path, door.listens(), copy);
+    assert!(inside.enter().expect("nobody").is_none());
+    for _ in 0..3 {
+        let peer = UnixStream::connect(&path).expect("connected");
+        meet(&peer, &inside.enter().expect("somebody").expect("somebody"));
+    }
+    drop(inside);
+    assert!(path.exists(), "it belongs to who made it");
+    drop(door);
+    assert!(!path.exists());
+}
+
+#[test]
+fn who_may_open_nothing_is_connected_as_often_as_it_asks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.sock");
+    let door = Door::connect(&path).expect("a door");
+    let copy = door.descriptor().try_clone_to_owned().expect("a copy");
+    let inside = Door::adopt(&path, door.listens(), copy);
+    inside.ask().expect("asked");
+    door.answer();
+    let refused = inside.enter().expect_err("nobody is there");
+    assert_eq!(refused.kind(), io::ErrorKind::NotFound, "{refused}");
+    let listener = UnixListener::bind(&path).expect("a peer");
+    for _ in 0..3 {
+        inside.ask().expect("asked");
+        assert!(inside.enter().expect("not yet").is_none());
+        door.answer();
+        let here = inside.enter().expect("an answer").expect("a peer");
+        meet(&here, &listener.accept().expect("a caller").0);
+    }
+    drop(listener);
+    inside.ask().expect("asked");
+    door.answer();
+    assert_eq!(inside.enter().expect_err("it left").kind(), io::ErrorKind::ConnectionRefused);
+    // Whoever may dial itself need not be told to.
+    let listener = UnixListener::bind(folder.path().join("b.sock")).expect("a peer");
+    let alone = Door::connect(&folder.path().join("b.sock")).expect("a door");
+    alone.ask().expect("asked");
+    meet(&alone.enter().expect("an answer").expect("a peer"), &listener.accept().expect("a caller").0);
+}
+
+#[test]
+fn a_path_that_is_taken_is_left_alone_and_a_deserted_one_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket) = (folder.path().join("file"), folder.path().join("socket"));
+    fs::write(&file, "mine").expect("a file");
+    let error = Door::listen(&file).expect_err("a file").to_string();
+    assert!(error.contains("is a file, but no socket"), "{error}");
+    let owner = UnixListener::bind(&socket).expect("a socket");
+    let error = Door::listen(&socket).expect_err("taken").to_string();
+    assert!(error.contains("is a socket of another program"), "{error}");
+    drop(owner);
+    let door = Door::listen(&socket).expect("a deserted one");
+    fs::remove_file(&socket).expect("removed");
+    let _other = UnixListener::bind(&socket).expect("somebody else's by now");
+    drop(door);
+    assert!(socket.exists(), "and stays");
+}
