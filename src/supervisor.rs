@@ -27,6 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use telemetry::Kind;
+use uplink::Door;
 
 use crate::host;
 use crate::run_lock::RunLock;
@@ -198,6 +199,7 @@ impl Supervisor {
             let now = Instant::now();
             self.attend_plane(now)?;
             self.attend_children();
+            self.resources.doors().for_each(Door::answer);
             self.attend_clients(now);
             self.attend_metrics(now);
             self.attend_display(now);
@@ -217,6 +219,7 @@ impl Supervisor {
         let add = |(fd, flags)| PollFd::from_borrowed_fd(fd, flags);
         fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
         fds.extend(self.children.watched().map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.resources.doors().filter_map(Door::asked).map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.desk.server.descriptors().into_iter().map(add));
         fds.extend(self.metrics.watched().map(add));
         let outputs = self.events.waiting().into_iter().chain(self.display.waiting());

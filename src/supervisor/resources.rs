@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{check_queues, open_uplink};
-use uplink::Opened;
+use uplink::{Door, Opened};
 
 use crate::link::Supply;
 
@@ -89,6 +89,11 @@ impl Resources {
             }
         }
         Ok((supplies, descriptors))
+    }
+
+    /// The doors through which peers come to NICs.
+    pub(crate) fn doors(&self) -> impl Iterator<Item = &Door> {
+        self.uplinks.values().filter_map(Opened::door)
     }
 
     /// Gives a new data plane new files to capture into, for those that have something in them may end in the middle of

@@ -4,7 +4,7 @@ mod outlet;
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use config::{Deliver, FlowHash, Nic, Router, VhostThreads};
 use sandbox::Confinement;
 use switch::steer::Hash;
@@ -80,6 +80,7 @@ pub(crate) fn connect(
             (plugging.rx(vec![source], false), plugging.tx(false, |_| sink.clone()), Outside::Other)
         }
         Far::Tap(tap) => plugging.tap(tap)?,
+        Far::Door(door) => bail!("{}: this attachment is not in this version", door.path().display()),
         Far::Switch(switch) => plugging.switch(switch)?,
         Far::Capture { port, .. } => (Vec::new(), plugging.tx(false, |_| port.clone()), Outside::Other),
     };

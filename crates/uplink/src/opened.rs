@@ -4,10 +4,11 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Tap};
+use crate::{Door, Error, Tap};
 
 /// Something of the host that a NIC is plugged into.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub enum Opened {
     Tap(Tap),
     /// A file that takes a capture.
     Capture(File),
+    /// A socket by which a vhost-user peer comes.
+    Door(Door),
 }
 
 /// What an [`Opened`] is, beside its descriptors.
@@ -31,6 +34,13 @@ pub enum Description {
     },
     /// A file that takes a capture.
     Capture,
+    /// A socket of vhost-user.
+    Door {
+        /// Its path.
+        path: PathBuf,
+        /// Whether we listen; otherwise the peer does.
+        listens: bool,
+    },
 }
 
 impl Opened {
@@ -41,6 +51,7 @@ impl Opened {
                 Description::Tap { interface: tap.name().to_owned(), queues: tap.descriptors().len() }
             }
             Self::Capture(_) => Description::Capture,
+            Self::Door(door) => Description::Door { path: door.path().to_owned(), listens: door.listens() },
         }
     }
 
@@ -49,6 +60,7 @@ impl Opened {
         match self {
             Self::Tap(tap) => tap.descriptors().collect(),
             Self::Capture(file) => vec![file.as_fd()],
+            Self::Door(door) => vec![door.descriptor()],
         }
     }
 
@@ -65,6 +77,7 @@ impl Opened {
                 Self::Tap(Tap::from_descriptors(interface, several(descriptors, *queues)?)?)
             }
             Description::Capture => Self::Capture(one(descriptors)?.into()),
+            Description::Door { path, listens } => Self::Door(Door::adopt(path, *listens, one(descriptors)?)),
         })
     }
 
@@ -75,7 +88,7 @@ impl Opened {
     pub fn resize(&self, mtu: u32, queue_len: u32) -> Result<(), Error> {
         match self {
             Self::Tap(tap) => tap.resize(mtu, queue_len),
-            Self::Capture(_) => Ok(()),
+            Self::Capture(_) | Self::Door(_) => Ok(()),
         }
     }
 
@@ -83,7 +96,15 @@ impl Opened {
     pub fn queues(&self) -> Option<(usize, String)> {
         match self {
             Self::Tap(tap) => Some((tap.descriptors().len(), format!("the TAP `{}`", tap.name()))),
-            Self::Capture(_) => None,
+            Self::Capture(_) | Self::Door(_) => None,
+        }
+    }
+
+    /// The door, if it is one.
+    pub fn door(&self) -> Option<&Door> {
+        match self {
+            Self::Door(door) => Some(door),
+            _ => None,
         }
     }
 }

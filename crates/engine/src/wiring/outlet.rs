@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, bail, ensure};
 use config::{Attach, Nic, Plan, Router};
 use switch::{Bell, Frame, Sink, Source, Switch};
-use uplink::{Opened, Ownership, Tap, TapConfig};
+use uplink::{Door, Opened, Ownership, Tap, TapConfig};
 
 use crate::capture::{self, Capture};
 use crate::supplies::{Plug, Supplies};
@@ -35,6 +35,8 @@ pub(crate) enum Far {
         /// Whether somebody was told that it has failed.
         told: AtomicBool,
     },
+    /// A socket by which a vhost-user peer comes.
+    Door(Arc<Door>),
     /// A port that came from outside.
     Port { source: Home, sink: Arc<dyn Sink> },
     /// Somebody else serves the NIC.
@@ -70,7 +72,7 @@ impl Outlet {
     fn serves(&self, label: &str, nic: &Nic) -> bool {
         match &self.far {
             Far::Port { .. } | Far::Later => self.label == label,
-            Far::Tap(_) | Far::Capture { .. } => self.attach == nic.attach,
+            Far::Tap(_) | Far::Capture { .. } | Far::Door(_) => self.attach == nic.attach,
             Far::Nothing | Far::Switch(_) => false,
         }
     }
@@ -114,6 +116,7 @@ impl From<Opened> for Far {
         match opened {
             Opened::Tap(tap) => Self::Tap(tap),
             Opened::Capture(file) => captured(file),
+            Opened::Door(door) => Self::Door(Arc::new(door)),
         }
     }
 }
