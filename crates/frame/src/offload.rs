@@ -10,8 +10,14 @@
 //!  +--------------+-----------+------------+------------+-----+------+-----------+----------+
 //! ```
 
+mod segments;
+
 use core::fmt;
 use core::ops::{BitAnd, BitOr, Not};
+
+use crate::checksum;
+
+pub use segments::{HEADERS, MOST_SEGMENTS, Segments};
 
 /// Octets of the part of a `virtio_net_hdr` that says it, without `num_buffers`.
 pub const VIRTIO: usize = 10;
@@ -123,8 +129,7 @@ impl Offload {
             Gso::Tcp6 => 2,
             Gso::Udp => 3,
         };
-        let kept =
-            self.0 & ((1 << KIND) - 1 | 0xffff << CSUM_START | (MOST_CSUM_OFFSET as u64) << CSUM_OFFSET);
+        let kept = self.0 & (NEEDS_CSUM | 0xffff << CSUM_START | (MOST_CSUM_OFFSET as u64) << CSUM_OFFSET);
         Self(kept | kind << KIND | (size as u64) << GSO_SIZE | (headers as u64) << HDR_LEN)
     }
 
@@ -207,6 +212,25 @@ impl Offload {
     #[inline]
     pub const fn fits(self, len: usize) -> bool {
         !self.needs_csum() || self.csum_start() as usize + self.csum_offset() as usize + 2 <= len
+    }
+
+    /// Fills the checksum of a frame in; false, and nothing is done, if it does not lie in the frame.
+    pub fn complete(self, frame: &mut [u8]) -> bool {
+        if !self.needs_csum() {
+            return true;
+        }
+        let start = usize::from(self.csum_start());
+        let Some(packet) = frame.get_mut(start..) else { return false };
+        let sum = match checksum::of(packet) {
+            // In UDP a zero says that there is no checksum (RFC 768); elsewhere the two are equal.
+            0 => 0xffff,
+            sum => sum,
+        };
+        let place = packet.get_mut(usize::from(self.csum_offset())..).and_then(<[u8]>::first_chunk_mut);
+        place.is_some_and(|place| {
+            *place = sum.to_be_bytes();
+            true
+        })
     }
 
     /// What the first ten octets of a `virtio_net_hdr` say. Flags that are not known are not looked at (virtio 1.2,
