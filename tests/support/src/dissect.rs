@@ -20,6 +20,18 @@ const PREFERENCES: [&str; 5] = [
     "ip.defragment:FALSE",
 ];
 
+/// What [`Dissected::is_right`] looks at.
+pub const CHECKSUMS: [&str; 8] = [
+    "ip.checksum",
+    "ip.checksum.status",
+    "icmp.checksum",
+    "icmp.checksum.status",
+    "tcp.checksum",
+    "tcp.checksum.status",
+    "udp.checksum",
+    "udp.checksum.status",
+];
+
 /// One frame: the fields that were asked for, by tshark's names for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dissected {
@@ -35,6 +47,15 @@ impl Dissected {
     /// A field of all headers that have it, from the outermost inwards.
     pub fn each(&self, field: &str) -> impl Iterator<Item = &str> {
         self.fields.get(field).into_iter().flat_map(|text| text.split(',')).filter(|text| !text.is_empty())
+    }
+
+    /// Whether no checksum is wrong. tshark calls 0xffff wrong where it would write 0 (RFC 1624), which is the same number
+    /// in ones' complement, and what Linux writes of every protocol (`CSUM_MANGLED_0`).
+    pub fn is_right(&self) -> bool {
+        ["ip", "icmp", "tcp", "udp"].iter().all(|protocol| {
+            self.get(&format!("{protocol}.checksum.status")) != Some("0")
+                || self.number(&format!("{protocol}.checksum")) == Some(0xffff)
+        })
     }
 
     /// A field as a number, written `63` or `0x003f`; `True` and `False` are 1 and 0.

@@ -37,7 +37,7 @@ mod transfer;
 mod wire;
 
 pub use capture::Capture;
-pub use dissect::{Dissected, differences, dissect};
+pub use dissect::{CHECKSUMS, Dissected, differences, dissect};
 pub use flow::{Flow, Tally};
 pub use inject::{Injected, inject_syscall};
 pub use namespace::Namespace;

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{differences, dissect, parse};
+use super::{Dissected, differences, dissect, parse};
 
 #[test]
 fn fields_are_read_by_name_from_the_outermost_header_inwards() {
@@ -56,4 +56,15 @@ fn tshark_tells_a_right_checksum_from_a_wrong_one() {
     assert_eq!(frames[0].get("eth.dst"), Some("02:00:00:00:00:02"));
     assert_eq!((frames[0].number("ip.ttl"), frames[0].number("udp.dstport")), (Some(63), Some(8192)));
     assert_eq!([0, 1].map(|n| frames[n].number("ip.checksum.status")), [Some(1), Some(0)]);
+}
+
+#[test]
+fn both_ways_to_write_zero_are_right() {
+    let frame = |status: &str, checksum: &str| Dissected {
+        fields: [("tcp.checksum.status", status), ("tcp.checksum", checksum)]
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .into(),
+    };
+    assert!(frame("1", "0x1234").is_right() && frame("0", "0xffff").is_right());
+    assert!(!frame("0", "0x1234").is_right() && !frame("0", "0x0000").is_right());
 }
