@@ -5,12 +5,14 @@ pub mod combine;
 pub mod e1000;
 pub mod memory;
 pub mod prefetch;
+pub mod regions;
 #[cfg(feature = "alloc")]
 pub mod slots;
 pub mod split;
 pub mod wake;
 
 pub use memory::{Bytes, Region};
+pub use regions::Regions;
 #[cfg(feature = "alloc")]
 pub use slots::Slots;
 

@@ -10,7 +10,8 @@ use super::notify;
 use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
 use super::walk::{Direction, Walk};
 use super::{Broken, Features, Layout, LayoutError};
-use crate::{BURST, Region};
+use crate::regions::Near;
+use crate::{BURST, Regions};
 
 /// No descriptor's number. A chain can begin anywhere in a ring that has been in use; the first available entry says
 /// where.
@@ -26,7 +27,7 @@ const RENEW: u16 = 0x4000;
 #[derive(Debug)]
 pub struct DeviceQueue {
     shared: Shared,
-    region: Region,
+    memory: Regions,
     features: Features,
     /// Available index of the next chain to take.
     next: u16,
@@ -46,21 +47,22 @@ pub struct DeviceQueue {
 
 impl DeviceQueue {
     /// A queue that the driver has just set up: both indices are 0. Kicks are wanted until [`Self::disarm`].
-    pub fn new(region: Region, layout: &Layout, features: Features) -> Result<Self, LayoutError> {
-        Self::resume(region, layout, features, 0)
+    pub fn new(memory: impl Into<Regions>, layout: &Layout, features: Features) -> Result<Self, LayoutError> {
+        Self::resume(memory, layout, features, 0)
     }
 
     /// A queue of which a device has already taken and returned `index` chains (modulo 65536).
     pub fn resume(
-        region: Region,
+        memory: impl Into<Regions>,
         layout: &Layout,
         features: Features,
         index: u16,
     ) -> Result<Self, LayoutError> {
-        let shared = Shared::map(&region, layout, features)?;
+        let memory = memory.into();
+        let shared = Shared::map(&memory, layout, features)?;
         Ok(Self {
             shared,
-            region,
+            memory,
             features,
             next: index,
             seen: index,
@@ -171,7 +173,7 @@ impl DeviceQueue {
         burst: &mut Burst,
         direction: Direction,
     ) -> Result<usize, Broken> {
-        let (shared, region) = (self.shared, self.region);
+        let (shared, near) = (self.shared, self.memory.near());
         if self.head == UNKNOWN && count > 0 {
             self.head = shared.available_entry(self.next).load(Relaxed);
             if self.head >= shared.size() {
@@ -183,7 +185,7 @@ impl DeviceQueue {
             let (first, before) = (self.head, burst.len());
             burst.chains.extend((0..(count - before) as u16).map_while(|i| {
                 let head = first.wrapping_add(i) & shared.mask();
-                simple::<FLAGS>(&region, head, shared.descriptor(head))
+                simple::<FLAGS>(&near, head, shared.descriptor(head))
             }));
             let taken = (burst.len() - before) as u16;
             self.head = first.wrapping_add(taken) & shared.mask();
@@ -202,7 +204,7 @@ impl DeviceQueue {
         burst: &mut Burst,
         direction: Direction,
     ) -> Result<usize, Broken> {
-        let (shared, region, first) = (self.shared, self.region, self.next);
+        let (shared, near, first) = (self.shared, self.memory.near(), self.next);
         let heads: ArrayVec<u16, BURST> = (0..count as u16)
             .map(|entry| {
                 let head = shared.available_entry(first.wrapping_add(entry)).load(Relaxed);
@@ -213,7 +215,7 @@ impl DeviceQueue {
         while burst.len() < count {
             let before = burst.len();
             burst.chains.extend(heads[before..].iter().map_while(|&head| {
-                (head <= shared.mask()).then(|| simple::<FLAGS>(&region, head, shared.descriptor(head)))?
+                (head <= shared.mask()).then(|| simple::<FLAGS>(&near, head, shared.descriptor(head)))?
             }));
             self.next = self.next.wrapping_add((burst.len() - before) as u16);
             if let Some(&head) = heads.get(burst.len())
@@ -233,10 +235,11 @@ impl DeviceQueue {
         if burst.segments.remaining_capacity() < MAX_SEGMENTS {
             return Ok(false);
         }
-        let (shared, region, features) = (self.shared, self.region, self.features);
-        let walk = Walk { shared, region, features, direction, segments: &mut burst.segments };
+        let (shared, features) = (self.shared, self.features);
+        let walk = Walk { shared, memory: &self.memory, features, direction, segments: &mut burst.segments };
         match walk.chain(head) {
             Ok(walked) => {
+                self.memory.visit(walked.last);
                 burst.chains.push(walked.chain);
                 self.head = head.wrapping_add(walked.entries) & shared.mask();
                 self.next = self.next.wrapping_add(1);
@@ -337,13 +340,13 @@ impl DeviceQueue {
     }
 }
 
-/// The fast path: one buffer, no table. `None` if the chain is anything else, a wrong address included.
+/// The fast path: one buffer, no table, near. `None` if the chain is anything else, a wrong address included.
 #[inline(always)]
-fn simple<const FLAGS: u16>(region: &Region, head: u16, descriptor: Descriptor) -> Option<Chain> {
+fn simple<const FLAGS: u16>(near: &Near, head: u16, descriptor: Descriptor) -> Option<Chain> {
     if descriptor.flags & (NEXT | WRITE | INDIRECT) != FLAGS || descriptor.len == 0 {
         return None;
     }
-    let only = region.bytes(descriptor.address, descriptor.len)?;
+    let only = near.bytes(descriptor.address, descriptor.len)?;
     let readable = u8::from(FLAGS & WRITE == 0);
     if readable == 1 {
         only.prefetch();

@@ -19,6 +19,19 @@ pub struct Segment {
     pub writable: bool,
 }
 
+impl Segment {
+    /// The two words of its entry in an indirect table. `next`: the number of the entry that follows, if there is one.
+    #[inline(always)]
+    pub const fn words(self, next: Option<u16>) -> [u64; 2] {
+        let write = if self.writable { WRITE } else { 0 };
+        let (flags, next) = match next {
+            Some(next) => (write | NEXT, next),
+            None => (write, 0),
+        };
+        [self.address, Descriptor { address: self.address, len: self.len, flags, next }.rest()]
+    }
+}
+
 /// A queue as a driver sees it: what a network driver needs of it, whatever its kind. A token is what the driver
 /// wants to know of a buffer when it comes back.
 pub trait DriverQueue<T: Copy> {
@@ -31,6 +44,11 @@ pub trait DriverQueue<T: Copy> {
     /// Lends the device one buffer of `len` octets at guest-physical `address`; false if the queue is full. The
     /// device sees it after [`Self::publish`].
     fn push(&mut self, token: T, address: u64, len: u32, writable: bool) -> bool;
+
+    /// Lends the device a chain by an indirect table of `entries` descriptors ([`Segment::words`]) that the caller has
+    /// written to guest-physical `table`, where it must stay until the token comes back; false if indirect tables were
+    /// not agreed on, the queue is full, or the table has no entry or more than the queue.
+    fn push_table(&mut self, token: T, table: u64, entries: u16) -> bool;
 
     /// Shows the device what was pushed, once a batch; true if it wants a kick for it.
     fn publish(&mut self) -> bool;
@@ -154,6 +172,11 @@ impl Indices {
     }
 }
 
+/// A descriptor that refers to a table.
+pub(super) fn indirect(table: u64, entries: u16) -> Descriptor {
+    Descriptor { address: table, len: 16 * u32::from(entries), flags: INDIRECT, next: 0 }
+}
+
 /// What a [`Driver`] keeps of one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot<T: Copy> {
@@ -203,7 +226,7 @@ impl<'a, T: Copy> Driver<'a, T> {
         slots: &'a mut [Slot<T>],
         index: u16,
     ) -> Result<Self, LayoutError> {
-        let shared = Shared::map(&region, layout, features)?;
+        let shared = Shared::map(&region.into(), layout, features)?;
         if slots.len() != usize::from(shared.size()) {
             return Err(LayoutError::Storage(slots.len()));
         }
@@ -248,11 +271,8 @@ impl<'a, T: Copy> Driver<'a, T> {
             return false;
         }
         for (i, segment) in segments.iter().enumerate() {
-            let more = i + 1 < segments.len();
-            let flags = if segment.writable { WRITE } else { 0 } | if more { NEXT } else { 0 };
-            let next = if more { i as u16 + 1 } else { 0 };
-            let rest = Descriptor { address: segment.address, len: segment.len, flags, next }.rest();
-            bytes.write(16 * i, segment.address.to_le_bytes());
+            let [address, rest] = segment.words((i + 1 < segments.len()).then_some(i as u16 + 1));
+            bytes.write(16 * i, address.to_le_bytes());
             bytes.write(16 * i + 8, rest.to_le_bytes());
         }
         self.push_one(token, Descriptor { address: table, len, flags: INDIRECT, next: 0 })
@@ -327,6 +347,11 @@ impl<T: Copy> DriverQueue<T> for Driver<'_, T> {
     fn push(&mut self, token: T, address: u64, len: u32, writable: bool) -> bool {
         let flags = if writable { WRITE } else { 0 };
         self.push_one(token, Descriptor { address, len, flags, next: 0 })
+    }
+
+    fn push_table(&mut self, token: T, table: u64, entries: u16) -> bool {
+        let fits = self.indirect && (1..=self.shared.size()).contains(&entries);
+        fits && self.push_one(token, indirect(table, entries))
     }
 
     #[inline(always)]

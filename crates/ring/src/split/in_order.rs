@@ -1,4 +1,4 @@
-//! The driver's end on an IN_ORDER queue of single buffers: the fastest split ring there is.
+//! The driver's end on an IN_ORDER queue of single buffers, or indirect tables: the fastest split ring there is.
 //!
 //! What IN_ORDER buys: entry `i` of every ring is descriptor `i`, so the available ring is written once, at the
 //! start; the tokens lie in order in a private array, so the buffers of the next burst are known and can be
@@ -9,18 +9,19 @@
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::driver::{DriverQueue, Indices};
+use super::driver::{DriverQueue, Indices, indirect};
 use super::shared::{Descriptor, Shared, WRITE};
 use super::{Broken, Features, Layout, LayoutError};
 use crate::Region;
 
-/// An IN_ORDER queue whose chains are single buffers. Its private storage is the caller's: one place for a token for
+/// An IN_ORDER queue whose chains are single descriptors. Its private storage is the caller's: one place for a token for
 /// each entry.
 #[derive(Debug)]
 pub struct InOrderDriver<'a, T: Copy> {
     shared: Shared,
     /// Exactly `shared.size()` places. Those from `last` up to (not including) `next` are set.
     tokens: &'a mut [MaybeUninit<T>],
+    indirect: bool,
     indices: Indices,
 }
 
@@ -43,7 +44,7 @@ impl<'a, T: Copy> InOrderDriver<'a, T> {
         tokens: &'a mut [MaybeUninit<T>],
         index: u16,
     ) -> Result<Self, LayoutError> {
-        let shared = Shared::map(&region, layout, features)?;
+        let shared = Shared::map(&region.into(), layout, features)?;
         if tokens.len() != usize::from(shared.size()) {
             return Err(LayoutError::Storage(tokens.len()));
         }
@@ -53,7 +54,21 @@ impl<'a, T: Copy> InOrderDriver<'a, T> {
         for entry in 0..shared.size() {
             shared.available_entry(entry).store(entry, Relaxed);
         }
-        Ok(Self { shared, tokens, indices: Indices::starting_at(index) })
+        Ok(Self { shared, tokens, indirect: features.indirect, indices: Indices::starting_at(index) })
+    }
+
+    #[inline(always)]
+    fn push_one(&mut self, token: T, descriptor: Descriptor) -> bool {
+        if self.free() == 0 {
+            return false;
+        }
+        let entry = self.indices.next;
+        self.shared.set_descriptor(entry, descriptor);
+        // SAFETY: `new` checked that there are mask + 1 places.
+        let place = unsafe { self.tokens.get_unchecked_mut(usize::from(entry & self.shared.mask())) };
+        *place = MaybeUninit::new(token);
+        self.indices.next = entry.wrapping_add(1);
+        true
     }
 
     /// The token of an entry from `last` up to `seen`.
@@ -77,17 +92,13 @@ impl<T: Copy> DriverQueue<T> for InOrderDriver<'_, T> {
 
     #[inline(always)]
     fn push(&mut self, token: T, address: u64, len: u32, writable: bool) -> bool {
-        if self.free() == 0 {
-            return false;
-        }
-        let entry = self.indices.next;
         let flags = if writable { WRITE } else { 0 };
-        self.shared.set_descriptor(entry, Descriptor { address, len, flags, next: 0 });
-        // SAFETY: `new` checked that there are mask + 1 places.
-        let place = unsafe { self.tokens.get_unchecked_mut(usize::from(entry & self.shared.mask())) };
-        *place = MaybeUninit::new(token);
-        self.indices.next = entry.wrapping_add(1);
-        true
+        self.push_one(token, Descriptor { address, len, flags, next: 0 })
+    }
+
+    fn push_table(&mut self, token: T, table: u64, entries: u16) -> bool {
+        let fits = self.indirect && (1..=self.shared.size()).contains(&entries);
+        fits && self.push_one(token, indirect(table, entries))
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::notify::Wish;
 use super::{Features, Layout, LayoutError, MAX_SIZE};
-use crate::{Region, prefetch};
+use crate::{Regions, prefetch};
 
 /// The chain goes on at `next`.
 pub(super) const NEXT: u16 = 1;
@@ -55,7 +55,7 @@ unsafe impl Sync for Shared {}
 
 impl Shared {
     /// Checks size, alignment and bounds.
-    pub(super) fn map(region: &Region, layout: &Layout, features: Features) -> Result<Self, LayoutError> {
+    pub(super) fn map(memory: &Regions, layout: &Layout, features: Features) -> Result<Self, LayoutError> {
         let size = layout.size;
         if !size.is_power_of_two() || size > MAX_SIZE {
             return Err(LayoutError::Size(size));
@@ -63,9 +63,9 @@ impl Shared {
         let event = if features.event_idx { 2 } else { 0 };
         let entries = u64::from(size);
         Ok(Self {
-            descriptors: area(region, layout.descriptors, 16 * entries, 16)?.cast(),
-            available: area(region, layout.available, 4 + 2 * entries + event, 2)?.cast(),
-            used: area(region, layout.used, 4 + 8 * entries + event, 4)?.cast(),
+            descriptors: area(memory, layout.descriptors, 16 * entries, 16)?.cast(),
+            available: area(memory, layout.available, 4 + 2 * entries + event, 2)?.cast(),
+            used: area(memory, layout.used, 4 + 8 * entries + event, 4)?.cast(),
             mask: size - 1,
             event_idx: features.event_idx,
         })
@@ -223,11 +223,12 @@ impl Shared {
 }
 
 /// The area's address here.
-fn area(region: &Region, at: u64, octets: u64, align: u64) -> Result<NonNull<u8>, LayoutError> {
+fn area(memory: &Regions, at: u64, octets: u64, align: u64) -> Result<NonNull<u8>, LayoutError> {
     if !at.is_multiple_of(align) {
         return Err(LayoutError::Alignment(at));
     }
-    let here = region.translate(at, octets).ok_or(LayoutError::Outside(at))?;
+    let range = memory.find(at, octets).ok_or(LayoutError::Outside(at))?;
+    let here = range.translate(at, octets).ok_or(LayoutError::Outside(at))?;
     if !(here as u64).is_multiple_of(align) {
         return Err(LayoutError::Alignment(at));
     }

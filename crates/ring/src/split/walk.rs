@@ -10,7 +10,7 @@ use arrayvec::ArrayVec;
 use super::burst::{Chain, MAX_SEGMENTS, SPILL, TOO_MANY};
 use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
 use super::{Broken, Features};
-use crate::{Bytes, Region};
+use crate::{Bytes, Regions};
 
 /// Which buffers the chains of a queue may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ enum Table {
 /// One walk along one chain.
 pub(super) struct Walk<'a> {
     pub(super) shared: Shared,
-    pub(super) region: Region,
+    pub(super) memory: &'a Regions,
     pub(super) features: Features,
     pub(super) direction: Direction,
     pub(super) segments: &'a mut ArrayVec<Bytes<'static>, SPILL>,
@@ -39,6 +39,8 @@ pub(super) struct Walk<'a> {
 pub(super) struct Walked {
     pub(super) chain: Chain,
     pub(super) entries: u16,
+    /// The address of its last buffer.
+    pub(super) last: u64,
 }
 
 impl Walk<'_> {
@@ -71,7 +73,7 @@ impl Walk<'_> {
             descriptor = self.read(&table, at)?;
         }
         self.finish(&mut chain, oversize);
-        Ok(Walked { chain, entries })
+        Ok(Walked { chain, entries, last: descriptor.address })
     }
 
     /// The table behind an indirect descriptor.
@@ -81,7 +83,7 @@ impl Walk<'_> {
         if !whole || !allowed {
             return Err(Broken::Indirect);
         }
-        let table = self.region.bytes(descriptor.address, descriptor.len).ok_or(Broken::Address)?;
+        let table = self.memory.bytes(descriptor.address, descriptor.len).ok_or(Broken::Address)?;
         Ok(Table::Indirect(table))
     }
 
@@ -96,7 +98,7 @@ impl Walk<'_> {
         if wrong {
             return Err(Broken::Direction);
         }
-        let bytes = self.region.bytes(descriptor.address, descriptor.len).ok_or(Broken::Address)?;
+        let bytes = self.memory.bytes(descriptor.address, descriptor.len).ok_or(Broken::Address)?;
         if bytes.is_empty() {
             return Ok(true);
         }
