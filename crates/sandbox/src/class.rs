@@ -17,13 +17,15 @@ pub enum Class {
     Clock,
     /// Serves register accesses of a router that is a process.
     Bus,
+    /// Speaks with a peer of vhost-user that is handed a NIC's rings, and passes its interrupts on.
+    Peer,
     /// Builds and changes routers on demand, and answers the supervisor. Every other class is a subset of it.
     Control,
 }
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Vcpu, Self::Vhost, Self::Clock, Self::Bus, Self::Control];
+    pub const ALL: [Self; 6] = [Self::Vcpu, Self::Vhost, Self::Clock, Self::Bus, Self::Peer, Self::Control];
 
     /// Its name in messages.
     pub const fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Class {
             Self::Vhost => "vhost",
             Self::Clock => "clock",
             Self::Bus => "bus",
+            Self::Peer => "peer",
             Self::Control => "control",
         }
     }
@@ -45,6 +48,7 @@ impl Class {
             Self::Vhost => vhost(),
             Self::Clock => thread_of_its_own(),
             Self::Bus => bus(),
+            Self::Peer => peer(),
         });
         calls
     }
@@ -141,6 +145,21 @@ fn bus() -> Vec<Allowed> {
     calls
 }
 
+/// Messages with descriptors on sockets that are there or that somebody connects to; there is no socket(2), connect(2) or
+/// bind(2).
+fn peer() -> Vec<Allowed> {
+    let mut calls = thread_of_its_own();
+    calls.retain(|call| !call.is(libc::SYS_fcntl));
+    calls.push(one_of(libc::SYS_fcntl, 1, &[libc::F_GETFD as u64, libc::F_DUPFD_CLOEXEC as u64]));
+    calls.extend(messages().map(any));
+    calls
+}
+
+/// Of connections.
+fn messages() -> [i64; 4] {
+    [libc::SYS_sendmsg, libc::SYS_recvmsg, libc::SYS_accept4, libc::SYS_shutdown]
+}
+
 /// Ending processes of routers, by descriptors that the supervisor handed over, and hearing of their end.
 fn processes() -> [Allowed; 2] {
     [
@@ -164,12 +183,9 @@ const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
 /// What it takes to make and remove virtual machines, memory, doorbells and threads, and to talk on the link.
 fn control() -> Vec<Allowed> {
     let mut calls: Vec<_> = [
-        // The link, and descriptors that come by it. There is no socket(2).
-        libc::SYS_sendmsg,
-        libc::SYS_recvmsg,
+        // The link. There is no socket(2).
         libc::SYS_sendto,
         libc::SYS_recvfrom,
-        libc::SYS_shutdown,
         // Shared memory and doorbells.
         libc::SYS_memfd_create,
         libc::SYS_ftruncate,
@@ -188,6 +204,7 @@ fn control() -> Vec<Allowed> {
         libc::SYS_openat,
     ]
     .into_iter()
+    .chain(messages())
     .map(any)
     .collect();
     let thread = libc::CLONE_THREAD;

@@ -29,7 +29,11 @@ impl Call {
 
 /// Whether the class may not: control may create files no more than others, but is told so by an error.
 pub(crate) fn is_forbidden(class: Class, call: &Call) -> bool {
-    class != Class::Control || call.name != "openat-create"
+    match call.name {
+        "openat-create" => class != Class::Control,
+        "accept4" => ![Class::Control, Class::Peer].contains(&class),
+        _ => true,
+    }
 }
 
 /// The call with this name.
