@@ -64,7 +64,8 @@ impl Door {
             bound => bound,
         };
         let listener = listener.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-        let listener = listener.map_err(|error| Error::system(format!("listening at {}", path.display()), error))?;
+        let listener =
+            listener.map_err(|error| Error::system(format!("listening at {}", path.display()), error))?;
         let made = fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()));
         Ok(Self { path: path.to_owned(), kind: Kind::Listen(listener), made })
     }
@@ -121,7 +122,12 @@ impl Door {
     pub fn ask(&self) -> io::Result<()> {
         if let Kind::Dial { ask, .. } = &self.kind {
             // Asked already and not answered: then it will be.
-            match sendmsg(ask, &[IoSlice::new(&[YES])], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+            match sendmsg(
+                ask,
+                &[IoSlice::new(&[YES])],
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::NOSIGNAL,
+            ) {
                 Err(rustix::io::Errno::AGAIN) => {}
                 sent => drop(sent?),
             }
@@ -142,7 +148,9 @@ impl Door {
         };
         match entered {
             Ok(peer) => Ok(peer.map(UnixStream::from)),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => Ok(None),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -190,7 +198,8 @@ impl Door {
             beside.push(SendAncillaryMessage::ScmRights(&peers));
         }
         // Who does not listen to the answer asks again.
-        let _ = sendmsg(hear, &[IoSlice::new(&[word])], &mut beside, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let _ =
+            sendmsg(hear, &[IoSlice::new(&[word])], &mut beside, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 }
 
@@ -207,7 +216,8 @@ impl Drop for Door {
 /// Removes a socket that was left behind.
 fn remove_deserted(path: &Path) -> Result<(), Error> {
     let taken = |why| Error::Socket { path: path.to_owned(), why };
-    let file = fs::symlink_metadata(path).map_err(|error| Error::system(format!("{}", path.display()), error))?;
+    let file =
+        fs::symlink_metadata(path).map_err(|error| Error::system(format!("{}", path.display()), error))?;
     if !file.file_type().is_socket() {
         return Err(taken("is a file, but no socket"));
     }

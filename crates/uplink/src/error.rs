@@ -55,6 +55,56 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// This kernel has no AF_XDP.
+    #[error(
+        "this kernel has no AF_XDP sockets (CONFIG_XDP_SOCKETS, Linux 5.9 or later); attach by `macvtap:` or `tap:`"
+    )]
+    NoXdp,
+    /// The kernel lets us load no program.
+    #[error(
+        "{what}: not permitted; run as root (CAP_BPF and CAP_NET_ADMIN; before Linux 5.11 also `ulimit -l unlimited`)"
+    )]
+    NoBpf {
+        /// What was tried.
+        what: String,
+    },
+    /// Another program is at the interface.
+    #[error("`{name}` has an XDP program already: stop whoever runs it, or `ip link set {name} xdp off`")]
+    ProgramAttached {
+        /// The interface.
+        name: String,
+    },
+    /// A queue has another socket.
+    #[error("queue {queue} of `{name}` has an AF_XDP socket already: stop whoever has it")]
+    QueueTaken {
+        /// The interface.
+        name: String,
+        /// Its number.
+        queue: u32,
+    },
+    /// The interface has fewer queues.
+    #[error("`{name}` has no queue {queue} that AF_XDP can use: see `ethtool -l {name}`")]
+    NoQueue {
+        /// The interface.
+        name: String,
+        /// Its number.
+        queue: u32,
+    },
+    /// The interface is down.
+    #[error("`{name}` is down: `ip link set {name} up`")]
+    Down {
+        /// The interface.
+        name: String,
+    },
+    /// The process may not lock this much memory.
+    #[error(
+        "{octets} octets for frames are more than this process may lock: a smaller `queue_len`, a higher `ulimit -l`, or \
+         CAP_IPC_LOCK"
+    )]
+    Memlock {
+        /// What one queue takes.
+        octets: u64,
+    },
     /// No interface has this name.
     #[error("{what}: there is no such interface")]
     NoInterface {

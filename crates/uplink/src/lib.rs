@@ -10,6 +10,7 @@ pub mod netns;
 pub mod opened;
 mod request;
 pub mod tap;
+pub mod xdp;
 
 pub use door::Door;
 pub use error::Error;
@@ -17,3 +18,4 @@ pub use links::{LinkCounters, Links, Mac};
 pub use netns::Netns;
 pub use opened::{Description, Opened};
 pub use tap::{Ownership, ReadCounters, Tap, TapConfig, TapSink, TapSource, WriteCounters};
+pub use xdp::{Xdp, XdpConfig, XdpParts};

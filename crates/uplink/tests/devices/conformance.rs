@@ -17,11 +17,11 @@ const OURS: Mac = [2, 0, 0, 0, 1, 9];
 static RECEIVE_BUFFER: libc::c_int = 64 << 20;
 
 /// A socket that sees and sends whole frames at one interface (packet(7)).
-struct PacketSocket(OwnedFd);
+pub(crate) struct PacketSocket(pub(crate) OwnedFd);
 
 impl PacketSocket {
     /// Opens it in the calling thread's namespace.
-    fn open(interface: &str) -> io::Result<Self> {
+    pub(crate) fn open(interface: &str) -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let every = (libc::ETH_P_ALL as u16).to_be();
         // SAFETY: the call takes no pointers.

@@ -7,3 +7,4 @@ mod netns;
 mod support;
 mod tap;
 mod traffic;
+mod xdp;

@@ -1,0 +1,304 @@
+//! An interface of the host as a port, by AF_XDP: a program at the driver hands each frame that comes to a socket of its
+//! queue, and frames lie in memory that the kernel and we share. A burst costs no system call to receive, and in copy mode
+//! one for 32 frames to send.
+//!
+//! While it is open, the interface is the port's alone: the host's own stack hears nothing of it. Program, sockets and
+//! everything else belong to descriptors, so nothing is left when the last of them is closed, however that happens.
+//!
+//! Who opens the interface ([`Xdp::open`]) and who serves it ([`Xdp::ports`]) can be two processes: the first keeps the
+//! program, and hands sockets and memory over ([`Xdp::descriptors`], [`Xdp::from_parts`]).
+
+mod abi;
+mod counters;
+mod device;
+mod interface;
+mod program;
+mod rings;
+mod sink;
+mod socket;
+mod source;
+mod umem;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+
+pub use counters::{XdpKernelCounters, XdpReadCounters, XdpWriteCounters};
+pub use device::XdpHealth;
+pub use program::Hook;
+pub use sink::XdpSink;
+pub use source::XdpSource;
+
+use crate::{Error, Netns};
+use device::{Device, Queue};
+use interface::Interface;
+use program::Attached;
+use sink::Sender;
+use socket::{Bound, Mapped, Wish};
+use source::Receiver;
+use umem::{HEADROOM, Layout};
+
+/// Ethernet header with one VLAN tag, in octets.
+const HEADERS: u32 = 18;
+/// Octets of the largest chunk: a page.
+const LARGEST_CHUNK: u32 = 4096;
+/// Frames of the smallest and of the largest ring.
+const RINGS: std::ops::RangeInclusive<u32> = 256..=16_384;
+
+/// How to open an interface.
+#[derive(Clone, Debug)]
+pub struct XdpConfig<'a> {
+    /// Largest IP packet of who is behind the port, in octets.
+    pub mtu: u32,
+    /// Frames that wait for the source, rounded up to a power of two from 256 to 16,384.
+    pub queue_len: u32,
+    /// Frames that the driver handles each time it is polled by who serves the port, instead of by its interrupt.
+    pub busy_poll: Option<u16>,
+    /// The namespace it lies in; the calling thread's if there is none.
+    pub netns: Option<&'a Netns>,
+}
+
+impl Default for XdpConfig<'_> {
+    fn default() -> Self {
+        Self { mtu: 1500, queue_len: 1000, busy_poll: None, netns: None }
+    }
+}
+
+/// An open interface.
+#[derive(Debug)]
+pub struct Xdp {
+    parts: XdpParts,
+    sockets: Vec<Bound>,
+    /// What keeps frames coming; only whoever opened the interface has it.
+    hold: Option<Hold>,
+}
+
+/// What an open interface is, beside its descriptors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XdpParts {
+    /// Name of the interface.
+    pub interface: String,
+    /// Queues that frames come by, each with a socket.
+    pub queues: usize,
+    /// Queues that frames can be sent by.
+    pub transmit: usize,
+    /// Octets of a chunk.
+    chunk: u32,
+    /// Entries of each ring.
+    ring: u32,
+    /// Whether frames lie where the NIC itself puts them.
+    pub zero_copy: bool,
+    /// Whether the program runs in the driver.
+    pub in_driver: bool,
+    /// Whether who serves it is to poll the driver.
+    busy_poll: bool,
+}
+
+#[derive(Debug)]
+struct Hold {
+    program: Attached,
+    index: u32,
+    wish: Wish,
+    netns: Option<Netns>,
+    _hearing: OwnedFd,
+}
+
+impl XdpParts {
+    fn layout(&self) -> Layout {
+        Layout { chunk: self.chunk, receive: self.ring, transmit: self.ring }
+    }
+
+    /// How frames are taken, in words: `zero-copy, in the driver`.
+    pub fn way(&self) -> String {
+        let copy = if self.zero_copy { "zero-copy" } else { "copy mode" };
+        let hook = if self.in_driver { "in the driver" } else { "generic" };
+        format!("{copy}, {hook}, {} queues", self.queues)
+    }
+}
+
+impl Xdp {
+    /// Opens all queues of an interface. On an error nothing is left.
+    ///
+    /// # Errors
+    /// The interface is not there, is down or in use, or the kernel does not give what it takes.
+    pub fn open(name: &str, config: &XdpConfig<'_>) -> Result<Self, Error> {
+        match config.netns {
+            Some(netns) => netns.run(|| Self::open_here(name, config))?,
+            None => Self::open_here(name, config),
+        }
+    }
+
+    fn open_here(name: &str, config: &XdpConfig<'_>) -> Result<Self, Error> {
+        let interface = Interface::find(name)?;
+        let layout = layout(config, interface.mtu)?;
+        let wish = Wish { layout, busy_poll: config.busy_poll };
+        let program = Attached::new(name, interface.index, interface.receive)?;
+        let hearing = interface::hear_everything(name, interface.index)?;
+        let sockets = bind_all((name, interface.index), interface.receive, wish, &program)?;
+        let parts = XdpParts {
+            interface: name.to_owned(),
+            queues: sockets.len(),
+            transmit: interface.transmit.min(interface.receive) as usize,
+            chunk: layout.chunk,
+            ring: layout.receive,
+            zero_copy: sockets.iter().all(Bound::is_zero_copy),
+            in_driver: program.hook() == Hook::Driver,
+            busy_poll: config.busy_poll.is_some(),
+        };
+        let (index, netns) = (interface.index, config.netns.cloned());
+        Ok(Self { parts, sockets, hold: Some(Hold { program, index, wish, netns, _hearing: hearing }) })
+    }
+
+    /// New sockets in the place of those that there are, for who serves the port from now on: of the old ones nobody knows
+    /// how far they had come. Frames that come meanwhile are lost. Nothing where somebody else opened the interface.
+    ///
+    /// # Errors
+    /// As for [`Xdp::open`]; `QueueTaken` for some milliseconds after the last copy of an old socket was closed.
+    pub fn renew(&mut self) -> Result<(), Error> {
+        let Some(hold) = &self.hold else { return Ok(()) };
+        self.sockets.clear();
+        let name = self.parts.interface.as_str();
+        let queues = self.parts.queues as u32;
+        let bind = || bind_all((name, hold.index), queues, hold.wish, &hold.program);
+        self.sockets = match &hold.netns {
+            Some(netns) => netns.run(bind)??,
+            None => bind()?,
+        };
+        Ok(())
+    }
+
+    /// What it is; goes with [`Xdp::descriptors`].
+    pub fn parts(&self) -> &XdpParts {
+        &self.parts
+    }
+
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.parts.interface
+    }
+
+    /// Socket and memory of each queue, to be sent to another process.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().flat_map(|bound| [bound.socket.as_fd(), bound.memory.as_fd()])
+    }
+
+    /// Descriptors that an interface of these parts comes with.
+    pub fn descriptors_of(parts: &XdpParts) -> usize {
+        parts.queues.saturating_mul(2)
+    }
+
+    /// An interface that another process opened, by the descriptors in their order.
+    ///
+    /// # Errors
+    /// There are too few descriptors, or the parts make no sense.
+    pub fn from_parts(
+        parts: XdpParts,
+        descriptors: impl IntoIterator<Item = OwnedFd>,
+    ) -> Result<Self, Error> {
+        let mut left = descriptors.into_iter();
+        let mut sockets = Vec::new();
+        while let (Some(socket), Some(memory)) = (left.next(), left.next()) {
+            sockets.push(Bound { socket, memory });
+        }
+        let good_ring = parts.ring.is_power_of_two() && RINGS.contains(&parts.ring);
+        let good_chunk = [2048, LARGEST_CHUNK].contains(&parts.chunk);
+        if sockets.is_empty() || sockets.len() != parts.queues || !good_ring || !good_chunk {
+            let wrong = io::Error::from(io::ErrorKind::InvalidData);
+            return Err(Error::system(format!("taking over the sockets of `{}`", parts.interface), wrong));
+        }
+        Ok(Self { parts, sockets, hold: None })
+    }
+
+    /// Its sources and sinks, dealt out for so many threads; fewer where it has fewer queues. Only one process may do this,
+    /// once: it gives the kernel the memory to receive into.
+    ///
+    /// # Errors
+    /// The rings cannot be mapped.
+    pub fn ports(&self, threads: usize) -> Result<XdpPorts, Error> {
+        self.map_all(threads.max(1))
+            .map_err(|e| Error::system(format!("mapping the rings of `{}`", self.parts.interface), e))
+    }
+
+    fn map_all(&self, threads: usize) -> io::Result<XdpPorts> {
+        let device = Device::named(&self.parts.interface);
+        let mut queues = Vec::new();
+        let mut hands: Vec<Vec<Receiver>> = Vec::new();
+        for (number, bound) in self.sockets.iter().enumerate() {
+            let (queue, receiver) = self.map_queue(bound, &device)?;
+            queues.push(queue);
+            match hands.get_mut(number % threads) {
+                Some(hand) => hand.push(receiver),
+                None => hands.push(vec![receiver]),
+            }
+        }
+        let sinks = queues.iter().take(self.parts.transmit.min(threads));
+        Ok(XdpPorts {
+            sinks: sinks.map(|queue| Arc::new(XdpSink::new(queue.clone()))).collect(),
+            sources: hands
+                .into_iter()
+                .map(|hand| XdpSource::new(hand, self.parts.busy_poll))
+                .collect::<io::Result<_>>()?,
+            health: Arc::new(XdpHealth::new(device, queues)),
+        })
+    }
+
+    fn map_queue(&self, bound: &Bound, device: &Arc<Device>) -> io::Result<(Arc<Queue>, Receiver)> {
+        let layout = self.parts.layout();
+        let Mapped { fill, completion, receive, transmit, umem } = bound.map(layout)?;
+        let sender = Sender::new(transmit, completion, layout.transmit_chunks());
+        let queue = Arc::new(Queue {
+            socket: bound.try_clone()?.socket,
+            umem,
+            device: device.clone(),
+            sender: Mutex::new(sender),
+            busy: AtomicBool::new(false),
+        });
+        let mut receiver = Receiver { queue: queue.clone(), receive, fill };
+        receiver.fill_up();
+        Ok((queue, receiver))
+    }
+}
+
+/// Both ways of an interface.
+#[derive(Debug)]
+pub struct XdpPorts {
+    /// Frames that come, for a thread each.
+    pub sources: Vec<XdpSource>,
+    /// Frames that go, for a thread each.
+    pub sinks: Vec<Arc<XdpSink>>,
+    /// To be looked after about once a second.
+    pub health: Arc<XdpHealth>,
+}
+
+fn layout(config: &XdpConfig<'_>, interface_mtu: u32) -> Result<Layout, Error> {
+    let mtu = config.mtu.max(interface_mtu);
+    if mtu > LARGEST_CHUNK - HEADROOM - HEADERS {
+        return Err(Error::Range {
+            what: "the MTU of the interface",
+            found: mtu.into(),
+            expected: "at most 3822: with AF_XDP a frame lies in one page (see `ip link set … mtu`)",
+        });
+    }
+    let ring = config.queue_len.clamp(*RINGS.start(), *RINGS.end()).next_power_of_two();
+    Ok(Layout::new(mtu + HEADERS, ring))
+}
+
+fn bind_all(
+    interface: (&str, u32),
+    queues: u32,
+    wish: Wish,
+    program: &Attached,
+) -> Result<Vec<Bound>, Error> {
+    let bind = |queue| {
+        let bound = Bound::new(interface, queue, wish)?;
+        program.direct(queue, bound.socket.as_fd())?;
+        Ok(bound)
+    };
+    (0..queues).map(bind).collect()
+}
+
+#[cfg(test)]
+mod tests;

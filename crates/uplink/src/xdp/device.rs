@@ -1,0 +1,149 @@
+//! What all ends of an interface know together, and looking after it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ledger::Counter;
+
+use super::sink::Sender;
+use super::umem::Umem;
+use super::{XdpKernelCounters, abi};
+
+/// An interface.
+#[derive(Debug)]
+pub(super) struct Device {
+    name: String,
+    gone: AtomicBool,
+    down: AtomicBool,
+    reported: AtomicBool,
+}
+
+/// One queue of an interface.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) socket: OwnedFd,
+    pub(super) umem: Umem,
+    pub(super) device: Arc<Device>,
+    pub(super) sender: Mutex<Sender>,
+    /// Frames wait that the kernel has not taken.
+    pub(super) busy: AtomicBool,
+}
+
+impl Device {
+    pub(super) fn named(name: &str) -> Arc<Self> {
+        let [gone, down, reported] = [const { AtomicBool::new(false) }; 3];
+        Arc::new(Self { name: name.to_owned(), gone, down, reported })
+    }
+
+    /// Takes note of what the kernel says about sending.
+    pub(super) fn refused(&self, error: &io::Error) {
+        match error.raw_os_error() {
+            // The socket is bound to nothing any more.
+            Some(libc::ENXIO | libc::ENODEV | libc::EBADF) => self.gone.store(true, Relaxed),
+            _ => self.down.store(true, Relaxed),
+        }
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.down.load(Relaxed)
+    }
+
+    /// Forgets that the interface was down; the next call says whether it still is.
+    pub(super) fn try_again(&self) {
+        self.down.store(false, Relaxed);
+    }
+
+    /// The sentence about its end, the first time it is asked for.
+    fn take_trouble(&self) -> Option<String> {
+        let first = self.is_gone() && !self.reported.swap(true, Relaxed);
+        first.then(|| {
+            format!("the interface `{}` was deleted; its port is dead until the next start", self.name)
+        })
+    }
+}
+
+impl Queue {
+    /// Has the kernel send what it had not taken; called by who polls the queue.
+    #[inline]
+    pub(super) fn attend(&self) {
+        if self.is_busy()
+            && let Ok(mut sender) = self.sender.try_lock()
+        {
+            sender.send(self, None);
+        }
+    }
+
+    /// Whether frames wait that an interface which is up has not taken.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Relaxed) && !self.device.is_down() && !self.device.is_gone()
+    }
+}
+
+/// Looks after an open interface.
+#[derive(Debug)]
+pub struct XdpHealth {
+    device: Arc<Device>,
+    queues: Vec<Arc<Queue>>,
+    counters: Arc<XdpKernelCounters>,
+    /// One looks at a time.
+    looking: Mutex<()>,
+}
+
+impl XdpHealth {
+    pub(super) fn new(device: Arc<Device>, queues: Vec<Arc<Queue>>) -> Self {
+        Self { device, queues, counters: Arc::default(), looking: Mutex::new(()) }
+    }
+
+    /// What the kernel counts, as of the last look.
+    pub fn counters(&self) -> Arc<XdpKernelCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Looks: at the kernel's counters, and whether the interface is there.
+    pub fn look(&self) {
+        let _one = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.device.is_gone() {
+            return;
+        }
+        let mut sum = [0; 5];
+        for queue in &self.queues {
+            let fd = queue.socket.as_fd();
+            // The kernel marks a socket whose interface is deleted.
+            let error: Result<libc::c_int, _> = abi::get(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+            if matches!(error, Ok(libc::ENETDOWN)) {
+                self.device.refused(&io::Error::from_raw_os_error(libc::ENXIO));
+            }
+            let counted = abi::get::<libc::xdp_statistics>(fd, libc::SOL_XDP, libc::XDP_STATISTICS);
+            let Ok(counted) = counted else { return };
+            let of_queue = [
+                counted.rx_dropped,
+                counted.rx_ring_full,
+                counted.rx_fill_ring_empty_descs,
+                counted.rx_invalid_descs,
+                counted.tx_invalid_descs,
+            ];
+            sum.iter_mut().zip(of_queue).for_each(|(sum, n)| *sum += n);
+        }
+        let counters = &*self.counters;
+        let all: [&Counter; 5] = [
+            &counters.drop_other,
+            &counters.drop_ring_full,
+            &counters.fill_ring_empty,
+            &counters.rx_invalid,
+            &counters.tx_invalid,
+        ];
+        all.iter().zip(sum).for_each(|(counter, now)| counter.add(now.saturating_sub(counter.get())));
+    }
+
+    /// What went wrong for good, in one sentence; told once.
+    pub fn take_trouble(&self) -> Option<String> {
+        self.device.take_trouble()
+    }
+}

@@ -1,0 +1,108 @@
+//! What has to be known of an interface, and asked of it, before its frames can be had.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use crate::request::{InterfaceRequest, Name};
+use crate::{Error, Links};
+
+/// `ETHTOOL_GCHANNELS` of `linux/ethtool.h`.
+const GET_CHANNELS: u32 = 0x3c;
+/// `SIOCETHTOOL` of `linux/sockios.h`.
+const ETHTOOL: libc::c_ulong = 0x8946;
+/// Most queues that are served.
+const MOST_QUEUES: u32 = 64;
+
+/// An interface of the calling thread's namespace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interface {
+    pub(super) index: u32,
+    /// Queues that frames come by.
+    pub(super) receive: u32,
+    /// Queues that frames can be sent by.
+    pub(super) transmit: u32,
+    /// Octets of its largest IP packet.
+    pub(super) mtu: u32,
+}
+
+impl Interface {
+    pub(super) fn find(name: &str) -> Result<Self, Error> {
+        let links = Links::here()?;
+        let index = index(name)?;
+        let channels = channels(name)?;
+        let receive = (channels.receive + channels.combined).max(1);
+        if receive > MOST_QUEUES {
+            return Err(Error::Range {
+                what: "the number of queues of the interface",
+                found: receive.into(),
+                expected: "at most 64 (see `ethtool -L`)",
+            });
+        }
+        let transmit = (channels.transmit + channels.combined).max(1);
+        Ok(Self { index, receive, transmit, mtu: links.mtu(name)? })
+    }
+}
+
+fn index(name: &str) -> Result<u32, Error> {
+    let kernel_name = Name::new(name)?;
+    // SAFETY: the name ends with a 0, as `Name` sees to.
+    match unsafe { libc::if_nametoindex(kernel_name.0.as_ptr().cast()) } {
+        0 => Err(Error::system(format!("opening `{name}` by AF_XDP"), io::Error::last_os_error())),
+        index => Ok(index),
+    }
+}
+
+/// `struct ethtool_channels`.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Channels {
+    command: u32,
+    most: [u32; 4],
+    receive: u32,
+    transmit: u32,
+    other: u32,
+    combined: u32,
+}
+
+fn channels(name: &str) -> Result<Channels, Error> {
+    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
+    let pointer = (&raw mut channels) as u64;
+    let mut request = InterfaceRequest::new(Name::new(name)?, &pointer.to_ne_bytes());
+    let socket = datagram_socket(libc::AF_INET).map_err(|e| Error::system("opening a socket", e))?;
+    // SAFETY: the request's pointer leads to a `struct ethtool_channels`, live and ours alone during the call.
+    let asked = unsafe { crate::request::ioctl(socket.as_fd(), ETHTOOL, &mut request) };
+    match asked {
+        // A driver that has nothing to say of its queues has one.
+        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Channels::default()),
+        Err(e) => Err(Error::system(format!("asking for the queues of `{name}`"), e)),
+        Ok(()) => Ok(channels),
+    }
+}
+
+fn datagram_socket(family: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes no pointers.
+    let fd = unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Has the interface receive frames for every station, for the router's is not its own. It ends with the descriptor; the
+/// socket itself receives nothing.
+pub(super) fn hear_everything(name: &str, index: u32) -> Result<OwnedFd, Error> {
+    let failed = |e| Error::system(format!("having `{name}` hear every station"), e);
+    let socket = datagram_socket(libc::AF_PACKET).map_err(failed)?;
+    let wish = libc::packet_mreq {
+        mr_ifindex: index as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    let (value, len) = ((&raw const wish).cast(), size_of::<libc::packet_mreq>() as libc::socklen_t);
+    let (level, option) = (libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP);
+    // SAFETY: the value is valid for `len` octets during the call.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, len) };
+    if done == 0 { Ok(socket) } else { Err(failed(io::Error::last_os_error())) }
+}

@@ -1,0 +1,233 @@
+//! The four rings of a socket, each shared with the kernel: one end writes entries and moves `producer`, the other
+//! takes them and moves `consumer`.
+//!
+//! ```text
+//!            consumer             producer        indices run on for ever; entry i lies at i modulo the size
+//!               v                    v
+//!   | free ... | entries to be taken | free ... |
+//! ```
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A mapping of a descriptor, taken away when it is dropped.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to the process and not to a thread; who reads and writes it is bounded by the types on top.
+unsafe impl Send for Mapping {}
+// SAFETY: as above: a shared mapping only hands out addresses.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` octets of `fd` from `offset` on, shared, readable and writable.
+    pub(super) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        let offset =
+            libc::off_t::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: the kernel chooses an address where nothing is.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd.as_raw_fd(), offset) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { base, len })
+    }
+
+    /// Its first octet.
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Octets.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The address of a `T` at `offset`, if it lies inside and is aligned.
+    fn at<T>(&self, offset: u64, count: usize) -> io::Result<NonNull<T>> {
+        let octets = size_of::<T>().checked_mul(count);
+        let end = usize::try_from(offset).ok().zip(octets).and_then(|(start, len)| start.checked_add(len));
+        if end.is_none_or(|end| end > self.len) || !(offset as usize).is_multiple_of(align_of::<T>()) {
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        }
+        // SAFETY: offset + size lies within the mapping.
+        Ok(unsafe { self.base.add(offset as usize) }.cast())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and everything that pointed into it goes with its owner.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Where a ring lies: which of the four, its place in the socket's address space, and its parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The offset at which it is mapped.
+    pub(super) page: u64,
+    /// Where its words and entries are in the mapping.
+    pub(super) parts: libc::xdp_ring_offset,
+    /// Entries; a power of two.
+    pub(super) size: u32,
+}
+
+/// One ring, mapped.
+#[derive(Debug)]
+struct Ring<T> {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    flags: NonNull<AtomicU32>,
+    entries: NonNull<T>,
+    mask: u32,
+    /// Keeps what is above in place.
+    _mapping: Mapping,
+    kind: PhantomData<T>,
+}
+
+// SAFETY: the pointers lead into the mapping that the ring owns; its words are atomic, and its entries are written by
+// one end and read by the other as the words allow.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+impl<T: Copy> Ring<T> {
+    fn map(socket: BorrowedFd<'_>, place: Place) -> io::Result<Self> {
+        let Place { page, parts, size } = place;
+        if !size.is_power_of_two() {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        let len = parts.desc as usize + size as usize * size_of::<T>();
+        let mapping = Mapping::new(socket, page, len)?;
+        Ok(Self {
+            producer: mapping.at(parts.producer, 1)?,
+            consumer: mapping.at(parts.consumer, 1)?,
+            flags: mapping.at(parts.flags, 1)?,
+            entries: mapping.at(parts.desc, size as usize)?,
+            mask: size - 1,
+            _mapping: mapping,
+            kind: PhantomData,
+        })
+    }
+
+    fn word(&self, word: NonNull<AtomicU32>) -> &AtomicU32 {
+        // SAFETY: it lies in the mapping, aligned, for as long as the ring does; the kernel only changes it atomically.
+        unsafe { word.as_ref() }
+    }
+
+    fn wants_wakeup(&self) -> bool {
+        self.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+}
+
+/// A ring that we fill: fill ring and transmit ring.
+#[derive(Debug)]
+pub(super) struct Producer<T> {
+    ring: Ring<T>,
+    /// Our index; published by [`Producer::publish`].
+    next: u32,
+    /// The kernel's index when we looked last.
+    seen: u32,
+}
+
+impl<T: Copy> Producer<T> {
+    /// Maps the ring; goes on where it stands.
+    pub(super) fn map(socket: BorrowedFd<'_>, place: Place) -> io::Result<Self> {
+        let ring = Ring::map(socket, place)?;
+        let next = ring.word(ring.producer).load(Ordering::Relaxed);
+        let seen = ring.word(ring.consumer).load(Ordering::Acquire);
+        Ok(Self { ring, next, seen })
+    }
+
+    /// Entries that are free; looks again only when fewer than `wanted` were at the last look.
+    #[inline]
+    pub(super) fn room(&mut self, wanted: u32) -> u32 {
+        let size = self.ring.mask + 1;
+        if size - self.next.wrapping_sub(self.seen).min(size) < wanted {
+            self.seen = self.ring.word(self.ring.consumer).load(Ordering::Acquire);
+        }
+        size - self.next.wrapping_sub(self.seen).min(size)
+    }
+
+    /// Writes the next entry; there must be room for it, or an older one is lost.
+    #[inline]
+    pub(super) fn push(&mut self, entry: T) {
+        let at = (self.next & self.ring.mask) as usize;
+        // SAFETY: the masked index is inside the ring, and entries between the published index and the consumer's belong
+        // to this end.
+        unsafe { self.ring.entries.add(at).write_volatile(entry) };
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Shows the kernel everything that was pushed.
+    #[inline]
+    pub(super) fn publish(&mut self) {
+        self.ring.word(self.ring.producer).store(self.next, Ordering::Release);
+    }
+
+    /// Whether the kernel has not taken everything yet.
+    pub(super) fn is_waiting(&mut self) -> bool {
+        self.seen = self.ring.word(self.ring.consumer).load(Ordering::Acquire);
+        self.seen != self.next
+    }
+
+    /// Whether the kernel sleeps until it is called.
+    #[inline]
+    pub(super) fn wants_wakeup(&self) -> bool {
+        // The index must be out before the wish is read (the kernel does it the other way round).
+        std::sync::atomic::fence(Ordering::SeqCst);
+        self.ring.wants_wakeup()
+    }
+}
+
+/// A ring that the kernel fills: receive ring and completion ring.
+#[derive(Debug)]
+pub(super) struct Consumer<T> {
+    ring: Ring<T>,
+    /// Our index; published by [`Consumer::release`].
+    next: u32,
+    /// The kernel's index when we looked last.
+    seen: u32,
+}
+
+impl<T: Copy> Consumer<T> {
+    /// Maps the ring; goes on where it stands.
+    pub(super) fn map(socket: BorrowedFd<'_>, place: Place) -> io::Result<Self> {
+        let ring = Ring::map(socket, place)?;
+        let next = ring.word(ring.consumer).load(Ordering::Relaxed);
+        let seen = ring.word(ring.producer).load(Ordering::Acquire);
+        Ok(Self { ring, next, seen })
+    }
+
+    /// Entries that wait, at most `wanted`; looks again only when fewer were there at the last look.
+    #[inline]
+    pub(super) fn waiting(&mut self, wanted: u32) -> u32 {
+        if self.seen.wrapping_sub(self.next) < wanted {
+            self.seen = self.ring.word(self.ring.producer).load(Ordering::Acquire);
+        }
+        self.seen.wrapping_sub(self.next).min(self.ring.mask + 1).min(wanted)
+    }
+
+    /// The `n`th of the waiting entries.
+    #[inline]
+    pub(super) fn peek(&self, n: u32) -> T {
+        let at = (self.next.wrapping_add(n) & self.ring.mask) as usize;
+        // SAFETY: the masked index is inside the ring; entries before the producer's index, which was read with acquire,
+        // are not written until they are released. Entries are integers, so that no value is a bad one.
+        unsafe { self.ring.entries.add(at).read_volatile() }
+    }
+
+    /// Gives the first `n` entries back.
+    #[inline]
+    pub(super) fn release(&mut self, n: u32) {
+        self.next = self.next.wrapping_add(n);
+        self.ring.word(self.ring.consumer).store(self.next, Ordering::Release);
+    }
+}

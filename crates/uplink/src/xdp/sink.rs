@@ -1,0 +1,217 @@
+//! To the interface: copies frames into the memory that the kernel sends from.
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use ring::BURST;
+use switch::{Frame, Sink};
+
+use super::XdpWriteCounters;
+use super::abi::{self, Descriptor};
+use super::device::Queue;
+use super::rings::{Consumer, Producer};
+
+/// Times the kernel is called in one go for what it has not taken: in copy mode it takes 32 frames a call.
+const CALLS: usize = 4;
+/// Octets of an Ethernet header.
+const HEADER: usize = 14;
+
+/// The sending half of one queue.
+#[derive(Debug)]
+pub(super) struct Sender {
+    transmit: Producer<Descriptor>,
+    completion: Consumer<u64>,
+    /// Addresses of chunks that nobody uses.
+    free: Vec<u64>,
+}
+
+/// Takes frames to one queue of an interface. In copy mode the kernel sends them within the call, so the deliverer's
+/// thread pays for it.
+pub struct XdpSink {
+    queue: Arc<Queue>,
+    counters: Arc<XdpWriteCounters>,
+}
+
+impl fmt::Debug for XdpSink {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("XdpSink").field("device", &self.queue.device).finish_non_exhaustive()
+    }
+}
+
+impl Sender {
+    pub(super) fn new(
+        transmit: Producer<Descriptor>,
+        completion: Consumer<u64>,
+        chunks: impl Iterator<Item = u64>,
+    ) -> Self {
+        Self { transmit, completion, free: chunks.collect() }
+    }
+
+    /// Takes back the chunks whose frames have left.
+    fn reclaim(&mut self, queue: &Queue) {
+        loop {
+            let done = self.completion.waiting(BURST as u32);
+            if done == 0 {
+                return;
+            }
+            for n in 0..done {
+                let chunk = queue.umem.layout.chunk_of(self.completion.peek(n));
+                if queue.umem.layout.is_transmit(chunk) && self.free.len() < self.free.capacity() {
+                    self.free.push(chunk);
+                }
+            }
+            self.completion.release(done);
+        }
+    }
+
+    /// Frames that could be taken now.
+    fn room(&mut self, queue: &Queue, wanted: usize) -> usize {
+        if self.free.len() < wanted {
+            self.reclaim(queue);
+        }
+        self.free.len().min(self.transmit.room(wanted as u32) as usize)
+    }
+
+    /// Copies a frame; false if it is no Ethernet frame or does not fit into a chunk.
+    fn copy(&mut self, queue: &Queue, frame: &Frame<'_>) -> bool {
+        let len = frame.len();
+        if !(HEADER..=queue.umem.layout.chunk as usize).contains(&len) {
+            return false;
+        }
+        let Some(addr) = self.free.pop() else { return false };
+        let Some(room) = queue.umem.bytes(addr, len as u32) else { return false };
+        frame.octets().copy_to(&room);
+        self.transmit.push(Descriptor { addr, len: len as u32, options: 0 });
+        true
+    }
+
+    /// Has the kernel send what waits.
+    pub(super) fn send(&mut self, queue: &Queue, counters: Option<&XdpWriteCounters>) {
+        for _ in 0..CALLS {
+            if !self.transmit.wants_wakeup() || !self.transmit.is_waiting() {
+                break;
+            }
+            if let Some(counters) = counters {
+                counters.wakeups.add_shared(1);
+            }
+            if !call(queue) {
+                break;
+            }
+        }
+        queue.busy.store(self.transmit.is_waiting(), Relaxed);
+    }
+
+    /// Finds out whether the interface is up where nothing waits to be sent.
+    fn probe(&mut self, queue: &Queue) {
+        if !self.transmit.is_waiting() {
+            call(queue);
+        }
+    }
+}
+
+/// Calls the kernel; false if the interface takes nothing just now.
+fn call(queue: &Queue) -> bool {
+    match abi::kick_transmit(queue.socket.as_fd()) {
+        Err(error) if !is_for_later(&error) => {
+            queue.device.refused(&error);
+            false
+        }
+        _ => true,
+    }
+}
+
+/// The kernel has taken some, or all that it could just now.
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR))
+}
+
+impl XdpSink {
+    pub(super) fn new(queue: Arc<Queue>) -> Self {
+        Self { queue, counters: Arc::default() }
+    }
+
+    /// What it counts, to be read by anyone.
+    pub fn counters(&self) -> Arc<XdpWriteCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sender> {
+        self.queue.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing can be sent now, after another try; counts the loss of so many frames.
+    fn is_closed(&self, sender: &mut Sender, frames: u64) -> bool {
+        let device = &self.queue.device;
+        if device.is_down() {
+            device.try_again();
+            sender.send(&self.queue, Some(&self.counters));
+            sender.probe(&self.queue);
+        }
+        if device.is_gone() {
+            self.counters.drop_gone.add_shared(frames);
+        } else if device.is_down() {
+            self.counters.drop_down.add_shared(frames);
+        }
+        device.is_gone() || device.is_down()
+    }
+
+    /// Copies frames into chunks until there are none; returns how many frames were dealt with.
+    fn copy(&self, sender: &mut Sender, frames: &[Frame<'_>]) -> usize {
+        let mut room = sender.room(&self.queue, frames.len());
+        if room < frames.len() {
+            sender.send(&self.queue, Some(&self.counters));
+            room = sender.room(&self.queue, frames.len());
+        }
+        let (mut sent, mut octets) = (0, 0);
+        let handled = frames.len().min(room);
+        for frame in frames.iter().take(handled) {
+            if sender.copy(&self.queue, frame) {
+                sent += 1;
+                octets += frame.len() as u64;
+            }
+        }
+        let counters = &self.counters;
+        if handled > sent {
+            counters.drop_length.add_shared((handled - sent) as u64);
+        }
+        if sent > 0 {
+            counters.frames.add_shared(sent as u64);
+            counters.bytes.add_shared(octets);
+            counters.batches.add_shared(1);
+        }
+        handled
+    }
+}
+
+impl Sink for XdpSink {
+    /// A frame that is too long or too short for Ethernet is counted and passed over; it is among the frames returned as
+    /// taken.
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        if frames.is_empty() {
+            return 0;
+        }
+        let mut sender = self.lock();
+        if self.is_closed(&mut sender, frames.len() as u64) {
+            return 0;
+        }
+        let handled = self.copy(&mut sender, frames);
+        sender.transmit.publish();
+        sender.send(&self.queue, Some(&self.counters));
+        if handled < frames.len() {
+            self.counters.drop_full.add_shared((frames.len() - handled) as u64);
+        }
+        handled
+    }
+
+    /// An interface that is down or gone has room for everything, and loses it.
+    fn room(&self) -> usize {
+        let device = &self.queue.device;
+        if device.is_gone() || device.is_down() {
+            return usize::MAX;
+        }
+        self.lock().room(&self.queue, BURST)
+    }
+}

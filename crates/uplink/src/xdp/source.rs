@@ -1,0 +1,157 @@
+//! From the interface: shows frames where the kernel has put them.
+
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use ring::BURST;
+use rustix::event::epoll;
+use switch::{Bell, Frame, Frames, Source};
+
+use super::XdpReadCounters;
+use super::abi::{self, Descriptor};
+use super::device::Queue;
+use super::rings::{Consumer, Producer};
+
+/// The receiving half of one queue.
+pub(super) struct Receiver {
+    pub(super) queue: Arc<Queue>,
+    pub(super) receive: Consumer<Descriptor>,
+    pub(super) fill: Producer<u64>,
+}
+
+/// What comes by some queues of an interface.
+pub struct XdpSource {
+    receivers: Vec<Receiver>,
+    /// The queue to be looked at first.
+    turn: usize,
+    /// Readable while a frame waits in one of them, where there are several.
+    any: Option<OwnedFd>,
+    /// The driver works when it is polled from here.
+    busy_poll: bool,
+    counters: Arc<XdpReadCounters>,
+}
+
+impl fmt::Debug for XdpSource {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("XdpSource").field("queues", &self.receivers.len()).finish_non_exhaustive()
+    }
+}
+
+impl XdpSource {
+    /// Serves these queues, at least one.
+    pub(super) fn new(receivers: Vec<Receiver>, busy_poll: bool) -> std::io::Result<Self> {
+        let any = if receivers.len() > 1 { Some(epoll_of(&receivers)?) } else { None };
+        Ok(Self { receivers, turn: 0, any, busy_poll, counters: Arc::default() })
+    }
+
+    /// What it counts, to be read by anyone.
+    pub fn counters(&self) -> Arc<XdpReadCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    fn waits_somewhere(&mut self) -> bool {
+        self.receivers.iter_mut().any(|receiver| receiver.receive.waiting(1) > 0)
+    }
+}
+
+fn epoll_of(receivers: &[Receiver]) -> std::io::Result<OwnedFd> {
+    let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for receiver in receivers {
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&any, &receiver.queue.socket, data, epoll::EventFlags::IN)?;
+    }
+    Ok(any)
+}
+
+impl Receiver {
+    /// Gives the kernel all chunks that it may fill, once.
+    pub(super) fn fill_up(&mut self) {
+        for chunk in self.queue.umem.layout.receive_chunks() {
+            self.fill.push(chunk);
+        }
+        self.fill.publish();
+    }
+
+    /// Shows what waits and gives the chunks back.
+    fn drain(
+        &mut self,
+        budget: usize,
+        counters: &XdpReadCounters,
+        take: &mut dyn FnMut(&[Frame<'_>]),
+    ) -> usize {
+        let waiting = self.receive.waiting(budget.min(BURST) as u32);
+        if waiting == 0 {
+            return 0;
+        }
+        let (mut frames, mut octets) = (Frames::new(), 0);
+        for n in 0..waiting {
+            let Descriptor { addr, len, .. } = self.receive.peek(n);
+            match self.queue.umem.bytes(addr, len) {
+                Some(bytes) => frames.push(Frame::new(bytes)),
+                None => counters.drop_bad_address.add(1),
+            }
+            octets += u64::from(len);
+        }
+        counters.frames.add(frames.len() as u64);
+        counters.bytes.add(octets);
+        counters.batches.add(1);
+        if !frames.is_empty() {
+            take(&frames);
+        }
+        let shown = frames.len();
+        drop(frames);
+        self.give_back(waiting, counters);
+        shown
+    }
+
+    /// There is room in the fill ring for every chunk that there is.
+    fn give_back(&mut self, count: u32, counters: &XdpReadCounters) {
+        for n in 0..count {
+            let chunk = self.queue.umem.layout.chunk_of(self.receive.peek(n).addr);
+            self.fill.push(chunk);
+        }
+        self.fill.publish();
+        self.receive.release(count);
+        if self.fill.wants_wakeup() {
+            counters.wakeups.add(1);
+            abi::kick_receive(self.queue.socket.as_fd());
+        }
+    }
+}
+
+impl Source for XdpSource {
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        for _ in 0..self.receivers.len() {
+            let turn = self.turn;
+            self.turn = if turn + 1 < self.receivers.len() { turn + 1 } else { 0 };
+            let Some(receiver) = self.receivers.get_mut(turn) else { continue };
+            let shown = receiver.drain(budget, &self.counters, take);
+            if shown > 0 {
+                return shown;
+            }
+            receiver.queue.attend();
+            if self.busy_poll {
+                abi::kick_receive(receiver.queue.socket.as_fd());
+            }
+        }
+        self.counters.polls_empty.add(1);
+        0
+    }
+
+    /// The bell rings as long as frames wait, so nothing has to be armed; one look spares a sleep. Frames that wait to be
+    /// sent keep the thread awake, for nothing would tell it when they can be.
+    fn arm(&mut self) -> bool {
+        self.waits_somewhere() || self.receivers.iter().any(|receiver| receiver.queue.is_busy())
+    }
+
+    /// None once the interface is gone: nothing comes any more.
+    fn bell(&self) -> Bell<'_> {
+        match (&self.any, self.receivers.first()) {
+            (_, Some(first)) if first.queue.device.is_gone() => Bell::None,
+            (Some(any), _) => Bell::Readable(any.as_fd()),
+            (None, Some(first)) => Bell::Readable(first.queue.socket.as_fd()),
+            (None, None) => Bell::None,
+        }
+    }
+}

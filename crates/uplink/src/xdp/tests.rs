@@ -1,0 +1,58 @@
+use super::program::program;
+use super::*;
+
+#[test]
+fn chunks_are_as_large_as_frames_need() {
+    let layout = |mtu, queue_len| {
+        layout(&XdpConfig { mtu, queue_len, ..XdpConfig::default() }, 1500).expect("it fits")
+    };
+    assert_eq!(layout(1500, 1000), Layout { chunk: 2048, receive: 1024, transmit: 1024 });
+    assert_eq!(layout(1774, 1).chunk, 2048, "1774 + 18 + 256 = 2048");
+    assert_eq!(layout(1775, 1).chunk, 4096);
+    assert_eq!(layout(1500, 1).receive, 256);
+    assert_eq!(layout(1500, 65_536).receive, 16_384);
+    assert_eq!(layout(1500, 1000).len(), 4 << 20);
+}
+
+#[test]
+fn frames_of_more_than_a_page_are_refused() {
+    let refused = layout(&XdpConfig::default(), 9000).expect_err("9000 octets are too many").to_string();
+    assert!(refused.starts_with("the MTU of the interface is 9000, expected at most 3822"), "{refused}");
+}
+
+#[test]
+fn an_address_belongs_to_one_half_of_the_memory() {
+    let layout = Layout { chunk: 2048, receive: 256, transmit: 256 };
+    let first = 256 * 2048;
+    assert_eq!(layout.chunk_of(first + 2047), first);
+    assert!(!layout.is_transmit(first - 1));
+    assert!(layout.is_transmit(first));
+    assert!(!layout.is_transmit(layout.len()));
+    assert_eq!(layout.receive_chunks().last(), Some(first - 2048));
+    assert_eq!(layout.transmit_chunks().next(), Some(first));
+}
+
+#[test]
+fn parts_that_make_no_sense_are_refused() {
+    let parts = XdpParts {
+        interface: "eth0".to_owned(),
+        queues: 1,
+        transmit: 1,
+        chunk: 2048,
+        ring: 1000,
+        zero_copy: false,
+        in_driver: true,
+        busy_poll: false,
+    };
+    let null = || OwnedFd::from(std::fs::File::open("/dev/null").expect("it is there"));
+    assert!(Xdp::from_parts(parts.clone(), [null(), null()]).is_err(), "1000 is no power of two");
+    assert!(Xdp::from_parts(XdpParts { ring: 1024, ..parts.clone() }, [null()]).is_err(), "a half queue");
+    let opened =
+        Xdp::from_parts(XdpParts { ring: 1024, ..parts }, [null(), null()]).expect("two descriptors");
+    assert!(opened.ports(1).is_err(), "/dev/null has no rings");
+}
+
+#[test]
+fn the_program_is_six_instructions_of_eight_octets() {
+    assert_eq!(size_of_val(&program(0)), 48);
+}

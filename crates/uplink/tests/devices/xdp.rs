@@ -1,0 +1,288 @@
+//! AF_XDP on a veth pair: the suite that every port passes, with a packet socket at the other end, and what happens when
+//! the interface is taken, goes down, or goes away.
+
+use std::net::Ipv4Addr;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ledger::Group;
+use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use switch::{Bell, Sink, Source};
+use uplink::xdp::{XdpHealth, XdpSink, XdpSource};
+use uplink::{Links, Mac, Netns, Xdp, XdpConfig};
+
+use crate::conformance::PacketSocket;
+use crate::support::{Way, collect, datagram, deliver, devices, number};
+
+const NEAR: Mac = [2, 0, 0, 0, 1, 9];
+const FAR: Mac = [2, 0, 0, 0, 1, 0];
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Out of our port.
+const WAY: Way = Way { from: (NEAR, Ipv4Addr::new(198, 18, 0, 1)), to: (FAR, Ipv4Addr::new(198, 18, 0, 2)) };
+/// Into it.
+const BACK: Way = Way { from: WAY.to, to: WAY.from };
+
+/// A namespace with a veth pair: `near` is ours, `far` the peer's.
+struct Pair {
+    netns: Netns,
+    links: Links,
+}
+
+impl Pair {
+    fn new(queues: u32) -> Self {
+        let netns = Netns::new().expect("namespace");
+        let links = netns.settle(false).expect("settle");
+        let n = queues.to_string();
+        let sides = ["numrxqueues", &n, "numtxqueues", &n];
+        let mut add = vec!["link", "add", "near"];
+        add.extend(sides);
+        add.extend(["type", "veth", "peer", "name", "far"]);
+        add.extend(sides);
+        ip(&netns, &add);
+        for name in ["near", "far"] {
+            links.set_up(name, true).expect("up");
+        }
+        Self { netns, links }
+    }
+
+    fn config(&self) -> XdpConfig<'_> {
+        XdpConfig { queue_len: 4096, netns: Some(&self.netns), ..XdpConfig::default() }
+    }
+
+    fn open(&self) -> Xdp {
+        Xdp::open("near", &self.config()).expect("AF_XDP")
+    }
+
+    fn peer(&self) -> PacketSocket {
+        self.netns.run(|| PacketSocket::open("far")).expect("enter").expect("packet socket")
+    }
+
+    /// Programs at the interface, as iproute2 tells.
+    fn has_program(&self) -> bool {
+        ip(&self.netns, &["link", "show", "near"]).contains("xdp")
+    }
+}
+
+fn ip(netns: &Netns, arguments: &[&str]) -> String {
+    let output = netns.command("ip").args(arguments).stdin(Stdio::null()).output().expect("iproute2");
+    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether this host has AF_XDP and veth pairs; says so once a test when it does not.
+fn able() -> bool {
+    if !devices() {
+        return false;
+    }
+    let netns = Netns::new().expect("namespace");
+    let add = ["link", "add", "near", "type", "veth", "peer", "name", "far"];
+    let made = netns.command("ip").args(add).output().is_ok_and(|output| output.status.success());
+    let config = XdpConfig { netns: Some(&netns), ..XdpConfig::default() };
+    let able = made && !matches!(Xdp::open("near", &config), Err(uplink::Error::NoXdp));
+    if !able {
+        println!("SKIPPED: needs AF_XDP, veth pairs and iproute2");
+    }
+    able
+}
+
+struct Bench {
+    peer: PacketSocket,
+    source: XdpSource,
+    sink: Arc<XdpSink>,
+    _health: Arc<XdpHealth>,
+    _xdp: Xdp,
+    _pair: Pair,
+}
+
+impl Bench {
+    fn new(queues: u32) -> Self {
+        let pair = Pair::new(queues);
+        let (xdp, peer) = (pair.open(), pair.peer());
+        let mut ports = xdp.ports(1).expect("rings");
+        let (source, sink) = (ports.sources.remove(0), ports.sinks.remove(0));
+        Self { peer, source, sink, _health: ports.health, _xdp: xdp, _pair: pair }
+    }
+}
+
+fn losses(group: &dyn Group) -> u64 {
+    let mut lost = 0;
+    group.each(&mut |name, value| lost += if name.starts_with("drop_") { value } else { 0 });
+    lost
+}
+
+impl SinkBench for Bench {
+    fn sink(&self) -> &dyn Sink {
+        &*self.sink
+    }
+
+    fn received(&mut self) -> Option<Vec<Vec<u8>>> {
+        let mut frames = Vec::new();
+        let mut octets = [0; 2048];
+        while let Ok(len) = rustix::io::read(&self.peer.0, &mut octets) {
+            frames.push(octets[..len].to_vec());
+        }
+        Some(frames)
+    }
+
+    fn lost(&self) -> u64 {
+        losses(&*self.sink.counters())
+    }
+
+    fn pattern(&self) -> Pattern {
+        Pattern { destination: FAR, source: NEAR, ..Pattern::default() }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+}
+
+impl SourceBench for Bench {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.source
+    }
+
+    fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
+        frames.iter().take_while(|frame| rustix::io::write(&self.peer.0, frame) == Ok(frame.len())).count()
+    }
+
+    fn pattern(&self) -> Pattern {
+        Pattern { destination: NEAR, source: FAR, ..Pattern::default() }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+}
+
+#[test]
+fn an_interface_is_a_sink() {
+    if able() {
+        check_sink(|| Bench::new(1));
+    }
+}
+
+#[test]
+fn an_interface_is_a_source() {
+    if able() {
+        check_source(|| Bench::new(1));
+    }
+}
+
+#[test]
+fn several_queues_are_one_source() {
+    if able() {
+        check_source(|| Bench::new(2));
+        check_sink(|| Bench::new(2));
+    }
+}
+
+#[test]
+fn a_program_goes_with_its_port_and_another_one_is_told_of() {
+    if !able() {
+        return;
+    }
+    let pair = Pair::new(1);
+    let xdp = pair.open();
+    assert!(pair.has_program());
+    let second = Xdp::open("near", &pair.config()).expect_err("one program at a time").to_string();
+    assert!(second.contains("has an XDP program already"), "{second}");
+    assert_eq!(xdp.parts().way(), "copy mode, in the driver, 1 queues");
+    drop(xdp);
+    assert!(!pair.has_program(), "nothing is left");
+    let again = Instant::now();
+    while let Err(error) = Xdp::open("near", &pair.config()) {
+        assert!(again.elapsed() < Duration::from_secs(20), "{error}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn frames_come_again_after_the_sockets_were_renewed() {
+    if !able() {
+        return;
+    }
+    let pair = Pair::new(1);
+    let (mut xdp, peer) = (pair.open(), pair.peer());
+    let first = xdp.ports(1).expect("rings");
+    drop(first);
+    let since = Instant::now();
+    while let Err(error) = xdp.renew() {
+        assert!(since.elapsed() < Duration::from_secs(20), "{error}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut ports = xdp.ports(1).expect("rings");
+    assert_eq!(rustix::io::write(&peer.0, &datagram(BACK, 60, 7)), Ok(60));
+    let came = collect(&mut ports.sources[0], 1);
+    assert_eq!(came.iter().map(|frame| number(frame)).collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn an_interface_that_is_down_loses_frames_by_name_and_comes_back() {
+    if !able() {
+        return;
+    }
+    let pair = Pair::new(1);
+    let (xdp, peer) = (pair.open(), pair.peer());
+    let ports = xdp.ports(1).expect("rings");
+    let sink = &ports.sinks[0];
+    pair.links.set_up("near", false).expect("down");
+    let mut frames = [datagram(WAY, 60, 1), datagram(WAY, 60, 2)];
+    deliver(&**sink, &mut frames);
+    deliver(&**sink, &mut frames);
+    assert!(sink.counters().drop_down.get() >= 2, "{:?}", sink.counters());
+    assert_eq!(sink.room(), usize::MAX, "what is lost needs no room");
+    pair.links.set_up("near", true).expect("up");
+    let since = Instant::now();
+    let mut octets = [0; 2048];
+    while rustix::io::read(&peer.0, &mut octets).is_err() {
+        deliver(&**sink, &mut frames);
+        assert!(since.elapsed() < Duration::from_secs(20), "nothing is sent any more");
+    }
+}
+
+#[test]
+fn an_interface_that_was_deleted_is_told_of_once() {
+    if !able() {
+        return;
+    }
+    let pair = Pair::new(1);
+    let xdp = pair.open();
+    let mut ports = xdp.ports(1).expect("rings");
+    ip(&pair.netns, &["link", "del", "near"]);
+    let since = Instant::now();
+    let told = loop {
+        ports.health.look();
+        if let Some(told) = ports.health.take_trouble() {
+            break told;
+        }
+        assert!(since.elapsed() < Duration::from_secs(20), "nobody noticed");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(told.contains("`near` was deleted"), "{told}");
+    assert_eq!(ports.health.take_trouble(), None);
+    assert!(matches!(ports.sources[0].bell(), Bell::None), "it would ring for ever");
+    assert_eq!(ports.sources[0].drain(64, &mut |_| {}), 0);
+    assert_eq!(deliver(&*ports.sinks[0], &mut [datagram(WAY, 60, 1)]), 0);
+    assert_eq!(ports.sinks[0].counters().drop_gone.get(), 1);
+}
+
+#[test]
+fn what_nobody_takes_is_lost_in_the_kernel_and_counted() {
+    if !able() {
+        return;
+    }
+    const SENT: u64 = 1000;
+    let pair = Pair::new(1);
+    let config = XdpConfig { queue_len: 256, ..pair.config() };
+    let (xdp, peer) = (Xdp::open("near", &config).expect("AF_XDP"), pair.peer());
+    let mut ports = xdp.ports(1).expect("rings");
+    for n in 0..SENT {
+        assert_eq!(rustix::io::write(&peer.0, &datagram(BACK, 60, n as u32)), Ok(60));
+    }
+    let came = collect(&mut ports.sources[0], SENT as usize).len() as u64;
+    assert!((256..SENT).contains(&came), "{came} of {SENT}");
+    ports.health.look();
+    assert_eq!(came + losses(&*ports.health.counters()), SENT, "{:?}", ports.health.counters());
+}
