@@ -6,6 +6,7 @@ use ledger::{Counter, PortCounters};
 
 use crate::classify::{Place, Sorted, Tally};
 use crate::collect::{Addresses, collect};
+use crate::offload::deliver;
 use crate::port::{Frame, Frames, Sink, octets};
 use crate::switch::Shared;
 
@@ -58,14 +59,14 @@ impl Exit {
     #[inline]
     fn send(&self, burst: &Burst<'_>, mask: u64, lane: usize) {
         if mask == burst.all() {
-            let taken = self.sink.deliver(burst.frames);
+            let taken = deliver(&*self.sink, burst.frames);
             let left =
                 if taken == burst.frames.len() { burst.octets } else { octets(&burst.frames[..taken]) };
             self.count(lane, (burst.frames.len(), taken), left);
         } else if mask != 0 {
             let mut frames = Frames::new();
             gather(burst.frames, mask, &mut frames);
-            let taken = self.sink.deliver(&frames);
+            let taken = deliver(&*self.sink, &frames);
             self.count(lane, (frames.len(), taken), octets(&frames[..taken]));
         }
     }

@@ -7,9 +7,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
+use frame::offload::Offloads;
 use ledger::counters;
 use ring::{BURST, Slots};
 
+use crate::offload::Completed;
 use crate::port::{Bell, Frame, Frames, Sink, Source};
 
 /// Longest frame of which a corrupt copy can be made; longer ones are passed on unharmed.
@@ -165,7 +167,7 @@ fn harm<'a>(
         counters.corrupted.add(1);
         octets = copy;
     }
-    Frame::new(octets)
+    Frame::with_offload(octets, frame.offload())
 }
 
 /// A source that misbehaves.
@@ -217,6 +219,10 @@ impl<S: Source> Source for FaultSource<S> {
 
     fn bell(&self) -> Bell<'_> {
         self.inner.bell()
+    }
+
+    fn settle(&mut self, takes: Offloads) {
+        self.inner.settle(takes);
     }
 }
 
@@ -283,6 +289,14 @@ impl Sink for FaultSink {
 
     fn bell(&self) -> Bell<'_> {
         self.inner.bell()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.inner.offloads()
+    }
+
+    fn completed(&self, done: &Completed) {
+        self.inner.completed(done);
     }
 }
 

@@ -21,7 +21,7 @@ pub mod tap_point;
 pub use frame::offload::{Gso, Offload, Offloads};
 pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
 pub use null::Null;
-pub use offload::{Completed, deliver};
+pub use offload::{Backlog, Completed, deliver, plainly, pump_on};
 pub use pair::{PairPort, PairSink, pair};
 pub use port::{Bell, Frame, Frames, Sink, Source};
 pub use switch::{Config, PortId, Switch, SwitchPort};

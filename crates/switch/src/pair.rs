@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use frame::offload::Offloads;
+
 use crate::ingress::{IngressCounters, IngressSink, IngressSource, ingress};
 use crate::port::{Bell, Frame, Sink};
 
@@ -52,5 +54,9 @@ impl Sink for PairSink {
 
     fn bell(&self) -> Bell<'_> {
         Bell::None
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.queue.offloads()
     }
 }

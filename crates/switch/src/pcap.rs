@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ledger::counters;
 
+use crate::offload::plainly;
 use crate::port::Frame;
 use crate::tap_point::Observer;
 
@@ -139,8 +140,10 @@ impl<W: Write + Send> Pcap<W> {
 }
 
 impl<W: Write + Send> Observer for Arc<Pcap<W>> {
+    /// What somebody else would have done to the frames is done to those in the file: checksums are there, and
+    /// segments.
     fn observe(&mut self, frames: &[Frame<'_>]) {
-        self.capture(frames);
+        plainly(frames, &mut |frames| self.capture(frames));
     }
 }
 

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use frame::Mac;
+use frame::offload::Offloads;
 use ledger::PortCounters;
 use ring::BURST;
 
@@ -254,6 +255,11 @@ impl Sink for SwitchPort {
             self.entry.enter(&self.shared, &self.exit, self.lane, burst);
         }
         frames.len()
+    }
+
+    /// Each receiver is given what it takes.
+    fn offloads(&self) -> Offloads {
+        Offloads::ALL
     }
 }
 

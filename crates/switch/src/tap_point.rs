@@ -7,6 +7,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use frame::offload::Offloads;
+
+use crate::offload::Completed;
 use crate::port::{Bell, Frame, Sink};
 
 /// What looks at frames: [`crate::pcap::Pcap`], or who follows packets through an instance.
@@ -103,6 +106,14 @@ impl Sink for TapPoint {
 
     fn bell(&self) -> Bell<'_> {
         self.inner.bell()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.inner.offloads()
+    }
+
+    fn completed(&self, done: &Completed) {
+        self.inner.completed(done);
     }
 }
 

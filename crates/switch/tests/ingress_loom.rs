@@ -5,6 +5,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-switch --release --test ingress_loom`
 #![cfg(loom)]
 
+use frame::offload::Offload;
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 use switch::ingress::leases::{Filled, Leases};
@@ -32,7 +33,7 @@ impl Model {
             let mut content = self.slots[slot as usize].try_lock().expect("two owners of a slot");
             assert_eq!(*content, 0, "a sender got a slot that was not given back");
             *content = number;
-            filled.push(Filled { slot, len: number });
+            filled.push(Filled { slot, len: number, offload: Offload::NONE });
         }
         if self.leases.publish(&filled) {
             *self.bell.lock().unwrap() = true;

@@ -6,6 +6,8 @@
 use std::io;
 use std::sync::Arc;
 
+use frame::offload::Offloads;
+
 use super::{IngressCounters, IngressSink, IngressSource, ingress};
 use crate::port::{Frame, Sink};
 use crate::steer::{self, Hash};
@@ -53,5 +55,9 @@ impl Sink for IngressFan {
             taken += self.queues.get(number).map_or(0, |queue| queue.deliver(group));
         });
         taken
+    }
+
+    fn offloads(&self) -> Offloads {
+        Offloads::ALL
     }
 }

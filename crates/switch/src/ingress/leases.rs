@@ -27,6 +27,7 @@ use std::sync::{
 };
 
 use arrayvec::ArrayVec;
+use frame::offload::Offload;
 use ring::BURST;
 
 /// A slot and the octets of the frame in it.
@@ -36,6 +37,8 @@ pub struct Filled {
     pub slot: u32,
     /// Octets in it.
     pub len: u32,
+    /// What the frame leaves to be done.
+    pub offload: Offload,
 }
 
 /// Slots that a sender may fill, or that the consumer has shown.
@@ -68,7 +71,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Leases {
     /// `count` free slots, numbered from 0.
     pub fn new(count: u32) -> Self {
-        let ring = vec![Filled { slot: 0, len: 0 }; count as usize].into();
+        let ring = vec![Filled { slot: 0, len: 0, offload: Offload::NONE }; count as usize].into();
         Self {
             free: Apart(Mutex::new((0..count).rev().collect())),
             ready: Apart(Mutex::new(Ready { ring, first: 0, count: 0 })),

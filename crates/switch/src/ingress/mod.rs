@@ -3,8 +3,13 @@
 //!
 //! The queue never asks a sender to wait: what does not find a slot is lost here, early and under a name, before any
 //! work was spent on it. [`leases`] holds the protocol, [`Slots`] the frames.
+//!
+//! A frame that is to be cut into segments is placed as it is: whoever takes it out pays for that. Such a frame is larger
+//! than a slot, so its slot only holds the number of a [`large`] place. Of these there are few, in memory that is not even
+//! there until the first such frame comes.
 
 mod fan;
+mod large;
 pub mod leases;
 
 use std::io;
@@ -12,16 +17,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use frame::offload::{LARGEST, Offloads};
 use ledger::counters;
-use ring::{BURST, Slots};
+use ring::{BURST, Bytes, Slots};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::port::{Bell, Frame, Frames, Sink, Source};
 pub use fan::{IngressFan, ingress_fan};
+use large::Large;
 use leases::{Filled, Lease, Leases};
 
-/// Longest frame that an ingress queue takes, in octets.
+/// Longest frame that fills nothing but a slot, in octets.
 pub const SLOT: usize = 2048;
+/// Longest frame that an ingress queue takes, in octets.
+pub const LONGEST: usize = LARGEST;
 
 counters! {
     /// What came to an ingress queue, and what became of it.
@@ -32,7 +41,7 @@ counters! {
         queued,
         /// Frames lost because the queue was full.
         drop_full,
-        /// Frames lost because they are longer than a slot.
+        /// Frames lost because they are longer than any frame may be.
         drop_too_long,
         /// Times the consumer was woken.
         rings,
@@ -41,6 +50,7 @@ counters! {
 
 struct Queue {
     slots: Slots,
+    large: Large,
     leases: Leases,
     bell: OwnedFd,
     senders: Senders,
@@ -58,6 +68,7 @@ pub fn ingress(queue_len: u32) -> io::Result<(Arc<IngressSink>, IngressSource)> 
     let count = queue_len.max(1);
     let queue = Arc::new(Queue {
         slots: Slots::new(count as usize, SLOT),
+        large: Large::new(count),
         leases: Leases::new(count),
         bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         senders: Senders::default(),
@@ -103,12 +114,17 @@ impl Sink for IngressSink {
         }
         taken
     }
+
+    /// The queue's consumer does what is left to be done.
+    fn offloads(&self) -> Offloads {
+        Offloads::ALL
+    }
 }
 
 impl Queue {
     /// Leases, copies and publishes at most [`BURST`] frames; returns how many were dealt with.
     fn place(&self, frames: &[Frame<'_>]) -> usize {
-        let fitting = frames.iter().filter(|frame| frame.len() <= SLOT).count();
+        let fitting = frames.iter().filter(|frame| frame.len() <= LONGEST).count();
         let lease = self.leases.lease(fitting);
         let mut filled = ArrayVec::<Filled, BURST>::new();
         let taken = self.copy(frames, &lease, &mut filled);
@@ -129,15 +145,29 @@ impl Queue {
     fn copy(&self, frames: &[Frame<'_>], lease: &Lease, filled: &mut ArrayVec<Filled, BURST>) -> usize {
         let mut slots = lease.iter();
         for (i, frame) in frames.iter().enumerate() {
-            if frame.len() > SLOT {
+            if frame.len() > LONGEST {
                 continue;
             }
             let Some(&slot) = slots.next() else { return i };
-            let Some(target) = self.slots.get(slot as usize, frame.len()) else { return i };
+            let Some(target) = self.target(slot, frame.len()) else { return i };
             frame.octets().copy_to(&target);
-            filled.push(Filled { slot, len: frame.len() as u32 });
+            filled.push(Filled { slot, len: frame.len() as u32, offload: frame.offload() });
         }
         frames.len()
+    }
+
+    /// Where a frame of this length goes that has this slot; none if there is no large place for it.
+    #[inline(always)]
+    fn target(&self, slot: u32, len: usize) -> Option<Bytes<'_>> {
+        self.slots.get(slot as usize, len).or_else(|| self.large.lease(&self.slots, slot, len))
+    }
+
+    /// Where a frame lies.
+    #[inline(always)]
+    fn shown(&self, filled: &Filled) -> Option<Frame<'_>> {
+        let (slot, len) = (filled.slot as usize, filled.len as usize);
+        let octets = self.slots.get(slot, len).or_else(|| self.large.get(&self.slots, filled))?;
+        Some(Frame::with_offload(octets, filled.offload))
     }
 
     #[cold]
@@ -159,12 +189,9 @@ impl Source for IngressSource {
         if ready.is_empty() {
             return 0;
         }
-        let shown: Frames<'_> = ready
-            .iter()
-            .filter_map(|frame| self.queue.slots.get(frame.slot as usize, frame.len as usize))
-            .map(Frame::new)
-            .collect();
+        let shown: Frames<'_> = ready.iter().filter_map(|filled| self.queue.shown(filled)).collect();
         take(&shown);
+        self.queue.large.give_back(&self.queue.slots, &ready);
         self.queue.leases.give_back(ready.iter().map(|frame| frame.slot));
         ready.len()
     }

@@ -1,3 +1,4 @@
+use frame::offload::{Gso, Offload};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
@@ -27,15 +28,62 @@ fn what_finds_no_slot_is_dropped_early_and_named() {
 }
 
 #[test]
-fn a_frame_longer_than_a_slot_is_dropped_and_its_neighbours_are_not() {
+fn a_frame_that_is_too_long_is_dropped_and_its_neighbours_are_not() {
     let (sink, mut source) = ingress(8).unwrap();
-    let mut frames = vec![vec![1; SLOT], vec![2; SLOT + 1], vec![3; 0], vec![4; 60]];
+    let mut frames = vec![vec![1; SLOT], vec![2; LONGEST + 1], vec![3; 0], vec![4; 60]];
     assert_eq!(deliver(&sink, &mut frames), 4);
     assert_eq!((sink.counters().queued.get(), sink.counters().drop_too_long.get()), (3, 1));
     let mut lengths = Vec::new();
     source.drain(64, &mut |shown| lengths.extend(shown.iter().map(Frame::len)));
     assert_eq!(lengths, [SLOT, 0, 60]);
     assert_eq!(sink.free(), 8);
+}
+
+/// Large frames, each with octets and an order of its own.
+fn large(count: usize) -> Vec<(Vec<u8>, Offload)> {
+    (0..count)
+        .map(|i| {
+            let octets = (0..LONGEST - 7 * i).map(|at| (at * 13 + i * 5) as u8).collect();
+            (octets, Offload::checksum(34, 16).unwrap().with_gso(Gso::Tcp4, 1000 + i as u16, 54))
+        })
+        .collect()
+}
+
+#[test]
+fn large_frames_pass_among_small_ones_with_what_they_leave_to_be_done() {
+    let (sink, mut source) = ingress(5).unwrap();
+    for round in 0..20 {
+        let mut frames = large(2);
+        frames.insert(1, (vec![round; 60], Offload::DATA_VALID));
+        let shown: Vec<_> = frames
+            .iter_mut()
+            .map(|(octets, offload)| Frame::with_offload(ring::Bytes::from_slice(octets), *offload))
+            .collect();
+        assert_eq!(sink.deliver(&shown), 3);
+        let mut seen = Vec::new();
+        source.drain(64, &mut |shown| {
+            for frame in shown {
+                let mut octets = vec![0; frame.len()];
+                frame.octets().copy_to_slice(&mut octets);
+                seen.push((octets, frame.offload()));
+            }
+        });
+        assert!(seen == frames, "round {round}");
+    }
+    assert_eq!((sink.free(), sink.queue.large.waiting()), (5, 0));
+}
+
+#[test]
+fn what_finds_no_large_place_is_lost_and_small_frames_are_not() {
+    let (sink, mut source) = ingress(200).unwrap();
+    let mut octets = vec![7; SLOT + 1];
+    let frame = Frame::new(ring::Bytes::from_slice(&mut octets));
+    assert_eq!(sink.deliver(&[frame; 100]), 64);
+    assert_eq!((sink.counters().queued.get(), sink.counters().drop_full.get()), (64, 36));
+    assert_eq!(deliver(&sink, &mut [vec![1; 60]]), 1);
+    assert_eq!(source.drain(64, &mut |_| {}) + source.drain(64, &mut |_| {}), 65);
+    assert_eq!(sink.free(), 200);
+    assert_eq!(sink.deliver(&[frame; 64]), 64);
 }
 
 #[test]
