@@ -72,6 +72,7 @@ fn build(info: &'static BootInfo) -> Result<(), Trouble> {
     for (index, nic) in info.nics[..info.nic_count as usize].iter().enumerate() {
         devices.push(Device::open(nic, index, info).ok_or(Trouble::Nic)?);
     }
+    nic::settle(info, &mut devices).ok_or(Trouble::Nic)?;
     let mut states = ArrayVec::<&'static mut Vcpu, MAX_VCPUS>::new();
     let mut arena = Arena::part(info.ram, 0, vcpus);
     for index in 0..vcpus {

@@ -1,9 +1,24 @@
 //! Frame buffers: 2112 octets apart, the virtio header right before the frame, both in the first cache line.
+//!
+//! A frame that is longer than a buffer lies in several, its pieces. Only the first is ever touched; where the others
+//! are says a list in one more buffer (`pieces`), whose address stands behind the first piece:
+//!
+//! ```text
+//!   at                                            at + CAPACITY
+//!   +--------+---------------------------------+------+
+//!   | header | frame, or its first piece       | list |   64 octets that no device writes
+//!   +--------+---------------------------------+--|---+
+//!                                                 v
+//!                                     descriptors of all pieces
+//! ```
 
 use core::ptr;
 
 use bootinfo::map;
+use frame::offload::{Offload, VIRTIO};
 use router::{Buffer, HEAD};
+
+use crate::pieces::{self, MOST};
 
 /// Distance of two buffers. 2048 would put the first lines of all buffers into two sets of the L1 cache; 64 more
 /// cost 3 % of memory and bring 24 % of rate (measured).
@@ -13,31 +28,91 @@ pub(crate) const HEADER: u32 = 12;
 /// Octets of a buffer that the device may fill: header and frame.
 pub(crate) const CAPACITY: u32 = 2048;
 
-/// One frame buffer that this vCPU owns.
+/// In `marks`: the device has written the header.
+const DESCRIBED: u16 = 1 << 15;
+/// In `marks`, and in a token: pieces beside the first. (Buffers are aligned to 64 octets.)
+const FURTHER: u64 = 63;
+const _: () = assert!(MOST <= FURTHER as usize && STRIDE.is_multiple_of(FURTHER + 1));
+
+/// Of the first two octets of a header, flags and kind of segments: what leaves work to be done. The flag that a checksum
+/// was verified does not, and is for receivers only (virtio 1.2, section 5.1.6.2).
+const WORK: u64 = 0xff01;
+
+/// One frame of this vCPU, in a buffer that it owns, or in several.
 pub(crate) struct FrameBuffer {
     at: u64,
+    /// Octets of the frame.
     len: u32,
+    /// Octets of the longest frame that becomes of it, or more.
+    wire: u16,
+    marks: u16,
 }
 
 impl FrameBuffer {
     /// The buffer at `at`, which came from this vCPU's pool, holding a frame of `len` octets.
+    #[inline(always)]
     pub(crate) fn new(at: u64, len: u32) -> Self {
         debug_assert!(at >= map::POOL);
-        Self { at, len: len.min(CAPACITY - HEADER) }
+        let len = len.min(CAPACITY - HEADER);
+        Self { at, len, wire: len as u16, marks: 0 }
     }
 
-    /// Gives up ownership: the address goes back to a pool or to the device.
-    pub(crate) fn into_address(self) -> u64 {
+    /// The same, behind a header of the device that says what is left to be done, if `described`.
+    #[inline(always)]
+    pub(crate) fn received(at: u64, len: u32, described: bool) -> Self {
+        let marks = if described { DESCRIBED } else { 0 };
+        Self { marks, ..Self::new(at, len) }
+    }
+
+    /// A described frame of `len` octets that has `further` pieces behind the buffer at `at`, by their list.
+    pub(crate) fn with_pieces(at: u64, len: u32, list: u64, further: u16) -> Self {
+        // SAFETY: the buffer is RAM that only this vCPU uses; behind what devices write are 64 octets, aligned to 64.
+        unsafe { ptr::write((at + u64::from(CAPACITY)) as *mut u64, list) };
+        let mut frame = Self { at, len, wire: u16::MAX, marks: DESCRIBED | further };
+        let offload = frame.offload();
+        frame.wire = router::offload::wire_len(frame.octets(), offload, len as usize).min(0xffff) as u16;
+        frame
+    }
+
+    /// Gives up ownership: the token goes back to a pool, by way of the device or not.
+    #[inline(always)]
+    pub(crate) fn into_token(self) -> u64 {
+        self.at | u64::from(self.marks) & FURTHER
+    }
+
+    /// Where the buffer lies.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> u64 {
         self.at
     }
 
-    /// Writes a header that asks the device for nothing (virtio 1.2, section 5.1.6.2).
+    /// Whether it may be more than a frame in one piece that leaves nothing to be done.
     #[inline(always)]
-    pub(crate) fn clear_header(&mut self) {
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marks != 0
+    }
+
+    /// The list of the pieces, and how many there are, where there are several.
+    pub(crate) fn pieces(&self) -> Option<(u64, usize)> {
+        let further = usize::from(self.marks & FURTHER as u16);
+        (further != 0).then(|| (list_of(self.at), further + 1))
+    }
+
+    /// Makes the header one that a driver may send (virtio 1.2, section 5.1.6.2).
+    #[inline(always)]
+    pub(crate) fn seal_header(&mut self) {
+        let [low, high] = [self.at as *mut u64, (self.at + 8) as *mut u64];
         // SAFETY: the buffer is RAM that only this vCPU uses, at least CAPACITY long, and 64-octet aligned.
         unsafe {
-            ptr::write(self.at as *mut u64, 0);
-            ptr::write((self.at + 8) as *mut u32, 0);
+            let said = if self.marks & DESCRIBED != 0 { low.read() } else { 0 };
+            if said & WORK == 0 {
+                low.write(0);
+                high.cast::<u32>().write(0);
+            } else {
+                // As it came, without flags that are not for devices and without the number of buffers.
+                low.write(said & !0xfe);
+                high.cast::<u16>().add(1).write(0);
+            }
         }
     }
 
@@ -58,19 +133,62 @@ impl Buffer for FrameBuffer {
         self.len as usize
     }
 
+    #[inline(always)]
+    fn wire_len(&self) -> usize {
+        usize::from(self.wire)
+    }
+
     fn set_len(&mut self, octets: usize) {
-        self.len = octets.min((CAPACITY - HEADER) as usize) as u32;
+        let further = u32::from(self.marks & FURTHER as u16);
+        let most = (1 + further) * CAPACITY - HEADER;
+        self.len = octets.min(most as usize) as u32;
+        self.wire = self.len.min(u32::from(u16::MAX)) as u16;
     }
 
     fn octets(&mut self) -> &mut [u8] {
-        // SAFETY: exclusive RAM (see `new`); len is at most CAPACITY - HEADER.
-        unsafe { core::slice::from_raw_parts_mut(self.frame(), self.len as usize) }
+        let here = self.len.min(CAPACITY - HEADER) as usize;
+        // SAFETY: exclusive RAM (see `new`) that holds at least HEADER + here octets.
+        unsafe { core::slice::from_raw_parts_mut(self.frame(), here) }
+    }
+
+    fn read(&mut self, at: usize, target: &mut [u8]) -> bool {
+        if at.checked_add(target.len()).is_none_or(|end| end > self.len()) {
+            return false;
+        }
+        match self.pieces() {
+            Some((list, count)) => pieces::read(list, count, HEADER as usize + at, target),
+            None => {
+                target.copy_from_slice(&self.octets()[at..at + target.len()]);
+                true
+            }
+        }
+    }
+
+    fn offload(&self) -> Offload {
+        if self.marks & DESCRIBED == 0 {
+            return Offload::NONE;
+        }
+        // SAFETY: exclusive RAM (see `new`) that begins with a header.
+        let header = unsafe { ptr::read(self.at as *const [u8; VIRTIO]) };
+        // What the device cannot mean it does not do.
+        Offload::from_virtio(header).unwrap_or(Offload::NONE)
+    }
+
+    fn clear_offload(&mut self) {
+        self.marks &= !DESCRIBED;
+        self.wire = self.len.min(u32::from(u16::MAX)) as u16;
     }
 
     #[inline(always)]
     fn prefetch(&self) {
         ring::prefetch::write(self.at as *const u8);
     }
+}
+
+/// The list of the pieces of the frame that begins at `at`.
+fn list_of(at: u64) -> u64 {
+    // SAFETY: RAM that only this vCPU uses; `with_pieces` wrote the word before the frame had its mark.
+    unsafe { ptr::read((at + u64::from(CAPACITY)) as *const u64) }
 }
 
 /// The free buffers of one vCPU: a stack, so that the one used last, still in the cache, is used next.
@@ -106,5 +224,26 @@ impl Pool {
             *place = at;
             self.len += 1;
         }
+    }
+
+    /// Gives a frame back, by its token, with all its pieces.
+    #[inline(always)]
+    pub(crate) fn give_frame(&mut self, token: u64) {
+        if token & FURTHER == 0 {
+            self.give(token);
+        } else {
+            self.give_pieces(token);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_pieces(&mut self, token: u64) {
+        let (at, further) = (token & !FURTHER, (token & FURTHER) as usize);
+        let list = list_of(at);
+        for piece in pieces::addresses(list, further + 1) {
+            self.give(piece);
+        }
+        self.give(list);
     }
 }

@@ -18,6 +18,7 @@ mod large;
 mod memory_functions;
 mod nic;
 mod pci;
+mod pieces;
 mod platform;
 mod process;
 mod roles;

@@ -1,6 +1,7 @@
 //! A NIC of any kind, as one vCPU uses it: told apart once a burst.
 
-use bootinfo::{BootInfo, NicInfo, NicModel};
+use bootinfo::{BootInfo, NicInfo, NicModel, Role};
+use frame::offload::Offloads;
 use ledger::RouterNic;
 use router::Burst;
 
@@ -22,8 +23,20 @@ pub(crate) fn movers(info: &BootInfo) -> usize {
     if one { 1 } else { info.vcpus as usize }
 }
 
+/// Configures all devices. What comes by one may leave by any, so frames may leave to be done only what all NICs of the
+/// router can see to; and who does not forward takes no frame that is not ready.
+pub(crate) fn settle(info: &BootInfo, devices: &mut [Device]) -> Option<()> {
+    let wanted = info.nics.iter().take(devices.len()).all(|nic| nic.offload != 0);
+    let offloads = if wanted && info.role == Role::Router as u32 {
+        devices.iter().fold(Offloads::ALL, |all, device| all & device.sendable()).consistent()
+    } else {
+        Offloads::NONE
+    };
+    devices.iter_mut().try_for_each(|device| device.settle(offloads))
+}
+
 impl Device {
-    /// Resets and configures the device in `info.slot`.
+    /// Resets the device in `info.slot`.
     pub(crate) fn open(info: &'static NicInfo, index: usize, boot: &BootInfo) -> Option<Self> {
         let ring_size = boot.ring_size as u16;
         match NicModel::from_number(info.model)? {
@@ -31,6 +44,23 @@ impl Device {
                 virtio_net::Device::open(info, ring_size, movers(boot)).map(Self::VirtioNet)
             }
             NicModel::E1000 => e1000::Device::open(info, index, boot).map(Self::E1000),
+        }
+    }
+
+    /// What frames that leave by it may leave to be done.
+    fn sendable(&self) -> Offloads {
+        match self {
+            Self::VirtioNet(device) => device.sendable(),
+            Self::E1000(device) => device.sendable(),
+        }
+    }
+
+    /// Configures it: frames that come may leave this to be done.
+    fn settle(&mut self, offloads: Offloads) -> Option<()> {
+        match self {
+            Self::VirtioNet(device) => device.settle(offloads),
+            // What it receives is whole.
+            Self::E1000(_) => Some(()),
         }
     }
 
@@ -90,7 +120,7 @@ impl Nic {
     pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
         match self {
             Self::VirtioNet(pair) => {
-                pair.receive(burst, counters);
+                pair.receive(burst, pool, counters);
                 pair.refill(pool, counters);
             }
             Self::Block(nic) => {
@@ -125,7 +155,7 @@ impl Nic {
             Self::VirtioNet(pair) => pair.transmit(burst, pool, counters),
             Self::Block(nic) => nic.transmit(burst, pool, counters),
             Self::Stock(nic) => nic.transmit(burst, own, pool, counters),
-            Self::Aside(_) => burst.drain(..).for_each(|frame| pool.give(frame.into_address())),
+            Self::Aside(_) => burst.drain(..).for_each(|frame| pool.give_frame(frame.into_token())),
         }
     }
 

@@ -164,7 +164,7 @@ impl Platform for Firmware {
     fn transmit(&mut self, nic: usize, burst: &mut Burst<FrameBuffer>) {
         match self.nics.get_mut(nic) {
             Some(place) => place.transmit(burst, !self.handling, &mut self.pool, &self.shared.nics[nic]),
-            None => burst.drain(..).for_each(|frame| self.pool.give(frame.into_address())),
+            None => burst.drain(..).for_each(|frame| self.pool.give_frame(frame.into_token())),
         }
     }
 
@@ -179,7 +179,7 @@ impl Platform for Firmware {
 
     #[inline(always)]
     fn free(&mut self, buffer: FrameBuffer) {
-        self.pool.give(buffer.into_address());
+        self.pool.give_frame(buffer.into_token());
     }
 
     fn now(&self) -> u64 {

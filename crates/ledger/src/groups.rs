@@ -127,6 +127,8 @@ counters! {
         arms,
         /// Frames lost because the transmit ring was full.
         drop_tx_full,
+        /// Frames of several buffers lost because there was none for the list of them, or the device left one out.
+        drop_rx_pieces,
     }
 
     /// What one vCPU's router did with the frames that it did not simply forward.

@@ -14,6 +14,7 @@ mod config;
 mod fragment;
 mod icmp;
 pub mod neighbours;
+pub mod offload;
 mod pending;
 pub mod platform;
 mod rate;

@@ -7,6 +7,7 @@ use router::{Buffer, Burst};
 
 use super::chain::{Chain, Segmentation};
 use super::interrupt::Line;
+use super::offload::Order;
 use super::received::Assembly;
 use super::registers as r;
 use super::tail::Tail;
@@ -97,6 +98,9 @@ impl Block {
     /// Sends a burst and leaves it empty.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
+        if burst.iter().fold(false, |marked, frame| marked | frame.is_marked()) {
+            return self.transmit_orders(burst, pool, counters);
+        }
         if self.tx.free() < burst.len() {
             self.reclaim(pool);
         }
@@ -105,7 +109,7 @@ impl Block {
         self.tx.push_frames(burst.drain(..room.min(frames)).map(|frame| {
             let len = frame.len() as u16;
             octets += u64::from(len);
-            let at = frame.into_address();
+            let at = frame.into_token();
             (Descriptor::legacy(at + u64::from(HEADER), len, FRAME), at)
         }));
         notify(self.tx.publish(), self.tdt, self.tx.tail(), counters);
@@ -116,8 +120,27 @@ impl Block {
         if !burst.is_empty() {
             // What is left found no room.
             counters.drop_tx_full.add(burst.len() as u64);
-            burst.drain(..).for_each(|frame| pool.give(frame.into_address()));
+            burst.drain(..).for_each(|frame| pool.give_frame(frame.into_token()));
         }
+    }
+
+    /// The same for frames that may leave something to be done, or lie in several buffers.
+    fn transmit_orders(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
+        for frame in burst.drain(..) {
+            let order = Order::new(frame);
+            if self.tx.free() < order.descriptors() {
+                self.reclaim(pool);
+            }
+            if self.tx.free() < order.descriptors() {
+                counters.drop_tx_full.add(1);
+                pool.give_frame(order.into_frame().into_token());
+                continue;
+            }
+            counters.tx_frames.add(1);
+            counters.tx_bytes.add(order.octets() as u64);
+            order.push(&mut self.tx, 0);
+        }
+        notify(self.tx.publish(), self.tdt, self.tx.tail(), counters);
     }
 
     /// Sends a frame that the device is to cut into segments; false if it is not sent for want of room.
@@ -149,7 +172,7 @@ impl Block {
 
     /// Takes back the buffers of sent frames.
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
-        let result = self.tx.reclaim(usize::MAX, |at| pool.give(at));
+        let result = self.tx.reclaim(usize::MAX, |token| pool.give_frame(token));
         // A device that breaks the block has stopped the ring; the ring says so by staying full.
         let _ = result;
     }

@@ -65,7 +65,7 @@ impl Chain {
             let last = if index + 1 == pieces { tx::EOP | report } else { 0 };
             let options = if index == 0 { tx::IXSM | tx::TXSM } else { 0 };
             let length = buffer.len() as u32;
-            let at = buffer.into_address();
+            let at = buffer.into_token();
             let data = Data {
                 address: at + u64::from(HEADER),
                 length,

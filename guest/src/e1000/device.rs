@@ -3,6 +3,7 @@
 use core::mem::MaybeUninit;
 
 use bootinfo::{BootInfo, NicInfo, TransmitMode};
+use frame::offload::Offloads;
 use ring::Region;
 use ring::combine::Combiner;
 use ring::e1000::{Csb, DESCRIPTOR, Layout, RxDriver, TxDriver, TxSlot};
@@ -15,6 +16,7 @@ use super::tail::Tail;
 use crate::arena::Arena;
 use crate::nic::Nic;
 use crate::pci;
+use crate::pieces;
 
 const VENDOR: u16 = 0x8086;
 const DEVICE: u16 = 0x100e;
@@ -61,6 +63,14 @@ impl Device {
         let device = Self { info, index, registers, mode, mac, entries, combiner: None };
         device.configure();
         Some(device)
+    }
+
+    /// What frames that leave by it may leave to be done. Its driver tells it nothing of IPv6, and the device does not know
+    /// which segment has CWR.
+    pub(crate) fn sendable(&self) -> Offloads {
+        let most = 2 + pieces::MOST;
+        let long = usize::from(self.entries) >= 2 * most;
+        if long { Offloads::CSUM | Offloads::TSO4 } else { Offloads::CSUM }
     }
 
     /// Its Ethernet address.

@@ -8,6 +8,7 @@ mod block;
 mod chain;
 mod device;
 mod interrupt;
+mod offload;
 mod received;
 mod registers;
 mod stock;

@@ -13,6 +13,7 @@ use router::{Buffer, Burst};
 
 use super::chain::{Chain, Segmentation};
 use super::interrupt::Line;
+use super::offload::Order;
 use super::received::Assembly;
 use super::registers as r;
 use super::tail::Tail;
@@ -203,8 +204,12 @@ impl Stock {
         counters: &RouterNic,
     ) {
         for frame in burst.drain(..) {
+            if frame.is_marked() {
+                self.transmit_order(Order::new(frame), own, pool, counters);
+                continue;
+            }
             let len = frame.len() as u16;
-            let at = frame.into_address();
+            let at = frame.into_token();
             if self.make_room(1, pool, counters) {
                 self.tx.push(Descriptor::legacy(at + u64::from(HEADER), len, FRAME), Some(at));
                 counters.tx_frames.add(1);
@@ -214,6 +219,19 @@ impl Stock {
                 counters.drop_tx_full.add(1);
                 pool.give(at);
             }
+        }
+    }
+
+    /// Sends a frame that may leave something to be done, or lies in several buffers.
+    fn transmit_order(&mut self, order: Order, own: bool, pool: &mut Pool, counters: &RouterNic) {
+        if self.make_room(order.descriptors(), pool, counters) {
+            counters.tx_frames.add(1);
+            counters.tx_bytes.add(order.octets() as u64);
+            order.push(&mut self.tx, tx::RS);
+            self.hand_over(own, pool, counters);
+        } else {
+            counters.drop_tx_full.add(1);
+            pool.give_frame(order.into_frame().into_token());
         }
     }
 
@@ -270,7 +288,7 @@ impl Stock {
 
     /// Takes back the buffers of sent frames.
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
-        let result = self.tx.reclaim(usize::MAX, |at| pool.give(at));
+        let result = self.tx.reclaim(usize::MAX, |token| pool.give_frame(token));
         // Without a block there is no index that could be wrong.
         let _ = result;
     }

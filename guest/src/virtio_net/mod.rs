@@ -5,6 +5,7 @@ mod queue;
 mod transport;
 
 use bootinfo::NicInfo;
+use frame::offload::Offloads;
 use ledger::RouterNic;
 use ring::BURST;
 use ring::split::{Features, Layout};
@@ -12,12 +13,16 @@ use router::{Buffer, Burst};
 
 use crate::arena::Arena;
 use crate::buffer::{FrameBuffer, Pool};
+use crate::pieces::{self, Gather};
 use queue::Queue;
 pub(crate) use transport::QueueRegisters;
 use transport::Transport;
 
 /// Receive buffers are posted and sent ones taken back in lots of this part of a ring: fewer lines cross the cores.
 const LOTS: usize = 4;
+
+/// Entries of the smallest ring that frames of many pieces come by: two of the longest, and they are not all posted.
+const SMALLEST_FOR_PIECES: usize = 4 * pieces::MOST;
 
 /// Entries of a control queue: room for one command of two descriptors, and no more is ever under way.
 const CONTROL_ENTRIES: u16 = 16;
@@ -35,15 +40,27 @@ struct QueueWish {
 /// A device that is set up but does not run yet, with the queues of all vCPUs.
 pub(crate) struct Device {
     transport: Transport,
+    /// Whether IN_ORDER may be used.
+    tuned: bool,
     ring_size: u16,
     vcpus: usize,
 }
 
 impl Device {
-    /// Resets and configures the device in `info.slot`.
+    /// Resets the device in `info.slot`.
     pub(crate) fn open(info: &NicInfo, ring_size: u16, vcpus: usize) -> Option<Self> {
-        let transport = Transport::new(info.slot, info.tuned != 0, vcpus > 1)?;
-        Some(Self { transport, ring_size, vcpus })
+        Some(Self { transport: Transport::new(info.slot)?, tuned: info.tuned != 0, ring_size, vcpus })
+    }
+
+    /// What frames that leave by it may leave to be done.
+    pub(crate) fn sendable(&self) -> Offloads {
+        let long = usize::from(self.ring_size) >= SMALLEST_FOR_PIECES;
+        if long { self.transport.sendable() } else { self.transport.sendable() & Offloads::CSUM }
+    }
+
+    /// Configures it: frames that come may leave this to be done.
+    pub(crate) fn settle(&mut self, offloads: Offloads) -> Option<()> {
+        self.transport.negotiate(self.tuned, self.vcpus > 1, offloads)
     }
 
     /// Its Ethernet address.
@@ -60,7 +77,8 @@ impl Device {
         let (receive, receive_layout, receive_bell) = self.queue(number, wish, arena)?;
         let (transmit, transmit_layout, transmit_bell) = self.queue(number + 1, wish, arena)?;
         let layouts = [receive_layout, transmit_layout];
-        Some(QueuePair { receive, receive_bell, transmit, transmit_bell, layouts, cramped: false })
+        let gather = Gather::new(self.transport.describes());
+        Some(QueuePair { receive, receive_bell, gather, transmit, transmit_bell, layouts, cramped: false })
     }
 
     fn queue(
@@ -99,6 +117,7 @@ impl Device {
 pub(crate) struct QueuePair {
     receive: Queue,
     receive_bell: QueueRegisters,
+    gather: Gather,
     transmit: Queue,
     transmit_bell: QueueRegisters,
     /// Where the receive and the transmit queue lie.
@@ -115,8 +134,8 @@ impl QueuePair {
 
     /// Takes received frames into an empty burst.
     #[inline(always)]
-    pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>, counters: &RouterNic) {
-        let octets = self.receive.receive(burst);
+    pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
+        let octets = self.receive.receive(&mut self.gather, burst, pool, counters);
         if !burst.is_empty() {
             counters.rx_frames.add(burst.len() as u64);
             counters.rx_bytes.add(octets);
@@ -153,7 +172,7 @@ impl QueuePair {
         counters.tx_frames.add((frames - burst.len()) as u64);
         counters.tx_bytes.add(octets as u64);
         for frame in burst.drain(..) {
-            pool.give(frame.into_address());
+            pool.give_frame(frame.into_token());
         }
     }
 

@@ -2,14 +2,16 @@
 
 use core::mem::MaybeUninit;
 
+use ledger::RouterNic;
 use ring::split::{Driver, DriverQueue, Features, InOrderDriver, Layout, Slot};
 use ring::{BURST, Region};
 use router::{Buffer, Burst};
 
 use crate::arena::Arena;
 use crate::buffer::{CAPACITY, FrameBuffer, HEADER, Pool};
+use crate::pieces::{self, Gather};
 
-/// A queue whose tokens are the addresses of buffers.
+/// A queue whose tokens are those of frames; the address of a buffer is that of a frame in one piece.
 pub(crate) enum Queue {
     InOrder(InOrderDriver<'static, u64>),
     ByTheBook(Driver<'static, u64>),
@@ -53,8 +55,14 @@ impl Queue {
 
     /// Appends received frames to an empty burst; returns their octets.
     #[inline(always)]
-    pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>) -> u64 {
-        either!(self, queue => receive(queue, burst))
+    pub(crate) fn receive(
+        &mut self,
+        gather: &mut Gather,
+        burst: &mut Burst<FrameBuffer>,
+        pool: &mut Pool,
+        counters: &RouterNic,
+    ) -> u64 {
+        either!(self, queue => receive(queue, gather, burst, pool, counters))
     }
 
     /// Posts free buffers until the queue is full or the pool is empty; true if the device wants a kick.
@@ -71,7 +79,7 @@ impl Queue {
     /// Takes back the buffers of sent frames.
     #[inline(always)]
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
-        let result = either!(self, queue => queue.reclaim(usize::MAX, |at| pool.give(at)));
+        let result = either!(self, queue => queue.reclaim(usize::MAX, |token| pool.give_frame(token)));
         // A device that breaks the ring has stopped it; the queue says so by staying full.
         let _ = result;
     }
@@ -102,13 +110,16 @@ impl Queue {
 }
 
 #[inline(always)]
-fn receive(queue: &mut impl DriverQueue<u64>, burst: &mut Burst<FrameBuffer>) -> u64 {
+fn receive(
+    queue: &mut impl DriverQueue<u64>,
+    gather: &mut Gather,
+    burst: &mut Burst<FrameBuffer>,
+    pool: &mut Pool,
+    counters: &RouterNic,
+) -> u64 {
     let mut octets = 0;
     let taken = queue.pop(BURST, |at, written| {
-        let len = written.saturating_sub(HEADER);
-        octets += u64::from(len);
-        // `pop` hands out at most BURST buffers, and the burst was empty.
-        let _ = burst.try_push(FrameBuffer::new(at, len));
+        octets += gather.take((at, written), burst, pool, counters);
     });
     if taken.is_ok_and(|count| count > 0) {
         queue.prefetch_next(BURST, |at| ring::prefetch::write(at as *const u8));
@@ -129,10 +140,22 @@ fn post(queue: &mut impl DriverQueue<u64>, pool: &mut Pool) -> bool {
 fn send(queue: &mut impl DriverQueue<u64>, burst: &mut Burst<FrameBuffer>) -> bool {
     let room = queue.free().min(burst.len());
     for mut frame in burst.drain(..room) {
-        frame.clear_header();
-        let len = HEADER + frame.len() as u32;
-        let at = frame.into_address();
-        queue.push(at, at, len, false);
+        frame.seal_header();
+        let (len, at) = (HEADER + frame.len() as u32, frame.address());
+        if len <= CAPACITY {
+            queue.push(frame.into_token(), at, len, false);
+        } else {
+            send_pieces(queue, frame);
+        }
     }
     queue.publish()
+}
+
+/// Sends a frame of several pieces by its list. Such frames come only where tables were agreed on, and there is room.
+#[cold]
+#[inline(never)]
+fn send_pieces(queue: &mut impl DriverQueue<u64>, frame: FrameBuffer) {
+    let Some((list, count)) = frame.pieces() else { return };
+    let entries = pieces::cut(list, count, HEADER as usize + frame.len());
+    queue.push_table(frame.into_token(), list, entries as u16);
 }

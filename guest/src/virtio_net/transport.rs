@@ -1,5 +1,6 @@
 //! Bringing a virtio-net device up over PCI (virtio 1.2, sections 3.1.1 and 4.1.4).
 
+use frame::offload::Offloads;
 use ring::split::{Features, Layout};
 
 use crate::pci::{CAP_MSIX, CAP_VENDOR, Device, Registers};
@@ -23,14 +24,39 @@ const STATUS_DRIVER: u8 = 2;
 const STATUS_DRIVER_OK: u8 = 4;
 const STATUS_FEATURES_OK: u8 = 8;
 
+const F_CSUM: u64 = 1 << 0;
+const F_GUEST_CSUM: u64 = 1 << 1;
 const F_MTU: u64 = 1 << 3;
 const F_MAC: u64 = 1 << 5;
+const F_GUEST_TSO4: u64 = 1 << 7;
+const F_GUEST_TSO6: u64 = 1 << 8;
+const F_GUEST_ECN: u64 = 1 << 9;
+const F_HOST_TSO4: u64 = 1 << 11;
+const F_HOST_TSO6: u64 = 1 << 12;
+const F_HOST_ECN: u64 = 1 << 13;
+const F_MRG_RXBUF: u64 = 1 << 15;
 const F_STATUS: u64 = 1 << 16;
 const F_CTRL_VQ: u64 = 1 << 17;
 const F_MQ: u64 = 1 << 22;
+const F_INDIRECT_DESC: u64 = 1 << 28;
 const F_EVENT_IDX: u64 = 1 << 29;
 const F_VERSION_1: u64 = 1 << 32;
 const F_IN_ORDER: u64 = 1 << 35;
+const F_GUEST_USO4: u64 = 1 << 54;
+const F_GUEST_USO6: u64 = 1 << 55;
+const F_HOST_USO: u64 = 1 << 56;
+
+/// What frames leave to be done, with the features by which the driver may leave it to the device, and the device to
+/// the driver.
+const OFFLOADS: [(Offloads, u64, u64); 5] = [
+    (Offloads::CSUM, F_CSUM, F_GUEST_CSUM),
+    (Offloads::TSO4, F_HOST_TSO4, F_GUEST_TSO4),
+    (Offloads::TSO6, F_HOST_TSO6, F_GUEST_TSO6),
+    (Offloads::ECN, F_HOST_ECN, F_GUEST_ECN),
+    (Offloads::USO, F_HOST_USO, F_GUEST_USO4 | F_GUEST_USO6),
+];
+/// By which frames longer than a buffer come and go.
+const PIECES: u64 = F_MRG_RXBUF | F_INDIRECT_DESC;
 
 /// Registers of the common configuration structure (section 4.1.4.3).
 mod common {
@@ -57,6 +83,7 @@ pub(crate) struct Transport {
     notify: Registers,
     notify_multiplier: u32,
     msix_table: Registers,
+    offered: u64,
     features: u64,
 }
 
@@ -72,8 +99,8 @@ pub(crate) struct QueueRegisters {
 }
 
 impl Transport {
-    /// Finds the device in a slot, resets it and negotiates features. `tuned` takes IN_ORDER if it is offered.
-    pub(crate) fn new(slot: u32, tuned: bool, multi_queue: bool) -> Option<Self> {
+    /// Finds the device in a slot, resets it and asks what it can do.
+    pub(crate) fn new(slot: u32) -> Option<Self> {
         let device = Device::find(slot, VENDOR, DEVICE)?;
         device.enable();
         let mut transport = Self::locate(slot, device)?;
@@ -81,15 +108,40 @@ impl Transport {
         status.write(common::DEVICE_STATUS, 0u8);
         while status.read::<u8>(common::DEVICE_STATUS) != 0 {}
         status.write(common::DEVICE_STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER);
+        transport.offered = transport.read_offered();
+        Some(transport)
+    }
+
+    /// What frames that the driver sends may leave to the device.
+    pub(crate) fn sendable(&self) -> Offloads {
+        let all = OFFLOADS.iter().filter(|(_, host, _)| self.offered & host == *host);
+        let all = all.fold(Offloads::NONE, |all, (offload, ..)| all | *offload);
+        let kept = if self.offered & PIECES == PIECES { all } else { all & Offloads::CSUM };
+        kept.consistent()
+    }
+
+    /// Negotiates features. `tuned` takes IN_ORDER if it is offered; `offloads` may be left to whoever has the frame next,
+    /// in both directions. None if the device does not agree.
+    pub(crate) fn negotiate(&mut self, tuned: bool, multi_queue: bool, offloads: Offloads) -> Option<()> {
         let mut wanted = F_MTU | F_MAC | F_STATUS | F_EVENT_IDX | F_VERSION_1;
         wanted |= if tuned { F_IN_ORDER } else { 0 };
         wanted |= if multi_queue { F_CTRL_VQ | F_MQ } else { 0 };
-        transport.features = transport.offered() & wanted;
-        transport.accept();
+        wanted |= if offloads.segments() { PIECES } else { 0 };
+        for (offload, host, guest) in OFFLOADS {
+            wanted |= if offloads.has(offload) { host | guest } else { 0 };
+        }
+        self.features = self.offered & wanted;
+        self.accept();
+        let status = self.common;
         status.write(common::DEVICE_STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK);
         let accepted = status.read::<u8>(common::DEVICE_STATUS) & STATUS_FEATURES_OK != 0;
-        let usable = !multi_queue || transport.features & F_MQ != 0;
-        (accepted && usable && transport.features & F_VERSION_1 != 0).then_some(transport)
+        let usable = !multi_queue || self.features & F_MQ != 0;
+        (accepted && usable && self.features & F_VERSION_1 != 0).then_some(())
+    }
+
+    /// Whether the device says before each frame what it leaves to be done, and may use several buffers.
+    pub(crate) fn describes(&self) -> bool {
+        self.features & (F_GUEST_CSUM | F_MRG_RXBUF) != 0
     }
 
     fn locate(slot: u32, device: Device) -> Option<Self> {
@@ -109,11 +161,12 @@ impl Transport {
             notify,
             notify_multiplier,
             msix_table: found.msix_table?,
+            offered: 0,
             features: 0,
         })
     }
 
-    fn offered(&self) -> u64 {
+    fn read_offered(&self) -> u64 {
         let half = |select: u32| {
             self.common.write(common::DEVICE_FEATURE_SELECT, select);
             u64::from(self.common.read::<u32>(common::DEVICE_FEATURE))
@@ -132,7 +185,7 @@ impl Transport {
     pub(crate) fn ring_features(&self) -> Features {
         Features {
             event_idx: self.features & F_EVENT_IDX != 0,
-            indirect: false,
+            indirect: self.features & F_INDIRECT_DESC != 0,
             in_order: self.features & F_IN_ORDER != 0,
         }
     }
