@@ -41,6 +41,8 @@ pub const BARS_LEN: u64 = 0x0ff0_0000;
 pub const BAR_SPACING: u64 = 1 << 17;
 /// Interrupt vector of all messages (MSI).
 pub const MESSAGE_VECTOR: u8 = 0x40;
+/// Interrupt vector of messages that somebody else than the VMM sends, who does not move the mailbox: the handler does.
+pub const PEER_VECTOR: u8 = 0x41;
 /// Interrupt vector of the pin (INTA) of NIC 0; NIC `n` has the n-th after it.
 pub const FIRST_PIN_VECTOR: u8 = 0x50;
 /// Input of the I/O APIC to which the pin of NIC 0 goes; NIC `n` has the n-th after it. Where the firmware of a PC puts

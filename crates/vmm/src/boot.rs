@@ -34,6 +34,8 @@ pub(crate) const RING0_STACK: u64 = 0x1000;
 const ECAM_TABLE: u64 = 0x4_0000;
 const SMALL_PAGE: u64 = 0x1000;
 
+/// The vector of peers.
+const PEER_VECTOR: u64 = map::PEER_VECTOR as u64;
 /// The vectors of the NICs' pins.
 const PIN_VECTOR: u64 = map::FIRST_PIN_VECTOR as u64;
 const PIN_VECTORS_END: u64 = PIN_VECTOR + MAX_NICS as u64;
@@ -128,6 +130,7 @@ fn write_descriptor_tables(ram: &GuestRam) -> Result<()> {
         let entry = match vector {
             13 => stubs.halt,
             0..=31 => stubs.faults + 16 * vector,
+            PEER_VECTOR => stubs.peer,
             PIN_VECTOR..PIN_VECTORS_END => stubs.pins + PIN_STRIDE * (vector - PIN_VECTOR),
             _ => stubs.interrupt,
         };

@@ -29,6 +29,8 @@ pub trait BusDevice: Send {
     fn port_write(&mut self, _port: u16, _data: &[u8]) -> bool {
         false
     }
+    /// The cable of the device is plugged in or pulled out.
+    fn set_link(&mut self, _up: bool) {}
     /// How long the thread that made the last accesses must sleep for what they cost the host.
     fn take_debt(&mut self) -> Option<Duration> {
         None
@@ -61,6 +63,11 @@ impl Bus {
         for slot in &self.slots {
             slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
+    }
+
+    /// Plugs the cable of the device in a slot in, or pulls it out.
+    pub fn set_link(&self, slot: usize, up: bool) {
+        self.with_slot(slot, |device| device.set_link(up));
     }
 
     /// A guest's read outside its RAM. What nobody answers reads as all ones, as on a PCI bus.

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use bootinfo::map;
 use kvm_bindings::{
     KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_IRQCHIP_IOAPIC, KvmIrqRouting, kvm_irq_routing_entry,
     kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip, kvm_irq_routing_msi,
@@ -48,6 +49,8 @@ pub struct IrqLine {
     wire: Wire,
     masked: AtomicBool,
     pending: AtomicBool,
+    /// Whether somebody else may pull it, by its event.
+    lent: bool,
     /// The mailbox word of the vCPU that the message goes to; null for a message to nobody.
     mailbox: AtomicPtr<AtomicU32>,
     /// Where the mailbox lies.
@@ -66,7 +69,15 @@ impl IrqLine {
     /// A masked line without a message.
     fn new(wire: Wire, ram: Arc<GuestRam>) -> Self {
         let (masked, pending) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { wire, masked, pending, mailbox: AtomicPtr::default(), _ram: ram }
+        Self { wire, masked, pending, lent: false, mailbox: AtomicPtr::default(), _ram: ram }
+    }
+
+    /// What somebody else pulls it by, without a thread of ours; none where it has to be pulled here.
+    pub(crate) fn event(&self) -> Option<&EventFd> {
+        match &self.wire {
+            Wire::Event { event, .. } if self.lent => Some(event),
+            _ => None,
+        }
     }
 
     /// Interrupts the guest, or remembers to do so while the vector is masked.
@@ -144,21 +155,55 @@ impl IrqRouter {
         Ok(Arc::new(IrqLine::new(wire, self.ram.clone())))
     }
 
+    /// A new line that somebody else may pull, too, by [`IrqLine::event`]: what comes while it is masked waits in the event,
+    /// which KVM does not look at then. It sends [`map::PEER_VECTOR`] instead of a firmware's own vector.
+    pub(crate) fn lent_line(&self) -> Result<Arc<IrqLine>> {
+        let wire = match &self.vm {
+            Some(_) => Wire::Event { event: new_event()?, gsi: self.next_gsi() },
+            None => Wire::Mailbox,
+        };
+        Ok(Arc::new(IrqLine { lent: true, ..IrqLine::new(wire, self.ram.clone()) }))
+    }
+
     fn event(&self, vm: &VmFd) -> Result<Wire> {
-        let event = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")?;
-        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        let gsi = FIRST_GSI + routes.lines;
+        let (event, gsi) = (new_event()?, self.next_gsi());
         vm.register_irqfd(&event, gsi).context("cannot connect an interrupt (KVM_IRQFD)")?;
-        routes.lines += 1;
         Ok(Wire::Event { event, gsi })
+    }
+
+    fn next_gsi(&self) -> u32 {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        routes.lines += 1;
+        FIRST_GSI + routes.lines - 1
+    }
+
+    /// Whether KVM looks at the event of a lent line.
+    fn listen(&self, line: &IrqLine, listens: bool) -> Result<()> {
+        let (Some(vm), Wire::Event { event, gsi }, true) = (&self.vm, &line.wire, line.lent) else {
+            return Ok(());
+        };
+        let was = !line.masked.load(Ordering::Acquire);
+        match (was, listens) {
+            (false, true) => {
+                vm.register_irqfd(event, *gsi).context("cannot connect an interrupt (KVM_IRQFD)")
+            }
+            (true, false) => {
+                vm.unregister_irqfd(event, *gsi).context("cannot disconnect an interrupt (KVM_IRQFD)")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Gives a line the message it sends, or masks it (`None`).
     pub fn route(&self, line: &IrqLine, message: Option<Message>) -> Result<()> {
-        let Some(message) = message else {
+        let Some(mut message) = message else {
+            self.listen(line, false)?;
             line.mask();
             return Ok(());
         };
+        if line.lent && message.data == u32::from(map::MESSAGE_VECTOR) {
+            message.data = u32::from(map::PEER_VECTOR);
+        }
         if let (Some(vm), Wire::Event { gsi, .. }) = (&self.vm, &line.wire) {
             self.route_gsi(vm, *gsi, message)?;
         }
@@ -167,6 +212,7 @@ impl IrqRouter {
         let mailbox = self.ram.shared().mailbox.get(vcpu);
         let mailbox = mailbox.map_or(std::ptr::null_mut(), |word| std::ptr::from_ref(&word.0).cast_mut());
         line.mailbox.store(mailbox, Ordering::Release);
+        self.listen(line, true)?;
         line.unmask();
         Ok(())
     }
@@ -199,6 +245,10 @@ impl IrqRouter {
         routes.ready.insert(vcpu);
         routes.pins.iter().for_each(|pin| pin.open(vcpu));
     }
+}
+
+fn new_event() -> Result<EventFd> {
+    EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")
 }
 
 impl Routes {

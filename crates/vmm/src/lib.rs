@@ -11,6 +11,7 @@ mod coalesced;
 pub mod cpu_clock;
 mod doorbells;
 mod futex;
+pub mod handed;
 pub mod irq;
 pub mod machine;
 pub mod memory;
@@ -24,7 +25,8 @@ mod stubs;
 pub mod vcpu;
 pub mod vm;
 
-pub use attach::{E1000Nic, Model, attach};
+pub use attach::{E1000Nic, Model, attach, attach_handed};
+pub use handed::{HandedQueue, Receiver, SetUp};
 pub use irq::{IrqLine, IrqRouter, Message};
 pub use kvm_ioctls::Kvm;
 pub use machine::{Machine, MachineConfig};

@@ -37,6 +37,12 @@ global_asm!(
     "ringroad_ring0_interrupt:",
     "  mov dword ptr [{eoi}], 0",
     "  iretq",
+    // An interrupt by a peer of the VMM, which knows of no mailbox: the same, and the mailbox moves here.
+    ".global ringroad_ring0_peer",
+    "ringroad_ring0_peer:",
+    "  lock inc dword ptr gs:[0]",
+    "  mov dword ptr [{eoi}], 0",
+    "  iretq",
     // The pin of an e1000, one handler for each NIC. Reading ICR takes the causes and lets the line fall; where there is
     // none, the interrupt is one that came twice. Then it masks what the driver wants masked: with the next frame on its
     // heels the interrupt would come again before ring 3 could do so. The mailbox has moved before the line rose,
@@ -138,6 +144,7 @@ global_asm!(
 unsafe extern "C" {
     static ringroad_ring0_start: u8;
     static ringroad_ring0_interrupt: u8;
+    static ringroad_ring0_peer: u8;
     static ringroad_ring0_pins: u8;
     static ringroad_ring0_halt: u8;
     static ringroad_ring0_faults: u8;
@@ -150,6 +157,8 @@ pub(crate) struct Stubs {
     pub(crate) code: &'static [u8],
     /// Entry for interrupts.
     pub(crate) interrupt: u64,
+    /// Entry for interrupts of a peer.
+    pub(crate) peer: u64,
     /// Entry for the pin of NIC 0; that of NIC n is n times [`PIN_STRIDE`] further.
     pub(crate) pins: u64,
     /// Entry for #GP.
@@ -167,6 +176,7 @@ pub(crate) fn stubs() -> Stubs {
         // SAFETY: start and end frame one contiguous piece of this program's read-only data.
         code: unsafe { std::slice::from_raw_parts(start, len) },
         interrupt: offset(&raw const ringroad_ring0_interrupt),
+        peer: offset(&raw const ringroad_ring0_peer),
         pins: offset(&raw const ringroad_ring0_pins),
         halt: offset(&raw const ringroad_ring0_halt),
         faults: offset(&raw const ringroad_ring0_faults),

@@ -30,6 +30,8 @@ pub struct NicConfig {
     pub event_idx: bool,
     /// Offer indirect descriptors.
     pub indirect: bool,
+    /// Features that whoever serves the queues can do: of those that are about frames and rings, only these are offered.
+    pub servable: u64,
 }
 
 impl NicConfig {
@@ -44,6 +46,7 @@ impl NicConfig {
             mergeable: true,
             event_idx: true,
             indirect: true,
+            servable: u64::MAX,
         }
     }
 
@@ -75,6 +78,11 @@ impl NicConfig {
 
     /// Features that the device offers.
     pub(super) fn offered(&self) -> u64 {
+        self.own() & (self.servable | features::OF_MODEL)
+    }
+
+    /// Those that this device model can do.
+    fn own(&self) -> u64 {
         let when = |wanted: bool, feature| if wanted { feature } else { 0 };
         features::VERSION_1
             | features::MAC

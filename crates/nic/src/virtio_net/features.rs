@@ -23,6 +23,9 @@ pub const VERSION_1: u64 = 1 << 32;
 /// VIRTIO_F_IN_ORDER: see [`split::Features::in_order`].
 pub const IN_ORDER: u64 = 1 << 35;
 
+/// Features for which only the device model is needed, whoever serves its queues.
+pub const OF_MODEL: u64 = VERSION_1 | MAC | MTU | STATUS | CTRL_VQ;
+
 /// Features that make no sense without another one (section 5.1.3.1).
 const NEEDS: [(u64, u64); 1] = [(MQ, CTRL_VQ)];
 

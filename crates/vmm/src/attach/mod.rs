@@ -11,6 +11,7 @@ use nic::moderation::Moderation;
 use nic::pci::BarWindow;
 use nic::virtio_net::NicConfig;
 
+use crate::handed::Receiver;
 use crate::machine::Machine;
 use crate::nic_port::NicQueues;
 
@@ -52,6 +53,20 @@ pub fn attach(
         }
         Model::E1000(nic) => e1000::attach(machine, slot, nic, several_senders),
     }
+}
+
+/// Puts a virtio-net device into a slot of the guest's bus whose queues `receiver` hands to somebody else. Nobody here sees its
+/// frames: what it returns only counts kicks that came by register access, and never runs.
+///
+/// # Errors
+/// As [`attach`].
+pub fn attach_handed(
+    machine: &Machine,
+    slot: usize,
+    config: &NicConfig,
+    receiver: Arc<dyn Receiver>,
+) -> Result<Arc<NicQueues>> {
+    virtio_net::attach_handed(machine, slot, config, receiver)
 }
 
 /// The slot of NIC `n`, with what ring 0 knows of it; slot 0 is where a host bridge would be.

@@ -14,6 +14,7 @@ use vmm_sys_util::eventfd::EventFd;
 use super::{CONFIG_BAR0, FRAME_OVERHEAD, bar_of, find};
 use crate::bus::BusDevice;
 use crate::doorbells::Doorbells;
+use crate::handed::{HandedQueue, Receiver, SetUp};
 use crate::irq::{IrqLine, IrqRouter, Message, Messages, Queue, Timed, Timekeeping};
 use crate::machine::Machine;
 use crate::memory::GuestRam;
@@ -27,6 +28,26 @@ pub(super) fn attach(
     (config, moderation): (&NicConfig, Moderation),
     several_senders: bool,
 ) -> Result<Arc<NicQueues>> {
+    build(machine, slot, (config, moderation), several_senders, None)
+}
+
+/// The same, whose queues are handed on.
+pub(super) fn attach_handed(
+    machine: &Machine,
+    slot: usize,
+    config: &NicConfig,
+    receiver: Arc<dyn Receiver>,
+) -> Result<Arc<NicQueues>> {
+    build(machine, slot, (config, Moderation::Off), false, Some(receiver))
+}
+
+fn build(
+    machine: &Machine,
+    slot: usize,
+    (config, moderation): (&NicConfig, Moderation),
+    several_senders: bool,
+    receiver: Option<Arc<dyn Receiver>>,
+) -> Result<Arc<NicQueues>> {
     let pairs = usize::from(config.queue_pairs);
     let longest = usize::from(config.mtu) + FRAME_OVERHEAD;
     let moderated = moderated(pairs, moderation)?;
@@ -37,7 +58,9 @@ pub(super) fn attach(
     // As firmware of a PC would: a place that a guest may change.
     model.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
     let vectors = model.vectors();
-    let lines = (0..vectors).map(|_| machine.irqs().line()).collect::<Result<_>>()?;
+    let irqs = machine.irqs();
+    let line = |_| if receiver.is_some() { irqs.lent_line() } else { irqs.line() };
+    let lines = (0..vectors).map(line).collect::<Result<_>>()?;
     let device = NicDevice {
         model,
         queues: queues.clone(),
@@ -50,6 +73,7 @@ pub(super) fn attach(
         running: Vec::new(),
         connected: Vec::new(),
         longest,
+        receiver,
         pace: Pace::new(Instant::now()),
         told: false,
     };
@@ -74,6 +98,8 @@ struct NicDevice {
     /// Doorbells that ring without an access.
     connected: Vec<(u64, QueueRole)>,
     longest: usize,
+    /// Who serves the queues instead of us.
+    receiver: Option<Arc<dyn Receiver>>,
     pace: Pace,
     /// Whether a fault of the host's was told.
     told: bool,
@@ -113,6 +139,11 @@ impl BusDevice for NicDevice {
 
     fn take_debt(&mut self) -> Option<Duration> {
         self.pace.take_debt()
+    }
+
+    fn set_link(&mut self, up: bool) {
+        self.model.set_link(up);
+        self.carry_out();
     }
 }
 
@@ -157,17 +188,25 @@ impl NicDevice {
                     line.signal();
                 }
             }
-            Effect::PairsChanged(pairs) => self.queues.use_pairs(usize::from(pairs)),
+            Effect::PairsChanged(pairs) => match &self.receiver {
+                Some(receiver) => receiver.use_pairs(usize::from(pairs)),
+                None => self.queues.use_pairs(usize::from(pairs)),
+            },
             Effect::BarsMoved => self.ring_doorbells(),
         }
     }
 
     fn start(&mut self, start: &Start) -> Result<()> {
+        let mut handed = Vec::new();
         for setup in &start.queues {
             let mut queue = DeviceQueue::new(self.ram.region(), &setup.layout, setup.features)
                 .context("a queue is unusable")?;
             if setup.role != QueueRole::Control {
                 queue.disarm();
+            }
+            if let (Some(_), Some(kick)) = (&self.receiver, kick(&self.queues, setup.role)) {
+                handed.push(HandedQueue::new(setup, kick, self.line(setup.vector))?);
+                continue;
             }
             let notifier = self.notifier(setup);
             match setup.role {
@@ -189,10 +228,16 @@ impl NicDevice {
         self.register_doorbells(&start.queues);
         // Buffers or frames that were there before the doorbells: have a look.
         start.queues.iter().for_each(|setup| ring(&self.queues, setup.role));
+        if let Some(receiver) = &self.receiver {
+            receiver.begin(SetUp::new(start.features, handed, self.ram.clone()));
+        }
         Ok(())
     }
 
     fn stop(&mut self) {
+        if let Some(receiver) = &self.receiver {
+            receiver.end();
+        }
         self.queues.stop();
         self.moderated.iter().for_each(|pair| pair.with(|messages, _| messages.reset()));
         self.control = None;

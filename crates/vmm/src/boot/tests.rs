@@ -145,6 +145,7 @@ fn gates_lead_to_the_stubs_and_only_the_processor_may_take_them() {
         let expected = match vector {
             13 => stubs.halt,
             0..32 => stubs.faults + 16 * vector,
+            0x41 => stubs.peer,
             0x50..0x58 => stubs.pins + PIN_STRIDE * (vector - 0x50),
             _ => stubs.interrupt,
         };
@@ -157,6 +158,14 @@ fn gates_lead_to_the_stubs_and_only_the_processor_may_take_them() {
     let mut code = vec![0; stubs.code.len()];
     ram.memory.read_slice(&mut code, GuestAddress(STUBS)).expect("inside RAM");
     assert_eq!(code, stubs.code);
+}
+
+#[test]
+fn the_handler_of_a_peer_moves_the_mailbox() {
+    let stubs = stubs();
+    // lock inc gs:[0]
+    let first = [0x65, 0xf0, 0xff, 0x04, 0x25, 0, 0, 0, 0];
+    assert_eq!(stubs.code[stubs.peer as usize..][..first.len()], first);
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! Queues that somebody else serves: the device model is here, its rings are in another program's hands (vhost-user).
+//!
+//! ```text
+//! driver --DRIVER_OK--> model --begin(SetUp)--> Receiver --> the peer: memory, rings, a kick and a call for each queue
+//! driver --reset------> model --end()---------> Receiver --> the peer lets go of the rings
+//! ```
+//!
+//! The doorbell of a queue is the event that the peer waits for. Its interrupt is an event that KVM waits for, and where there
+//! is no KVM one that somebody here has to pass on.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use nic::virtio_net::QueueSetup;
+use ring::split::Layout;
+use vmm_sys_util::eventfd::EventFd;
+
+use crate::irq::IrqLine;
+use crate::memory::GuestRam;
+
+/// Who passes the rings of a NIC on.
+pub trait Receiver: Send + Sync {
+    /// The driver is ready: these queues are to be served from now on.
+    fn begin(&self, set_up: SetUp);
+    /// The driver uses so many pairs of queues, the first ones.
+    fn use_pairs(&self, pairs: usize);
+    /// The driver takes its queues back. When this returns nobody touches them any more, as far as that is in our power.
+    fn end(&self);
+}
+
+/// What a driver has set up.
+pub struct SetUp {
+    /// Features that the driver picked.
+    pub features: u64,
+    /// The queues, without the control queue.
+    pub queues: Vec<HandedQueue>,
+    ram: Arc<GuestRam>,
+}
+
+/// One queue.
+pub struct HandedQueue {
+    /// Its number, as both virtio and vhost-user count: 2 n receives and 2 n + 1 sends for pair n.
+    pub index: u16,
+    /// Where it lies.
+    pub layout: Layout,
+    /// Rung by its doorbell.
+    pub kick: EventFd,
+    line: Option<Arc<IrqLine>>,
+}
+
+impl SetUp {
+    pub(crate) fn new(features: u64, queues: Vec<HandedQueue>, ram: Arc<GuestRam>) -> Self {
+        Self { features, queues, ram }
+    }
+
+    /// The file behind the guest's memory, which lies in it from its begin and for the guest from address 0, and its octets.
+    pub fn memory(&self) -> Option<(&File, u64)> {
+        Some((self.ram.file()?, self.ram.len() as u64))
+    }
+
+    /// How far a queue has been served: the index of its used ring, as the memory has it now.
+    pub fn served(&self, queue: &HandedQueue) -> u16 {
+        // `flags`, then `idx` (virtio 1.2, section 2.7.8).
+        let index = self.ram.region().bytes(queue.layout.used, 4).and_then(|head| head.read::<2>(2));
+        index.map_or(0, u16::from_le_bytes)
+    }
+}
+
+impl HandedQueue {
+    pub(crate) fn new(setup: &QueueSetup, kick: &EventFd, line: Option<Arc<IrqLine>>) -> Result<Self> {
+        let kick = kick.try_clone().context("cannot duplicate an event descriptor")?;
+        Ok(Self { index: setup.index, layout: setup.layout, kick, line })
+    }
+
+    /// What a peer writes to for an interrupt; none where it is to be passed on by [`HandedQueue::interrupt`].
+    pub fn call(&self) -> Option<&EventFd> {
+        self.line.as_ref()?.event()
+    }
+
+    /// Interrupts the driver, from here.
+    pub fn interrupt(&self) {
+        if let Some(line) = &self.line {
+            line.signal();
+        }
+    }
+}
