@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask check | test | bench | fuzz | soak | deb`.
+//! Developer tasks: `cargo xtask check | test | box | bench | fuzz | soak | deb`.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -7,6 +7,7 @@ mod deb;
 mod deny;
 mod experiments;
 mod fuzz;
+mod inbox;
 mod packages;
 mod ratios;
 mod results;
@@ -21,6 +22,9 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask check                               format, lints, docs, licences, house rules
 cargo xtask test                                every test; the last line is `N passed, M failed, K skipped`
+cargo xtask box [--shell] [--binary FILE] [NAME...]
+                                                tests in a host in a box: Debian's kernel, emulated, with KVM and
+                                                vhost-net; or a shell in it
 cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
                                                 experiments and peers in turn, then a Markdown table
 cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60)
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
     let done = match verb.as_str() {
         "check" => no_arguments(&rest).and_then(|()| check::run()),
         "test" => no_arguments(&rest).and_then(|()| test::run()),
+        "box" => inbox::run(&rest),
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "soak" => soak::run(&rest),

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::step::{Step, root, target_dir};
 use crate::tally::{SKIPPED, Tally};
-use crate::{fuzz, packages};
+use crate::{fuzz, inbox, packages};
 
 /// Seconds that each fuzz target runs here.
 const SMOKE_SECONDS: u64 = 5;
@@ -19,6 +19,7 @@ pub(crate) fn run() -> Result<bool> {
     crates(&mut tally)?;
     loom_models(&mut tally)?;
     end_to_end(&mut tally)?;
+    inbox::all(&mut tally)?;
     fuzz_smoke(&mut tally)?;
 
     println!();
@@ -31,7 +32,7 @@ pub(crate) fn run() -> Result<bool> {
 
 /// Unit, property and conformance tests of all crates, with debug assertions.
 fn crates(tally: &mut Tally) -> Result<()> {
-    let step = cargo_test().args(["--workspace", "--exclude", "ringroad"]);
+    let step = cargo_test().args(["--workspace", "--exclude", "ringroad", "--exclude", "ringroad-inbox"]);
     stage(tally, "crates", &step.args(SHOW_OUTPUT))
 }
 

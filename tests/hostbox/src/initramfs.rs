@@ -71,8 +71,9 @@ impl Initramfs {
     /// # Errors
     /// If it, or a library, is not there.
     pub fn program_as(&mut self, path: &Path, inside: &str) -> Result<&mut Self> {
+        // The loader is one of them, and has to be something that can be started.
         for library in programs::libraries(path)? {
-            self.file(&library, &library.to_string_lossy())?;
+            self.executable(&library, &library.to_string_lossy())?;
         }
         self.executable(path, inside)
     }

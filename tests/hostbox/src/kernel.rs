@@ -16,12 +16,13 @@ const PATIENCE: &str = "300";
 
 /// What is unpacked: the image, and the modules of a host's network; not those of graphics, sound and disks, which
 /// are four times as large.
-const WANTED: [&str; 17] = [
+const WANTED: [&str; 18] = [
     "./boot/vmlinuz-*",
     "./lib/modules/*/modules.builtin",
     "./lib/modules/*/kernel/arch/x86/crypto",
     "./lib/modules/*/kernel/arch/x86/kvm",
     "./lib/modules/*/kernel/crypto",
+    "./lib/modules/*/kernel/drivers/crypto/ccp",
     "./lib/modules/*/kernel/drivers/net/*.ko",
     "./lib/modules/*/kernel/drivers/net/bonding",
     "./lib/modules/*/kernel/drivers/net/ethernet/intel/e1000",
@@ -35,6 +36,9 @@ const WANTED: [&str; 17] = [
     "./lib/modules/*/kernel/net",
     "./lib/modules/*/kernel/virt",
 ];
+
+/// What was wanted when a kernel was unpacked, in a file of its folder.
+const LIST: &str = "wanted";
 
 /// A kernel that was unpacked.
 #[derive(Debug)]
@@ -50,7 +54,7 @@ impl Kernel {
     /// In one line, why there is none: no `apt-get`, no mirror, no room.
     pub fn obtain(folder: &Path) -> Result<Self> {
         let unpacked = folder.join("kernel");
-        if !unpacked.join("boot").is_dir() {
+        if !fs::read_to_string(unpacked.join(LIST)).is_ok_and(|list| list == WANTED.join("\n")) {
             unpack(folder, &unpacked)?;
         }
         let image = only(&unpacked.join("boot"), |name| name.starts_with("vmlinuz-"))?;
@@ -81,9 +85,14 @@ fn unpack(folder: &Path, unpacked: &Path) -> Result<()> {
     let mut command = Command::new("bash");
     command.args(["-o", "pipefail", "-c", script, "bash"]).arg(&package).arg(&tree).args(WANTED);
     programs::said(&mut command).context("cannot unpack the kernel's package")?;
+    fs::write(tree.join(LIST), WANTED.join("\n"))?;
+    // One of an older list goes with the folder of this work.
+    if unpacked.exists() {
+        let _ = fs::rename(unpacked, work.path().join("old"));
+    }
     match fs::rename(&tree, unpacked) {
         // Somebody else was first.
-        Err(_) if unpacked.join("boot").is_dir() => Ok(()),
+        Err(_) if unpacked.join(LIST).is_file() => Ok(()),
         done => done.with_context(|| format!("cannot make {}", unpacked.display())),
     }
 }

@@ -8,3 +8,8 @@
 pub fn ringroad() -> String {
     std::env::var("RINGROAD").unwrap_or_else(|_| "ringroad".to_owned())
 }
+
+/// The kernel of a Linux guest, inside.
+pub const GUEST_KERNEL: &str = "/guest/vmlinuz";
+/// Its first file system: busybox, `ip`, `ethtool`, `iperf3`, both NICs' drivers, and `tests/inbox/guest.sh`.
+pub const GUEST_INITRD: &str = "/guest/initrd";

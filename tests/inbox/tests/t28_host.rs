@@ -28,11 +28,11 @@ fn links_of_every_kind_can_be_made() {
     support::needs!(Root, Program("ip"));
     let namespace = Namespace::add("t28-links").expect("a namespace");
     for words in [
-        &["link", "add", "a", "type", "veth", "peer", "name", "b"][..],
-        &["link", "add", "link", "a", "name", "a.7", "type", "vlan", "id", "7"],
+        &["link", "add", "near", "type", "veth", "peer", "name", "far"][..],
+        &["link", "add", "link", "near", "name", "near.7", "type", "vlan", "id", "7"],
         &["link", "add", "blue", "type", "vrf", "table", "10"],
-        &["link", "add", "br", "type", "bridge", "vlan_filtering", "1"],
-        &["link", "add", "link", "b", "name", "m", "type", "macvtap", "mode", "bridge"],
+        &["link", "add", "office", "type", "bridge", "vlan_filtering", "1"],
+        &["link", "add", "link", "far", "name", "tap", "type", "macvtap", "mode", "bridge"],
     ] {
         namespace.ip(words).expect("a link");
     }

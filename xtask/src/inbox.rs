@@ -1,0 +1,236 @@
+//! `cargo xtask box`: a host in a box. Debian's kernel under software emulation, with KVM, vhost-net and every module
+//! that the tests of `tests/inbox` need; for what is right, never for what is fast.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use hostbox::{End, Initramfs, Kernel, Machine};
+
+use crate::packages;
+use crate::step::{Step, root, target_dir};
+use crate::tally::{SKIPPED, Tally};
+
+/// All scenarios together end within this time.
+const LIMIT: Duration = Duration::from_secs(300);
+/// MiB of the machine.
+const MEMORY: u32 = 2048;
+/// Where the tests lie inside.
+const TESTS: &str = "tests";
+
+/// Programs of this host that tests use; what is not installed here is missing inside, and tests say so.
+const PROGRAMS: [&str; 13] = [
+    "ip",
+    "tc",
+    "bridge",
+    "ethtool",
+    "iperf3",
+    "tcpdump",
+    "tshark",
+    "timeout",
+    "bash",
+    "ovs-vsctl",
+    "ovsdb-tool",
+    "ovsdb-server",
+    "ovs-appctl",
+];
+/// Debian's package of Open vSwitch with DPDK moves this name; the plain one is what the kernel's datapath needs.
+const VSWITCHD: (&str, &str) = ("/usr/lib/openvswitch-common/ovs-vswitchd", "/usr/sbin/ovs-vswitchd");
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// Modules that are loaded before the tests.
+const MODULES: [&str; 19] = [
+    // Others ask for this sum by its name, not as a symbol.
+    "crc32c_generic",
+    "kvm_amd",
+    "vhost_net",
+    "tun",
+    "macvtap",
+    "veth",
+    "bridge",
+    "8021q",
+    "vrf",
+    "vxlan",
+    "dummy",
+    "openvswitch",
+    "pktgen",
+    "virtio_pci",
+    "virtio_net",
+    "e1000",
+    "sch_netem",
+    "sch_fq_codel",
+    "nf_tables",
+];
+/// Modules of a guest: the drivers of both NIC models.
+const GUEST_MODULES: [&str; 3] = ["virtio_pci", "virtio_net", "e1000"];
+/// Programs of a guest.
+const GUEST_PROGRAMS: [&str; 4] = ["busybox", "ip", "ethtool", "iperf3"];
+
+/// What the caller asked for.
+#[derive(Debug, Default)]
+struct Wish {
+    /// A shell instead of the tests.
+    shell: bool,
+    /// A command that was built already.
+    binary: Option<PathBuf>,
+    /// Tests with one of these in their names; all if there are none.
+    names: Vec<String>,
+}
+
+/// Runs the scenarios, or a shell.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let mut wish = Wish::default();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--binary" => wish.binary = Some(arguments.next().context("--binary takes a file")?.into()),
+            "--shell" => wish.shell = true,
+            other if other.starts_with('-') => bail!("unknown option `{other}`"),
+            name => wish.names.push(name.to_owned()),
+        }
+    }
+    packages::install()?;
+    let mut tally = Tally::default();
+    stage(&mut tally, &wish)?;
+    println!();
+    for skipped in &tally.skipped {
+        println!("{SKIPPED} {skipped}");
+    }
+    println!("{tally}");
+    Ok(tally.failed == 0)
+}
+
+/// Runs all scenarios as a part of the tests.
+pub(crate) fn all(tally: &mut Tally) -> Result<()> {
+    stage(tally, &Wish::default())
+}
+
+fn stage(tally: &mut Tally, wish: &Wish) -> Result<()> {
+    println!("\n== host in a box");
+    let folder = target_dir().join("box");
+    let kernel = match Machine::missing().map_or_else(|| Kernel::obtain(&folder), |why| bail!(why)) {
+        Ok(kernel) => kernel,
+        Err(why) => {
+            tally.skipped.push(format!("host in a box: {why:#}"));
+            return Ok(());
+        }
+    };
+    let programs = build(wish)?;
+    let files = folder.join("host.cpio");
+    contents(&kernel, &folder, &programs, wish)?.write(&files)?;
+    let mut machine = Machine::new(&kernel, &files);
+    machine.memory(MEMORY).cpus(2);
+    if wish.shell {
+        return machine.command().status().map(drop).context("cannot start QEMU");
+    }
+    scenarios(tally, &machine)
+}
+
+fn scenarios(tally: &mut Tally, machine: &Machine) -> Result<()> {
+    let (start, failed_before) = (Instant::now(), tally.failed);
+    let end = machine.run(LIMIT, &mut |line| {
+        if tally.line(line) {
+            println!("{line}");
+        }
+    })?;
+    println!("box: {end:?} after {:.0} s", start.elapsed().as_secs_f64());
+    tally.end_stage(end == End::Status(0), failed_before);
+    Ok(())
+}
+
+/// What the tests of a package were built into.
+#[derive(Debug)]
+struct Programs {
+    ringroad: PathBuf,
+    tests: Vec<(String, PathBuf)>,
+}
+
+/// Builds the command and the tests, as they are released.
+fn build(wish: &Wish) -> Result<Programs> {
+    let ringroad = match &wish.binary {
+        Some(binary) => binary.clone(),
+        None => command()?,
+    };
+    let step = Step::new("cargo").args(["test", "--release", "--package", "ringroad-inbox", "--tests"]);
+    let step = step.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    let mut tests = Vec::new();
+    let well = step.lines(&mut |line| match test_of(line) {
+        Some(test) => tests.push(test),
+        None if line.starts_with('{') => {}
+        None => println!("{line}"),
+    })?;
+    ensure!(well, "the tests of the box do not build");
+    tests.sort();
+    Ok(Programs { ringroad, tests })
+}
+
+/// Builds the command.
+fn command() -> Result<PathBuf> {
+    let step = Step::new("cargo").args(["build", "--release", "--package", "ringroad", "--bin", "ringroad"]);
+    ensure!(step.run()?, "the command does not build");
+    Ok(target_dir().join("release/ringroad"))
+}
+
+/// The name and the file of a test program, where a message of cargo's tells of one.
+fn test_of(line: &str) -> Option<(String, PathBuf)> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let target = message.get("target")?;
+    let kinds = target.get("kind")?.as_array()?;
+    let executable = message.get("executable")?.as_str()?;
+    kinds.iter().any(|kind| kind == "test").then(|| {
+        let name = target.get("name").and_then(|name| name.as_str()).unwrap_or("test");
+        (name.to_owned(), executable.into())
+    })
+}
+
+/// The files of the host.
+fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) -> Result<Initramfs> {
+    let mut files = Initramfs::new();
+    files.program("busybox")?;
+    for program in PROGRAMS {
+        if let Err(why) = files.program(program) {
+            println!("box: without {program}: {why}");
+        }
+    }
+    if Path::new(VSWITCHD.0).is_file() {
+        files.program_as(Path::new(VSWITCHD.0), VSWITCHD.1)?;
+        files.file(Path::new(SCHEMA), SCHEMA)?;
+    }
+    files.program_as(&programs.ringroad, "/usr/bin/ringroad")?;
+    files.modules(kernel, &MODULES)?;
+    for (name, path) in &programs.tests {
+        files.program_as(path, &format!("/{TESTS}/{name}"))?;
+    }
+    guest(kernel)?.write(&folder.join("guest.cpio"))?;
+    files.file(&folder.join("guest.cpio"), "/guest/initrd")?.file(kernel.image(), "/guest/vmlinuz")?;
+    files.init(&if wish.shell { "setsid cttyhack sh\n".to_owned() } else { script(programs, wish) });
+    Ok(files)
+}
+
+/// The files of a Linux guest of our VMM, inside: its script is `tests/inbox/guest.sh`.
+fn guest(kernel: &Kernel) -> Result<Initramfs> {
+    let mut files = Initramfs::new();
+    for program in GUEST_PROGRAMS {
+        files.program(program)?;
+    }
+    let script = root().join("tests/inbox/guest.sh");
+    let script = fs::read_to_string(&script).with_context(|| format!("cannot read {}", script.display()))?;
+    files.modules(kernel, &GUEST_MODULES)?.init(&script);
+    Ok(files)
+}
+
+/// What the host does: it runs the test programs one after the other, each of them as cargo would show it.
+fn script(programs: &Programs, wish: &Wish) -> String {
+    let filter: String = wish.names.iter().map(|name| format!(" '{}'", name.replace('\'', ""))).collect();
+    let mut script = "cd /root\nfailed=0\nexport RINGROAD=/usr/bin/ringroad\n".to_owned();
+    for (name, _) in &programs.tests {
+        let run = format!("/{TESTS}/{name} --show-output --test-threads=1{filter}");
+        script += &format!("echo '     Running {name} (in the box)'\n{run} 2>&1 || failed=1\n");
+    }
+    script + "exit $failed\n"
+}
+
+#[cfg(test)]
+#[path = "inbox_tests.rs"]
+mod tests;
