@@ -15,8 +15,11 @@ fn number(header: &[u8], at: usize) -> u32 {
     u32::from_str_radix(digits, 16).unwrap()
 }
 
-/// Name, mode, content and device of each entry, read by the rules of the format.
-fn read(mut octets: &[u8]) -> Vec<(String, u32, Vec<u8>, (u32, u32))> {
+/// Name, mode, content and device.
+type Entry = (String, u32, Vec<u8>, (u32, u32));
+
+/// The entries, read by the rules of the format.
+fn read(mut octets: &[u8]) -> Vec<Entry> {
     let mut entries = Vec::new();
     while !octets.is_empty() {
         assert_eq!(&octets[..6], b"070701");
