@@ -83,6 +83,14 @@ impl TxQueue {
         }
     }
 
+    /// Available index of the next chain of virtio-net: where somebody else can go on.
+    pub fn index(&self) -> Option<u16> {
+        match self {
+            Self::VirtioNet(queue) => Some(queue.index()),
+            Self::E1000(_) => None,
+        }
+    }
+
     /// Why the ring stopped, if it did.
     pub fn broken(&self) -> Option<Broken> {
         match self {
@@ -181,6 +189,14 @@ impl RxQueue {
         match self {
             Self::VirtioNet(queue) => queue.disarm(),
             Self::E1000(queue) => queue.disarm(),
+        }
+    }
+
+    /// Available index of the next chain of virtio-net: where somebody else can go on.
+    pub fn index(&self) -> Option<u16> {
+        match self {
+            Self::VirtioNet(queue) => Some(queue.index()),
+            Self::E1000(_) => None,
         }
     }
 

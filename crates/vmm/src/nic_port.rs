@@ -16,6 +16,7 @@
 //! time of [`SETTLE`] then.
 
 mod access;
+mod foreign;
 mod life;
 mod loopback;
 mod notifier;
@@ -40,6 +41,8 @@ use crate::coalesced::Collector;
 use crate::irq::Timekeeping;
 use crate::memory::GuestRam;
 use access::InAccess;
+pub use foreign::Bells;
+use foreign::Watch;
 pub(crate) use notifier::{Notifier, Running};
 use sink::{CommonSink, NicSink, PartSink};
 use source::{NicSource, PairSource};
@@ -62,6 +65,8 @@ struct Served<Q> {
     leases: Mutex<Vec<Lease>>,
     /// Rung by its doorbell.
     kick: EventFd,
+    /// Where the doorbell is a descriptor of the driver's, and `kick` for us alone.
+    watch: Option<Watch>,
     /// Whether a doorbell that is a register access is to ring: the thread sleeps, or is about to.
     asleep: AtomicBool,
     /// Whether the driver wanted a ring that cannot be served.
@@ -69,9 +74,10 @@ struct Served<Q> {
 }
 
 impl<Q> Served<Q> {
-    fn new() -> Result<Self> {
+    fn new(foreign: bool) -> Result<Self> {
         let kick = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")?;
         Ok(Self {
+            watch: if foreign { Some(Watch::new(&kick)?) } else { None },
             place: Mutex::default(),
             ledger: NicDirection::default(),
             leases: Mutex::default(),
@@ -96,7 +102,12 @@ impl<Q> Served<Q> {
     }
 
     fn bell(&self) -> Bell<'_> {
-        Bell::Readable(borrow(&self.kick))
+        Bell::Readable(self.rings())
+    }
+
+    /// What is readable when its doorbell rings.
+    fn rings(&self) -> BorrowedFd<'_> {
+        self.watch.as_ref().map_or_else(|| borrow(&self.kick), |watch| borrow(watch.any()))
     }
 
     /// The thread is about to sleep; after this it looks at the ring once more. (The fence is the other half of the one
@@ -121,6 +132,9 @@ impl<Q> Served<Q> {
         if let Ok(kicks) = self.kick.read() {
             self.ledger.kicks.add(kicks);
         }
+        if let Some(watch) = &self.watch {
+            self.ledger.kicks.add(watch.hush());
+        }
     }
 }
 
@@ -143,9 +157,9 @@ pub(crate) struct Direction<Q> {
 
 impl<Q> Direction<Q> {
     /// What else is to ring comes last.
-    fn new(pairs: usize, timers: &[Arc<dyn Timekeeping>]) -> Result<Self> {
-        let queues = (0..pairs).map(|_| Served::new()).collect::<Result<Vec<_>>>()?;
-        let bells = queues.iter().map(|served| borrow(&served.kick));
+    fn new(pairs: usize, foreign: bool, timers: &[Arc<dyn Timekeeping>]) -> Result<Self> {
+        let queues = (0..pairs).map(|_| Served::new(foreign)).collect::<Result<Vec<_>>>()?;
+        let bells = queues.iter().map(Served::rings);
         let bells: Vec<_> = bells.chain(timers.iter().map(|timer| timer.bell())).collect();
         let any = if bells.len() > 1 { Some(watch(&bells)?) } else { None };
         Ok(Self { queues, any })
@@ -202,6 +216,8 @@ fn watch(bells: &[BorrowedFd<'_>]) -> Result<Epoll> {
 pub(crate) struct Design {
     /// Pairs of queues.
     pub(crate) pairs: usize,
+    /// Whether the driver is in another program, and brings its doorbells.
+    pub(crate) foreign: bool,
     /// Whether several threads deliver.
     pub(crate) several_senders: bool,
     /// Whether frames are sent within the register access that tells of them.
@@ -310,8 +326,8 @@ impl NicQueues {
     }
 
     fn with_settle(design: Design, settle: Duration) -> Result<Arc<Self>> {
-        let Design { pairs, several_senders, in_access, timers, registers, collector } = design;
-        let (rx, tx) = (Direction::new(pairs, &[])?, Direction::new(pairs, &timers)?);
+        let Design { pairs, foreign, several_senders, in_access, timers, registers, collector } = design;
+        let (rx, tx) = (Direction::new(pairs, foreign, &[])?, Direction::new(pairs, foreign, &timers)?);
         let alone = tx.queues.iter().zip(&timers);
         let alone = alone.map(|(served, timer)| watch(&[borrow(&served.kick), timer.bell()]));
         Ok(Arc::new(Self {
@@ -335,7 +351,7 @@ impl NicQueues {
     }
 
     /// From now on the driver uses so many pairs.
-    pub(crate) fn use_pairs(&self, pairs: usize) {
+    pub fn use_pairs(&self, pairs: usize) {
         let pairs = pairs.clamp(ONE, self.pairs().max(ONE));
         if self.rx_ledger().frames.get() != self.pairs.came_before.load(Ordering::Relaxed) {
             self.pairs.close();

@@ -184,6 +184,11 @@ impl RxQueue {
         self.posted.commit(lease, ledger)
     }
 
+    /// Available index of the next chain: where somebody else can go on.
+    pub fn index(&self) -> u16 {
+        self.posted.queue.index()
+    }
+
     /// Asks for a kick when buffers are posted; true if there are some already.
     pub fn arm(&mut self) -> bool {
         self.posted.queue.arm()

@@ -164,6 +164,11 @@ impl TxQueue {
         self.queue.ready(1).is_ok_and(|waiting| waiting > 0)
     }
 
+    /// Available index of the next chain: where somebody else can go on.
+    pub fn index(&self) -> u16 {
+        self.queue.index()
+    }
+
     /// Asks for a kick when the next frame comes; true if one waits already.
     pub fn arm(&mut self) -> bool {
         self.queue.arm()

@@ -187,6 +187,7 @@ impl E1000Device {
             .then(|| Arc::new(Collector::new(machine.coalesced().clone(), registers.clone())));
         let queues = NicQueues::new(Design {
             pairs: 1,
+            foreign: false,
             several_senders,
             in_access: matches!(nic.mode, TransmitMode::Base | TransmitMode::SendCombining),
             timers: vec![intx.clone()],

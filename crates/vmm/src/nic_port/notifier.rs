@@ -1,5 +1,7 @@
 //! How a queue interrupts its driver.
 
+use std::fs::File;
+use std::io::Write;
 use std::sync::Arc;
 
 use crate::irq::{Intx, IrqLine, Messages, Queue, Timed};
@@ -16,6 +18,8 @@ pub(crate) enum Notifier {
     Message(Option<Arc<IrqLine>>),
     /// By a message that may have to wait.
     Moderated(Arc<Timed<Messages>>, Queue),
+    /// By an event descriptor of the driver's, if it gave one.
+    Call(Option<File>),
     /// By causes that the driver reads from a register, and the device's pin.
     Pin(Arc<Timed<Intx>>),
 }
@@ -32,7 +36,9 @@ impl Notifier {
     fn interrupt(&self, causes: u32, frames: usize) {
         match self {
             Self::Message(Some(line)) => line.signal(),
-            Self::Message(None) => {}
+            Self::Message(None) | Self::Call(None) => {}
+            // Where the count is full it rings already.
+            Self::Call(Some(call)) => drop((&*call).write(&1u64.to_ne_bytes())),
             Self::Moderated(pair, queue) => pair.with(|messages, now| messages.request(*queue, frames, now)),
             Self::Pin(intx) => intx.with(|intx, now| intx.interrupts.raise(causes, frames as u32, now)),
         }
@@ -43,7 +49,7 @@ impl Notifier {
         match self {
             Self::Message(place) => *place = line,
             Self::Moderated(pair, queue) => pair.with(|messages, _| messages.set_line(*queue, line)),
-            Self::Pin(_) => {}
+            Self::Pin(_) | Self::Call(_) => {}
         }
     }
 }

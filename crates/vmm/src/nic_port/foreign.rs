@@ -1,0 +1,168 @@
+//! Queues whose driver is in a virtual machine of another program, which has told where its rings lie (vhost-user).
+//!
+//! Its doorbells are descriptors of its own, which come and go with it. So the thread that serves a queue sleeps on a
+//! descriptor of ours that watches the one of the moment. It is watched for edges: then nothing has to be read from it,
+//! and whatever it may really be, no read of it can block.
+//!
+//! Its memory must outlive its queues: who called [`NicQueues::serve_receive`] keeps it until
+//! [`NicQueues::leave_receive`] has come back. Frames are copied under the queue's lock here, so nobody is left in the middle
+//! of one.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use nic::queue::{RxQueue, TxQueue};
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+
+use super::{Design, NicQueues, Notifier, Running, Served};
+
+/// Watches the doorbell of the moment.
+pub(super) struct Watch {
+    any: Epoll,
+    doorbell: Mutex<Option<OwnedFd>>,
+}
+
+/// What [`EpollEvent`]s of the driver's doorbell carry; those of our own carry 0.
+const DOORBELL: u64 = 1;
+
+impl Watch {
+    /// Watches no doorbell yet, but what is rung by ourselves.
+    pub(super) fn new(own: &impl std::os::fd::AsRawFd) -> Result<Self> {
+        let any = Epoll::new().context("cannot make an epoll descriptor")?;
+        any.ctl(ControlOperation::Add, own.as_raw_fd(), EpollEvent::new(EventSet::IN, 0))
+            .context("cannot watch an event descriptor (epoll_ctl)")?;
+        Ok(Self { any, doorbell: Mutex::default() })
+    }
+
+    /// What rings.
+    pub(super) const fn any(&self) -> &Epoll {
+        &self.any
+    }
+
+    /// Watches this doorbell from now on, and no other.
+    fn replace(&self, doorbell: Option<OwnedFd>) -> Result<()> {
+        let mut place = self.doorbell.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = place.take() {
+            // Closing it would not do: its owner has it too.
+            let _ = self.any.ctl(ControlOperation::Delete, raw(&old), EpollEvent::default());
+        }
+        if let Some(new) = &doorbell {
+            let event = EpollEvent::new(EventSet::IN | EventSet::EDGE_TRIGGERED, DOORBELL);
+            self.any
+                .ctl(ControlOperation::Add, raw(new), event)
+                .context("the doorbell is no descriptor that can be waited for")?;
+        }
+        *place = doorbell;
+        Ok(())
+    }
+
+    /// Takes note of what rang; how often the driver's doorbell did.
+    pub(super) fn hush(&self) -> u64 {
+        let mut events = [EpollEvent::default(); 2];
+        let count = self.any.wait(0, &mut events).unwrap_or(0);
+        events.iter().take(count).filter(|event| event.data() == DOORBELL).count() as u64
+    }
+}
+
+fn raw(fd: &OwnedFd) -> std::os::fd::RawFd {
+    std::os::fd::AsRawFd::as_raw_fd(fd)
+}
+
+/// The descriptors of a ring of another program's.
+#[derive(Debug)]
+pub struct Bells {
+    /// What the driver rings when there is something for us.
+    pub doorbell: OwnedFd,
+    /// What we ring when there is something for the driver; none where it polls.
+    pub call: Option<OwnedFd>,
+}
+
+impl NicQueues {
+    /// Queues for a driver elsewhere; none runs yet.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn foreign(pairs: usize) -> Result<Arc<Self>> {
+        Self::new(Design { pairs, foreign: true, ..Design::default() })
+    }
+
+    /// Serves this receive queue from now on.
+    ///
+    /// # Errors
+    /// There is no such pair, or the doorbell cannot be waited for.
+    pub fn serve_receive(&self, pair: usize, queue: RxQueue, bells: Bells) -> Result<()> {
+        let served = self.rx.queues.get(pair).context("no such pair of queues")?;
+        served.serve(queue, bells, RxQueue::disarm)
+    }
+
+    /// Serves this transmit queue from now on.
+    ///
+    /// # Errors
+    /// There is no such pair, or the doorbell cannot be waited for.
+    pub fn serve_transmit(&self, pair: usize, queue: TxQueue, bells: Bells) -> Result<()> {
+        let served = self.tx.queues.get(pair).context("no such pair of queues")?;
+        served.serve(queue, bells, TxQueue::disarm)
+    }
+
+    /// Serves this receive queue no longer, and returns it; nobody touches its ring after this.
+    pub fn leave_receive(&self, pair: usize) -> Option<RxQueue> {
+        self.rx.queues.get(pair)?.leave()
+    }
+
+    /// Serves this transmit queue no longer, and returns it; nobody touches its ring after this.
+    pub fn leave_transmit(&self, pair: usize) -> Option<TxQueue> {
+        self.tx.queues.get(pair)?.leave()
+    }
+
+    /// A receive queue that runs is to ring this from now on.
+    pub fn call_receive(&self, pair: usize, call: Option<OwnedFd>) {
+        if let Some(served) = self.rx.queues.get(pair) {
+            served.with(|running| running.notifier = Notifier::call(call));
+        }
+    }
+
+    /// A transmit queue that runs is to ring this from now on.
+    pub fn call_transmit(&self, pair: usize, call: Option<OwnedFd>) {
+        if let Some(served) = self.tx.queues.get(pair) {
+            served.with(|running| running.notifier = Notifier::call(call));
+        }
+    }
+
+    /// The driver is gone: nothing that it has changed lasts.
+    pub fn forget_driver(&self) {
+        for pair in 0..self.pairs() {
+            self.leave_transmit(pair);
+            self.leave_receive(pair);
+        }
+        self.stop();
+    }
+}
+
+impl<Q> Served<Q> {
+    fn serve(&self, mut queue: Q, bells: Bells, disarm: impl FnOnce(&mut Q)) -> Result<()> {
+        let watch = self.watch.as_ref().context("these queues have their driver here")?;
+        watch.replace(Some(bells.doorbell))?;
+        disarm(&mut queue);
+        *self.lock() = Some(Running { queue, notifier: Notifier::call(bells.call) });
+        // Whoever sleeps has not seen what is there already.
+        let _ = self.kick.write(1);
+        Ok(())
+    }
+
+    fn leave(&self) -> Option<Q> {
+        let running = self.lock().take();
+        if let Some(watch) = &self.watch {
+            // It cannot fail: nothing is added.
+            let _ = watch.replace(None);
+        }
+        running.map(|running| running.queue)
+    }
+}
+
+impl Notifier {
+    fn call(call: Option<OwnedFd>) -> Self {
+        Self::Call(call.map(File::from))
+    }
+}
