@@ -4,10 +4,11 @@
 //! 5.1.6; the same ten octets before each frame of a TAP with IFF_VNET_HDR):
 //!
 //! ```text
-//!   63          48 47       37 36        21 20         5 4     3  2   1           0
-//!  +--------------+-----------+------------+------------+-----+------+-----------+----------+
-//!  |   hdr_len    |csum_offset| csum_start |  gso_size  | ECN | kind |data_valid |needs_csum|
-//!  +--------------+-----------+------------+------------+-----+------+-----------+----------+
+//!   63        48 47       38 37        22 21      6     5        4     3     2     1      0
+//!  +------------+-----------+------------+---------+----------+-----+-----+------+------+------+
+//!  |  hdr_len   |csum_offset| csum_start | gso_size|data_valid| ECN | USO | TSO6 | TSO4 | CSUM |
+//!  +------------+-----------+------------+---------+----------+-----+-----+------+------+------+
+//!                                                              \________ Offloads ___________/
 //! ```
 
 mod segments;
@@ -68,17 +69,18 @@ impl core::error::Error for BadOffload {}
 #[repr(transparent)]
 pub struct Offload(u64);
 
-const NEEDS_CSUM: u64 = 1;
-const DATA_VALID: u64 = 1 << 1;
-const KIND: u32 = 2;
-const ECN: u64 = 1 << 4;
-const GSO_SIZE: u32 = 5;
-const CSUM_START: u32 = 21;
-const CSUM_OFFSET: u32 = 37;
+/// The lowest bits say what somebody must be able to do: of several words, their OR says it for all.
+const NEEDED: u64 = Offloads::ALL.0 as u64;
+const NEEDS_CSUM: u64 = Offloads::CSUM.0 as u64;
+const ECN: u64 = Offloads::ECN.0 as u64;
+const DATA_VALID: u64 = 1 << 5;
+const GSO_SIZE: u32 = 6;
+const CSUM_START: u32 = 22;
+const CSUM_OFFSET: u32 = 38;
 const HDR_LEN: u32 = 48;
 
 /// Largest `csum_offset` that the word has room for.
-const MOST_CSUM_OFFSET: u16 = 0x7ff;
+const MOST_CSUM_OFFSET: u16 = 0x3ff;
 
 impl Offload {
     /// Nothing is left to be done, and nothing is known of the checksum.
@@ -86,16 +88,10 @@ impl Offload {
     /// The transport checksum has been verified, or need not be.
     pub const DATA_VALID: Self = Self(DATA_VALID);
 
-    /// The word, for who keeps it.
+    /// The word. Of several words, [`Offloads::from_bits`] of their OR is all that they need.
     #[inline(always)]
     pub const fn bits(self) -> u64 {
         self.0
-    }
-
-    /// From [`Offload::bits`].
-    #[inline(always)]
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
     }
 
     /// Whether nothing is said at all.
@@ -107,8 +103,7 @@ impl Offload {
     /// Whether there is something to do before a plain wire can have the frame.
     #[inline(always)]
     pub const fn is_work(self) -> bool {
-        // GSO goes with a checksum to be filled in.
-        self.0 & NEEDS_CSUM != 0
+        self.0 & NEEDED != 0
     }
 
     /// A checksum is to be filled in: that of the octets from `start` to the end of the packet, at `start` + `offset`,
@@ -125,12 +120,12 @@ impl Offload {
     #[must_use]
     pub const fn with_gso(self, gso: Gso, size: u16, headers: u16) -> Self {
         let kind = match gso {
-            Gso::Tcp4 => 1,
-            Gso::Tcp6 => 2,
-            Gso::Udp => 3,
+            Gso::Tcp4 => Offloads::TSO4,
+            Gso::Tcp6 => Offloads::TSO6,
+            Gso::Udp => Offloads::USO,
         };
         let kept = self.0 & (NEEDS_CSUM | 0xffff << CSUM_START | (MOST_CSUM_OFFSET as u64) << CSUM_OFFSET);
-        Self(kept | kind << KIND | (size as u64) << GSO_SIZE | (headers as u64) << HDR_LEN)
+        Self(kept | kind.0 as u64 | (size as u64) << GSO_SIZE | (headers as u64) << HDR_LEN)
     }
 
     /// The same, and the TCP segments have CWR in the first one only (RFC 3168).
@@ -154,11 +149,15 @@ impl Offload {
     /// What the segments are, if there are any.
     #[inline(always)]
     pub const fn gso(self) -> Option<Gso> {
-        match self.0 >> KIND & 3 {
-            0 => None,
-            1 => Some(Gso::Tcp4),
-            2 => Some(Gso::Tcp6),
-            _ => Some(Gso::Udp),
+        let needed = self.needed();
+        if needed.has(Offloads::TSO4) {
+            Some(Gso::Tcp4)
+        } else if needed.has(Offloads::TSO6) {
+            Some(Gso::Tcp6)
+        } else if needed.has(Offloads::USO) {
+            Some(Gso::Udp)
+        } else {
+            None
         }
     }
 
@@ -245,7 +244,7 @@ impl Offload {
         ]);
         if word as u16 & 0xff00 == 0 && word as u8 & flag::NEEDS_CSUM == 0 {
             // Nothing to do: the rest has no meaning then.
-            return Ok(Self(word & DATA_VALID));
+            return Ok(if word as u8 & flag::DATA_VALID != 0 { Self::DATA_VALID } else { Self::NONE });
         }
         Self::parse(word, u16::from_le_bytes([header[8], header[9]]))
     }
@@ -309,19 +308,9 @@ impl Offload {
     }
 
     /// What somebody must be able to do, to take the frame as it is.
-    #[inline]
+    #[inline(always)]
     pub const fn needed(self) -> Offloads {
-        if !self.needs_csum() {
-            return Offloads::NONE;
-        }
-        let segments = match self.gso() {
-            None => Offloads::NONE,
-            Some(Gso::Tcp4) => Offloads::TSO4,
-            Some(Gso::Tcp6) => Offloads::TSO6,
-            Some(Gso::Udp) => Offloads::USO,
-        };
-        let ecn = if self.ecn() { Offloads::ECN } else { Offloads::NONE };
-        Offloads(Offloads::CSUM.0 | segments.0 | ecn.0)
+        Offloads((self.0 & NEEDED) as u8)
     }
 }
 
@@ -375,6 +364,19 @@ impl Offloads {
     #[inline(always)]
     pub const fn has(self, others: Self) -> bool {
         self.0 & others.0 == others.0
+    }
+
+    /// Whether nothing is in the set.
+    #[inline(always)]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The set without `others`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
     }
 
     /// Whether any kind of segments is in the set.

@@ -279,6 +279,10 @@ impl Sink for FaultSink {
         self.inner.room()
     }
 
+    fn large_room(&self) -> usize {
+        self.inner.large_room()
+    }
+
     fn arm(&self) -> bool {
         self.inner.arm()
     }

@@ -122,6 +122,11 @@ pub trait Sink: Send + Sync {
         usize::MAX
     }
 
+    /// The same for frames of the largest size, which may take many buffers each.
+    fn large_room(&self) -> usize {
+        self.room()
+    }
+
     /// Asks to be rung when there is room again; true if there is already.
     fn arm(&self) -> bool {
         true

@@ -96,6 +96,10 @@ impl Sink for TapPoint {
         self.inner.room()
     }
 
+    fn large_room(&self) -> usize {
+        self.inner.large_room()
+    }
+
     fn arm(&self) -> bool {
         self.inner.arm()
     }

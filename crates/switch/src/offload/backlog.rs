@@ -5,13 +5,17 @@ use std::collections::VecDeque;
 use frame::offload::{Offload, Offloads};
 use ring::{BURST, Bytes};
 
-use super::{Completed, Target, complete, deliver, is_work};
+use super::{Completed, Target, complete, deliver, needed};
 use crate::port::{Frame, Frames, Sink, Source};
 
 /// Passes after which a source is told again what its sink takes.
 const SETTLE: u32 = 256;
 /// Octets of a backlog that are kept for the next one.
 const KEEP: usize = 256 * 1024;
+/// Bursts after the last one with a large frame in which the next one is expected.
+const EXPECT: u8 = 64;
+/// Passes for which a large frame waits for room: who has less than that for longer, has not got so much.
+const PATIENCE: u16 = 1000;
 
 /// What lies between one source and one sink: nothing, as a rule. After a frame that was cut, the segments that the sink
 /// had no room for.
@@ -22,8 +26,12 @@ pub struct Backlog {
     frames: VecDeque<(u32, Offload)>,
     /// Octets of the frames that have gone.
     gone: usize,
-    /// The last burst had frames that were cut: the next one is to be short.
-    cuts: bool,
+    /// A frame was cut not long ago: the next burst is to be short. Bursts until that is over.
+    cuts: u8,
+    /// A large frame passed not long ago. Bursts until that is over.
+    large: u8,
+    /// Passes without room for a large frame.
+    waited: u16,
     passes: u32,
 }
 
@@ -68,10 +76,48 @@ impl Backlog {
         before
     }
 
-    /// Delivers a burst of which some frames are to be completed, and keeps what there is no room for.
-    fn complete(&mut self, sink: &dyn Sink, takes: Offloads, frames: &[Frame<'_>]) {
-        let mut target = Keeping { sink, backlog: self };
-        complete(takes, frames, &mut target);
+    /// How many frames may come from where they wait.
+    #[inline]
+    fn budget(&mut self, sink: &dyn Sink) -> usize {
+        let room = sink.room().min(BURST);
+        if self.cuts | self.large == 0 { room } else { self.short_budget(sink, room) }
+    }
+
+    /// The same while large frames may be among them.
+    fn short_budget(&mut self, sink: &dyn Sink, room: usize) -> usize {
+        if self.cuts > 0 {
+            return room.min(1);
+        }
+        let large = sink.large_room().min(room);
+        self.waited = if large == 0 && room > 0 { self.waited + 1 } else { 0 };
+        if self.waited < PATIENCE {
+            return large;
+        }
+        self.waited = 0;
+        1
+    }
+
+    /// A burst came that needs this.
+    #[inline]
+    fn came(&mut self, needed: Offloads) {
+        if needed.segments() {
+            self.large = EXPECT;
+        } else if self.cuts | self.large != 0 {
+            (self.cuts, self.large) = (self.cuts.saturating_sub(1), self.large.saturating_sub(1));
+        }
+    }
+
+    /// Delivers a burst of frames that wait; what the sink cannot take as it is it gets piece by piece, as long as there is
+    /// room. Says what it could not take.
+    fn deliver(&mut self, sink: &dyn Sink, needed: Offloads, frames: &[Frame<'_>]) -> Offloads {
+        let takes = sink.offloads();
+        let lacking = needed.without(takes);
+        if lacking.is_none() {
+            sink.deliver(frames);
+        } else {
+            complete(takes, frames, &mut Keeping { sink, backlog: self });
+        }
+        lacking
     }
 }
 
@@ -93,7 +139,9 @@ impl Target for Keeping<'_> {
     }
 
     fn end(&mut self, done: &Completed) {
-        self.backlog.cuts |= done.segmented > 0;
+        if done.segmented > 0 {
+            self.backlog.cuts = EXPECT;
+        }
         self.sink.completed(done);
     }
 }
@@ -110,30 +158,24 @@ pub fn pump_on(source: &mut dyn Source, sink: &dyn Sink, backlog: &mut Backlog) 
         return backlog.flush(sink);
     }
     let waits = source.waits();
-    let budget = if waits { sink.room().min(BURST) } else { BURST };
-    let budget = if backlog.cuts { budget.min(1) } else { budget };
+    let budget = if waits { backlog.budget(sink) } else { BURST };
     if budget == 0 {
         return 0;
     }
-    let mut lacking = false;
+    let mut lacking = Offloads::NONE;
     let moved = source.drain(budget, &mut |frames| {
-        if !is_work(frames) {
+        let needed = needed(frames);
+        backlog.came(needed);
+        if needed.is_none() {
             sink.deliver(frames);
-            return;
-        }
-        let takes = sink.offloads();
-        lacking = takes != Offloads::ALL
-            && frames.iter().any(|frame| frame.offload().needed() & !takes != Offloads::NONE);
-        match (lacking, waits) {
-            (false, _) => _ = sink.deliver(frames),
-            (true, false) => _ = deliver(sink, frames),
-            (true, true) => backlog.complete(sink, takes, frames),
+        } else if waits {
+            lacking = backlog.deliver(sink, needed, frames);
+        } else {
+            deliver(sink, frames);
         }
     });
-    if lacking {
+    if !lacking.is_none() {
         source.settle(sink.offloads());
-    } else {
-        backlog.cuts = false;
     }
     moved
 }

@@ -19,7 +19,7 @@ mod work;
 use std::cell::Cell;
 
 use arrayvec::ArrayVec;
-use frame::offload::{LARGEST, Offload, Offloads};
+use frame::offload::{LARGEST, Offloads};
 use ring::BURST;
 
 pub use backlog::{Backlog, pump_on};
@@ -48,22 +48,23 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Whether any of these frames leaves something to be done.
+/// What somebody must be able to do, to take all of these frames as they are.
 #[inline(always)]
-pub fn is_work(frames: &[Frame<'_>]) -> bool {
-    let asked = frames.iter().fold(0, |asked, frame| asked | frame.offload().bits());
-    Offload::from_bits(asked).is_work()
+pub fn needed(frames: &[Frame<'_>]) -> Offloads {
+    let bits = frames.iter().fold(0, |bits, frame| bits | frame.offload().bits());
+    Offloads::from_bits(bits as u8)
 }
 
 /// Delivers a burst to a sink, each frame as the sink can take it. Returns how many frames of the slice were taken whole
 /// (or dropped, and counted, because they ask for what does not fit them); the rest is lost, as with [`Sink::deliver`].
 #[inline]
 pub fn deliver(sink: &dyn Sink, frames: &[Frame<'_>]) -> usize {
-    if !is_work(frames) {
+    let needed = needed(frames);
+    if needed.is_none() {
         return sink.deliver(frames);
     }
     let takes = sink.offloads();
-    if takes == Offloads::ALL {
+    if takes.has(needed) {
         return sink.deliver(frames);
     }
     frames.chunks(BURST).map(|burst| complete(takes, burst, &mut ToSink(sink))).sum()
@@ -71,12 +72,11 @@ pub fn deliver(sink: &dyn Sink, frames: &[Frame<'_>]) -> usize {
 
 /// Shows frames to `look` as they are on a plain wire: in bursts, whose frames leave nothing to be done.
 pub fn plainly(frames: &[Frame<'_>], look: &mut dyn FnMut(&[Frame<'_>])) {
-    if is_work(frames) {
-        for burst in frames.chunks(BURST) {
-            complete(Offloads::NONE, burst, &mut ToLook(look));
-        }
-    } else {
-        look(frames);
+    if needed(frames).is_none() {
+        return look(frames);
+    }
+    for burst in frames.chunks(BURST) {
+        complete(Offloads::NONE, burst, &mut ToLook(look));
     }
 }
 
@@ -163,7 +163,7 @@ impl Pass<'_> {
             if batch.is_full() {
                 return;
             }
-            if frame.offload().needed() & !self.takes == Offloads::NONE {
+            if self.takes.has(frame.offload().needed()) {
                 batch.push(*frame);
                 origins.push(self.next as u8);
                 self.next += 1;
