@@ -1,5 +1,7 @@
 //! `ringroad check FILE`: the plan, and what this host can and cannot do for it.
 
+mod attachments;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -29,10 +31,7 @@ pub(crate) fn check(file: &Path) -> Result<()> {
 /// What a plan needs of the host beyond what its values name.
 fn findings(plan: &Plan) -> Vec<Finding> {
     let mut findings = vec![doctor::kvm_device()];
-    if plan.nics().any(|(_, nic)| matches!(nic.attach, Attach::Tap(_))) {
-        findings.push(doctor::tun_device());
-        findings.push(doctor::net_admin());
-    }
+    findings.extend(attachments::findings(plan));
     findings.push(doctor::huge_pages(Some(plan.memory())));
     findings.push(doctor::cpus(Some(threads_that_poll(plan))));
     findings

@@ -4,6 +4,8 @@ mod cpu;
 mod devices;
 mod kernel;
 
+use std::borrow::Cow;
+
 use anyhow::Result;
 use serde::Serialize;
 
@@ -42,14 +44,19 @@ impl State {
 #[derive(Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) state: State,
-    pub(crate) what: &'static str,
+    pub(crate) what: Cow<'static, str>,
     pub(crate) figure: String,
     pub(crate) meaning: String,
 }
 
 impl Finding {
-    fn new(state: State, what: &'static str, figure: impl Into<String>, meaning: impl Into<String>) -> Self {
-        Self { state, what, figure: figure.into(), meaning: meaning.into() }
+    pub(crate) fn new(
+        state: State,
+        what: impl Into<Cow<'static, str>>,
+        figure: impl Into<String>,
+        meaning: impl Into<String>,
+    ) -> Self {
+        Self { state, what: what.into(), figure: figure.into(), meaning: meaning.into() }
     }
 }
 
@@ -77,7 +84,7 @@ pub(crate) fn table(findings: &[Finding]) -> String {
     let width = |column: fn(&Finding) -> &str| {
         findings.iter().map(|finding| column(finding).chars().count()).max().unwrap_or(0)
     };
-    let (what, figure) = (width(|finding| finding.what), width(|finding| &finding.figure));
+    let (what, figure) = (width(|finding| &finding.what), width(|finding| &finding.figure));
     let rows = findings.iter().map(|finding| {
         let Finding { state, what: name, figure: value, meaning } = finding;
         format!("{:<4}  {name:<what$}  {value:<figure$}  {meaning}\n", state.word())

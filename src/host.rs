@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use config::{HostFacts, InterfaceKind, Plan};
 
@@ -25,7 +26,9 @@ pub(crate) fn facts() -> HostFacts {
 /// # Errors
 /// That line.
 pub(crate) fn need_tun(plan: &Plan) -> anyhow::Result<()> {
-    let is_tap = |nic: &config::Nic| matches!(nic.attach, config::Attach::Tap(_));
+    let is_tap = |nic: &config::Nic| {
+        matches!(nic.attach, config::Attach::Tap(_) | config::Attach::Bridge(_) | config::Attach::Ovs(_))
+    };
     if plan.nics().any(|(_, nic)| is_tap(nic)) { doctor::need(doctor::tun_device()) } else { Ok(()) }
 }
 
@@ -61,6 +64,9 @@ fn interfaces() -> BTreeMap<String, InterfaceKind> {
 }
 
 fn kind(name: &str) -> InterfaceKind {
+    if Path::new(&format!("/sys/class/net/{name}/bridge")).exists() {
+        return InterfaceKind::Bridge;
+    }
     let flags = read(&format!("/sys/class/net/{name}/tun_flags"));
     let flags = flags.and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
     match flags {

@@ -11,6 +11,8 @@ use crate::plan::{Attach, Engine, Plan, TransmitMode};
 pub enum InterfaceKind {
     /// A TAP that can be opened.
     Tap,
+    /// A bridge of the kernel.
+    Bridge,
     /// Anything else.
     Other,
 }
@@ -89,9 +91,7 @@ impl Plan {
     fn check_interfaces(&self, host: &HostFacts, errors: &mut Errors) {
         for (r, router) in self.routers.iter().enumerate() {
             for (n, nic) in router.nics.iter().enumerate() {
-                let Attach::Tap(name) = &nic.attach else { continue };
-                if host.interfaces.get(name) == Some(&InterfaceKind::Other) {
-                    let what = format!("interface {name:?} exists and is not a TAP; choose another name");
+                if let Err(what) = check_interface(&nic.attach, &host.interfaces) {
                     errors.push(self.places.line(r, Some(n), "attach"), "router.nic.attach", what);
                 }
             }
@@ -113,6 +113,29 @@ impl Plan {
                 return;
             }
         }
+    }
+}
+
+/// What is wrong with the interface that an attachment names. One that is to be made may be missing, and what Open
+/// vSwitch has only it can tell.
+fn check_interface(attach: &Attach, interfaces: &BTreeMap<String, InterfaceKind>) -> Result<(), String> {
+    let kind = |name: &String| interfaces.get(name).copied();
+    match attach {
+        Attach::Tap(name) if !matches!(kind(name), None | Some(InterfaceKind::Tap)) => {
+            Err(format!("interface {name:?} exists and is not a TAP; choose another name"))
+        }
+        Attach::Bridge(name) if kind(name).is_none() => {
+            Err(format!("there is no bridge {name:?}; make it: ip link add {name} type bridge"))
+        }
+        Attach::Bridge(name) if kind(name) != Some(InterfaceKind::Bridge) => {
+            Err(format!("interface {name:?} exists and is not a bridge; name a bridge"))
+        }
+        Attach::Macvtap { interface: name, .. } | Attach::Xdp(name) if kind(name).is_none() => {
+            let known: Vec<&str> = interfaces.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Err(format!("there is no interface {name:?}; interfaces: {known}"))
+        }
+        _ => Ok(()),
     }
 }
 

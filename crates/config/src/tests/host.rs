@@ -39,3 +39,34 @@ fn a_tap_that_exists_is_used() {
     };
     assert!(plan.check_host(&host).is_empty());
 }
+
+#[test]
+fn what_is_joined_must_be_there() {
+    let told = |attach: &str| {
+        let text = format!("[[router]]\nname='a'\n[[router.nic]]\nname='x'\nattach='{attach}'\n");
+        let host = HostFacts {
+            interfaces: [
+                ("eth0".to_owned(), InterfaceKind::Other),
+                ("br0".to_owned(), InterfaceKind::Bridge),
+            ]
+            .into(),
+            ..HostFacts::default()
+        };
+        parse(&text, "f.toml").expect("a good file").check_host(&host).to_string()
+    };
+    for there in ["bridge:br0", "macvtap:eth0", "xdp:eth0", "ovs:elsewhere", "tap:new"] {
+        assert_eq!(told(there), "", "{there}");
+    }
+    let begin = "f.toml:5: router.nic.attach: ";
+    assert_eq!(
+        told("bridge:br1"),
+        format!("{begin}there is no bridge \"br1\"; make it: ip link add br1 type bridge")
+    );
+    assert_eq!(
+        told("bridge:eth0"),
+        format!("{begin}interface \"eth0\" exists and is not a bridge; name a bridge")
+    );
+    for missing in ["macvtap:eth1", "xdp:eth1"] {
+        assert_eq!(told(missing), format!("{begin}there is no interface \"eth1\"; interfaces: br0, eth0"));
+    }
+}
