@@ -106,6 +106,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         packet: &arp::Packet,
     ) {
         buffer.set_len(ethernet::SHORTEST);
+        buffer.clear_offload();
         let header =
             ethernet::Header { destination: to, source: packet.sender_mac, ethertype: ethernet::ARP };
         let octets = buffer.octets();

@@ -56,20 +56,21 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         };
         let Ok(whole) = whole else { return false };
         let options = copied_options(whole.options());
-        let payload = whole.payload();
+        let before = ethernet::HEADER + usize::from(header.header_len);
+        let payload = usize::from(header.total_len - u16::from(header.header_len));
         let mut at = first_payload(&header, packet.mtu);
         let most = (usize::from(packet.mtu) - ipv4::HEADER - options.len()) & !7;
-        while at < payload.len() {
-            let end = payload.len().min(at + most);
+        while at < payload {
+            let end = payload.min(at + most);
             let piece = ipv4::Header {
                 header_len: (ipv4::HEADER + options.len()) as u8,
                 total_len: (ipv4::HEADER + options.len() + end - at) as u16,
-                more_fragments: header.more_fragments || end < payload.len(),
+                more_fragments: header.more_fragments || end < payload,
                 fragment_offset: header.fragment_offset + (at / 8) as u16,
                 ..header
             };
             let Some(mut buffer) = platform.allocate() else { return false };
-            let built = build(&mut buffer, &piece, &options, &payload[at..end]);
+            let built = build(&mut buffer, &piece, &options, (&mut packet.buffer, before + at));
             if let Err(refused) = rest.try_push(buffer) {
                 platform.free(refused.element());
                 return false;
@@ -99,8 +100,14 @@ fn first_fragment<B: Buffer>(packet: &mut Outgoing<B>) {
     }
 }
 
-/// Fills a buffer with a later fragment; false if it is too small for it.
-fn build<B: Buffer>(buffer: &mut B, header: &ipv4::Header, options: &[u8], payload: &[u8]) -> bool {
+/// Fills a buffer with a later fragment, whose payload begins at octet `from` of the whole frame; false if it is too small
+/// for it.
+fn build<B: Buffer>(
+    buffer: &mut B,
+    header: &ipv4::Header,
+    options: &[u8],
+    (whole, from): (&mut B, usize),
+) -> bool {
     let len = ethernet::HEADER + usize::from(header.total_len);
     buffer.set_len(len.max(ethernet::SHORTEST));
     let octets = buffer.octets();
@@ -110,8 +117,7 @@ fn build<B: Buffer>(buffer: &mut B, header: &ipv4::Header, options: &[u8], paylo
     let (packet, padding) = octets[ethernet::HEADER..].split_at_mut(usize::from(header.total_len));
     padding.fill(0);
     packet[ipv4::HEADER..ipv4::HEADER + options.len()].copy_from_slice(options);
-    packet[ipv4::HEADER + options.len()..].copy_from_slice(payload);
-    header.write(packet).is_ok()
+    whole.read(from, &mut packet[ipv4::HEADER + options.len()..]) && header.write(packet).is_ok()
 }
 
 /// The options that go into every fragment, padded to a multiple of 4 octets. A list that is out of order ends where

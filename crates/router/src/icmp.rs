@@ -3,6 +3,7 @@
 use frame::{checksum, ethernet, icmp, ipv4};
 use ledger::Counter;
 
+use crate::offload;
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
@@ -121,6 +122,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         message: &icmp::Header,
         (from, to): (u32, u32),
     ) -> Result<(), frame::Error> {
+        // What is quoted is what would have gone on.
+        offload::make_plain(buffer);
         let packet = buffer.len().saturating_sub(ethernet::HEADER);
         let total = (packet + ERROR_HEADERS).min(LONGEST_ERROR);
         buffer.set_len(ethernet::HEADER + total);
@@ -150,7 +153,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         (header, nic): (&ipv4::Header, u8),
     ) {
         if self.is_own(header.destination) && is_echo_request(&mut buffer, header) {
-            return self.echo(platform, buffer, header);
+            return self.echo(platform, buffer, (header, nic));
         }
         let cause = &self.counters.drop_local;
         let refused = Refused { buffer, origin: Origin::Received(nic), cause };
@@ -164,11 +167,25 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     }
 
     /// Answers an echo request in its own buffer (RFC 1122, 3.2.2.6). Options are not returned.
-    fn echo<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, request: &ipv4::Header) {
-        self.counters.consumed.add(1);
-        let message = usize::from(request.total_len) - usize::from(request.header_len);
+    fn echo<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut buffer: B,
+        (request, nic): (&ipv4::Header, u8),
+    ) {
+        offload::make_plain(&mut buffer);
+        let (start, end) = (usize::from(request.header_len), usize::from(request.total_len));
+        let message = end - start;
         let packet = &mut buffer.octets()[ethernet::HEADER..];
-        packet.copy_within(usize::from(request.header_len)..usize::from(request.total_len), ipv4::HEADER);
+        if start > ipv4::HEADER {
+            if end > packet.len() {
+                // Of several pieces, which cannot be moved together.
+                let origin = Origin::Received(nic);
+                return self.discard(platform, buffer, origin, &self.counters.drop_local);
+            }
+            packet.copy_within(start..end, ipv4::HEADER);
+        }
+        self.counters.consumed.add(1);
         let old = u16::from_be_bytes([packet[ipv4::HEADER + 2], packet[ipv4::HEADER + 3]]);
         packet[ipv4::HEADER] = icmp::ECHO_REPLY;
         let sum = checksum::replace(old, u16::from(icmp::ECHO_REQUEST) << 8, 0);

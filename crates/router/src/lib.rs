@@ -21,6 +21,7 @@ mod rate;
 pub mod roles;
 mod router;
 mod routes;
+mod segment;
 mod slow;
 
 pub use adjacency::Adjacencies;

@@ -219,7 +219,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     ) {
         match origin {
             Origin::Received(_) => self.counters.forwarded.add(1),
-            Origin::Own => self.counters.originated.add(1),
+            Origin::Own | Origin::Part => self.counters.originated.add(1),
         }
         self.append(platform, nic, buffer);
     }
@@ -254,7 +254,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     ) {
         match origin {
             Origin::Received(_) => cause.add(1),
-            Origin::Own => self.counters.originated_lost.add(1),
+            Origin::Own | Origin::Part => self.counters.originated_lost.add(1),
         }
         platform.free(buffer);
     }

@@ -1,11 +1,12 @@
 //! The slow path: one frame at a time, everything that the hot path leaves alone.
 
-use frame::{Mac, ethernet, ipv4};
+use frame::{Mac, checksum, ethernet, ipv4};
 
 use crate::adjacency::Adjacency;
 use crate::arp::Question;
 use crate::burst::rewrite;
 use crate::icmp::{Reason, Refused};
+use crate::offload;
 use crate::pending::{Held, Holding};
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
@@ -18,6 +19,8 @@ pub(crate) enum Origin {
     Received(u8),
     /// From the router itself.
     Own,
+    /// A part of a packet from a NIC, which is counted already.
+    Part,
 }
 
 /// A packet on its way out.
@@ -61,12 +64,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn accept_ipv4<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, nic: u8) {
         let origin = Origin::Received(nic);
         let counters = self.counters;
-        let octets = buffer.octets();
-        let to_group = octets[0] & 1 != 0;
-        let Ok(packet) = ipv4::Packet::parse(&octets[ethernet::HEADER..]) else {
+        let to_group = buffer.octets()[0] & 1 != 0;
+        let Ok(header) = whole_packet(&mut buffer) else {
             return self.discard(platform, buffer, origin, &counters.drop_ip_header);
         };
-        let header = *packet.header();
         trim(&mut buffer, &header);
         if ipv4::is_martian(header.source) {
             return self.discard(platform, buffer, origin, &counters.drop_martian);
@@ -140,7 +141,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     ) {
         match origin {
             Origin::Received(nic) => self.deliver(platform, buffer, (header, nic)),
-            Origin::Own => self.discard(platform, buffer, origin, &self.counters.drop_local),
+            Origin::Own | Origin::Part => self.discard(platform, buffer, origin, &self.counters.drop_local),
         }
     }
 
@@ -157,14 +158,16 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         entry
     }
 
-    /// Sends a packet whose next station is known: as it is, in fragments, or not at all.
+    /// Sends a packet whose next station is known: as it is, in fragments, or not at all. One that is to be cut on its way
+    /// is as long as its segments.
     fn dispatch<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
         mut packet: Outgoing<B>,
         entry: &Adjacency,
     ) {
-        if packet.header.total_len <= packet.mtu {
+        let longest = longest_packet(&mut packet);
+        if longest <= usize::from(packet.mtu) {
             finish(&mut packet.buffer, packet.origin, entry);
             return self.send(platform, entry.nic(), packet.buffer, packet.origin);
         }
@@ -173,7 +176,25 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             let refused = Refused { buffer: packet.buffer, origin: packet.origin, cause };
             return self.refuse(platform, refused, Reason::TooLarge { mtu: packet.mtu });
         }
+        if packet.buffer.offload().gso().is_some() {
+            return self.segment(platform, packet, entry);
+        }
+        offload::make_plain(&mut packet.buffer);
         self.fragment(platform, packet, entry);
+    }
+
+    /// Sends a packet that may be fragmented.
+    pub(crate) fn send_whole_or_fragments<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut packet: Outgoing<B>,
+        entry: &Adjacency,
+    ) {
+        if packet.header.total_len > packet.mtu {
+            return self.fragment(platform, packet, entry);
+        }
+        finish(&mut packet.buffer, packet.origin, entry);
+        self.send(platform, entry.nic(), packet.buffer, packet.origin);
     }
 
     /// Lets a packet wait for its neighbour, which is asked for.
@@ -202,6 +223,30 @@ fn trim<B: Buffer>(buffer: &mut B, header: &ipv4::Header) {
     buffer.set_len(buffer.len().min(end.max(ethernet::SHORTEST)));
 }
 
+/// The header of a packet that has come as a whole, in however many pieces (as [`ipv4::Packet::parse`] checks it).
+fn whole_packet<B: Buffer>(buffer: &mut B) -> Result<ipv4::Header, frame::Error> {
+    let len = buffer.len();
+    let octets = buffer.octets().get(ethernet::HEADER..).ok_or(frame::Error::Short)?;
+    let packet = ipv4::Packet::parse_quoted(octets)?;
+    let header = *packet.header();
+    let end = ethernet::HEADER + usize::from(header.total_len);
+    match packet.octets().get(..usize::from(header.header_len)) {
+        Some(_) if end > len => Err(frame::Error::Short),
+        Some(octets) if checksum::holds(octets) => Ok(header),
+        Some(_) => Err(frame::Error::Checksum),
+        None => Err(frame::Error::Short),
+    }
+}
+
+/// Octets of the longest packet that leaves: of the whole one, or of its segments.
+fn longest_packet<B: Buffer>(packet: &mut Outgoing<B>) -> usize {
+    let (offload, len) = (packet.buffer.offload(), packet.buffer.len());
+    if offload.gso().is_none() {
+        return usize::from(packet.header.total_len);
+    }
+    offload::wire_len(packet.buffer.octets(), offload, len).saturating_sub(ethernet::HEADER)
+}
+
 /// The header of a packet that was checked when it came.
 fn ipv4_header<B: Buffer>(buffer: &mut B) -> Result<ipv4::Header, frame::Error> {
     let octets = buffer.octets();
@@ -212,7 +257,7 @@ fn ipv4_header<B: Buffer>(buffer: &mut B) -> Result<ipv4::Header, frame::Error> 
 /// Completes a packet for its next link; one that was forwarded is a hop older.
 pub(crate) fn finish<B: Buffer>(buffer: &mut B, origin: Origin, entry: &Adjacency) {
     match origin {
-        Origin::Received(_) => rewrite(buffer, &entry.header),
+        Origin::Received(_) | Origin::Part => rewrite(buffer, &entry.header),
         Origin::Own => buffer.head()[..ethernet::HEADER].copy_from_slice(&entry.header),
     }
 }

@@ -1,0 +1,68 @@
+//! Segments in software: only where a frame that is to be cut does not fit the next link even so, but may be fragmented.
+
+use frame::offload::Segments;
+use frame::{ethernet, ipv4};
+
+use crate::adjacency::Adjacency;
+use crate::offload;
+use crate::platform::{Buffer, Platform};
+use crate::router::Router;
+use crate::routes::Routes;
+use crate::slow::{Origin, Outgoing};
+
+impl<B: Buffer, R: Routes> Router<'_, B, R> {
+    /// Cuts a frame into segments and sends each in fragments. What cannot be cut, or finds no buffer, is dropped.
+    pub(crate) fn segment<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut packet: Outgoing<B>,
+        entry: &Adjacency,
+    ) {
+        let counters = self.counters;
+        let Some(segments) = offload::segments(&mut packet.buffer) else {
+            return self.discard(platform, packet.buffer, packet.origin, &counters.drop_mtu);
+        };
+        for number in 0..segments.count() {
+            let Some((buffer, header)) = build(platform, &segments, number, &mut packet.buffer) else {
+                if number == 0 {
+                    return self.discard(platform, packet.buffer, packet.origin, &counters.drop_no_memory);
+                }
+                counters.originated_lost.add(1);
+                continue;
+            };
+            // The first one counts for the whole.
+            let origin = if number == 0 { packet.origin } else { Origin::Part };
+            let part = Outgoing { buffer, origin, header, mtu: packet.mtu };
+            self.send_whole_or_fragments(platform, part, entry);
+        }
+        platform.free(packet.buffer);
+    }
+}
+
+/// One segment, complete, in a buffer of its own.
+fn build<P: Platform>(
+    platform: &mut P,
+    segments: &Segments,
+    number: usize,
+    whole: &mut P::Buffer,
+) -> Option<(P::Buffer, ipv4::Header)> {
+    let (payload, headers) = (segments.payload(number), segments.headers());
+    let len = headers + payload.len();
+    let mut buffer = platform.allocate()?;
+    buffer.set_len(len.max(ethernet::SHORTEST));
+    let header = buffer.octets().get_mut(..len).and_then(|octets| {
+        whole.read(payload.start, octets.get_mut(headers..)?).then_some(())?;
+        segments.write(number, octets).complete(octets).then_some(())?;
+        Some(*ipv4::Packet::parse_quoted(octets.get(ethernet::HEADER..)?).ok()?.header())
+    });
+    if let Some(padding) = buffer.octets().get_mut(len..) {
+        padding.fill(0);
+    }
+    match header {
+        Some(header) => Some((buffer, header)),
+        None => {
+            platform.free(buffer);
+            None
+        }
+    }
+}
