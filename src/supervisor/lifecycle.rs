@@ -72,6 +72,7 @@ impl Supervisor {
     /// The data plane is dead: everything that was its is ended, and the next one gets a date.
     fn bury(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
         self.life.plane = None;
+        self.resources.release_sockets();
         self.children.end_all();
         self.forget_questions(now);
         if self.times.ending.is_some() {
@@ -100,13 +101,16 @@ impl Supervisor {
 
     fn start_again(&mut self, now: Instant) {
         self.life.restarts = self.life.restarts.saturating_add(1);
-        let started = self.resources.reopen_captures(self.life.restarts).and_then(|()| Plane::start());
+        let files = self.resources.reopen_captures(self.life.restarts);
+        let sockets = files.and_then(|()| self.resources.renew_sockets());
+        let started = sockets.and_then(|()| Plane::start());
         let outcome = started.and_then(|plane| {
             self.life.plane = Some(plane);
             self.order(now)
         });
         if let Err(error) = outcome {
             self.life.plane = None;
+            self.resources.release_sockets();
             let pause = self.pause(now);
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
             self.events.tell(Kind::Failed, what);

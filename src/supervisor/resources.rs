@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{check_queues, open_uplink};
-use uplink::{Door, Opened};
+use uplink::{Door, Opened, Xdp};
 
 use crate::link::Supply;
 
@@ -113,6 +113,26 @@ impl Resources {
         Ok(())
     }
 
+    /// Closes what cannot be served again after a data plane that has died.
+    pub(crate) fn release_sockets(&mut self) {
+        self.interfaces().for_each(Xdp::release);
+    }
+
+    /// Opens that anew.
+    ///
+    /// # Errors
+    /// The kernel has not let go of the old sockets yet.
+    pub(crate) fn renew_sockets(&mut self) -> Result<()> {
+        self.interfaces().try_for_each(|xdp| Ok(xdp.renew()?))
+    }
+
+    fn interfaces(&mut self) -> impl Iterator<Item = &mut Xdp> {
+        self.uplinks.values_mut().filter_map(|uplink| match uplink {
+            Opened::Xdp(xdp) => Some(xdp),
+            _ => None,
+        })
+    }
+
     /// Keeps what was opened, closes what `plan` does not need any more, and gives the links that stay the sizes that
     /// it says, where they differ from those `before`.
     ///
@@ -147,7 +167,8 @@ fn open_uplink_patiently(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
 }
 
 fn is_in_use(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(uplink::Error::InUse { .. }))
+    use uplink::Error::{InUse, ProgramAttached, QueueTaken};
+    matches!(error.downcast_ref(), Some(InUse { .. } | ProgramAttached { .. } | QueueTaken { .. }))
 }
 
 fn continuation(path: &Path, number: u32) -> PathBuf {

@@ -29,6 +29,7 @@ impl Instance {
             }
             reclaim_routes(slot);
             look_at_captures(slot, &mut self.yard);
+            look_at_uplinks(slot, &mut self.yard);
         }
         let news = std::mem::take(&mut self.yard.news);
         if !news.is_empty() || self.routers().count() != running {
@@ -60,6 +61,15 @@ fn look_at_captures(slot: &Slot, yard: &mut Yard) {
         if outlet.has_failed_since() {
             let line = format!("NIC {}: its capture cannot be written any more and has ended", nic.name);
             yard.tell(&slot.plan.name, Kind::CaptureFailed, line);
+        }
+    }
+}
+
+/// Tells what has happened to what its NICs are plugged into. The router goes on without it.
+fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
+    for (nic, outlet) in slot.plan.nics.iter().zip(slot.outlets()) {
+        if let Some(trouble) = outlet.look_after() {
+            yard.tell(&slot.plan.name, Kind::Notice, format!("NIC {}: {trouble}", nic.name));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What is between a router's NICs and the world: ports, queues, and the threads that move frames.
 
 mod outlet;
+mod xdp;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::tracing::{NicTaps, Spot, TapBoard};
 
 pub(crate) use outlet::{Far, Outlet};
 pub use outlet::{check_queues, open_uplink};
+use xdp::{Borrowed, Interface};
 
 /// What is at the other side of a NIC, for the ledger.
 pub enum Outside {
@@ -27,6 +29,15 @@ pub enum Outside {
         read: Vec<Arc<uplink::ReadCounters>>,
         /// What was written to each of its queues.
         written: Vec<Arc<uplink::WriteCounters>>,
+    },
+    /// An interface by AF_XDP.
+    Xdp {
+        /// What came by each of its sources.
+        read: Vec<Arc<uplink::xdp::XdpReadCounters>>,
+        /// What went by each of its sinks.
+        written: Vec<Arc<uplink::xdp::XdpWriteCounters>>,
+        /// What the kernel counts.
+        kernel: Arc<uplink::xdp::XdpKernelCounters>,
     },
     /// A port of a switch.
     Switch {
@@ -80,6 +91,7 @@ pub(crate) fn connect(
             (plugging.rx(vec![source], false), plugging.tx(false, |_| sink.clone()), Outside::Other)
         }
         Far::Tap(tap) => plugging.tap(tap)?,
+        Far::Xdp(interface) => plugging.xdp(interface)?,
         Far::Door(door) => bail!("{}: this attachment is not in this version", door.path().display()),
         Far::Switch(switch) => plugging.switch(switch)?,
         Far::Capture { port, .. } => (Vec::new(), plugging.tx(false, |_| port.clone()), Outside::Other),
@@ -147,6 +159,19 @@ impl Plugging<'_> {
         ensure!(!to.is_empty(), "a TAP without a queue");
         let tx = self.tx(false, |pair| to[pair % to.len()].clone());
         Ok((self.rx(from, self.nic.hash == FlowHash::Flow), tx, Outside::Tap { read, written }))
+    }
+
+    /// Each thread has its share of the interface's queues, as far as they go. The NIC spreads frames over them by a hash of
+    /// its own.
+    fn xdp(&self, interface: &Interface) -> Result<Plugged> {
+        let Borrowed { sources, sinks, read, kernel } = interface.lend(self.threads())?;
+        if sinks.is_empty() {
+            // It was deleted while nobody served it.
+            return Ok((Vec::new(), self.tx(false, |_| Arc::new(Null::new())), Outside::Other));
+        }
+        let written = sinks.iter().map(|sink| sink.counters()).collect();
+        let tx = self.tx(false, |pair| sinks[pair % sinks.len()].clone());
+        Ok((self.rx(sources, self.nic.hash == FlowHash::Flow), tx, Outside::Xdp { read, written, kernel }))
     }
 
     /// A port of the switch, with a queue before it for each thread unless the senders fill the NIC's rings themselves.

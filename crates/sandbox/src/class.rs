@@ -122,6 +122,7 @@ fn vcpu() -> Vec<Allowed> {
     let requests = [&ioctl::while_running()[..], &ioctl::while_serving(), &ioctl::new_vcpu()].concat();
     calls.push(one_of(libc::SYS_ioctl, 1, &requests));
     calls.push(any(libc::SYS_timerfd_settime));
+    calls.extend(wake_ups());
     calls
 }
 
@@ -133,8 +134,15 @@ fn vhost() -> Vec<Allowed> {
 }
 
 /// What an access to a NIC's registers may lead to as well as a frame.
-fn serving() -> [Allowed; 2] {
-    [one_of(libc::SYS_ioctl, 1, &ioctl::while_serving()), any(libc::SYS_timerfd_settime)]
+fn serving() -> [Allowed; 4] {
+    let [send, receive] = wake_ups();
+    [one_of(libc::SYS_ioctl, 1, &ioctl::while_serving()), any(libc::SYS_timerfd_settime), send, receive]
+}
+
+/// Having the kernel look at the rings of an AF_XDP socket: calls that wait for nothing and name nobody. They could say no
+/// more on any other socket than write(2) and read(2).
+fn wake_ups() -> [Allowed; 2] {
+    [libc::SYS_sendto, libc::SYS_recvfrom].map(|call| one_of(call, 3, &[libc::MSG_DONTWAIT as u64]))
 }
 
 /// The accesses of the process that it serves, and its end.
@@ -186,6 +194,8 @@ fn control() -> Vec<Allowed> {
         // The link. There is no socket(2).
         libc::SYS_sendto,
         libc::SYS_recvfrom,
+        // What the kernel counts for a socket.
+        libc::SYS_getsockopt,
         // Shared memory and doorbells.
         libc::SYS_memfd_create,
         libc::SYS_ftruncate,

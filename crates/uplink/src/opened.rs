@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Door, Error, Tap};
+use crate::{Door, Error, Tap, Xdp, XdpParts};
 
 /// Something of the host that a NIC is plugged into.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub enum Opened {
     Tap(Tap),
     /// A file that takes a capture.
     Capture(File),
+    /// An interface by AF_XDP.
+    Xdp(Xdp),
     /// A socket by which a vhost-user peer comes.
     Door(Door),
 }
@@ -34,6 +36,8 @@ pub enum Description {
     },
     /// A file that takes a capture.
     Capture,
+    /// An interface by AF_XDP.
+    Xdp(XdpParts),
     /// A socket of vhost-user.
     Door {
         /// Its path.
@@ -51,6 +55,7 @@ impl Opened {
                 Description::Tap { interface: tap.name().to_owned(), queues: tap.descriptors().len() }
             }
             Self::Capture(_) => Description::Capture,
+            Self::Xdp(xdp) => Description::Xdp(xdp.parts().clone()),
             Self::Door(door) => Description::Door { path: door.path().to_owned(), listens: door.listens() },
         }
     }
@@ -60,6 +65,7 @@ impl Opened {
         match self {
             Self::Tap(tap) => tap.descriptors().collect(),
             Self::Capture(file) => vec![file.as_fd()],
+            Self::Xdp(xdp) => xdp.descriptors().collect(),
             Self::Door(door) => vec![door.descriptor()],
         }
     }
@@ -77,6 +83,10 @@ impl Opened {
                 Self::Tap(Tap::from_descriptors(interface, several(descriptors, *queues)?)?)
             }
             Description::Capture => Self::Capture(one(descriptors)?.into()),
+            Description::Xdp(parts) => {
+                let sockets = several(descriptors, Xdp::descriptors_of(parts))?;
+                Self::Xdp(Xdp::from_parts(parts.clone(), sockets)?)
+            }
             Description::Door { path, listens } => Self::Door(Door::adopt(path, *listens, one(descriptors)?)),
         })
     }
@@ -88,6 +98,7 @@ impl Opened {
     pub fn resize(&self, mtu: u32, queue_len: u32) -> Result<(), Error> {
         match self {
             Self::Tap(tap) => tap.resize(mtu, queue_len),
+            Self::Xdp(xdp) => xdp.resize(mtu),
             Self::Capture(_) | Self::Door(_) => Ok(()),
         }
     }
@@ -96,7 +107,7 @@ impl Opened {
     pub fn queues(&self) -> Option<(usize, String)> {
         match self {
             Self::Tap(tap) => Some((tap.descriptors().len(), format!("the TAP `{}`", tap.name()))),
-            Self::Capture(_) | Self::Door(_) => None,
+            Self::Capture(_) | Self::Xdp(_) | Self::Door(_) => None,
         }
     }
 

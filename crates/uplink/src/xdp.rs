@@ -102,6 +102,8 @@ struct Hold {
     program: Attached,
     index: u32,
     wish: Wish,
+    /// How it was opened, but for the namespace.
+    config: XdpConfig<'static>,
     netns: Option<Netns>,
     _hearing: OwnedFd,
 }
@@ -125,10 +127,7 @@ impl Xdp {
     /// # Errors
     /// The interface is not there, is down or in use, or the kernel does not give what it takes.
     pub fn open(name: &str, config: &XdpConfig<'_>) -> Result<Self, Error> {
-        match config.netns {
-            Some(netns) => netns.run(|| Self::open_here(name, config))?,
-            None => Self::open_here(name, config),
-        }
+        within(config.netns, || Self::open_here(name, config))
     }
 
     fn open_here(name: &str, config: &XdpConfig<'_>) -> Result<Self, Error> {
@@ -149,25 +148,60 @@ impl Xdp {
             busy_poll: config.busy_poll.is_some(),
         };
         let (index, netns) = (interface.index, config.netns.cloned());
-        Ok(Self { parts, sockets, hold: Some(Hold { program, index, wish, netns, _hearing: hearing }) })
+        let config = XdpConfig { netns: None, ..*config };
+        let hold = Hold { program, index, wish, config, netns, _hearing: hearing };
+        Ok(Self { parts, sockets, hold: Some(hold) })
     }
 
-    /// New sockets in the place of those that there are, for who serves the port from now on: of the old ones nobody knows
-    /// how far they had come. Frames that come meanwhile are lost. Nothing where somebody else opened the interface.
+    /// Closes the sockets: of those that somebody served who is dead now, nobody knows how far they had come. What comes
+    /// from now on is lost until [`Xdp::renew`].
+    pub fn release(&mut self) {
+        if self.hold.is_some() {
+            self.sockets.clear();
+        }
+    }
+
+    /// New sockets after [`Xdp::release`]. An interface that was deleted is without queues from now on, unless there is another
+    /// one of its name.
     ///
     /// # Errors
     /// As for [`Xdp::open`]; `QueueTaken` for some milliseconds after the last copy of an old socket was closed.
     pub fn renew(&mut self) -> Result<(), Error> {
         let Some(hold) = &self.hold else { return Ok(()) };
-        self.sockets.clear();
-        let name = self.parts.interface.as_str();
-        let queues = self.parts.queues as u32;
-        let bind = || bind_all((name, hold.index), queues, hold.wish, &hold.program);
-        self.sockets = match &hold.netns {
-            Some(netns) => netns.run(bind)??,
-            None => bind()?,
+        if !self.sockets.is_empty() {
+            return Ok(());
+        }
+        let name = self.parts.interface.clone();
+        let bind = || bind_all((&name, hold.index), self.parts.queues as u32, hold.wish, &hold.program);
+        let config = XdpConfig { netns: hold.netns.as_ref(), ..hold.config };
+        let bound = within(config.netns, bind);
+        let opened = match bound {
+            Err(Error::NoInterface { .. }) => Self::open(&name, &config),
+            bound => {
+                self.sockets = bound?;
+                return Ok(());
+            }
         };
+        match opened {
+            Err(Error::NoInterface { .. }) => (self.parts.queues, self.parts.transmit) = (0, 0),
+            opened => *self = opened?,
+        }
         Ok(())
+    }
+
+    /// Whether IP packets of this size fit into the memory that it was opened with. Its queues stay as long as they are.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn resize(&self, mtu: u32) -> Result<(), Error> {
+        if mtu + HEADERS + HEADROOM <= self.parts.chunk {
+            return Ok(());
+        }
+        Err(Error::Range {
+            what: "the MTU of a NIC at an interface that is open",
+            found: mtu.into(),
+            expected: "no more than fits into the memory it was opened with: start the run anew",
+        })
     }
 
     /// What it is; goes with [`Xdp::descriptors`].
@@ -205,14 +239,14 @@ impl Xdp {
         }
         let good_ring = parts.ring.is_power_of_two() && RINGS.contains(&parts.ring);
         let good_chunk = [2048, LARGEST_CHUNK].contains(&parts.chunk);
-        if sockets.is_empty() || sockets.len() != parts.queues || !good_ring || !good_chunk {
+        if sockets.len() != parts.queues || !good_ring || !good_chunk {
             let wrong = io::Error::from(io::ErrorKind::InvalidData);
             return Err(Error::system(format!("taking over the sockets of `{}`", parts.interface), wrong));
         }
         Ok(Self { parts, sockets, hold: None })
     }
 
-    /// Its sources and sinks, dealt out for so many threads; fewer where it has fewer queues. Only one process may do this,
+    /// Its sources and sinks (none if the interface was deleted), dealt out for so many threads; fewer where it has fewer queues. Only one process may do this,
     /// once: it gives the kernel the memory to receive into.
     ///
     /// # Errors
@@ -271,6 +305,17 @@ pub struct XdpPorts {
     pub sinks: Vec<Arc<XdpSink>>,
     /// To be looked after about once a second.
     pub health: Arc<XdpHealth>,
+}
+
+/// Does it in the namespace, if there is one.
+fn within<T: Send>(
+    netns: Option<&Netns>,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    match netns {
+        Some(netns) => netns.run(work)?,
+        None => work(),
+    }
 }
 
 fn layout(config: &XdpConfig<'_>, interface_mtu: u32) -> Result<Layout, Error> {

@@ -47,15 +47,26 @@ impl Stage {
 
     /// Starts `binary run` with a file of this text and these options.
     pub fn start_with(binary: &str, text: &str, options: &[&str]) -> Result<Self> {
+        Self::start_after(binary, text, options, |_| Ok(())).map(|(stage, ())| stage)
+    }
+
+    /// The same, after something was made in the namespace in which it is to run.
+    pub fn start_after<T>(
+        binary: &str,
+        text: &str,
+        options: &[&str],
+        prepare: impl FnOnce(&Namespace) -> Result<T>,
+    ) -> Result<(Self, T)> {
         let turn = alone();
         let before = Traces::now();
         let folder = tempfile::tempdir()?;
         let home = Namespace::add("rr-home")?;
+        let prepared = prepare(&home)?;
         fs::write(folder.path().join("file.toml"), text)?;
         let mut command = home.command(binary);
         command.current_dir(folder.path()).args(["run", "file.toml"]).args(options);
         let run = Running::start(&mut command)?;
-        Ok(Self { run, home, folder, before, _turn: turn })
+        Ok((Self { run, home, folder, before, _turn: turn }, prepared))
     }
 
     /// The run.

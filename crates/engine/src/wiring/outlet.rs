@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, bail, ensure};
 use config::{Attach, Nic, Plan, Router};
 use switch::{Bell, Frame, Sink, Source, Switch};
-use uplink::{Door, Opened, Ownership, Tap, TapConfig};
+use uplink::{Door, Opened, Ownership, Tap, TapConfig, Xdp, XdpConfig};
 
+use super::xdp::Interface;
 use crate::capture::{self, Capture};
 use crate::supplies::{Plug, Supplies};
 
@@ -35,6 +36,8 @@ pub(crate) enum Far {
         /// Whether somebody was told that it has failed.
         told: AtomicBool,
     },
+    /// An interface by AF_XDP.
+    Xdp(Interface),
     /// A socket by which a vhost-user peer comes.
     Door(Arc<Door>),
     /// A port that came from outside.
@@ -72,7 +75,7 @@ impl Outlet {
     fn serves(&self, label: &str, nic: &Nic) -> bool {
         match &self.far {
             Far::Port { .. } | Far::Later => self.label == label,
-            Far::Tap(_) | Far::Capture { .. } | Far::Door(_) => self.attach == nic.attach,
+            Far::Tap(_) | Far::Capture { .. } | Far::Xdp(_) | Far::Door(_) => self.attach == nic.attach,
             Far::Nothing | Far::Switch(_) => false,
         }
     }
@@ -89,6 +92,14 @@ impl Outlet {
     pub(crate) fn capture(&self) -> Option<&Capture> {
         match &self.far {
             Far::Capture { capture, .. } => Some(capture),
+            _ => None,
+        }
+    }
+
+    /// Looks after what has to be looked after about ten times a second; what is to be told of it.
+    pub(crate) fn look_after(&self) -> Option<String> {
+        match &self.far {
+            Far::Xdp(interface) => interface.look_after(),
             _ => None,
         }
     }
@@ -116,6 +127,7 @@ impl From<Opened> for Far {
         match opened {
             Opened::Tap(tap) => Self::Tap(tap),
             Opened::Capture(file) => captured(file),
+            Opened::Xdp(xdp) => Self::Xdp(Interface::new(xdp)),
             Opened::Door(door) => Self::Door(Arc::new(door)),
         }
     }
@@ -132,11 +144,11 @@ pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
         Attach::Pcap { file, replay: None } => {
             Opened::Capture(File::create(file).with_context(|| format!("cannot write {}", file.display()))?)
         }
+        Attach::Xdp(interface) => Opened::Xdp(Xdp::open(interface, &xdp_config(nic))?),
         Attach::Pcap { .. }
         | Attach::Bridge(_)
         | Attach::Ovs(_)
         | Attach::Macvtap { .. }
-        | Attach::Xdp(_)
         | Attach::VhostUserBackend { .. }
         | Attach::VhostUserFrontend { .. } => bail!("this attachment is not in this version"),
     }))
@@ -167,12 +179,17 @@ fn tap_config(router: &Router, nic: &Nic) -> TapConfig<'static> {
     TapConfig { queues, mtu: nic.mtu, queue_len: nic.queue_len.most(), ownership, ..TapConfig::default() }
 }
 
+/// How the interface of a NIC is to be had.
+fn xdp_config(nic: &Nic) -> XdpConfig<'static> {
+    XdpConfig { mtu: nic.mtu, queue_len: nic.queue_len.most(), ..XdpConfig::default() }
+}
+
 /// Where a source waits while nobody polls it.
 #[derive(Clone)]
 pub(crate) struct Home(Arc<Mutex<Option<Box<dyn Source>>>>);
 
 impl Home {
-    fn new(source: Box<dyn Source>) -> Self {
+    pub(super) fn new(source: Box<dyn Source>) -> Self {
         Self(Arc::new(Mutex::new(Some(source))))
     }
 

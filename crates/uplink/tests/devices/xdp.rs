@@ -207,6 +207,7 @@ fn frames_come_again_after_the_sockets_were_renewed() {
     let (mut xdp, peer) = (pair.open(), pair.peer());
     let first = xdp.ports(1).expect("rings");
     drop(first);
+    xdp.release();
     let since = Instant::now();
     while let Err(error) = xdp.renew() {
         assert!(since.elapsed() < Duration::from_secs(20), "{error}");
@@ -216,6 +217,11 @@ fn frames_come_again_after_the_sockets_were_renewed() {
     assert_eq!(rustix::io::write(&peer.0, &datagram(BACK, 60, 7)), Ok(60));
     let came = collect(&mut ports.sources[0], 1);
     assert_eq!(came.iter().map(|frame| number(frame)).collect::<Vec<_>>(), [7]);
+    drop(ports);
+    ip(&pair.netns, &["link", "del", "near"]);
+    xdp.release();
+    xdp.renew().expect("an interface that is not there");
+    assert!(xdp.ports(1).expect("no rings").sinks.is_empty(), "it has no queue any more");
 }
 
 #[test]

@@ -1,0 +1,250 @@
+//! Objective: a router between two interfaces of the host by AF_XDP, with the kernel's own stacks behind them: ping, TCP and
+//! UDP; what happens when the data plane or the command is killed, and when an interface goes down, is deleted or is taken.
+
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Namespace, Running, Stage, Traces, alone, children_of, transfer};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
+
+fn file(engine: &str, more: &str) -> String {
+    format!(
+        "[[router]]\nname = \"t25\"\nengine = \"{engine}\"\n{more}\
+         [[router.nic]]\nname = \"left\"\nattach = \"xdp:t25-left\"\naddress = \"192.0.2.1/24\"\n\
+         [[router.nic]]\nname = \"right\"\nattach = \"xdp:t25-right\"\naddress = \"198.51.100.1/24\"\n"
+    )
+}
+
+/// A host with the other end of a veth pair. Its kernel computes checksums itself: between veth ends it would leave that to
+/// hardware that is not there, and a program at the driver sees frames as they are.
+fn cable(home: &Namespace, name: &str, queues: u32, address: &str, gateway: &str) -> Result<Namespace> {
+    let host = Namespace::add(name)?;
+    for which in ["all", "default"] {
+        host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
+        home.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
+    }
+    let n = queues.to_string();
+    let sides = ["numrxqueues", n.as_str(), "numtxqueues", n.as_str()];
+    let link = [&["link", "add", name][..], &sides, &["type", "veth", "peer", "name", "eth0"], &sides];
+    let link = [&link.concat()[..], &["netns", host.name()]].concat();
+    home.ip(&link)?;
+    home.ip(&["link", "set", name, "up"])?;
+    host.ip(&["address", "add", address, "dev", "eth0"])?;
+    host.ip(&["link", "set", "eth0", "up"])?;
+    host.ip(&["route", "add", "default", "via", gateway])?;
+    support::run(host.command("ethtool").args(["-K", "eth0", "tx", "off"]), PATIENCE)?;
+    Ok(host)
+}
+
+fn cables(home: &Namespace, queues: u32) -> Result<(Namespace, Namespace)> {
+    Ok((
+        cable(home, "t25-left", queues, "192.0.2.2/24", "192.0.2.1")?,
+        cable(home, "t25-right", queues, "198.51.100.2/24", "198.51.100.1")?,
+    ))
+}
+
+fn two_hosts(engine: &str, queues: u32, more: &str) -> (Stage, Namespace, Namespace) {
+    let start = Stage::start_after(BINARY, &file(engine, more), &["--json", "--log", "text"], |home| {
+        cables(home, queues)
+    });
+    let (stage, (left, right)) = start.expect("it starts");
+    (stage, left, right)
+}
+
+/// Takes the cables away, which are the test's own, and ends everything.
+fn finish(stage: Stage, hosts: Vec<Namespace>) -> support::Finished {
+    for name in ["t25-left", "t25-right"] {
+        // One may be gone already.
+        let _ = stage.home().ip(&["link", "delete", name]);
+    }
+    stage.finish_troubled(hosts).expect("it ends well, and leaves nothing")
+}
+
+fn answers(from: &Namespace, to: Ipv4Addr) -> bool {
+    let mut command = from.command("busybox");
+    command.args(["ping", "-c", "1", "-w", "1", &to.to_string()]);
+    support::run(&mut command, PATIENCE).expect("ping ends").status.success()
+}
+
+fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !there() {
+        assert!(Instant::now() < end, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A datagram there and the same one back.
+fn echo(from: &UdpSocket, at: &UdpSocket, octets: usize) {
+    let sent: Vec<u8> = (0..octets).map(|at| (at * 7 % 256) as u8).collect();
+    let mut buffer = vec![0; 1 << 16];
+    from.send_to(&sent, (RIGHT, 7025)).expect("sent");
+    let (length, peer) = at.recv_from(&mut buffer).expect("it comes");
+    assert!(buffer[..length] == sent[..]);
+    at.send_to(&sent, peer).expect("sent back");
+    let length = from.recv(&mut buffer).expect("it comes back");
+    assert!(buffer[..length] == sent[..]);
+}
+
+fn datagrams(namespace: &Namespace, port: u16) -> UdpSocket {
+    let socket =
+        namespace.inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))).expect("inside").expect("bind");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket
+}
+
+fn both_ways(left: &Namespace, right: &Namespace) {
+    wait_for("an answer from the right", || answers(left, RIGHT));
+    wait_for("an answer from the left", || answers(right, LEFT));
+    transfer(left, right, (RIGHT, 7001).into(), 2_000_000, PATIENCE);
+    transfer(right, left, (LEFT, 7001).into(), 2_000_000, PATIENCE);
+    let (near, far) = (datagrams(left, 0), datagrams(right, 7025));
+    for octets in [0, 1, 18, 1472, 1473, 4000] {
+        echo(&near, &far, octets);
+    }
+}
+
+#[test]
+fn ping_tcp_and_udp_through_two_interfaces() {
+    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+    let engines: &[&str] =
+        if support::missing(&[support::Need::Kvm]).is_none() { &["kvm", "process"] } else { &["process"] };
+    for engine in engines {
+        let (stage, left, right) = two_hosts(engine, 1, "");
+        both_ways(&left, &right);
+        let done = finish(stage, vec![left, right]);
+        let counters = support::Counters::of(done.stdout.lines().filter(|line| line.contains("counters")))
+            .expect("counters");
+        assert!(counters.get("t25.left.xdp.read.frames") > 1000, "{counters:?}");
+        assert_eq!(counters.get("t25.left.xdp.read.frames"), counters.get("t25.left.rx.frames"));
+        assert_eq!(counters.faults("t25"), [""; 0]);
+    }
+}
+
+#[test]
+fn more_queues_than_threads_and_as_many() {
+    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+    for more in ["", "vcpus = 2\nvhost = \"per-queue\"\n"] {
+        let (stage, left, right) = two_hosts("process", 2, more);
+        both_ways(&left, &right);
+        finish(stage, vec![left, right]);
+    }
+}
+
+#[test]
+fn a_data_plane_that_is_killed_is_replaced_with_new_sockets() {
+    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+    let (mut stage, left, right) = two_hosts("process", 1, "");
+    wait_for("an answer", || answers(&left, RIGHT));
+    for _ in 0..3 {
+        let plane = plane_of(&mut stage);
+        kill_process(Pid::from_raw(plane.cast_signed()).expect("an id"), Signal::KILL).expect("killed");
+        wait_for("another data plane", || plane_of(&mut stage) != plane);
+        wait_for("an answer again", || answers(&left, RIGHT));
+    }
+    finish(stage, vec![left, right]);
+}
+
+#[test]
+fn an_interface_that_goes_down_and_is_deleted() {
+    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+    let (mut stage, left, right) = two_hosts("process", 1, "");
+    wait_for("an answer", || answers(&left, RIGHT));
+    stage.home().ip(&["link", "set", "t25-right", "down"]).expect("down");
+    assert!(!answers(&left, RIGHT));
+    stage.home().ip(&["link", "set", "t25-right", "up"]).expect("up");
+    wait_for("an answer again", || answers(&left, RIGHT));
+    stage.home().ip(&["link", "delete", "t25-right"]).expect("deleted");
+    let said = stage.run().wait_for_line(PATIENCE, |line| line.contains("was deleted")).expect("it is told");
+    assert!(said.contains("NIC right: the interface `t25-right` was deleted"), "{said}");
+    // The other side goes on.
+    assert!(answers(&left, Ipv4Addr::new(192, 0, 2, 1)));
+    finish(stage, vec![left, right]);
+}
+
+/// What `run` says of a file that it cannot run.
+fn refusal(home: &Namespace, text: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("file.toml"), text).expect("written");
+    let mut command = home.command(BINARY);
+    command.current_dir(folder.path()).args(["run", "file.toml", "--seconds", "1"]);
+    let done = support::run(&mut command, PATIENCE).expect("it ends");
+    assert!(!done.status.success());
+    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+    done.stderr
+}
+
+#[test]
+fn what_cannot_be_had_is_said_in_one_line() {
+    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+    let (stage, left, right) = two_hosts("process", 1, "");
+    wait_for("an answer", || answers(&left, RIGHT));
+    let other = |interface: &str| {
+        format!(
+            "[[router]]\nname = \"t25-two\"\nengine = \"process\"\n[[router.nic]]\nname = \"a\"\n\
+             attach = \"xdp:{interface}\"\naddress = \"192.0.2.1/24\"\n"
+        )
+    };
+    let taken = refusal(stage.home(), &other("t25-left"));
+    assert!(taken.contains("router t25-two, NIC a: `t25-left` has an XDP program already"), "{taken}");
+    let missing = refusal(stage.home(), &other("t25-none"));
+    assert!(missing.contains("there is no such interface"), "{missing}");
+    stage.home().ip(&["link", "set", "lo", "mtu", "65536"]).expect("set");
+    let large = refusal(stage.home(), &other("lo"));
+    assert!(large.contains("the MTU of the interface is 65536, expected at most 3822"), "{large}");
+    assert!(answers(&left, RIGHT), "the first goes on");
+    finish(stage, vec![left, right]);
+}
+
+#[test]
+fn a_killed_command_leaves_no_program_and_can_be_started_at_once() {
+    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+    let _turn = alone();
+    let before = Traces::now();
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = Namespace::add("t25-home").expect("a namespace");
+    fs::write(folder.path().join("file.toml"), file("process", "")).expect("written");
+    let (left, right) = cables(&home, 1).expect("cables");
+    for _ in 0..3 {
+        let mut run = start(&home, folder.path());
+        run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+        assert!(has_program(&home));
+        wait_for("an answer", || answers(&left, RIGHT));
+        run.signal(Signal::KILL).expect("killed");
+        run.wait(PATIENCE).expect("it ends");
+        wait_for("the end of the program", || !has_program(&home));
+    }
+    drop((left, right, home));
+    assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+}
+
+fn start(home: &Namespace, folder: &Path) -> Running {
+    let mut command: Command = home.command(BINARY);
+    Running::start(command.current_dir(folder).args(["run", "--log", "text", "file.toml"]))
+        .expect("it starts")
+}
+
+fn has_program(home: &Namespace) -> bool {
+    home.ip(&["link", "show", "t25-left"]).expect("links").contains("xdp")
+}
+
+fn plane_of(stage: &mut Stage) -> u32 {
+    let run = stage.run().id();
+    let mut plane = None;
+    wait_for("a data plane", || {
+        plane =
+            children_of(run).into_iter().find(|child| child.words.iter().any(|word| word == "data-plane"));
+        plane.is_some()
+    });
+    plane.expect("there is one").id
+}
