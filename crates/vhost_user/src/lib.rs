@@ -2,3 +2,5 @@
 //!
 //! `backend`: we are the device. `frontend`: the other program is. Both stand on the queues of `vmm::NicQueues`, and
 //! `vmm` knows nothing of either.
+
+pub mod frontend;

@@ -11,13 +11,13 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
 use nic::virtio_net::QueueSetup;
 use ring::split::Layout;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::irq::IrqLine;
 use crate::memory::GuestRam;
+use crate::nic_port::NicQueues;
 
 /// Who passes the rings of a NIC on.
 pub trait Receiver: Send + Sync {
@@ -44,8 +44,7 @@ pub struct HandedQueue {
     pub index: u16,
     /// Where it lies.
     pub layout: Layout,
-    /// Rung by its doorbell.
-    pub kick: EventFd,
+    queues: Arc<NicQueues>,
     line: Option<Arc<IrqLine>>,
 }
 
@@ -68,9 +67,15 @@ impl SetUp {
 }
 
 impl HandedQueue {
-    pub(crate) fn new(setup: &QueueSetup, kick: &EventFd, line: Option<Arc<IrqLine>>) -> Result<Self> {
-        let kick = kick.try_clone().context("cannot duplicate an event descriptor")?;
-        Ok(Self { index: setup.index, layout: setup.layout, kick, line })
+    /// Makes no descriptor: a vCPU may not.
+    pub(crate) fn new(setup: &QueueSetup, queues: &Arc<NicQueues>, line: Option<Arc<IrqLine>>) -> Self {
+        Self { index: setup.index, layout: setup.layout, queues: queues.clone(), line }
+    }
+
+    /// What its doorbell rings.
+    pub fn kick(&self) -> Option<&EventFd> {
+        let pair = usize::from(self.index / 2);
+        if self.index.is_multiple_of(2) { self.queues.rx.kick(pair) } else { self.queues.tx.kick(pair) }
     }
 
     /// What a peer writes to for an interrupt; none where it is to be passed on by [`HandedQueue::interrupt`].

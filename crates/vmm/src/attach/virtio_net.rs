@@ -204,8 +204,8 @@ impl NicDevice {
             if setup.role != QueueRole::Control {
                 queue.disarm();
             }
-            if let (Some(_), Some(kick)) = (&self.receiver, kick(&self.queues, setup.role)) {
-                handed.push(HandedQueue::new(setup, kick, self.line(setup.vector))?);
+            if self.receiver.is_some() && setup.role != QueueRole::Control {
+                handed.push(HandedQueue::new(setup, &self.queues, self.line(setup.vector)));
                 continue;
             }
             let notifier = self.notifier(setup);

@@ -1,0 +1,263 @@
+//! A peer, found and kept.
+//!
+//! ```text
+//!          a peer comes           greeted             the driver is ready, handed over
+//!  Away -----------------> Talking ----------> Idle -------------------> Talking ------> Serving
+//!   ^ ^                       |                  |                          |               |
+//!   | '--- refused, late -----'                  '------ it went away ------'---------------+
+//!   '------------------ the driver takes its queues back: given back (Talking) -------------'
+//! ```
+//!
+//! One thread goes through these stages and passes interrupts on where the peer cannot send them itself; another one speaks
+//! (`talk`). Neither ever waits for a peer without end.
+
+mod stage;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ledger::Counter;
+use sandbox::{Class, Confinement};
+use uplink::Door;
+use vmm::{Receiver, SetUp};
+use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
+
+use super::session::Offer;
+use super::talk::talk;
+use stage::Course;
+
+/// How long a driver waits until its queues are given back. A peer has less than that.
+const END_LIMIT: Duration = Duration::from_secs(2);
+/// Most pairs of queues of a NIC.
+const MOST_PAIRS: usize = 16;
+
+/// What is counted of a peer. Its frames are not: they pass nobody here.
+#[derive(Debug, Default)]
+pub struct PeerCounters {
+    /// Times that it was handed the rings.
+    pub handed: Counter,
+    /// Times that it went away with them.
+    pub lost: Counter,
+    /// Times that one came and could not be used.
+    pub refused: Counter,
+    /// Interrupts that were passed on to the driver here. What a peer sends by itself is not counted.
+    pub interrupts: Counter,
+}
+
+/// How it is with a peer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Status {
+    /// None is there.
+    #[default]
+    Away,
+    /// One is there, and the driver is not ready.
+    Idle,
+    /// It serves the rings.
+    Serving,
+}
+
+impl Status {
+    /// Its name in tables.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Away => "away",
+            Self::Idle => "there",
+            Self::Serving => "serves",
+        }
+    }
+}
+
+/// What both threads and everybody else know of each other.
+struct Shared {
+    path: PathBuf,
+    wishes: Mutex<Wishes>,
+    changed: Condvar,
+    /// Rung when a wish changes.
+    news: EventFd,
+    quit: AtomicBool,
+    counters: PeerCounters,
+}
+
+/// What the driver wants, and how far that has come.
+#[derive(Default)]
+struct Wishes {
+    set_up: Option<Arc<SetUp>>,
+    /// Pairs that the driver uses.
+    pairs: usize,
+    /// Moves with each start and end.
+    turn: u64,
+    /// The turn that has been heard of, with nothing of an earlier one in anybody's hands.
+    settled: u64,
+    offer: Option<Offer>,
+    status: Status,
+    /// Why the last one could not be used, or is not there.
+    why: Option<String>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Wishes> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        // The only error is a full counter, and then it is rung.
+        let _ = self.news.write(1);
+    }
+}
+
+/// The one who is handed the rings of a NIC. Dropping it takes them back.
+pub struct Peer {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Peer {
+    /// Waits for a peer at this door, for the NIC `router.nic`, and keeps it.
+    ///
+    /// # Errors
+    /// No thread or descriptor can be had.
+    pub fn new(nic: &str, door: Arc<Door>, confinement: Confinement) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            path: door.path().to_owned(),
+            wishes: Mutex::default(),
+            changed: Condvar::new(),
+            news: event()?,
+            quit: AtomicBool::new(false),
+            counters: PeerCounters::default(),
+        });
+        let calls = (0..2 * MOST_PAIRS).map(|_| event()).collect::<Result<Vec<_>>>()?;
+        let calls = Arc::new(calls);
+        let (job_in, job_out) = mpsc::channel();
+        let (outcome_in, outcome_out) = mpsc::channel();
+        let done = Arc::new(event()?);
+        let course = Course::new(shared.clone(), door, job_in, outcome_out, (calls.clone(), done.clone()));
+        let mut peer = Self { shared, threads: Vec::new() };
+        let name = |what| format!("{}-{what}", nic.replace('.', "/"));
+        peer.spawn(&name("talk"), confinement, move || talk(&job_out, &outcome_in, &calls, &done))?;
+        peer.spawn(&name("peer"), confinement, move || course.run())?;
+        Ok(peer)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        confinement: Confinement,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        let (tell, told) = mpsc::channel();
+        let body = move || {
+            let confined = match confinement {
+                Confinement::On => sandbox::confine(Class::Peer),
+                Confinement::Off => Ok(()),
+            };
+            let go = confined.is_ok();
+            // Whoever waits for this is there.
+            let _ = tell.send(confined);
+            if go {
+                body();
+            }
+        };
+        let thread = Builder::new().name(name.to_owned()).spawn(body);
+        self.threads.push(thread.with_context(|| format!("cannot start thread {name}"))?);
+        told.recv().context("a thread ended before it began")?.with_context(|| format!("thread {name}"))
+    }
+
+    /// The socket.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// What is counted.
+    pub fn counters(&self) -> &PeerCounters {
+        &self.shared.counters
+    }
+
+    /// How it is, and where none is there, why not if that is known.
+    pub fn status(&self) -> (Status, Option<String>) {
+        let wishes = self.shared.lock();
+        (wishes.status.clone(), wishes.why.clone().filter(|_| wishes.status == Status::Away))
+    }
+
+    /// What the peer can do, or the last one could; waits so long for the first one, and then says what every peer can.
+    pub fn offer(&self, patience: Duration) -> Offer {
+        let end = Instant::now() + patience;
+        let mut wishes = self.shared.lock();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if wishes.status != Status::Away || left.is_zero() {
+                return wishes.offer.unwrap_or(Offer::LEAST);
+            }
+            wishes = wait(&self.shared.changed, wishes, left);
+        }
+    }
+
+    /// As a device model knows it.
+    pub fn receiver(&self) -> Arc<dyn Receiver> {
+        Arc::new(Hand(self.shared.clone()))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.shared.quit.store(true, Ordering::Release);
+        self.shared.ring();
+        // The one that goes through the stages lets go of the one that speaks.
+        while let Some(thread) = self.threads.pop() {
+            // A panic has been printed by its hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// For a device model.
+struct Hand(Arc<Shared>);
+
+impl Receiver for Hand {
+    fn begin(&self, set_up: SetUp) {
+        let mut wishes = self.0.lock();
+        wishes.set_up = Some(Arc::new(set_up));
+        // Of several, a driver uses one until it asks for more (virtio 1.2, section 5.1.6.5.5).
+        wishes.pairs = 1;
+        wishes.turn += 1;
+        drop(wishes);
+        self.0.ring();
+    }
+
+    fn use_pairs(&self, pairs: usize) {
+        self.0.lock().pairs = pairs;
+        self.0.ring();
+    }
+
+    fn end(&self) {
+        let mut wishes = self.0.lock();
+        if wishes.set_up.take().is_none() {
+            return;
+        }
+        wishes.turn += 1;
+        let turn = wishes.turn;
+        self.0.ring();
+        let end = Instant::now() + END_LIMIT;
+        while wishes.settled < turn && !self.0.quit.load(Ordering::Acquire) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            wishes = wait(&self.0.changed, wishes, left);
+        }
+    }
+}
+
+fn wait<'w>(changed: &Condvar, wishes: MutexGuard<'w, Wishes>, most: Duration) -> MutexGuard<'w, Wishes> {
+    changed.wait_timeout(wishes, most).unwrap_or_else(PoisonError::into_inner).0
+}
+
+fn event() -> Result<EventFd> {
+    EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! The course of things with a peer.
+
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use uplink::Door;
+use vmm::SetUp;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::{Shared, Status};
+use crate::frontend::session::Session;
+use crate::frontend::talk::{Job, Outcome};
+
+/// How long a peer may take for all that is said at once.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Before the first attempt after one that failed; each further one doubles it.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest.
+const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// Between two looks while there is nothing to wait for.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// What was handed over.
+#[derive(Clone)]
+struct Given {
+    set_up: Arc<SetUp>,
+    turn: u64,
+    pairs: usize,
+}
+
+enum Stage {
+    Away,
+    /// Something is being said, by when it has to have been, and what is in the peer's hands.
+    Talking {
+        until: Option<Instant>,
+        given: Option<Given>,
+        ends: bool,
+    },
+    Idle(Session),
+    Serving(Session, Given),
+}
+
+/// The course.
+pub(super) struct Course {
+    shared: Arc<Shared>,
+    door: Arc<Door>,
+    jobs: Sender<Job>,
+    outcomes: Receiver<Outcome>,
+    calls: Arc<Vec<EventFd>>,
+    /// Rung when something has been said.
+    done: Arc<EventFd>,
+    stage: Stage,
+    /// The connection, to be watched and to be cut.
+    stream: Option<UnixStream>,
+    /// When to try again.
+    next: Instant,
+    pause: Duration,
+    over: bool,
+}
+
+impl Course {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        door: Arc<Door>,
+        jobs: Sender<Job>,
+        outcomes: Receiver<Outcome>,
+        (calls, done): (Arc<Vec<EventFd>>, Arc<EventFd>),
+    ) -> Self {
+        let (next, pause) = (Instant::now(), FIRST_PAUSE);
+        let (stage, stream) = (Stage::Away, None);
+        Self { shared, door, jobs, outcomes, calls, done, stage, stream, next, pause, over: false }
+    }
+
+    pub(super) fn run(mut self) {
+        while !self.over {
+            self.step(Instant::now());
+            self.publish();
+            if !self.over {
+                self.wait(Instant::now());
+            }
+        }
+    }
+
+    fn step(&mut self, now: Instant) {
+        let _ = self.shared.news.read();
+        let _ = self.done.read();
+        let quits = self.shared.quit.load(Ordering::Acquire);
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Away) {
+            Stage::Away => self.look_for_one(now, quits),
+            Stage::Talking { until, given, ends } => self.listen(now, until, given, ends),
+            Stage::Idle(session) => self.idle(session, now, quits),
+            Stage::Serving(session, given) => self.serve(session, given, now, quits),
+        };
+    }
+
+    /// None is there: perhaps one has come.
+    fn look_for_one(&mut self, now: Instant, quits: bool) -> Stage {
+        self.stream = None;
+        if quits {
+            self.over = true;
+            return Stage::Away;
+        }
+        if self.rests(now) {
+            return Stage::Away;
+        }
+        match self.door.enter() {
+            Ok(Some(stream)) => match stream.try_clone() {
+                Ok(copy) => {
+                    self.stream = Some(copy);
+                    self.say(Job::Greet(stream), None, now)
+                }
+                Err(error) => self.retreat(error.to_string(), now),
+            },
+            Ok(None) if now >= self.next && !self.door.listens() => {
+                self.put_off(now);
+                match self.door.ask() {
+                    Ok(()) => Stage::Away,
+                    Err(error) => self.retreat(error.to_string(), now),
+                }
+            }
+            Ok(None) => Stage::Away,
+            Err(error) => self.retreat(error.to_string(), now),
+        }
+    }
+
+    /// Whether those who come have to wait, because the last one was no good.
+    fn rests(&self, now: Instant) -> bool {
+        self.door.listens() && now < self.next
+    }
+
+    /// Nobody to go on with: for which reason.
+    fn retreat(&mut self, why: String, now: Instant) -> Stage {
+        self.stream = None;
+        self.shared.lock().why = Some(why);
+        self.next = self.next.max(now + FIRST_PAUSE);
+        Stage::Away
+    }
+
+    fn put_off(&mut self, now: Instant) {
+        self.next = now + self.pause;
+        self.pause = (self.pause * 2).min(LAST_PAUSE);
+    }
+
+    fn say(&mut self, job: Job, given: Option<Given>, now: Instant) -> Stage {
+        let ends = matches!(job, Job::Stop(..));
+        match self.jobs.send(job) {
+            Ok(()) => Stage::Talking { until: Some(now + ANSWER), given, ends },
+            Err(_) => self.retreat("its thread has ended".to_owned(), now + LOOK),
+        }
+    }
+
+    /// Something is being said: whether it has been.
+    fn listen(&mut self, now: Instant, until: Option<Instant>, given: Option<Given>, ends: bool) -> Stage {
+        match self.outcomes.try_recv() {
+            Ok(Outcome::Said(session)) => self.go_on(session, given),
+            Ok(Outcome::Stopped) => {
+                // It was healthy: the next one is welcome at once.
+                (self.next, self.pause, self.stream) = (now, FIRST_PAUSE, None);
+                Stage::Away
+            }
+            Ok(Outcome::Refused(why)) => {
+                if given.as_ref().is_some_and(|given| self.shared.lock().turn != given.turn) {
+                    // We did not let it finish.
+                    (self.next, self.stream) = (now, None);
+                    return Stage::Away;
+                }
+                self.shared.counters.refused.add(1);
+                self.put_off(now);
+                let late = if until.is_none() { " (it did not answer in time)" } else { "" };
+                self.retreat(format!("{why}{late}"), now)
+            }
+            Err(TryRecvError::Empty) => {
+                let unwanted = given.as_ref().is_some_and(|given| self.shared.lock().turn != given.turn);
+                if until.is_some_and(|until| now >= until) || (unwanted && !ends && until.is_some()) {
+                    self.cut();
+                    return Stage::Talking { until: None, given, ends };
+                }
+                Stage::Talking { until, given, ends }
+            }
+            Err(TryRecvError::Disconnected) => self.retreat("its thread has ended".to_owned(), now + LOOK),
+        }
+    }
+
+    /// Whoever waits for the peer does so no longer.
+    fn cut(&self) {
+        if let Some(stream) = &self.stream {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn go_on(&mut self, session: Session, given: Option<Given>) -> Stage {
+        let mut wishes = self.shared.lock();
+        wishes.why = None;
+        wishes.offer = Some(session.offer());
+        drop(wishes);
+        match given {
+            Some(given) => Stage::Serving(session, given),
+            None => Stage::Idle(session),
+        }
+    }
+
+    /// One is there, and nothing is handed over yet.
+    fn idle(&mut self, session: Session, now: Instant, quits: bool) -> Stage {
+        if quits || self.has_gone() {
+            self.put_off(now);
+            return self.retreat("it went away".to_owned(), now);
+        }
+        let wishes = self.shared.lock();
+        let Some(set_up) = wishes.set_up.clone() else { return Stage::Idle(session) };
+        let given = Given { set_up: set_up.clone(), turn: wishes.turn, pairs: wishes.pairs };
+        drop(wishes);
+        self.shared.counters.handed.add(1);
+        self.say(Job::Start(session, set_up, given.pairs), Some(given), now)
+    }
+
+    /// It serves the rings.
+    fn serve(&mut self, session: Session, mut given: Given, now: Instant, quits: bool) -> Stage {
+        self.pause = FIRST_PAUSE;
+        if self.has_gone() {
+            self.shared.counters.lost.add(1);
+            self.next = now;
+            return self.retreat("it went away".to_owned(), now);
+        }
+        self.pass_on(&given);
+        let (turn, pairs) = {
+            let wishes = self.shared.lock();
+            (wishes.turn, wishes.pairs)
+        };
+        if quits || turn != given.turn {
+            let set_up = given.set_up.clone();
+            return self.say(Job::Stop(session, set_up), Some(given), now);
+        }
+        if pairs != given.pairs {
+            given.pairs = pairs;
+            return self.say(Job::Enable(session, given.set_up.clone(), pairs), Some(given), now);
+        }
+        Stage::Serving(session, given)
+    }
+
+    /// Whether the peer has closed the connection, or says something that it was not asked.
+    fn has_gone(&self) -> bool {
+        let Some(stream) = &self.stream else { return true };
+        let mut fds = [PollFd::new(stream, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok() && !fds.iter().all(|fd| fd.revents().is_empty())
+    }
+
+    /// Interrupts of a peer that cannot send them itself.
+    fn pass_on(&self, given: &Given) {
+        for queue in given.set_up.queues.iter().filter(|queue| queue.call().is_none()) {
+            let Some(call) = self.calls.get(usize::from(queue.index)) else { continue };
+            if call.read().is_ok() {
+                queue.interrupt();
+                self.shared.counters.interrupts.add(1);
+            }
+        }
+    }
+
+    /// Tells everybody how it is.
+    fn publish(&self) {
+        let status = match &self.stage {
+            Stage::Serving(..) | Stage::Talking { given: Some(_), .. } => Status::Serving,
+            Stage::Idle(_) => Status::Idle,
+            Stage::Away | Stage::Talking { .. } => Status::Away,
+        };
+        let turn = match &self.stage {
+            Stage::Serving(_, given) | Stage::Talking { given: Some(given), .. } => Some(given.turn),
+            _ => None,
+        };
+        let mut wishes = self.shared.lock();
+        let settled = turn.unwrap_or(wishes.turn);
+        let news = wishes.status != status || wishes.settled != settled;
+        (wishes.status, wishes.settled) = (status, settled);
+        if news {
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Until there is something to do.
+    fn wait(&self, now: Instant) {
+        let (mut fds, mut until) = (vec![self.shared.news.as_fd_borrowed()], now + LOOK);
+        match &self.stage {
+            Stage::Away if self.rests(now) => until = until.min(self.next),
+            Stage::Away if self.door.listens() => fds.push(self.door.bell()),
+            Stage::Away => {
+                fds.push(self.door.bell());
+                until = until.min(self.next);
+            }
+            Stage::Talking { until: end, .. } => {
+                fds.push(self.done.as_fd_borrowed());
+                until = end.map_or(until, |end| until.min(end));
+            }
+            Stage::Idle(_) => fds.extend(self.stream.as_ref().map(AsFd::as_fd)),
+            Stage::Serving(_, given) => {
+                fds.extend(self.stream.as_ref().map(AsFd::as_fd));
+                let passed = given.set_up.queues.iter().filter(|queue| queue.call().is_none());
+                let calls = passed.filter_map(|queue| self.calls.get(usize::from(queue.index)));
+                fds.extend(calls.map(EventFdExt::as_fd_borrowed));
+            }
+        }
+        let mut fds: Vec<_> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let left = until.saturating_duration_since(now).max(Duration::from_millis(1));
+        if poll(&mut fds, Timespec::try_from(left).ok().as_ref()).is_err() {
+            // A signal, or no memory for the moment.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// An event descriptor as the poll wants it.
+trait EventFdExt {
+    fn as_fd_borrowed(&self) -> BorrowedFd<'_>;
+}
+
+impl EventFdExt for EventFd {
+    fn as_fd_borrowed(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsRawFd;
+        // SAFETY: the descriptor is open for as long as its owner is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+    }
+}
