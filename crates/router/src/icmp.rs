@@ -204,11 +204,14 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
 
 /// Whether a packet is a whole, correct echo request (code 0).
 fn is_echo_request<B: Buffer>(buffer: &mut B, header: &ipv4::Header) -> bool {
-    let octets = buffer.octets();
-    let packet = octets.get(ethernet::HEADER..).map(ipv4::Packet::parse_quoted);
-    let Some(Ok(packet)) = packet else { return false };
-    let message = icmp::Header::parse(packet.payload());
-    header.protocol == ipv4::ICMP
-        && !header.is_fragment()
-        && message.is_ok_and(|(message, _)| message.kind == icmp::ECHO_REQUEST && message.code == 0)
+    if header.protocol != ipv4::ICMP || header.is_fragment() {
+        return false;
+    }
+    let start = ethernet::HEADER + usize::from(header.header_len);
+    let end = ethernet::HEADER + usize::from(header.total_len);
+    let message = buffer.octets().get(start..).map(icmp::Header::parse_quoted);
+    let Some(Ok((message, _))) = message else { return false };
+    message.kind == icmp::ECHO_REQUEST
+        && message.code == 0
+        && offload::sum(buffer, start..end) == Some(0xffff)
 }

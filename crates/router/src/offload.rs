@@ -64,15 +64,7 @@ fn fill_checksum<B: Buffer>(buffer: &mut B, offload: Offload) {
         offload.complete(buffer.octets());
         return;
     }
-    let (mut chunk, mut sum, mut at) = ([0; CHUNK], 0, usize::from(offload.csum_start()));
-    while at < len {
-        let next = &mut chunk[..CHUNK.min(len - at)];
-        if !buffer.read(at, next) {
-            return;
-        }
-        sum = checksum::sum(sum, next);
-        at += next.len();
-    }
+    let Some(sum) = sum(buffer, usize::from(offload.csum_start())..len) else { return };
     let place = usize::from(offload.csum_start()) + usize::from(offload.csum_offset());
     if let Some(place) = buffer.octets().get_mut(place..).and_then(<[u8]>::first_chunk_mut) {
         // In UDP a zero says that there is no checksum (RFC 768); elsewhere the two are equal.
@@ -81,4 +73,18 @@ fn fill_checksum<B: Buffer>(buffer: &mut B, offload: Offload) {
             sum => sum.to_be_bytes(),
         };
     }
+}
+
+/// The sum of these octets of a frame, whatever its pieces; `None` if they are not all there.
+pub(crate) fn sum<B: Buffer>(buffer: &mut B, octets: core::ops::Range<usize>) -> Option<u16> {
+    let (mut chunk, mut sum, mut at) = ([0; CHUNK], 0, octets.start);
+    while at < octets.end {
+        let next = &mut chunk[..CHUNK.min(octets.end - at)];
+        if !buffer.read(at, next) {
+            return None;
+        }
+        sum = checksum::sum(sum, next);
+        at += next.len();
+    }
+    Some(sum)
 }

@@ -6,6 +6,7 @@ mod forwarding;
 mod fragments;
 mod icmp;
 mod neighbours;
+mod offload;
 mod properties;
 mod reference;
 mod roles;

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use frame::offload::Offload;
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
 use ledger::{Group, RouterCounters};
 use router::{
@@ -18,24 +19,59 @@ use router::{
 /// Octets that a buffer holds.
 const CAPACITY: usize = 2048;
 
-/// A frame buffer.
+/// A frame buffer, or several: a longer frame lies in pieces.
 pub(crate) struct Octets {
-    octets: Box<[u8; CAPACITY]>,
+    pieces: Box<Pieces>,
     len: usize,
+}
+
+struct Pieces {
+    first: [u8; CAPACITY],
+    further: Vec<u8>,
+    offload: Offload,
+}
+
+impl Octets {
+    fn new(frame: &[u8], offload: Offload) -> Self {
+        // Stale octets behind a short frame, as in a buffer that was used before.
+        let (here, further) = frame.split_at(frame.len().min(CAPACITY));
+        let mut first = [0xee; CAPACITY];
+        first[..here.len()].copy_from_slice(here);
+        Self { pieces: Box::new(Pieces { first, further: further.to_vec(), offload }), len: frame.len() }
+    }
+
+    fn whole(&self) -> Vec<u8> {
+        let mut whole = [&self.pieces.first[..], &self.pieces.further].concat();
+        whole.truncate(self.len);
+        whole
+    }
 }
 
 impl Buffer for Octets {
     fn head(&mut self) -> &mut [u8; HEAD] {
-        self.octets.first_chunk_mut().unwrap()
+        self.pieces.first.first_chunk_mut().unwrap()
     }
     fn len(&self) -> usize {
         self.len
     }
     fn set_len(&mut self, octets: usize) {
-        self.len = octets.min(CAPACITY);
+        self.len = octets.min(CAPACITY + self.pieces.further.len());
     }
     fn octets(&mut self) -> &mut [u8] {
-        &mut self.octets[..self.len]
+        &mut self.pieces.first[..self.len.min(CAPACITY)]
+    }
+    fn read(&mut self, at: usize, target: &mut [u8]) -> bool {
+        let found = self.whole().get(at..at + target.len()).map(|octets| target.copy_from_slice(octets));
+        found.is_some()
+    }
+    fn wire_len(&self) -> usize {
+        router::offload::wire_len(&self.pieces.first[..self.len.min(CAPACITY)], self.pieces.offload, self.len)
+    }
+    fn offload(&self) -> Offload {
+        self.pieces.offload
+    }
+    fn clear_offload(&mut self) {
+        self.pieces.offload = Offload::NONE;
     }
     fn prefetch(&self) {}
 }
@@ -51,6 +87,10 @@ pub(crate) struct World {
     pub(crate) out: usize,
     /// Frames given to the router.
     pub(crate) received: u64,
+    /// What the frames that it is given leave to be done.
+    pub(crate) order: Offload,
+    /// What the frames that left last leave to be done.
+    pub(crate) left: Vec<Offload>,
 }
 
 impl World {
@@ -62,11 +102,14 @@ impl World {
             free: usize::MAX,
             out: 0,
             received: 0,
+            order: Offload::NONE,
+            left: Vec::new(),
         }
     }
 
     /// What left by a NIC since the last look.
     pub(crate) fn sent(&mut self, nic: usize) -> Vec<Vec<u8>> {
+        self.left.clear();
         std::mem::take(&mut self.tx[nic])
     }
 }
@@ -82,26 +125,24 @@ impl Platform for World {
         assert!(burst.is_empty());
         while !burst.is_full() {
             let Some(frame) = self.rx[nic].pop_front() else { break };
-            // Stale octets behind a short frame, as in a buffer that was used before.
-            let mut octets = Box::new([0xee; CAPACITY]);
-            octets[..frame.len()].copy_from_slice(&frame);
-            burst.push(Octets { octets, len: frame.len() });
+            burst.push(Octets::new(&frame, self.order));
             self.out += 1;
             self.received += 1;
         }
     }
 
     fn transmit(&mut self, nic: usize, burst: &mut Burst<Octets>) {
-        for mut buffer in burst.drain(..) {
+        for buffer in burst.drain(..) {
             self.out -= 1;
-            self.tx[nic].push(buffer.octets().to_vec());
+            self.left.push(buffer.pieces.offload);
+            self.tx[nic].push(buffer.whole());
         }
     }
 
     fn allocate(&mut self) -> Option<Octets> {
         self.free = self.free.checked_sub(1)?;
         self.out += 1;
-        Some(Octets { octets: Box::new([0xee; CAPACITY]), len: 0 })
+        Some(Octets::new(&[], Offload::NONE))
     }
 
     fn free(&mut self, _: Octets) {
