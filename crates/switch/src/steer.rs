@@ -36,7 +36,7 @@ const FRAGMENT: u16 = 0x3fff;
 const PORTED: [u8; 3] = [6, 17, 132];
 
 /// Odd numbers with half of their bits set in no pattern.
-const MULTIPLIERS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0xd6e8_feb8_6659_fd93];
+pub const MULTIPLIERS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0xd6e8_feb8_6659_fd93];
 
 /// The two ends of a flow, each an address and a port; the protocol is in the upper bits of the first.
 #[derive(Clone, Copy, Default)]

@@ -105,6 +105,14 @@ pub enum Error {
         /// What one queue takes.
         octets: u64,
     },
+    /// Somebody cannot or may not do it, for a reason of their own.
+    #[error("{what}: {why}")]
+    Refused {
+        /// What was tried.
+        what: String,
+        /// The reason, and what would be right.
+        why: String,
+    },
     /// No interface has this name.
     #[error("{what}: there is no such interface")]
     NoInterface {

@@ -3,19 +3,27 @@
 //! What is made here (TAPs, namespaces, their addresses and routes) belongs to file descriptors of this process. The
 //! kernel takes it away with the last of them, so nothing is left even after SIGKILL.
 
+pub mod bridge;
 pub mod door;
 pub mod error;
 pub mod links;
+pub mod macvtap;
+mod netlink;
 pub mod netns;
 pub mod opened;
+pub mod ovs;
 mod request;
+mod steering;
 pub mod tap;
+pub mod undo;
 pub mod xdp;
 
 pub use door::Door;
 pub use error::Error;
 pub use links::{LinkCounters, Links, Mac};
+pub use macvtap::MacvtapConfig;
 pub use netns::Netns;
 pub use opened::{Description, Opened};
-pub use tap::{Ownership, ReadCounters, Tap, TapConfig, TapSink, TapSource, WriteCounters};
+pub use tap::{Ownership, ReadCounters, Spread, Tap, TapConfig, TapSink, TapSource, Traits, WriteCounters};
+pub use undo::Undo;
 pub use xdp::{Xdp, XdpConfig, XdpParts};

@@ -17,6 +17,9 @@ use crate::request::{InterfaceRequest, Name, ioctl, sockaddr, socket_address};
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
+/// Asks for an interface's index (netdevice(7)).
+const SIOCGIFINDEX: c_ulong = 0x8933;
+
 /// `ATF_COM | ATF_PERM` of `linux/if_arp.h`: complete, and never aged.
 const PERMANENT: libc::c_int = 0x02 | 0x04;
 
@@ -119,6 +122,12 @@ impl Links {
         // SAFETY: SIOCADDRT reads a `struct rtentry`; its one pointer is null, which means "any device".
         unsafe { ioctl(self.socket.as_fd(), libc::SIOCADDRT, &mut request) }
             .map_err(|e| Error::system(format!("adding the route {to}/{prefix} via {via}"), e))
+    }
+
+    /// The number by which the kernel knows the interface.
+    pub fn index(&self, name: &str) -> Result<u32, Error> {
+        let [a, b, c, d, ..] = self.ask(name, SIOCGIFINDEX, &[], "looking for")?.value;
+        Ok(u32::from_ne_bytes([a, b, c, d]))
     }
 
     /// Whether the namespace has an interface of this name.

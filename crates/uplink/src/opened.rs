@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tap::Traits;
 use crate::{Door, Error, Tap, Xdp, XdpParts};
 
 /// Something of the host that a NIC is plugged into.
@@ -33,6 +34,9 @@ pub enum Description {
         interface: String,
         /// How many queues, each a descriptor.
         queues: usize,
+        /// What it can.
+        #[serde(default)]
+        traits: Traits,
     },
     /// A file that takes a capture.
     Capture,
@@ -52,7 +56,8 @@ impl Opened {
     pub fn describe(&self) -> Description {
         match self {
             Self::Tap(tap) => {
-                Description::Tap { interface: tap.name().to_owned(), queues: tap.descriptors().len() }
+                let (interface, queues) = (tap.name().to_owned(), tap.descriptors().len());
+                Description::Tap { interface, queues, traits: tap.traits().clone() }
             }
             Self::Capture(_) => Description::Capture,
             Self::Xdp(xdp) => Description::Xdp(xdp.parts().clone()),
@@ -79,8 +84,9 @@ impl Opened {
         descriptors: &mut dyn Iterator<Item = OwnedFd>,
     ) -> Result<Self, Error> {
         Ok(match description {
-            Description::Tap { interface, queues } => {
-                Self::Tap(Tap::from_descriptors(interface, several(descriptors, *queues)?)?)
+            Description::Tap { interface, queues, traits } => {
+                let queues = several(descriptors, *queues)?;
+                Self::Tap(Tap::from_descriptors(interface, queues, traits.clone())?)
             }
             Description::Capture => Self::Capture(one(descriptors)?.into()),
             Description::Xdp(parts) => {

@@ -1,12 +1,17 @@
 //! A TAP device as a port: what the kernel sends out of the interface comes from the [`TapSource`], and what the
 //! [`TapSink`] takes arrives at the kernel as if from the wire. One system call a frame each way, no more: the driver
-//! has no call for several.
+//! has no call for several. Before each frame goes a `struct virtio_net_hdr` (IFF_VNET_HDR), so that a checksum may be
+//! left to be filled in and a frame may be as long as 64 KB, to be cut where it leaves the host.
 //!
 //! The device is not persistent: the kernel takes it away with its last descriptor.
+//!
+//! A macvtap ([`crate::macvtap`]) is served in the same way.
 
 mod counters;
+pub(crate) mod header;
 mod sink;
 mod source;
+mod traits;
 
 use std::fs::OpenOptions;
 use std::io;
@@ -15,14 +20,20 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use switch::Offloads;
+use switch::steer::Hash;
+
 pub use counters::{ReadCounters, WriteCounters};
+use header::Offer;
 pub use sink::TapSink;
 pub use source::TapSource;
+pub use traits::{Spread, Traits};
 
 use crate::request::{InterfaceRequest, Name};
-use crate::{Error, Links, Mac, Netns};
+use crate::undo::Armed;
+use crate::{Error, Links, Mac, Netns, steering};
 
-/// Largest frame that a source shows, in octets.
+/// Largest frame that a source shows which is not to be segmented, in octets.
 pub const LARGEST_FRAME: usize = 2048;
 /// Ethernet header with one VLAN tag, in octets.
 const HEADERS: usize = 18;
@@ -54,6 +65,10 @@ pub struct TapConfig<'a> {
     pub up: bool,
     /// Whose the device is.
     pub ownership: Ownership,
+    /// Whether checksums and segmentation may be left to the kernel, and by it to us.
+    pub offload: bool,
+    /// How frames from the kernel are spread over several queues; none: by the kernel's own hash.
+    pub hash: Option<Hash>,
     /// The namespace it lies in; the calling thread's if there is none.
     pub netns: Option<&'a Netns>,
 }
@@ -67,6 +82,8 @@ impl Default for TapConfig<'_> {
             mac: None,
             up: true,
             ownership: Ownership::New,
+            offload: true,
+            hash: None,
             netns: None,
         }
     }
@@ -81,6 +98,9 @@ pub struct Tap {
     name: String,
     /// At least one.
     queues: Vec<OwnedFd>,
+    traits: Traits,
+    /// What takes away what does not go with the descriptors.
+    undo: Option<Armed>,
     /// None where the descriptors came from another process, which keeps the device in order.
     links: Option<Links>,
 }
@@ -91,6 +111,9 @@ struct Device {
     name: String,
     gone: AtomicBool,
     reported: AtomicBool,
+    offer: Offer,
+    /// What takes away what does not go with the descriptors.
+    _undo: Option<Armed>,
 }
 
 /// One queue of a device.
@@ -114,7 +137,8 @@ impl Tap {
     fn open_here(name: &str, kernel_name: Name, config: &TapConfig<'_>) -> Result<Self, Error> {
         let queues = (0..config.queues)
             .map(|number| open_queue(name, kernel_name, config, number == 0))
-            .collect::<Result<_, Error>>()?;
+            .collect::<Result<Vec<_>, Error>>()?;
+        let traits = settle(name, &queues, config)?;
         let links = Links::here()?;
         if let Some(mac) = config.mac {
             links.set_mac(name, mac)?;
@@ -124,17 +148,37 @@ impl Tap {
         if config.up {
             links.set_up(name, true)?;
         }
-        Ok(Self { name: name.to_owned(), queues, links: Some(links) })
+        Ok(Self { name: name.to_owned(), queues, traits, undo: None, links: Some(links) })
+    }
+
+    /// A device whose queues were opened by their own file.
+    pub(crate) fn of_queues(name: &str, queues: Vec<OwnedFd>, traits: Traits, links: Links) -> Self {
+        Self { name: name.to_owned(), queues, traits, undo: None, links: Some(links) }
     }
 
     /// A device that another process opened, by the descriptors of its queues in their order.
     ///
     /// # Errors
     /// There is no descriptor.
-    pub fn from_descriptors(name: &str, queues: Vec<OwnedFd>) -> Result<Self, Error> {
+    pub fn from_descriptors(name: &str, queues: Vec<OwnedFd>, traits: Traits) -> Result<Self, Error> {
         Name::new(name)?;
         check_queues(queues.len())?;
-        Ok(Self { name: name.to_owned(), queues, links: None })
+        Ok(Self { name: name.to_owned(), queues, traits, undo: None, links: None })
+    }
+
+    /// What is known of the device beside its descriptors.
+    pub const fn traits(&self) -> &Traits {
+        &self.traits
+    }
+
+    /// The same, and something is taken away when it is dropped.
+    pub(crate) fn undone_by(self, undo: Armed) -> Self {
+        Self { undo: Some(undo), ..self }
+    }
+
+    /// Says that whoever is behind the device in the host can take less than the kernel can.
+    pub(crate) fn limit(&mut self, takes: Offloads) {
+        self.traits.limit(takes);
     }
 
     /// The descriptors of its queues, to be sent to another process.
@@ -150,7 +194,7 @@ impl Tap {
         let queues = self.queues.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
         let queues =
             queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
-        Ok(Self { name: self.name.clone(), queues, links: None })
+        Ok(Self { name: self.name.clone(), queues, traits: self.traits.clone(), undo: None, links: None })
     }
 
     /// The interface's name.
@@ -176,14 +220,15 @@ impl Tap {
     }
 
     /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.
-    pub fn split(self) -> (TapSource, Arc<TapSink>) {
-        let Self { name, mut queues, .. } = self;
-        port(&Device::named(&name), queues.swap_remove(0))
+    pub fn split(mut self) -> (TapSource, Arc<TapSink>) {
+        let device = Device::of(&mut self);
+        let mut queues = self.queues;
+        port(&device, queues.swap_remove(0))
     }
 
     /// Source and sink of each queue. The device lives until the last of them is dropped.
-    pub fn into_ports(self) -> Vec<(TapSource, Arc<TapSink>)> {
-        let device = Device::named(&self.name);
+    pub fn into_ports(mut self) -> Vec<(TapSource, Arc<TapSink>)> {
+        let device = Device::of(&mut self);
         self.queues.into_iter().map(|fd| port(&device, fd)).collect()
     }
 }
@@ -194,9 +239,10 @@ fn port(device: &Arc<Device>, fd: OwnedFd) -> (TapSource, Arc<TapSink>) {
 }
 
 impl Device {
-    fn named(name: &str) -> Arc<Self> {
+    fn of(tap: &mut Tap) -> Arc<Self> {
         let (gone, reported) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { name: name.to_owned(), gone, reported })
+        let (name, offer) = (tap.name.clone(), Offer::of(tap.traits.takes()));
+        Arc::new(Self { name, gone, reported, offer, _undo: tap.undo.take() })
     }
 
     /// Notes that the interface was deleted under us.
@@ -217,6 +263,28 @@ impl Device {
     }
 }
 
+/// Settles what a device that was just opened does: headers of a known size, nothing left to us as long as nobody says
+/// that he takes it, and frames spread by our hash where the kernel can.
+fn settle(name: &str, queues: &[OwnedFd], config: &TapConfig<'_>) -> Result<Traits, Error> {
+    let wrong = |e| Error::system(format!("settling the offloads of `{name}`"), e);
+    let mut takes = Offloads::NONE;
+    for queue in queues {
+        header::set_size(queue.as_fd()).map_err(wrong)?;
+        takes = header::able(queue.as_fd()).map_err(wrong)?;
+    }
+    let takes = if config.offload { takes } else { Offloads::NONE };
+    let (Some(hash), Some(first)) = (config.hash.filter(|_| queues.len() > 1), queues.first()) else {
+        return Ok(Traits::new(takes, Spread::Kernel));
+    };
+    Ok(Traits::new(
+        takes,
+        match steering::steer(first.as_fd(), queues.len(), hash) {
+            Ok(()) => Spread::Ours,
+            Err(why) => Spread::refused(&why),
+        },
+    ))
+}
+
 fn check(config: &TapConfig<'_>) -> Result<(), Error> {
     let largest = (LARGEST_FRAME - HEADERS) as u32;
     if !(68..=largest).contains(&config.mtu) {
@@ -229,7 +297,7 @@ fn check(config: &TapConfig<'_>) -> Result<(), Error> {
     check_queues(config.queues.into())
 }
 
-fn check_queues(count: usize) -> Result<(), Error> {
+pub(crate) fn check_queues(count: usize) -> Result<(), Error> {
     if (1..=MOST_QUEUES).contains(&count) {
         return Ok(());
     }
@@ -247,7 +315,7 @@ fn open_queue(name: &str, kernel_name: Name, config: &TapConfig<'_>, first: bool
             Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Error::NoDriver,
             _ => Error::system("opening /dev/net/tun", e),
         })?;
-    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI;
+    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
     if config.queues > 1 {
         flags |= libc::IFF_MULTI_QUEUE;
     }

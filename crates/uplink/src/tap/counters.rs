@@ -11,8 +11,12 @@ ledger::counters! {
         batches,
         /// Times nothing waited.
         polls_empty,
+        /// Frames of them that are to be segmented.
+        to_segment,
         /// Frames lost because they were larger than the buffers (someone raised the interface's MTU).
         drop_too_long,
+        /// Frames lost because they ask for what does not fit them.
+        drop_bad_offload,
         /// Reads that failed for another reason; no frame is known to be lost.
         read_errors,
     }
@@ -25,6 +29,16 @@ ledger::counters! {
         bytes,
         /// Bursts in which they came.
         batches,
+        /// Frames of them that the kernel segments, or hands on as they are.
+        to_segment,
+        /// Frames whose checksum was filled in on the way here, because the kernel is not to do it.
+        checksums,
+        /// Frames that were cut on the way here, because the kernel is not to do it.
+        segmented,
+        /// Segments that they were cut into.
+        segments,
+        /// Frames lost on the way here, because they ask for what does not fit them.
+        drop_bad_offload,
         /// Frames lost because the kernel's queue was full (EAGAIN).
         drop_full,
         /// Frames lost because the kernel had no memory for them (ENOBUFS, ENOMEM).

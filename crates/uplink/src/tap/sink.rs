@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use switch::{Frame, Sink};
+use frame::offload::VIRTIO;
+use switch::{Completed, Frame, Offloads, Sink};
 
 use super::{Queue, WriteCounters};
 
@@ -40,10 +41,15 @@ impl TapSink {
     }
 
     fn write(&self, frame: &Frame<'_>) -> io::Result<usize> {
-        let octets = frame.octets();
-        // SAFETY: the sender keeps the octets mapped and readable while it shows them. Only the kernel reads them,
-        // so no reference is made, and a sender that changes them meanwhile only spoils its own frame.
-        let n = unsafe { libc::write(self.queue.fd.as_raw_fd(), octets.as_ptr().cast(), octets.len()) };
+        let (octets, mut header) = (frame.octets(), frame.offload().to_virtio());
+        let parts = [
+            libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: VIRTIO },
+            libc::iovec { iov_base: octets.as_ptr().cast(), iov_len: octets.len() },
+        ];
+        // SAFETY: the header is ours, and the sender keeps the octets mapped and readable while it shows them. Only the
+        // kernel reads them, so no reference is made, and a sender that changes them meanwhile only spoils its own frame.
+        let n =
+            unsafe { libc::writev(self.queue.fd.as_raw_fd(), parts.as_ptr(), parts.len() as libc::c_int) };
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
     }
 
@@ -76,12 +82,13 @@ impl Sink for TapSink {
             self.counters.drop_gone.add_shared(frames.len() as u64);
             return 0;
         }
-        let (mut handled, mut written, mut octets) = (0, 0, 0);
+        let (mut handled, mut written, mut octets, mut to_segment) = (0, 0, 0, 0);
         while let Some(frame) = frames.get(handled) {
             match self.write(frame) {
                 Ok(n) => {
                     written += 1;
-                    octets += n as u64;
+                    octets += n.saturating_sub(VIRTIO) as u64;
+                    to_segment += u64::from(frame.offload().gso().is_some());
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => {
@@ -97,6 +104,20 @@ impl Sink for TapSink {
             self.counters.bytes.add_shared(octets);
             self.counters.batches.add_shared(1);
         }
+        if to_segment > 0 {
+            self.counters.to_segment.add_shared(to_segment);
+        }
         handled
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.queue.device.offer.takes()
+    }
+
+    fn completed(&self, done: &Completed) {
+        self.counters.checksums.add_shared(done.checksums);
+        self.counters.segmented.add_shared(done.segmented);
+        self.counters.segments.add_shared(done.segments);
+        self.counters.drop_bad_offload.add_shared(done.drop_bad_offload);
     }
 }

@@ -1,33 +1,32 @@
 //! From the kernel: reads into buffers of our own and shows them there.
 
-use std::fmt;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::{fmt, io};
 
-use ring::{BURST, Bytes};
+use frame::offload::{LARGEST, VIRTIO};
+use ring::{BURST, Bytes, Slots};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use switch::{Bell, Frame, Frames, Source};
+use switch::{Bell, Frame, Frames, Offload, Offloads, Source};
 
 use super::{LARGEST_FRAME, Queue, ReadCounters};
 
-/// A buffer: 2048 octets and 64 more, so that neighbours do not fall into the same cache sets, and so that a frame
-/// that is too long shows itself.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Slot([u8; LARGEST_FRAME + 64]);
+/// Octets of a slot before the frame: one line, whose end is the header, so that the frame begins on a line.
+const HEADROOM: usize = 64;
+/// Octets of a slot: room for the largest frame, and some more, so that one that is too long shows itself.
+const SLOT: usize = HEADROOM + LARGEST + 64;
 
 /// What the kernel sends out of one queue of a TAP.
 pub struct TapSource {
     queue: Arc<Queue>,
-    slots: Box<[Slot]>,
+    slots: Slots,
     counters: Arc<ReadCounters>,
 }
 
 impl TapSource {
     pub(super) fn new(queue: Arc<Queue>) -> Self {
-        let slots = vec![Slot([0; LARGEST_FRAME + 64]); BURST].into_boxed_slice();
-        Self { queue, slots, counters: Arc::default() }
+        Self { queue, slots: Slots::new(BURST, SLOT), counters: Arc::default() }
     }
 
     /// What it counts, to be read by anyone.
@@ -48,15 +47,43 @@ impl fmt::Debug for TapSource {
 }
 
 /// Reads one frame; nothing when none waits or this one cannot be shown. The bell still rings for those behind it.
-fn read<'s>(queue: &Queue, slot: &'s mut Slot, counters: &ReadCounters) -> Option<Frame<'s>> {
-    match rustix::io::read(&queue.fd, &mut slot.0[..]) {
-        Ok(n) if n > LARGEST_FRAME => counters.drop_too_long.add(1),
-        Ok(n) => return Some(Frame::new(Bytes::from_slice(&mut slot.0[..n]))),
+fn read<'s>(queue: &Queue, slot: Bytes<'s>, counters: &ReadCounters) -> Option<Frame<'s>> {
+    let room = slot.skip((HEADROOM - VIRTIO) as u32);
+    match read_into(queue, &room) {
+        Ok(len) => return show(room, len, counters),
         Err(Errno::AGAIN | Errno::INTR) => {}
         Err(Errno::BADFD | Errno::NODEV | Errno::NXIO) => queue.device.vanish(),
         Err(_) => counters.read_errors.add(1),
     }
     None
+}
+
+/// The frame in `room` of which `len` octets came, its header included.
+fn show<'s>(room: Bytes<'s>, len: usize, counters: &ReadCounters) -> Option<Frame<'s>> {
+    let Some(header) = room.take(len as u32).read::<VIRTIO>(0) else {
+        counters.read_errors.add(1);
+        return None;
+    };
+    let octets = room.take(len as u32).skip(VIRTIO as u32);
+    let Some(offload) = Offload::from_virtio(header).ok().filter(|offload| offload.fits(octets.len())) else {
+        counters.drop_bad_offload.add(1);
+        return None;
+    };
+    let longest = if offload.gso().is_some() { LARGEST } else { LARGEST_FRAME };
+    if octets.len() > longest {
+        counters.drop_too_long.add(1);
+        return None;
+    }
+    if offload.gso().is_some() {
+        counters.to_segment.add(1);
+    }
+    Some(Frame::with_offload(octets, offload))
+}
+
+fn read_into(queue: &Queue, room: &Bytes<'_>) -> Result<usize, Errno> {
+    // SAFETY: the slot is ours alone while the source is borrowed, `room` lies in it, and no reference to its octets exists.
+    let read = unsafe { libc::read(queue.fd.as_raw_fd(), room.as_ptr().cast(), room.len()) };
+    usize::try_from(read).map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 impl Source for TapSource {
@@ -66,7 +93,8 @@ impl Source for TapSource {
         }
         let mut frames = Frames::new();
         let mut octets = 0;
-        for slot in self.slots.iter_mut().take(budget) {
+        for slot in 0..budget.min(BURST) {
+            let Some(slot) = self.slots.get(slot, SLOT) else { break };
             let Some(frame) = read(&self.queue, slot, &self.counters) else { break };
             octets += frame.len() as u64;
             frames.push(frame);
@@ -96,5 +124,10 @@ impl Source for TapSource {
     /// None once the device is gone: its descriptor would ring for ever.
     fn bell(&self) -> Bell<'_> {
         if self.queue.device.is_gone() { Bell::None } else { Bell::Readable(self.queue.fd.as_fd()) }
+    }
+
+    /// The kernel leaves to us what the other end takes, and does the rest itself.
+    fn settle(&mut self, takes: Offloads) {
+        self.queue.device.offer.settle(self.queue.fd.as_fd(), takes);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::support::{HEADERS, Way, collect, datagram, deliver, devices, number};
 use switch::{Bell, Source};
-use uplink::{Error, Links, Mac, Netns, Ownership, Tap, TapConfig, TapSink, TapSource};
+use uplink::{Error, Links, Mac, Netns, Ownership, Tap, TapConfig, TapSink, TapSource, Traits};
 
 const KERNEL: [Mac; 2] = [[2, 0, 0, 0, 1, 0], [2, 0, 0, 0, 2, 0]];
 const OURS: [Mac; 2] = [[2, 0, 0, 0, 1, 9], [2, 0, 0, 0, 2, 9]];
@@ -307,8 +307,9 @@ fn a_device_of_another_process_is_known_by_its_descriptors() {
     let (tap, links) = lone_tap(&netns, 2);
     let sent: Vec<_> = tap.descriptors().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
     assert_eq!(sent.len(), 2);
+    let traits = tap.traits().clone();
     drop(tap);
-    let mut there = Tap::from_descriptors("t0", sent).unwrap();
+    let mut there = Tap::from_descriptors("t0", sent, traits).unwrap();
     assert!(there.links().is_none());
     there = there.try_clone().unwrap();
     let mut ports = there.into_ports();
@@ -322,6 +323,9 @@ fn a_device_of_another_process_is_known_by_its_descriptors() {
 
 #[test]
 fn descriptors_that_can_be_no_device_are_refused() {
-    assert!(matches!(Tap::from_descriptors("t0", Vec::new()), Err(Error::Range { found: 0, .. })));
-    assert!(matches!(Tap::from_descriptors("a/b", Vec::new()), Err(Error::Name { .. })));
+    assert!(matches!(
+        Tap::from_descriptors("t0", Vec::new(), Traits::default()),
+        Err(Error::Range { found: 0, .. })
+    ));
+    assert!(matches!(Tap::from_descriptors("a/b", Vec::new(), Traits::default()), Err(Error::Name { .. })));
 }

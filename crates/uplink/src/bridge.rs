@@ -1,0 +1,41 @@
+//! A TAP that is put into a bridge of the host's kernel. The bridge is somebody else's, and stays; the TAP leaves it when
+//! the kernel takes the TAP away.
+
+use crate::netlink::{Message, Netlink};
+use crate::{Error, Links, Tap, TapConfig};
+
+/// Makes the TAP `name` and puts it into `bridge`, in the same namespace.
+///
+/// # Errors
+/// One line: there is no such bridge, the name is taken, no rights. Nothing is left then.
+pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
+    match config.netns {
+        Some(netns) => netns.run(|| open_here(name, bridge, config))?,
+        None => open_here(name, bridge, config),
+    }
+}
+
+fn open_here(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
+    let links = Links::here()?;
+    let index = links.index(bridge)?;
+    // Up only when it is in: what is said at that moment is for the bridge.
+    let tap = Tap::open(name, &TapConfig { up: false, netns: None, ..config.clone() })?;
+    join(&links, name, index).map_err(|e| match e.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::EINVAL) => Error::Refused {
+            what: format!("cannot put `{name}` into `{bridge}`"),
+            why: format!("`{bridge}` is no bridge; make one with `ip link add NAME type bridge`"),
+        },
+        _ => Error::system(format!("putting `{name}` into the bridge `{bridge}`"), e),
+    })?;
+    if config.up {
+        links.set_up(name, true)?;
+    }
+    Ok(tap)
+}
+
+fn join(links: &Links, name: &str, bridge: u32) -> std::io::Result<()> {
+    let member = links.index(name).map_err(|e| std::io::Error::other(e.to_string()))?;
+    let message =
+        Message::link(libc::RTM_SETLINK, 0, member, 0).with(libc::IFLA_MASTER, &bridge.to_ne_bytes());
+    Netlink::open()?.ask(&message)
+}

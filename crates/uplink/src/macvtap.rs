@@ -1,0 +1,158 @@
+//! A macvtap: a station of its own on an interface of the host, whose frames we read and write as a TAP's. What comes in
+//! for its address waits in a queue of the kernel, as long as the device's `txqueuelen`: the ingress queue of seed paper
+//! 000, section 3.6.
+//!
+//! Opened several times it has several queues, over which the kernel spreads frames by a hash of its own (that of the
+//! hardware where it has one); there is no steering by a program as a TAP has.
+//!
+//! A macvtap is an interface that stays until it is deleted: see [`crate::Undo`].
+
+mod node;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use switch::Offloads;
+
+use crate::netlink::{Attributes, Message, Netlink};
+use crate::request::{InterfaceRequest, Name, ioctl};
+use crate::tap::{Spread, Traits, header};
+use crate::undo::Undo;
+use crate::{Error, Links, Mac, Netns, Tap};
+
+/// How the macvtaps and macvlans of one interface reach each other (`linux/if_link.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Not at all.
+    Private = 1,
+    /// By the switch outside, which sends frames back (IEEE 802.1Qbg).
+    Vepa = 2,
+    /// Directly.
+    #[default]
+    Bridge = 4,
+    /// There is only one, and it takes over the interface, with its address.
+    Passthru = 8,
+}
+
+/// `IFLA_MACVLAN_MODE`.
+const MACVLAN_MODE: u16 = 1;
+/// `TUNSETSNDBUF`: `_IOW('T', 212, int)`.
+const SET_SEND_BUFFER: libc::c_ulong = 0x4004_54d4;
+/// What marks the interface as ours, so that one that was left behind can be told from anybody else's.
+pub(crate) const ALIAS: &str = "ringroad";
+
+/// How to make a macvtap.
+#[derive(Clone, Debug)]
+pub struct MacvtapConfig<'a> {
+    /// The interface that it stands on.
+    pub lower: &'a str,
+    /// How it reaches its neighbours there.
+    pub mode: Mode,
+    /// Its Ethernet address; in mode passthru it has that of the interface.
+    pub mac: Mac,
+    /// Queues, each with a source and a sink of its own: 1 to 256.
+    pub queues: u16,
+    /// Largest IP packet, in octets: at most that of the interface below.
+    pub mtu: u32,
+    /// Frames that wait in the kernel for each source; what comes then is dropped there.
+    pub queue_len: u32,
+    /// Whether checksums and segmentation may be left to the kernel, and by it to us.
+    pub offload: bool,
+    /// The namespace of the interface; the calling thread's if there is none.
+    pub netns: Option<&'a Netns>,
+}
+
+/// Makes a macvtap and opens its queues. It is deleted when what is returned is dropped, or by its [`Undo`].
+///
+/// # Errors
+/// One line: no such interface, one that cannot carry a macvtap, a name that is taken, no rights. Nothing is left then.
+pub fn open(name: &str, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
+    crate::tap::check_queues(config.queues.into())?;
+    let kernel_name = Name::new(name)?;
+    match config.netns {
+        Some(netns) => netns.run(|| open_here(name, kernel_name, config))?,
+        None => open_here(name, kernel_name, config),
+    }
+}
+
+fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
+    let links = Links::here()?;
+    let kernel =
+        Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))?;
+    let below = links.index(config.lower)?;
+    Undo::of_macvtap(name).take_left_over();
+    kernel.ask(&creation(name, below, config)).map_err(|e| refusal(name, config, &links, e))?;
+    // From here on it is deleted if anything fails.
+    let undo = Undo::of_macvtap(name).armed()?;
+    let index = links.index(name)?;
+    let mark = Message::link(libc::RTM_NEWLINK, 0, index, (libc::IFF_UP | libc::IFF_ALLMULTI) as u32)
+        .with(libc::IFLA_IFALIAS, ALIAS.as_bytes());
+    kernel.ask(&mark).map_err(|e| Error::system(format!("setting `{name}` up"), e))?;
+    let device = node::find(name, index)?;
+    let queues = (0..config.queues)
+        .map(|_| open_queue(name, kernel_name, &device, config.queues > 1))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let traits = Traits::new(settle(name, &queues, config.offload)?, Spread::Kernel);
+    Ok(Tap::of_queues(name, queues, traits, links).undone_by(undo))
+}
+
+fn creation(name: &str, below: u32, config: &MacvtapConfig<'_>) -> Message {
+    let mode = Attributes::default().with(MACVLAN_MODE, &(config.mode as u32).to_ne_bytes());
+    let kind = Attributes::default()
+        .with(libc::IFLA_INFO_KIND, b"macvtap")
+        .with(libc::IFLA_INFO_DATA, mode.octets());
+    let message = Message::link(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, 0, 0)
+        .with(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat())
+        .with(libc::IFLA_LINK, &below.to_ne_bytes())
+        .with(libc::IFLA_MTU, &config.mtu.to_ne_bytes())
+        .with(libc::IFLA_TXQLEN, &config.queue_len.to_ne_bytes())
+        .with(libc::IFLA_LINKINFO, kind.octets());
+    if config.mode == Mode::Passthru { message } else { message.with(libc::IFLA_ADDRESS, &config.mac) }
+}
+
+/// What the kernel's answer to the making means.
+fn refusal(name: &str, config: &MacvtapConfig<'_>, links: &Links, error: io::Error) -> Error {
+    let lower = config.lower;
+    let why = match error.raw_os_error() {
+        Some(libc::EEXIST) => return Error::InUse { name: name.to_owned() },
+        Some(libc::EOPNOTSUPP) => {
+            "this kernel has no macvtap: load the driver (`modprobe macvtap`)".to_owned()
+        }
+        Some(libc::EBUSY) => format!("`{lower}` is in a bridge, bond or Open vSwitch; take it out of there"),
+        Some(libc::EADDRINUSE) => {
+            format!("another station on `{lower}` has the same Ethernet address; choose another `mac`")
+        }
+        Some(libc::EINVAL) if links.mtu(lower).is_ok_and(|mtu| config.mtu > mtu) => {
+            format!("its MTU of {} is more than that of `{lower}`; set `mtu` to that", config.mtu)
+        }
+        Some(libc::EINVAL) => format!(
+            "`{lower}` takes none in this mode: it is no Ethernet interface, or has macvtaps or macvlans of the other kind (passthru or not)"
+        ),
+        _ => return Error::system(format!("making the macvtap `{name}` on `{lower}`"), error),
+    };
+    Error::Refused { what: format!("cannot make the macvtap `{name}` on `{lower}`"), why }
+}
+
+fn open_queue(name: &str, kernel_name: Name, device: &node::Device, several: bool) -> Result<OwnedFd, Error> {
+    let queue = device.open()?;
+    let multi = if several { libc::IFF_MULTI_QUEUE } else { 0 };
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | multi;
+    let mut request = InterfaceRequest::new(kernel_name, &(flags as u16).to_ne_bytes());
+    let mut buffer = libc::c_int::MAX;
+    let settled = request.send(queue.as_fd(), libc::TUNSETIFF).and_then(|()| {
+        // SAFETY: the request reads an `int`.
+        unsafe { ioctl(queue.as_fd(), SET_SEND_BUFFER, &mut buffer) }
+    });
+    settled.map_err(|e| Error::system(format!("opening a queue of the macvtap `{name}`"), e)).map(|()| queue)
+}
+
+/// As a TAP is settled: headers, and nothing left to us yet.
+fn settle(name: &str, queues: &[OwnedFd], wanted: bool) -> Result<Offloads, Error> {
+    let wrong = |e| Error::system(format!("settling the offloads of `{name}`"), e);
+    let mut takes = Offloads::NONE;
+    for queue in queues {
+        header::set_size(queue.as_fd()).map_err(wrong)?;
+        takes = header::able(queue.as_fd()).map_err(wrong)?;
+    }
+    Ok(if wanted { takes } else { Offloads::NONE })
+}

@@ -1,0 +1,80 @@
+//! The character device of a macvtap. Its number stands in sysfs, of which each network namespace sees its own part; its
+//! file lies in devtmpfs, which knows no namespaces, or nowhere. So both file systems are mounted anew, where nobody sees
+//! them: a sysfs of the namespace we are in to find the number, a tmpfs to make a file of it. Both go with their
+//! descriptors.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mknodat, openat};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+use crate::Error;
+
+/// A device that can be opened again and again.
+#[derive(Debug)]
+pub(super) struct Device {
+    folder: OwnedFd,
+}
+
+/// Its file's name.
+const NODE: &str = "macvtap";
+
+/// The device of the macvtap `name`, whose interface has this index.
+pub(super) fn find(name: &str, index: u32) -> Result<Device, Error> {
+    let path = format!("class/net/{name}/tap{index}/dev");
+    let number = number(&path)
+        .map_err(|e| Error::system(format!("finding the device of the macvtap `{name}` in sysfs"), e))?;
+    let made = mount("tmpfs").and_then(|folder| {
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(&folder, NODE, FileType::CharacterDevice, mode, number).map_err(io::Error::from)?;
+        Ok(Device { folder })
+    });
+    made.map_err(|e| Error::system(format!("making the device of the macvtap `{name}`"), e))
+}
+
+impl Device {
+    /// One more queue.
+    pub(super) fn open(&self) -> Result<OwnedFd, Error> {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        openat(&self.folder, NODE, flags, Mode::empty())
+            .map_err(|e| Error::system("opening the device of a macvtap", e.into()))
+    }
+}
+
+fn number(path: &str) -> io::Result<u64> {
+    // Where the file system cannot be mounted anew, what is at its place may be ours.
+    let opened = match mount("sysfs") {
+        Ok(sysfs) => openat(&sysfs, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
+        Err(_) => openat(CWD, format!("/sys/{path}"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
+    };
+    let mut octets = [0; 32];
+    let len = rustix::io::read(opened?, &mut octets)?;
+    parse(octets.get(..len).unwrap_or_default()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// `MAJOR:MINOR`.
+fn parse(text: &[u8]) -> Option<u64> {
+    let (major, minor) = std::str::from_utf8(text).ok()?.trim_end().split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// A file system of this kind, mounted nowhere.
+fn mount(kind: &str) -> io::Result<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_two_numbers() {
+        assert_eq!(parse(b"250:3\n"), Some(makedev(250, 3)));
+        for text in [&b""[..], b"250", b"250:", b":3", b"a:b", b"\xff:1"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+}

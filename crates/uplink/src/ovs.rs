@@ -1,0 +1,123 @@
+//! A TAP that is put into a bridge of Open vSwitch, by `ovs-vsctl`: into its datapath in the kernel, or into the one in its
+//! own process (`datapath_type=netdev`), which reads the TAP by a packet socket. Where its database is, the program knows
+//! by itself or from OVS_RUNDIR.
+//!
+//! The port is written down in that database and stays there until it is deleted: see [`crate::Undo`].
+
+use std::ffi::OsStr;
+use std::io;
+use std::process::{Command, Output, Stdio};
+
+use switch::Offloads;
+
+use crate::undo::Undo;
+use crate::{Error, Tap, TapConfig};
+
+const PROGRAM: &str = "ovs-vsctl";
+/// Seconds that the program waits for Open vSwitch. Where it answers at all, it does within a second.
+const PATIENCE: &str = "--timeout=5";
+/// What marks a port as ours in the database.
+const MARK: &str = "external_ids:ringroad=tap";
+
+/// Makes the TAP `name` and puts it into `bridge`. It is taken out when what is returned is dropped, or by its [`Undo`].
+///
+/// # Errors
+/// One line: Open vSwitch is not there or does not answer, it has no such bridge, it cannot reach the TAP, the name is
+/// taken. Nothing is left then.
+pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
+    let what = format!("cannot put `{name}` into the bridge `{bridge}` of Open vSwitch");
+    let refused = |why: String| Error::Refused { what: what.clone(), why };
+    ask(&["br-exists", bridge]).map_err(|wrong| match wrong {
+        // What the program says with this status, and with no word.
+        Failure::Status(2) => {
+            refused(format!("there is no such bridge; make it with `ovs-vsctl add-br {bridge}`"))
+        }
+        other => refused(other.sentence()),
+    })?;
+    let datapath = ask(&["get", "Bridge", bridge, "datapath_type"]).map_err(|e| refused(e.sentence()))?;
+    take_left_over(name);
+    let mut tap = Tap::open(name, config)?;
+    let undo = Undo::of_ovs_port(name).armed()?;
+    let add = ["add-port", bridge, name, "--", "set", "Interface", name, MARK];
+    ask(&add).map_err(|e| refused(e.sentence()))?;
+    reached(name).map_err(refused)?;
+    if datapath == "netdev" {
+        // Its packet socket shows frames as they are, and has no room for large ones.
+        tap.limit(Offloads::NONE);
+    }
+    Ok(tap.undone_by(undo))
+}
+
+/// Whether Open vSwitch has found the interface: it takes down the port in any case.
+fn reached(name: &str) -> Result<(), String> {
+    let port = ask(&["get", "Interface", name, "ofport"]).map_err(|e| e.sentence())?;
+    if port != "-1" {
+        return Ok(());
+    }
+    let error = ask(&["get", "Interface", name, "error"]).unwrap_or_default();
+    Err(format!(
+        "it cannot reach the TAP ({}); does it run in the same network namespace?",
+        error.trim_matches('"')
+    ))
+}
+
+/// Takes a port out that an earlier run left behind, if it is marked as ours.
+fn take_left_over(name: &str) {
+    if ask(&["--if-exists", "get", "Interface", name, "external_ids:ringroad"])
+        .is_ok_and(|mark| mark == "tap")
+    {
+        forget(name);
+    }
+}
+
+/// Takes the port out of whatever bridge it is in. Open vSwitch itself may be gone: then its database is enough.
+pub(crate) fn forget(name: &str) {
+    drop(ask(&["--no-wait", "--if-exists", "del-port", name]));
+}
+
+/// Why the program did not do it.
+enum Failure {
+    /// It cannot be started.
+    Absent(io::Error),
+    /// It ended with this status, and no word.
+    Status(i32),
+    /// What it said last.
+    Said(String),
+}
+
+impl Failure {
+    fn sentence(self) -> String {
+        match self {
+            Self::Absent(error) if error.kind() == io::ErrorKind::NotFound => {
+                format!("there is no `{PROGRAM}`; install Open vSwitch (openvswitch-switch)")
+            }
+            Self::Absent(error) => format!("cannot start `{PROGRAM}`: {error}"),
+            Self::Status(status) => format!(
+                "`{PROGRAM}` ended with status {status} and no word; does ovs-vswitchd run? (OVS_RUNDIR says where)"
+            ),
+            Self::Said(words) => format!("`{PROGRAM}` says: {words}"),
+        }
+    }
+}
+
+/// Runs the program; its answer is one line.
+fn ask(arguments: &[&str]) -> Result<String, Failure> {
+    let output = Command::new(PROGRAM)
+        .arg(PATIENCE)
+        .args(arguments.iter().map(OsStr::new))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Failure::Absent)?;
+    heard(&output)
+}
+
+fn heard(output: &Output) -> Result<String, Failure> {
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).trim().to_owned();
+    if output.status.success() {
+        return Ok(text(&output.stdout));
+    }
+    match text(&output.stderr).lines().last().filter(|line| !line.is_empty()) {
+        Some(line) => Err(Failure::Said(line.to_owned())),
+        None => Err(Failure::Status(output.status.code().unwrap_or(-1))),
+    }
+}

@@ -1,0 +1,239 @@
+//! The program, word by word: `switch::steer` in the instructions of `linux/bpf.h`.
+//!
+//! r6 is the frame, r7 where its network header begins, r8 and r9 the two ends of the flow. Who reads behind the end of
+//! the frame ends the program with 0, which is the queue of everything that is no flow.
+
+use switch::steer::{Hash, MULTIPLIERS};
+
+/// Places that are jumped to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    FirstTag,
+    SecondTag,
+    Network,
+    Ports,
+    Ends,
+    Sorted,
+    Other,
+}
+
+/// Size of what is read from the frame, big endian as it lies there.
+#[derive(Clone, Copy)]
+enum Size {
+    Octet = 0x10,
+    Half = 0x08,
+    Word = 0x00,
+}
+
+const R0: u8 = 0;
+const R1: u8 = 1;
+const R2: u8 = 2;
+const R3: u8 = 3;
+const R6: u8 = 6;
+const R7: u8 = 7;
+const R8: u8 = 8;
+const R9: u8 = 9;
+/// The stack's end.
+const R10: u8 = 10;
+
+/// Operations on 64 bits, by a constant; with [`BY_REGISTER`] by a register.
+const ADD: u8 = 0x07;
+const MUL: u8 = 0x27;
+const OR: u8 = 0x47;
+const AND: u8 = 0x57;
+const SHIFT_LEFT: u8 = 0x67;
+const SHIFT_RIGHT: u8 = 0x77;
+const XOR: u8 = 0xa7;
+const MOVE: u8 = 0xb7;
+/// Jumps.
+const IF_EQUAL: u8 = 0x15;
+const IF_OTHER: u8 = 0x55;
+const IF_ABOVE: u8 = 0x25;
+const IF_BELOW: u8 = 0xa5;
+const IF_AT_MOST: u8 = 0xb5;
+const BY_REGISTER: u8 = 0x08;
+
+/// Where on the stack the header's length and the protocol are kept.
+const HEADER_LEN: i16 = -8;
+const PROTOCOL: i16 = -16;
+
+/// A program in the making.
+#[derive(Default)]
+struct Assembler {
+    code: Vec<u64>,
+    places: Vec<(Place, usize)>,
+    jumps: Vec<(usize, Place)>,
+}
+
+impl Assembler {
+    fn put(&mut self, opcode: u8, (to, from): (u8, u8), offset: i16, constant: i32) {
+        let registers = u64::from(to | from << 4) << 8;
+        let offset = u64::from(offset as u16) << 16;
+        self.code.push(u64::from(opcode) | registers | offset | u64::from(constant as u32) << 32);
+    }
+
+    fn by(&mut self, operation: u8, to: u8, constant: i32) {
+        self.put(operation, (to, 0), 0, constant);
+    }
+
+    fn with(&mut self, operation: u8, to: u8, from: u8) {
+        self.put(operation | BY_REGISTER, (to, from), 0, 0);
+    }
+
+    /// r0 = what lies at r7 + `offset` in the frame.
+    fn read(&mut self, size: Size, offset: i32) {
+        self.put(0x40 | size as u8, (0, R7), 0, offset);
+    }
+
+    fn keep(&mut self, at: i16, from: u8) {
+        self.put(0x7b, (R10, from), at, 0);
+    }
+
+    fn recall(&mut self, to: u8, at: i16) {
+        self.put(0x79, (to, R10), at, 0);
+    }
+
+    fn multiply(&mut self, to: u8, factor: u64) {
+        self.put(0x18, (R1, 0), 0, factor as i32);
+        self.put(0, (0, 0), 0, (factor >> 32) as i32);
+        self.with(MUL, to, R1);
+    }
+
+    /// `register` ^= `register` >> `bits`.
+    fn fold(&mut self, register: u8, bits: i32) {
+        self.with(MOVE, R2, register);
+        self.by(SHIFT_RIGHT, R2, bits);
+        self.with(XOR, register, R2);
+    }
+
+    fn jump(&mut self, condition: u8, register: u8, constant: i32, place: Place) {
+        self.jumps.push((self.code.len(), place));
+        self.put(condition, (register, 0), 0, constant);
+    }
+
+    fn jump_with(&mut self, condition: u8, register: u8, other: u8, place: Place) {
+        self.jumps.push((self.code.len(), place));
+        self.put(condition | BY_REGISTER, (register, other), 0, 0);
+    }
+
+    fn here(&mut self, place: Place) {
+        self.places.push((place, self.code.len()));
+    }
+
+    fn give(&mut self) {
+        self.put(0x95, (0, 0), 0, 0);
+    }
+
+    /// The code, with each jump's way to its place.
+    fn finish(mut self) -> Vec<u64> {
+        for (at, place) in self.jumps {
+            let target =
+                self.places.iter().find(|(known, _)| *known == place).map_or(at + 1, |found| found.1);
+            if let Some(word) = self.code.get_mut(at) {
+                *word |= u64::from((target - at - 1) as u16) << 16;
+            }
+        }
+        self.code
+    }
+}
+
+/// The program that chooses one of `queues`.
+pub(super) fn assemble(queues: u32, hash: Hash) -> Vec<u64> {
+    let mut code = Assembler::default();
+    code.with(MOVE, R6, R1);
+    network_header(&mut code);
+    ends(&mut code);
+    if hash == Hash::Symmetric {
+        sort(&mut code);
+    }
+    choose(&mut code, queues);
+    code.here(Place::Other);
+    code.by(MOVE, R0, 0);
+    code.give();
+    code.finish()
+}
+
+/// r7: where the IPv4 header begins, behind two tags at most.
+fn network_header(code: &mut Assembler) {
+    code.by(MOVE, R7, 12);
+    for tag in [Place::FirstTag, Place::SecondTag] {
+        code.read(Size::Half, 0);
+        code.jump(IF_EQUAL, R0, 0x8100, tag);
+        code.jump(IF_OTHER, R0, 0x88a8, Place::Network);
+        code.here(tag);
+        code.by(ADD, R7, 4);
+    }
+    code.read(Size::Half, 0);
+    code.here(Place::Network);
+    code.jump(IF_OTHER, R0, 0x0800, Place::Other);
+    code.by(ADD, R7, 2);
+}
+
+/// r8 and r9: protocol, address and port of source and destination.
+fn ends(code: &mut Assembler) {
+    code.read(Size::Octet, 0);
+    code.jump(IF_BELOW, R0, 0x45, Place::Other);
+    code.jump(IF_ABOVE, R0, 0x4f, Place::Other);
+    code.by(AND, R0, 15);
+    code.by(SHIFT_LEFT, R0, 2);
+    code.keep(HEADER_LEN, R0);
+    for (register, offset) in [(R8, 12), (R9, 16)] {
+        code.read(Size::Word, offset);
+        code.by(SHIFT_LEFT, R0, 16);
+        code.with(MOVE, register, R0);
+    }
+    code.read(Size::Octet, 9);
+    code.keep(PROTOCOL, R0);
+    code.jump(IF_EQUAL, R0, 6, Place::Ports);
+    code.jump(IF_EQUAL, R0, 17, Place::Ports);
+    code.jump(IF_OTHER, R0, 132, Place::Ends);
+    code.here(Place::Ports);
+    ports(code);
+    code.here(Place::Ends);
+    code.recall(R0, PROTOCOL);
+    code.by(SHIFT_LEFT, R0, 48);
+    code.with(OR, R8, R0);
+    code.with(OR, R9, R0);
+}
+
+/// The ports, if the packet is whole and has them.
+fn ports(code: &mut Assembler) {
+    code.read(Size::Half, 6);
+    code.by(AND, R0, 0x3fff);
+    code.jump(IF_OTHER, R0, 0, Place::Ends);
+    code.recall(R1, HEADER_LEN);
+    code.with(ADD, R7, R1);
+    // `len` is the first word of what the program is given.
+    code.put(0x61, (R2, R6), 0, 0);
+    code.with(MOVE, R3, R7);
+    code.by(ADD, R3, 4);
+    code.jump_with(IF_ABOVE, R3, R2, Place::Ends);
+    for (register, offset) in [(R8, 0), (R9, 2)] {
+        code.read(Size::Half, offset);
+        code.with(OR, register, R0);
+    }
+}
+
+fn sort(code: &mut Assembler) {
+    code.jump_with(IF_AT_MOST, R8, R9, Place::Sorted);
+    code.with(MOVE, R0, R8);
+    code.with(MOVE, R8, R9);
+    code.with(MOVE, R9, R0);
+    code.here(Place::Sorted);
+}
+
+/// The hash as a fraction of 2^32, times the number of queues.
+fn choose(code: &mut Assembler, queues: u32) {
+    let [first, both, last] = MULTIPLIERS;
+    code.multiply(R8, first);
+    code.fold(R8, 32);
+    code.with(XOR, R8, R9);
+    code.multiply(R8, both);
+    code.fold(R8, 29);
+    code.multiply(R8, last);
+    code.by(SHIFT_RIGHT, R8, 32);
+    code.by(MUL, R8, queues as i32);
+    code.by(SHIFT_RIGHT, R8, 32);
+    code.with(MOVE, R0, R8);
+    code.give();
+}

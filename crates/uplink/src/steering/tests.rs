@@ -1,0 +1,94 @@
+use std::os::fd::OwnedFd;
+
+use ring::Bytes;
+use switch::Frame;
+use switch::steer::{Hash, by_flow};
+
+use super::{load, program, run};
+
+/// The program in the kernel, if this host lets us load it.
+fn loaded(queues: usize, hash: Hash) -> Option<OwnedFd> {
+    match load(&program::assemble(queues as u32, hash)) {
+        Ok(program) => Some(program),
+        Err(why) if why.raw_os_error() == Some(libc::EPERM) => {
+            println!("SKIPPED: needs the right to load a program into the kernel");
+            None
+        }
+        Err(why) => panic!("the kernel refuses the program: {why}"),
+    }
+}
+
+fn ours(frame: &[u8], queues: usize, hash: Hash) -> usize {
+    let (mut octets, mut chosen) = (frame.to_vec(), None);
+    by_flow(&[Frame::new(Bytes::from_slice(&mut octets))], queues, hash, |queue, _| chosen = Some(queue));
+    chosen.expect("one queue")
+}
+
+/// What the kernel chooses: it takes an Ethernet header off before it runs the program in a test.
+fn kernels(program: &OwnedFd, frame: &[u8]) -> usize {
+    run(program, &[&[0; 14][..], frame].concat()).expect("run") as usize
+}
+
+/// Numbers that look random, always the same.
+fn numbers(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 24
+    }
+}
+
+/// A frame of some flow: of every protocol, with and without tags, options, fragments, and cut off anywhere.
+fn some_frame(next: &mut impl FnMut() -> u64) -> Vec<u8> {
+    let mut frame: Vec<u8> = (0..12).map(|_| next() as u8).collect();
+    for _ in 0..next() % 4 {
+        let tag = if next().is_multiple_of(2) { [0x81, 0] } else { [0x88, 0xa8] };
+        frame.extend([tag[0], tag[1], next() as u8, next() as u8]);
+    }
+    frame.extend(if next().is_multiple_of(8) { [0x86, 0xdd] } else { [8, 0] });
+    let options = if next().is_multiple_of(2) { 0 } else { next() % 11 };
+    let version = if next().is_multiple_of(8) { next() as u8 } else { 0x45 + options as u8 };
+    let protocol = [6, 17, 132, 1, next() as u8][(next() % 5) as usize];
+    let fragment = if next().is_multiple_of(4) { (next() as u16).to_be_bytes() } else { [0x40, 0] };
+    frame.extend([version, 0, 0, 60, 1, 2, fragment[0], fragment[1], 64, protocol, 0, 0]);
+    frame.extend((0..80).map(|_| next() as u8));
+    if next().is_multiple_of(4) {
+        frame.truncate(14 + (next() as usize) % (frame.len() - 14));
+    }
+    frame
+}
+
+#[test]
+fn the_kernel_chooses_as_we_do() {
+    for (queues, hash) in [(2, Hash::Flow), (3, Hash::Symmetric), (16, Hash::Flow), (16, Hash::Symmetric)] {
+        let Some(program) = loaded(queues, hash) else { return };
+        let mut next = numbers(queues as u64);
+        let mut seen = vec![0; queues];
+        for _ in 0..4000 {
+            let frame = some_frame(&mut next);
+            let chosen = ours(&frame, queues, hash);
+            seen[chosen] += 1;
+            assert_eq!(kernels(&program, &frame), chosen, "{queues} queues, {hash:?}: {frame:02x?}");
+        }
+        assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    }
+}
+
+#[test]
+fn both_directions_have_one_queue() {
+    let Some(program) = loaded(16, Hash::Symmetric) else { return };
+    let mut next = numbers(5);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        let ends: Vec<u8> = (0..12).map(|_| next() as u8).collect();
+        let (s, d, sp, dp) = (&ends[..4], &ends[4..8], &ends[8..10], &ends[10..]);
+        let frame = |source: &[u8], to: &[u8], sp: &[u8], dp: &[u8]| {
+            [&[0; 12][..], &[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 17, 0, 0], source, to, sp, dp, &[0; 22]]
+                .concat()
+        };
+        let chosen = kernels(&program, &frame(s, d, sp, dp));
+        assert_eq!(kernels(&program, &frame(d, s, dp, sp)), chosen);
+        seen.insert(chosen);
+    }
+    assert_eq!(seen.len(), 16);
+}

@@ -1,0 +1,84 @@
+//! The header before each frame, and who fills in checksums and cuts segments: `TUNSETOFFLOAD` of `linux/if_tun.h`, the
+//! same for TAPs and macvtaps.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use frame::offload::VIRTIO;
+use switch::Offloads;
+
+use crate::request::ioctl;
+
+/// `TUNSETVNETHDRSZ`: `_IOW('T', 216, int)`.
+const SET_HEADER_SIZE: libc::c_ulong = 0x4004_54d8;
+/// `TUNSETVNETLE`: `_IOW('T', 220, int)`.
+const SET_LITTLE_ENDIAN: libc::c_ulong = 0x4004_54dc;
+/// `TUNSETOFFLOAD`: `_IOW('T', 208, unsigned int)`.
+const SET_OFFLOAD: libc::c_ulong = 0x4004_54d0;
+
+/// What the kernel may leave to whoever reads (`TUN_F_...`), for each of ours.
+const BITS: [(Offloads, u32); 5] = [
+    (Offloads::CSUM, 0x01),
+    (Offloads::TSO4, 0x02),
+    (Offloads::TSO6, 0x04),
+    (Offloads::ECN, 0x08),
+    // Over IPv4 and over IPv6, which the kernel takes together only.
+    (Offloads::USO, 0x20 | 0x40),
+];
+
+/// Nothing has been said to the device yet.
+const UNKNOWN: u8 = u8::MAX;
+
+/// What a device takes, and what it was last told to leave to us.
+#[derive(Debug)]
+pub(super) struct Offer {
+    takes: Offloads,
+    /// [`Offloads::bits`], or [`UNKNOWN`].
+    told: AtomicU8,
+}
+
+impl Offer {
+    pub(super) fn of(takes: Offloads) -> Self {
+        Self { takes, told: AtomicU8::new(UNKNOWN) }
+    }
+
+    /// What frames that go to the kernel may leave to be done.
+    pub(super) fn takes(&self) -> Offloads {
+        self.takes
+    }
+
+    /// Tells the device what it may leave to be done: what the other end `takes`, unless offloads are not wanted here.
+    /// Where the kernel refuses, it stays as it was, and what it leaves is done on the way.
+    pub(super) fn settle(&self, queue: BorrowedFd<'_>, takes: Offloads) {
+        let wanted = (takes & self.takes).consistent();
+        if self.told.swap(wanted.bits(), Relaxed) != wanted.bits() {
+            let _ = tell(queue, wanted);
+        }
+    }
+}
+
+/// Makes the header of a device's frames ten octets, little endian.
+pub(crate) fn set_size(queue: BorrowedFd<'_>) -> io::Result<()> {
+    let (mut size, mut yes): (libc::c_int, libc::c_int) = (VIRTIO as libc::c_int, 1);
+    // SAFETY: both requests read an `int`.
+    unsafe {
+        ioctl(queue, SET_HEADER_SIZE, &mut size)?;
+        ioctl(queue, SET_LITTLE_ENDIAN, &mut yes)
+    }
+}
+
+/// What this kernel can do for us: old ones do not know UDP segmentation. The device leaves nothing to us afterwards.
+pub(crate) fn able(queue: BorrowedFd<'_>) -> io::Result<Offloads> {
+    let able = [Offloads::ALL, Offloads::ALL & !Offloads::USO, Offloads::NONE];
+    let able = able.into_iter().find(|all| tell(queue, *all).is_ok()).unwrap_or_default();
+    tell(queue, Offloads::NONE)?;
+    Ok(able)
+}
+
+fn tell(queue: BorrowedFd<'_>, offloads: Offloads) -> io::Result<()> {
+    let bits = BITS.iter().filter(|(ours, _)| offloads.has(*ours)).fold(0, |all, (_, bit)| all | bit);
+    // SAFETY: the request takes a number.
+    let answer = unsafe { libc::ioctl(queue.as_raw_fd(), SET_OFFLOAD, libc::c_ulong::from(bits)) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

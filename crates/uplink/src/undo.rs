@@ -1,0 +1,93 @@
+//! What was made on the host and does not go with a descriptor: how to take it away, by whoever made it, or by somebody who
+//! was told before and cleans up after it.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::netlink::{Message, Netlink};
+use crate::{Error, Links, macvtap, ovs};
+
+/// What is to be taken away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undo {
+    /// An interface.
+    Macvtap {
+        /// Its name.
+        name: String,
+    },
+    /// A port of a bridge of Open vSwitch.
+    OvsPort {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Undo {
+    /// A macvtap of this name.
+    pub fn of_macvtap(name: &str) -> Self {
+        Self::Macvtap { name: name.to_owned() }
+    }
+
+    /// A port of this name in whatever bridge of Open vSwitch.
+    pub fn of_ovs_port(name: &str) -> Self {
+        Self::OvsPort { name: name.to_owned() }
+    }
+
+    /// Takes it away, in the namespace of the calling thread and with the Open vSwitch of this process's environment. What
+    /// is not there any more is no error: the interface that it stood on may have taken it along.
+    pub fn now(&self) {
+        match self {
+            Self::Macvtap { name } => drop(Links::here().and_then(|links| {
+                let index = links.index(name)?;
+                delete(&Netlink::open().map_err(|e| Error::system("opening a socket", e))?, index)
+            })),
+            Self::OvsPort { name } => ovs::forget(name),
+        }
+    }
+
+    /// Takes away what an earlier run left behind, if it is marked as ours.
+    pub(crate) fn take_left_over(&self) {
+        let Self::Macvtap { name } = self else { return };
+        let Ok(index) = Links::here().and_then(|links| links.index(name)) else { return };
+        let alias = Netlink::open().and_then(|kernel| kernel.attribute(index, libc::IFLA_IFALIAS));
+        if let Ok(Some(alias)) = alias
+            && alias.strip_suffix(&[0]).unwrap_or(&alias) == macvtap::ALIAS.as_bytes()
+        {
+            self.now();
+        }
+    }
+
+    /// The same, to happen when the answer is dropped, in the namespace that the calling thread is in now.
+    pub(crate) fn armed(self) -> Result<Armed, Error> {
+        let wrong = |e| Error::system("opening a socket to the kernel's interfaces", e);
+        let place = match &self {
+            Self::Macvtap { name } => Some((Netlink::open().map_err(wrong)?, Links::here()?.index(name)?)),
+            Self::OvsPort { .. } => None,
+        };
+        Ok(Armed { undo: self, place })
+    }
+}
+
+/// Something that is taken away when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Armed {
+    undo: Undo,
+    /// An interface by its index, which no other one has, and its namespace.
+    place: Option<(Netlink, u32)>,
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        match &self.place {
+            Some((kernel, index)) => drop(delete(kernel, *index)),
+            None => self.undo.now(),
+        }
+    }
+}
+
+fn delete(kernel: &Netlink, index: u32) -> Result<(), Error> {
+    let gone: io::Result<()> = kernel.ask(&Message::link(libc::RTM_DELLINK, 0, index, 0));
+    gone.map_err(|e| Error::system("deleting an interface", e))
+}
