@@ -74,20 +74,28 @@ impl Bus {
     pub fn read(&self, address: u64, data: &mut [u8], exits: &VcpuExits) {
         data.fill(0xff);
         if let Some((slot, offset)) = config_address(address) {
-            exits.pci_config_read.add(1);
-            let debt = self.with_slot(slot, |device| device.config_read(offset, data));
-            return pay(debt, exits);
+            return self.config_read(slot, offset, data, exits);
         }
         exits.register_read.add(1);
         pay(self.any_slot(|device| device.memory_read(address, data)), exits);
     }
 
+    /// A guest's read of a slot's configuration space, however it asks for it.
+    pub(crate) fn config_read(&self, slot: usize, offset: u16, data: &mut [u8], exits: &VcpuExits) {
+        exits.pci_config_read.add(1);
+        pay(self.with_slot(slot, |device| device.config_read(offset, data)), exits);
+    }
+
+    /// A guest's write to a slot's configuration space, however it asks for it.
+    pub(crate) fn config_write(&self, slot: usize, offset: u16, data: &[u8], exits: &VcpuExits) {
+        exits.pci_config_write.add(1);
+        pay(self.with_slot(slot, |device| device.config_write(offset, data)), exits);
+    }
+
     /// A guest's write outside its RAM. What nobody answers is lost.
     pub fn write(&self, address: u64, data: &[u8], exits: &VcpuExits) {
         if let Some((slot, offset)) = config_address(address) {
-            exits.pci_config_write.add(1);
-            let debt = self.with_slot(slot, |device| device.config_write(offset, data));
-            return pay(debt, exits);
+            return self.config_write(slot, offset, data, exits);
         }
         exits.register_write.add(1);
         pay(self.any_slot(|device| device.memory_write(address, data)), exits);

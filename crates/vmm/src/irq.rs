@@ -8,6 +8,7 @@
 
 mod intx;
 mod messages;
+mod pc;
 mod pin;
 mod timed;
 
@@ -138,12 +139,20 @@ struct Routes {
     pins: Vec<Arc<Pin>>,
     /// vCPUs that have got their state.
     ready: BTreeSet<usize>,
+    /// Whether the guest is one that knows a PC, and programs its interrupt controllers itself.
+    pc: bool,
 }
 
 impl IrqRouter {
     /// A router without lines.
     pub(crate) fn new(vm: Option<Arc<VmFd>>, ram: Arc<GuestRam>) -> Self {
         Self { vm, ram, routes: Mutex::default() }
+    }
+
+    /// The same for a guest that knows a PC: lines lead to inputs as they do there, and who programs the I/O APIC is the
+    /// guest.
+    pub(crate) fn of_pc(vm: Option<Arc<VmFd>>, ram: Arc<GuestRam>) -> Self {
+        Self { vm, ram, routes: Mutex::new(Routes { pc: true, ..Routes::default() }) }
     }
 
     /// A new line, masked until it is given a message.
@@ -228,8 +237,8 @@ impl IrqRouter {
     /// The interrupt pin of NIC `nic`, which is low and goes to `vcpu`. To be asked for once.
     pub(crate) fn pin(&self, nic: usize, vcpu: usize) -> Result<Arc<Pin>> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = routes.ready.contains(&vcpu);
-        let pin = Arc::new(Pin::new(self.vm.clone(), nic, vcpu, self.ram.clone(), open)?);
+        let place = pin::Place { nic, vcpu, open: routes.pc || routes.ready.contains(&vcpu), pc: routes.pc };
+        let pin = Arc::new(Pin::new(self.vm.clone(), place, self.ram.clone())?);
         if let Some(vm) = &self.vm
             && routes.inputs.insert(pin::input(nic))
         {
@@ -258,18 +267,24 @@ impl Routes {
     }
 
     fn table(&self) -> Result<KvmIrqRouting> {
-        let pins = self.inputs.iter().map(|input| pin_entry(*input));
+        let pins: Vec<_> =
+            if self.pc { pc::entries() } else { self.inputs.iter().map(|input| pin_entry(*input)).collect() };
         let messages = self.messages.iter().map(|(gsi, message)| entry(*gsi, *message));
-        let entries: Vec<_> = pins.chain(messages).collect();
+        let entries: Vec<_> = pins.into_iter().chain(messages).collect();
         KvmIrqRouting::from_entries(&entries).context("too many interrupt routes")
     }
 }
 
 /// Line and input of the I/O APIC have the same number.
 fn pin_entry(input: u32) -> kvm_irq_routing_entry {
-    let irqchip = kvm_irq_routing_irqchip { irqchip: KVM_IRQCHIP_IOAPIC, pin: input };
+    chip_entry(input, KVM_IRQCHIP_IOAPIC, input)
+}
+
+/// A line that leads to an input of an interrupt controller.
+fn chip_entry(gsi: u32, chip: u32, input: u32) -> kvm_irq_routing_entry {
+    let irqchip = kvm_irq_routing_irqchip { irqchip: chip, pin: input };
     kvm_irq_routing_entry {
-        gsi: input,
+        gsi,
         type_: KVM_IRQ_ROUTING_IRQCHIP,
         u: kvm_irq_routing_entry__bindgen_ty_1 { irqchip },
         ..Default::default()

@@ -13,6 +13,7 @@ mod doorbells;
 mod futex;
 pub mod handed;
 pub mod irq;
+pub mod linux;
 pub mod machine;
 pub mod memory;
 pub mod nic_port;

@@ -49,6 +49,8 @@ pub(crate) struct Memory {
     pub(crate) ram: Arc<GuestRam>,
     pub(crate) fib: Option<Arc<SharedMemory>>,
     pub(crate) vcpus: usize,
+    /// Whether it is for a guest that knows a PC, and nothing of the words that a firmware shares with us.
+    pub(crate) pc: bool,
 }
 
 impl Memory {
@@ -71,16 +73,18 @@ impl Memory {
         config.info.ram = ram.len() as u64;
         config.info.fib = config.fib.as_ref().map_or(0, |fib| fib.len() as u64);
         write_orders(&ram, &config.info)?;
-        Ok(Self { ram, fib: config.fib, vcpus })
+        Ok(Self { ram, fib: config.fib, vcpus, pc: false })
     }
 }
 
 impl Machine {
     /// Puts the rest on this memory. `vm` is KVM's handle where KVM runs the firmware.
     pub(crate) fn new(memory: Memory, vm: Option<Arc<VmFd>>) -> Result<Arc<Self>> {
-        let Memory { ram, fib, vcpus } = memory;
-        let irqs = Arc::new(IrqRouter::new(vm.clone(), ram.clone()));
-        let wakers = (0..vcpus).map(|vcpu| waker(&irqs, vcpu)).collect::<Result<_>>()?;
+        let Memory { ram, fib, vcpus, pc } = memory;
+        let make = if pc { IrqRouter::of_pc } else { IrqRouter::new };
+        let irqs = Arc::new(make(vm.clone(), ram.clone()));
+        let wakers = if pc { 0 } else { vcpus };
+        let wakers = (0..wakers).map(|vcpu| waker(&irqs, vcpu)).collect::<Result<_>>()?;
         Ok(Arc::new(Self {
             bus: Bus::new(ram.region()),
             coalesced: Arc::new(Coalesced::new(vm.clone())),

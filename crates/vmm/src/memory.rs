@@ -123,9 +123,13 @@ pub struct GuestRam {
     base: *mut u8,
     len: usize,
     huge: bool,
+    /// What a firmware shares with us: in its RAM, or apart.
+    shared: *const Shared,
+    /// Keeps what lies apart.
+    _apart: Option<Box<Shared>>,
 }
 
-// SAFETY: the pointer is only the address of a mapping that `memory` owns.
+// SAFETY: the pointers are only addresses of what `memory` and `_apart` own.
 unsafe impl Send for GuestRam {}
 // SAFETY: as above; all access goes through `Region` and `vm_memory`, which allow races.
 unsafe impl Sync for GuestRam {}
@@ -137,12 +141,27 @@ impl GuestRam {
             len as u64 >= map::SHARED + size_of::<Shared>() as u64,
             "{len} octets of memory do not hold what the firmware shares with the host"
         );
-        let shared = SharedMemory::new(name, len)?;
-        let (base, huge) = (shared.as_ptr(), shared.is_huge());
-        let region = GuestRegionMmap::new(shared.mapping, GuestAddress(0))
+        let mut ram = Self::plain(name, len)?;
+        // SAFETY: the place is in the mapping, as was just checked.
+        ram.shared = unsafe { ram.base.add(map::SHARED as usize) }.cast();
+        Ok(ram)
+    }
+
+    /// Makes RAM for a guest that shares no words with us: those that we have lie outside, so that none of what we write
+    /// there is ever seen in it.
+    pub(crate) fn with_words_apart(name: &str, len: usize) -> Result<Self> {
+        let apart = Box::<Shared>::default();
+        let shared = std::ptr::from_ref(&*apart);
+        Ok(Self { shared, _apart: Some(apart), ..Self::plain(name, len)? })
+    }
+
+    fn plain(name: &str, len: usize) -> Result<Self> {
+        let memory = SharedMemory::new(name, len)?;
+        let (base, huge) = (memory.as_ptr(), memory.is_huge());
+        let region = GuestRegionMmap::new(memory.mapping, GuestAddress(0))
             .context("guest RAM does not fit its address space")?;
         let memory = GuestMemoryMmap::from_regions(vec![region]).context("guest RAM is not one region")?;
-        Ok(Self { memory, base, len, huge })
+        Ok(Self { memory, base, len, huge, shared: std::ptr::null(), _apart: None })
     }
 
     /// The RAM for rings and frames.
@@ -154,9 +173,10 @@ impl GuestRam {
 
     /// The words that the firmware shares with the host.
     pub fn shared(&self) -> &Shared {
-        // SAFETY: `new` has checked that the place is in the mapping; it is page aligned, and `Shared` is nothing but
-        // atomics, for which every bit pattern is valid and which the guest may change at any time.
-        unsafe { &*self.base.add(map::SHARED as usize).cast::<Shared>() }
+        // SAFETY: both ways to make RAM have let it point to a page-aligned place in the mapping, or to a `Shared` of ours;
+        // both live as long as `self`. `Shared` is nothing but atomics, for which every bit pattern is valid and which the
+        // guest may change at any time.
+        unsafe { &*self.shared }
     }
 
     /// The memfd behind it.

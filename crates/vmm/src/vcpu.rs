@@ -28,6 +28,8 @@ const APIC_SPURIOUS: usize = 0xf0;
 pub enum Stopped {
     /// It was told to.
     Asked,
+    /// The guest has turned itself off.
+    Off,
     /// The guest did something that ends it; one line that says what.
     Fault(String),
 }
@@ -94,7 +96,7 @@ fn mailbox(vcpu: usize) -> u64 {
     map::SHARED + (offset_of!(Shared, mailbox) + size_of::<Line>() * vcpu) as u64
 }
 
-fn segment(selector: u16, type_: u8, dpl: u8, code: bool) -> kvm_segment {
+pub(crate) fn segment(selector: u16, type_: u8, dpl: u8, code: bool) -> kvm_segment {
     let (l, db) = if code { (1, 0) } else { (0, 1) };
     kvm_segment { limit: u32::MAX, selector, type_, present: 1, dpl, db, s: 1, l, g: 1, ..Default::default() }
 }

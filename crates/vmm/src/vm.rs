@@ -108,7 +108,7 @@ fn check_version(kvm: &Kvm) -> Result<()> {
     Ok(())
 }
 
-fn map_ram(fd: &VmFd, ram: &GuestRam) -> Result<()> {
+pub(crate) fn map_ram(fd: &VmFd, ram: &GuestRam) -> Result<()> {
     for (slot, region) in (0..).zip(ram.memory.iter()) {
         let address = ram.memory.get_host_address(region.start_addr()).context("guest RAM is not mapped")?;
         set_region(fd, (slot, 0), region.start_addr().0, (address, region.len()))?;

@@ -150,7 +150,7 @@ impl Guest {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = ends.iter().find_map(|end| match end {
             Stopped::Fault(line) => Some(line.clone()),
-            Stopped::Asked => None,
+            Stopped::Asked | Stopped::Off => None,
         });
         let told = || self.states().find_map(trouble).map(str::to_owned);
         match self.stage {

@@ -31,6 +31,18 @@ pub(crate) struct Pin {
     state: Mutex<State>,
 }
 
+/// Where a pin is.
+pub(super) struct Place {
+    /// The number of its NIC.
+    pub(super) nic: usize,
+    /// The vCPU that it interrupts, unless the guest says otherwise.
+    pub(super) vcpu: usize,
+    /// Whether that vCPU can be interrupted already.
+    pub(super) open: bool,
+    /// Whether the guest programs the I/O APIC itself.
+    pub(super) pc: bool,
+}
+
 struct State {
     up: bool,
     /// Whether the vCPU can be interrupted. A level that rises before the vCPU's local APIC has got its state would be
@@ -39,17 +51,12 @@ struct State {
 }
 
 impl Pin {
-    /// The pin of NIC `nic`, whose interrupts go to `vcpu`. Its route must exist.
-    pub(super) fn new(
-        vm: Option<Arc<VmFd>>,
-        nic: usize,
-        vcpu: usize,
-        ram: Arc<GuestRam>,
-        open: bool,
-    ) -> Result<Self> {
+    /// A pin that is low. Its route must exist.
+    pub(super) fn new(vm: Option<Arc<VmFd>>, place: Place, ram: Arc<GuestRam>) -> Result<Self> {
+        let Place { nic, vcpu, open, pc } = place;
         ensure!(nic < MAX_NICS, "an interrupt pin is for one of the first {MAX_NICS} NICs, not number {nic}");
         ensure!(ram.shared().mailbox.len() > vcpu, "there is no vCPU {vcpu} to be interrupted");
-        if let Some(vm) = &vm {
+        if let Some(vm) = vm.as_ref().filter(|_| !pc) {
             program(vm, nic, vcpu)?;
         }
         let state = Mutex::new(State { up: false, open: open || vm.is_none() });
