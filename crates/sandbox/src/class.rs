@@ -119,7 +119,9 @@ fn vcpu() -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
     calls.retain(|call| !call.is(libc::SYS_mmap));
     calls.push(flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC));
-    let requests = [&ioctl::while_running()[..], &ioctl::while_serving(), &ioctl::new_vcpu()].concat();
+    let requests =
+        [&ioctl::while_running()[..], &ioctl::while_serving(), &ioctl::while_handing(), &ioctl::new_vcpu()]
+            .concat();
     calls.push(one_of(libc::SYS_ioctl, 1, &requests));
     calls.push(any(libc::SYS_timerfd_settime));
     calls.extend(wake_ups());

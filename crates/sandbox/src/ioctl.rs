@@ -19,12 +19,34 @@ const IRQ_LINE: u64 = write::<kvm_irq_level>(0x61);
 const REGISTER_COALESCED_MMIO: u64 = write::<kvm_coalesced_mmio_zone>(0x67);
 const UNREGISTER_COALESCED_MMIO: u64 = write::<kvm_coalesced_mmio_zone>(0x68);
 
+/// Of vhost-net (`linux/vhost.h`): what a driver that begins or resets leads to, and of the TAP behind it
+/// (`linux/if_tun.h`): what may be left to the driver, and whether a queue takes frames.
+const VHOST_NET: [u64; 10] = [
+    0x4008_af00,
+    0x4008_af03,
+    0x4008_af10,
+    0x4028_af11,
+    0x4008_af12,
+    0x4008_af20,
+    0x4008_af21,
+    0x4008_af30,
+    0x4004_54d0,
+    0x4004_54d9,
+];
+/// Of vhost-net: whose it is, and what it can.
+const OWN_VHOST_NET: [u64; 2] = [0xaf01, 0x8008_af00];
+
 const FIONBIO: u64 = libc::FIONBIO;
 
 /// For a vCPU that runs: the guest, the registers of one that failed, and the doorbells and interrupts that its
 /// registers move. The first is by far the most frequent.
 pub(crate) const fn while_running() -> [u64; 6] {
     [RUN, IOEVENTFD, SET_GSI_ROUTING, IRQFD, GET_REGS, GET_SREGS]
+}
+
+/// For who hands the rings of a NIC to the kernel, in a register access.
+pub(crate) const fn while_handing() -> [u64; 10] {
+    VHOST_NET
 }
 
 /// For whoever moves frames: the interrupt pins of NICs, and their registers that the kernel collects.
@@ -51,6 +73,8 @@ pub(crate) fn set_up() -> Vec<u64> {
     let mut requests = while_running().to_vec();
     requests.extend(while_serving());
     requests.extend(new_vcpu());
+    requests.extend(while_handing());
+    requests.extend(OWN_VHOST_NET);
     requests.extend([
         // Of /dev/kvm: API version, new machine, extensions, size of a vCPU's shared page, CPUID.
         KVM,

@@ -58,6 +58,12 @@ impl SetUp {
         Some((self.ram.file()?, self.ram.len() as u64))
     }
 
+    /// Where the guest's memory is mapped into this process, and its octets. It stays there as long as this value does.
+    pub fn mapping(&self) -> Option<(u64, u64)> {
+        let len = self.ram.len();
+        Some((self.ram.host_address(0, len)? as u64, len as u64))
+    }
+
     /// How far a queue has been served: the index of its used ring, as the memory has it now.
     pub fn served(&self, queue: &HandedQueue) -> u16 {
         // `flags`, then `idx` (virtio 1.2, section 2.7.8).

@@ -1,0 +1,204 @@
+//! vhost-net: the kernel serves a NIC's rings, by a thread of its own for each pair of queues, between the guest's memory
+//! and a TAP or macvtap (`linux/vhost.h`, `drivers/vhost/net.c`).
+//!
+//! ```text
+//! driver --doorbell--> event --> kernel thread vhost-N --> TAP        no exit to us, no thread of ours
+//! driver <--irqfd----- event <-- kernel thread vhost-N <-- TAP
+//! ```
+//!
+//! We hand over memory, rings and events when the driver is ready, and take the rings back when it resets the device. What
+//! the kernel moves is counted by the driver and by the interface; here nobody sees a frame.
+
+mod request;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use nic::virtio_net::features;
+
+use crate::handed::{HandedQueue, Receiver, SetUp};
+
+/// Queues of a device: one pair.
+const PAIR: u16 = 2;
+/// Pairs that a driver uses until it asks for more (virtio 1.2, section 5.1.6.5.5).
+const ONE: usize = 1;
+/// A backend that is none.
+const NOTHING: i32 = -1;
+
+/// A device of vhost-net, which serves one pair of queues by a thread of the kernel.
+#[derive(Debug)]
+pub struct VhostNet {
+    device: File,
+    features: u64,
+}
+
+impl VhostNet {
+    /// Makes the calling process the owner of a freshly opened `/dev/vhost-net`: from now on the kernel has a thread for it,
+    /// called `vhost-` and the number of the calling thread.
+    ///
+    /// # Errors
+    /// It is somebody else's already, or no such device.
+    pub fn own(device: OwnedFd) -> Result<Self> {
+        let device = File::from(device);
+        request::own(&device).context("vhost-net cannot be owned (VHOST_SET_OWNER)")?;
+        let features =
+            request::features(&device).context("vhost-net has no features (VHOST_GET_FEATURES)")?;
+        ensure!(features & features::VERSION_1 != 0, "this kernel's vhost-net knows no virtio 1.0");
+        Ok(Self { device, features })
+    }
+
+    /// Features of virtio-net that it can serve.
+    fn servable(&self) -> u64 {
+        let of_rings =
+            features::MRG_RXBUF | features::INDIRECT_DESC | features::EVENT_IDX | features::VERSION_1;
+        (self.features & of_rings) | request::OFFLOADS | features::MQ
+    }
+
+    /// Lets it serve the two queues of its pair between the guest and `queue` of an interface.
+    fn begin(&self, set_up: &SetUp, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()> {
+        // Offloads are between driver and TAP.
+        let picked = set_up.features & self.features & !request::OFFLOADS;
+        request::set_features(&self.device, picked).context("VHOST_SET_FEATURES")?;
+        let (address, len) = set_up.mapping().context("memory in several pieces")?;
+        // SAFETY: the caller keeps the guest's memory mapped until the rings are taken back (`VhostNet::end`).
+        unsafe { request::set_memory(&self.device, address, len) }.context("VHOST_SET_MEM_TABLE")?;
+        for ring in pair {
+            self.set_ring(set_up, ring, address).with_context(|| format!("queue {}", ring.index))?;
+        }
+        for ring in pair {
+            request::set_backend(&self.device, ring.index % PAIR, queue.as_raw_fd())
+                .context("the interface cannot be joined (VHOST_NET_SET_BACKEND)")?;
+        }
+        Ok(())
+    }
+
+    fn set_ring(&self, set_up: &SetUp, ring: &HandedQueue, memory: u64) -> Result<()> {
+        let (number, device) = (ring.index % PAIR, &self.device);
+        request::set_size(device, number, u32::from(ring.layout.size)).context("VHOST_SET_VRING_NUM")?;
+        request::set_base(device, number, set_up.served(ring)).context("VHOST_SET_VRING_BASE")?;
+        request::set_addresses(device, number, &ring.layout, memory).context("VHOST_SET_VRING_ADDR")?;
+        let kick = ring.kick().context("a queue without a doorbell")?;
+        request::set_kick(device, number, kick.as_raw_fd()).context("VHOST_SET_VRING_KICK")?;
+        let call = ring.call().context("interrupts of vhost-net need KVM")?;
+        request::set_call(device, number, call.as_raw_fd()).context("VHOST_SET_VRING_CALL")
+    }
+
+    /// Takes the rings back: when this returns nobody touches them any more.
+    fn end(&self) {
+        for number in 0..PAIR {
+            // Without an owner or a ring there is nothing to take back.
+            let _ = request::set_backend(&self.device, number, NOTHING);
+        }
+    }
+}
+
+/// What serves the queues of one NIC: a device of vhost-net and a queue of the interface for each pair.
+pub struct KernelVhost {
+    pairs: Vec<(Arc<VhostNet>, OwnedFd)>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is being served, whose memory must stay.
+    serving: Option<SetUp>,
+    /// What the kernel refused.
+    fault: Option<String>,
+    /// How many queues of the interface take frames; all, until somebody changes that.
+    attached: Option<usize>,
+}
+
+impl KernelVhost {
+    /// Of as many devices as queues of the interface.
+    ///
+    /// # Errors
+    /// There are more of one than of the other, or none.
+    pub fn new(devices: Vec<Arc<VhostNet>>, queues: Vec<OwnedFd>) -> Result<Arc<Self>> {
+        let (wanted, found) = (devices.len(), queues.len());
+        ensure!(
+            wanted == found && wanted > 0,
+            "{wanted} devices of vhost-net for {found} queues of the interface"
+        );
+        let pairs = devices.into_iter().zip(queues).collect();
+        Ok(Arc::new(Self { pairs, state: Mutex::default() }))
+    }
+
+    /// Features of virtio-net that it can serve.
+    pub fn servable(&self) -> u64 {
+        self.pairs.iter().fold(u64::MAX, |all, (device, _)| all & device.servable())
+    }
+
+    /// Why it does not serve the NIC, if the kernel has refused to.
+    pub fn fault(&self) -> Option<String> {
+        self.state().fault.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, set_up: &SetUp) -> Result<()> {
+        let takes = request::tap_offloads(set_up.features);
+        for (number, (device, queue)) in (0u16..).zip(&self.pairs) {
+            let ring = |index: u16| set_up.queues.iter().find(|ring| ring.index == index);
+            // A driver need not use all pairs.
+            let (Some(rx), Some(tx)) = (ring(PAIR * number), ring(PAIR * number + 1)) else { continue };
+            request::set_offloads(queue.as_fd(), takes)
+                .context("the interface takes no offloads (TUNSETOFFLOAD)")?;
+            device.begin(set_up, [rx, tx], queue)?;
+        }
+        Ok(())
+    }
+}
+
+impl Receiver for KernelVhost {
+    fn begin(&self, set_up: SetUp) {
+        let outcome = self.serve(&set_up);
+        let mut state = self.state();
+        state.serving = Some(set_up);
+        state.fault = outcome.err().map(|error| format!("vhost-net: {error:#}"));
+        drop(state);
+        self.use_pairs(ONE);
+    }
+
+    fn use_pairs(&self, pairs: usize) {
+        // The interface spreads frames over the queues that are attached to it. One that has a single queue has no choice.
+        if self.pairs.len() > 1 {
+            let mut state = self.state();
+            let attached = state.attached.unwrap_or(self.pairs.len());
+            for (number, (_, queue)) in self.pairs.iter().enumerate() {
+                let (is, should) = (number < attached, number < pairs);
+                if is != should
+                    && let Err(error) = request::attach(queue.as_fd(), should)
+                {
+                    state.fault =
+                        Some(format!("vhost-net: a queue cannot be switched (TUNSETQUEUE): {error}"));
+                }
+            }
+            state.attached = Some(pairs.min(self.pairs.len()));
+        }
+    }
+
+    fn end(&self) {
+        self.pairs.iter().for_each(|(device, _)| device.end());
+        // Not before.
+        self.state().serving = None;
+    }
+}
+
+impl Drop for KernelVhost {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What an ioctl said.
+fn checked(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;
