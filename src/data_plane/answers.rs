@@ -8,7 +8,7 @@ use api::{
     Answer, NeighbourShown, NicShown, Outcome, Request, RouteShown, RouterShown, RouterStatus, RunStatus,
 };
 use config::{Nic, NicModel, Plan, Role, Router, Spin, TransmitMode, VhostThreads};
-use engine::Change;
+use engine::{Change, Outside};
 
 use super::{DataPlane, orders};
 use crate::link::Orders;
@@ -109,10 +109,26 @@ impl DataPlane {
             run: self.run.clone(),
             status: status(&known.context("the router is not there any more")?),
             settings: settings(router),
-            nics: router.nics.iter().map(|nic| show_nic(plan, nic)).collect(),
+            nics: router
+                .nics
+                .iter()
+                .enumerate()
+                .map(|(n, nic)| self.show_nic(plan, router, (n, nic)))
+                .collect(),
             routes: routes.collect(),
             neighbours: neighbours.collect(),
         })
+    }
+}
+
+impl DataPlane {
+    fn show_nic(&self, plan: &Plan, router: &Router, (number, nic): (usize, &Nic)) -> NicShown {
+        let mut shown = show_nic(plan, nic);
+        let running = self.instance.router(&router.name);
+        if let Some(Outside::Peer(peer)) = running.and_then(|running| running.outside.get(number)) {
+            shown.settings.insert("peer".to_owned(), peer.state());
+        }
+        shown
     }
 }
 

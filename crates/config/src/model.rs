@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::plan::{Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode};
+use crate::plan::{Attach, Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode};
 use crate::section::{NumberOr, Section, Words};
 use crate::values::BadValue;
 
@@ -112,7 +112,16 @@ pub(crate) fn verify(section: &Section<'_>, sections: &[Section<'_>], router: &R
         one_queue_pair(section, nic);
         if is_e1000(nic) {
             e1000(section, router, nic);
+            handed(section, nic);
         }
+    }
+}
+
+/// vhost-user knows virtqueues, and no other rings.
+fn handed(section: &Section<'_>, nic: &Nic) {
+    if matches!(nic.attach, Attach::VhostUserFrontend { .. }) {
+        let what = "an e1000's rings cannot be handed to a vhost-user peer; write model = \"virtio-net\"";
+        section.fault(section.line_of("attach"), "attach", what);
     }
 }
 

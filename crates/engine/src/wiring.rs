@@ -1,6 +1,7 @@
 //! What is between a router's NICs and the world: ports, queues, and the threads that move frames.
 
 mod outlet;
+mod peer;
 mod xdp;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::tracing::{NicTaps, Spot, TapBoard};
 
 pub(crate) use outlet::{Far, Outlet};
 pub use outlet::{check_queues, open_uplink};
+pub use peer::Handed;
 use xdp::{Borrowed, Interface};
 
 /// What is at the other side of a NIC, for the ledger.
@@ -48,6 +50,8 @@ pub enum Outside {
         /// The queues between switch and NIC, where delivery is queued.
         queue: Option<Arc<IngressFan>>,
     },
+    /// Another program that is handed the NIC's rings.
+    Peer(Arc<Handed>),
     /// Something that counts elsewhere, or not at all.
     Other,
 }
@@ -93,6 +97,7 @@ pub(crate) fn connect(
         Far::Tap(tap) => plugging.tap(tap)?,
         Far::Xdp(interface) => plugging.xdp(interface)?,
         Far::Door(door) => bail!("{}: this attachment is not in this version", door.path().display()),
+        Far::Peer(peer) => (Vec::new(), Vec::new(), Outside::Peer(peer.clone())),
         Far::Switch(switch) => plugging.switch(switch)?,
         Far::Capture { port, .. } => (Vec::new(), plugging.tx(false, |_| port.clone()), Outside::Other),
     };

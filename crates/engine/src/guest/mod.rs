@@ -15,6 +15,7 @@ use vmm::{Machine, MachineConfig, NicQueues, RouteTable, Stopped};
 
 use crate::routes;
 use crate::thread::Thread;
+use crate::wiring::Handed;
 use ground::Stage;
 
 pub use ground::Ground;
@@ -43,8 +44,28 @@ impl Guest {
         Self::with_table(plan, duty, table, ground)
     }
 
+    /// Makes the machine of a router of whose NICs some are handed to peers, by their number.
+    pub(crate) fn with_peers(
+        plan: &Router,
+        duty: Duty,
+        peers: &[Option<Arc<Handed>>],
+        ground: &Ground,
+    ) -> Result<Self> {
+        Self::build(plan, duty, peers, Arc::new(routes::table(plan)?), ground)
+    }
+
     /// Makes the machine around a route table that exists; several routers may share one.
     pub fn with_table(plan: &Router, duty: Duty, table: Arc<RouteTable>, ground: &Ground) -> Result<Self> {
+        Self::build(plan, duty, &[], table, ground)
+    }
+
+    fn build(
+        plan: &Router,
+        duty: Duty,
+        peers: &[Option<Arc<Handed>>],
+        table: Arc<RouteTable>,
+        ground: &Ground,
+    ) -> Result<Self> {
         let config = MachineConfig {
             name: format!("ringroad-{}", plan.name),
             ram: usize::try_from(plan.memory).context("more memory than this machine can address")?,
@@ -52,7 +73,7 @@ impl Guest {
             info: orders::orders(plan, duty),
         };
         let stage = ground.build(config).with_context(|| format!("router {}", plan.name))?;
-        let nics = attach_nics(plan, stage.machine())?;
+        let nics = attach_nics(plan, peers, stage.machine())?;
         let (plan, threads, ends) = (plan.clone(), Vec::new(), Arc::default());
         Ok(Self { plan, stage, nics, table, threads, confinement: Confinement::Off, ends })
     }
@@ -188,6 +209,11 @@ impl Guest {
         &self.nics
     }
 
+    /// Plugs the cable of a NIC in, or pulls it out.
+    pub(crate) fn set_link(&self, nic: usize, up: bool) {
+        self.machine().bus().set_link(orders::FIRST_SLOT + nic, up);
+    }
+
     /// Its routes.
     pub fn table(&self) -> &Arc<RouteTable> {
         &self.table
@@ -240,11 +266,21 @@ impl Drop for Guest {
     }
 }
 
-fn attach_nics(plan: &Router, machine: &Machine) -> Result<Vec<Arc<NicQueues>>> {
+fn attach_nics(
+    plan: &Router,
+    peers: &[Option<Arc<Handed>>],
+    machine: &Machine,
+) -> Result<Vec<Arc<NicQueues>>> {
     let attach = |(slot, nic): (usize, &config::Nic)| {
         let direct = nic.deliver == Deliver::Direct && matches!(nic.attach, config::Attach::Switch(_));
-        vmm::attach(machine, slot, &orders::model(plan, nic, direct), direct)
-            .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))
+        let attached = match peers.get(slot - orders::FIRST_SLOT) {
+            Some(Some(peer)) => {
+                let (offer, receiver) = peer.terms();
+                vmm::attach_handed(machine, slot, &orders::handed(plan, nic, offer.features), receiver)
+            }
+            _ => vmm::attach(machine, slot, &orders::model(plan, nic, direct), direct),
+        };
+        attached.with_context(|| format!("router {}, NIC {}", plan.name, nic.name))
     };
     (orders::FIRST_SLOT..).zip(&plan.nics).map(attach).collect()
 }

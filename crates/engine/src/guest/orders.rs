@@ -48,6 +48,11 @@ pub(super) fn model(plan: &Router, nic: &config::Nic, several_senders: bool) -> 
     }
 }
 
+/// The device of a NIC whose rings a peer serves that can do so much.
+pub(super) fn handed(plan: &Router, nic: &config::Nic, features: u64) -> NicConfig {
+    NicConfig { servable: features, ..virtio_net(plan, nic, false) }
+}
+
 fn virtio_net(plan: &Router, nic: &config::Nic, several_senders: bool) -> NicConfig {
     NicConfig {
         mtu: nic.mtu as u16,

@@ -48,8 +48,9 @@ impl Parts {
         grounds: &mut Grounds,
         find: impl FnMut(&config::Nic) -> Result<Arc<Outlet>>,
     ) -> Result<Self> {
-        let outlets = plan.nics.iter().map(find).collect::<Result<_>>()?;
-        Ok(Self { plan: plan.clone(), outlets, guest: guest(plan, grounds)? })
+        let outlets = plan.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
+        let guest = guest(plan, &outlets, grounds)?;
+        Ok(Self { plan: plan.clone(), outlets, guest })
     }
 }
 
@@ -67,14 +68,15 @@ pub(crate) fn outlet_finder<'f>(
     }
 }
 
-fn guest(plan: &Router, grounds: &mut Grounds) -> Result<Guest> {
+fn guest(plan: &Router, outlets: &[Arc<Outlet>], grounds: &mut Grounds) -> Result<Guest> {
     let engine = plan.engine.unwrap_or_else(|| grounds.choose());
     let role = match plan.role {
         config::Role::Router => Role::Router,
         config::Role::Echo => Role::Echo,
         config::Role::Hostile(_) => Role::Hostile,
     };
-    Guest::new(plan, Duty { role, ..Duty::default() }, &grounds.get(engine)?)
+    let peers: Vec<_> = outlets.iter().map(|outlet| outlet.peer().cloned()).collect();
+    Guest::with_peers(plan, Duty { role, ..Duty::default() }, &peers, &grounds.get(engine)?)
 }
 
 /// A router that runs, and who watches it.
@@ -170,7 +172,7 @@ impl Slot {
     pub(crate) fn start(&mut self, yard: &mut Yard) -> Result<()> {
         self.back_off.forget();
         let (rest, due) = (self.rest, self.due);
-        let started = guest(&self.plan, &mut yard.grounds)
+        let started = guest(&self.plan, &self.outlets, &mut yard.grounds)
             .and_then(|guest| self.launch(guest, yard))
             .and_then(|()| self.wait_until_up());
         if let Err(error) = started {
@@ -213,7 +215,7 @@ impl Slot {
 
     /// Starts what was suspended, and waits until it is up; what fails is as if it had failed by itself.
     pub(crate) fn revive(&mut self, yard: &mut Yard) -> Result<()> {
-        let revived = guest(&self.plan, &mut yard.grounds)
+        let revived = guest(&self.plan, &self.outlets, &mut yard.grounds)
             .and_then(|guest| self.launch(guest, yard))
             .and_then(|()| self.wait_until_up());
         revived.inspect_err(|error| self.fail(Kind::Failed, format!("{error:#}"), yard))
@@ -266,7 +268,8 @@ impl Slot {
     /// Starts a failed router whose pause is over. Nobody waits for it: whether it comes up is seen later.
     pub(crate) fn retry(&mut self, yard: &mut Yard) {
         self.due = None;
-        let started = guest(&self.plan, &mut yard.grounds).and_then(|guest| self.launch(guest, yard));
+        let started =
+            guest(&self.plan, &self.outlets, &mut yard.grounds).and_then(|guest| self.launch(guest, yard));
         if let Err(error) = started {
             self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), yard);
         }

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
-use config::{Attach, Nic, Plan, Router};
+use config::{Attach, Nic, Plan, Router, SocketSide};
+use sandbox::Confinement;
 use switch::{Bell, Frame, Sink, Source, Switch};
 use uplink::{Door, Opened, Ownership, Tap, TapConfig, Xdp, XdpConfig};
 
+use super::peer::Handed;
 use super::xdp::Interface;
 use crate::capture::{self, Capture};
 use crate::supplies::{Plug, Supplies};
@@ -40,6 +42,8 @@ pub(crate) enum Far {
     Xdp(Interface),
     /// A socket by which a vhost-user peer comes.
     Door(Arc<Door>),
+    /// Who is handed the NIC's rings.
+    Peer(Arc<Handed>),
     /// A port that came from outside.
     Port { source: Home, sink: Arc<dyn Sink> },
     /// Somebody else serves the NIC.
@@ -62,8 +66,11 @@ impl Outlet {
             None => match held.iter().find(|outlet| outlet.serves(&label, nic)) {
                 Some(outlet) => return check_queues(outlet.queues(), router, nic).map(|()| outlet.clone()),
                 None => match supplies.opened.remove(&label) {
+                    Some(Opened::Door(door)) if is_handed(nic) => {
+                        Far::Peer(Handed::new(&label, door, supplies.confinement)?)
+                    }
                     Some(opened) => opened.into(),
-                    None => open((plan, router, nic), switches)?,
+                    None => open((plan, router, nic), switches, supplies.confinement)?,
                 },
             },
         };
@@ -75,7 +82,9 @@ impl Outlet {
     fn serves(&self, label: &str, nic: &Nic) -> bool {
         match &self.far {
             Far::Port { .. } | Far::Later => self.label == label,
-            Far::Tap(_) | Far::Capture { .. } | Far::Xdp(_) | Far::Door(_) => self.attach == nic.attach,
+            Far::Tap(_) | Far::Capture { .. } | Far::Xdp(_) | Far::Door(_) | Far::Peer(_) => {
+                self.attach == nic.attach
+            }
             Far::Nothing | Far::Switch(_) => false,
         }
     }
@@ -100,6 +109,15 @@ impl Outlet {
     pub(crate) fn look_after(&self) -> Option<String> {
         match &self.far {
             Far::Xdp(interface) => interface.look_after(),
+            Far::Peer(peer) => peer.news(),
+            _ => None,
+        }
+    }
+
+    /// Who is handed the NIC's rings, if that is so.
+    pub(crate) fn peer(&self) -> Option<&Arc<Handed>> {
+        match &self.far {
+            Far::Peer(peer) => Some(peer),
             _ => None,
         }
     }
@@ -113,13 +131,26 @@ impl Outlet {
     }
 }
 
-fn open((plan, router, nic): (&Plan, &Router, &Nic), switches: &[Arc<Switch>]) -> Result<Far> {
+fn is_handed(nic: &Nic) -> bool {
+    matches!(nic.attach, Attach::VhostUserFrontend { .. })
+}
+
+fn open(
+    (plan, router, nic): (&Plan, &Router, &Nic),
+    switches: &[Arc<Switch>],
+    confinement: Confinement,
+) -> Result<Far> {
     if let Attach::Switch(index) = &nic.attach {
         let name = plan.switches.get(*index).map(|switch| switch.name.as_str());
         let switch = switches.iter().find(|switch| Some(switch.name()) == name);
         return Ok(Far::Switch(switch.context("a switch that is not there")?.clone()));
     }
-    Ok(open_uplink(router, nic)?.map_or(Far::Nothing, Far::from))
+    Ok(match open_uplink(router, nic)? {
+        Some(Opened::Door(door)) if is_handed(nic) => {
+            Far::Peer(Handed::new(&format!("{}.{}", router.name, nic.name), door, confinement)?)
+        }
+        opened => opened.map_or(Far::Nothing, Far::from),
+    })
 }
 
 impl From<Opened> for Far {
@@ -145,12 +176,15 @@ pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
             Opened::Capture(File::create(file).with_context(|| format!("cannot write {}", file.display()))?)
         }
         Attach::Xdp(interface) => Opened::Xdp(Xdp::open(interface, &xdp_config(nic))?),
+        Attach::VhostUserFrontend { path, side } => Opened::Door(match side {
+            SocketSide::Listen => Door::listen(path)?,
+            SocketSide::Connect => Door::connect(path)?,
+        }),
         Attach::Pcap { .. }
         | Attach::Bridge(_)
         | Attach::Ovs(_)
         | Attach::Macvtap { .. }
-        | Attach::VhostUserBackend { .. }
-        | Attach::VhostUserFrontend { .. } => bail!("this attachment is not in this version"),
+        | Attach::VhostUserBackend { .. } => bail!("this attachment is not in this version"),
     }))
 }
 

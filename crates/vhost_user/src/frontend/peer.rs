@@ -20,7 +20,6 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ledger::Counter;
 use sandbox::{Class, Confinement};
 use uplink::Door;
 use vmm::{Receiver, SetUp};
@@ -35,17 +34,18 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 /// Most pairs of queues of a NIC.
 const MOST_PAIRS: usize = 16;
 
-/// What is counted of a peer. Its frames are not: they pass nobody here.
-#[derive(Debug, Default)]
-pub struct PeerCounters {
-    /// Times that it was handed the rings.
-    pub handed: Counter,
-    /// Times that it went away with them.
-    pub lost: Counter,
-    /// Times that one came and could not be used.
-    pub refused: Counter,
-    /// Interrupts that were passed on to the driver here. What a peer sends by itself is not counted.
-    pub interrupts: Counter,
+ledger::counters! {
+    /// What is counted of a peer. Its frames are not: they pass nobody here.
+    pub struct PeerCounters {
+        /// Times that it was handed the rings.
+        handed,
+        /// Times that it went away with them.
+        lost,
+        /// Times that one came and could not be used.
+        refused,
+        /// Interrupts that were passed on to the driver here. What a peer sends by itself is not counted.
+        interrupts,
+    }
 }
 
 /// How it is with a peer.
