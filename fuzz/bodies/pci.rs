@@ -113,6 +113,7 @@ impl Device {
             Effect::QueueVectorChanged(queue) => assert!(queue < self.nic.queues()),
             Effect::Interrupt { vector, message } => assert_eq!(self.nic.message(vector), Some(message)),
             Effect::PairsChanged(pairs) => self.pairs = pairs,
+            Effect::OffloadsChanged(takes) => assert_eq!(takes, takes.consistent()),
             Effect::BarsMoved => self.bars = self.nic.bars(),
         }
     }

@@ -12,8 +12,7 @@ use ring::wake::{Party, Poller, Turn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use sandbox::{Class, Confinement};
-use switch::port::pump;
-use switch::{Bell, Sink, Source};
+use switch::{Backlog, Bell, Sink, Source, pump_on};
 
 use crate::thread::Thread;
 
@@ -118,6 +117,7 @@ impl IoThread {
     ) -> Result<Self> {
         let orders = Arc::new(Orders::new(idle)?);
         let counters = Arc::<IoThreadCounters>::default();
+        let pumps: Vec<_> = pumps.into_iter().map(|pump| (pump, Backlog::default())).collect();
         let waits = Vec::with_capacity(pumps.len());
         let (seen, counted, since) = (orders.clone(), counters.clone(), Instant::now());
         let mut work = Loop { pumps, waits, orders: seen, counters: counted, since };
@@ -158,7 +158,7 @@ impl Drop for IoThread {
 }
 
 struct Loop {
-    pumps: Vec<Pump>,
+    pumps: Vec<(Pump, Backlog)>,
     waits: Vec<Wait>,
     orders: Arc<Orders>,
     counters: Arc<IoThreadCounters>,
@@ -199,7 +199,7 @@ impl Loop {
     fn sleep(&mut self) {
         let mut fds = vec![PollFd::new(&self.orders.bell, PollFlags::IN)];
         let mut events: Vec<BorrowedFd<'_>> = Vec::new();
-        for (p, wait) in self.pumps.iter().zip(&self.waits) {
+        for ((p, _), wait) in self.pumps.iter().zip(&self.waits) {
             match if *wait == Wait::Room { p.sink.bell() } else { p.source.bell() } {
                 Bell::None => {}
                 Bell::Event(fd) => {
@@ -221,7 +221,8 @@ impl Loop {
 impl Party for Loop {
     #[inline]
     fn poll(&mut self) -> bool {
-        let moved: usize = self.pumps.iter_mut().map(|p| pump(p.source.as_mut(), p.sink.as_ref())).sum();
+        let pumps = self.pumps.iter_mut();
+        let moved: usize = pumps.map(|(p, backlog)| pump_on(&mut *p.source, &*p.sink, backlog)).sum();
         self.counters.passes.add(1);
         if moved == 0 {
             self.counters.passes_empty.add(1);
@@ -238,7 +239,7 @@ impl Party for Loop {
     }
 
     fn disarm(&mut self) {
-        for p in &mut self.pumps {
+        for (p, _) in &mut self.pumps {
             p.source.disarm();
             p.sink.disarm();
         }
@@ -265,8 +266,9 @@ enum Wait {
     Room,
 }
 
-fn arm(pump: &mut Pump) -> Wait {
-    match (pump.source.arm(), pump.sink.arm()) {
+fn arm((pump, backlog): &mut (Pump, Backlog)) -> Wait {
+    let frames = pump.source.arm() || !backlog.is_empty();
+    match (frames, pump.sink.arm()) {
         (true, true) => Wait::Nothing,
         (true, false) => Wait::Room,
         (false, _) => Wait::Frames,

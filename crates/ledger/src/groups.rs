@@ -35,6 +35,16 @@ counters! {
         drop_filtered,
         /// Packets lost because they cannot be segmented as the driver asked.
         drop_bad_offload,
+        /// Frames, among those moved, whose checksum is left to who comes next.
+        left_checksum,
+        /// Frames, among those moved, that are left to be segmented: large ones.
+        left_segments,
+        /// Frames whose checksum was filled in for this side.
+        done_checksum,
+        /// Large frames that were segmented for this side.
+        done_segmented,
+        /// Segments of those.
+        done_segments,
     }
 
     /// Accesses to the registers of an e1000, by register: each but the last kind is an exit to the VMM. (In a process it

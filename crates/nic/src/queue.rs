@@ -5,7 +5,7 @@
 
 use ledger::NicDirection;
 use ring::split::Broken;
-use switch::Frame;
+use switch::{Frame, Offloads};
 
 use crate::{e1000, virtio_net};
 
@@ -118,6 +118,12 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Whether it was too small for frames for which there may be room: once it is committed, plan again for those that were
+    /// not dealt with.
+    pub fn is_full(&self) -> bool {
+        self.virtio_net.is_full() || self.e1000.is_full()
+    }
+
     /// Copies the frames for which the lease was reserved: the same slice again.
     #[inline]
     pub fn copy(&self, frames: &[Frame<'_>]) {
@@ -155,6 +161,29 @@ impl RxQueue {
         match self {
             Self::VirtioNet(queue) => queue.plan(frames, &mut lease.virtio_net, ledger),
             Self::E1000(queue) => queue.plan(frames, &mut lease.e1000, ledger),
+        }
+    }
+
+    /// How many frames of the largest size find buffers.
+    pub fn large_room(&mut self) -> usize {
+        match self {
+            Self::VirtioNet(queue) => queue.large_room(),
+            Self::E1000(queue) => queue.room(),
+        }
+    }
+
+    /// What frames may leave to the driver.
+    pub fn offloads(&self) -> Offloads {
+        match self {
+            Self::VirtioNet(queue) => queue.offloads(),
+            Self::E1000(queue) => queue.offloads(),
+        }
+    }
+
+    /// From now on the driver takes only this; an e1000's says so in its registers.
+    pub fn take_offloads(&mut self, takes: Offloads) {
+        if let Self::VirtioNet(queue) = self {
+            queue.take_offloads(takes);
         }
     }
 

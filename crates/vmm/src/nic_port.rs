@@ -24,7 +24,7 @@ mod sink;
 mod source;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ use ledger::{E1000Registers, NicDirection, NicInterrupts};
 use nic::queue::{Lease, RxQueue, TxQueue};
 use ring::split::Broken;
 use switch::steer::Hash;
-use switch::{Bell, Sink, Source};
+use switch::{Bell, Offloads, Sink, Source};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -261,6 +261,8 @@ struct Pairs {
     /// Frames that had come when the driver started.
     came_before: AtomicU64,
     symmetric: AtomicBool,
+    /// What frames may leave to the driver: [`Offloads`].
+    takes: AtomicU8,
     since: Instant,
     settle: Duration,
 }
@@ -273,6 +275,7 @@ impl Pairs {
             closed_until: AtomicU64::new(0),
             came_before: AtomicU64::new(0),
             symmetric: AtomicBool::new(false),
+            takes: AtomicU8::new(0),
             since: Instant::now(),
             settle,
         }
@@ -307,10 +310,16 @@ impl Pairs {
 
     /// The driver is gone; so many frames had come until then.
     fn reset(&self, came: u64) {
+        self.takes.store(0, Ordering::Release);
         self.came_before.store(came, Ordering::Relaxed);
         self.active.store(ONE, Ordering::Release);
         self.served.store(ONE, Ordering::Release);
         self.closed_until.store(0, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn takes(&self) -> Offloads {
+        Offloads::from_bits(self.takes.load(Ordering::Acquire))
     }
 
     #[inline(always)]
@@ -360,6 +369,19 @@ impl NicQueues {
         self.pairs.active.store(pairs, Ordering::Release);
         // Whoever waits for room does so in another queue from now on.
         self.rx.ring();
+    }
+
+    /// From now on frames may leave this to the driver.
+    pub fn take_offloads(&self, takes: Offloads) {
+        self.rx.queues.iter().for_each(|served| {
+            served.with(|running| running.queue.take_offloads(takes));
+        });
+        self.pairs.takes.store(takes.bits(), Ordering::Release);
+    }
+
+    /// What frames may leave to the driver.
+    pub fn offloads(&self) -> Offloads {
+        self.pairs.takes()
     }
 
     /// Pairs that the device has.

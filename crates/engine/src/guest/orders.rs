@@ -59,6 +59,7 @@ fn virtio_net(plan: &Router, nic: &config::Nic, several_senders: bool) -> NicCon
         queue_pairs: plan.queue_pairs().max(nic.queues) as u16,
         queue_size_max: nic.ring as u16,
         in_order: !several_senders,
+        offloads: nic.offload,
         ..NicConfig::new(nic.mac.0)
     }
 }

@@ -18,7 +18,7 @@ use arrayvec::ArrayVec;
 use ledger::NicDirection;
 use ring::e1000::{Broken, Csb, DeviceRing, Ends, LayoutError, rx};
 use ring::{BURST, Region};
-use switch::Frame;
+use switch::{Frame, Offloads};
 
 use super::{Destination, RxSettings, RxSetup, Statistics, cause};
 use crate::queue::Filled;
@@ -143,6 +143,12 @@ impl RxQueue {
     #[inline]
     pub fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
         self.posted.plan(frames, lease, ledger)
+    }
+
+    /// What frames may leave to the driver: nothing. A descriptor can say that a checksum is right, but not that it is still
+    /// missing, and a driver that forwards such a frame would send it without one.
+    pub const fn offloads(&self) -> Offloads {
+        Offloads::NONE
     }
 
     /// Whether a lease was reserved from this ring, and not from one that a reset has taken away since.

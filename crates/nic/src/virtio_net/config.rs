@@ -18,7 +18,8 @@ pub struct NicConfig {
     pub mac: [u8; 6],
     /// Largest IP packet in octets, at least [`MIN_MTU`].
     pub mtu: u16,
-    /// Pairs of a receive and a transmit queue, 1 to [`MAX_QUEUE_PAIRS`]. From 2 on there is a control queue too.
+    /// Pairs of a receive and a transmit queue, 1 to [`MAX_QUEUE_PAIRS`]. From 2 on, and with offloads, there is a control
+    /// queue too.
     pub queue_pairs: u16,
     /// Entries of the largest queue that a driver may set up, a power of two up to [`MAX_QUEUE_SIZE`].
     pub queue_size_max: u16,
@@ -30,12 +31,14 @@ pub struct NicConfig {
     pub event_idx: bool,
     /// Offer indirect descriptors.
     pub indirect: bool,
+    /// Offer checksums and segments to be left to the other side, both ways.
+    pub offloads: bool,
     /// Features that whoever serves the queues can do: of those that are about frames and rings, only these are offered.
     pub servable: u64,
 }
 
 impl NicConfig {
-    /// One pair of queues of 1024 entries, MTU 1500, all features but IN_ORDER.
+    /// One pair of queues of 1024 entries, MTU 1500, all features but IN_ORDER and offloads.
     pub const fn new(mac: [u8; 6]) -> Self {
         Self {
             mac,
@@ -46,6 +49,7 @@ impl NicConfig {
             mergeable: true,
             event_idx: true,
             indirect: true,
+            offloads: false,
             servable: u64::MAX,
         }
     }
@@ -68,10 +72,10 @@ impl NicConfig {
     }
 
     pub(super) fn has_control_queue(&self) -> bool {
-        self.queue_pairs > 1
+        self.queue_pairs > 1 || self.offloads
     }
 
-    /// Queues: two a pair and, where there are several pairs, the control queue.
+    /// Queues: two a pair and, where there is something to control, the control queue.
     pub(super) fn queues(&self) -> u16 {
         2 * self.queue_pairs + u16::from(self.has_control_queue())
     }
@@ -92,7 +96,9 @@ impl NicConfig {
             | when(self.mergeable, features::MRG_RXBUF)
             | when(self.event_idx, features::EVENT_IDX)
             | when(self.indirect, features::INDIRECT_DESC)
-            | when(self.has_control_queue(), features::CTRL_VQ | features::MQ)
+            | when(self.has_control_queue(), features::CTRL_VQ)
+            | when(self.queue_pairs > 1, features::MQ)
+            | when(self.offloads, features::OFFLOADS)
     }
 }
 

@@ -10,8 +10,12 @@ use ring::split::{Broken, Burst, Chain, DeviceQueue};
 pub const CLASS_MQ: u8 = 4;
 /// Command of [`CLASS_MQ`]: use so many pairs; data: 16 bits.
 pub const MQ_VQ_PAIRS_SET: u8 = 0;
+/// Class of commands about what is left to the driver.
+pub const CLASS_GUEST_OFFLOADS: u8 = 5;
+/// Command of [`CLASS_GUEST_OFFLOADS`]: leave only this to the driver from now on; data: 64 bits, those of the features.
+pub const GUEST_OFFLOADS_SET: u8 = 0;
 /// Octets of the longest command that the device knows.
-pub const COMMAND_LEN_MAX: usize = 4;
+pub const COMMAND_LEN_MAX: usize = 10;
 
 /// Commands executed at most for one kick and entry of the queue. A driver waits for each answer; one that adds
 /// commands as fast as they are executed must not hold the thread that serves it.
@@ -32,6 +36,8 @@ pub enum Ack {
 pub(super) enum Command {
     /// Use so many pairs of queues.
     UsePairs(u16),
+    /// Leave this to the driver: bits of features.
+    LeaveToDriver(u64),
 }
 
 impl Command {
@@ -39,6 +45,9 @@ impl Command {
     pub(super) fn parse(octets: &[u8]) -> Option<Self> {
         match *octets {
             [CLASS_MQ, MQ_VQ_PAIRS_SET, low, high] => Some(Self::UsePairs(u16::from_le_bytes([low, high]))),
+            [CLASS_GUEST_OFFLOADS, GUEST_OFFLOADS_SET, ref bits @ ..] => {
+                Some(Self::LeaveToDriver(u64::from_le_bytes(bits.try_into().ok()?)))
+            }
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! What a register access asks the world around the device to do.
 
 use ring::split;
+use switch::Offloads;
 
 use super::features;
 use crate::pci::Message;
@@ -32,6 +33,8 @@ pub enum Effect {
     },
     /// The driver will use so many pairs of queues: no frame may go to receive queues of later pairs.
     PairsChanged(u16),
+    /// The driver takes only this from now on.
+    OffloadsChanged(Offloads),
     /// [`bars`](crate::pci::PciFunction::bars) and [`doorbell`](super::VirtioNet::doorbell) have changed.
     BarsMoved,
 }
@@ -49,6 +52,16 @@ impl Start {
     /// What the features mean for the rings.
     pub fn ring(&self) -> split::Features {
         features::ring_features(self.features)
+    }
+
+    /// What the driver may leave to the device.
+    pub fn offloads_of_driver(&self) -> Offloads {
+        features::offloads_of_driver(self.features)
+    }
+
+    /// What the device may leave to the driver, until it says otherwise.
+    pub fn offloads_of_device(&self) -> Offloads {
+        features::offloads_of_device(self.features)
     }
 
     /// Whether a frame may fill several receive buffers.

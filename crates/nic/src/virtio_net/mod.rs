@@ -28,7 +28,9 @@ pub mod tx;
 
 pub use common_config::{LEN as COMMON_CONFIG_LEN, NO_VECTOR, register, status};
 pub use config::{ConfigError, MAX_QUEUE_PAIRS, MAX_QUEUE_SIZE, MIN_MTU, NicConfig};
-pub use control_queue::{Ack, CLASS_MQ, COMMAND_LEN_MAX, ControlQueue, MQ_VQ_PAIRS_SET};
+pub use control_queue::{
+    Ack, CLASS_GUEST_OFFLOADS, CLASS_MQ, COMMAND_LEN_MAX, ControlQueue, GUEST_OFFLOADS_SET, MQ_VQ_PAIRS_SET,
+};
 pub use device_config::{LEN as DEVICE_CONFIG_LEN, LINK_UP};
 pub use effect::{Effect, QueueRole, QueueSetup, Start};
 
@@ -167,6 +169,10 @@ impl VirtioNet {
                 self.use_pairs(pairs);
                 Ack::Ok
             }
+            Some(Command::LeaveToDriver(bits)) if self.may_leave(bits) => {
+                self.effects.push(Effect::OffloadsChanged(features::offloads_of_device(bits)));
+                Ack::Ok
+            }
             _ => Ack::Error,
         }
     }
@@ -175,6 +181,14 @@ impl VirtioNet {
         self.common.running()
             && self.common.picked() & features::MQ != 0
             && (1..=self.device.queue_pairs).contains(&pairs)
+    }
+
+    /// Only what was agreed on can be switched off and on (section 5.1.6.5.6.1).
+    fn may_leave(&self, bits: u64) -> bool {
+        let picked = self.common.picked();
+        self.common.running()
+            && picked & features::CTRL_GUEST_OFFLOADS != 0
+            && bits & !(picked & features::OFFLOADS_OF_DEVICE) == 0
     }
 
     fn use_pairs(&mut self, pairs: u16) {

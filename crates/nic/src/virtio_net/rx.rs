@@ -10,15 +10,30 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
+use frame::offload::LARGEST;
 use ledger::NicDirection;
 use ring::split::{Broken, Burst, Chain, DeviceQueue};
 use ring::{BURST, Bytes};
-use switch::Frame;
+use switch::{Frame, Offload, Offloads};
 
 use super::tx::HEADER;
 
 /// The header of a frame in one buffer (`struct virtio_net_hdr_v1`): no offloads, `num_buffers` = 1.
 const ONE_BUFFER: [u8; HEADER] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+
+/// The header of a frame in so many buffers, for a driver that takes this.
+#[cold]
+fn header(offload: Offload, takes: Offloads, buffers: usize) -> [u8; HEADER] {
+    // Without a checksum agreed on, nothing may be said of any (virtio 1.2, section 5.1.6.4.1). A driver takes less than
+    // the frame was meant for only if it is another one since.
+    let told = takes.has(Offloads::CSUM | offload.needed());
+    let [a, b, c, d, e, f, g, h, i, j] = if told { offload } else { Offload::NONE }.to_virtio();
+    let [low, high] = (buffers as u16).to_le_bytes();
+    [a, b, c, d, e, f, g, h, i, j, low, high]
+}
+
+/// Chains of one large frame, at first: it is not known yet what the driver posts.
+const LARGE: usize = 44;
 
 /// What one call of [`RxQueue::fill`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +75,12 @@ pub struct Lease {
     /// Where the others go.
     places: ArrayVec<Place, BURST>,
     too_long: u64,
+    /// Large frames among them.
+    large: u64,
+    /// What the driver takes.
+    takes: Offloads,
+    /// Whether there may be buffers for more frames than it has places for.
+    full: bool,
     /// The queue that it was reserved from.
     queue: u64,
 }
@@ -70,7 +91,14 @@ impl Lease {
         self.straight.clear();
         self.places.clear();
         self.too_long = 0;
+        self.large = 0;
+        self.full = false;
         self.queue = queue;
+    }
+
+    /// Whether it was too small for frames for which there may be buffers: plan again for those that were not dealt with.
+    pub fn is_full(&self) -> bool {
+        self.full
     }
 
     /// Gives each frame its place, in at most `most` chains; returns how many frames were dealt with, and how many
@@ -98,6 +126,7 @@ impl Lease {
                 Fit::In(count) => {
                     let (len, at) = (frame.len() as u32, first as u8);
                     self.places.push(Place { len, frame: i as u8, first: at, count: count as u8 });
+                    self.large += u64::from(frame.offload().gso().is_some());
                     first += count;
                 }
                 Fit::NotYet => return (i, first),
@@ -112,12 +141,16 @@ impl Lease {
     pub fn copy(&self, frames: &[Frame<'_>]) {
         for (frame, (&len, chain)) in frames.iter().zip(self.straight.iter().zip(self.burst.chains())) {
             let buffer = chain.only();
-            buffer.write(0, ONE_BUFFER);
+            if frame.offload().is_none() {
+                buffer.write(0, ONE_BUFFER);
+            } else {
+                buffer.write(0, header(frame.offload(), self.takes, 1));
+            }
             frame.octets().take(len).copy_into(&buffer, HEADER);
         }
         for place in &self.places {
             if let Some(frame) = frames.get(usize::from(place.frame)) {
-                scatter(&self.burst, place, frame.octets());
+                scatter(self, place, *frame);
             }
         }
     }
@@ -137,6 +170,10 @@ struct Posted {
     queue: DeviceQueue,
     /// VIRTIO_NET_F_MRG_RXBUF: a frame may fill several chains.
     mergeable: bool,
+    /// What the driver takes.
+    takes: Offloads,
+    /// Chains that a frame of the largest size fills, by the last one that came.
+    chains_of_large: usize,
     /// No two queues of a process have the same.
     name: u64,
 }
@@ -146,17 +183,63 @@ impl RxQueue {
     pub fn new(queue: DeviceQueue, mergeable: bool) -> Self {
         static NAMES: AtomicU64 = AtomicU64::new(1);
         let name = NAMES.fetch_add(1, Ordering::Relaxed);
-        Self { posted: Posted { queue, mergeable, name }, own: Lease::default() }
+        let (takes, chains_of_large) = (Offloads::NONE, if mergeable { LARGE } else { 1 });
+        Self { posted: Posted { queue, mergeable, takes, chains_of_large, name }, own: Lease::default() }
+    }
+
+    /// The same for a driver that takes frames that leave this to be done.
+    #[must_use]
+    pub fn with_offloads(mut self, takes: Offloads) -> Self {
+        self.posted.takes = takes;
+        self
+    }
+
+    /// From now on the driver takes only this.
+    pub fn take_offloads(&mut self, takes: Offloads) {
+        self.posted.takes = takes;
+    }
+
+    /// What frames may leave to the driver.
+    pub fn offloads(&self) -> Offloads {
+        self.posted.takes
     }
 
     /// Copies frames (at most [`BURST`] of them) into posted buffers. What is copied and what is too long is counted
     /// here, and so is the interrupt.
     #[inline]
     pub fn fill(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
+        let (filled, more) = self.fill_once(frames, ledger);
+        if more { self.fill_on(filled, frames, ledger) } else { filled }
+    }
+
+    /// Fills one lease; returns whether it was too small for all frames.
+    #[inline(always)]
+    fn fill_once(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> (Filled, bool) {
         let taken = self.posted.plan(frames, &mut self.own, ledger);
         self.own.copy(frames);
+        let more = self.own.full;
         let interrupt = self.posted.commit(&mut self.own, ledger);
-        Filled { taken, interrupt }
+        (Filled { taken, interrupt }, more)
+    }
+
+    /// Goes on where one lease was not enough for frames that fill many buffers.
+    #[cold]
+    fn fill_on(&mut self, mut filled: Filled, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
+        let frames = &frames[..frames.len().min(BURST)];
+        let mut more = true;
+        while more {
+            let next;
+            (next, more) = self.fill_once(frames.get(filled.taken..).unwrap_or(&[]), ledger);
+            filled.taken += next.taken;
+            filled.interrupt |= next.interrupt;
+        }
+        filled
+    }
+
+    /// How many frames of the largest size find buffers: by what the last one filled.
+    pub fn large_room(&mut self) -> usize {
+        let chains = self.posted.chains_of_large.clamp(1, usize::from(self.posted.queue.size()).max(1));
+        self.posted.queue.ready(BURST * chains).unwrap_or(0) / chains
     }
 
     /// How many buffers (at most [`BURST`] are looked for) are posted; 0 on a broken ring.
@@ -214,6 +297,8 @@ impl Posted {
             // A chain for each frame was not enough, or there were not even so many.
             self.queue.give_back(&mut lease.burst, 0);
             taken = self.try_plan(frames, BURST, lease);
+            // What is missing now may only be chains for which a lease has no place.
+            lease.full = matches!(taken, Ok(taken) if 0 < taken && taken < frames.len());
         }
         taken.unwrap_or_else(|_| {
             // Nothing will ever take them.
@@ -226,6 +311,7 @@ impl Posted {
     #[inline(always)]
     fn try_plan(&mut self, frames: &[Frame<'_>], wanted: usize, lease: &mut Lease) -> Result<usize, Broken> {
         lease.clear(self.name);
+        lease.takes = self.takes;
         self.queue.prefetch_used(frames.len());
         self.queue.take_writable(wanted, &mut lease.burst)?;
         let most = if self.mergeable { BURST.min(usize::from(self.queue.size())) } else { 1 };
@@ -250,6 +336,9 @@ impl Posted {
             bytes += u64::from(place.len);
             complete_several(&mut self.queue, &lease.burst, place);
         }
+        if lease.large > 0 {
+            self.count_large(lease, ledger);
+        }
         let (frames, too_long) = ((lease.straight.len() + lease.places.len()) as u64, lease.too_long);
         lease.clear(0);
         if too_long > 0 {
@@ -265,6 +354,18 @@ impl Posted {
         let counter = if interrupt { &ledger.interrupts } else { &ledger.interrupts_suppressed };
         counter.add(1);
         interrupt
+    }
+}
+
+impl Posted {
+    /// Counts large frames, and takes note of how many chains one fills.
+    #[cold]
+    fn count_large(&mut self, lease: &Lease, ledger: &NicDirection) {
+        ledger.left_segments.add(lease.large);
+        if let Some(place) = lease.places.iter().max_by_key(|place| place.len) {
+            let each = (place.len as usize + HEADER).div_ceil(place.count.max(1).into());
+            self.chains_of_large = LARGEST.div_ceil(each);
+        }
     }
 }
 
@@ -290,13 +391,12 @@ fn fit(burst: &Burst, first: usize, octets: usize, most: usize) -> Fit {
 
 /// Writes header and frame over the buffers of several chains, or of a chain with several buffers.
 #[cold]
-fn scatter(burst: &Burst, place: &Place, frame: Bytes<'_>) {
-    let chains = chains_of(burst, place);
-    let mut header = ONE_BUFFER;
-    header[10] = chains.len() as u8;
+fn scatter(lease: &Lease, place: &Place, frame: Frame<'_>) {
+    let chains = chains_of(&lease.burst, place);
+    let header = header(frame.offload(), lease.takes, chains.len());
     let mut header = &header[..];
-    let mut frame = frame.take(place.len);
-    for segment in chains.iter().flat_map(|chain| burst.writable(chain)) {
+    let mut frame = frame.octets().take(place.len);
+    for segment in chains.iter().flat_map(|chain| lease.burst.writable(chain)) {
         let written = segment.copy_from_slice(header);
         header = &header[written..];
         let copied = frame.copy_to(&segment.skip(written as u32));

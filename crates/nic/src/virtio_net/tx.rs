@@ -1,13 +1,18 @@
 //! The transmit queue's data path: frames from the guest are shown where they lie (virtio 1.2, section 5.1.6.2).
 //!
 //! Each chain is a header of [`HEADER`] octets, then a frame. In one buffer, or with the header in a buffer of its
-//! own, the frame is shown in the guest's memory; in more pieces it is gathered into a private buffer first. The
-//! header is not looked at: no offload that it could ask for is ever offered.
+//! own, the frame is shown in the guest's memory; in more pieces it is gathered into a private buffer first.
+//!
+//! What a header leaves to be done is read once. As a rule that is nothing, which the OR of a burst's headers says; a
+//! header is not looked at where the driver has agreed on no offload. One that asks for what was not agreed on, or for
+//! what does not fit its frame, loses the frame (`drop_bad_offload`). That a checksum was verified is not believed: the
+//! device's side of a wire is not who knows.
 
+use frame::offload::{LARGEST, VIRTIO};
 use ledger::NicDirection;
 use ring::split::{Broken, Burst, Chain, DeviceQueue};
 use ring::{BURST, Bytes};
-use switch::{Frame, Frames};
+use switch::{Frame, Frames, Offload, Offloads};
 
 /// Octets of the header before each frame (`struct virtio_net_hdr_v1`).
 pub const HEADER: usize = 12;
@@ -15,6 +20,9 @@ pub const HEADER: usize = 12;
 pub const SHORTEST: usize = 14;
 /// Room for the frames of one burst that have to be gathered; one frame of the largest size always fits.
 const GATHER: usize = 64 * 1024;
+/// What a header that leaves nothing to be done may have in its first word: DATA_VALID and flags without a meaning.
+/// Anything else, NEEDS_CSUM and a gso_type, is for [`Offload::from_virtio`].
+const ASKS: u64 = 0xff01;
 
 /// What one call of [`TxQueue::drain`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,8 +38,10 @@ pub struct Drained {
 pub struct TxQueue {
     queue: DeviceQueue,
     burst: Burst,
-    /// Octets of the largest frame, without FCS.
+    /// Octets of the largest frame, without FCS, that is not to be segmented.
     longest: usize,
+    /// What the driver may leave to be done.
+    offloads: Offloads,
     /// For frames in pieces; empty until the first one.
     gathered: Vec<u8>,
     /// Whether a broken ring was counted.
@@ -44,8 +54,15 @@ enum Content {
     Whole(Bytes<'static>),
     /// A frame of this many octets in pieces, behind the header.
     Pieces(usize),
+    Nothing(Fault),
+}
+
+/// Why a frame is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
     TooShort,
     TooLong,
+    BadOffload,
 }
 
 /// Frames of one burst that were not shown.
@@ -53,12 +70,27 @@ enum Content {
 struct Dropped {
     short: usize,
     long: usize,
+    offload: usize,
+}
+
+/// Frames of one burst that leave something to be done.
+#[derive(Default)]
+struct Left {
+    checksums: u64,
+    segments: u64,
 }
 
 impl TxQueue {
     /// Takes over a queue. `longest`: octets of the largest frame that is let through, without FCS.
     pub fn new(queue: DeviceQueue, longest: usize) -> Self {
-        Self { queue, burst: Burst::new(), longest, gathered: Vec::new(), reported: false }
+        let offloads = Offloads::NONE;
+        Self { queue, burst: Burst::new(), longest, offloads, gathered: Vec::new(), reported: false }
+    }
+
+    /// The same for a driver that may leave this to be done.
+    #[must_use]
+    pub fn with_offloads(self, offloads: Offloads) -> Self {
+        Self { offloads, ..self }
     }
 
     /// Shows up to `budget` (at most [`BURST`]) frames to `take`, in order and in one call, then returns their
@@ -77,10 +109,10 @@ impl TxQueue {
                 Drained::default()
             }
             Ok(_) => {
-                if self.burst.is_simple() {
+                if self.burst.is_simple() && !self.asks() {
                     self.show_simple(ledger, take);
                 } else {
-                    self.show_pieces(ledger, take);
+                    self.show_any(ledger, take);
                 }
                 self.finish(ledger)
             }
@@ -88,7 +120,15 @@ impl TxQueue {
         }
     }
 
-    /// Shows a burst in which each chain is one buffer.
+    /// Whether a header of a burst in which each chain is one buffer leaves something to be done.
+    #[inline(always)]
+    fn asks(&self) -> bool {
+        let header = |chain: &Chain| chain.only().read(0).map_or(0, u64::from_le_bytes);
+        !self.offloads.is_none()
+            && self.burst.chains().iter().fold(0, |all, chain| all | header(chain)) & ASKS != 0
+    }
+
+    /// Shows a burst in which each chain is one buffer, and no header matters.
     #[inline(always)]
     fn show_simple(&mut self, ledger: &NicDirection, take: &mut dyn FnMut(&[Frame<'_>])) {
         let (mut frames, mut bytes, mut dropped) = (Frames::new_const(), 0, Dropped::default());
@@ -98,20 +138,23 @@ impl TxQueue {
                 bytes += octets.len() as u64;
                 frames.push(Frame::new(octets));
             } else {
-                dropped.add(octets.len() < SHORTEST && !chain.too_many());
+                let short = octets.len() < SHORTEST && !chain.too_many();
+                dropped.add(if short { Fault::TooShort } else { Fault::TooLong });
             }
         }
         hand_over(&frames, bytes, &dropped, ledger, take);
     }
 
-    /// Shows a burst in which a chain has several buffers.
+    /// Shows a burst of any kind.
     #[cold]
-    fn show_pieces(&mut self, ledger: &NicDirection, take: &mut dyn FnMut(&[Frame<'_>])) {
-        self.gathered.resize(GATHER + self.longest, 0);
+    fn show_any(&mut self, ledger: &NicDirection, take: &mut dyn FnMut(&[Frame<'_>])) {
+        let largest = if self.offloads.segments() { LARGEST } else { self.longest };
+        self.gathered.resize(GATHER + largest, 0);
         let (mut frames, mut bytes, mut dropped) = (Frames::new_const(), 0, Dropped::default());
-        let (mut room, mut keep) = (&mut self.gathered[..], self.burst.len());
+        let (mut room, mut keep, mut left) = (&mut self.gathered[..], self.burst.len(), Left::default());
         for (i, chain) in self.burst.chains().iter().enumerate() {
-            let octets = match content(&self.burst, chain, self.longest) {
+            let offload = offload(self.burst.readable(chain), self.offloads);
+            let octets = match content(&self.burst, chain, offload, self.longest) {
                 Content::Whole(octets) => octets,
                 Content::Pieces(len) if len <= room.len() => {
                     let (frame, rest) = room.split_at_mut(len);
@@ -123,18 +166,17 @@ impl TxQueue {
                     keep = i;
                     break;
                 }
-                Content::TooShort => {
-                    dropped.add(true);
-                    continue;
-                }
-                Content::TooLong => {
-                    dropped.add(false);
+                Content::Nothing(fault) => {
+                    dropped.add(fault);
                     continue;
                 }
             };
             bytes += octets.len() as u64;
-            frames.push(Frame::new(octets));
+            let offload = offload.unwrap_or_default();
+            left.add(offload);
+            frames.push(Frame::with_offload(octets, offload));
         }
+        left.count(ledger);
         hand_over(&frames, bytes, &dropped, ledger, take);
         // The rest comes again in the next burst, with the room all empty.
         self.queue.give_back(&mut self.burst, keep);
@@ -187,8 +229,24 @@ impl TxQueue {
 
 impl Dropped {
     #[cold]
-    fn add(&mut self, short: bool) {
-        *if short { &mut self.short } else { &mut self.long } += 1;
+    fn add(&mut self, fault: Fault) {
+        *match fault {
+            Fault::TooShort => &mut self.short,
+            Fault::TooLong => &mut self.long,
+            Fault::BadOffload => &mut self.offload,
+        } += 1;
+    }
+}
+
+impl Left {
+    fn add(&mut self, offload: Offload) {
+        self.checksums += u64::from(offload.needs_csum());
+        self.segments += u64::from(offload.gso().is_some());
+    }
+
+    fn count(&self, ledger: &NicDirection) {
+        ledger.left_checksum.add(self.checksums);
+        ledger.left_segments.add(self.segments);
     }
 }
 
@@ -201,9 +259,10 @@ fn hand_over(
     ledger: &NicDirection,
     take: &mut dyn FnMut(&[Frame<'_>]),
 ) {
-    if dropped.short + dropped.long > 0 {
+    if dropped.short + dropped.long + dropped.offload > 0 {
         ledger.drop_too_short.add(dropped.short as u64);
         ledger.drop_too_long.add(dropped.long as u64);
+        ledger.drop_bad_offload.add(dropped.offload as u64);
     }
     if !frames.is_empty() {
         take(frames);
@@ -213,16 +272,39 @@ fn hand_over(
     }
 }
 
+/// What a header leaves to be done, if its driver may ask for that; none if it may not.
+fn offload(segments: &[Bytes<'static>], allowed: Offloads) -> Option<Offload> {
+    if allowed.is_none() {
+        return Some(Offload::NONE);
+    }
+    let mut header = [0; VIRTIO];
+    let mut at = 0;
+    for segment in segments {
+        at += segment.copy_to_slice(header.get_mut(at..)?);
+        if at == VIRTIO {
+            break;
+        }
+    }
+    let offload = Offload::from_virtio(header).ok()?;
+    let agreed = allowed.has(offload.needed());
+    agreed.then(|| if offload.is_work() { offload } else { Offload::NONE })
+}
+
 /// What a chain of any shape holds.
-fn content(burst: &Burst, chain: &Chain, longest: usize) -> Content {
+fn content(burst: &Burst, chain: &Chain, offload: Option<Offload>, longest: usize) -> Content {
     let segments = burst.readable(chain);
     let total: usize = segments.iter().map(Bytes::len).sum();
     let len = total.saturating_sub(HEADER);
-    if len > longest || chain.too_many() {
-        return Content::TooLong;
+    // Segments of a large frame that are longer than a frame may be are cut all the same, and dropped where they go.
+    let large = offload.is_some_and(|offload| offload.gso().is_some());
+    if len > if large { LARGEST } else { longest } || chain.too_many() {
+        return Content::Nothing(Fault::TooLong);
     }
     if len < SHORTEST {
-        return Content::TooShort;
+        return Content::Nothing(Fault::TooShort);
+    }
+    if !offload.is_some_and(|offload| offload.fits(len)) {
+        return Content::Nothing(Fault::BadOffload);
     }
     let mut header = HEADER;
     for segment in segments {
@@ -232,7 +314,7 @@ fn content(burst: &Burst, chain: &Chain, longest: usize) -> Content {
         }
         header -= segment.len();
     }
-    Content::TooShort
+    Content::Nothing(Fault::TooShort)
 }
 
 /// Copies the frame behind the header; the target is as long as the frame.

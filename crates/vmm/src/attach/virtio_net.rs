@@ -192,6 +192,7 @@ impl NicDevice {
                 Some(receiver) => receiver.use_pairs(usize::from(pairs)),
                 None => self.queues.use_pairs(usize::from(pairs)),
             },
+            Effect::OffloadsChanged(takes) => self.queues.take_offloads(takes),
             Effect::BarsMoved => self.ring_doorbells(),
         }
     }
@@ -211,11 +212,11 @@ impl NicDevice {
             let notifier = self.notifier(setup);
             match setup.role {
                 QueueRole::Receive(pair) => {
-                    let running = Running { queue: rx(queue, start.mergeable()), notifier };
+                    let running = Running { queue: rx(queue, start), notifier };
                     install(self.queues.rx.lock(usize::from(pair)), running);
                 }
                 QueueRole::Transmit(pair) => {
-                    let running = Running { queue: tx(queue, self.longest), notifier };
+                    let running = Running { queue: tx(queue, self.longest, start), notifier };
                     install(self.queues.tx.lock(usize::from(pair)), running);
                 }
                 QueueRole::Control => {
@@ -223,6 +224,9 @@ impl NicDevice {
                     self.control = Some(Control { index: setup.index, queue, line });
                 }
             }
+        }
+        if self.receiver.is_none() {
+            self.queues.take_offloads(start.offloads_of_device());
         }
         self.running.clone_from(&start.queues);
         self.register_doorbells(&start.queues);
@@ -383,12 +387,14 @@ fn offer_doorbells(machine: &Machine, slot: usize, pairs: u16, queues: &NicQueue
     Ok(())
 }
 
-fn rx(queue: DeviceQueue, mergeable: bool) -> RxQueue {
-    RxQueue::VirtioNet(Box::new(virtio_net::rx::RxQueue::new(queue, mergeable)))
+fn rx(queue: DeviceQueue, start: &Start) -> RxQueue {
+    let queue = virtio_net::rx::RxQueue::new(queue, start.mergeable());
+    RxQueue::VirtioNet(Box::new(queue.with_offloads(start.offloads_of_device())))
 }
 
-fn tx(queue: DeviceQueue, longest: usize) -> TxQueue {
-    TxQueue::VirtioNet(Box::new(virtio_net::tx::TxQueue::new(queue, longest)))
+fn tx(queue: DeviceQueue, longest: usize, start: &Start) -> TxQueue {
+    let queue = virtio_net::tx::TxQueue::new(queue, longest);
+    TxQueue::VirtioNet(Box::new(queue.with_offloads(start.offloads_of_driver())))
 }
 
 /// What keeps the messages of each pair until they are due; nothing without moderation.
@@ -406,7 +412,8 @@ fn is_costly(effect: &Effect) -> bool {
         Effect::Kicked(_)
         | Effect::QueueVectorChanged(_)
         | Effect::Interrupt { .. }
-        | Effect::PairsChanged(_) => false,
+        | Effect::PairsChanged(_)
+        | Effect::OffloadsChanged(_) => false,
     }
 }
 

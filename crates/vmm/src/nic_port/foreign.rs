@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
@@ -94,7 +95,10 @@ impl NicQueues {
     /// There is no such pair, or the doorbell cannot be waited for.
     pub fn serve_receive(&self, pair: usize, queue: RxQueue, bells: Bells) -> Result<()> {
         let served = self.rx.queues.get(pair).context("no such pair of queues")?;
-        served.serve(queue, bells, RxQueue::disarm)
+        let takes = queue.offloads();
+        served.serve(queue, bells, RxQueue::disarm)?;
+        self.pairs.takes.store(takes.bits(), Ordering::Release);
+        Ok(())
     }
 
     /// Serves this transmit queue from now on.

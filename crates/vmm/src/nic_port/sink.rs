@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use nic::queue::RxQueue;
+use ledger::NicDirection;
+use nic::queue::{Lease, RxQueue};
 use ring::BURST;
-use switch::{Bell, Frame, Sink, steer};
+use switch::{Bell, Completed, Frame, Offloads, Sink, steer};
 
 use super::{NicQueues, ONE, Served};
 
@@ -24,6 +25,13 @@ impl NicQueues {
             Some(_) => {}
         }
         taken.unwrap_or(0)
+    }
+
+    /// Counts what was done for frames on their way to a pair.
+    fn count_completed(&self, pair: usize, done: &Completed) {
+        if let Some(served) = self.rx.queues.get(pair) {
+            count(&served.ledger, done);
+        }
     }
 
     /// Counts frames that come while the NIC is closed.
@@ -46,30 +54,57 @@ fn fill(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
     })
 }
 
-/// Reserves and commits under the lock, and copies without it.
+/// Reserves and commits under the lock, and copies without it; `None` if the queue does not run.
 fn fill_unlocked(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
     let mut lease = served.lease();
-    let taken = served.with(|running| running.queue.plan(frames, &mut lease, &served.ledger));
-    let Some(taken) = taken else {
-        served.return_lease(lease);
-        return None;
-    };
+    let first = fill_lease(served, &mut lease, frames);
+    let taken = first.map(|(mut taken, mut full)| {
+        // As a rule one lease is enough; not for frames that fill many buffers each.
+        while full {
+            let rest = frames.get(taken..).unwrap_or(&[]);
+            let (more, again) = fill_lease(served, &mut lease, rest).unwrap_or((0, false));
+            taken += more;
+            full = again && more > 0;
+        }
+        taken
+    });
+    served.return_lease(lease);
+    taken
+}
+
+/// Fills one lease. Returns how many frames were dealt with, and whether the lease was too small for more of them.
+#[inline(always)]
+fn fill_lease(served: &Served<RxQueue>, lease: &mut Lease, frames: &[Frame<'_>]) -> Option<(usize, bool)> {
+    let taken = served.with(|running| running.queue.plan(frames, lease, &served.ledger))?;
     lease.copy(frames);
+    let full = lease.is_full();
     match served.lock().as_mut() {
-        Some(running) if running.queue.owns(&lease) => {
-            let causes = running.queue.commit(&mut lease, &served.ledger);
+        Some(running) if running.queue.owns(lease) => {
+            let causes = running.queue.commit(lease, &served.ledger);
             running.notifier.notify(causes, taken);
         }
         // The driver reset the device while we copied.
         _ => served.ledger.drop_not_running.add_shared(taken as u64),
     }
-    served.return_lease(lease);
-    Some(taken)
+    Some((taken, full))
+}
+
+/// What was done for a NIC on the way to it.
+#[cold]
+fn count(ledger: &NicDirection, done: &Completed) {
+    ledger.done_checksum.add_shared(done.checksums);
+    ledger.done_segmented.add_shared(done.segmented);
+    ledger.done_segments.add_shared(done.segments);
+    ledger.drop_bad_offload.add_shared(done.drop_bad_offload);
 }
 
 impl Served<RxQueue> {
     fn room(&self) -> usize {
         self.with(|running| running.queue.room()).unwrap_or(0)
+    }
+
+    fn large_room(&self) -> usize {
+        self.with(|running| running.queue.large_room()).unwrap_or(0)
     }
 
     /// Asks for a kick when buffers are posted; false if there is none now.
@@ -113,6 +148,14 @@ impl Sink for CommonSink {
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         self.0.deliver_by_flow(frames)
     }
+
+    fn offloads(&self) -> Offloads {
+        self.0.offloads()
+    }
+
+    fn completed(&self, done: &Completed) {
+        self.0.count_completed(0, done);
+    }
 }
 
 impl Sink for NicSink {
@@ -125,6 +168,11 @@ impl Sink for NicSink {
         let pairs = self.0.pairs.open().unwrap_or(0);
         // With several queues any of them may be the next frame's: the fullest decides.
         self.0.rx.queues.iter().take(pairs).map(Served::room).min().unwrap_or(0)
+    }
+
+    fn large_room(&self) -> usize {
+        let pairs = self.0.pairs.open().unwrap_or(0);
+        self.0.rx.queues.iter().take(pairs).map(Served::large_room).min().unwrap_or(0)
     }
 
     fn arm(&self) -> bool {
@@ -141,6 +189,14 @@ impl Sink for NicSink {
 
     fn bell(&self) -> Bell<'_> {
         self.0.rx.bell()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.0.offloads()
+    }
+
+    fn completed(&self, done: &Completed) {
+        self.0.count_completed(0, done);
     }
 }
 
@@ -187,6 +243,10 @@ impl Sink for PartSink {
         self.served().map_or(0, Served::room)
     }
 
+    fn large_room(&self) -> usize {
+        self.served().map_or(0, Served::large_room)
+    }
+
     fn arm(&self) -> bool {
         // Nothing rings when the NIC opens again: who waits for that has to poll.
         let Some(active) = self.queues.pairs.open() else { return true };
@@ -206,5 +266,13 @@ impl Sink for PartSink {
 
     fn bell(&self) -> Bell<'_> {
         self.own().map_or(Bell::None, Served::bell)
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.queues.offloads()
+    }
+
+    fn completed(&self, done: &Completed) {
+        self.queues.count_completed(self.part, done);
     }
 }

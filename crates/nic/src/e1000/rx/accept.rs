@@ -128,7 +128,7 @@ pub(super) fn verdict(settings: &RxSettings, frame: &Frame<'_>) -> Verdict {
         received.status |= rx::VP;
         received.special = tag;
     }
-    checksum::check(settings, octets, tag.map_or(HEADER, |_| HEADER + TAG as usize), &mut received);
+    checksum::check(settings, *frame, tag.map_or(HEADER, |_| HEADER + TAG as usize), &mut received);
     let len = frame.len().max(SHORTEST) as u32 + if settings.fcs { FCS } else { 0 };
     let len = if untagged { len - TAG } else { len };
     Verdict::Take(Stored { len, untagged, received, destination: kind(destination) })

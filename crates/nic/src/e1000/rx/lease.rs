@@ -89,6 +89,11 @@ impl Lease {
         tally
     }
 
+    /// Whether there are frames for which it has too few places.
+    pub const fn is_full(&self) -> bool {
+        self.full
+    }
+
     /// Frames that have a place.
     #[inline(always)]
     pub(super) const fn frames(&self) -> u64 {

@@ -89,6 +89,7 @@ impl World {
                 Effect::Stopped => assert!(std::mem::replace(&mut self.running, false), "stopped twice"),
                 Effect::VectorChanged(n) => self.messages[usize::from(n)] = nic.message(n),
                 Effect::PairsChanged(pairs) => self.pairs = pairs,
+                Effect::OffloadsChanged(takes) => assert_eq!(takes, takes.consistent()),
                 Effect::BarsMoved => self.bars = nic.bars(),
                 Effect::Kicked(queue) => assert!(self.running && queue < nic.queues()),
                 Effect::QueueVectorChanged(queue) => assert!(queue < nic.queues()),
