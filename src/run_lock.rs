@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use rustix::process::geteuid;
+use uplink::Undo;
 
 use cleaner::Cleaner;
 pub(crate) use cleaner::clean_up_after;
@@ -104,6 +105,13 @@ impl RunLock {
     pub(crate) fn add_rubbish(&mut self, path: &Path) {
         if let Some((_, folder)) = self.run() {
             self.tell(|cleaner| cleaner.add_rubbish(&folder.join("lock"), path));
+        }
+    }
+
+    /// Names something of the host that is to be taken away if this process is killed.
+    pub(crate) fn add_undo(&mut self, undo: &Undo) {
+        if let Some((_, folder)) = self.run() {
+            self.tell(|cleaner| cleaner.add_undo(&folder.join("lock"), undo));
         }
     }
 

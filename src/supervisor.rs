@@ -158,13 +158,14 @@ impl Supervisor {
         let mut lock = running.lock(&options)?;
         // It gets ready while the links are made.
         let life = Life { plane: Some(Plane::start()?), ..Life::default() };
+        Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));
         let resources = match Resources::open(&running.plan, &Resources::default()) {
             // A signal interrupts what the kernel was asked for; whoever sent it wants the end, not the reason.
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
         };
         let mut events = Events::new(&running.run, options.log, started);
-        by_process.into_iter().for_each(|line| events.tell(Kind::Notice, line));
+        by_process.into_iter().chain(resources.notices()).for_each(|line| events.tell(Kind::Notice, line));
         let mut supervisor = Self {
             desk: Desk::open(&mut lock)?,
             metrics: Metrics::open(&running.plan, &mut lock)?,

@@ -1,6 +1,6 @@
 //! A process that does nothing but wait for the end of the one that holds the locks, and removes what that could not
-//! remove itself because it was killed: lock files and sockets. What else a run makes belongs to descriptors and goes
-//! with them.
+//! remove itself because it was killed: lock files and sockets, macvtaps, ports of Open vSwitch. What else a run makes
+//! belongs to descriptors and goes with them.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
+use uplink::Undo;
 
 use super::file::clean_up;
 
@@ -18,6 +19,8 @@ const LONGEST: u64 = 16 << 20;
 const LOCK: u8 = b'l';
 /// Before the path of a lock and, after a line feed, of something that goes with it.
 const RUBBISH: u8 = b'r';
+/// Before the path of a lock and, after a line feed, of an [`Undo`] that goes with it.
+const UNDO: u8 = b'u';
 /// Before a path that is not to be removed any more.
 const FORGET: u8 = b'f';
 
@@ -50,6 +53,12 @@ impl Cleaner {
         self.tell(RUBBISH, Path::new(&[lock.as_os_str(), path.as_os_str()].join(OsStr::new("\n"))));
     }
 
+    /// To be done if `lock` is removed.
+    pub(crate) fn add_undo(&mut self, lock: &Path, undo: &Undo) {
+        let Ok(undo) = serde_json::to_string(undo) else { return };
+        self.tell(UNDO, Path::new(&[lock.as_os_str(), OsStr::new(&undo)].join(OsStr::new("\n"))));
+    }
+
     /// Not to be removed any more.
     pub(crate) fn forget(&mut self, path: &Path) {
         self.tell(FORGET, path);
@@ -73,8 +82,27 @@ impl Drop for Cleaner {
     }
 }
 
+/// What goes with a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Rubbish {
+    /// A file.
+    File(PathBuf),
+    /// Something of the host.
+    Made(Undo),
+}
+
+impl Rubbish {
+    /// Removes it.
+    pub(super) fn remove(&self) {
+        match self {
+            Self::File(path) => drop(std::fs::remove_file(path)),
+            Self::Made(undo) => undo.now(),
+        }
+    }
+}
+
 /// What is to be removed: locks, each with what goes with it.
-type List = Vec<(PathBuf, Vec<PathBuf>)>;
+type List = Vec<(PathBuf, Vec<Rubbish>)>;
 
 /// The process itself: waits until the one with number `parent` is gone, and cleans up.
 pub(crate) fn clean_up_after(parent: u32) -> Result<()> {
@@ -96,7 +124,8 @@ fn list(told: &[u8]) -> List {
         let Some((what, path)) = line.strip_suffix(&[0]).and_then(<[u8]>::split_first) else { continue };
         match *what {
             LOCK => list.push((to_path(path), Vec::new())),
-            RUBBISH => add_rubbish(&mut list, path),
+            RUBBISH => add_rubbish(&mut list, path, |path| Some(Rubbish::File(to_path(path)))),
+            UNDO => add_rubbish(&mut list, path, |undo| serde_json::from_slice(undo).ok().map(Rubbish::Made)),
             FORGET => list.retain(|(lock, _)| *lock != to_path(path)),
             _ => {}
         }
@@ -104,11 +133,11 @@ fn list(told: &[u8]) -> List {
     list
 }
 
-fn add_rubbish(list: &mut List, line: &[u8]) {
+fn add_rubbish(list: &mut List, line: &[u8], read: impl Fn(&[u8]) -> Option<Rubbish>) {
     let mut parts = line.splitn(2, |octet| *octet == b'\n');
-    let (Some(lock), Some(path)) = (parts.next(), parts.next()) else { return };
+    let (Some(lock), Some(what)) = (parts.next(), parts.next()) else { return };
     let lock = to_path(lock);
-    list.iter_mut().filter(|(known, _)| *known == lock).for_each(|(_, rubbish)| rubbish.push(to_path(path)));
+    list.iter_mut().filter(|(known, _)| *known == lock).for_each(|(_, rubbish)| rubbish.extend(read(what)));
 }
 
 fn to_path(octets: &[u8]) -> PathBuf {
@@ -122,9 +151,17 @@ mod tests {
     #[test]
     fn the_list_is_what_was_told_and_not_taken_back() {
         let told = b"l/a/lock\0l/b\0r/a/lock\n/a/control\0r/a/lock\n/a/prom\0l/c\0f/b\0r/b\n/x\0l/cut";
-        let expected: List =
-            vec![("/a/lock".into(), vec!["/a/control".into(), "/a/prom".into()]), ("/c".into(), vec![])];
+        let files = ["/a/control", "/a/prom"].map(|path| Rubbish::File(path.into()));
+        let expected: List = vec![("/a/lock".into(), files.into()), ("/c".into(), vec![])];
         assert_eq!(list(told), expected);
+    }
+
+    #[test]
+    fn what_was_made_is_told_of_too() {
+        let undo = Undo::of_macvtap("edge.wan");
+        let told =
+            [b"l/a\0u/a\n", serde_json::to_string(&undo).expect("text").as_bytes(), b"\0u/a\n{}\0"].concat();
+        assert_eq!(list(&told), [("/a".into(), vec![Rubbish::Made(undo)])]);
     }
 
     #[test]

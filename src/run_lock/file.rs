@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
+use super::cleaner::Rubbish;
 use super::make_folder;
 
 /// Turns for the race with a run that ends at the same moment and removes its file.
@@ -85,7 +86,7 @@ fn remove(path: &Path) {
 
 /// Removes the lock at `path` that the process `dead` left, as soon as its last holder is gone, with what else is in
 /// `rubbish`. If a new run has taken it over, nothing is touched.
-pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[PathBuf]) {
+pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[Rubbish]) {
     let end = Instant::now() + PATIENCE;
     let Ok(mut file) = File::open(path) else { return };
     let Ok(lock) = file.try_clone() else { return };
@@ -98,9 +99,7 @@ pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[PathBuf]) {
         sleep(LOOK);
     }
     if is_dead() && matches!(is_at(&lock, path), Ok(true)) {
-        for path in rubbish {
-            let _ = fs::remove_file(path);
-        }
+        rubbish.iter().for_each(Rubbish::remove);
         remove(path);
     }
 }

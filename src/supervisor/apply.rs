@@ -94,7 +94,10 @@ impl Supervisor {
                 self.lock.add(&router.name)?;
             }
         }
-        Resources::open(plan, &self.resources)
+        Resources::undo(plan).for_each(|undo| self.lock.add_undo(&undo));
+        let opened = Resources::open(plan, &self.resources)?;
+        opened.notices().for_each(|line| self.events.tell(Kind::Notice, line));
+        Ok(opened)
     }
 
     /// The data plane has changed itself, or has not.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{check_queues, open_uplink};
-use uplink::{Door, Opened, Xdp};
+use uplink::{Door, Opened, Undo, Xdp};
 
 use crate::link::Supply;
 
@@ -89,6 +89,16 @@ impl Resources {
             }
         }
         Ok((supplies, descriptors))
+    }
+
+    /// What is made on the host and does not go with a descriptor, for whoever cleans up.
+    pub(crate) fn undo(plan: &Plan) -> impl Iterator<Item = Undo> {
+        plan.nics().filter_map(|(router, nic)| engine::undo(router, nic))
+    }
+
+    /// What the host did not give, where the run can do without: one line each.
+    pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
+        self.uplinks.values().filter_map(Opened::notice)
     }
 
     /// The doors through which peers come to NICs.

@@ -26,4 +26,4 @@ pub use supplies::{Plug, Plugs, Supplies};
 pub use switch::IngressCounters;
 pub use thread::Thread;
 pub use tracing::{Order as TraceOrder, Trace};
-pub use wiring::{Outside, check_queues, open_uplink};
+pub use wiring::{Outside, check_queues, open_uplink, undo};

@@ -1,5 +1,6 @@
 //! What is between a router's NICs and the world: ports, queues, and the threads that move frames.
 
+mod links;
 mod outlet;
 mod peer;
 mod xdp;
@@ -11,13 +12,14 @@ use config::{Deliver, FlowHash, Nic, Router, VhostThreads};
 use sandbox::Confinement;
 use switch::steer::Hash;
 use switch::{IngressFan, Null, PortId, Sink, Source, Switch, ingress_fan};
-use uplink::Tap;
+use uplink::{Spread, Tap};
 use vmm::NicQueues;
 
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
+pub use links::undo;
 pub(crate) use outlet::{Far, Outlet};
 pub use outlet::{check_queues, open_uplink};
 pub use peer::Handed;
@@ -114,10 +116,7 @@ impl Plugging<'_> {
     }
 
     fn hash(&self) -> Hash {
-        match self.nic.hash {
-            FlowHash::Flow => Hash::Flow,
-            FlowHash::Symmetric => Hash::Symmetric,
-        }
+        links::hash(self.nic)
     }
 
     /// Pumps into the NIC. Where there is a source for each pair and frames were `spread` over them by flow, each source
@@ -149,8 +148,9 @@ impl Plugging<'_> {
         (0..threads).map(pump).collect()
     }
 
-    /// Each thread has a queue of the TAP, as far as they go. The kernel spreads the frames by flow, but by a hash of its
-    /// own, which puts the directions of a flow together only at this TAP and not with those at other NICs.
+    /// Each thread has a queue of the TAP, as far as they go. The kernel spreads the frames by our hash where it takes that;
+    /// else by flow too, but by a hash of its own, which puts the directions of a flow together only at this TAP and not
+    /// with those at other NICs.
     fn tap(&self, tap: &Tap) -> Result<Plugged> {
         tap.resize(self.nic.mtu, self.nic.queue_len.most())?;
         let (mut read, mut written) = (Vec::new(), Vec::new());
@@ -163,7 +163,8 @@ impl Plugging<'_> {
         }
         ensure!(!to.is_empty(), "a TAP without a queue");
         let tx = self.tx(false, |pair| to[pair % to.len()].clone());
-        Ok((self.rx(from, self.nic.hash == FlowHash::Flow), tx, Outside::Tap { read, written }))
+        let spread = *tap.traits().spread() == Spread::Ours || self.nic.hash == FlowHash::Flow;
+        Ok((self.rx(from, spread), tx, Outside::Tap { read, written }))
     }
 
     /// Each thread has its share of the interface's queues, as far as they go. The NIC spreads frames over them by a hash of

@@ -36,6 +36,9 @@ const VHOST_NET: [u64; 10] = [
 /// Of vhost-net: whose it is, and what it can.
 const OWN_VHOST_NET: [u64; 2] = [0xaf01, 0x8008_af00];
 
+/// Of `linux/if_tun.h`.
+const TUNSETOFFLOAD: u64 = 0x4004_54d0;
+
 const FIONBIO: u64 = libc::FIONBIO;
 
 /// For a vCPU that runs: the guest, the registers of one that failed, and the doorbells and interrupts that its
@@ -49,9 +52,10 @@ pub(crate) const fn while_handing() -> [u64; 10] {
     VHOST_NET
 }
 
-/// For whoever moves frames: the interrupt pins of NICs, and their registers that the kernel collects.
-pub(crate) const fn while_serving() -> [u64; 3] {
-    [IRQ_LINE, REGISTER_COALESCED_MMIO, UNREGISTER_COALESCED_MMIO]
+/// For whoever moves frames: the interrupt pins of NICs, their registers that the kernel collects, and what a TAP or
+/// macvtap may leave to us.
+pub(crate) const fn while_serving() -> [u64; 4] {
+    [IRQ_LINE, REGISTER_COALESCED_MMIO, UNREGISTER_COALESCED_MMIO, TUNSETOFFLOAD]
 }
 
 /// For the thread that makes a vCPU: registers, CPUID, local APIC, state, clock.
@@ -118,7 +122,7 @@ mod tests {
             while_running(),
             [0xae80, 0x4040_ae79, 0x4008_ae6a, 0x4020_ae76, 0x8090_ae81, 0x8138_ae83]
         );
-        assert_eq!(while_serving(), [0x4008_ae61, 0x4010_ae67, 0x4010_ae68]);
+        assert_eq!(while_serving(), [0x4008_ae61, 0x4010_ae67, 0x4010_ae68, 0x4004_54d0]);
         for request in
             [0xc208_ae62, 0x8208_ae63, 0xc008_ae05, 0x4020_ae46, 0x4008_ae90, 0x4004_ae99, 0x4400_ae8f]
         {

@@ -38,8 +38,11 @@ pub enum Mode {
 const MACVLAN_MODE: u16 = 1;
 /// `TUNSETSNDBUF`: `_IOW('T', 212, int)`.
 const SET_SEND_BUFFER: libc::c_ulong = 0x4004_54d4;
-/// What marks the interface as ours, so that one that was left behind can be told from anybody else's.
-pub(crate) const ALIAS: &str = "ringroad";
+/// What marks the interface as ours from its first moment, so that one that was left behind can be told from anybody
+/// else's: the group that it is in (`ip link show group 29298`).
+pub(crate) const GROUP: u32 = 0x7272;
+/// What people see beside its name.
+const ALIAS: &str = "ringroad";
 
 /// How to make a macvtap.
 #[derive(Clone, Debug)]
@@ -80,7 +83,7 @@ fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Resul
     let kernel =
         Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))?;
     let below = links.index(config.lower)?;
-    Undo::of_macvtap(name).take_left_over();
+    Undo::of_macvtap(name).now();
     kernel.ask(&creation(name, below, config)).map_err(|e| refusal(name, config, &links, e))?;
     // From here on it is deleted if anything fails.
     let undo = Undo::of_macvtap(name).armed()?;
@@ -104,6 +107,7 @@ fn creation(name: &str, below: u32, config: &MacvtapConfig<'_>) -> Message {
     let message = Message::link(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, 0, 0)
         .with(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat())
         .with(libc::IFLA_LINK, &below.to_ne_bytes())
+        .with(libc::IFLA_GROUP, &GROUP.to_ne_bytes())
         .with(libc::IFLA_MTU, &config.mtu.to_ne_bytes())
         .with(libc::IFLA_TXQLEN, &config.queue_len.to_ne_bytes())
         .with(libc::IFLA_LINKINFO, kind.octets());

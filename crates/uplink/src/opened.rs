@@ -109,6 +109,14 @@ impl Opened {
         }
     }
 
+    /// What the host did not give, where it can do without: one line.
+    pub fn notice(&self) -> Option<String> {
+        match self {
+            Self::Tap(tap) => tap.notice(),
+            _ => None,
+        }
+    }
+
     /// Queues that it was made with, where that is a number that matters, and what has them.
     pub fn queues(&self) -> Option<(usize, String)> {
         match self {

@@ -35,7 +35,7 @@ pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Err
         other => refused(other.sentence()),
     })?;
     let datapath = ask(&["get", "Bridge", bridge, "datapath_type"]).map_err(|e| refused(e.sentence()))?;
-    take_left_over(name);
+    forget(name);
     let mut tap = Tap::open(name, config)?;
     let undo = Undo::of_ovs_port(name).armed()?;
     let add = ["add-port", bridge, name, "--", "set", "Interface", name, MARK];
@@ -61,18 +61,14 @@ fn reached(name: &str) -> Result<(), String> {
     ))
 }
 
-/// Takes a port out that an earlier run left behind, if it is marked as ours.
-fn take_left_over(name: &str) {
+/// Takes the port out of whatever bridge it is in, if it is marked as ours. Open vSwitch itself may be gone: then its
+/// database is enough.
+pub(crate) fn forget(name: &str) {
     if ask(&["--if-exists", "get", "Interface", name, "external_ids:ringroad"])
         .is_ok_and(|mark| mark == "tap")
     {
-        forget(name);
+        drop(ask(&["--no-wait", "--if-exists", "del-port", name]));
     }
-}
-
-/// Takes the port out of whatever bridge it is in. Open vSwitch itself may be gone: then its database is enough.
-pub(crate) fn forget(name: &str) {
-    drop(ask(&["--no-wait", "--if-exists", "del-port", name]));
 }
 
 /// Why the program did not do it.

@@ -171,6 +171,15 @@ impl Tap {
         &self.traits
     }
 
+    /// What the host did not give, where it can do without: one line.
+    pub fn notice(&self) -> Option<String> {
+        let Spread::Refused(why) = self.traits.spread() else { return None };
+        let name = &self.name;
+        Some(format!(
+            "the kernel takes no program that spreads the frames of `{name}` over its queues ({why}): it spreads them by a hash of its own"
+        ))
+    }
+
     /// The same, and something is taken away when it is dropped.
     pub(crate) fn undone_by(self, undo: Armed) -> Self {
         Self { undo: Some(undo), ..self }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::netlink::{Message, Netlink};
 use crate::{Error, Links, macvtap, ovs};
 
-/// What is to be taken away.
+/// What is to be taken away. Each carries a mark of ours, and is left alone without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
@@ -35,35 +35,19 @@ impl Undo {
         Self::OvsPort { name: name.to_owned() }
     }
 
-    /// Takes it away, in the namespace of the calling thread and with the Open vSwitch of this process's environment. What
-    /// is not there any more is no error: the interface that it stood on may have taken it along.
+    /// Takes it away if it is ours, in the namespace of the calling thread and with the Open vSwitch of this process's
+    /// environment. What is not there any more is no error: the interface that it stood on may have taken it along.
     pub fn now(&self) {
         match self {
-            Self::Macvtap { name } => drop(Links::here().and_then(|links| {
-                let index = links.index(name)?;
-                delete(&Netlink::open().map_err(|e| Error::system("opening a socket", e))?, index)
-            })),
+            Self::Macvtap { name } => drop(delete_ours(name)),
             Self::OvsPort { name } => ovs::forget(name),
-        }
-    }
-
-    /// Takes away what an earlier run left behind, if it is marked as ours.
-    pub(crate) fn take_left_over(&self) {
-        let Self::Macvtap { name } = self else { return };
-        let Ok(index) = Links::here().and_then(|links| links.index(name)) else { return };
-        let alias = Netlink::open().and_then(|kernel| kernel.attribute(index, libc::IFLA_IFALIAS));
-        if let Ok(Some(alias)) = alias
-            && alias.strip_suffix(&[0]).unwrap_or(&alias) == macvtap::ALIAS.as_bytes()
-        {
-            self.now();
         }
     }
 
     /// The same, to happen when the answer is dropped, in the namespace that the calling thread is in now.
     pub(crate) fn armed(self) -> Result<Armed, Error> {
-        let wrong = |e| Error::system("opening a socket to the kernel's interfaces", e);
         let place = match &self {
-            Self::Macvtap { name } => Some((Netlink::open().map_err(wrong)?, Links::here()?.index(name)?)),
+            Self::Macvtap { name } => Some((kernel()?, Links::here()?.index(name)?)),
             Self::OvsPort { .. } => None,
         };
         Ok(Armed { undo: self, place })
@@ -85,6 +69,17 @@ impl Drop for Armed {
             None => self.undo.now(),
         }
     }
+}
+
+fn kernel() -> Result<Netlink, Error> {
+    Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))
+}
+
+fn delete_ours(name: &str) -> Result<(), Error> {
+    let (kernel, index) = (kernel()?, Links::here()?.index(name)?);
+    let group = kernel.attribute(index, libc::IFLA_GROUP);
+    let group = group.map_err(|e| Error::system(format!("asking for the group of `{name}`"), e))?;
+    if group.as_deref() == Some(&macvtap::GROUP.to_ne_bytes()) { delete(&kernel, index) } else { Ok(()) }
 }
 
 fn delete(kernel: &Netlink, index: u32) -> Result<(), Error> {

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, bail, ensure};
 use config::{Attach, Nic, Plan, Router, SocketSide};
 use sandbox::Confinement;
-use switch::{Bell, Frame, Sink, Source, Switch};
-use uplink::{Door, Opened, Ownership, Tap, TapConfig, Xdp, XdpConfig};
+use switch::{Bell, Frame, Offloads, Sink, Source, Switch};
+use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
 
+use super::links;
 use super::peer::Handed;
 use super::xdp::Interface;
 use crate::capture::{self, Capture};
@@ -83,7 +84,7 @@ impl Outlet {
         match &self.far {
             Far::Port { .. } | Far::Later => self.label == label,
             Far::Tap(_) | Far::Capture { .. } | Far::Xdp(_) | Far::Door(_) | Far::Peer(_) => {
-                self.attach == nic.attach
+                self.attach == nic.attach && (self.label == label || !nic.attach.is_common())
             }
             Far::Nothing | Far::Switch(_) => false,
         }
@@ -171,7 +172,9 @@ impl From<Opened> for Far {
 pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
     Ok(Some(match &nic.attach {
         Attach::Switch(_) | Attach::Null => return Ok(None),
-        Attach::Tap(interface) => Opened::Tap(Tap::open(interface, &tap_config(router, nic))?),
+        Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. } => {
+            Opened::Tap(links::open(router, nic)?.context("a link of no kind")?)
+        }
         Attach::Pcap { file, replay: None } => {
             Opened::Capture(File::create(file).with_context(|| format!("cannot write {}", file.display()))?)
         }
@@ -180,11 +183,9 @@ pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
             SocketSide::Listen => Door::listen(path)?,
             SocketSide::Connect => Door::connect(path)?,
         }),
-        Attach::Pcap { .. }
-        | Attach::Bridge(_)
-        | Attach::Ovs(_)
-        | Attach::Macvtap { .. }
-        | Attach::VhostUserBackend { .. } => bail!("this attachment is not in this version"),
+        Attach::Pcap { .. } | Attach::VhostUserBackend { .. } => {
+            bail!("this attachment is not in this version")
+        }
     }))
 }
 
@@ -205,12 +206,6 @@ pub fn check_queues(opened: Option<(usize, String)>, router: &Router, nic: &Nic)
 fn captured(file: File) -> Far {
     let (port, capture) = capture::into(file);
     Far::Capture { port, capture, told: AtomicBool::new(false) }
-}
-
-/// How the TAP of a NIC is to be.
-fn tap_config(router: &Router, nic: &Nic) -> TapConfig<'static> {
-    let (ownership, queues) = (Ownership::NewOrExisting, router.outer_queues(nic) as u16);
-    TapConfig { queues, mtu: nic.mtu, queue_len: nic.queue_len.most(), ownership, ..TapConfig::default() }
 }
 
 /// How the interface of a NIC is to be had.
@@ -262,6 +257,12 @@ impl Source for Lent {
 
     fn bell(&self) -> Bell<'_> {
         self.source.as_ref().map_or(Bell::None, |source| source.bell())
+    }
+
+    fn settle(&mut self, takes: Offloads) {
+        if let Some(source) = &mut self.source {
+            source.settle(takes);
+        }
     }
 }
 
