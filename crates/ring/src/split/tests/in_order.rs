@@ -251,3 +251,59 @@ fn a_driver_stops_on_what_it_cannot_trust() {
         assert_eq!((driver.broken(), driver.used_ready(1), driver.arm()), (Some(reason), 0, false));
     }
 }
+
+/// A table of so many pieces, written where buffers lie; each piece is 8 octets long.
+fn table(memory: &mut Memory, at: u64, pieces: u16) {
+    for piece in 0..pieces {
+        let segment = Segment { address: BUFFERS + 0x8000 + 64 * u64::from(piece), len: 8, writable: false };
+        let [address, rest] = segment.words((piece + 1 < pieces).then_some(piece + 1));
+        let bytes = memory.region().bytes(at + 16 * u64::from(piece), 16).unwrap();
+        assert!(bytes.write(0, address.to_le_bytes()) && bytes.write(8, rest.to_le_bytes()));
+    }
+}
+
+#[test]
+fn a_chain_by_a_table_takes_one_entry_and_keeps_its_place() {
+    for first in [0, 65_530] {
+        let mut memory = Memory::new(16);
+        memory.start_at(first);
+        let (region, layout) = (memory.region(), memory.layout());
+        let mut tokens = vec![MaybeUninit::uninit(); 16];
+        let mut driver = InOrderDriver::starting_at(region, &layout, FEATURES, &mut tokens, first).unwrap();
+        let mut device = DeviceQueue::resume(region, &layout, FEATURES, first).unwrap();
+        for round in 0..20u32 {
+            let pieces = 1 + (round % 15) as u16;
+            table(&mut memory, BUFFERS, pieces);
+            assert!(driver.push(3 * round, BUFFERS + 0x4000, 60, false));
+            assert!(driver.push_table(3 * round + 1, BUFFERS, pieces));
+            assert!(driver.push(3 * round + 2, BUFFERS + 0x4000, 60, false));
+            driver.publish();
+            let mut burst = Burst::new();
+            assert_eq!(device.take_readable(64, &mut burst), Ok(3));
+            let shown: Vec<_> = burst.chains().iter().map(|chain| burst.readable(chain).len()).collect();
+            assert_eq!(shown, [1, pieces.into(), 1]);
+            device.complete_all(&burst);
+            device.publish();
+            let mut back = Vec::new();
+            assert_eq!(driver.reclaim(64, |token| back.push(token)), Ok(3));
+            assert_eq!(back, [3 * round, 3 * round + 1, 3 * round + 2]);
+        }
+    }
+}
+
+#[test]
+fn a_table_needs_an_agreement_an_entry_and_room() {
+    let mut memory = Memory::new(4);
+    let (region, layout) = (memory.region(), memory.layout());
+    let mut tokens = vec![MaybeUninit::uninit(); 4];
+    let plain = Features { indirect: false, ..FEATURES };
+    let mut driver = InOrderDriver::new(region, &layout, plain, &mut tokens).unwrap();
+    assert!(!driver.push_table(0u32, BUFFERS, 2));
+    let mut tokens = vec![MaybeUninit::uninit(); 4];
+    let mut driver = InOrderDriver::new(region, &layout, FEATURES, &mut tokens).unwrap();
+    assert!(!driver.push_table(0u32, BUFFERS, 0) && !driver.push_table(0, BUFFERS, 5));
+    for token in 0..4 {
+        assert!(driver.push_table(token, BUFFERS, 4));
+    }
+    assert!(!driver.push_table(4, BUFFERS, 4) && driver.free() == 0);
+}
