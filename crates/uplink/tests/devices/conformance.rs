@@ -1,7 +1,7 @@
 //! The TAP under the suite that every port passes; behind it, a packet socket of its kernel.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +60,12 @@ impl PacketSocket {
     }
 }
 
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// A namespace that reaches us by one TAP.
 struct Bench {
     kernel: PacketSocket,
@@ -82,7 +88,7 @@ impl Bench {
 }
 
 /// The kernel takes most frames within the write, but not all are promised to have arrived then.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 impl SinkBench for Bench {
     fn sink(&self) -> &dyn Sink {

@@ -2,6 +2,7 @@
 //! is skipped with a line that says so.
 
 mod conformance;
+mod joined;
 mod lifetime;
 mod netns;
 mod support;

@@ -1,0 +1,422 @@
+//! Ports that reach the world by something of the host: a macvtap on one end of a veth in each mode, a TAP in a bridge, a
+//! TAP in a bridge of Open vSwitch. Each under the suite that every port passes; behind it, a packet socket at the other
+//! end of the veth.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use switch::{Sink, Source};
+use uplink::macvtap::Mode;
+use uplink::{Error, Mac, MacvtapConfig, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macvtap, ovs};
+
+use crate::conformance::{PATIENCE, PacketSocket};
+use crate::support::devices;
+
+const OURS: Mac = [2, 0, 0, 0, 1, 9];
+const THEIRS: Mac = [2, 0, 0, 0, 1, 0];
+const MODES: [Mode; 4] = [Mode::Private, Mode::Vepa, Mode::Bridge, Mode::Passthru];
+/// For a process on the way to read a few frames.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Longer than all frames of a check.
+const QUEUE_LEN: u32 = 2000;
+
+/// Runs `ip` in a namespace.
+fn ip(netns: &Netns, words: &str) {
+    let done = netns.command("ip").args(words.split(' ')).output().expect("ip");
+    assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// A namespace with a veth, `near` and `far`.
+fn veth() -> Netns {
+    let netns = Netns::new().expect("namespace");
+    let _ = netns.settle(false).expect("settle");
+    ip(&netns, "link add near type veth peer name far");
+    ip(&netns, "link set far address 02:00:00:00:01:00 up");
+    ip(&netns, "link set near up");
+    netns
+}
+
+/// A port, and a socket at the other end of the veth behind it.
+struct Bench {
+    far: PacketSocket,
+    source: TapSource,
+    sink: Arc<TapSink>,
+    /// Whether nobody on the way loses a frame on its own account.
+    lossless: bool,
+    _netns: Netns,
+}
+
+impl Bench {
+    fn of(netns: Netns, tap: Tap) -> Self {
+        let (source, sink) = tap.split();
+        let far = netns.run(|| PacketSocket::open("far")).expect("enter").expect("packet socket");
+        Self { far, source, sink, lossless: true, _netns: netns }
+    }
+
+    fn macvtap(mode: Mode) -> Self {
+        let netns = veth();
+        let tap = macvtap::open("m0", &macvtap_config(&netns, mode)).expect("macvtap");
+        Self::of(netns, tap)
+    }
+
+    fn bridge() -> Self {
+        let netns = veth();
+        ip(&netns, "link add br0 type bridge");
+        ip(&netns, "link set br0 up");
+        ip(&netns, "link set near master br0");
+        let tap = bridge::open("t0", "br0", &tap_config(&netns)).expect("TAP in a bridge");
+        Self::of(netns, tap)
+    }
+
+    fn ovs() -> Self {
+        let here = Netns::here().expect("namespace");
+        let (near, far) = (unique("n"), unique("f"));
+        ip(&here, &format!("link add {near} type veth peer name {far}"));
+        ip(&here, &format!("link set {far} up"));
+        ip(&here, &format!("link set {near} up"));
+        vsctl(&["add-port", "br0", &near]);
+        let tap = ovs::open(&unique("t"), "br0", &TapConfig { queue_len: QUEUE_LEN, ..TapConfig::default() });
+        let (source, sink) = tap.expect("TAP in Open vSwitch").split();
+        let far = PacketSocket::open(&far).expect("packet socket");
+        Self { far, source, sink, lossless: false, _netns: here }
+    }
+}
+
+fn macvtap_config(netns: &Netns, mode: Mode) -> MacvtapConfig<'_> {
+    MacvtapConfig {
+        lower: "near",
+        mode,
+        mac: OURS,
+        queues: 1,
+        mtu: 1500,
+        queue_len: QUEUE_LEN,
+        offload: true,
+        netns: Some(netns),
+    }
+}
+
+fn tap_config(netns: &Netns) -> TapConfig<'_> {
+    TapConfig { queue_len: QUEUE_LEN, netns: Some(netns), ..TapConfig::default() }
+}
+
+impl SinkBench for Bench {
+    fn sink(&self) -> &dyn Sink {
+        &*self.sink
+    }
+
+    fn received(&mut self) -> Option<Vec<Vec<u8>>> {
+        let mut frames = Vec::new();
+        let mut octets = [0; 2048];
+        while let Ok(len) = rustix::io::read(&self.far, &mut octets) {
+            frames.push(octets[..len].to_vec());
+        }
+        self.lossless.then_some(frames)
+    }
+
+    fn lost(&self) -> u64 {
+        let mut lost = 0;
+        ledger::Group::each(&*self.sink.counters(), &mut |name, value| {
+            lost += if name.starts_with("drop_") { value } else { 0 };
+        });
+        lost
+    }
+
+    fn pattern(&self) -> Pattern {
+        Pattern { destination: THEIRS, source: OURS, ..Pattern::default() }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+}
+
+impl SourceBench for Bench {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.source
+    }
+
+    fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
+        let mut fed = 0;
+        for frame in frames {
+            if rustix::io::write(&self.far, frame) != Ok(frame.len()) {
+                break;
+            }
+            fed += 1;
+            if !self.lossless && fed % 8 == 0 {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        fed
+    }
+
+    fn pattern(&self) -> Pattern {
+        Pattern { destination: OURS, source: THEIRS, ..Pattern::default() }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+}
+
+/// Whether the kernel makes macvtaps.
+fn macvtaps() -> bool {
+    devices() && {
+        let netns = veth();
+        match macvtap::open("m0", &macvtap_config(&netns, Mode::Bridge)) {
+            Err(error) if error.to_string().contains("modprobe macvtap") => {
+                println!("SKIPPED: {error}");
+                false
+            }
+            other => other.map(drop).map(|()| true).expect("macvtap"),
+        }
+    }
+}
+
+#[test]
+fn a_macvtap_is_a_port_in_every_mode() {
+    if macvtaps() {
+        for mode in MODES {
+            check_sink(|| Bench::macvtap(mode));
+            check_source(|| Bench::macvtap(mode));
+        }
+    }
+}
+
+#[test]
+fn a_tap_in_a_bridge_is_a_port() {
+    if devices() {
+        check_sink(Bench::bridge);
+        check_source(Bench::bridge);
+    }
+}
+
+#[test]
+fn a_macvtap_goes_with_whoever_holds_it_and_its_queue_is_as_long_as_was_said() {
+    if !macvtaps() {
+        return;
+    }
+    let netns = veth();
+    let links = netns.links().expect("links");
+    let config = MacvtapConfig { queues: 3, queue_len: 7, ..macvtap_config(&netns, Mode::Bridge) };
+    let tap = macvtap::open("m0", &config).expect("macvtap");
+    assert_eq!(tap.descriptors().len(), 3);
+    assert_eq!(links.mac("m0").expect("address"), OURS);
+    let far = netns.run(|| PacketSocket::open("far")).expect("enter").expect("packet socket");
+    let copy = tap.try_clone().expect("copy");
+    let mut ports = copy.into_ports();
+    // One flow, so one queue.
+    let frame = [&OURS[..], &THEIRS, &[8, 0], &[0; 46]].concat();
+    for _ in 0..20 {
+        let _ = rustix::io::write(&far, &frame);
+    }
+    let came: Vec<usize> =
+        ports.iter_mut().map(|(source, _)| crate::support::collect(source, 20).len()).collect();
+    assert_eq!(
+        (came.iter().sum::<usize>(), came.iter().filter(|count| **count > 0).count()),
+        (7, 1),
+        "{came:?}"
+    );
+    drop(ports);
+    assert!(links.exists("m0").expect("ask"), "what was copied does not take it away");
+    drop(tap);
+    assert!(!links.exists("m0").expect("ask"));
+}
+
+#[test]
+fn what_cannot_carry_a_macvtap_is_named_and_nothing_is_left() {
+    if !macvtaps() {
+        return;
+    }
+    let netns = veth();
+    let links = netns.links().expect("links");
+    let fails = |name: &str, config: &MacvtapConfig<'_>| {
+        macvtap::open(name, config).expect_err("refused").to_string()
+    };
+    let good = macvtap_config(&netns, Mode::Bridge);
+    let absent = fails("m0", &MacvtapConfig { lower: "nowhere", ..good.clone() });
+    assert_eq!(absent, "looking for `nowhere`: there is no such interface");
+    let large = fails("m0", &MacvtapConfig { mtu: 9000, ..good.clone() });
+    assert!(large.contains("its MTU of 9000 is more than that of `near`"), "{large}");
+    let taken = macvtap::open("far", &good).expect_err("refused");
+    assert!(matches!(taken, Error::InUse { .. }), "{taken}");
+    let _one = macvtap::open("m0", &good).expect("macvtap");
+    let passthru = fails("m1", &MacvtapConfig { mac: THEIRS, ..macvtap_config(&netns, Mode::Passthru) });
+    assert!(passthru.contains("takes none in this mode"), "{passthru}");
+    ip(&netns, "link add br0 type bridge");
+    ip(&netns, "link set far master br0");
+    let busy = fails("m1", &MacvtapConfig { lower: "far", ..good.clone() });
+    assert!(busy.contains("`far` is in a bridge"), "{busy}");
+    assert!(!links.exists("m1").expect("ask"));
+}
+
+#[test]
+fn a_macvtap_that_was_left_behind_is_replaced_and_anybody_elses_is_not() {
+    if !macvtaps() {
+        return;
+    }
+    let netns = veth();
+    let good = macvtap_config(&netns, Mode::Bridge);
+    // As after a kill: nobody takes it away.
+    std::mem::forget(macvtap::open("m0", &good).expect("macvtap"));
+    let again = macvtap::open("m0", &good).expect("in its place");
+    drop(again);
+    ip(&netns, "link add link near name m0 type macvtap mode bridge");
+    assert!(matches!(macvtap::open("m0", &good), Err(Error::InUse { .. })));
+    netns.run(|| uplink::Undo::of_macvtap("m0").now()).expect("enter");
+    assert!(netns.links().expect("links").exists("m0").expect("ask"), "it is somebody else's");
+}
+
+#[test]
+fn what_is_no_bridge_takes_no_tap() {
+    if !devices() {
+        return;
+    }
+    let netns = veth();
+    let links = netns.links().expect("links");
+    let fails =
+        |bridge: &str| bridge::open("t0", bridge, &tap_config(&netns)).expect_err("refused").to_string();
+    assert_eq!(fails("br9"), "looking for `br9`: there is no such interface");
+    let no_bridge = fails("near");
+    assert!(no_bridge.contains("`near` is no bridge"), "{no_bridge}");
+    assert!(!links.exists("t0").expect("ask"));
+}
+
+/// Set for the process that has an Open vSwitch of its own.
+const WITHIN: &str = "RINGROAD_TEST_OVS";
+
+fn unique(prefix: &str) -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{prefix}{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn vsctl(words: &[&str]) -> String {
+    let done = Command::new("ovs-vsctl").arg("--timeout=10").args(words).output().expect("ovs-vsctl");
+    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+/// An Open vSwitch of our own, with its datapath in user space.
+struct Daemons {
+    folder: tempfile::TempDir,
+    running: Vec<Child>,
+}
+
+impl Daemons {
+    fn start(netns: &Netns) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let mut tool = Command::new("ovsdb-tool");
+        tool.arg("create").arg(path("conf.db")).arg("/usr/share/openvswitch/vswitch.ovsschema");
+        assert!(tool.status().expect("ovsdb-tool").success());
+        let mut daemons = Self { running: Vec::new(), folder };
+        let remote = |kind: &str| format!("{kind}:{}", daemons.folder.path().join("db.sock").display());
+        let (server, client) = (format!("--remote={}", remote("punix")), remote("unix"));
+        let database = daemons.folder.path().join("conf.db").display().to_string();
+        daemons.spawn(netns, "ovsdb-server", &[&database, &server, "--unixctl=db.ctl", "--no-chdir"]);
+        daemons.await_file("db.sock");
+        daemons.spawn(netns, "ovs-vswitchd", &[&client, "--unixctl=vs.ctl", "--no-chdir"]);
+        daemons
+    }
+
+    fn spawn(&mut self, netns: &Netns, program: &str, words: &[&str]) {
+        let folder = self.folder.path();
+        let mut command = netns.command(program);
+        environment(&mut command, folder).args(words).current_dir(folder);
+        self.running.push(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a daemon"));
+    }
+
+    fn await_file(&self, name: &str) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !self.folder.path().join(name).exists() {
+            assert!(Instant::now() < end, "no {name}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for child in self.running.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn environment<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
+    ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"]
+        .iter()
+        .fold(command, |command, key| command.env(key, folder))
+}
+
+#[test]
+fn a_tap_in_open_vswitch_is_a_port() {
+    if std::env::var_os(WITHIN).is_some() {
+        return within_open_vswitch();
+    }
+    if !devices() {
+        return;
+    }
+    if Command::new("ovs-vswitchd").arg("--version").output().is_err() {
+        println!("SKIPPED: needs Open vSwitch");
+        return;
+    }
+    let netns = Netns::new().expect("namespace");
+    let _links = netns.settle(false).expect("settle");
+    let daemons = Daemons::start(&netns);
+    let mut inside = netns.command(&std::env::current_exe().expect("this test").display().to_string());
+    let inside = environment(&mut inside, daemons.folder.path()).env(WITHIN, "1");
+    let done = inside
+        .args(["--exact", "joined::a_tap_in_open_vswitch_is_a_port", "--nocapture"])
+        .status()
+        .expect("this test starts again");
+    assert!(done.success());
+}
+
+/// So few frames that Open vSwitch loses none.
+fn both_ways_through_open_vswitch(mut bench: Bench) {
+    let frame = |to: Mac, from: Mac, n: u8| [&to[..], &from, &[0x88, 0xb5], &[n; 50]].concat();
+    let mut sent: Vec<_> = (0..16).map(|n| frame(THEIRS, OURS, n)).collect();
+    assert_eq!(crate::support::deliver(&*bench.sink, &mut sent), 16);
+    let (mut came, end) = (Vec::new(), Instant::now() + Duration::from_secs(20));
+    let mut octets = [0; 2048];
+    while came.len() < 16 && Instant::now() < end {
+        match rustix::io::read(&bench.far, &mut octets) {
+            Ok(len) if octets[6..12] == OURS => came.push(octets[..len].to_vec()),
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    assert_eq!(came, sent);
+    let sent: Vec<_> = (0..16).map(|n| frame(OURS, THEIRS, n)).collect();
+    assert_eq!(SourceBench::feed(&mut bench, &sent), 16);
+    assert_eq!(crate::support::collect(&mut bench.source, 16), sent);
+}
+
+/// In the namespace of an Open vSwitch, with its environment.
+fn within_open_vswitch() {
+    vsctl(&["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]);
+    both_ways_through_open_vswitch(Bench::ovs());
+    check_sink(Bench::ovs);
+    check_source(Bench::ovs);
+    assert!(!vsctl(&["list-ports", "br0"]).contains('t'), "ports are taken out");
+    // Its packet sockets take frames as they are.
+    let tap = ovs::open("p0", "br0", &TapConfig::default()).expect("TAP");
+    assert_eq!(tap.traits().takes(), switch::Offloads::NONE);
+    // As after a kill: it stays in the database, and the next one takes its place.
+    std::mem::forget(tap.try_clone().expect("copy"));
+    std::mem::forget(tap);
+    let fails = |name: &str, bridge: &str| {
+        ovs::open(name, bridge, &TapConfig::default()).expect_err("refused").to_string()
+    };
+    assert!(fails("p1", "br9").contains("there is no such bridge; make it with `ovs-vsctl add-br br9`"));
+    vsctl(&["add-port", "br0", "p2", "--", "set", "Interface", "p2", "type=internal"]);
+    let taken = fails("p2", "br0");
+    assert!(taken.contains("exists already") || taken.contains("exists and is not a TAP"), "{taken}");
+    assert!(vsctl(&["list-ports", "br0"]).contains("p2"), "it is somebody else's");
+    uplink::Undo::of_ovs_port("p0").now();
+    assert!(!vsctl(&["list-ports", "br0"]).contains("p0"));
+}
