@@ -6,6 +6,7 @@
 //! to nothing and start nothing. It ends when its supervisor does.
 
 mod answers;
+mod capturing;
 mod orders;
 mod tracing;
 mod wire;
@@ -59,6 +60,7 @@ struct DataPlane {
     instance: Instance,
     /// At most one; the engine sees to that.
     tracing: Vec<tracing::Tracing>,
+    captures: Vec<capturing::Capturing>,
     /// Held as long as this process lives.
     locks: Vec<OwnedFd>,
 }
@@ -82,7 +84,14 @@ impl DataPlane {
         match started {
             Ok((instance, locks)) => {
                 wire.say(&ToSupervisor::Started { at_ns: table::now_ns() })?;
-                Ok(Some(Self { wire: wire.clone(), run, instance, tracing: Vec::new(), locks }))
+                Ok(Some(Self {
+                    wire: wire.clone(),
+                    run,
+                    instance,
+                    tracing: Vec::new(),
+                    captures: Vec::new(),
+                    locks,
+                }))
             }
             Err(error) => {
                 wire.say(&ToSupervisor::Failed { why: format!("{error:#}") })?;
@@ -115,6 +124,9 @@ impl DataPlane {
             ToPlane::Ask { id, request: request @ api::Request::Trace { .. } } => {
                 self.begin_trace(id, request)
             }
+            ToPlane::Ask { id, request: request @ api::Request::Capture { .. } } => {
+                self.begin_capture(id, request, descriptors)
+            }
             ToPlane::Ask { id, request } => {
                 let outcome = self.answer(request);
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
@@ -125,6 +137,7 @@ impl DataPlane {
             }
             ToPlane::Forget { id } => {
                 self.forget_trace(id);
+                self.forget_capture(id);
                 Ok(())
             }
             // A second start, or the end of a question that was given up.
@@ -134,12 +147,13 @@ impl DataPlane {
         }
     }
 
-    /// What has to be done now and then: routers that fail or break rules, traces.
+    /// What has to be done now and then: routers that fail or break rules, traces, captures.
     fn look_after(&mut self) -> Result<()> {
         for event in self.instance.look_after() {
             let (kind, router) = (event.kind.name().to_owned(), Some(event.router));
             self.wire.say(&ToSupervisor::Event { kind, router, message: event.message })?;
         }
-        self.go_on_tracing()
+        self.go_on_tracing()?;
+        self.go_on_capturing()
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod capture;
 mod check;
 mod client;
 mod data_plane;
@@ -117,6 +118,8 @@ enum Verb {
     },
     /// Follow packets that arrive at a NIC to where they leave, or to what dropped them.
     Trace(trace::Options),
+    /// Write what passes a NIC into a pcap file, while it runs.
+    Capture(capture::Options),
     /// Make a run what a file says, by the difference: what is the same goes on undisturbed.
     Apply {
         /// The TOML file.
@@ -196,6 +199,7 @@ fn main() -> ExitCode {
         Verb::Start { name } => stop::start(&name),
         Verb::Restart { name } => stop::restart(&name),
         Verb::Trace(options) => trace::trace(&options),
+        Verb::Capture(options) => capture::capture(&options),
         Verb::Apply { file, run, dry_run, json } => {
             apply::apply(&file, &apply::Options { run: run.as_deref(), dry_run, json })
         }

@@ -43,7 +43,10 @@ impl DataPlane {
                 self.instance.restart_router(&router)?;
                 done(format!("router {router} was started anew"))
             }
-            Request::Trace { .. } | Request::Events { .. } | Request::Apply { .. } => {
+            Request::Trace { .. }
+            | Request::Capture { .. }
+            | Request::Events { .. }
+            | Request::Apply { .. } => {
                 anyhow::bail!("the supervisor answers this itself")
             }
         })

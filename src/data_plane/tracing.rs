@@ -31,13 +31,18 @@ impl DataPlane {
         let Request::Trace { router, nic, count, timeout_ms, filter } = request else {
             anyhow::bail!("this is no request to trace");
         };
-        let (_, planned) = self.planned(&router)?;
-        let names = || planned.nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>().join(", ");
-        let known = planned.nics.iter().find(|known| known.name == nic);
-        known.with_context(|| format!("router {router} has no NIC {nic:?}; NICs: {}", names()))?;
+        self.planned_nic(&router, &nic)?;
         let timeout = Duration::from_millis(timeout_ms);
         let order = TraceOrder { router, nic, count, timeout, filter: filter.unwrap_or_default() };
         Trace::start(self.instance.board(), order)
+    }
+
+    /// Whether the file has this NIC.
+    pub(super) fn planned_nic(&self, router: &str, nic: &str) -> Result<()> {
+        let (_, planned) = self.planned(router)?;
+        let names = || planned.nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known = planned.nics.iter().any(|known| known.name == nic);
+        known.then_some(()).with_context(|| format!("router {router} has no NIC {nic:?}; NICs: {}", names()))
     }
 
     /// Tells what traces have seen since the last time, and ends those that are done.
@@ -60,7 +65,7 @@ impl DataPlane {
         self.tracing.retain(|tracing| tracing.id != id);
     }
 
-    fn tell(&self, id: u64, outcome: Outcome) -> Result<()> {
+    pub(super) fn tell(&self, id: u64, outcome: Outcome) -> Result<()> {
         self.wire.say(&ToSupervisor::Answer { id, outcome })
     }
 }

@@ -2,6 +2,7 @@
 //! plane.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -131,12 +132,13 @@ impl Supervisor {
         for gone in self.desk.server.take_gone() {
             let is_theirs = |asker: &Asker| matches!(asker, Asker::Client(ticket, _) if *ticket == gone);
             let found = self.desk.asked.iter().find(|(_, asker)| is_theirs(asker)).map(|(id, _)| *id);
-            // Only a trace goes on by itself; other answers come anyway.
+            // Only these go on by themselves; other answers come anyway.
             if let Some(id) = found
-                && let Some(Asker::Client(_, Request::Trace { .. })) = self.desk.asked.get(&id)
+                && let Some(Asker::Client(_, Request::Trace { .. } | Request::Capture { .. })) =
+                    self.desk.asked.get(&id)
             {
                 self.desk.asked.remove(&id);
-                self.tell_plane(&ToPlane::Forget { id }, now);
+                self.tell_plane(&ToPlane::Forget { id }, Vec::new(), now);
             }
         }
         self.tell_of_clients();
@@ -181,6 +183,7 @@ impl Supervisor {
                 // The answer leaves before the socket goes.
                 self.times.end = Some(now);
             }
+            Request::Capture { .. } if self.is_up() => self.capture(ticket, request, now),
             request if self.is_up() => {
                 self.ask_plane(request.clone(), client(ticket, request), now);
             }
@@ -189,6 +192,16 @@ impl Supervisor {
                 self.reply(ticket, Err(api::Error::new(why)), now);
             }
         }
+    }
+
+    /// The file goes on to the data plane, which could not open it.
+    fn capture(&mut self, ticket: Ticket, request: Request, now: Instant) {
+        let Some(file) = self.desk.server.take_file(ticket) else {
+            let why = "the descriptor of a file is to come with this request (SCM_RIGHTS)";
+            return self.reply(ticket, Err(api::Error::new(why)), now);
+        };
+        let id = self.desk.number(client(ticket, request.clone()));
+        self.tell_plane(&ToPlane::Ask { id, request }, vec![file], now);
     }
 
     fn is_late(&self, now: Instant) -> bool {
@@ -213,12 +226,12 @@ impl Supervisor {
             return;
         }
         let id = self.desk.number(asker);
-        self.tell_plane(&ToPlane::Ask { id, request }, now);
+        self.tell_plane(&ToPlane::Ask { id, request }, Vec::new(), now);
     }
 
-    fn tell_plane(&mut self, message: &ToPlane, now: Instant) {
+    fn tell_plane(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) {
         if let Some(plane) = &mut self.life.plane {
-            plane.say(message, Vec::new(), now);
+            plane.say(message, descriptors, now);
         }
     }
 

@@ -26,6 +26,8 @@ pub enum Answer {
     Packet(Box<Packet>),
     /// The last line of the answer to [`crate::Request::Trace`].
     Traced(TraceEnd),
+    /// To [`crate::Request::Capture`], when it is over.
+    Captured(CaptureEnd),
     /// To [`crate::Request::Events`].
     Events {
         /// The changes, oldest first.
@@ -42,6 +44,20 @@ pub enum Answer {
         /// Whether nothing was done.
         dry_run: bool,
     },
+}
+
+/// How a capture ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaptureEnd {
+    /// Frames in the file.
+    pub captured: u64,
+    /// Frames that are not, because the file took them too slowly or no more.
+    pub missed: u64,
+    /// Whether the file took everything up to the end.
+    pub complete: bool,
+    /// Nanoseconds that it ran.
+    pub ran_ns: u64,
 }
 
 /// An answer, or why there is none.

@@ -18,7 +18,7 @@ pub mod server;
 mod status;
 mod trace;
 
-pub use answer::{Answer, Change, Counters, Error, Event, Outcome};
+pub use answer::{Answer, CaptureEnd, Change, Counters, Error, Event, Outcome};
 pub use client::Client;
 pub use conversation::Limits;
 pub use line::{encode_answer, encode_request, parse_answer, parse_request};

@@ -60,6 +60,22 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         filter: Option<Filter>,
     },
+    /// Writes what passes a NIC into a file: answered by [`crate::Answer::Captured`] when it is over. The file's descriptor
+    /// comes with the request (`SCM_RIGHTS`); it ends when the client leaves.
+    Capture {
+        /// Name of the router.
+        router: String,
+        /// Name of its NIC.
+        nic: String,
+        /// End after so many frames, from 1; absent: never.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        count: Option<u64>,
+        /// End after so many milliseconds; absent: never.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
+        /// Octets of each frame that are kept, 14 to 65535.
+        snap: u32,
+    },
     /// State changes of the run: answered by [`crate::Answer::Events`].
     Events {
         /// Only those with a number from here on; absent: all that are still kept.

@@ -1,15 +1,18 @@
 //! The side of a run: a listener and its clients, none of which can make it wait.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, ErrorKind, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ledger::counters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::geteuid;
 
 use crate::conversation::{Conversation, End, Heard, Limits};
@@ -64,6 +67,8 @@ struct Client {
     talk: Conversation,
     /// Number of the request under way, or of the one before.
     request: u64,
+    /// The last descriptor that came, for the request that it came with.
+    file: Option<OwnedFd>,
 }
 
 /// A control socket and its clients.
@@ -135,6 +140,11 @@ impl Server {
         }
         self.flush(now);
         requests
+    }
+
+    /// The descriptor that came with a request, once.
+    pub fn take_file(&mut self, ticket: Ticket) -> Option<OwnedFd> {
+        self.clients.get_mut(&ticket.client).filter(|client| client.request == ticket.request)?.file.take()
     }
 
     /// Answers a request. A client that is gone needs no answer.
@@ -248,7 +258,7 @@ impl Server {
         }
         self.counters.accepted.add(1);
         let talk = Conversation::new(self.limits, now);
-        self.clients.insert(self.next, Client { stream, talk, request: 0 });
+        self.clients.insert(self.next, Client { stream, talk, request: 0, file: None });
         self.next += 1;
     }
 }
@@ -272,17 +282,31 @@ impl Client {
         let mut octets = [0; 4096];
         let mut left = MOUTHFUL;
         while left > 0 && self.talk.listens() {
-            match self.stream.read(&mut octets) {
+            match self.read(&mut octets) {
                 Ok(0) => return self.talk.end_input(),
                 Ok(len) => {
                     self.talk.receive(&octets[..len], now);
                     left = left.saturating_sub(len);
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
                 Err(_) => return self.talk.break_off(),
             }
         }
+    }
+
+    /// Octets, and at most one descriptor: the kernel closes what there is no room for.
+    fn read(&mut self, octets: &mut [u8]) -> rustix::io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut buffers = [IoSliceMut::new(octets)];
+        let read = recvmsg(&self.stream, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.file = descriptors.last().or(self.file.take());
+            }
+        }
+        Ok(read.bytes)
     }
 
     fn send(&mut self, now: Instant) {

@@ -43,12 +43,14 @@ pub struct Limits {
     pub snaplen: u32,
     /// Octets that may wait to be written.
     pub buffer: usize,
+    /// Frames that are captured before it ends by itself.
+    pub most: u64,
 }
 
 impl Default for Limits {
-    /// Whole frames, and 4 MiB.
+    /// Whole frames, 4 MiB, and no end.
     fn default() -> Self {
-        Self { snaplen: 65535, buffer: 4 << 20 }
+        Self { snaplen: 65535, buffer: 4 << 20, most: u64::MAX }
     }
 }
 
@@ -99,6 +101,11 @@ impl<W: Write + Send> Pcap<W> {
         self.failed.load(Ordering::Relaxed)
     }
 
+    /// Whether it has as many frames as it is to have.
+    pub fn is_complete(&self) -> bool {
+        self.counters.captured.get() >= self.limits.most
+    }
+
     /// Takes what waits to the file; call it a few times a second, and not from a thread that moves frames. The last
     /// call is made when the capture is dropped.
     pub fn write_out(&self) {
@@ -125,6 +132,9 @@ impl<W: Write + Send> Pcap<W> {
     }
 
     fn append(&self, waiting: &mut Vec<u8>, frame: &Frame<'_>, (seconds, nanoseconds): (u32, u32)) {
+        if self.is_complete() {
+            return;
+        }
         let kept = frame.len().min(self.limits.snaplen as usize);
         let start = waiting.len() + RECORD;
         if start + kept > waiting.capacity() {

@@ -5,7 +5,7 @@
 //! must know of a frame before anything can come of it looks at the burst before it is delivered as well.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use frame::offload::Offloads;
 
@@ -28,38 +28,68 @@ pub trait Observer: Send {
 pub struct TapPoint {
     inner: Arc<dyn Sink>,
     enabled: AtomicBool,
-    observer: Mutex<Option<Box<dyn Observer>>>,
+    seats: Mutex<[Option<Box<dyn Observer>>; 2]>,
+}
+
+/// Two may look at the same time: who follows packets, and who writes frames down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seat {
+    Follower,
+    Recorder,
 }
 
 impl TapPoint {
     /// Wraps a sink; nobody looks yet.
     pub fn new(inner: Arc<dyn Sink>) -> Self {
-        Self { inner, enabled: AtomicBool::new(false), observer: Mutex::new(None) }
+        Self { inner, enabled: AtomicBool::new(false), seats: Mutex::default() }
     }
 
     /// Shows delivered frames to `observer` from now on; returns the one that looked before.
     pub fn enable(&self, observer: Box<dyn Observer>) -> Option<Box<dyn Observer>> {
-        self.set(Some(observer))
+        self.set(Seat::Follower, Some(observer))
     }
 
-    /// Nobody looks any more; returns the one that did.
+    /// The one of [`TapPoint::enable`] does not look any more; returns it.
     pub fn disable(&self) -> Option<Box<dyn Observer>> {
-        self.set(None)
+        self.set(Seat::Follower, None)
     }
 
-    /// Whether somebody looks.
+    /// Whether the one of [`TapPoint::enable`] looks.
     pub fn is_enabled(&self) -> bool {
-        self.enabled.load(Ordering::Relaxed)
+        self.looks(Seat::Follower)
     }
 
-    fn set(&self, new: Option<Box<dyn Observer>>) -> Option<Box<dyn Observer>> {
-        let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.enabled.store(new.is_some(), Ordering::Relaxed);
-        std::mem::replace(&mut *observer, new)
+    /// Shows delivered frames to another observer, too; false, and nothing is done, if there is one.
+    pub fn record(&self, observer: Box<dyn Observer>) -> bool {
+        let free = !self.looks(Seat::Recorder);
+        if free {
+            self.set(Seat::Recorder, Some(observer));
+        }
+        free
     }
 
-    fn with(&self, look: impl FnOnce(&mut dyn Observer)) {
-        if let Some(observer) = &mut *self.observer.lock().unwrap_or_else(PoisonError::into_inner) {
+    /// The one of [`TapPoint::record`] does not look any more; returns it.
+    pub fn stop_recording(&self) -> Option<Box<dyn Observer>> {
+        self.set(Seat::Recorder, None)
+    }
+
+    fn seats(&self) -> MutexGuard<'_, [Option<Box<dyn Observer>>; 2]> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn looks(&self, seat: Seat) -> bool {
+        self.seats()[seat as usize].is_some()
+    }
+
+    fn set(&self, seat: Seat, new: Option<Box<dyn Observer>>) -> Option<Box<dyn Observer>> {
+        let mut seats = self.seats();
+        let old = std::mem::replace(&mut seats[seat as usize], new);
+        self.enabled.store(seats.iter().any(Option::is_some), Ordering::Relaxed);
+        old
+    }
+
+    fn with(&self, look: impl Fn(&mut dyn Observer)) {
+        for observer in self.seats().iter_mut().flatten() {
             look(observer.as_mut());
         }
     }

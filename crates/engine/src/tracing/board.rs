@@ -92,6 +92,13 @@ impl TapBoard {
         self.taken.store(false, Ordering::Release);
     }
 
+    /// Where frames come to a router by a NIC, and where they leave it, as far as frames pass there now.
+    pub(crate) fn ends_of(&self, router: &str, nic: &str) -> Vec<Arc<TapPoint>> {
+        let is_end =
+            |place: &Place| place.router == router && place.nic == nic && !matches!(place.spot, Spot::Queue);
+        self.points().into_iter().filter(|(place, _)| is_end(place)).map(|(_, point)| point).collect()
+    }
+
     /// Every place there is now.
     pub(super) fn points(&self) -> Vec<Point> {
         let points = self.lock();

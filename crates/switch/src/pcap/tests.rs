@@ -45,7 +45,7 @@ fn word(content: &[u8], at: usize) -> u32 {
 #[test]
 fn the_file_is_a_nanosecond_pcap_and_is_whole_after_the_last_drop() {
     let disk = Disk::with_room(usize::MAX);
-    let pcap = Pcap::new(disk.clone(), Limits { snaplen: 10, buffer: 1000 });
+    let pcap = Pcap::new(disk.clone(), Limits { snaplen: 10, buffer: 1000, ..Limits::default() });
     show(&pcap, &mut [vec![1; 60], vec![2; 4]]);
     drop(pcap);
     let content = disk.content.lock().unwrap();
@@ -61,11 +61,24 @@ fn the_file_is_a_nanosecond_pcap_and_is_whole_after_the_last_drop() {
 #[test]
 fn what_the_buffer_cannot_hold_is_missed_and_counted() {
     let disk = Disk::with_room(usize::MAX);
-    let pcap = Pcap::new(disk.clone(), Limits { snaplen: 100, buffer: 160 });
+    let pcap = Pcap::new(disk.clone(), Limits { snaplen: 100, buffer: 160, ..Limits::default() });
     show(&pcap, &mut vec![vec![0; 60]; 5]);
     assert_eq!((pcap.counters().captured.get(), pcap.counters().missed_full.get()), (2, 3));
     pcap.write_out();
     show(&pcap, &mut [vec![0; 60]]);
+    drop(pcap);
+    assert_eq!(disk.content.lock().unwrap().len(), 24 + 3 * 76);
+}
+
+#[test]
+fn a_capture_of_so_many_frames_ends_by_itself() {
+    let disk = Disk::with_room(usize::MAX);
+    let pcap = Pcap::new(disk.clone(), Limits { most: 3, ..Limits::default() });
+    show(&pcap, &mut vec![vec![0; 60]; 2]);
+    assert!(!pcap.is_complete());
+    show(&pcap, &mut vec![vec![0; 60]; 2]);
+    assert!(pcap.is_complete());
+    assert_eq!(pcap.counters().captured.get(), 3);
     drop(pcap);
     assert_eq!(disk.content.lock().unwrap().len(), 24 + 3 * 76);
 }

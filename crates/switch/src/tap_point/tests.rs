@@ -97,3 +97,24 @@ fn who_looks_may_be_sent_away_while_a_burst_is_delivered() {
     assert_eq!(deliver(&tap, &[60]), 1);
     assert_eq!(*story.0.lock().unwrap(), [("expected", vec![60])]);
 }
+
+#[test]
+fn who_follows_and_who_records_do_not_know_of_each_other() {
+    let tap = TapPoint::new(Arc::new(Null::new()));
+    let (followed, recorded) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    assert!(tap.record(Box::new(Lengths(recorded.clone()))));
+    assert!(!tap.record(Box::new(Lengths(followed.clone()))), "the seat is taken");
+    assert!(!tap.is_enabled());
+    deliver(&tap, &[60]);
+    tap.enable(Box::new(Lengths(followed.clone())));
+    deliver(&tap, &[61]);
+    assert!(tap.stop_recording().is_some());
+    assert!(tap.is_enabled());
+    deliver(&tap, &[62]);
+    assert!(tap.disable().is_some());
+    deliver(&tap, &[63]);
+    assert_eq!(
+        (&followed.lock().unwrap()[..], &recorded.lock().unwrap()[..]),
+        (&[61, 62][..], &[60, 61][..])
+    );
+}

@@ -1,0 +1,66 @@
+//! A file, or a pipe to a program that may read slowly or not at all.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
+
+/// A pipe that says it can be written takes so many octets without waiting (`PIPE_BUF`).
+const PIPE: usize = 4096;
+/// Octets that a file is given at once.
+const FILE: usize = 1 << 20;
+/// Between two looks whether the recording was ended meanwhile.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long a pipe that is full is waited for after that.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Writes without ever standing still in a pipe for longer than somebody wants it to be written.
+pub(super) struct Patient {
+    file: File,
+    once: usize,
+    stop: Arc<AtomicBool>,
+    stopped: Option<Instant>,
+}
+
+impl Patient {
+    pub(super) fn new(file: File, stop: Arc<AtomicBool>) -> io::Result<Self> {
+        let is_file = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
+        Ok(Self { file, once: if is_file { FILE } else { PIPE }, stop, stopped: None })
+    }
+
+    /// Waits until something can be written.
+    fn wait(&mut self) -> io::Result<()> {
+        loop {
+            let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
+            if poll(&mut fds, Some(&LOOK))? > 0 {
+                return Ok(());
+            }
+            if self.stop.load(Ordering::Acquire) {
+                let stopped = *self.stopped.get_or_insert_with(Instant::now);
+                if stopped.elapsed() >= PATIENCE {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+            }
+        }
+    }
+}
+
+impl Write for Patient {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.wait()?;
+        let some = octets.get(..self.once).unwrap_or(octets);
+        match self.file.write(some) {
+            // It was not for us that there was room: as a short write, which is tried again.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::Interrupted.into()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
