@@ -5,6 +5,7 @@
 //! The input is two octets that say how to begin, then steps of 11 octets: what to do, two octets that say where or
 //! how much, and 8 octets of data.
 
+use frame::offload::LARGEST;
 use ledger::NicDirection;
 use nic::pci::PciFunction;
 use nic::virtio_net::rx::RxQueue;
@@ -13,7 +14,7 @@ use nic::virtio_net::{ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, St
 use nic::virtio_net::{features, register, registers};
 use ring::split::{DeviceQueue, Layout};
 use ring::{BURST, Bytes, Region};
-use switch::Frame;
+use switch::{Frame, Offload, Offloads, Sink, deliver, plainly};
 
 /// Guest-physical address of the memory.
 const START: u64 = 0x1_0000;
@@ -31,9 +32,11 @@ pub(crate) fn run(input: &[u8]) {
     // SAFETY: `octets` outlives all that uses the region, which nothing else refers to meanwhile.
     let region = unsafe { Region::new(octets.as_mut_ptr().cast(), START, LEN) };
     let queue_pairs = 1 + u16::from(kind & 1);
-    let config = NicConfig { queue_pairs, in_order: kind & 2 != 0, ..NicConfig::new([2, 0, 0, 0, 0, 1]) };
+    let (in_order, offloads) = (kind & 2 != 0, kind & 32 != 0);
+    let config = NicConfig { queue_pairs, in_order, offloads, ..NicConfig::new([2, 0, 0, 0, 0, 1]) };
     let nic = VirtioNet::new(&config).expect("a good configuration");
-    let mut world = World { nic, region, live: Vec::new(), ledger: NicDirection::default() };
+    let takes = Offloads::from_bits(size);
+    let mut world = World { nic, region, live: Vec::new(), ledger: NicDirection::default(), takes };
     world.bring_up(kind, size);
     for step in steps.as_chunks::<11>().0 {
         world.step(step);
@@ -53,6 +56,8 @@ struct World {
     region: Region,
     live: Vec<(QueueSetup, Live)>,
     ledger: NicDirection,
+    /// What may be left to whoever the transmit queues' frames go to.
+    takes: Offloads,
 }
 
 impl World {
@@ -106,6 +111,7 @@ impl World {
                     Effect::Started(start) => self.start(&start),
                     Effect::Stopped => self.live.clear(),
                     Effect::Kicked(queue) => assert!(self.nic.running() && queue < self.nic.queues()),
+                    Effect::OffloadsChanged(takes) => self.leave(takes),
                     _ => {}
                 }
             }
@@ -122,11 +128,25 @@ impl World {
                 return;
             };
             let live = match setup.role {
-                QueueRole::Receive(_) => Live::Receive(Box::new(RxQueue::new(queue, start.mergeable()))),
-                QueueRole::Transmit(_) => Live::Transmit(Box::new(TxQueue::new(queue, LONGEST))),
+                QueueRole::Receive(_) => {
+                    let queue = RxQueue::new(queue, start.mergeable());
+                    Live::Receive(Box::new(queue.with_offloads(start.offloads_of_device())))
+                }
+                QueueRole::Transmit(_) => {
+                    let queue = TxQueue::new(queue, LONGEST);
+                    Live::Transmit(Box::new(queue.with_offloads(start.offloads_of_driver())))
+                }
                 QueueRole::Control => Live::Control(Box::new(ControlQueue::new(queue))),
             };
             self.live.push((*setup, live));
+        }
+    }
+
+    fn leave(&mut self, takes: Offloads) {
+        for (_, live) in &mut self.live {
+            if let Live::Receive(queue) = live {
+                queue.take_offloads(takes);
+            }
         }
     }
 
@@ -199,7 +219,7 @@ impl World {
         let Some(queue) = queue.checked_rem(self.live.len()) else { return };
         match &mut self.live[queue].1 {
             Live::Receive(queue) => fill(queue, amount, &self.ledger),
-            Live::Transmit(queue) => drain(queue, amount, &self.ledger),
+            Live::Transmit(queue) => drain(queue, amount, &self.ledger, self.takes),
             Live::Control(queue) => {
                 let nic = &mut self.nic;
                 if queue.serve(|command| nic.control(command)).is_err() {
@@ -210,22 +230,46 @@ impl World {
     }
 }
 
+/// Looks at every octet of what it can take.
+struct Copies {
+    takes: Offloads,
+}
+
+impl Sink for Copies {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        assert!((1..=BURST).contains(&frames.len()));
+        for frame in frames {
+            let mut copy = [0; LARGEST];
+            assert!(self.takes.has(frame.offload().needed()));
+            assert_eq!(frame.octets().copy_to_slice(&mut copy), frame.len());
+        }
+        frames.len()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.takes
+    }
+}
+
 fn fill(queue: &mut RxQueue, amount: usize, ledger: &NicDirection) {
     let mut octets = [0x5a; LONGEST];
     let all = Bytes::from_slice(&mut octets);
-    let frames = vec![Frame::new(all.take(14 + amount as u32 * 5)); amount % (BURST + 1)];
+    let left = Offload::checksum(14, amount as u16).filter(|left| queue.offloads().has(left.needed()));
+    let frame = Frame::with_offload(all.take(14 + amount as u32 * 5), left.unwrap_or_default());
+    let frames = vec![frame; amount % (BURST + 1)];
     let filled = queue.fill(&frames, ledger);
     assert!(filled.taken <= frames.len());
 }
 
-fn drain(queue: &mut TxQueue, amount: usize, ledger: &NicDirection) {
+fn drain(queue: &mut TxQueue, amount: usize, ledger: &NicDirection, takes: Offloads) {
     let drained = queue.drain(amount, ledger, &mut |frames| {
         assert!((1..=BURST).contains(&frames.len()));
         for frame in frames {
-            let mut copy = [0; LONGEST];
-            assert!((14..=LONGEST).contains(&frame.len()));
-            assert_eq!(frame.octets().copy_to_slice(&mut copy), frame.len());
+            let longest = if frame.offload().gso().is_some() { LARGEST } else { LONGEST };
+            assert!((14..=longest).contains(&frame.len()) && frame.offload().fits(frame.len()));
         }
+        deliver(&Copies { takes }, frames);
+        plainly(frames, &mut |frames| _ = Copies { takes: Offloads::NONE }.deliver(frames));
     });
     assert!(drained.frames <= BURST);
 }

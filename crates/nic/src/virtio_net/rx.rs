@@ -362,9 +362,9 @@ impl Posted {
     #[cold]
     fn count_large(&mut self, lease: &Lease, ledger: &NicDirection) {
         ledger.left_segments.add(lease.large);
-        if let Some(place) = lease.places.iter().max_by_key(|place| place.len) {
-            let each = (place.len as usize + HEADER).div_ceil(place.count.max(1).into());
-            self.chains_of_large = LARGEST.div_ceil(each);
+        let first = lease.places.first().and_then(|place| chains_of(&lease.burst, place).first());
+        if let Some(chain) = first {
+            self.chains_of_large = (LARGEST + HEADER).div_ceil(capacity(&lease.burst, chain).max(1));
         }
     }
 }
@@ -420,5 +420,7 @@ fn chains_of<'a>(burst: &'a Burst, place: &Place) -> &'a [Chain] {
     burst.chains().get(first..first + usize::from(place.count)).unwrap_or(&[])
 }
 
+#[cfg(test)]
+mod offload_tests;
 #[cfg(test)]
 mod tests;

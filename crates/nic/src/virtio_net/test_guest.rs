@@ -51,7 +51,18 @@ impl Guest {
 
     /// Sends header and frame as a chain of pieces of these lengths; the last takes the rest.
     pub(super) fn send(&mut self, token: u16, frame: &[u8], pieces: &[usize]) -> Vec<Segment> {
-        let mut whole = [vec![0; 12], frame.to_vec()].concat();
+        self.send_headed(token, [0; 10], frame, pieces)
+    }
+
+    /// The same with a header that says something.
+    pub(super) fn send_headed(
+        &mut self,
+        token: u16,
+        header: [u8; 10],
+        frame: &[u8],
+        pieces: &[usize],
+    ) -> Vec<Segment> {
+        let mut whole = [&header[..], &[0, 0], frame].concat();
         let mut segments = Vec::new();
         for &len in pieces.iter().chain([&usize::MAX]) {
             let rest = whole.split_off(len.min(whole.len()));

@@ -329,4 +329,6 @@ fn gather(segments: &[Bytes<'static>], mut target: &mut [u8]) {
 }
 
 #[cfg(test)]
+mod offload_tests;
+#[cfg(test)]
 mod tests;

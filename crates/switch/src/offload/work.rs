@@ -75,7 +75,7 @@ impl Work {
         };
         self.made += 1;
         // It fits: that was looked at when the work began.
-        let left = if self.checksums && left.complete(target) { Offload::NONE } else { left };
+        let left = if self.checksums && left.complete(target) { Offload::DATA_VALID } else { left };
         Ok((Frame::with_offload(Bytes::from_slice(target), left), rest))
     }
 }
