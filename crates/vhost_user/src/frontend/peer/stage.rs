@@ -79,12 +79,19 @@ impl Course {
 
     pub(super) fn run(mut self) {
         while !self.over {
+            let talked = self.talks();
             self.step(Instant::now());
             self.publish();
-            if !self.over {
+            // What has been wished for while something was being said rings no more.
+            let goes_on = talked && !self.talks();
+            if !self.over && !goes_on {
                 self.wait(Instant::now());
             }
         }
+    }
+
+    fn talks(&self) -> bool {
+        matches!(self.stage, Stage::Talking { .. })
     }
 
     fn step(&mut self, now: Instant) {
