@@ -10,13 +10,22 @@ use crate::halt;
 use crate::nic::Nic;
 use crate::virtio_net::QueuePair;
 
-/// Free buffers below which sent ones are taken back: two bursts.
-const LOW: usize = 2 * ring::BURST;
+/// Free buffers below which sent ones are taken back: two bursts, and the lot in which a receive ring is filled up. Who
+/// waits for a lot while others hold what was sent long ago would wait for ever.
+fn low(nics: &[Nic]) -> usize {
+    let lot = nics.iter().map(|nic| nic.entries() / 2).max().unwrap_or(0) / SMALLEST_LOTS;
+    lot + 2 * ring::BURST
+}
+
+/// The largest lot of a receive ring is this part of it.
+const SMALLEST_LOTS: usize = 4;
 
 /// One vCPU's NICs and buffers.
 pub(crate) struct Firmware {
     nics: ArrayVec<Nic, MAX_NICS>,
     pool: Pool,
+    /// See [`low`].
+    low: usize,
     shared: &'static VcpuShared,
     ticks_a_ms: u64,
     /// As a power of two.
@@ -40,7 +49,18 @@ impl Firmware {
         let ticks_a_us = (tsc_khz / 1000).max(1).ilog2();
         let attentive = nics.iter().any(Nic::needs_attendance);
         let aided = nics.iter().any(Nic::is_aided);
-        Self { nics, pool, shared, ticks_a_ms: tsc_khz.max(1), ticks_a_us, attentive, aided, handling: false }
+        let low = low(&nics);
+        Self {
+            nics,
+            pool,
+            low,
+            shared,
+            ticks_a_ms: tsc_khz.max(1),
+            ticks_a_us,
+            attentive,
+            aided,
+            handling: false,
+        }
     }
 
     /// Microseconds since some moment: of half a microsecond to a whole one, because a division costs more than a pass.
@@ -131,7 +151,7 @@ impl Firmware {
     /// Takes sent buffers back from all NICs when the pool runs low.
     #[inline(always)]
     fn keep_stocked(&mut self) {
-        if self.pool.len() < LOW {
+        if self.pool.len() < self.low {
             self.restock();
         }
     }
