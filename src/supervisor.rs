@@ -201,6 +201,7 @@ impl Supervisor {
             self.attend_plane(now)?;
             self.attend_children();
             self.resources.doors().for_each(Door::answer);
+            self.resources.fulfil();
             self.attend_clients(now);
             self.attend_metrics(now);
             self.attend_display(now);
@@ -221,6 +222,7 @@ impl Supervisor {
         fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
         fds.extend(self.children.watched().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.resources.doors().filter_map(Door::asked).map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.resources.wished().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.desk.server.descriptors().into_iter().map(add));
         fds.extend(self.metrics.watched().map(add));
         let outputs = self.events.waiting().into_iter().chain(self.display.waiting());

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use super::RunLock;
+use super::cleaner::Rubbish;
 use super::file::clean_up;
 
 #[test]
@@ -120,10 +121,10 @@ fn what_a_killed_run_left_is_removed_unless_it_was_taken_over() {
         fs::write(&socket, "").expect("a socket");
     };
     leave();
-    clean_up(&lock, 999_999_999, std::slice::from_ref(&socket));
+    clean_up(&lock, 999_999_999, &[Rubbish::File(socket.clone())]);
     assert!(!folder.exists());
     leave();
-    clean_up(&lock, 17, std::slice::from_ref(&socket));
+    clean_up(&lock, 17, &[Rubbish::File(socket.clone())]);
     assert!(lock.exists() && socket.exists(), "it belongs to somebody else");
     clean_up(&base.path().join("nothing"), 17, &[]);
 }

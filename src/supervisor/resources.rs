@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{check_queues, open_uplink};
-use uplink::{Door, Opened, Undo, Xdp};
+use uplink::{Door, Opened, Tap, Undo, Xdp};
 
 use crate::link::Supply;
 
@@ -99,6 +99,16 @@ impl Resources {
     /// What the host did not give, where the run can do without: one line each.
     pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
         self.uplinks.values().filter_map(Opened::notice)
+    }
+
+    /// Readable when somebody who serves a link wishes for another queue length.
+    pub(crate) fn wished(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.uplinks.values().filter_map(Opened::tap).filter_map(Tap::wished)
+    }
+
+    /// Does what was wished for. A link that does not take it has been moved or deleted, which is told elsewhere.
+    pub(crate) fn fulfil(&self) {
+        self.uplinks.values().filter_map(Opened::tap).for_each(|tap| drop(tap.fulfil()));
     }
 
     /// The doors through which peers come to NICs.

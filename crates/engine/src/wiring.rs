@@ -1,5 +1,6 @@
 //! What is between a router's NICs and the world: ports, queues, and the threads that move frames.
 
+mod early_drop;
 mod links;
 mod outlet;
 mod peer;
@@ -8,17 +9,18 @@ mod xdp;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use config::{Deliver, FlowHash, Nic, Router, VhostThreads};
+use config::{Deliver, FlowHash, Nic, QueueLen, Router, VhostThreads};
 use sandbox::Confinement;
 use switch::steer::Hash;
 use switch::{IngressFan, Null, PortId, Sink, Source, Switch, ingress_fan};
-use uplink::{Spread, Tap};
+use uplink::{Spread, Tap, TapSource};
 use vmm::NicQueues;
 
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
+use early_drop::EarlyDrop;
 pub use links::undo;
 pub(crate) use outlet::{Far, Outlet};
 pub use outlet::{check_queues, open_uplink};
@@ -158,7 +160,8 @@ impl Plugging<'_> {
         for (source, sink) in tap.try_clone()?.into_ports() {
             read.push(source.counters());
             written.push(sink.counters());
-            from.push(Box::new(source));
+            // One number is for all queues: the first one's is taken, as flows are spread evenly.
+            from.push(if from.is_empty() { self.tuned(source, tap)? } else { Box::new(source) });
             to.push(sink);
         }
         ensure!(!to.is_empty(), "a TAP without a queue");
@@ -178,6 +181,15 @@ impl Plugging<'_> {
         let written = sinks.iter().map(|sink| sink.counters()).collect();
         let tx = self.tx(false, |pair| sinks[pair % sinks.len()].clone());
         Ok((self.rx(sources, self.nic.hash == FlowHash::Flow), tx, Outside::Xdp { read, written, kernel }))
+    }
+
+    /// The source itself, or one whose queue is as long as the router can take, where the file says so and somebody can
+    /// change it.
+    fn tuned(&self, source: TapSource, tap: &Tap) -> Result<Box<dyn Source>> {
+        let limit = if self.nic.queue_len == QueueLen::Auto { tap.queue_limit()? } else { None };
+        let Some(limit) = limit else { return Ok(Box::new(source)) };
+        let first = self.nic.queue_len.most();
+        Ok(Box::new(EarlyDrop::new(source, self.queues.common_sink(), limit, self.nic.ring, first)))
     }
 
     /// A port of the switch, with a queue before it for each thread unless the senders fill the NIC's rings themselves.

@@ -24,6 +24,8 @@ pub use links::{LinkCounters, Links, Mac};
 pub use macvtap::MacvtapConfig;
 pub use netns::Netns;
 pub use opened::{Description, Opened};
-pub use tap::{Ownership, ReadCounters, Spread, Tap, TapConfig, TapSink, TapSource, Traits, WriteCounters};
+pub use tap::{
+    Ownership, QueueLimit, ReadCounters, Spread, Tap, TapConfig, TapSink, TapSource, Traits, WriteCounters,
+};
 pub use undo::Undo;
 pub use xdp::{Xdp, XdpConfig, XdpParts};

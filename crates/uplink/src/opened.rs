@@ -37,6 +37,9 @@ pub enum Description {
         /// What it can.
         #[serde(default)]
         traits: Traits,
+        /// Whether one more descriptor takes wishes for a queue length.
+        #[serde(default)]
+        wishes: bool,
     },
     /// A file that takes a capture.
     Capture,
@@ -57,7 +60,8 @@ impl Opened {
         match self {
             Self::Tap(tap) => {
                 let (interface, queues) = (tap.name().to_owned(), tap.descriptors().len());
-                Description::Tap { interface, queues, traits: tap.traits().clone() }
+                let wishes = tap.wishes().is_some();
+                Description::Tap { interface, queues, traits: tap.traits().clone(), wishes }
             }
             Self::Capture(_) => Description::Capture,
             Self::Xdp(xdp) => Description::Xdp(xdp.parts().clone()),
@@ -68,7 +72,7 @@ impl Opened {
     /// Its descriptors, to be sent to another process.
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         match self {
-            Self::Tap(tap) => tap.descriptors().collect(),
+            Self::Tap(tap) => tap.descriptors().chain(tap.wishes()).collect(),
             Self::Capture(file) => vec![file.as_fd()],
             Self::Xdp(xdp) => xdp.descriptors().collect(),
             Self::Door(door) => vec![door.descriptor()],
@@ -84,9 +88,10 @@ impl Opened {
         descriptors: &mut dyn Iterator<Item = OwnedFd>,
     ) -> Result<Self, Error> {
         Ok(match description {
-            Description::Tap { interface, queues, traits } => {
+            Description::Tap { interface, queues, traits, wishes } => {
                 let queues = several(descriptors, *queues)?;
-                Self::Tap(Tap::from_descriptors(interface, queues, traits.clone())?)
+                let tap = Tap::from_descriptors(interface, queues, traits.clone())?;
+                Self::Tap(if *wishes { tap.wishing(one(descriptors)?) } else { tap })
             }
             Description::Capture => Self::Capture(one(descriptors)?.into()),
             Description::Xdp(parts) => {
@@ -106,6 +111,14 @@ impl Opened {
             Self::Tap(tap) => tap.resize(mtu, queue_len),
             Self::Xdp(xdp) => xdp.resize(mtu),
             Self::Capture(_) | Self::Door(_) => Ok(()),
+        }
+    }
+
+    /// It, if it is a TAP or something like it.
+    pub fn tap(&self) -> Option<&Tap> {
+        match self {
+            Self::Tap(tap) => Some(tap),
+            _ => None,
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod counters;
 pub(crate) mod header;
+mod queue_limit;
 mod sink;
 mod source;
 mod traits;
@@ -25,6 +26,8 @@ use switch::steer::Hash;
 
 pub use counters::{ReadCounters, WriteCounters};
 use header::Offer;
+pub use queue_limit::QueueLimit;
+use queue_limit::Wishes;
 pub use sink::TapSink;
 pub use source::TapSource;
 pub use traits::{Spread, Traits};
@@ -102,7 +105,20 @@ pub struct Tap {
     /// What takes away what does not go with the descriptors.
     undo: Option<Armed>,
     /// None where the descriptors came from another process, which keeps the device in order.
-    links: Option<Links>,
+    links: Option<Arc<Links>>,
+    limits: Limits,
+}
+
+/// Who changes the length of the kernel's queues while the device is served.
+#[derive(Debug, Default)]
+enum Limits {
+    /// Nobody.
+    #[default]
+    Fixed,
+    /// Whoever serves it, by wishes that come in here.
+    Wished(Wishes),
+    /// We, by wishes that we send there.
+    Wishing(OwnedFd),
 }
 
 /// What all ends of one device know together.
@@ -148,12 +164,26 @@ impl Tap {
         if config.up {
             links.set_up(name, true)?;
         }
-        Ok(Self { name: name.to_owned(), queues, traits, undo: None, links: Some(links) })
+        Ok(Self {
+            name: name.to_owned(),
+            queues,
+            traits,
+            undo: None,
+            links: Some(Arc::new(links)),
+            limits: Limits::Fixed,
+        })
     }
 
     /// A device whose queues were opened by their own file.
     pub(crate) fn of_queues(name: &str, queues: Vec<OwnedFd>, traits: Traits, links: Links) -> Self {
-        Self { name: name.to_owned(), queues, traits, undo: None, links: Some(links) }
+        Self {
+            name: name.to_owned(),
+            queues,
+            traits,
+            undo: None,
+            links: Some(Arc::new(links)),
+            limits: Limits::Fixed,
+        }
     }
 
     /// A device that another process opened, by the descriptors of its queues in their order.
@@ -163,7 +193,7 @@ impl Tap {
     pub fn from_descriptors(name: &str, queues: Vec<OwnedFd>, traits: Traits) -> Result<Self, Error> {
         Name::new(name)?;
         check_queues(queues.len())?;
-        Ok(Self { name: name.to_owned(), queues, traits, undo: None, links: None })
+        Ok(Self { name: name.to_owned(), queues, traits, undo: None, links: None, limits: Limits::Fixed })
     }
 
     /// What is known of the device beside its descriptors.
@@ -203,7 +233,8 @@ impl Tap {
         let queues = self.queues.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
         let queues =
             queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
-        Ok(Self { name: self.name.clone(), queues, traits: self.traits.clone(), undo: None, links: None })
+        let (name, traits) = (self.name.clone(), self.traits.clone());
+        Ok(Self { name, queues, traits, undo: None, links: None, limits: Limits::Fixed })
     }
 
     /// The interface's name.
@@ -213,7 +244,7 @@ impl Tap {
 
     /// The interfaces of the namespace the device lies in; only whoever opened the device has them.
     pub fn links(&self) -> Option<&Links> {
-        self.links.as_ref()
+        self.links.as_deref()
     }
 
     /// Gives the device another MTU and queue length; nothing where somebody else opened it, who sees to that.
@@ -226,6 +257,58 @@ impl Tap {
             links.set_mtu(&self.name, mtu)?;
         }
         links.set_queue_len(&self.name, queue_len)
+    }
+
+    /// The same, and whoever serves it in another process may wish for another queue length.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn with_wishes(self) -> Result<Self, Error> {
+        Ok(Self { limits: Limits::Wished(Wishes::new()?), ..self })
+    }
+
+    /// The same in that other process, by the descriptor of [`Tap::wishes`].
+    pub(crate) fn wishing(self, wishes: OwnedFd) -> Self {
+        Self { limits: Limits::Wishing(wishes), ..self }
+    }
+
+    /// What is sent beside the queues where there are wishes.
+    pub(crate) fn wishes(&self) -> Option<BorrowedFd<'_>> {
+        match &self.limits {
+            Limits::Wished(wishes) => Some(wishes.writer()),
+            Limits::Wishing(wishes) => Some(wishes.as_fd()),
+            Limits::Fixed => None,
+        }
+    }
+
+    /// Readable when there is a new wish.
+    pub fn wished(&self) -> Option<BorrowedFd<'_>> {
+        match &self.limits {
+            Limits::Wished(wishes) => Some(wishes.bell()),
+            _ => None,
+        }
+    }
+
+    /// Does what was wished for last, if anything was.
+    ///
+    /// # Errors
+    /// The device does not take it.
+    pub fn fulfil(&self) -> Result<(), Error> {
+        let (Limits::Wished(wishes), Some(links)) = (&self.limits, &self.links) else { return Ok(()) };
+        wishes.last().map_or(Ok(()), |frames| links.set_queue_len(&self.name, frames))
+    }
+
+    /// By what whoever serves it changes the queue length; none where nobody can.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn queue_limit(&self) -> Result<Option<QueueLimit>, Error> {
+        let copied = |e| Error::system(format!("serving `{}`", self.name), e);
+        Ok(match (&self.limits, &self.links) {
+            (_, Some(links)) => Some(QueueLimit::here(links.clone(), self.name.clone())),
+            (Limits::Wishing(wishes), None) => Some(QueueLimit::asked(wishes.try_clone().map_err(copied)?)),
+            _ => None,
+        })
     }
 
     /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.

@@ -31,7 +31,12 @@ const FILE: &str = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\
                     address = \"192.0.2.1/24\"\n";
 
 fn tap(queues: usize) -> Supply {
-    let what = Description::Tap { interface: "t0".to_owned(), queues, traits: uplink::Traits::default() };
+    let what = Description::Tap {
+        interface: "t0".to_owned(),
+        queues,
+        traits: uplink::Traits::default(),
+        wishes: false,
+    };
     Supply::Uplink { nic: "edge.wan".to_owned(), what }
 }
 

@@ -2,7 +2,7 @@
 //! descriptor are taken away.
 
 use anyhow::Result;
-use config::{Attach, FlowHash, MacvtapMode, Nic, Router};
+use config::{Attach, FlowHash, MacvtapMode, Nic, QueueLen, Router};
 use switch::steer::Hash;
 use uplink::{MacvtapConfig, Ownership, Tap, TapConfig, Undo, bridge, macvtap, ovs};
 
@@ -11,6 +11,14 @@ const LONGEST: usize = 15;
 
 /// Opens the link of a NIC; none where it has none of these kinds.
 pub(super) fn open(router: &Router, nic: &Nic) -> Result<Option<Tap>> {
+    let tap = open_plain(router, nic)?;
+    Ok(match tap {
+        Some(tap) if nic.queue_len == QueueLen::Auto => Some(tap.with_wishes()?),
+        tap => tap,
+    })
+}
+
+fn open_plain(router: &Router, nic: &Nic) -> Result<Option<Tap>> {
     let name = name(router, nic);
     Ok(Some(match &nic.attach {
         Attach::Tap(interface) => {
