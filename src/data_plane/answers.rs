@@ -128,9 +128,12 @@ impl DataPlane {
     fn show_nic(&self, plan: &Plan, router: &Router, (number, nic): (usize, &Nic)) -> NicShown {
         let mut shown = show_nic(plan, nic);
         let running = self.instance.router(&router.name);
-        if let Some(Outside::Peer(peer)) = running.and_then(|running| running.outside.get(number)) {
-            shown.settings.insert("peer".to_owned(), peer.state());
-        }
+        let state = match running.and_then(|running| running.outside.get(number)) {
+            Some(Outside::Peer(peer)) => Some(peer.state()),
+            Some(Outside::Guest(port)) => Some(port.state()),
+            _ => None,
+        };
+        shown.settings.extend(state.map(|state| ("peer".to_owned(), state)));
         shown
     }
 }

@@ -77,6 +77,11 @@ fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group
                 visit(&format!("{name}.xdp.kernel"), &**kernel);
             }
             Outside::Switch { queue: Some(queue), .. } => visit(&format!("{name}.queue"), &queue.counters()),
+            Outside::Guest(port) => {
+                let [sent, received] = port.ledgers();
+                visit(&format!("{name}.guest.tx"), &sent);
+                visit(&format!("{name}.guest.rx"), &received);
+            }
             Outside::Peer(peer) => peer.visit(&mut |group| visit(&format!("{name}.peer"), group)),
             Outside::Switch { queue: None, .. } | Outside::Other => {}
         }

@@ -68,8 +68,8 @@ fn look_at_captures(slot: &Slot, yard: &mut Yard) {
 /// Tells what has happened to what its NICs are plugged into. The router goes on without it.
 fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
     for (number, (nic, outlet)) in slot.plan.nics.iter().zip(slot.outlets()).enumerate() {
-        if let (Some(peer), Some(run)) = (outlet.peer(), &slot.run) {
-            run.router.router.set_link(number, peer.is_there());
+        if let (Some(up), Some(run)) = (outlet.link(), &slot.run) {
+            run.router.router.set_link(number, up);
         }
         if let Some(trouble) = outlet.look_after() {
             yard.tell(&slot.plan.name, Kind::Notice, format!("NIC {}: {trouble}", nic.name));

@@ -1,6 +1,7 @@
 //! What is between a router's NICs and the world: ports, queues, and the threads that move frames.
 
 mod early_drop;
+mod guest_port;
 mod links;
 mod outlet;
 mod peer;
@@ -8,7 +9,7 @@ mod xdp;
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use config::{Deliver, FlowHash, Nic, QueueLen, Router, VhostThreads};
 use sandbox::Confinement;
 use switch::steer::Hash;
@@ -21,6 +22,7 @@ use crate::io_thread::{Idle, IoThread, Pump};
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
 use early_drop::EarlyDrop;
+pub use guest_port::GuestPort;
 pub use links::undo;
 pub(crate) use outlet::{Far, Outlet};
 pub use outlet::{check_queues, open_uplink};
@@ -54,6 +56,8 @@ pub enum Outside {
         /// The queues between switch and NIC, where delivery is queued.
         queue: Option<Arc<IngressFan>>,
     },
+    /// A virtual machine of another program.
+    Guest(Arc<GuestPort>),
     /// Another program that is handed the NIC's rings.
     Peer(Arc<Handed>),
     /// Something that counts elsewhere, or not at all.
@@ -100,7 +104,7 @@ pub(crate) fn connect(
         }
         Far::Tap(tap) => plugging.tap(tap)?,
         Far::Xdp(interface) => plugging.xdp(interface)?,
-        Far::Door(door) => bail!("{}: this attachment is not in this version", door.path().display()),
+        Far::Guest(port) => plugging.guest_port(port),
         Far::Peer(peer) => (Vec::new(), Vec::new(), Outside::Peer(peer.clone())),
         Far::Switch(switch) => plugging.switch(switch)?,
         Far::Capture { port, .. } => (Vec::new(), plugging.tx(false, |_| port.clone()), Outside::Other),

@@ -17,6 +17,8 @@ pub enum Class {
     Clock,
     /// Serves register accesses of a router that is a process.
     Bus,
+    /// Is the device of other programs' virtual machines: talks with them, and maps their memory.
+    Backend,
     /// Speaks with a peer of vhost-user that is handed a NIC's rings, and passes its interrupts on.
     Peer,
     /// Builds and changes routers on demand, and answers the supervisor. Every other class is a subset of it.
@@ -25,7 +27,8 @@ pub enum Class {
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Vcpu, Self::Vhost, Self::Clock, Self::Bus, Self::Peer, Self::Control];
+    pub const ALL: [Self; 7] =
+        [Self::Vcpu, Self::Vhost, Self::Clock, Self::Bus, Self::Backend, Self::Peer, Self::Control];
 
     /// Its name in messages.
     pub const fn name(self) -> &'static str {
@@ -34,6 +37,7 @@ impl Class {
             Self::Vhost => "vhost",
             Self::Clock => "clock",
             Self::Bus => "bus",
+            Self::Backend => "backend",
             Self::Peer => "peer",
             Self::Control => "control",
         }
@@ -48,6 +52,7 @@ impl Class {
             Self::Vhost => vhost(),
             Self::Clock => thread_of_its_own(),
             Self::Bus => bus(),
+            Self::Backend => backend(),
             Self::Peer => peer(),
         });
         calls
@@ -132,6 +137,8 @@ fn vcpu() -> Vec<Allowed> {
 fn vhost() -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
     calls.extend(serving());
+    // Doorbells that are watched by somebody else's descriptors.
+    calls.push(any(libc::SYS_epoll_wait));
     calls
 }
 
@@ -178,6 +185,29 @@ fn processes() -> [Allowed; 2] {
     ]
 }
 
+/// Peers that come to a socket of ours, what they say, the memory and the bells that they send, and the handler of a memory
+/// that is taken away.
+fn backend() -> Vec<Allowed> {
+    let mut calls = thread_of_its_own();
+    let own = [libc::SYS_mmap, libc::SYS_rt_sigaction, libc::SYS_fcntl];
+    calls.retain(|call| !own.iter().any(|own| call.is(*own)));
+    calls.extend([libc::SYS_accept4, libc::SYS_sendmsg, libc::SYS_recvmsg, libc::SYS_epoll_ctl].map(any));
+    calls.extend([
+        flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC),
+        one_of(libc::SYS_rt_sigaction, 0, &ENDS),
+        one_of(libc::SYS_fcntl, 1, &BACKEND_FCNTL),
+    ]);
+    calls
+}
+
+/// Copies of bells, and writing to them without waiting.
+const BACKEND_FCNTL: [u64; 4] = [
+    libc::F_GETFD as u64,
+    libc::F_GETFL as u64,
+    libc::F_SETFL as u64,
+    libc::F_DUPFD_CLOEXEC as u64,
+];
+
 /// Namespaces, and what a thread shares with its maker's tracer: nothing of it may be asked of clone(2).
 const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
@@ -206,6 +236,7 @@ fn control() -> Vec<Allowed> {
         libc::SYS_eventfd2,
         libc::SYS_epoll_create1,
         libc::SYS_epoll_ctl,
+        libc::SYS_epoll_wait,
         // Timers of interrupts.
         libc::SYS_timerfd_create,
         libc::SYS_timerfd_settime,

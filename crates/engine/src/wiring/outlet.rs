@@ -10,6 +10,7 @@ use sandbox::Confinement;
 use switch::{Bell, Frame, Offloads, Sink, Source, Switch};
 use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
 
+use super::guest_port::GuestPort;
 use super::links;
 use super::peer::Handed;
 use super::xdp::Interface;
@@ -41,8 +42,8 @@ pub(crate) enum Far {
     },
     /// An interface by AF_XDP.
     Xdp(Interface),
-    /// A socket by which a vhost-user peer comes.
-    Door(Arc<Door>),
+    /// The port of a virtual machine of another program.
+    Guest(Arc<GuestPort>),
     /// Who is handed the NIC's rings.
     Peer(Arc<Handed>),
     /// A port that came from outside.
@@ -67,10 +68,7 @@ impl Outlet {
             None => match held.iter().find(|outlet| outlet.serves(&label, nic)) {
                 Some(outlet) => return check_queues(outlet.queues(), router, nic).map(|()| outlet.clone()),
                 None => match supplies.opened.remove(&label) {
-                    Some(Opened::Door(door)) if is_handed(nic) => {
-                        Far::Peer(Handed::new(&label, door, supplies.confinement)?)
-                    }
-                    Some(opened) => opened.into(),
+                    Some(opened) => far((router, nic), opened, supplies.confinement)?,
                     None => open((plan, router, nic), switches, supplies.confinement)?,
                 },
             },
@@ -83,7 +81,7 @@ impl Outlet {
     fn serves(&self, label: &str, nic: &Nic) -> bool {
         match &self.far {
             Far::Port { .. } | Far::Later => self.label == label,
-            Far::Tap(_) | Far::Capture { .. } | Far::Xdp(_) | Far::Door(_) | Far::Peer(_) => {
+            Far::Tap(_) | Far::Capture { .. } | Far::Xdp(_) | Far::Guest(_) | Far::Peer(_) => {
                 self.attach == nic.attach && (self.label == label || !nic.attach.is_common())
             }
             Far::Nothing | Far::Switch(_) => false,
@@ -94,6 +92,7 @@ impl Outlet {
     fn queues(&self) -> Option<(usize, String)> {
         match &self.far {
             Far::Tap(tap) => Some((tap.descriptors().len(), format!("the TAP `{}`", tap.name()))),
+            Far::Guest(port) => Some((port.pairs(), format!("the port of {}", self.label))),
             _ => None,
         }
     }
@@ -110,7 +109,17 @@ impl Outlet {
     pub(crate) fn look_after(&self) -> Option<String> {
         match &self.far {
             Far::Xdp(interface) => interface.look_after(),
+            Far::Guest(port) => port.news(),
             Far::Peer(peer) => peer.news(),
+            _ => None,
+        }
+    }
+
+    /// Whether somebody is at the other end of its cable, where that comes and goes.
+    pub(crate) fn link(&self) -> Option<bool> {
+        match &self.far {
+            Far::Guest(port) => Some(port.is_there()),
+            Far::Peer(peer) => Some(peer.is_there()),
             _ => None,
         }
     }
@@ -146,23 +155,23 @@ fn open(
         let switch = switches.iter().find(|switch| Some(switch.name()) == name);
         return Ok(Far::Switch(switch.context("a switch that is not there")?.clone()));
     }
-    Ok(match open_uplink(router, nic)? {
-        Some(Opened::Door(door)) if is_handed(nic) => {
-            Far::Peer(Handed::new(&format!("{}.{}", router.name, nic.name), door, confinement)?)
-        }
-        opened => opened.map_or(Far::Nothing, Far::from),
-    })
+    match open_uplink(router, nic)? {
+        Some(opened) => far((router, nic), opened, confinement),
+        None => Ok(Far::Nothing),
+    }
 }
 
-impl From<Opened> for Far {
-    fn from(opened: Opened) -> Self {
-        match opened {
-            Opened::Tap(tap) => Self::Tap(tap),
-            Opened::Capture(file) => captured(file),
-            Opened::Xdp(xdp) => Self::Xdp(Interface::new(xdp)),
-            Opened::Door(door) => Self::Door(Arc::new(door)),
+/// What lies beyond what was opened.
+fn far((router, nic): (&Router, &Nic), opened: Opened, confinement: Confinement) -> Result<Far> {
+    Ok(match opened {
+        Opened::Tap(tap) => Far::Tap(tap),
+        Opened::Capture(file) => captured(file),
+        Opened::Xdp(xdp) => Far::Xdp(Interface::new(xdp)),
+        Opened::Door(door) if is_handed(nic) => {
+            Far::Peer(Handed::new(&format!("{}.{}", router.name, nic.name), door, confinement)?)
         }
-    }
+        Opened::Door(door) => Far::Guest(GuestPort::new(router, nic, door, confinement)?),
+    })
 }
 
 /// Opens what a NIC is plugged into outside; nothing where it is plugged into nothing, or into something of this program.
@@ -179,13 +188,13 @@ pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
             Opened::Capture(File::create(file).with_context(|| format!("cannot write {}", file.display()))?)
         }
         Attach::Xdp(interface) => Opened::Xdp(Xdp::open(interface, &xdp_config(nic))?),
-        Attach::VhostUserFrontend { path, side } => Opened::Door(match side {
-            SocketSide::Listen => Door::listen(path)?,
-            SocketSide::Connect => Door::connect(path)?,
-        }),
-        Attach::Pcap { .. } | Attach::VhostUserBackend { .. } => {
-            bail!("this attachment is not in this version")
+        Attach::VhostUserBackend { path, side } | Attach::VhostUserFrontend { path, side } => {
+            Opened::Door(match side {
+                SocketSide::Listen => Door::listen(path)?,
+                SocketSide::Connect => Door::connect(path)?,
+            })
         }
+        Attach::Pcap { .. } => bail!("this attachment is not in this version"),
     }))
 }
 

@@ -1,0 +1,86 @@
+use std::io::Write;
+use std::os::fd::AsFd;
+
+use rustix::net::SendAncillaryMessage;
+
+use super::*;
+
+fn octets(request: u32, flags: u32, body: &[u8]) -> Vec<u8> {
+    let words = [request, flags, body.len() as u32];
+    words.iter().flat_map(|word| word.to_le_bytes()).chain(body.iter().copied()).collect()
+}
+
+fn pair() -> (UnixStream, Line) {
+    let (peer, ours) = UnixStream::pair().expect("a pair");
+    (peer, Line::new(ours))
+}
+
+fn send(peer: &UnixStream, octets: &[u8], descriptors: &[&OwnedFd]) {
+    let descriptors: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(64))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    }
+    sendmsg(peer, &[IoSlice::new(octets)], &mut control, SendFlags::empty()).expect("it listens");
+}
+
+fn fault(octets: &[u8]) -> String {
+    let (mut peer, mut line) = pair();
+    peer.write_all(octets).expect("it listens");
+    line.hear().expect_err("it is wrong").to_string()
+}
+
+#[test]
+fn messages_are_told_apart_whatever_the_pieces_they_come_in() {
+    let (mut peer, mut line) = pair();
+    let (pipe, _) = rustix::pipe::pipe().expect("a pipe");
+    let (first, second) = (octets(1, 1, &[]), octets(12, 9, &7u64.to_le_bytes()));
+    for octet in &first {
+        assert!(matches!(line.hear(), Ok(Heard::Nothing)));
+        peer.write_all(&[*octet]).expect("it listens");
+    }
+    send(&peer, &second, &[&pipe]);
+    let Ok(Heard::Message(message)) = line.hear() else { panic!("it is complete") };
+    assert_eq!((message.request, message.need_reply), (FrontendReq::GET_FEATURES, false));
+    assert!(message.body.is_empty() && message.descriptors.is_empty(), "they belong to the next one");
+    let Ok(Heard::Message(mut message)) = line.hear() else { panic!("it is complete") };
+    assert_eq!((message.request, message.need_reply), (FrontendReq::SET_VRING_KICK, true));
+    assert_eq!(message.body_as::<vhost::vhost_user::message::VhostUserU64>().expect("8 octets").value, 7);
+    assert!(message.one_descriptor().is_some());
+    drop(peer);
+    assert!(matches!(line.hear(), Ok(Heard::End)));
+}
+
+#[test]
+fn what_is_no_message_is_told_in_one_line() {
+    assert!(fault(&octets(1, 2, &[])).contains("version 2"));
+    assert!(fault(&octets(999, 1, &[])).contains("request number 999"));
+    assert!(fault(&octets(1, 5, &[])).contains("nothing was asked"));
+    let mut long = octets(5, 1, &[]);
+    long[8..].copy_from_slice(&4097u32.to_le_bytes());
+    assert!(fault(&long).contains("4097 octets"));
+    let (peer, mut line) = pair();
+    (&peer).write_all(&octets(1, 1, &[])[..5]).expect("it listens");
+    drop(peer);
+    assert!(line.hear().expect_err("it is torn").to_string().contains("in the middle"));
+}
+
+#[test]
+fn descriptors_beyond_measure_are_refused_and_closed() {
+    let (peer, mut line) = pair();
+    let (pipe, far) = rustix::pipe::pipe().expect("a pipe");
+    send(&peer, &octets(5, 1, &[]), &[&far; 40]);
+    assert!(line.hear().is_err());
+    drop((far, line, peer));
+    // The pipe has no writer any more: all of them are closed.
+    assert_eq!(rustix::io::read(&pipe, &mut [0; 1]), Ok(0));
+}
+
+#[test]
+fn who_reads_no_answers_is_not_waited_for() {
+    let (_peer, line) = pair();
+    let long = vec![0; 4096];
+    let refusal = (0..1000).find_map(|_| line.say(&long).err()).expect("its socket is full");
+    assert!(refusal.to_string().contains("does not read"));
+}

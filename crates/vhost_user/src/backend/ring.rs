@@ -1,0 +1,120 @@
+//! What a peer has told of one of its rings.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use ring::split::{DeviceQueue, Features, Layout, LayoutError};
+use vhost::vhost_user::message::VhostUserVringAddr;
+use vmm::nic_port::Bells;
+
+use super::Fault;
+use crate::memory::PeerMemory;
+
+/// Largest ring that is served (virtio 1.2, section 2.7).
+const MOST_ENTRIES: u32 = 32_768;
+
+/// A ring, as far as it is known.
+#[derive(Default)]
+pub(super) struct PeerRing {
+    number: usize,
+    entries: u16,
+    /// Where to go on.
+    pub(super) base: u16,
+    /// The areas, by the peer's own addresses.
+    places: Option<VhostUserVringAddr>,
+    doorbell: Option<OwnedFd>,
+    call: Option<OwnedFd>,
+    pub(super) enabled: bool,
+    pub(super) running: bool,
+}
+
+impl PeerRing {
+    pub(super) fn new(number: usize) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    pub(super) const fn number(&self) -> usize {
+        self.number
+    }
+
+    pub(super) fn set_entries(&mut self, entries: u32) -> Result<(), Fault> {
+        if !(1..=MOST_ENTRIES).contains(&entries) || !entries.is_power_of_two() {
+            return Err(self.wrong("no power of two up to 32768 entries, but", entries.into()));
+        }
+        self.entries = entries as u16;
+        Ok(())
+    }
+
+    pub(super) fn set_base(&mut self, base: u32) -> Result<(), Fault> {
+        self.base = u16::try_from(base).map_err(|_| self.wrong("an index of more than 16 bits,", base.into()))?;
+        Ok(())
+    }
+
+    pub(super) const fn set_places(&mut self, places: VhostUserVringAddr) {
+        self.places = Some(places);
+    }
+
+    pub(super) fn set_doorbell(&mut self, doorbell: OwnedFd) {
+        self.doorbell = Some(doorbell);
+    }
+
+    /// What the driver is to be rung by. Writing to it must never wait, whatever it is.
+    pub(super) fn set_call(&mut self, call: Option<OwnedFd>) -> Result<(), Fault> {
+        if let Some(call) = &call {
+            let flags = rustix::fs::fcntl_getfl(call).map_err(|why| self.bell(why.into()))?;
+            rustix::fs::fcntl_setfl(call, flags | rustix::fs::OFlags::NONBLOCK)
+                .map_err(|why| self.bell(why.into()))?;
+        }
+        self.call = call;
+        Ok(())
+    }
+
+    /// What the driver is rung by, once more.
+    pub(super) fn call(&self) -> Result<Option<OwnedFd>, Fault> {
+        self.call.as_ref().map(|call| again(call).map_err(|why| self.bell(why))).transpose()
+    }
+
+    /// The driver has taken it away.
+    pub(super) fn stop(&mut self) {
+        (self.doorbell, self.running) = (None, false);
+    }
+
+    /// Whether all is known that it takes to serve it.
+    pub(super) const fn is_ready(&self) -> bool {
+        self.entries > 0 && self.places.is_some() && self.doorbell.is_some() && self.enabled
+    }
+
+    /// Its bells, once more.
+    pub(super) fn bells(&self) -> Result<Bells, Fault> {
+        let missing = || self.bell(io::ErrorKind::NotFound.into());
+        let doorbell = self.doorbell.as_ref().ok_or_else(missing)?;
+        Ok(Bells { doorbell: again(doorbell).map_err(|why| self.bell(why))?, call: self.call()? })
+    }
+
+    /// Finds its areas in the memory.
+    pub(super) fn queue(&self, memory: &PeerMemory, features: Features) -> Result<DeviceQueue, Fault> {
+        let Some(places) = &self.places else { return Err(self.wrong("no addresses, state", 0)) };
+        let ring = self.number;
+        let here = |address| memory.guest_address(address).ok_or(Fault::Outside { ring, address });
+        let layout = Layout {
+            size: self.entries,
+            descriptors: here(places.descriptor)?,
+            available: here(places.available)?,
+            used: here(places.used)?,
+        };
+        let regions = memory.regions().ok_or(Fault::Layout { ring, why: LayoutError::Outside(0) })?;
+        DeviceQueue::resume(regions, &layout, features, self.base).map_err(|why| Fault::Layout { ring, why })
+    }
+
+    fn wrong(&self, what: &'static str, value: u64) -> Fault {
+        Fault::Value { ring: self.number, what, value }
+    }
+
+    fn bell(&self, why: io::Error) -> Fault {
+        Fault::Bells { ring: self.number, why: format!("its event descriptor cannot be used: {why}") }
+    }
+}
+
+fn again(fd: &OwnedFd) -> io::Result<OwnedFd> {
+    fd.as_fd().try_clone_to_owned()
+}

@@ -1,0 +1,405 @@
+//! What a connection has agreed on, and what each request does.
+//!
+//! A ring is served from when its size, areas, doorbell and memory are known and it is enabled, until the peer asks where
+//! it was left (GET_VRING_BASE), disables it, or is gone. While the memory table changes nothing is served.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nic::queue::{RxQueue, TxQueue};
+use nic::virtio_net::{features, rx, tx};
+use ring::split::Broken;
+use vhost::vhost_user::message::{
+    FrontendReq, VhostUserMemory, VhostUserMemoryRegion, VhostUserProtocolFeatures as Protocol,
+    VhostUserU64, VhostUserVirtioFeatures, VhostUserVringAddr, VhostUserVringState,
+};
+use vm_memory::ByteValued;
+use vmm::NicQueues;
+
+use super::Fault;
+use super::message::{Message, answer, structure};
+use super::ring::PeerRing;
+use crate::memory::PeerMemory;
+
+/// VHOST_USER_F_PROTOCOL_FEATURES: there are features of the protocol, too; and rings have to be enabled.
+const PROTOCOL_FEATURES: u64 = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
+/// VIRTIO_NET_F_GUEST_ANNOUNCE: the guest tells where it is after it has moved; its own VMM sees to that.
+const GUEST_ANNOUNCE: u64 = 1 << 21;
+/// In the number of a ring that comes with a descriptor: there is none.
+const NO_DESCRIPTOR: u64 = 1 << 8;
+/// FEATURES_OK of the device status (virtio 1.2, section 2.1).
+const FEATURES_OK: u64 = 8;
+
+/// Features of the protocol that are offered.
+const PROTOCOL: u64 = Protocol::MQ.bits() | Protocol::REPLY_ACK.bits() | Protocol::STATUS.bits();
+
+/// What a device is offered as.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// Pairs of queues.
+    pub pairs: usize,
+    /// Octets of the longest frame that is taken, without FCS.
+    pub longest: usize,
+    /// Whether checksums and the cutting of large frames may be left to who can do it.
+    pub offload: bool,
+}
+
+impl Offer {
+    /// Features of virtio-net that are offered.
+    pub const fn features(&self) -> u64 {
+        let plain = features::VERSION_1
+            | features::MRG_RXBUF
+            | features::INDIRECT_DESC
+            | features::EVENT_IDX
+            | features::IN_ORDER
+            | GUEST_ANNOUNCE
+            | PROTOCOL_FEATURES;
+        let several = if self.pairs > 1 { features::MQ | features::CTRL_VQ } else { 0 };
+        let offloads =
+            if self.offload { features::OFFLOADS_OF_DRIVER | features::OFFLOADS_OF_DEVICE } else { 0 };
+        plain | several | offloads
+    }
+}
+
+/// A peer, from its first message to its last.
+pub struct Session {
+    queues: Arc<NicQueues>,
+    offer: Offer,
+    memory: Option<PeerMemory>,
+    rings: Vec<PeerRing>,
+    features: u64,
+    protocol: u64,
+    status: u64,
+    active: usize,
+}
+
+/// What goes back: nothing, that it was done, or the body of an answer.
+enum Reply {
+    Done,
+    Body(Vec<u8>),
+}
+
+impl Reply {
+    fn number(value: u64) -> Self {
+        Self::Body(value.to_le_bytes().to_vec())
+    }
+}
+
+impl Session {
+    /// A peer that has said nothing yet, for queues that nobody has.
+    pub fn new(queues: Arc<NicQueues>, offer: Offer) -> Self {
+        let rings = (0..2 * offer.pairs).map(PeerRing::new).collect();
+        Self { queues, offer, memory: None, rings, features: 0, protocol: 0, status: 0, active: 0 }
+    }
+
+    /// Rings that are served.
+    pub fn running(&self) -> usize {
+        self.rings.iter().filter(|ring| ring.running).count()
+    }
+
+    /// Whether the peer is still sound: its rings whole, its memory there.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn look(&self) -> Result<(), Fault> {
+        if self.memory.as_ref().is_some_and(PeerMemory::is_broken) {
+            return Err(Fault::CutOff);
+        }
+        let broken: Option<Broken> = self.queues.rx_broken().or_else(|| self.queues.tx_broken());
+        broken.map_or(Ok(()), |broken| Err(Fault::Ring(broken)))
+    }
+
+    /// Does what a message asks for; the octets that go back, if any do.
+    ///
+    /// # Errors
+    /// What is wrong with it; the peer is to be told by `.0`, if it waits for that, and then left.
+    pub fn heed(&mut self, mut message: Message) -> Result<Option<Vec<u8>>, (Option<Vec<u8>>, Fault)> {
+        let request = message.request;
+        let acknowledged = message.need_reply && self.has(Protocol::REPLY_ACK);
+        let ack = |code: u64| acknowledged.then(|| answer(request, &code.to_le_bytes()));
+        let done = expect_descriptors(&message).and_then(|()| self.carry_out(&mut message));
+        match done {
+            // A request that changes the agreement is acknowledged by the new one.
+            Ok(Reply::Done) => Ok(ack(0)),
+            Ok(Reply::Body(body)) => Ok(Some(answer(request, &body))),
+            Err(fault) => Err((ack(1), fault)),
+        }
+    }
+
+    fn has(&self, feature: Protocol) -> bool {
+        self.protocol & feature.bits() != 0
+    }
+
+    fn carry_out(&mut self, message: &mut Message) -> Result<Reply, Fault> {
+        use FrontendReq as Request;
+        match message.request {
+            Request::GET_FEATURES => message.expect_empty().map(|()| Reply::number(self.offer.features())),
+            Request::GET_PROTOCOL_FEATURES => message.expect_empty().map(|()| Reply::number(PROTOCOL)),
+            Request::GET_QUEUE_NUM => message.expect_empty().map(|()| Reply::number(self.offer.pairs as u64)),
+            Request::GET_STATUS => message.expect_empty().map(|()| Reply::number(self.status)),
+            Request::GET_VRING_BASE => self.get_base(message),
+            other => self.change(other, message).map(|()| Reply::Done),
+        }
+    }
+
+    /// Requests that have no answer of their own.
+    fn change(&mut self, request: FrontendReq, message: &mut Message) -> Result<(), Fault> {
+        use FrontendReq as Request;
+        match request {
+            Request::SET_OWNER => message.expect_empty(),
+            Request::RESET_OWNER => message.expect_empty().map(|()| self.stop_all()),
+            Request::SET_FEATURES => self.set_features(number(message)?),
+            Request::SET_PROTOCOL_FEATURES => self.set_protocol(number(message)?),
+            Request::SET_STATUS => self.set_status(number(message)?),
+            Request::SET_MEM_TABLE => self.set_memory(message),
+            Request::SET_VRING_NUM => {
+                let (ring, entries) = self.ring_state(message)?;
+                self.stopped(ring)?.set_entries(entries)
+            }
+            Request::SET_VRING_BASE => {
+                let (ring, base) = self.ring_state(message)?;
+                self.stopped(ring)?.set_base(base)
+            }
+            Request::SET_VRING_ADDR => self.set_places(message.body_as()?),
+            Request::SET_VRING_ENABLE => self.set_enable(message),
+            Request::SET_VRING_KICK => self.set_kick(message),
+            Request::SET_VRING_CALL => self.set_call(message),
+            // Nothing is ever told by it.
+            Request::SET_VRING_ERR => self.ring_of_descriptor(message).map(drop),
+            _ => Err(Fault::NotAgreed(request)),
+        }
+    }
+
+    fn set_features(&mut self, picked: u64) -> Result<(), Fault> {
+        let offered = self.offer.features();
+        if picked & !offered != 0 {
+            return Err(Fault::Features(picked & !offered));
+        }
+        let before = std::mem::replace(&mut self.features, picked);
+        if picked & PROTOCOL_FEATURES == 0 {
+            self.rings.iter_mut().for_each(|ring| ring.enabled = true);
+        }
+        if before != picked && self.running() > 0 {
+            self.pause();
+        }
+        self.start_ready()
+    }
+
+    fn set_protocol(&mut self, picked: u64) -> Result<(), Fault> {
+        if picked & !PROTOCOL != 0 {
+            return Err(Fault::Features(picked & !PROTOCOL));
+        }
+        self.protocol = picked;
+        Ok(())
+    }
+
+    /// A driver that wants what is not served is told so as a device does it: FEATURES_OK does not stay.
+    fn set_status(&mut self, status: u64) -> Result<(), Fault> {
+        if !self.has(Protocol::STATUS) {
+            return Err(Fault::NotAgreed(FrontendReq::SET_STATUS));
+        }
+        self.status = status & 0xff;
+        if self.status == 0 {
+            self.stop_all();
+        } else if self.features & features::VERSION_1 == 0 {
+            self.status &= !FEATURES_OK;
+        }
+        Ok(())
+    }
+
+    fn set_memory(&mut self, message: &mut Message) -> Result<(), Fault> {
+        let size = message.body.len();
+        let wrong = || Fault::Size { request: FrontendReq::SET_MEM_TABLE, size };
+        let (head, places) = message.body.split_at_checked(size_of::<VhostUserMemory>()).ok_or_else(wrong)?;
+        let head: VhostUserMemory = structure(head).ok_or_else(wrong)?;
+        let each = size_of::<VhostUserMemoryRegion>();
+        let ranges = head.num_regions as usize;
+        if ranges.checked_mul(each) != Some(places.len()) {
+            return Err(wrong());
+        }
+        let places: Vec<VhostUserMemoryRegion> = places.chunks_exact(each).filter_map(structure).collect();
+        let memory = PeerMemory::map(&places, std::mem::take(&mut message.descriptors))?;
+        self.pause();
+        self.memory = Some(memory);
+        self.start_ready()
+    }
+
+    fn ring_state(&self, message: &Message) -> Result<(usize, u32), Fault> {
+        let state: VhostUserVringState = message.body_as()?;
+        Ok((self.number_of(state.index)?, state.num))
+    }
+
+    fn number_of(&self, ring: u32) -> Result<usize, Fault> {
+        let rings = self.rings.len();
+        if (ring as usize) < rings { Ok(ring as usize) } else { Err(Fault::NoRing { ring, rings }) }
+    }
+
+    fn ring(&mut self, number: usize) -> Result<&mut PeerRing, Fault> {
+        let rings = self.rings.len();
+        self.rings.get_mut(number).ok_or(Fault::NoRing { ring: number as u32, rings })
+    }
+
+    /// A ring that does not run, as it must not while it is laid out anew; one that does is stopped.
+    fn stopped(&mut self, number: usize) -> Result<&mut PeerRing, Fault> {
+        self.leave(number);
+        self.ring(number)
+    }
+
+    fn set_places(&mut self, places: VhostUserVringAddr) -> Result<(), Fault> {
+        let number = self.number_of(places.index)?;
+        self.stopped(number)?.set_places(places);
+        self.start(number)
+    }
+
+    fn set_enable(&mut self, message: &Message) -> Result<(), Fault> {
+        if self.features & PROTOCOL_FEATURES == 0 {
+            return Err(Fault::NotAgreed(FrontendReq::SET_VRING_ENABLE));
+        }
+        let (number, state) = self.ring_state(message)?;
+        if state > 1 {
+            return Err(Fault::Value { ring: number, what: "neither enabled nor disabled, but", value: state.into() });
+        }
+        self.ring(number)?.enabled = state == 1;
+        if state == 0 {
+            self.leave(number);
+            self.count_pairs();
+        }
+        self.start(number)
+    }
+
+    /// The ring of a request that comes with a descriptor, or says that it does not.
+    fn ring_of_descriptor(&mut self, message: &mut Message) -> Result<(usize, Option<OwnedFd>), Fault> {
+        let word = number(message)?;
+        let ring = self.number_of((word & 0xff) as u32)?;
+        Ok((ring, message.one_descriptor()))
+    }
+
+    fn set_kick(&mut self, message: &mut Message) -> Result<(), Fault> {
+        let (ring, doorbell) = self.ring_of_descriptor(message)?;
+        let polled = || Fault::Bells { ring, why: "no doorbell, and nobody polls here for ever".to_owned() };
+        let doorbell = doorbell.ok_or_else(polled)?;
+        self.stopped(ring)?.set_doorbell(doorbell);
+        self.start(ring)
+    }
+
+    fn set_call(&mut self, message: &mut Message) -> Result<(), Fault> {
+        let (number, call) = self.ring_of_descriptor(message)?;
+        let ring = self.ring(number)?;
+        ring.set_call(call)?;
+        if ring.running {
+            let call = ring.call()?;
+            match pair_of(number) {
+                (pair, true) => self.queues.call_receive(pair, call),
+                (pair, false) => self.queues.call_transmit(pair, call),
+            }
+        }
+        Ok(())
+    }
+
+    fn get_base(&mut self, message: &Message) -> Result<Reply, Fault> {
+        let (number, _) = self.ring_state(message)?;
+        self.leave(number);
+        let ring = self.ring(number)?;
+        ring.stop();
+        let base = VhostUserVringState::new(number as u32, ring.base.into());
+        self.count_pairs();
+        Ok(Reply::Body(base.as_slice().to_vec()))
+    }
+
+    /// Serves a ring, if all is there that it takes.
+    fn start(&mut self, number: usize) -> Result<(), Fault> {
+        let Some(ring) = self.rings.get(number) else { return Ok(()) };
+        let Some(memory) = self.memory.as_ref().filter(|_| ring.is_ready() && !ring.running) else { return Ok(()) };
+        if self.features & features::VERSION_1 == 0 {
+            return Err(Fault::Legacy);
+        }
+        let queue = ring.queue(memory, features::ring_features(self.features))?;
+        let bells = ring.bells()?;
+        let started = match pair_of(ring.number()) {
+            (pair, true) => {
+                let mergeable = self.features & features::MRG_RXBUF != 0;
+                let takes = features::offloads_of_device(self.features);
+                let queue = rx::RxQueue::new(queue, mergeable).with_offloads(takes);
+                self.queues.serve_receive(pair, RxQueue::VirtioNet(Box::new(queue)), bells)
+            }
+            (pair, false) => {
+                let leaves = features::offloads_of_driver(self.features);
+                let queue = tx::TxQueue::new(queue, self.offer.longest).with_offloads(leaves);
+                self.queues.serve_transmit(pair, TxQueue::VirtioNet(Box::new(queue)), bells)
+            }
+        };
+        started.map_err(|why| Fault::Bells { ring: number, why: format!("{why:#}") })?;
+        self.ring(number)?.running = true;
+        self.count_pairs();
+        Ok(())
+    }
+
+    fn start_ready(&mut self) -> Result<(), Fault> {
+        (0..self.rings.len()).try_for_each(|ring| self.start(ring))
+    }
+
+    /// Serves a ring no longer, and remembers where it was.
+    fn leave(&mut self, number: usize) {
+        let index = match pair_of(number) {
+            (pair, true) => self.queues.leave_receive(pair).and_then(|queue| queue.index()),
+            (pair, false) => self.queues.leave_transmit(pair).and_then(|queue| queue.index()),
+        };
+        if let Some(ring) = self.rings.get_mut(number) {
+            ring.base = index.unwrap_or(ring.base);
+            ring.running = false;
+        }
+    }
+
+    /// Serves no ring; what is known of them stays.
+    fn pause(&mut self) {
+        (0..self.rings.len()).for_each(|ring| self.leave(ring));
+    }
+
+    fn stop_all(&mut self) {
+        self.pause();
+        self.rings.iter_mut().for_each(PeerRing::stop);
+        self.count_pairs();
+    }
+
+    /// Frames are spread over the first pairs of which the driver receives by all.
+    fn count_pairs(&mut self) {
+        let active = self.rings.iter().step_by(2).take_while(|ring| ring.running).count();
+        if active != self.active && active > 0 {
+            self.queues.use_pairs(active);
+        }
+        self.active = active;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Before the memory goes.
+        self.queues.forget_driver();
+    }
+}
+
+/// The pair of a ring, and whether the peer receives by it. What it receives we deliver.
+const fn pair_of(ring: usize) -> (usize, bool) {
+    (ring / 2, ring.is_multiple_of(2))
+}
+
+fn number(message: &Message) -> Result<u64, Fault> {
+    message.body_as::<VhostUserU64>().map(|body| body.value)
+}
+
+/// That as many descriptors came as the request takes: those of a memory table are counted with its ranges.
+fn expect_descriptors(message: &Message) -> Result<(), Fault> {
+    use FrontendReq as Request;
+    let expected = match message.request {
+        Request::SET_MEM_TABLE => return Ok(()),
+        Request::SET_VRING_KICK | Request::SET_VRING_CALL | Request::SET_VRING_ERR => {
+            usize::from(number(message)? & NO_DESCRIPTOR == 0)
+        }
+        _ => 0,
+    };
+    let (request, found) = (message.request, message.descriptors.len());
+    if found == expected { Ok(()) } else { Err(Fault::Descriptors { request, expected, found }) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! The thread that meets the peers of one port.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use sandbox::{Class, Confinement};
+use uplink::Door;
+use vmm::NicQueues;
+
+use super::message::{Heard, Line};
+use super::{Fault, Offer, Session};
+
+/// Between two looks at whether a peer is sound, and how long the rest of a message may take.
+const LOOK: Duration = Duration::from_millis(100);
+const STUCK: Duration = Duration::from_secs(5);
+/// Between two attempts to meet a peer that has not come yet.
+const KNOCK: Duration = Duration::from_millis(200);
+/// After the first connection that we ended, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// A peer that was sound for so long begins anew with the first pause.
+const SOUND: Duration = Duration::from_secs(10);
+/// Lines that wait to be told.
+const MOST_LINES: usize = 16;
+
+/// A port for peers.
+pub struct Backend {
+    queues: Arc<NicQueues>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    stop: OwnedFd,
+    stopped: AtomicBool,
+    up: AtomicBool,
+    news: Mutex<VecDeque<String>>,
+}
+
+impl Backend {
+    /// Begins to meet peers at a door, in a thread of this name.
+    ///
+    /// # Errors
+    /// No descriptors or threads are left.
+    pub fn start(name: &str, door: Door, offer: Offer, confinement: Confinement) -> Result<Self> {
+        let queues = NicQueues::foreign(offer.pairs)?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .context("cannot make an event descriptor")?;
+        let shared = Arc::new(Shared { stop, stopped: AtomicBool::new(false), up: AtomicBool::new(false), news: Mutex::default() });
+        let host = Host {
+            door,
+            offer,
+            queues: queues.clone(),
+            shared: shared.clone(),
+            pause: FIRST_PAUSE,
+            told: None,
+        };
+        let thread = spawn(name, confinement, host)?;
+        Ok(Self { queues, shared, thread: Some(thread) })
+    }
+
+    /// The peer's queues: its receive queues are a sink for frames, its transmit queues a source.
+    pub fn queues(&self) -> &Arc<NicQueues> {
+        &self.queues
+    }
+
+    /// Whether a peer is served.
+    pub fn is_up(&self) -> bool {
+        self.shared.up.load(Ordering::Acquire)
+    }
+
+    /// In one line.
+    pub fn state(&self) -> String {
+        if self.is_up() { "a peer is served".to_owned() } else { "no peer is there".to_owned() }
+    }
+
+    /// The next thing that has happened and was not told yet.
+    pub fn news(&self) -> Option<String> {
+        self.shared.news.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::Release);
+        // A full counter rings already.
+        let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn spawn(name: &str, confinement: Confinement, mut host: Host) -> Result<JoinHandle<()>> {
+    let (tell, told) = mpsc::channel();
+    let body = move || {
+        let confined = confinement.enter(Class::Backend);
+        let go = confined.is_ok();
+        let _ = tell.send(confined);
+        if go {
+            host.serve();
+        }
+    };
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    let thread = thread.with_context(|| format!("cannot start thread {name}"))?;
+    told.recv().context("a thread ended before it began")?.with_context(|| format!("thread {name}"))?;
+    Ok(thread)
+}
+
+/// Meets one peer after the other.
+struct Host {
+    door: Door,
+    offer: Offer,
+    queues: Arc<NicQueues>,
+    shared: Arc<Shared>,
+    /// How long to wait after the next connection that we have to end.
+    pause: Duration,
+    /// Why nobody could be met, when that was told.
+    told: Option<String>,
+}
+
+/// How a connection ended.
+enum End {
+    /// We are to stop.
+    Asked,
+    /// The peer went.
+    Gone,
+    /// We sent it away.
+    Fault(Fault),
+}
+
+impl Host {
+    fn serve(&mut self) {
+        while !self.is_stopped() {
+            let Some(socket) = self.meet() else { continue };
+            let since = Instant::now();
+            let mut session = Session::new(self.queues.clone(), self.offer);
+            let end = self.talk(socket, &mut session);
+            let served = session.running() > 0;
+            drop(session);
+            self.shared.up.store(false, Ordering::Release);
+            match end {
+                End::Asked => return,
+                End::Gone if served => self.tell("the peer is gone".to_owned()),
+                End::Gone => {}
+                End::Fault(fault) => self.send_away(&fault, since.elapsed()),
+            }
+        }
+    }
+
+    /// Waits for a peer; none after a while, or when we are to stop.
+    fn meet(&mut self) -> Option<UnixStream> {
+        let asked = self.door.ask();
+        let met = match asked {
+            Ok(()) => {
+                self.wait(Some(self.door.bell()), KNOCK);
+                self.door.enter()
+            }
+            Err(error) => Err(error),
+        };
+        match met {
+            Ok(peer) => {
+                self.told = self.told.take().filter(|_| peer.is_none());
+                peer
+            }
+            Err(error) => {
+                self.cannot(&error);
+                None
+            }
+        }
+    }
+
+    /// Nobody can be met at the moment, which is told once for each reason.
+    fn cannot(&mut self, error: &std::io::Error) {
+        let line = format!("no peer at {}: {error}; it is tried again", self.door.path().display());
+        if self.told.as_ref() != Some(&line) {
+            self.tell(line.clone());
+            self.told = Some(line);
+        }
+        self.wait(None, KNOCK);
+    }
+
+    /// Does what the peer asks for until it goes, does something wrong, or we are to stop.
+    fn talk(&mut self, socket: UnixStream, session: &mut Session) -> End {
+        let mut line = Line::new(socket);
+        let mut heard = Instant::now();
+        let mut up = false;
+        loop {
+            self.wait(Some(line.socket().as_fd()), LOOK);
+            if self.is_stopped() {
+                return End::Asked;
+            }
+            match line.hear().and_then(|what| heed(session, &line, what)) {
+                Ok(Outcome::Heard) => heard = Instant::now(),
+                Ok(Outcome::Nothing) if !line.is_within() => heard = Instant::now(),
+                Ok(Outcome::Nothing) if heard.elapsed() > STUCK => return End::Fault(Fault::Stuck),
+                Ok(Outcome::Nothing) => {}
+                Ok(Outcome::End) => return End::Gone,
+                Err(fault) => return End::Fault(fault),
+            }
+            if let Err(fault) = session.look() {
+                return End::Fault(fault);
+            }
+            if !up && session.running() > 0 {
+                up = true;
+                self.shared.up.store(true, Ordering::Release);
+                self.tell("a peer is served".to_owned());
+            }
+        }
+    }
+
+    fn send_away(&mut self, fault: &Fault, lasted: Duration) {
+        if lasted >= SOUND {
+            self.pause = FIRST_PAUSE;
+        }
+        let pause = self.pause;
+        self.tell(format!(
+            "the peer was sent away: {fault}; the next one is met in {:.1} s",
+            pause.as_secs_f64()
+        ));
+        self.pause = (2 * pause).min(LONGEST_PAUSE);
+        let end = Instant::now() + pause;
+        while !self.is_stopped() && Instant::now() < end {
+            self.wait(None, end.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.shared.stopped.load(Ordering::Acquire)
+    }
+
+    /// Waits until we are to stop, this is readable, or the time is over.
+    fn wait(&self, readable: Option<std::os::fd::BorrowedFd<'_>>, most: Duration) {
+        let mut fds = vec![PollFd::new(&self.shared.stop, PollFlags::IN)];
+        fds.extend(readable.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        // Whatever it says, everything is looked at.
+        let _ = poll(&mut fds, Timespec::try_from(most).ok().as_ref());
+    }
+
+    fn tell(&self, line: String) {
+        let mut waiting = self.shared.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < MOST_LINES {
+            waiting.push_back(line);
+        }
+    }
+}
+
+enum Outcome {
+    Heard,
+    Nothing,
+    End,
+}
+
+fn heed(session: &mut Session, line: &Line, heard: Heard) -> Result<Outcome, Fault> {
+    let message = match heard {
+        Heard::Message(message) => message,
+        Heard::Nothing => return Ok(Outcome::Nothing),
+        Heard::End => return Ok(Outcome::End),
+    };
+    match session.heed(message) {
+        Ok(answer) => answer.map_or(Ok(()), |answer| line.say(&answer)).map(|()| Outcome::Heard),
+        Err((answer, fault)) => {
+            if let Some(answer) = answer {
+                // It is left anyway.
+                let _ = line.say(&answer);
+            }
+            Err(fault)
+        }
+    }
+}

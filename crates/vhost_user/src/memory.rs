@@ -1,0 +1,231 @@
+//! The memory of a peer: its descriptors mapped here, checked, and survived when the peer takes it away.
+//!
+//! ```text
+//!   guest-physical     0      640 K  1 M                 2 G        4 G        6 G
+//!                      [ file 1 ]    [ file 1            )          [ file 1   )
+//!   mapped here           [     ]       [                ]      [              ]
+//! ```
+//!
+//! A peer can cut its file short at any time, and then touching the rest of the mapping is a SIGBUS: see [`fault`].
+
+pub mod fault;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use ring::regions::MOST_REGIONS;
+use ring::{Region, Regions};
+use rustix::fs::{FileType, fstat};
+use vhost::vhost_user::message::VhostUserMemoryRegion;
+
+use fault::Guard;
+
+/// Octets of a small page.
+const PAGE: u64 = 4096;
+/// Largest page that a file may be made of: 1 GiB.
+const LARGEST_PAGE: u64 = 1 << 30;
+
+/// Why a memory table cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// There is no range, or there are too many.
+    #[error("a memory table of {0} ranges, expected 1 to {MOST_REGIONS}")]
+    Count(usize),
+    /// A range has not one descriptor.
+    #[error("a memory table of {ranges} ranges with {descriptors} descriptors, expected one each")]
+    Descriptors {
+        /// Ranges.
+        ranges: usize,
+        /// Descriptors.
+        descriptors: usize,
+    },
+    /// A range is empty or reaches around the end of an address space.
+    #[error("the memory range at {0:#x} is empty, or goes beyond the end of its address space")]
+    Range(u64),
+    /// Two ranges have addresses in common.
+    #[error("the memory ranges at {0:#x} and {1:#x} overlap")]
+    Overlap(u64, u64),
+    /// The descriptor is not of a file.
+    #[error("the memory range at {0:#x} has a descriptor that is no file of shared memory")]
+    File(u64),
+    /// The file ends before the range does.
+    #[error("the memory range at {guest:#x} ends at octet {end:#x} of its file, which has {len:#x}")]
+    Short {
+        /// Guest-physical address of the range.
+        guest: u64,
+        /// Where in the file it ends.
+        end: u64,
+        /// Octets of the file.
+        len: u64,
+    },
+    /// The kernel does not map it.
+    #[error("the memory range at {guest:#x} cannot be mapped: {why}")]
+    Map {
+        /// Guest-physical address of the range.
+        guest: u64,
+        /// The kernel's answer.
+        why: io::Error,
+    },
+}
+
+/// A peer's memory.
+#[derive(Debug)]
+pub struct PeerMemory {
+    ranges: Vec<Mapped>,
+}
+
+/// One range of it.
+struct Mapped {
+    place: VhostUserMemoryRegion,
+    /// Where its first octet lies.
+    base: NonNull<u8>,
+    mapping: Mapping,
+}
+
+// SAFETY: the pointer is only an address within the mapping, which is ours until it is dropped.
+unsafe impl Send for Mapped {}
+// SAFETY: as above; all access goes through `Region`, which allows races.
+unsafe impl Sync for Mapped {}
+
+impl fmt::Debug for Mapped {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (guest, octets) = (self.place.guest_phys_addr, self.place.memory_size);
+        write!(out, "{octets:#x} octets at {guest:#x}")
+    }
+}
+
+impl PeerMemory {
+    /// Maps each range from its descriptor, once all of them have been looked at.
+    ///
+    /// # Errors
+    /// One line that says which range is wrong; then nothing is mapped.
+    pub fn map(places: &[VhostUserMemoryRegion], files: Vec<OwnedFd>) -> Result<Self, MemoryError> {
+        if !(1..=MOST_REGIONS).contains(&places.len()) {
+            return Err(MemoryError::Count(places.len()));
+        }
+        if files.len() != places.len() {
+            return Err(MemoryError::Descriptors { ranges: places.len(), descriptors: files.len() });
+        }
+        places.iter().try_for_each(check)?;
+        check_overlaps(places)?;
+        let ranges = places.iter().zip(&files).map(|(place, file)| Mapped::new(*place, file));
+        Ok(Self { ranges: ranges.collect::<Result<_, _>>()? })
+    }
+
+    /// The ranges as rings see them.
+    pub fn regions(&self) -> Option<Regions> {
+        Regions::new(self.ranges.iter().map(Mapped::region))
+    }
+
+    /// The guest-physical address of what lies at `user` in the peer's own address space.
+    pub fn guest_address(&self, user: u64) -> Option<u64> {
+        self.ranges.iter().find_map(|range| {
+            let (first, len, guest) =
+                (range.place.user_addr, range.place.memory_size, range.place.guest_phys_addr);
+            let offset = user.checked_sub(first)?;
+            (offset < len).then(|| guest + offset)
+        })
+    }
+
+    /// Whether the peer has taken memory away that was touched afterwards. What is read there is zero since then.
+    pub fn is_broken(&self) -> bool {
+        self.ranges.iter().any(|range| range.mapping.guard.is_hit())
+    }
+}
+
+impl Mapped {
+    fn new(place: VhostUserMemoryRegion, file: &OwnedFd) -> Result<Self, MemoryError> {
+        let (guest, offset, size) = (place.guest_phys_addr, place.mmap_offset, place.memory_size);
+        let status = fstat(file).map_err(|why| MemoryError::Map { guest, why: why.into() })?;
+        if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+            return Err(MemoryError::File(guest));
+        }
+        let (end, len) = (offset + size, status.st_size as u64);
+        if end > len {
+            return Err(MemoryError::Short { guest, end, len });
+        }
+        // Of huge pages only whole ones can be mapped.
+        let page = (status.st_blksize as u64).clamp(PAGE, LARGEST_PAGE);
+        let page = if page.is_power_of_two() { page } else { PAGE };
+        let start = offset & !(page - 1);
+        let octets = (end - start).checked_next_multiple_of(page).ok_or(MemoryError::Range(guest))?;
+        let mapping = Mapping::new(file, start, octets).map_err(|why| MemoryError::Map { guest, why })?;
+        // SAFETY: offset - start is less than the octets mapped, of which `size` follow.
+        let base = unsafe { mapping.base.add((offset - start) as usize) };
+        Ok(Self { place, base, mapping: mapping })
+    }
+
+    fn region(&self) -> Region {
+        // SAFETY: the range is mapped readable and writable until `self` is dropped, which outlives all queues
+        // (`Session`), and this program makes no references into it.
+        unsafe { Region::new(self.base.as_ptr(), self.place.guest_phys_addr, self.place.memory_size) }
+    }
+}
+
+/// Checks that neither its addresses nor its place in the file overflow.
+fn check(place: &VhostUserMemoryRegion) -> Result<(), MemoryError> {
+    let (guest, size) = (place.guest_phys_addr, place.memory_size);
+    let fits = |start: u64| start.checked_add(size).is_some_and(|end| end <= i64::MAX as u64);
+    let (user, offset) = (place.user_addr, place.mmap_offset);
+    let good = size > 0 && fits(guest) && fits(offset) && user.checked_add(size).is_some();
+    if good { Ok(()) } else { Err(MemoryError::Range(guest)) }
+}
+
+fn check_overlaps(places: &[VhostUserMemoryRegion]) -> Result<(), MemoryError> {
+    let mut spans: Vec<_> =
+        places.iter().map(|place| (place.guest_phys_addr, place.guest_phys_addr + place.memory_size)).collect();
+    spans.sort_unstable();
+    let pairs = spans.iter().zip(spans.iter().skip(1));
+    match pairs.into_iter().find(|((_, end), (next, _))| end > next) {
+        Some(((one, _), (other, _))) => Err(MemoryError::Overlap(*one, *other)),
+        None => Ok(()),
+    }
+}
+
+/// Part of a file, mapped.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    octets: usize,
+    guard: Guard,
+}
+
+impl Mapping {
+    fn new(file: &OwnedFd, start: u64, octets: u64) -> io::Result<Self> {
+        let octets = usize::try_from(octets).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let start = i64::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        // SAFETY: a new mapping, at a place that the kernel chooses.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), octets, protection, flags, file.as_raw_fd(), start) };
+        let base = match NonNull::new(base.cast::<u8>()) {
+            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => base,
+            _ => return Err(io::Error::last_os_error()),
+        };
+        match Guard::over(base, octets) {
+            Ok(guard) => Ok(Self { base, octets, guard }),
+            Err(error) => {
+                unmap(base, octets);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // First: nothing may be mapped in the place of what somebody else has there afterwards.
+        self.guard.lift();
+        unmap(self.base, self.octets);
+    }
+}
+
+fn unmap(base: NonNull<u8>, octets: usize) {
+    // SAFETY: the mapping is ours and nobody uses it any more.
+    unsafe { libc::munmap(base.as_ptr().cast(), octets) };
+}
+
+#[cfg(test)]
+mod tests;
