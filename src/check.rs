@@ -18,7 +18,7 @@ use crate::host;
 /// What is wrong with the file, or what of it this host cannot give.
 pub(crate) fn check(file: &Path) -> Result<()> {
     let mut plan = config::load(file)?;
-    let facts = host::facts();
+    let facts = host::facts(&plan);
     let faults = plan.check_host(&facts);
     let by_process = plan.choose_engines(&facts).map(|line| line + "\n");
     crate::print(&describe(&plan))?;

@@ -12,12 +12,27 @@ use crate::doctor;
 const IFF_TAP: u32 = 2;
 
 /// What a plan depends on.
-pub(crate) fn facts() -> HostFacts {
+pub(crate) fn facts(plan: &Plan) -> HostFacts {
+    let linux = plan.routers.iter().any(|router| router.linux.is_some());
     HostFacts {
+        no_linux: if linux { no_linux() } else { None },
         cpus: cpus(),
         memory_available: memory_available(),
         interfaces: interfaces(),
         no_kvm: vmm::open_kvm().err().map(|error| format!("{error:#}")),
+    }
+}
+
+/// Why stock guests would not come up here, although there is KVM.
+fn no_linux() -> Option<String> {
+    match vmm::probe::ring0_is_emulated() {
+        Ok(false) => None,
+        Ok(true) => Some(
+            "this host emulates guest ring 0 instruction by instruction, in which a Linux guest does not come up in \
+             time: run it where KVM is native, or write another engine"
+                .to_owned(),
+        ),
+        Err(error) => Some(format!("{error:#}")),
     }
 }
 

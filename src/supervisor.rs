@@ -125,7 +125,7 @@ impl Running {
     fn read(file: &Path) -> Result<(Self, Option<String>)> {
         let (text, file) = (config::text(file)?, file.display().to_string());
         let mut plan = config::parse(&text, &file)?;
-        let facts = host::facts();
+        let facts = host::facts(&plan);
         let errors = plan.check_host(&facts);
         if !errors.is_empty() {
             return Err(errors.into());

@@ -59,8 +59,8 @@ fn one_fault_is_one_line() {
         ),
         (
             "\n\n[[router.nic]]",
-            "\nengine = \"linux\"\n[[router.nic]]",
-            "bad.toml:3: router.engine: engine \"linux\" is not in this version; engines: kvm, process",
+            "\nengine = \"kernel\"\n[[router.nic]]",
+            "bad.toml:3: router.engine: engine \"kernel\" is not in this version; engines: kvm, process, linux",
         ),
         (
             "\n\n[[router.nic]]",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use config::{HostFacts, Plan};
-use engine::Supplies;
+use engine::{Images, Supplies};
 use uplink::Opened;
 
 use super::wire::Wire;
@@ -34,6 +34,12 @@ pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<
             Supply::Kvm => {
                 let kvm = left.next().with_context(missing)?;
                 supplies.kvm = Some(Arc::new(vmm::vm::adopt_kvm(kvm)?));
+            }
+            Supply::Images { router } => {
+                let plan = plan.routers.iter().find(|plan| plan.name == *router);
+                let linux = plan.and_then(|plan| plan.linux.as_ref()).with_context(missing)?;
+                let images = Images::adopt(linux, &mut left).with_context(missing)?;
+                supplies.images.insert(router.clone(), images);
             }
             Supply::Lock => locks.push(left.next().with_context(missing)?),
             Supply::Uplink { nic, what } => {

@@ -110,6 +110,11 @@ pub(crate) enum Supply {
         /// What it is, which says how many descriptors.
         what: uplink::Description,
     },
+    /// What a Linux guest is made of: as many descriptors as its file names.
+    Images {
+        /// The router.
+        router: String,
+    },
     /// The lock of a name, to be held as long as this process lives.
     Lock,
 }

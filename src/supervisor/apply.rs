@@ -75,7 +75,7 @@ impl Supervisor {
     /// Reads the file and asks the host whether it can be run here, beside what the run has already.
     fn checked(&self, file: &str, text: &str) -> Result<Plan> {
         let mut plan = config::parse(text, file)?;
-        let mut facts = host::facts();
+        let mut facts = host::facts(&plan);
         facts.memory_available = facts.memory_available.map(|free| free + self.running.plan.memory());
         let errors = plan.check_host(&facts);
         if !errors.is_empty() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
-use engine::{check_queues, open_uplink};
+use engine::{Images, check_queues, open_uplink};
 use uplink::{Door, Opened, Tap, Undo, Xdp};
 
 use crate::link::Supply;
@@ -26,6 +26,8 @@ pub(crate) struct Resources {
     kvm: Option<File>,
     /// What NICs are plugged into, by the NIC's name where several may be plugged into the same.
     uplinks: BTreeMap<Key, Opened>,
+    /// What Linux guests are made of, by router.
+    images: BTreeMap<String, Images>,
 }
 
 /// What an uplink is known by while its router comes and goes.
@@ -42,10 +44,13 @@ impl Resources {
     /// One line that names router and NIC.
     pub(crate) fn open(plan: &Plan, held: &Self) -> Result<Self> {
         let mut opened = Self::default();
-        let kvm = plan.routers.iter().any(|router| router.engine == Some(Engine::Kvm));
+        let kvm = plan.routers.iter().any(|router| router.engine.is_some_and(Engine::needs_kvm));
         if kvm && held.kvm.is_none() {
             let file = OpenOptions::new().read(true).write(true).open("/dev/kvm");
             opened.kvm = Some(file.context("cannot open /dev/kvm")?);
+        }
+        for router in &plan.routers {
+            opened.open_images(router, held).with_context(|| format!("router {}", router.name))?;
         }
         for (router, nic) in plan.nics() {
             opened
@@ -68,6 +73,21 @@ impl Resources {
         Ok(())
     }
 
+    fn open_images(&mut self, router: &Router, held: &Self) -> Result<()> {
+        if let Some(linux) = &router.linux
+            && held.images_of(router).is_none()
+        {
+            self.images.insert(router.name.clone(), Images::open(linux)?);
+        }
+        Ok(())
+    }
+
+    fn images_of(&self, router: &Router) -> Option<&Images> {
+        self.images
+            .get(&router.name)
+            .filter(|images| router.linux.as_ref().is_some_and(|linux| images.are_of(linux)))
+    }
+
     /// The descriptors for the data plane, from what is held and what was opened just now, and what each of them is.
     ///
     /// # Errors
@@ -78,6 +98,13 @@ impl Resources {
         if let Some(kvm) = self.kvm.as_ref().or(opened.kvm.as_ref()) {
             supplies.push(Supply::Kvm);
             descriptors.push(kvm.try_clone().context(full)?.into());
+        }
+        for router in &plan.routers {
+            let Some(images) = opened.images_of(router).or_else(|| self.images_of(router)) else { continue };
+            supplies.push(Supply::Images { router: router.name.clone() });
+            for descriptor in images.descriptors() {
+                descriptors.push(descriptor.try_clone_to_owned().context(full)?);
+            }
         }
         for (router, nic) in plan.nics() {
             let key = key(router, nic);
@@ -168,6 +195,10 @@ impl Resources {
                 outcome = outcome.and(uplink.resize(nic.mtu, nic.queue_len.most()).map_err(Into::into));
             }
         }
+        self.images.extend(opened.images);
+        self.images.retain(|name, _| {
+            plan.routers.iter().any(|router| router.name == *name && router.linux.is_some())
+        });
         self.uplinks.extend(opened.uplinks);
         self.uplinks.retain(|held, _| plan.nics().any(|(router, nic)| key(router, nic) == *held));
         outcome

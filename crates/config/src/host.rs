@@ -28,6 +28,9 @@ pub struct HostFacts {
     pub interfaces: BTreeMap<String, InterfaceKind>,
     /// Why there is no KVM; none where there is.
     pub no_kvm: Option<String>,
+    /// Why guests that are no firmware of ours do not run here, although there is KVM; none where they do, or where nobody
+    /// asked.
+    pub no_linux: Option<String>,
 }
 
 impl Plan {
@@ -55,13 +58,19 @@ impl Plan {
     }
 
     fn check_engines(&self, host: &HostFacts, errors: &mut Errors) {
+        if let Some(reason) = host.no_kvm.as_ref().or(host.no_linux.as_ref()) {
+            let linux = self.routers.iter().enumerate().filter(|(_, router)| router.linux.is_some());
+            for (index, _) in linux {
+                errors.push(self.places.line(index, None, "engine"), "router.engine", reason.clone());
+            }
+        }
         let Some(reason) = &host.no_kvm else { return };
         for (index, router) in self.routers.iter().enumerate() {
             if router.engine == Some(Engine::Kvm) {
                 let what = format!("{reason}; write engine = \"process\", or remove the key");
                 errors.push(self.places.line(index, None, "engine"), "router.engine", what);
             }
-            if router.engine != Some(Engine::Kvm) {
+            if !router.engine.is_some_and(Engine::needs_kvm) {
                 self.check_modes(index, reason, errors);
             }
         }

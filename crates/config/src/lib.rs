@@ -7,6 +7,7 @@ mod attachment;
 mod cpus;
 mod error;
 mod host;
+mod linux;
 mod load;
 mod mac;
 mod memory;
@@ -31,8 +32,8 @@ pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
 pub use places::Places;
 pub use plan::{
-    Attach, Deliver, Engine, FlowHash, Itr, Listen, MacvtapMode, Misdeed, Neighbour, Nic, NicModel, Pin,
-    Plan, QueueLen, Restart, Role, Route, Router, SocketSide, Spin, Switch, Telemetry, TransmitMode,
+    Attach, Deliver, Engine, FlowHash, Itr, Linux, Listen, MacvtapMode, Misdeed, Neighbour, Nic, NicModel,
+    Pin, Plan, QueueLen, Restart, Role, Route, Router, SocketSide, Spin, Switch, Telemetry, TransmitMode,
     VhostThreads,
 };
 pub use values::BadValue;

@@ -100,7 +100,7 @@ pub(crate) fn verify(section: &Section<'_>, sections: &[Section<'_>], router: &R
     if !nics.iter().any(is_e1000) {
         return;
     }
-    if router.vcpus > MOST_VCPUS {
+    if router.vcpus > MOST_VCPUS && router.linux.is_none() {
         let what = format!(
             "{} vCPUs are too many for a router with an e1000, whose second vCPU takes its interrupts; write 1 or \
              {MOST_VCPUS}",
@@ -125,6 +125,21 @@ fn handed(section: &Section<'_>, nic: &Nic) {
     }
 }
 
+/// A kernel's own driver works as if it drove the chip.
+fn stock_driver(section: &Section<'_>, nic: &mut Nic) {
+    if !matches!(nic.mode, TransmitMode::Csb | TransmitMode::SendCombining) {
+        return;
+    }
+    if section.has("mode") {
+        let what = format!(
+            "{:?} is for our own driver; for a Linux guest write \"async\", \"base\" or \"coalesced\"",
+            nic.mode.name()
+        );
+        section.fault(section.line_of("mode"), "mode", what);
+    }
+    nic.mode = TransmitMode::Async;
+}
+
 /// The vCPU that takes interrupts has no queues, so there is one pair in each NIC of such a router.
 fn one_queue_pair(section: &Section<'_>, nic: &mut Nic) {
     if section.has("queues") && nic.queues != 1 {
@@ -138,7 +153,10 @@ fn one_queue_pair(section: &Section<'_>, nic: &mut Nic) {
     nic.queues = 1;
 }
 
-fn e1000(section: &Section<'_>, router: &Router, nic: &Nic) {
+fn e1000(section: &Section<'_>, router: &Router, nic: &mut Nic) {
+    if router.linux.is_some() {
+        stock_driver(section, nic);
+    }
     if nic.deliver == Deliver::Direct {
         let what = "an e1000 gives its buffers back in order, so that one thread fills them; write deliver = \"queued\"";
         section.fault(section.line_of("deliver"), "deliver", what);

@@ -78,6 +78,8 @@ pub struct Router {
     pub name: String,
     /// What runs it; none: KVM where the host has it, else a process. [`Plan::choose_engines`] fills it in.
     pub engine: Option<Engine>,
+    /// What it runs where that is no firmware of ours; there if and only if `engine` is [`Engine::Linux`].
+    pub linux: Option<Linux>,
     /// What its firmware does.
     pub role: Role,
     /// What happens when it stops by itself.
@@ -148,6 +150,8 @@ pub enum Engine {
     Kvm,
     /// The same firmware as a process in namespaces of its own.
     Process,
+    /// A KVM virtual machine with a kernel that the file names.
+    Linux,
 }
 
 impl Engine {
@@ -156,8 +160,27 @@ impl Engine {
         match self {
             Self::Kvm => "kvm",
             Self::Process => "process",
+            Self::Linux => "linux",
         }
     }
+
+    /// Whether it is KVM that runs it.
+    pub const fn needs_kvm(self) -> bool {
+        matches!(self, Self::Kvm | Self::Linux)
+    }
+}
+
+/// A guest that is no firmware of ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Linux {
+    /// A bzImage, or an ELF `vmlinux`.
+    pub kernel: PathBuf,
+    /// Its initramfs.
+    pub initrd: Option<PathBuf>,
+    /// Words for its command line.
+    pub append: String,
+    /// Where its serial console is written to; none: nowhere.
+    pub console: Option<PathBuf>,
 }
 
 /// What a router's firmware does.

@@ -6,12 +6,12 @@ use crate::places::Places;
 use crate::plan::{Engine, Misdeed, Pin, Plan, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads};
 use crate::section::{At, Section, Words};
 use crate::values;
-use crate::{CpuSet, nic, route};
+use crate::{CpuSet, linux, nic, route};
 
 const ENGINES: Words<Option<Engine>> = Words {
     noun: ("engine", "engines"),
-    now: &[("kvm", Some(Engine::Kvm)), ("process", Some(Engine::Process))],
-    later: &["kernel", "linux"],
+    now: &[("kvm", Some(Engine::Kvm)), ("process", Some(Engine::Process)), ("linux", Some(Engine::Linux))],
+    later: &["kernel"],
 };
 
 /// The roles that a file can give; what a lab's traffic needs is not among them.
@@ -72,6 +72,10 @@ const ROUTER_KEYS: &[&str] = &[
     "nic",
     "route",
     "neighbour",
+    "kernel",
+    "initrd",
+    "append",
+    "console",
 ];
 const ROUTER_KEYS_LATER: &[&str] = &["sched", "guarantee", "isolate"];
 
@@ -140,13 +144,20 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     for key in ["memory", "engine"] {
         remember(plan, (index, None), key, section.line_of(key));
     }
+    let engine = section.word("engine", &ENGINES);
+    let linux = linux::read(section, engine);
+    let memory = match &linux {
+        Some(_) => linux::memory(section),
+        None => valued(section, "memory", "\"32M\"", values::memory).unwrap_or(values::DEFAULT_MEMORY),
+    };
     let mut router = Router {
         name,
-        engine: section.word("engine", &ENGINES),
+        engine,
+        linux,
         role: role(section),
         restart: section.word("restart", &RESTARTS),
         vcpus: section.number("vcpus", 1..=16, 1),
-        memory: valued(section, "memory", "\"32M\"", values::memory).unwrap_or(values::DEFAULT_MEMORY),
+        memory,
         vhost: section.word("vhost", &VHOSTS),
         pin,
         spin: valued(section, "spin", "\"50us\"", values::spin).unwrap_or(Spin::default()),
@@ -155,6 +166,7 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         neighbours: Vec::new(),
     };
     router.nics = nic::read_all(section, index, &router, plan);
+    linux::verify(section, &router);
     router.routes = route::routes(section, &router.nics);
     router.neighbours = route::neighbours(section, &router.nics);
     router

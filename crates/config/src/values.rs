@@ -1,6 +1,7 @@
 //! Values with a form of their own: names, sizes, times, words.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Component, Path};
 use std::str::FromStr;
 use std::time::Duration;
@@ -36,8 +37,13 @@ fn plain_name(text: &str, most: usize) -> Result<(), String> {
     Err(format!("{text:?} is not a name; use 1 to {most} of a-z, 0-9 and -, a letter or digit first"))
 }
 
-/// Reads the memory of a router: `32M`, `1G`.
+/// Reads the memory of a router with a firmware: `32M`, `1G`.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
+    memory_within(text, &(LEAST_MEMORY..=MOST_MEMORY))
+}
+
+/// Reads memory: `64M`, `3G`.
+pub(crate) fn memory_within(text: &str, range: &RangeInclusive<u64>) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a size; write e.g. \"32M\" or \"1G\"");
     let (digits, unit) = split_number(text);
     let unit = match unit {
@@ -46,14 +52,15 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let octets = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
-    if !(LEAST_MEMORY..=MOST_MEMORY).contains(&octets) {
-        return Err(format!("{text:?} is out of range; write \"16M\" to \"1G\""));
+    let (least, most) = (range.start() / MIB, range.end() / MIB);
+    if !range.contains(&octets) {
+        return Err(format!("{text:?} is out of range; write \"{least}M\" to \"{}G\"", most / 1024));
     }
     if octets % PAGE != 0 {
         let below = octets / PAGE * 2;
         return Err(format!(
             "{text:?} is not a multiple of 2M; write \"{below}M\" or \"{}M\"",
-            (below + 2).min(1024)
+            (below + 2).min(most)
         ));
     }
     Ok(octets)

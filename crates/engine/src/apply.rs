@@ -62,6 +62,7 @@ impl Instance {
     pub fn apply(&mut self, plan: &Plan, supplies: impl Into<Supplies>) -> Result<Vec<Change>> {
         let mut supplies = supplies.into();
         self.yard.grounds.add(supplies.kvm.take(), supplies.spawner.take());
+        self.yard.grounds.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
         let steps = difference::difference(&self.plan, &plan);
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan)).collect();

@@ -55,6 +55,7 @@ impl Instance {
             rules: Rules::default(),
             news: Vec::new(),
         };
+        yard.grounds.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, None, &mut yard.grounds);
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
         let clock = Clock::start(Timed::default(), yard.confinement)?;

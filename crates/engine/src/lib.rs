@@ -18,7 +18,7 @@ pub mod watch;
 pub mod wiring;
 
 pub use apply::Change;
-pub use guest::{Duty, Ground, Guest};
+pub use guest::{Duty, Ground, Guest, Images};
 pub use instance::{Event, Instance, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};
 pub use look_after::BackOff;

@@ -4,6 +4,7 @@ mod back_off;
 
 use std::time::{Duration, Instant};
 
+use config::Engine;
 use telemetry::Kind;
 
 pub use back_off::BackOff;
@@ -41,6 +42,9 @@ impl Instance {
 
 fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
     let Some(run) = &mut slot.run else { return };
+    if run.router.router.is_off() {
+        return slot.has_turned_off(yard);
+    }
     let look = run.watch.look(time, &sample(&run.router));
     if let Some(number) = look.challenge {
         run.router.router.machine().challenge(number);
@@ -81,7 +85,9 @@ fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
 fn sample(running: &RunningRouter) -> Sample {
     let guest = &running.router;
     let machine = guest.machine();
-    let words = machine.shared().vcpus.iter().zip(machine.exits()).enumerate();
+    // Of a guest that is no firmware of ours nobody knows what its vCPUs should do.
+    let ours = guest.engine() != Engine::Linux;
+    let words = machine.shared().vcpus.iter().zip(machine.exits()).enumerate().filter(|_| ours);
     let vcpus =
         words.map(|(n, (shared, exits))| VcpuSigns::read(shared, exits, guest.vcpu_time(n))).collect();
     let nics = guest.plan().nics.iter().zip(guest.nics()).flat_map(|(nic, queues)| {

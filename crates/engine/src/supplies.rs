@@ -8,6 +8,8 @@ use switch::{Sink, Source};
 use uplink::Opened;
 use vmm::{Kvm, Spawn};
 
+use crate::guest::Images;
+
 /// What a NIC is plugged into instead of what its file says.
 pub enum Plug {
     /// This port.
@@ -33,6 +35,8 @@ pub struct Supplies {
     /// What NICs are plugged into outside, by `router.nic`. The instance keeps it while their NICs exist, also while the
     /// router is stopped.
     pub opened: HashMap<String, Opened>,
+    /// What Linux guests are made of, by router.
+    pub images: HashMap<String, Images>,
     /// KVM, for routers that are virtual machines.
     pub kvm: Option<Arc<Kvm>>,
     /// Starts the processes of routers that are processes.

@@ -45,6 +45,7 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
     Ok(Router {
         name: "lab".to_owned(),
         engine: Some(engine(options)),
+        linux: None,
         role: Role::Router,
         restart: Restart::Never,
         vcpus: u32::from(options.vcpus),

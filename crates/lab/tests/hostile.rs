@@ -60,7 +60,7 @@ fn hostile(misdeed: Misdeed, number: usize, restart: &str) -> String {
 /// Whether this host runs an engine; if not, a line says why.
 fn has(engine: Engine) -> bool {
     let missing = match engine {
-        Engine::Kvm => vmm::open_kvm().err(),
+        Engine::Kvm | Engine::Linux => vmm::open_kvm().err(),
         Engine::Process => {
             let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
             tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()

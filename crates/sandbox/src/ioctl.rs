@@ -2,7 +2,8 @@
 
 use kvm_bindings::{
     kvm_coalesced_mmio_zone, kvm_cpuid2, kvm_ioeventfd, kvm_irq_level, kvm_irq_routing, kvm_irqchip,
-    kvm_irqfd, kvm_lapic_state, kvm_mp_state, kvm_regs, kvm_sregs, kvm_userspace_memory_region,
+    kvm_irqfd, kvm_lapic_state, kvm_mp_state, kvm_msrs, kvm_pit_config, kvm_regs, kvm_sregs,
+    kvm_userspace_memory_region,
 };
 
 const KVM: u64 = 0xae00;
@@ -59,7 +60,7 @@ pub(crate) const fn while_serving() -> [u64; 4] {
 }
 
 /// For the thread that makes a vCPU: registers, CPUID, local APIC, state, clock.
-pub(crate) const fn new_vcpu() -> [u64; 8] {
+pub(crate) const fn new_vcpu() -> [u64; 9] {
     [
         KVM | 0x41,
         write::<kvm_regs>(0x82),
@@ -68,6 +69,8 @@ pub(crate) const fn new_vcpu() -> [u64; 8] {
         write::<kvm_lapic_state>(0x8f),
         write::<kvm_cpuid2>(0x90),
         write::<kvm_mp_state>(0x99),
+        // Model-specific registers.
+        write::<kvm_msrs>(0x89),
         KVM | 0xa3,
     ]
 }
@@ -90,6 +93,8 @@ pub(crate) fn set_up() -> Vec<u64> {
         write::<kvm_userspace_memory_region>(0x46),
         KVM | 0x47,
         KVM | 0x60,
+        // Its timer, for guests that know a PC.
+        write::<kvm_pit_config>(0x77),
         // Its I/O APIC.
         READ | write::<kvm_irqchip>(0x62),
         read::<kvm_irqchip>(0x63),

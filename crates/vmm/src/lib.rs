@@ -14,6 +14,7 @@ mod futex;
 pub mod handed;
 pub mod irq;
 pub mod kernel_thread;
+pub mod linux;
 pub mod machine;
 pub mod memory;
 pub mod nic_port;

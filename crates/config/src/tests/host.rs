@@ -20,6 +20,7 @@ fn a_host_that_lacks_everything() {
         memory_available: Some(100 << 20),
         interfaces: [("eth0".to_owned(), InterfaceKind::Other)].into(),
         no_kvm: None,
+        no_linux: None,
     };
     assert_eq!(
         plan.check_host(&host).to_string(),

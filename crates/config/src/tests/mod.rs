@@ -3,6 +3,7 @@
 mod bad;
 mod good;
 mod host;
+mod linux;
 mod model;
 mod running;
 mod values;

@@ -109,6 +109,18 @@ fn router_steps(old: In<'_>, new: In<'_>) -> Vec<Step> {
     steps
 }
 
+/// What a Linux guest is made of, in words.
+const LINUX: [(&str, fn(&config::Linux) -> String); 4] = [
+    ("kernel", |linux| linux.kernel.display().to_string()),
+    ("initrd", |linux| file(&linux.initrd)),
+    ("append", |linux| linux.append.clone()),
+    ("console", |linux| file(&linux.console)),
+];
+
+fn file(path: &Option<std::path::PathBuf>) -> String {
+    path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
+}
+
 /// Why a router cannot become another one while it runs: what its firmware is told once, when it boots, and what its
 /// threads and devices are built from.
 fn reasons(old: In<'_>, new: In<'_>) -> Vec<String> {
@@ -121,6 +133,12 @@ fn reasons(old: In<'_>, new: In<'_>) -> Vec<String> {
     };
     let engine = |engine: Option<Engine>| engine.map_or("any", Engine::name).to_owned();
     compare("engine", engine(from.engine), engine(to.engine.or(from.engine)));
+    let linux = |linux: &Option<config::Linux>, value: fn(&config::Linux) -> String| {
+        linux.as_ref().map_or_else(|| "none".to_owned(), value)
+    };
+    for (what, value) in LINUX {
+        compare(what, linux(&from.linux, value), linux(&to.linux, value));
+    }
     compare("role", role(from.role), role(to.role));
     compare("vcpus", from.vcpus.to_string(), to.vcpus.to_string());
     compare("memory", mib(from.memory), mib(to.memory));

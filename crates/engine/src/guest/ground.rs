@@ -1,10 +1,12 @@
-//! What a guest runs on: KVM, or a process of its own.
+//! What a guest runs on: KVM, or a process of its own; and what it is.
 
 use std::sync::Arc;
 
 use anyhow::Result;
-use config::Engine;
-use vmm::{Forker, Kvm, Machine, MachineConfig, Process, Spawn, Vm, open_kvm};
+use config::{Engine, Router};
+use vmm::{Forker, Kvm, Machine, MachineConfig, Process, Spawn, Vm, linux, open_kvm};
+
+use super::images::Images;
 
 /// What guests can be put on.
 #[derive(Clone)]
@@ -13,16 +15,18 @@ pub enum Ground {
     Kvm(Arc<Kvm>),
     /// Processes, and who starts them.
     Process(Arc<dyn Spawn>),
+    /// Virtual machines, with a kernel that is no firmware of ours.
+    Linux(Arc<Kvm>, Arc<Images>),
 }
 
 impl Ground {
-    /// Opens what this engine needs.
+    /// Opens what this engine needs of the host.
     ///
     /// # Errors
     /// One line: why there is no KVM, or no image for processes.
     pub fn open(engine: Engine) -> Result<Self> {
         Ok(match engine {
-            Engine::Kvm => Self::Kvm(Arc::new(open_kvm()?)),
+            Engine::Kvm | Engine::Linux => Self::Kvm(Arc::new(open_kvm()?)),
             Engine::Process => Self::Process(Arc::new(Forker::new()?)),
         })
     }
@@ -32,16 +36,26 @@ impl Ground {
         match self {
             Self::Kvm(_) => Engine::Kvm,
             Self::Process(_) => Engine::Process,
+            Self::Linux(..) => Engine::Linux,
         }
     }
 
-    /// Puts a machine on it.
-    pub(super) fn build(&self, config: MachineConfig) -> Result<Stage> {
+    /// Puts a router's machine on it: one for a firmware, or a PC.
+    pub(super) fn build(&self, plan: &Router, firmware: impl FnOnce() -> MachineConfig) -> Result<Stage> {
         Ok(match self {
-            Self::Kvm(kvm) => Stage::Vm(Arc::new(Vm::new(kvm, config)?)),
-            Self::Process(spawner) => Stage::Process(Arc::new(Process::new(config)?), spawner.clone()),
+            Self::Kvm(kvm) => Stage::Vm(Arc::new(Vm::new(kvm, firmware())?)),
+            Self::Process(spawner) => Stage::Process(Arc::new(Process::new(firmware())?), spawner.clone()),
+            Self::Linux(kvm, images) => {
+                let config = linux::Config { name: name(plan), ..images.config(plan)? };
+                Stage::Linux(Arc::new(linux::Vm::new(kvm, config)?))
+            }
         })
     }
+}
+
+/// The name of a router's memory.
+pub(super) fn name(plan: &Router) -> String {
+    format!("ringroad-{}", plan.name)
 }
 
 /// A machine together with what runs it.
@@ -49,6 +63,7 @@ impl Ground {
 pub(super) enum Stage {
     Vm(Arc<Vm>),
     Process(Arc<Process>, Arc<dyn Spawn>),
+    Linux(Arc<linux::Vm>),
 }
 
 impl Stage {
@@ -56,13 +71,14 @@ impl Stage {
         match self {
             Self::Vm(vm) => vm.machine(),
             Self::Process(process, _) => process.machine(),
+            Self::Linux(vm) => vm.machine(),
         }
     }
 
     /// The process, where there is one.
     pub(super) fn process(&self) -> Option<&Arc<Process>> {
         match self {
-            Self::Vm(_) => None,
+            Self::Vm(_) | Self::Linux(_) => None,
             Self::Process(process, _) => Some(process),
         }
     }
@@ -70,6 +86,7 @@ impl Stage {
     pub(super) fn stop(&self) {
         match self {
             Self::Vm(vm) => vm.machine().stop(),
+            Self::Linux(vm) => vm.machine().stop(),
             Self::Process(process, _) => process.stop(),
         }
     }

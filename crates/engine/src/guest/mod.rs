@@ -1,6 +1,7 @@
 //! A router with a firmware: its machine, its NICs and the threads that run or serve it.
 
 mod ground;
+mod images;
 mod orders;
 
 use std::sync::atomic::Ordering;
@@ -19,6 +20,7 @@ use crate::wiring::Handed;
 use ground::Stage;
 
 pub use ground::Ground;
+pub use images::Images;
 pub use orders::Duty;
 
 /// How long a firmware may take until it serves; it takes a few milliseconds.
@@ -66,13 +68,14 @@ impl Guest {
         table: Arc<RouteTable>,
         ground: &Ground,
     ) -> Result<Self> {
-        let config = MachineConfig {
-            name: format!("ringroad-{}", plan.name),
-            ram: usize::try_from(plan.memory).context("more memory than this machine can address")?,
+        let ram = usize::try_from(plan.memory).context("more memory than this machine can address")?;
+        let firmware = || MachineConfig {
+            name: ground::name(plan),
+            ram,
             fib: Some(table.memory().clone()),
             info: orders::orders(plan, duty),
         };
-        let stage = ground.build(config).with_context(|| format!("router {}", plan.name))?;
+        let stage = ground.build(plan, firmware).with_context(|| format!("router {}", plan.name))?;
         let nics = attach_nics(plan, peers, stage.machine())?;
         let (plan, threads, ends) = (plan.clone(), Vec::new(), Arc::default());
         Ok(Self { plan, stage, nics, table, threads, confinement: Confinement::Off, ends })
@@ -96,10 +99,18 @@ impl Guest {
         match self.stage.clone() {
             Stage::Vm(vm) => {
                 for index in 0..vm.machine().vcpus() {
-                    let (vm, cpu) = (vm.clone(), self.cpu(index));
-                    let cpus: Vec<usize> = cpu.into_iter().map(|cpu| cpu as usize).collect();
-                    self.run(&format!("vcpu{index}"), &cpus, Class::Vcpu, move || match vm.vcpu(index) {
+                    let vm = vm.clone();
+                    self.run_vcpu(index, move || match vm.vcpu(index) {
                         Ok(mut vcpu) => vcpu.run(),
+                        Err(error) => Stopped::Fault(format!("{error:#}")),
+                    })?;
+                }
+            }
+            Stage::Linux(vm) => {
+                for index in 0..vm.machine().vcpus() {
+                    let vm = vm.clone();
+                    self.run_vcpu(index, move || match vm.cpu(index) {
+                        Ok(mut cpu) => cpu.run(),
                         Err(error) => Stopped::Fault(format!("{error:#}")),
                     })?;
                 }
@@ -118,6 +129,11 @@ impl Guest {
             }
         }
         Ok(())
+    }
+
+    fn run_vcpu(&mut self, index: usize, body: impl FnOnce() -> Stopped + Send + 'static) -> Result<()> {
+        let cpus: Vec<usize> = self.cpu(index).into_iter().map(|cpu| cpu as usize).collect();
+        self.run(&format!("vcpu{index}"), &cpus, Class::Vcpu, body)
     }
 
     /// The CPU of a vCPU, if the file gives it one.
@@ -175,10 +191,15 @@ impl Guest {
         });
         let told = || self.states().find_map(trouble).map(str::to_owned);
         match self.stage {
-            Stage::Vm(_) => ended.or_else(told),
+            Stage::Vm(_) | Stage::Linux(_) => ended.or_else(told),
             // What the firmware says of itself is more than how its process ended.
             Stage::Process(..) => told().or(ended),
         }
+    }
+
+    /// Whether it has turned itself off.
+    pub fn is_off(&self) -> bool {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).contains(&Stopped::Off)
     }
 
     /// What its file says.
@@ -190,6 +211,7 @@ impl Guest {
     pub fn engine(&self) -> Engine {
         match self.stage {
             Stage::Vm(_) => Engine::Kvm,
+            Stage::Linux(_) => Engine::Linux,
             Stage::Process(..) => Engine::Process,
         }
     }
@@ -250,7 +272,7 @@ impl Guest {
         self.stage.stop();
         for thread in &mut self.threads {
             match self.stage {
-                Stage::Vm(_) => thread.interrupt_until_finished(),
+                Stage::Vm(_) | Stage::Linux(_) => thread.interrupt_until_finished(),
                 Stage::Process(..) => thread.join(),
             }
         }

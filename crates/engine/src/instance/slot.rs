@@ -69,14 +69,13 @@ pub(crate) fn outlet_finder<'f>(
 }
 
 fn guest(plan: &Router, outlets: &[Arc<Outlet>], grounds: &mut Grounds) -> Result<Guest> {
-    let engine = plan.engine.unwrap_or_else(|| grounds.choose());
     let role = match plan.role {
         config::Role::Router => Role::Router,
         config::Role::Echo => Role::Echo,
         config::Role::Hostile(_) => Role::Hostile,
     };
     let peers: Vec<_> = outlets.iter().map(|outlet| outlet.peer().cloned()).collect();
-    Guest::with_peers(plan, Duty { role, ..Duty::default() }, &peers, &grounds.get(engine)?)
+    Guest::with_peers(plan, Duty { role, ..Duty::default() }, &peers, &grounds.of(plan)?)
 }
 
 /// A router that runs, and who watches it.
@@ -192,6 +191,12 @@ impl Slot {
         }
         self.take_down(State::Stopped);
         yard.tell(&self.plan.name, Kind::Stopped, "on demand");
+    }
+
+    /// Its guest has turned itself off: it stays so until somebody starts it.
+    pub(crate) fn has_turned_off(&mut self, yard: &mut Yard) {
+        self.take_down(State::Stopped);
+        yard.tell(&self.plan.name, Kind::Stopped, "its guest has turned itself off");
     }
 
     /// Takes down what runs, and nothing else.

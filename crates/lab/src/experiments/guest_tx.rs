@@ -134,7 +134,7 @@ impl Experiment for GuestTx {
         let mut guest = Guest::new(&device::end_plan(&self.options, &self.seats)?, self.duty(), &ground)?;
         let costs = match guest.engine() {
             Engine::Kvm => Some(kvm_costs().context("cannot measure KVM itself")?),
-            Engine::Process => None,
+            Engine::Process | Engine::Linux => None,
         };
         let end = self.end()?;
         let sink: Arc<dyn switch::Sink> = match &end {

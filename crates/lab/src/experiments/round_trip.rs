@@ -129,7 +129,7 @@ impl Experiment for RoundTrip {
         echo.start()?;
         let costs = match echo.engine() {
             Engine::Kvm => Some(kvm_costs().context("cannot measure KVM itself")?),
-            Engine::Process => None,
+            Engine::Process | Engine::Linux => None,
         };
         let generator = Generator::new(&device::traffic(&Options { rate: None, ..options }))?;
         let (into, back) = (echo.nics()[0].sink(), echo.nics()[0].source());

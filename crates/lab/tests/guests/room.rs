@@ -28,7 +28,7 @@ pub(crate) fn ready(root: bool) -> Option<MutexGuard<'static, ()>> {
 /// Why this host cannot run an engine, if so.
 pub(crate) fn missing(engine: Engine) -> Option<anyhow::Error> {
     match engine {
-        Engine::Kvm => vmm::open_kvm().err(),
+        Engine::Kvm | Engine::Linux => vmm::open_kvm().err(),
         Engine::Process => {
             let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
             tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()

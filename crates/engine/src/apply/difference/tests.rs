@@ -149,6 +149,7 @@ fn one_router(name: &'static str, switches: usize) -> impl Strategy<Value = Rout
         Router {
             name: name.to_owned(),
             engine: Some(if process { Engine::Process } else { Engine::Kvm }),
+            linux: None,
             role: Role::Router,
             restart: if never { Restart::Never } else { Restart::Always },
             vcpus: 1,

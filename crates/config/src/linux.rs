@@ -1,0 +1,76 @@
+//! `engine = "linux"`: the keys of a guest that is no firmware of ours, and those that it does not have.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use crate::plan::{Engine, Linux, Router};
+use crate::read::valued;
+use crate::section::Section;
+use crate::values;
+
+/// Its keys beside those of every router.
+pub(crate) const KEYS: [&str; 4] = ["kernel", "initrd", "append", "console"];
+/// What only a firmware is told.
+const OF_FIRMWARE: [&str; 4] = ["role", "misdeed", "route", "neighbour"];
+/// Guest memory where the file does not say: a stock kernel with an initramfs comes up in it.
+const DEFAULT_MEMORY: u64 = 256 << 20;
+/// What a kernel of these days needs at least, and below where devices lie.
+const MEMORY: RangeInclusive<u64> = 64 << 20..=3 << 30;
+
+/// Reads its keys; none for another engine, which has none of them.
+pub(crate) fn read(section: &Section<'_>, engine: Option<Engine>) -> Option<Linux> {
+    if engine != Some(Engine::Linux) {
+        for key in KEYS.into_iter().filter(|key| section.has(key)) {
+            let what = "only a Linux guest has it; remove it, or write engine = \"linux\"";
+            section.fault(section.line_of(key), key, what);
+        }
+        return None;
+    }
+    for key in OF_FIRMWARE.into_iter().filter(|key| section.has(key)) {
+        let what = "a Linux guest sets itself up and is told nothing; remove it, or write another engine";
+        section.fault(section.line_of(key), key, what);
+    }
+    let example = "\"/boot/vmlinuz\"";
+    if !section.has("kernel") {
+        section.missing("kernel", example);
+    }
+    Some(Linux {
+        kernel: valued(section, "kernel", example, path).unwrap_or_default(),
+        initrd: valued(section, "initrd", "\"initrd.img\"", path),
+        append: valued(section, "append", "\"console=ttyS0\"", words).unwrap_or_default(),
+        console: valued(section, "console", "\"console.log\"", path),
+    })
+}
+
+/// Its memory.
+pub(crate) fn memory(section: &Section<'_>) -> u64 {
+    let read = |text: &str| values::memory_within(text, &MEMORY);
+    valued(section, "memory", "\"256M\"", read).unwrap_or(DEFAULT_MEMORY)
+}
+
+fn path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() || text.contains('\0') {
+        return Err(format!("{text:?} names no file"));
+    }
+    Ok(PathBuf::from(text))
+}
+
+fn words(text: &str) -> Result<String, String> {
+    if text.chars().any(char::is_control) {
+        return Err(format!("{text:?} is no line of words; write e.g. \"console=ttyS0 quiet\""));
+    }
+    Ok(text.to_owned())
+}
+
+/// What only the whole router shows.
+pub(crate) fn verify(section: &Section<'_>, router: &Router) {
+    if router.linux.is_none() {
+        return;
+    }
+    for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
+        if !nic.addresses.is_empty() {
+            let what = "a Linux guest gives itself its addresses; remove it";
+            table.fault(table.line_of("address"), "address", what);
+        }
+    }
+}

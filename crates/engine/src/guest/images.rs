@@ -1,0 +1,80 @@
+//! What a Linux guest is made of, opened: a confined process could not open it.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use config::{Linux, Router};
+use vmm::linux;
+
+/// Kernel, initramfs, and where its console goes.
+#[derive(Debug)]
+pub struct Images {
+    /// What the file says.
+    of: Linux,
+    kernel: File,
+    initrd: Option<File>,
+    console: Option<File>,
+}
+
+impl Images {
+    /// Opens what the file names.
+    ///
+    /// # Errors
+    /// One line: which of them cannot be opened.
+    pub fn open(linux: &Linux) -> Result<Self> {
+        Ok(Self {
+            of: linux.clone(),
+            kernel: read("kernel", &linux.kernel)?,
+            initrd: linux.initrd.as_deref().map(|path| read("initrd", path)).transpose()?,
+            console: linux.console.as_deref().map(write).transpose()?,
+        })
+    }
+
+    /// Its descriptors: the kernel, then what else there is, as [`Images::adopt`] wants them.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let more = self.initrd.iter().chain(&self.console);
+        std::iter::once(&self.kernel).chain(more).map(AsFd::as_fd)
+    }
+
+    /// What another process has opened for this guest; none if descriptors are missing.
+    pub fn adopt(linux: &Linux, descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Option<Self> {
+        let kernel = descriptors.next()?.into();
+        let mut next = |wanted: bool| Some(if wanted { Some(descriptors.next()?.into()) } else { None });
+        let (initrd, console) = (next(linux.initrd.is_some())?, next(linux.console.is_some())?);
+        Some(Self { of: linux.clone(), kernel, initrd, console })
+    }
+
+    /// Whether they were opened for what a file says.
+    pub fn are_of(&self, linux: &Linux) -> bool {
+        self.of == *linux
+    }
+
+    /// The guest, but for the name of its memory.
+    pub(super) fn config(&self, plan: &Router) -> Result<linux::Config> {
+        let copy = |file: &Option<File>| file.as_ref().map(File::try_clone).transpose();
+        let none = "no descriptors are left";
+        Ok(linux::Config {
+            name: String::new(),
+            ram: usize::try_from(plan.memory).context("more memory than this machine can address")?,
+            vcpus: plan.vcpus as usize,
+            kernel: self.kernel.try_clone().context(none)?,
+            initrd: copy(&self.initrd).context(none)?,
+            append: self.of.append.clone(),
+            console: copy(&self.console).context(none)?,
+        })
+    }
+}
+
+fn read(what: &str, path: &Path) -> Result<File> {
+    File::open(path).with_context(|| format!("{what}: cannot read {}", path.display()))
+}
+
+/// Without waiting: a terminal or pipe that nobody reads loses what is written, and holds up neither us nor the guest.
+fn write(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    options.open(path).with_context(|| format!("console: cannot write {}", path.display()))
+}
