@@ -5,7 +5,7 @@ use config::Misdeed;
 
 use super::{
     Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, KernelFed, Livelock, Loop,
-    PortToPort, RingToRing, RoundTrip, Tcp, Through, Waiting,
+    PortToPort, RingToRing, RoundTrip, Tcp, Through, Uplink, Uplinks, Waiting,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -34,7 +34,7 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 14] = [
+pub static LIST: [Listed; 15] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -110,6 +110,16 @@ pub static LIST: [Listed; 14] = [
         what: "the rate of a router beside one that breaks the rules on the other CPU, against its rate alone",
         has_guest: true,
         cases: hostile,
+        traffic: |_| None,
+    },
+    Listed {
+        name: "uplink",
+        what: "interface to interface in one thread: AF_XDP on veth pairs, and TAPs in turn with it",
+        has_guest: false,
+        cases: |options| {
+            let [xdp, tap] = [Uplink::Xdp, Uplink::Tap].map(|uplink| Uplinks::new(uplink, options));
+            Ok(vec![Case::InTurn(boxed(xdp?), boxed(tap?))])
+        },
         traffic: |_| None,
     },
     Listed {

@@ -22,6 +22,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 mod through;
+mod uplinks;
 
 pub use boot::Boot;
 pub use forward::Forward;
@@ -38,3 +39,4 @@ pub use ring_to_ring::RingToRing;
 pub use round_trip::{RoundTrip, Waiting};
 pub use tcp::{Between, Tcp};
 pub use through::Through;
+pub use uplinks::{Uplink, Uplinks};

@@ -1,0 +1,248 @@
+//! `uplink`: what comes by one interface of the host leaves by another, in one thread and without a router. By AF_XDP on
+//! veth pairs, and in turn with it by TAPs. A thread on the other CPU floods the first interface from another namespace, by
+//! a socket of AF_XDP in both cases; behind the second one the kernel drops frames that are not for it.
+//!
+//! ```text
+//!   far namespace                 near namespace
+//!   flood (CPU 1) --> interface --> source -> sink (CPU 0) --> interface --> far namespace: dropped
+//! ```
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use engine::thread::pin_current;
+use switch::port::pump;
+use switch::{Sink, Source};
+use uplink::xdp::{XdpHealth, XdpPorts};
+use uplink::{Netns, Tap, TapConfig, Xdp, XdpConfig};
+
+use crate::experiment::{Experiment, Options, Sample};
+use crate::generator::{Generator, Settings};
+use crate::ledger_snapshot::Snapshot;
+
+/// Bursts between two looks at the clock.
+const BURSTS: usize = 64;
+/// Frames that may wait in an interface.
+const QUEUE: u32 = 2048;
+
+/// What the interfaces are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uplink {
+    /// Veth pairs, by AF_XDP.
+    Xdp,
+    /// TAPs.
+    Tap,
+}
+
+/// See the head of this file.
+pub struct Uplinks {
+    options: Options,
+    uplink: Uplink,
+    cpus: (usize, usize),
+    parts: Option<Parts>,
+}
+
+struct Parts {
+    source: Box<dyn Source>,
+    sink: Arc<dyn Sink>,
+    ledger: Box<dyn Fn(&mut Snapshot)>,
+    flood: Arc<dyn Sink>,
+    traffic: Settings,
+    /// What keeps the interfaces.
+    _held: Vec<Xdp>,
+    _namespaces: [Netns; 2],
+}
+
+impl Uplinks {
+    /// The thread that moves frames on the first CPU of the options, the flood on the second.
+    ///
+    /// # Errors
+    /// There are not two CPUs.
+    pub fn new(uplink: Uplink, options: &Options) -> Result<Self> {
+        let cpus = (options.cpu(0)?, options.cpu(1)?);
+        Ok(Self { options: options.clone(), uplink, cpus, parts: None })
+    }
+}
+
+impl Experiment for Uplinks {
+    fn id(&self) -> &'static str {
+        "uplink"
+    }
+
+    fn case(&self) -> String {
+        let kind = match self.uplink {
+            Uplink::Xdp => "xdp",
+            Uplink::Tap => "tap",
+        };
+        format!("{kind}/{}", self.options.frame)
+    }
+
+    fn unit(&self) -> &'static str {
+        "mpps"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        Some(self.cpus)
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let (frame, flows, rate) = (self.options.frame, self.options.flows, self.options.rate);
+        let traffic = Settings { frame, flows, rate, ..Settings::default() };
+        let namespaces = [Netns::new()?, Netns::new()?];
+        namespaces.iter().try_for_each(|netns| netns.settle(false).map(drop))?;
+        self.parts = Some(match self.uplink {
+            Uplink::Xdp => by_xdp(namespaces, traffic)?,
+            Uplink::Tap => by_tap(namespaces, traffic)?,
+        });
+        Ok(())
+    }
+
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let parts = self.parts.as_mut().context("uplink was not prepared")?;
+        let flood = Flood::start(&parts.flood, &parts.traffic, self.cpus.1)?;
+        let before = parts.ledger();
+        let (start, mut moved) = (Instant::now(), 0);
+        while start.elapsed() < length {
+            for _ in 0..BURSTS {
+                moved += pump(parts.source.as_mut(), &*parts.sink);
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let offered = flood.stop();
+        while pump(parts.source.as_mut(), &*parts.sink) > 0 {}
+        Ok(Sample {
+            value: moved as f64 / seconds * 1e-6,
+            packets: moved as u64,
+            more: vec![("offered_mpps", offered as f64 / seconds * 1e-6)],
+            ledger: parts.ledger().since(&before),
+            ..Sample::default()
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.parts = None;
+        Ok(())
+    }
+}
+
+impl Parts {
+    fn ledger(&self) -> Snapshot {
+        let mut ledger = Snapshot::new();
+        (self.ledger)(&mut ledger);
+        ledger
+    }
+}
+
+fn xdp_config(netns: &Netns) -> XdpConfig<'_> {
+    XdpConfig { queue_len: QUEUE, netns: Some(netns), ..XdpConfig::default() }
+}
+
+/// What floods an interface from its other side.
+fn flood_of(far_end: &Xdp) -> Result<Arc<dyn Sink>> {
+    let sink = far_end.ports(1)?.sinks.into_iter().next();
+    Ok(sink.context("an interface without a queue")?)
+}
+
+/// Both interfaces by AF_XDP.
+fn by_xdp(namespaces: [Netns; 2], traffic: Settings) -> Result<Parts> {
+    let [far, near] = &namespaces;
+    for name in ["lab-in", "lab-out"] {
+        veth(far, near, name)?;
+    }
+    let [first, second] = ["lab-in", "lab-out"].map(|name| Xdp::open(name, &xdp_config(near)));
+    let (first, second) = (first?, second?);
+    let far_end = Xdp::open("lab-in", &xdp_config(far))?;
+    let flood = flood_of(&far_end)?;
+    let (XdpPorts { mut sources, health, .. }, XdpPorts { mut sinks, .. }) =
+        (first.ports(1)?, second.ports(1)?);
+    ensure!(!sources.is_empty() && !sinks.is_empty(), "an interface without a queue");
+    let (source, sink) = (sources.remove(0), sinks.remove(0));
+    let (read, written) = (source.counters(), sink.counters());
+    let ledger = move |ledger: &mut Snapshot| {
+        XdpHealth::look(&health);
+        ledger.take("in.read", &*read);
+        ledger.take("in.kernel", &*health.counters());
+        ledger.take("out.written", &*written);
+    };
+    Ok(Parts {
+        source: Box::new(source),
+        sink,
+        ledger: Box::new(ledger),
+        flood,
+        traffic,
+        _held: vec![far_end, first, second],
+        _namespaces: namespaces,
+    })
+}
+
+/// Both interfaces TAPs.
+fn by_tap(namespaces: [Netns; 2], traffic: Settings) -> Result<Parts> {
+    let config = TapConfig { queue_len: QUEUE, netns: Some(&namespaces[0]), ..TapConfig::default() };
+    let [first, second] = ["lab-in", "lab-out"].map(|name| Tap::open(name, &config));
+    let ((source, _), (_, sink)) = (first?.split(), second?.split());
+    let far_end = Xdp::open("lab-in", &xdp_config(&namespaces[0]))?;
+    let flood = flood_of(&far_end)?;
+    let (read, written) = (source.counters(), sink.counters());
+    let ledger = move |ledger: &mut Snapshot| {
+        ledger.take("in.read", &*read);
+        ledger.take("out.written", &*written);
+    };
+    Ok(Parts {
+        source: Box::new(source),
+        sink,
+        ledger: Box::new(ledger),
+        flood,
+        traffic,
+        _held: vec![far_end],
+        _namespaces: namespaces,
+    })
+}
+
+/// A veth pair between both namespaces, of the same name in each.
+fn veth(far: &Netns, near: &Netns, name: &str) -> Result<()> {
+    use std::os::fd::{AsFd, AsRawFd};
+    let there = format!("/proc/{}/fd/{}", std::process::id(), near.as_fd().as_raw_fd());
+    let mut ip = far.command("ip");
+    ip.args(["link", "add", name, "type", "veth", "peer", "name", name, "netns", &there]);
+    let done = ip.stdin(Stdio::null()).output().context("iproute2 is needed to make a veth")?;
+    ensure!(done.status.success(), "cannot make a veth: {}", String::from_utf8_lossy(&done.stderr).trim());
+    for netns in [far, near] {
+        netns.links()?.set_up(name, true)?;
+    }
+    Ok(())
+}
+
+/// A thread that sends as fast as its interface takes frames.
+struct Flood {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<usize>,
+}
+
+impl Flood {
+    fn start(interface: &Arc<dyn Sink>, traffic: &Settings, cpu: usize) -> Result<Self> {
+        let interface = interface.clone();
+        let mut generator = Generator::new(traffic)?;
+        let stop = Arc::<AtomicBool>::default();
+        let seen = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut sent = 0;
+            // Anywhere, if it may not be there: the placement is told with the result.
+            let _ = pin_current(&[cpu]);
+            while !seen.load(Ordering::Relaxed) {
+                sent += pump(&mut generator, &*interface);
+            }
+            sent
+        });
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends it; returns frames sent.
+    fn stop(self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or(0)
+    }
+}
