@@ -115,11 +115,11 @@ impl Session {
     /// What is wrong with it; the peer is to be told by `.0`, if it waits for that, and then left.
     pub fn heed(&mut self, mut message: Message) -> Result<Option<Vec<u8>>, (Option<Vec<u8>>, Fault)> {
         let request = message.request;
+        let done = expect_descriptors(&message).and_then(|()| self.carry_out(&mut message));
+        // A request that changes the agreement is acknowledged by the new one.
         let acknowledged = message.need_reply && self.has(Protocol::REPLY_ACK);
         let ack = |code: u64| acknowledged.then(|| answer(request, &code.to_le_bytes()));
-        let done = expect_descriptors(&message).and_then(|()| self.carry_out(&mut message));
         match done {
-            // A request that changes the agreement is acknowledged by the new one.
             Ok(Reply::Done) => Ok(ack(0)),
             Ok(Reply::Body(body)) => Ok(Some(answer(request, &body))),
             Err(fault) => Err((ack(1), fault)),
