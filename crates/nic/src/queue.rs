@@ -59,6 +59,15 @@ impl TxQueue {
         }
     }
 
+    /// From now on this may be left to whoever has the frames next. A driver of virtio-net was told when it started, and
+    /// what it leaves is done on the way.
+    pub fn settle(&mut self, takes: Offloads) {
+        match self {
+            Self::VirtioNet(_) => {}
+            Self::E1000(queue) => queue.settle(takes),
+        }
+    }
+
     /// Whether frames wait; false on a broken ring.
     pub fn has_frames(&mut self) -> bool {
         match self {

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use switch::Offload;
 
 use super::register;
 
@@ -63,6 +64,20 @@ impl Tally {
             Destination::Unicast => {}
             Destination::Multicast => self.multicast += 1,
             Destination::Broadcast => self.broadcast += 1,
+        }
+    }
+
+    /// Counts a frame that is cut later as the segments that it becomes, as a driver expects.
+    pub fn cut(&mut self, len: usize, left: Offload, destination: Destination) {
+        let (size, headers) = (usize::from(left.gso_size()), usize::from(left.hdr_len()));
+        if left.gso().is_none() || size == 0 || len <= headers {
+            return self.frame(len, destination);
+        }
+        let mut payload = len - headers;
+        while payload > 0 {
+            let now = payload.min(size);
+            payload -= now;
+            self.frame(headers + now, destination);
         }
     }
 

@@ -5,6 +5,9 @@
 //!              \--> assembly: gather, cut, checksums, tag, padding --> room --> shown there
 //! ```
 //!
+//! Whoever has a frame next may take it with its checksum still to be filled in, and a TCP packet as one large frame: what
+//! it takes ([`TxQueue::settle`]) is not done here.
+//!
 //! Guest memory is never written but for DD in descriptors that ask for it: a checksum is inserted in a copy. What a
 //! descriptor holds is read once. Nothing that a driver writes makes a call long: a burst ends after [`BURST`] frames or
 //! [`MOST_DESCRIPTORS`] descriptors, wherever it stands in a packet.
@@ -12,6 +15,7 @@
 mod assembly;
 mod checksum;
 mod context;
+mod large;
 mod room;
 mod segmentation;
 
@@ -21,7 +25,7 @@ use arrayvec::ArrayVec;
 use ledger::NicDirection;
 use ring::e1000::{Broken, Csb, Descriptor, DeviceRing, Ends, LayoutError, tx};
 use ring::{BURST, Bytes, Region};
-use switch::{Frame, Frames};
+use switch::{Frame, Frames, Offload, Offloads};
 
 use super::{Destination, Statistics, Tally, TxSettings, TxSetup, cause};
 use crate::queue::Drained;
@@ -87,6 +91,11 @@ impl TxQueue {
     /// From now on works by these settings. The longest frame stays what it was.
     pub fn change(&mut self, settings: TxSettings) {
         self.settings = TxSettings { longest: self.settings.longest, ..settings };
+    }
+
+    /// From now on this may be left to whoever has the frames next: checksums, and TCP packets as they are.
+    pub fn settle(&mut self, takes: Offloads) {
+        self.assembly.settle(takes);
     }
 
     /// Shows up to `budget` (at most [`BURST`]) frames to `take`, in order and in one call, then returns their
@@ -172,6 +181,7 @@ impl TxQueue {
         counts.drops(&out);
         {
             let (frames, bytes) = frames(&out, self.assembly.octets());
+            counts.left(&frames);
             counts.show(&frames, bytes, take);
         }
         if self.ring.broken().is_some() {
@@ -273,7 +283,8 @@ impl Counts<'_> {
         let mut tally = Tally::default();
         if self.in_full {
             frames.iter().for_each(|frame| {
-                tally.frame(frame.len(), Destination::of(frame.octets().read(0).unwrap_or_default()))
+                let destination = Destination::of(frame.octets().read(0).unwrap_or_default());
+                tally.cut(frame.len(), frame.offload(), destination);
             });
         } else {
             tally.frames(frames.len() as u64, bytes);
@@ -285,6 +296,14 @@ impl Counts<'_> {
         self.ledger.batches.add(1);
     }
 
+    /// Counts what is left to be done.
+    fn left(&self, frames: &[Frame<'_>]) {
+        let count =
+            |wanted: fn(&Offload) -> bool| frames.iter().filter(|frame| wanted(&frame.offload())).count();
+        self.ledger.left_checksum.add(count(|left| left.needs_csum()) as u64);
+        self.ledger.left_segments.add(count(|left| left.gso().is_some()) as u64);
+    }
+
     fn drops(&self, out: &Output) {
         self.ledger.drop_too_short.add(out.drops.short);
         self.ledger.drop_too_long.add(out.drops.long);
@@ -294,13 +313,19 @@ impl Counts<'_> {
     }
 }
 
-/// The frames of a burst, with their octets. Those in the room follow each other there.
-fn frames<'a>(out: &Output, mut room: &'a mut [u8]) -> (Frames<'a>, u64) {
+/// The frames of a burst, with their octets. Those in the room follow each other there; there is one large one.
+fn frames<'a>(out: &Output, (mut room, mut large): (&'a mut [u8], &'a mut [u8])) -> (Frames<'a>, u64) {
     let (mut frames, mut bytes, mut at) = (Frames::new_const(), 0, 0);
     for shown in &out.frames {
+        let mut left = Offload::NONE;
         let octets = match shown {
             Shown::There(octets) => *octets,
-            Shown::Here(range) => {
+            Shown::Large(start, offload) => {
+                left = *offload;
+                Bytes::from_slice(std::mem::take(&mut large).get_mut(*start..).unwrap_or_default())
+            }
+            Shown::Here(range, offload) => {
+                left = *offload;
                 let (_, rest) = room.split_at_mut(range.start - at);
                 let (frame, rest) = rest.split_at_mut(range.len());
                 (room, at) = (rest, range.end);
@@ -308,7 +333,7 @@ fn frames<'a>(out: &Output, mut room: &'a mut [u8]) -> (Frames<'a>, u64) {
             }
         };
         bytes += octets.len() as u64;
-        frames.push(Frame::new(octets));
+        frames.push(Frame::with_offload(octets, left));
     }
     (frames, bytes)
 }

@@ -53,6 +53,7 @@ impl NicQueues {
         let Some(InAccess(place)) = &self.in_access else { return served.news() };
         let place = place.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sink) = &*place else { return };
+        served.settle(sink.offloads());
         for _ in 0..MOST_BURSTS {
             let shown = self.send(0, BURST, &mut |frames| {
                 deliver(&**sink, frames);

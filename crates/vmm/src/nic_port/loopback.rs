@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use nic::queue::{RxQueue, TxQueue};
-use switch::Frame;
+use switch::{Frame, plainly};
 
 use super::{NicQueues, Served};
 
@@ -30,19 +30,21 @@ impl NicQueues {
     fn return_to(&self, served: &Served<TxQueue>, budget: usize) -> usize {
         served.drain(budget, &mut |frames| {
             let Some(receive) = self.rx.queues.first() else { return };
-            let taken = receive.with(|running| {
-                let RxQueue::E1000(queue) = &mut running.queue else { return 0 };
-                let filled = queue.loop_back(frames, &receive.ledger);
-                running.notifier.notify(filled.causes, filled.taken);
-                filled.taken
-            });
-            let lost = (frames.len() - taken.unwrap_or(0)) as u64;
-            let counter = if taken.is_some() {
-                &receive.ledger.drop_no_buffer
-            } else {
-                &receive.ledger.drop_not_running
-            };
-            counter.add_shared(lost);
+            plainly(frames, &mut |frames| give_back(receive, frames));
         })
     }
+}
+
+/// Gives a burst of plain frames to the receive queue of the same NIC.
+fn give_back(receive: &Served<RxQueue>, frames: &[Frame<'_>]) {
+    let taken = receive.with(|running| {
+        let RxQueue::E1000(queue) = &mut running.queue else { return 0 };
+        let filled = queue.loop_back(frames, &receive.ledger);
+        running.notifier.notify(filled.causes, filled.taken);
+        filled.taken
+    });
+    let lost = (frames.len() - taken.unwrap_or(0)) as u64;
+    let counter =
+        if taken.is_some() { &receive.ledger.drop_no_buffer } else { &receive.ledger.drop_not_running };
+    counter.add_shared(lost);
 }

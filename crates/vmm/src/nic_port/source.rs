@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nic::queue::TxQueue;
-use switch::{Bell, Frame, Source};
+use switch::{Bell, Frame, Offloads, Source};
 
 use super::{NicQueues, Served, borrow};
 use crate::coalesced::Collector;
@@ -30,6 +30,11 @@ impl Served<TxQueue> {
             self.ledger.sleeps.add(1);
         }
         ready
+    }
+
+    /// What may be left to whoever has the frames next.
+    pub(super) fn settle(&self, takes: Offloads) {
+        self.with(|running| running.queue.settle(takes));
     }
 
     fn disarm_tx(&self) {
@@ -148,6 +153,10 @@ impl Source for NicSource {
     fn bell(&self) -> Bell<'_> {
         self.queues.tx.bell()
     }
+
+    fn settle(&mut self, takes: Offloads) {
+        self.queues.tx.queues.iter().for_each(|served| served.settle(takes));
+    }
 }
 
 impl Drop for NicSource {
@@ -205,6 +214,12 @@ impl Source for PairSource {
         match self.queues.alone.get(self.pair) {
             Some(any) => Bell::Readable(borrow(any)),
             None => self.served().map_or(Bell::None, Served::bell),
+        }
+    }
+
+    fn settle(&mut self, takes: Offloads) {
+        if let Some(served) = self.served() {
+            served.settle(takes);
         }
     }
 }

@@ -9,10 +9,12 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use ring::e1000::{Context, Data, Descriptor, Legacy, tx};
 use ring::{BURST, Bytes};
+use switch::{Offload, Offloads};
 
 use super::super::TxSettings;
 use super::checksum::{Sum, Zero};
 use super::context::{Contexts, Wanted, ip_sum, transport_sum};
+use super::large::Large;
 use super::room::{Room, TAG};
 use super::segmentation::{Nonsense, Segmentation};
 use super::{SHORTEST, is_whole, longest};
@@ -40,8 +42,10 @@ pub(super) enum Fed {
 pub(super) enum Shown {
     /// In guest memory.
     There(Bytes<'static>),
-    /// In the room.
-    Here(Range<usize>),
+    /// In the room, with what it leaves to be done.
+    Here(Range<usize>, Offload),
+    /// The large one, from this octet on.
+    Large(usize, Offload),
 }
 
 /// What one burst gives.
@@ -111,6 +115,18 @@ struct Cut {
     tag: Option<[u8; TAG]>,
     /// There was more than PAYLEN says.
     surplus: bool,
+    way: Way,
+}
+
+/// How a packet that is to be cut leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It is not known before its header is there.
+    Unknown,
+    /// Cut here.
+    Segments,
+    /// As one frame, with this left to be done.
+    Large(Offload),
 }
 
 /// Puts packets together.
@@ -121,6 +137,9 @@ pub(super) struct Assembly {
     whole: Whole,
     cut: Cut,
     room: Room,
+    large: Large,
+    /// What may be left to whoever has the frames next.
+    leaves: Offloads,
 }
 
 impl Assembly {
@@ -129,9 +148,16 @@ impl Assembly {
             contexts: Contexts::default(),
             packet: Packet::None,
             whole: Whole::default(),
-            cut: Cut { segmentation: Segmentation::NONE, tag: None, surplus: false },
+            cut: Cut { segmentation: Segmentation::NONE, tag: None, surplus: false, way: Way::Unknown },
             room: Room::new(longest(settings)),
+            large: Large::default(),
+            leaves: Offloads::NONE,
         }
+    }
+
+    /// From now on this may be left to whoever has the frames next.
+    pub(super) fn settle(&mut self, leaves: Offloads) {
+        self.leaves = leaves;
     }
 
     /// Whether no packet has begun.
@@ -143,11 +169,12 @@ impl Assembly {
     /// Begins a burst: frames of the last one are gone.
     pub(super) fn begin_burst(&mut self) {
         self.room.begin_burst();
+        self.large.begin_burst();
     }
 
-    /// Where frames of [`Shown::Here`] lie.
-    pub(super) fn octets(&mut self) -> &mut [u8] {
-        self.room.octets()
+    /// Where frames of [`Shown::Here`] lie, and the large one.
+    pub(super) fn octets(&mut self) -> (&mut [u8], &mut [u8]) {
+        (self.room.octets(), self.large.octets())
     }
 
     /// Takes what is left of a descriptor.
@@ -200,7 +227,7 @@ impl Assembly {
         let longest = longest(settings) - tag.map_or(0, |tag| tag.len());
         self.packet = match Segmentation::new(self.contexts.segmentation, wanted, longest) {
             Ok(segmentation) => {
-                self.cut = Cut { segmentation, tag, surplus: false };
+                self.cut = Cut { segmentation, tag, surplus: false, way: Way::Unknown };
                 Packet::Cut
             }
             Err(nonsense) => Packet::Uncut(nonsense),
@@ -223,6 +250,7 @@ impl Assembly {
         }
         self.packet = Packet::None;
         self.room.discard();
+        self.large.discard();
     }
 
     /// Adds a buffer to a frame, and completes it with the last one.
@@ -237,8 +265,9 @@ impl Assembly {
         } else if ends && self.room.len() < SHORTEST {
             out.drops.short += 1;
         } else if ends {
-            self.whole.insert_sums(taken.descriptor, self.room.frame());
-            out.frames.push(Shown::Here(self.room.finish(tag, settings.pad_short)));
+            let left = self.whole.insert_sums(taken.descriptor, self.leaves, self.room.frame());
+            let left = moved(left, tag);
+            out.frames.push(Shown::Here(self.room.finish(tag, settings.pad_short), left));
         }
         Fed::Wholly
     }
@@ -247,6 +276,12 @@ impl Assembly {
     fn cut(&mut self, taken: &mut Taken, ends: bool, settings: &TxSettings, out: &mut Output) -> Fed {
         self.cut_header(taken);
         let Some(header) = self.cut.segmentation.header().map(<[u8]>::len) else { return Fed::Wholly };
+        if self.cut.way == Way::Unknown {
+            self.cut.way = self.cut.segmentation.leave(self.leaves).map_or(Way::Segments, Way::Large);
+        }
+        if let Way::Large(left) = self.cut.way {
+            return self.gather_large(taken, ends, left, out);
+        }
         while !taken.octets.is_empty() {
             if self.cut.segmentation.left() == 0 {
                 self.cut.surplus = true;
@@ -268,6 +303,24 @@ impl Assembly {
                 return Fed::Partly;
             }
             self.finish_segment(true, settings, out);
+        }
+        Fed::Wholly
+    }
+
+    /// Adds a buffer to a packet that is cut later.
+    fn gather_large(&mut self, taken: &mut Taken, ends: bool, left: Offload, out: &mut Output) -> Fed {
+        let Some(header) = self.cut.segmentation.header() else { return Fed::Wholly };
+        // There is one place for such a frame.
+        if !self.large.begin(header) {
+            return Fed::Partly;
+        }
+        let copied = self.large.add(taken.octets.take(self.cut.segmentation.left() as u32));
+        self.cut.segmentation.add_payload(copied);
+        self.cut.surplus |= copied < taken.octets.len();
+        taken.octets = Bytes::EMPTY;
+        if ends && self.large.frame().len() > self.cut.segmentation.header().map_or(0, <[u8]>::len) {
+            self.cut.segmentation.complete_large(self.large.frame());
+            out.frames.push(Shown::Large(self.large.finish(self.cut.tag), moved(left, self.cut.tag)));
         }
         Fed::Wholly
     }
@@ -300,7 +353,8 @@ impl Assembly {
 
     fn finish_segment(&mut self, last: bool, settings: &TxSettings, out: &mut Output) {
         self.cut.segmentation.complete(self.room.frame(), last);
-        out.frames.push(Shown::Here(self.room.finish(self.cut.tag, settings.pad_short)));
+        let range = self.room.finish(self.cut.tag, settings.pad_short);
+        out.frames.push(Shown::Here(range, Offload::NONE));
     }
 
     fn end_cut(&self, out: &mut Output) {
@@ -317,9 +371,14 @@ impl Assembly {
 
 impl Whole {
     /// The checksums that the packet's first data descriptor asks for, and the one of the legacy descriptor at its end.
-    fn insert_sums(&self, last: Descriptor, frame: &mut [u8]) {
+    /// Returns what is left to be done by who takes it.
+    fn insert_sums(&self, last: Descriptor, takes: Offloads, frame: &mut [u8]) -> Offload {
+        let mut left = Offload::NONE;
         if self.wanted.transport {
-            transport_sum(&self.context).insert(frame, Zero::AllOnes);
+            left = self.leave(takes, frame.len()).unwrap_or_default();
+            if left.is_none() {
+                transport_sum(&self.context).insert(frame, Zero::AllOnes);
+            }
         }
         if self.wanted.ip {
             ip_sum(&self.context).insert(frame, Zero::Stays);
@@ -328,7 +387,20 @@ impl Whole {
             let Legacy { css: start, cso: at, .. } = last.into();
             Sum { start, at, end: 0 }.insert(frame, Zero::Stays);
         }
+        left
     }
+
+    /// The checksum of the transport as something to be done later, where that means the same.
+    fn leave(&self, takes: Offloads, len: usize) -> Option<Offload> {
+        let Sum { start, at, end } = transport_sum(&self.context);
+        let left = Offload::checksum(start.into(), at.checked_sub(start)?.into())?;
+        (takes.has(Offloads::CSUM) && end == 0 && left.fits(len)).then_some(left)
+    }
+}
+
+/// The same behind a tag.
+fn moved(left: Offload, tag: Option<[u8; TAG]>) -> Offload {
+    left.moved(tag.map_or(0, |tag| tag.len() as i16)).unwrap_or_default()
 }
 
 /// The tag that a descriptor asks for, if tags are inserted at all: EtherType, then the tag itself.

@@ -10,7 +10,9 @@
 //! Every frame begins with the header that the packet begins with; what differs is put into it: lengths, the IPv4
 //! identification, the TCP sequence number and flags, checksums.
 
+use frame::offload::Segments;
 use ring::e1000::Context;
+use switch::{Gso, Offload, Offloads};
 
 use super::checksum::Zero;
 use super::context::{Protocols, Wanted, ip_sum, transport_sum};
@@ -123,6 +125,44 @@ impl Segmentation {
     /// Frames made.
     pub(super) const fn frames(&self) -> u32 {
         self.frames
+    }
+
+    /// What is left to whoever has the frame next, if it takes this and the packet is one that can be left: then it is not
+    /// cut here. To be asked once the header is there.
+    pub(super) fn leave(&self, takes: Offloads) -> Option<Offload> {
+        let (context, header) = (&self.context, self.header()?);
+        let gso = match Protocols::of(context) {
+            Protocols::Tcp4 => Gso::Tcp4,
+            Protocols::Tcp6 => Gso::Tcp6,
+            Protocols::Udp4 | Protocols::Any => return None,
+        };
+        let left = Offload::checksum(
+            context.tcp_start.into(),
+            context.tcp_offset.checked_sub(context.tcp_start)?.into(),
+        )?
+        .with_gso(gso, context.mss, context.header.into());
+        // CWR is said to be in the first segment only; then it is.
+        let [flags] = get(header, usize::from(context.tcp_start) + 13);
+        let left = if flags & CWR != 0 { left.with_ecn() } else { left };
+        let summed = self.wanted.transport && (self.wanted.ip || gso == Gso::Tcp6) && context.tcp_end == 0;
+        let len = header.len() + context.payload as usize;
+        // What the next one will look at it must find: and the place of the IP header is as the driver says.
+        let sound = Segments::new(left, len, header).is_ok_and(|segments| segments.headers() == header.len());
+        (summed && sound && takes.has(left.needed())).then_some(left)
+    }
+
+    /// Makes one frame of the header with all payload behind it, which is cut later.
+    pub(super) fn complete_large(&mut self, frame: &mut [u8]) {
+        self.frames += 1;
+        let (ip, transport) = (ip_sum(&self.context), transport_sum(&self.context));
+        match Protocols::of(&self.context) {
+            Protocols::Tcp6 => set_ipv6(frame, ip.start.into()),
+            _ => set_ipv4(frame, ip.start.into(), 0),
+        }
+        transport.add_length(frame);
+        if self.wanted.ip {
+            ip.insert(frame, Zero::Stays);
+        }
     }
 
     /// Makes a frame of the header with the next payload behind it, as it was put together.

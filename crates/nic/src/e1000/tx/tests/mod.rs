@@ -2,6 +2,7 @@
 
 mod causes;
 mod hostile;
+mod left;
 mod model;
 mod offloads;
 mod properties;

@@ -4,15 +4,15 @@ use super::model::textbook;
 use super::*;
 
 /// A large TCP packet: 14 + 20 + 32 octets of headers in IPv4, 14 + 40 + 32 in IPv6, as a driver leaves them.
-struct Large {
-    header: Vec<u8>,
+pub(super) struct Large {
+    pub(super) header: Vec<u8>,
     payload: Vec<u8>,
-    context: Context,
+    pub(super) context: Context,
 }
 
 const SEQUENCE: u32 = 0xffff_f000;
 
-fn large(v4: bool, payload: usize, mss: u16) -> Large {
+pub(super) fn large(v4: bool, payload: usize, mss: u16) -> Large {
     let mut header = frame(1, 14);
     let ip = if v4 {
         header[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -52,7 +52,13 @@ impl Large {
     }
 
     /// Sends it with the payload in pieces of this length.
-    fn send(&self, guest: &mut Guest, piece: usize) -> Vec<Vec<u8>> {
+    pub(super) fn send(&self, guest: &mut Guest, piece: usize) -> Vec<Vec<u8>> {
+        self.push(guest, piece);
+        guest.frames()
+    }
+
+    /// The same, and does not look yet.
+    pub(super) fn push(&self, guest: &mut Guest, piece: usize) {
         guest.push(self.context);
         let whole = [&self.header[..], &self.payload].concat();
         let pieces: Vec<_> = whole.chunks(piece).collect();
@@ -60,7 +66,6 @@ impl Large {
             let last = if i + 1 == pieces.len() { tx::EOP | tx::RS } else { 0 };
             guest.data(piece, tx::TSE | last, if i == 0 { self.options() } else { 0 });
         }
-        guest.frames()
     }
 
     /// What a receiver finds.
