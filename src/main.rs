@@ -94,7 +94,7 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Change a setting of a router that runs: pin.vcpu, pin.vhost, spin, restart.
+    /// Change a setting of a router that runs (pin.vcpu, pin.vhost, spin, restart), or of a NIC, as router.nic (link).
     Set {
         /// The router.
         name: String,

@@ -9,11 +9,15 @@ use crate::apply::Change;
 use crate::apply::difference::describe_restart;
 
 /// The keys, with what they take.
-const KEYS: &str = "pin.vcpu, pin.vhost, restart, spin, state";
+const KEYS: &str = "pin.vcpu, pin.vhost, restart, spin, state, NIC.link";
+
+/// The key that ends in this is of a NIC.
+const LINK: &str = ".link";
 
 impl Instance {
     /// Changes one setting of a router as its file would: `pin.vcpu` and `pin.vhost` (CPUs, or `any`), `restart`
-    /// (`always`, `never`), `spin` (a time, or `always`), and `state` (`running`, `stopped`).
+    /// (`always`, `never`), `spin` (a time, or `always`), and `state` (`running`, `stopped`); and, which no file says, the
+    /// cable of a NIC: `NIC.link` (`up`, `down`), until the router is started anew.
     ///
     /// # Errors
     /// There is no such router or key, or the value is not one; then nothing has changed.
@@ -26,6 +30,7 @@ impl Instance {
             "restart" => restart(slot, value),
             "spin" => spin(slot, value),
             "state" => return self.set_state(&name, value),
+            _ if key.ends_with(LINK) => link(slot, key.trim_end_matches(LINK), value),
             _ => bail!("{key:?} cannot be set while a router runs; keys: {KEYS}"),
         };
         let change = change.with_context(|| format!("router {name}: {key}"))?;
@@ -44,6 +49,20 @@ impl Instance {
         }
         Ok(Change::hitless(format!("router {name} is {value}")))
     }
+}
+
+/// Plugs the cable of a NIC in, or pulls it out: its driver sees the carrier come and go.
+fn link(slot: &mut Slot, nic: &str, value: &str) -> Result<Change> {
+    let number = slot.plan.nics.iter().position(|known| known.name == nic);
+    let number = number.with_context(|| format!("there is no NIC {nic:?}"))?;
+    let up = match value {
+        "up" => true,
+        "down" => false,
+        _ => bail!("{value:?} is no state of a link; write up or down"),
+    };
+    let run = slot.run.as_ref().context("the router does not run")?;
+    run.router.router.set_link(number, up);
+    Ok(Change::hitless(format!("router {}: the link of {nic} is {value}", slot.plan.name)))
 }
 
 fn pin(slot: &mut Slot, place: fn(&mut Pin, Option<CpuSet>), value: &str, key: &str) -> Result<Change> {

@@ -158,6 +158,12 @@ impl BusDevice for E1000Device {
         true
     }
 
+    fn set_link(&mut self, up: bool) {
+        let model = &mut self.model;
+        self.intx.with(|intx, now| model.set_link(up, &mut intx.interrupts, now));
+        self.carry_out();
+    }
+
     fn take_debt(&mut self) -> Option<Duration> {
         self.pace.take_debt()
     }
