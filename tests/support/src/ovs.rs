@@ -1,0 +1,86 @@
+//! An Open vSwitch of the test's own, with its datapath in user space: it needs nothing of the kernel.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tempfile::TempDir;
+
+use crate::Namespace;
+use crate::running::{Running, run};
+
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+/// It answers long before this, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running database and switch; both end with it.
+#[derive(Debug)]
+pub struct Ovs {
+    daemons: Vec<Running>,
+    folder: TempDir,
+}
+
+impl Ovs {
+    /// Starts it in a namespace.
+    pub fn start(namespace: &Namespace) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let made = run(Command::new("ovsdb-tool").args(["create", &at("conf.db"), SCHEMA]), PATIENCE)?;
+        ensure!(made.status.success(), "{}", made.stderr);
+        let (remote, local) =
+            (format!("--remote=punix:{}", at("db.sock")), format!("unix:{}", at("db.sock")));
+        let mut ovs = Self { daemons: Vec::new(), folder };
+        ovs.daemon(namespace, "ovsdb-server", &[&ovs.path("conf.db"), &remote, "--unixctl=db.ctl"])?;
+        ovs.wait_for("db.sock")?;
+        ovs.daemon(namespace, "ovs-vswitchd", &[&local, "--unixctl=vs.ctl"])?;
+        Ok(ovs)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn daemon(&mut self, namespace: &Namespace, program: &str, words: &[&str]) -> Result<()> {
+        let mut command = namespace.command(program);
+        environment(&mut command, self.folder.path()).args(words).arg("--no-chdir");
+        self.daemons.push(Running::start(command.current_dir(self.folder.path()))?);
+        Ok(())
+    }
+
+    fn wait_for(&self, name: &str) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while !self.folder.path().join(name).exists() {
+            ensure!(Instant::now() < end, "no {name}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Adds a bridge whose datapath is in user space, with these links of the namespace in it.
+    pub fn add_bridge(&self, name: &str, links: &[&str]) -> Result<()> {
+        self.ask(&["add-br", name, "--", "set", "bridge", name, "datapath_type=netdev"])?;
+        links.iter().try_for_each(|link| self.ask(&["add-port", name, link]).map(drop))
+    }
+
+    /// What `ovs-vsctl` answers to these words.
+    pub fn ask(&self, words: &[&str]) -> Result<String> {
+        let mut command = Command::new("ovs-vsctl");
+        environment(&mut command, self.folder.path()).arg("--timeout=20").args(words);
+        let done = run(&mut command, PATIENCE)?;
+        ensure!(done.status.success(), "ovs-vsctl {}: {}", words.join(" "), done.stderr);
+        Ok(done.stdout.trim().to_owned())
+    }
+
+    /// Makes a command of this process find it.
+    pub fn serve<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        environment(command, self.folder.path())
+    }
+}
+
+fn environment<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
+    ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"]
+        .iter()
+        .fold(command, |command, key| command.env(key, folder))
+}

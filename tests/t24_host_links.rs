@@ -1,0 +1,261 @@
+//! Objective: a router on what a host has: a bridge of the kernel, Open vSwitch, macvtaps in every mode. TCP goes through
+//! both ways; what the run made is gone after its end and after SIGKILL; what does not work is said in one line; and where
+//! a link is deleted under a router, its other NICs go on.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{Namespace, Ovs, Running, Signal, Traces, alone, transfer};
+use tempfile::TempDir;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Octets of a transfer.
+const OCTETS: usize = 1 << 20;
+
+/// How both NICs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Bridge,
+    Ovs,
+    Macvtap(&'static str),
+}
+
+impl By {
+    /// Lines of a NIC on this side.
+    fn nic(self, side: &str) -> String {
+        match self {
+            Self::Bridge => format!("attach = \"bridge:br-{side}\"\n"),
+            Self::Ovs => format!("attach = \"ovs:br-{side}\"\n"),
+            Self::Macvtap(mode) => format!("attach = \"macvtap:{side}0\"\nmacvtap_mode = \"{mode}\"\n"),
+        }
+    }
+
+    fn file(self) -> String {
+        format!(
+            "[[router]]\nname = \"t24\"\n\
+             [[router.nic]]\nname = \"west\"\n{}address = \"192.0.2.1/24\"\nqueue_len = \"auto\"\n\
+             [[router.nic]]\nname = \"east\"\n{}address = \"198.51.100.1/24\"\n",
+            self.nic("west"),
+            self.nic("east")
+        )
+    }
+}
+
+/// A host of the router between two hosts, each at a cable to it.
+struct World {
+    // In the order in which they go.
+    run: Option<Running>,
+    ovs: Option<Ovs>,
+    west: Namespace,
+    east: Namespace,
+    home: Namespace,
+    folder: TempDir,
+}
+
+/// A host with a cable `side0` at home, and its address.
+fn host(home: &Namespace, side: &str, net: &str) -> Namespace {
+    let host = Namespace::add(&format!("t24-{side}")).expect("a namespace");
+    for which in ["all", "default"] {
+        host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1").expect("set");
+    }
+    let (near, far) = (format!("{side}0"), format!("{side}1"));
+    home.ip(&["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", host.name()])
+        .expect("a cable");
+    home.ip(&["link", "set", &near, "up"]).expect("up");
+    host.ip(&["address", "add", &format!("{net}.2/24"), "dev", &far]).expect("an address");
+    host.ip(&["link", "set", &far, "up"]).expect("up");
+    host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
+    host
+}
+
+impl World {
+    fn new() -> Self {
+        let home = Namespace::add("t24-home").expect("a namespace");
+        home.set("net.ipv6.conf.default.disable_ipv6", "1").expect("set");
+        let (west, east) = (host(&home, "west", "192.0.2"), host(&home, "east", "198.51.100"));
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { run: None, ovs: None, west, east, home, folder }
+    }
+
+    /// With what a way to attach needs beside the cables.
+    fn of(by: By) -> Self {
+        let mut world = Self::new();
+        for side in ["west", "east"] {
+            let (bridge, near) = (format!("br-{side}"), format!("{side}0"));
+            match by {
+                By::Bridge => {
+                    world.home.ip(&["link", "add", &bridge, "type", "bridge"]).expect("a bridge");
+                    world.home.ip(&["link", "set", &bridge, "up"]).expect("up");
+                    world.home.ip(&["link", "set", &near, "master", &bridge]).expect("in it");
+                }
+                By::Ovs => {
+                    let ovs = world.ovs.get_or_insert_with(|| Ovs::start(&world.home).expect("Open vSwitch"));
+                    ovs.add_bridge(&bridge, &[&near]).expect("a bridge");
+                    // Its packet sockets see frames whose checksum the sender has left to a cable that needs none.
+                    let host = if side == "west" { &world.west } else { &world.east };
+                    let done =
+                        host.command("ethtool").args(["-K", &format!("{side}1"), "tx", "off"]).status();
+                    assert!(done.expect("ethtool").success());
+                }
+                By::Macvtap(_) => {}
+            }
+        }
+        world
+    }
+
+    fn launch(&self, text: &str) -> Running {
+        fs::write(self.folder.path().join("file.toml"), text).expect("written");
+        let mut command = self.home.command(BINARY);
+        command.current_dir(self.folder.path()).args(["run", "--log", "text", "file.toml"]);
+        if let Some(ovs) = &self.ovs {
+            ovs.serve(&mut command);
+        }
+        Running::start(&mut command).expect("it starts")
+    }
+
+    fn start(&mut self, text: &str) {
+        let mut run = self.launch(text);
+        run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+        self.run = Some(run);
+    }
+
+    /// What it says to a file that cannot be run here.
+    fn refusal(&self, text: &str) -> String {
+        let done = self.launch(text).wait(PATIENCE).expect("it ends");
+        assert!(!done.status.success());
+        done.stderr
+    }
+
+    fn both_ways(&self) {
+        let at = |address: &str| -> SocketAddr { address.parse().expect("an address") };
+        transfer(&self.west, &self.east, at("198.51.100.2:7024"), OCTETS, PATIENCE);
+        transfer(&self.east, &self.west, at("192.0.2.2:7024"), OCTETS, PATIENCE);
+    }
+
+    fn end(&mut self, signal: Signal) {
+        let mut run = self.run.take().expect("it runs");
+        run.signal(signal).expect("signalled");
+        let done = run.wait(PATIENCE).expect("it ends");
+        assert_eq!(done.status.success(), signal == Signal::TERM, "{}", done.stderr);
+    }
+
+    /// Waits until nothing of the run is there any more.
+    fn nothing_is_left(&self, before: &[String]) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let (links, ports) = (self.home.links().expect("links"), self.ports());
+            if links == before && !ports.contains("t24.") {
+                return;
+            }
+            assert!(Instant::now() < end, "left behind: {links:?} instead of {before:?}, ports {ports}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn ports(&self) -> String {
+        self.ovs.as_ref().map_or_else(String::new, |ovs| ovs.ask(&["list", "Port"]).expect("ports"))
+    }
+}
+
+/// Two starts of the same file: one ends in good order, one by SIGKILL.
+fn carries_tcp_and_leaves_nothing(by: By) {
+    let mut world = World::of(by);
+    let before = world.home.links().expect("links");
+    for signal in [Signal::TERM, Signal::KILL] {
+        world.start(&by.file());
+        let links = world.home.links().expect("links");
+        assert!(links.iter().any(|link| link == "t24.west"), "{links:?}");
+        world.both_ways();
+        world.end(signal);
+        world.nothing_is_left(&before);
+    }
+}
+
+fn alone_and_tidy(test: impl FnOnce()) {
+    let _turn = alone();
+    let before = Traces::now();
+    test();
+    assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+}
+
+#[test]
+fn a_bridge_of_the_kernel() {
+    support::needs!(Root, Tun);
+    alone_and_tidy(|| carries_tcp_and_leaves_nothing(By::Bridge));
+}
+
+#[test]
+fn macvtaps_in_every_mode() {
+    support::needs!(Root, Tun);
+    alone_and_tidy(|| {
+        for mode in ["bridge", "private", "vepa", "passthru"] {
+            carries_tcp_and_leaves_nothing(By::Macvtap(mode));
+        }
+    });
+}
+
+#[test]
+fn open_vswitch() {
+    support::needs!(Root, Tun, Program("ovs-vswitchd"), Program("ovsdb-server"), Program("ethtool"));
+    alone_and_tidy(|| carries_tcp_and_leaves_nothing(By::Ovs));
+}
+
+#[test]
+fn several_queues_on_a_macvtap_and_in_a_bridge() {
+    support::needs!(Root, Tun);
+    alone_and_tidy(|| {
+        for by in [By::Macvtap("bridge"), By::Bridge] {
+            let mut world = World::of(by);
+            let text = by.file().replace(
+                "name = \"t24\"\n",
+                "name = \"t24\"\nvcpus = 2\nmemory = \"64M\"\nvhost = \"per-queue\"\n",
+            );
+            world.start(&text);
+            world.both_ways();
+            world.end(Signal::TERM);
+        }
+    });
+}
+
+#[test]
+fn what_the_host_does_not_have_is_said_in_one_line() {
+    support::needs!(Root, Tun);
+    alone_and_tidy(|| {
+        let world = World::new();
+        let before = world.home.links().expect("links");
+        let says = |text: &str, wanted: &str| {
+            let said = world.refusal(text);
+            assert!(said.contains(wanted) && said.trim_end().lines().count() == 1, "{said}");
+        };
+        let one_of =
+            |nic: String| By::Macvtap("bridge").file().replace(&By::Macvtap("bridge").nic("west"), &nic);
+        says(&one_of(By::Bridge.nic("west")), "br-west");
+        says(&one_of("attach = \"macvtap:west9\"\n".to_owned()), "west9");
+        says(&one_of("attach = \"bridge:west0\"\n".to_owned()), "west0");
+        says(
+            &By::Macvtap("bridge").file().replacen("address", "mtu = 1800\naddress", 1),
+            "its MTU of 1800 is more than that of `west0`",
+        );
+        world
+            .home
+            .ip(&["link", "add", "link", "west0", "name", "t24.west", "type", "macvtap"])
+            .expect("a macvtap");
+        says(&By::Macvtap("bridge").file(), "`t24.west`");
+        world.home.ip(&["link", "delete", "t24.west"]).expect("deleted");
+        assert_eq!(world.home.links().expect("links"), before);
+    });
+}
+
+#[test]
+fn open_vswitch_that_does_not_answer_is_said_in_one_line() {
+    support::needs!(Root, Tun, Program("ovs-vsctl"));
+    alone_and_tidy(|| {
+        let world = World::new();
+        let said = world.refusal(&By::Ovs.file());
+        assert!(said.contains("Open vSwitch") && said.trim_end().lines().count() == 1, "{said}");
+    });
+}
