@@ -1,0 +1,11 @@
+//! The inputs that are kept of the fuzz target of what a peer answers.
+
+#[path = "../../../fuzz/bodies/corpus.rs"]
+mod corpus;
+#[path = "../../../fuzz/bodies/vhost_user_replies.rs"]
+mod vhost_user_replies;
+
+#[test]
+fn any_answer_is_taken_or_told() {
+    corpus::replay("vhost_user_replies", vhost_user_replies::run);
+}

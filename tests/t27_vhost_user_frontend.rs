@@ -1,0 +1,321 @@
+//! Objective: a NIC whose rings are handed to a vhost-user peer: DPDK's testpmd, Open vSwitch with DPDK, and ourselves. Frames
+//! pass both ways, the ledger says what it cannot see, a peer that is killed in traffic is found again and goes on where it
+//! stopped, and one that can do less than was settled is told of.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use support::{Counters, Namespace, Running, Signal, Stage, run, transfer};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(50);
+/// What has to have passed before anybody is content.
+const FRAMES: u64 = 2_000;
+const EAST: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), 7027);
+const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+
+/// testpmd with one vhost port, which sends back what comes and begins with some frames of its own.
+fn testpmd(stage: &Stage, socket: &str, run: u32) -> Running {
+    let mut command = stage.home().command("dpdk-testpmd");
+    command.current_dir(stage.path("")).args(["--no-huge", "-m", "128", "--no-pci", "--no-telemetry"]);
+    command.arg(format!("--file-prefix=t27-{}-{run}", std::process::id())).args(["--lcores", "(0,1)@0"]);
+    command.arg(format!("--vdev=net_vhost0,iface={socket},queues=1"));
+    command.args(["--", "--total-num-mbufs=2048", "--tx-first", "--stats-period=1"]);
+    Running::start(&mut command).expect("testpmd")
+}
+
+/// The number behind `name` in a line of testpmd's.
+fn number(line: &str, name: &str) -> u64 {
+    let rest = line.split(name).nth(1).unwrap_or_default();
+    rest.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// Waits until testpmd has sent and received enough, and ends it at once.
+fn kill_in_traffic(mut peer: Running) {
+    peer.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("it receives");
+    peer.wait_for_line(PATIENCE, |line| number(line, "TX-packets:") >= FRAMES).expect("it sends");
+    peer.signal(Signal::KILL).expect("killed");
+    peer.wait(PATIENCE).expect("gone");
+}
+
+fn show(stage: &Stage, router: &str) -> String {
+    let mut command = stage.home().command(RINGROAD);
+    run(command.args(["show", router]), PATIENCE).expect("shown").stdout
+}
+
+fn wait_until_shown(stage: &Stage, router: &str, wanted: &str) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let shown = show(stage, router);
+        if shown.contains(wanted) {
+            return;
+        }
+        assert!(Instant::now() < end, "never {wanted:?}: {shown}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn echo(engine: &str, side: &str) -> String {
+    format!(
+        "[[router]]\nname = 't27'\nengine = '{engine}'\nrole = 'echo'\n\
+         [[router.nic]]\nname = 'wan'\nattach = 'vhost-user-frontend:v.sock'\nsocket = '{side}'\naddress = '192.0.2.1/24'\n"
+    )
+}
+
+/// A peer is killed in traffic, and another one takes its place.
+fn survives(engine: &str) {
+    let stage = Stage::start(RINGROAD, &echo(engine, "connect")).expect("it starts");
+    wait_until_shown(&stage, "t27", "no peer at v.sock");
+    kill_in_traffic(testpmd(&stage, "v.sock", 1));
+    wait_until_shown(&stage, "t27", "no peer at v.sock");
+    fs::remove_file(stage.path("v.sock")).expect("it was left");
+    let mut second = testpmd(&stage, "v.sock", 2);
+    second.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("traffic resumes");
+    let shown = show(&stage, "t27");
+    assert!(shown.contains("handed to v.sock; the peer moves and counts the frames"), "{shown}");
+    let done = stage.finish_troubled(Vec::new());
+    second.signal(Signal::TERM).expect("ended");
+    second.wait(PATIENCE).expect("gone");
+    let done = done.expect("it ends well");
+    assert!(
+        done.stderr.contains("NIC wan: no peer at v.sock: it went away; it is tried again"),
+        "{}",
+        done.stderr
+    );
+    let counters = Counters::of(done.stdout.lines()).expect("counters");
+    let count = |name: &str| counters.get(&format!("t27.{name}"));
+    // What the driver took out of its ring it sent back, and nobody else here has seen any of it.
+    assert!(count("vcpu0.wan.rx_frames") >= 2 * FRAMES);
+    assert_eq!(count("vcpu0.wan.rx_frames"), count("vcpu0.wan.tx_frames") + count("vcpu0.wan.drop_tx_full"));
+    assert_eq!((count("wan.rx.frames"), count("wan.tx.frames")), (0, 0));
+    assert_eq!((count("wan.peer.handed"), count("wan.peer.lost")), (2, 1));
+}
+
+#[test]
+fn testpmd_is_killed_and_traffic_resumes() {
+    support::needs!(Root, Kvm, Program("dpdk-testpmd"));
+    survives("kvm");
+}
+
+#[test]
+fn interrupts_of_a_process_are_passed_on() {
+    support::needs!(Root, Program("dpdk-testpmd"));
+    survives("process");
+}
+
+/// Answers like a peer that has nothing but virtio 1.0, until it is left.
+fn serve_little(listener: &UnixListener) {
+    let (mut stream, _) = listener.accept().expect("somebody comes");
+    let mut header = [0; 12];
+    while stream.read_exact(&mut header).is_ok() {
+        let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four"));
+        let mut body = vec![0; word(8) as usize];
+        stream.read_exact(&mut body).expect("a body");
+        if word(0) == 1 {
+            let answer = [[1_u32, 5, 8].map(u32::to_le_bytes).concat(), (1_u64 << 32).to_le_bytes().to_vec()];
+            let _ = stream.write_all(&answer.concat());
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_can_do_less_is_told_of_and_the_next_one_serves() {
+    support::needs!(Root, Kvm, Program("dpdk-testpmd"));
+    let mut prepared = Stage::start(RINGROAD, &echo("kvm", "connect")).expect("it starts");
+    wait_until_shown(&prepared, "t27", "no peer at v.sock");
+    // A driver that starts with a peer settles on what that can do.
+    let first = testpmd(&prepared, "v.sock", 3);
+    wait_until_shown(&prepared, "t27", "handed to v.sock");
+    let mut restart = prepared.home().command(RINGROAD);
+    let restarted = run(restart.args(["restart", "t27"]), PATIENCE).expect("restarted");
+    assert!(restarted.status.success(), "{}", restarted.stderr);
+    wait_until_shown(&prepared, "t27", "handed to v.sock");
+    kill_in_traffic_or_not(first);
+    fs::remove_file(prepared.path("v.sock")).expect("it was left");
+    let listener = UnixListener::bind(prepared.path("v.sock")).expect("a socket");
+    serve_little(&listener);
+    wait_until_shown(&prepared, "t27", "which the driver has settled on");
+    drop(listener);
+    fs::remove_file(prepared.path("v.sock")).expect("removed");
+    let mut last = testpmd(&prepared, "v.sock", 4);
+    last.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("traffic resumes");
+    let _ = prepared.run();
+    let done = prepared.finish_troubled(Vec::new());
+    last.signal(Signal::TERM).expect("ended");
+    last.wait(PATIENCE).expect("gone");
+    done.expect("it ends well");
+}
+
+fn kill_in_traffic_or_not(mut peer: Running) {
+    peer.signal(Signal::KILL).expect("killed");
+    peer.wait(PATIENCE).expect("gone");
+}
+
+/// Two routers, each with a host, whose other NICs meet by `left` and `right`.
+fn two_routers(left: &str, right: &str) -> String {
+    format!(
+        "[[router]]\nname = 't27'\n\
+         [[router.nic]]\nname = 'lan'\nattach = 'tap:t27-west'\naddress = '192.0.2.1/24'\n\
+         [[router.nic]]\nname = 'wan'\n{left}\naddress = '10.27.0.1/24'\n\
+         [[router.route]]\nto = '198.51.100.0/24'\nvia = '10.27.0.2'\n\
+         [[router]]\nname = 't27b'\n\
+         [[router.nic]]\nname = 'wan'\n{right}\naddress = '10.27.0.2/24'\n\
+         [[router.nic]]\nname = 'lan'\nattach = 'tap:t27-east'\naddress = '198.51.100.1/24'\n\
+         [[router.route]]\nto = '192.0.2.0/24'\nvia = '10.27.0.1'\n"
+    )
+}
+
+/// Octets from one host to the other and back.
+fn stacks_meet(stage: &mut Stage) -> Vec<Namespace> {
+    let west = stage.host("t27-west", "192.0.2.2/24", "192.0.2.1").expect("west");
+    let east = stage.host("t27-east", "198.51.100.2/24", "198.51.100.1").expect("east");
+    transfer(&west, &east, EAST, 2_000_000, PATIENCE);
+    let west_address = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 2), 7027));
+    transfer(&east, &west, west_address, 2_000_000, PATIENCE);
+    vec![west, east]
+}
+
+#[test]
+fn our_own_backend_is_a_peer() {
+    support::needs!(Root, Kvm, Tun);
+    let text = two_routers("attach = 'vhost-user-frontend:m.sock'", "attach = 'vhost-user-backend:m.sock'");
+    let mut stage = Stage::start(RINGROAD, &text).expect("it starts");
+    let hosts = stacks_meet(&mut stage);
+    stage.finish_troubled(hosts).expect("it ends well");
+}
+
+/// Open vSwitch with its own database in a folder of its own.
+struct Vswitch {
+    database: Running,
+    switch: Running,
+}
+
+impl Vswitch {
+    fn start(stage: &Stage) -> Self {
+        let folder = stage.path("");
+        let at = |command: &mut Command| {
+            command.current_dir(&folder);
+            for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
+                command.env(variable, &folder);
+            }
+        };
+        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
+        let mut create = stage.home().command("ovsdb-tool");
+        at(create.args(["create", "conf.db", schema]));
+        assert!(run(&mut create, PATIENCE).expect("ovsdb-tool").status.success());
+        let socket = folder.join("db.sock");
+        let mut server = stage.home().command("ovsdb-server");
+        at(server.arg("conf.db").arg(format!("--remote=punix:{}", socket.display())).arg("--unixctl=db.ctl"));
+        let database = Running::start(&mut server).expect("ovsdb-server");
+        let end = Instant::now() + PATIENCE;
+        while !socket.exists() {
+            assert!(Instant::now() < end, "no database");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let eal = format!(
+            "--no-huge --legacy-mem -m 512 --no-pci --no-telemetry --file-prefix t27-{}",
+            std::process::id()
+        );
+        let eal = format!("other_config:dpdk-extra=\"{eal}\"");
+        ask(stage, &["--no-wait", "init"]);
+        let masks = ["other_config:pmd-cpu-mask=0x1", "other_config:dpdk-lcore-mask=0x2"];
+        let set = [
+            "--no-wait",
+            "set",
+            "Open_vSwitch",
+            ".",
+            "other_config:dpdk-init=true",
+            masks[0],
+            masks[1],
+            &eal,
+        ];
+        ask(stage, &set);
+        let mut command = stage.home().command(OVS);
+        at(command.arg(format!("unix:{}", socket.display())).args(["--unixctl=vs.ctl", "--pidfile=vs.pid"]));
+        let switch = Running::start(&mut command).expect("ovs-vswitchd");
+        ask(stage, &["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]);
+        Self { database, switch }
+    }
+
+    fn stop(mut self) {
+        for running in [&mut self.switch, &mut self.database] {
+            running.signal(Signal::TERM).expect("ended");
+            running.wait(PATIENCE).expect("gone");
+        }
+    }
+}
+
+/// Lets `ovs-vsctl` do something.
+fn ask(stage: &Stage, words: &[&str]) {
+    let database = format!("--db=unix:{}", stage.path("db.sock").display());
+    let mut command = stage.home().command("ovs-vsctl");
+    let done =
+        run(command.args([database.as_str(), "--timeout=40"]).args(words), PATIENCE).expect("ovs-vsctl");
+    assert!(done.status.success(), "{words:?}: {}", done.stderr);
+}
+
+#[test]
+fn two_routers_meet_in_open_vswitch() {
+    support::needs!(Root, Kvm, Tun, Program("ovs-vsctl"));
+    if !Path::new(OVS).exists() {
+        println!("SKIPPED: Open vSwitch with DPDK (openvswitch-switch-dpdk) is not installed");
+        return;
+    }
+    // Of one we are the server, of the other one the client.
+    let text = two_routers(
+        "attach = 'vhost-user-frontend:a.sock'\nsocket = 'listen'",
+        "attach = 'vhost-user-frontend:b'\nsocket = 'connect'",
+    );
+    let mut stage = Stage::start(RINGROAD, &text).expect("it starts");
+    wait_until_shown(&stage, "t27", "no peer at a.sock yet");
+    let vswitch = Vswitch::start(&stage);
+    let socket = stage.path("a.sock");
+    let server = format!("options:vhost-server-path={}", socket.display());
+    ask(
+        &stage,
+        &["add-port", "br0", "a", "--", "set", "interface", "a", "type=dpdkvhostuserclient", &server],
+    );
+    ask(&stage, &["add-port", "br0", "b", "--", "set", "interface", "b", "type=dpdkvhostuser"]);
+    wait_until_shown(&stage, "t27", "handed to a.sock");
+    wait_until_shown(&stage, "t27b", "handed to b");
+    let hosts = stacks_meet(&mut stage);
+    // Its bridge is a device of its own in the namespace.
+    ask(&stage, &["del-br", "br0"]);
+    vswitch.stop();
+    stage.finish_troubled(hosts).expect("it ends well");
+    assert!(!socket.exists(), "our socket is gone with the run");
+}
+
+#[test]
+fn what_cannot_be_is_told_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file.toml");
+    let e1000 = echo("kvm", "connect").replace("name = 'wan'", "name = 'wan'\nmodel = 'e1000'");
+    fs::write(&file, e1000).expect("a file");
+    let told = run(Command::new(RINGROAD).arg("check").arg(&file), PATIENCE).expect("checked");
+    assert!(!told.status.success());
+    assert!(
+        told.stderr.contains("an e1000's rings cannot be handed to a vhost-user peer"),
+        "{}",
+        told.stderr
+    );
+}
+
+#[test]
+fn a_socket_that_is_taken_is_left_alone() {
+    support::needs!(Root);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file.toml");
+    fs::write(&file, echo("process", "listen")).expect("a file");
+    let _taken = UnixListener::bind(folder.path().join("v.sock")).expect("a socket");
+    let mut command = Command::new(RINGROAD);
+    let told = run(command.current_dir(folder.path()).args(["run", "file.toml"]), PATIENCE).expect("run");
+    assert!(!told.status.success());
+    assert!(told.stderr.contains("v.sock is a socket of another program; stop that one"), "{}", told.stderr);
+}
