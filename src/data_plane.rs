@@ -141,9 +141,12 @@ impl DataPlane {
                 Ok(())
             }
             // A second start, or the end of a question that was given up.
-            ToPlane::Start(_) | ToPlane::Spawned { .. } | ToPlane::NotSpawned { .. } | ToPlane::Stop => {
-                Ok(())
-            }
+            ToPlane::Start(_)
+            | ToPlane::Spawned { .. }
+            | ToPlane::NotSpawned { .. }
+            | ToPlane::FoundThread { .. }
+            | ToPlane::PlacedThread { .. }
+            | ToPlane::Stop => Ok(()),
         }
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use api::{
     Answer, NeighbourShown, NicShown, Outcome, Request, RouteShown, RouterShown, RouterStatus, RunStatus,
 };
-use config::{Nic, NicModel, Plan, Role, Router, Spin, TransmitMode, VhostThreads};
+use config::{Nic, NicModel, Plan, Role, Router, Spin, TransmitMode};
 use engine::{Change, Outside};
 
 use super::{DataPlane, orders};
@@ -131,6 +131,7 @@ impl DataPlane {
         let state = match running.and_then(|running| running.outside.get(number)) {
             Some(Outside::Peer(peer)) => Some(peer.state()),
             Some(Outside::Guest(port)) => Some(port.state()),
+            Some(Outside::Kernel(kernel)) => Some(kernel.state()),
             _ => None,
         };
         shown.settings.extend(state.map(|state| ("peer".to_owned(), state)));
@@ -180,12 +181,7 @@ fn status(status: &engine::RouterStatus) -> RouterStatus {
 
 /// What a file says of a router, as it would be written there.
 fn settings(router: &Router) -> BTreeMap<String, String> {
-    let vhost = match router.vhost {
-        VhostThreads::Shared => "shared",
-        VhostThreads::PerNic => "per-nic",
-        VhostThreads::Split => "split",
-        VhostThreads::PerQueue => "per-queue",
-    };
+    let vhost = router.vhost.name();
     let role = match router.role {
         Role::Router => "router",
         Role::Echo => "echo",

@@ -26,7 +26,8 @@ pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<
     let mut plan = config::parse(&orders.text, &orders.file)?;
     // The supervisor has asked the host.
     plan.choose_engines(&HostFacts { no_kvm: orders.no_kvm.clone(), ..HostFacts::default() });
-    let mut supplies = Supplies { spawner: Some(wire.clone()), ..Supplies::default() };
+    let mut supplies =
+        Supplies { spawner: Some(wire.clone()), threads: Some(wire.clone()), ..Supplies::default() };
     let (mut locks, mut left) = (Vec::new(), descriptors.into_iter());
     for supply in orders.supplies.iter() {
         let missing = || format!("the supervisor sent no descriptor for {supply:?}");
@@ -42,6 +43,10 @@ pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<
                 supplies.images.insert(router.clone(), images);
             }
             Supply::Lock => locks.push(left.next().with_context(missing)?),
+            Supply::VhostNets { nic, devices } => {
+                let devices: Vec<_> = left.by_ref().take(*devices).collect();
+                supplies.vhost_nets.insert(nic.clone(), devices);
+            }
             Supply::Uplink { nic, what } => {
                 supplies.opened.insert(nic.clone(), Opened::adopt(what, &mut left).with_context(missing)?);
             }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use engine::KernelThreads;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vmm::{Spawn, Spawned};
 
@@ -87,26 +88,49 @@ impl Inside {
         true
     }
 
-    /// Waits for the answer to [`ToSupervisor::Spawn`]; what else comes meanwhile is kept.
-    fn spawned(&mut self) -> Result<(u32, Vec<OwnedFd>)> {
+    /// Waits for an answer; what else comes meanwhile is kept.
+    fn answer(&mut self, is_answer: impl Fn(&ToPlane) -> bool) -> Result<Received<ToPlane>> {
         let until = Instant::now() + PATIENCE;
         loop {
             self.receive()?;
-            let is_answer = |(message, _): &Received<ToPlane>| {
-                matches!(message, ToPlane::Spawned { .. } | ToPlane::NotSpawned { .. })
-            };
-            if let Some((message, descriptors)) =
-                self.waiting.iter().position(is_answer).and_then(|at| self.waiting.remove(at))
-            {
-                match message {
-                    ToPlane::Spawned { pid } => return Ok((pid, descriptors)),
-                    ToPlane::NotSpawned { why } => return Err(anyhow!(why)),
-                    _ => {}
-                }
+            let place = self.waiting.iter().position(|(message, _)| is_answer(message));
+            if let Some(answer) = place.and_then(|at| self.waiting.remove(at)) {
+                return Ok(answer);
             }
             if self.link.is_ended() || !self.wait(Some(until)) {
-                bail!("the supervisor does not start a process");
+                bail!("the supervisor does not answer");
             }
+        }
+    }
+
+    /// Waits for the answer to [`ToSupervisor::Spawn`].
+    fn spawned(&mut self) -> Result<(u32, Vec<OwnedFd>)> {
+        let is_answer =
+            |message: &ToPlane| matches!(message, ToPlane::Spawned { .. } | ToPlane::NotSpawned { .. });
+        match self.answer(is_answer).context("the supervisor does not start a process")? {
+            (ToPlane::Spawned { pid }, descriptors) => Ok((pid, descriptors)),
+            (ToPlane::NotSpawned { why }, _) => Err(anyhow!(why)),
+            _ => bail!("an answer to another question"),
+        }
+    }
+}
+
+impl KernelThreads for Wire {
+    fn of_vhost(&self, owner: i32) -> Option<i32> {
+        let mut inside = self.inside();
+        inside.link.send(&ToSupervisor::FindThread { owner }, Vec::new()).ok()?;
+        match inside.answer(|message| matches!(message, ToPlane::FoundThread { .. })) {
+            Ok((ToPlane::FoundThread { thread }, _)) => thread,
+            _ => None,
+        }
+    }
+
+    fn place(&self, thread: i32, cpu: Option<usize>) -> Result<()> {
+        let mut inside = self.inside();
+        inside.link.send(&ToSupervisor::PlaceThread { thread, cpu }, Vec::new())?;
+        match inside.answer(|message| matches!(message, ToPlane::PlacedThread { .. }))? {
+            (ToPlane::PlacedThread { why: Some(why) }, _) => Err(anyhow!(why)),
+            _ => Ok(()),
         }
     }
 }

@@ -39,6 +39,16 @@ pub(crate) enum ToPlane {
         /// Why, in one line.
         why: String,
     },
+    /// What became of a thread of the kernel that was to be placed.
+    PlacedThread {
+        /// Why it was not; none: it was.
+        why: Option<String>,
+    },
+    /// The thread of the kernel that was asked for, if there is one.
+    FoundThread {
+        /// Its number.
+        thread: Option<i32>,
+    },
     /// End in good order.
     Stop,
 }
@@ -72,6 +82,18 @@ pub(crate) enum ToSupervisor {
         router: Option<String>,
         /// One line that says it.
         message: String,
+    },
+    /// Find the thread that the kernel's vhost-net has for this thread.
+    FindThread {
+        /// The thread that asked vhost-net for it, and is still there.
+        owner: i32,
+    },
+    /// Place a thread of vhost-net that was found before.
+    PlaceThread {
+        /// Its number.
+        thread: i32,
+        /// Where to; none: anywhere.
+        cpu: Option<usize>,
     },
     /// Start a child for this router.
     Spawn {
@@ -114,6 +136,13 @@ pub(crate) enum Supply {
     Images {
         /// The router.
         router: String,
+    },
+    /// Devices of vhost-net for a NIC.
+    VhostNets {
+        /// The NIC: `edge.wan`.
+        nic: String,
+        /// How many descriptors.
+        devices: usize,
     },
     /// The lock of a name, to be held as long as this process lives.
     Lock,

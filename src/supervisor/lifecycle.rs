@@ -1,5 +1,6 @@
 //! The data plane's life: orders, what it says, its death, and the next one.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
@@ -130,6 +131,8 @@ impl Supervisor {
                 self.events.pass_on(&kind, router.as_deref(), message, now);
                 self.display.leave();
             }
+            ToSupervisor::FindThread { owner } => self.find_thread(owner, now),
+            ToSupervisor::PlaceThread { thread, cpu } => self.place_thread(thread, cpu, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
         }
         Ok(())
@@ -165,6 +168,27 @@ impl Supervisor {
         plane.kill();
         let pid = plane.pid();
         self.bury(pid, &format!("cannot bring the run up again: {why}"), now)
+    }
+
+    /// Looks for a thread of the kernel that works for the data plane, which sees no processes.
+    fn find_thread(&mut self, owner: i32, now: Instant) {
+        let Some(plane) = &mut self.life.plane else { return };
+        let process = plane.pid();
+        let own = Path::new(&format!("/proc/{process}/task/{owner}")).exists();
+        let thread = if own { vmm::kernel_thread::of_vhost(process, owner) } else { None };
+        plane.lend(thread);
+        plane.say(&ToPlane::FoundThread { thread }, Vec::new(), now);
+    }
+
+    /// Places a thread of the kernel: one of those that were found for this data plane, and of no others.
+    fn place_thread(&mut self, thread: i32, cpu: Option<usize>, now: Instant) {
+        let Some(plane) = &mut self.life.plane else { return };
+        let placed = match plane.has(thread) {
+            true => engine::place_vhost(thread, cpu),
+            false => Err(anyhow!("thread {thread} is none of vhost-net's for this run")),
+        };
+        let why = placed.err().map(|error| format!("{error:#}"));
+        plane.say(&ToPlane::PlacedThread { why }, Vec::new(), now);
     }
 
     fn spawn(&mut self, router: &str, now: Instant) {

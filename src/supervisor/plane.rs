@@ -34,6 +34,8 @@ pub(crate) struct Plane {
     closed: Option<Instant>,
     /// What it says.
     rate: Rate,
+    /// Threads of the kernel that work for it.
+    lent: Vec<i32>,
 }
 
 impl Plane {
@@ -60,6 +62,7 @@ impl Plane {
                 patience: Patience::default(),
                 closed: None,
                 rate: Rate::new(Instant::now()),
+                lent: Vec::new(),
             }),
             Err(error) => {
                 let _ = child.kill();
@@ -72,6 +75,16 @@ impl Plane {
     /// Its process number.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// A thread of the kernel works for it.
+    pub(crate) fn lend(&mut self, thread: Option<i32>) {
+        self.lent.extend(thread);
+    }
+
+    /// Whether this thread of the kernel works for it.
+    pub(crate) fn has(&self, thread: i32) -> bool {
+        self.lent.contains(&thread)
     }
 
     /// Tells it what to run.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
-use engine::{Images, check_queues, open_uplink};
+use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
 use uplink::{Door, Opened, Tap, Undo, Xdp};
 
 use crate::link::Supply;
@@ -114,6 +114,14 @@ impl Resources {
             for descriptor in uplink.descriptors() {
                 descriptors.push(descriptor.try_clone_to_owned().context(full)?);
             }
+        }
+        // Not kept here: whoever owns one has the kernel reach into its memory, and has to take that along when it goes.
+        for (router, nic) in plan.nics().filter(|(router, _)| vhost_nets(router) > 0) {
+            let (nic, devices) = (format!("{}.{}", router.name, nic.name), vhost_nets(router));
+            for _ in 0..devices {
+                descriptors.push(open_vhost_net().with_context(|| format!("NIC {nic}"))?);
+            }
+            supplies.push(Supply::VhostNets { nic, devices });
         }
         Ok((supplies, descriptors))
     }

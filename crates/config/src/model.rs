@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::plan::{Attach, Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode};
+use crate::plan::{Attach, Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode, VhostThreads};
 use crate::section::{NumberOr, Section, Words};
 use crate::values::BadValue;
 
@@ -96,6 +96,9 @@ pub fn transmit_mode(name: &str) -> Result<TransmitMode, BadValue> {
 
 /// What an e1000 asks of its router and of the NICs beside it; `sections` are those of `nics`.
 pub(crate) fn verify(section: &Section<'_>, sections: &[Section<'_>], router: &Router, nics: &mut [Nic]) {
+    if matches!(router.vhost, VhostThreads::Kernel | VhostThreads::Vmm) {
+        not_ours(section, sections, router, nics);
+    }
     let is_e1000 = |nic: &Nic| nic.model == NicModel::E1000;
     if !nics.iter().any(is_e1000) {
         return;
@@ -112,16 +115,38 @@ pub(crate) fn verify(section: &Section<'_>, sections: &[Section<'_>], router: &R
         one_queue_pair(section, nic);
         if is_e1000(nic) {
             e1000(section, router, nic);
-            handed(section, nic);
         }
     }
 }
 
-/// vhost-user knows virtqueues, and no other rings.
-fn handed(section: &Section<'_>, nic: &Nic) {
-    if matches!(nic.attach, Attach::VhostUserFrontend { .. }) {
-        let what = "an e1000's rings cannot be handed to a vhost-user peer; write model = \"virtio-net\"";
-        section.fault(section.line_of("attach"), "attach", what);
+/// What is asked of a router whose NICs are not served by threads of ours.
+fn not_ours(section: &Section<'_>, sections: &[Section<'_>], router: &Router, nics: &[Nic]) {
+    if router.engine == Some(Engine::Process) {
+        let what = "a process has no virtual machine whose NICs the kernel or the vCPU's thread could serve; write \
+                    engine = \"kvm\", or vhost = \"shared\"";
+        section.fault(section.line_of("vhost"), "vhost", what);
+    }
+    if router.vhost == VhostThreads::Vmm {
+        return;
+    }
+    for (section, nic) in sections.iter().zip(nics) {
+        if nic.model == NicModel::E1000 {
+            let what = "vhost-net serves virtio-net only; write model = \"virtio-net\", or another vhost";
+            section.fault(section.line_of("model"), "model", what);
+        }
+        let interface = matches!(
+            nic.attach,
+            Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. }
+        );
+        if !interface {
+            let what = "vhost-net serves TAPs and macvtaps; write \"tap:NAME\", \"bridge:NAME\", \"ovs:NAME\" or \
+                        \"macvtap:NAME\", or another vhost";
+            section.fault(section.line_of("attach"), "attach", what);
+        }
+        if nic.itr != Itr::default() {
+            let what = "vhost-net interrupts at once; remove it, or write another vhost";
+            section.fault(section.line_of("itr"), "itr", what);
+        }
     }
 }
 

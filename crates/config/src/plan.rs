@@ -106,10 +106,11 @@ impl Router {
     /// How many I/O threads it has.
     pub fn vhost_threads(&self) -> usize {
         match self.vhost {
-            VhostThreads::Shared => 1,
+            VhostThreads::Shared | VhostThreads::Vmm => 1,
             VhostThreads::PerNic => self.nics.len(),
             VhostThreads::Split => 2 * self.nics.len(),
             VhostThreads::PerQueue => self.queue_pairs() as usize,
+            VhostThreads::Kernel => 0,
         }
     }
 
@@ -121,7 +122,17 @@ impl Router {
     /// How many queues one of its NICs has outside, each with a thread that empties it: those of a TAP, or before a
     /// switch's port.
     pub fn outer_queues(&self, nic: &Nic) -> usize {
-        if self.vhost == VhostThreads::PerQueue { nic.queues as usize } else { 1 }
+        match self.vhost {
+            VhostThreads::PerQueue => nic.queues as usize,
+            VhostThreads::Kernel => self.queue_pairs() as usize,
+            _ => 1,
+        }
+    }
+
+    /// What we call the threads of the kernel that serve a NIC, one for each queue pair; the kernel calls each of them
+    /// `vhost-` and a number.
+    pub fn kernel_threads(&self, nic: &Nic) -> Vec<String> {
+        (0..self.queue_pairs()).map(|pair| format!("{}-kernel{pair}", nic.name)).collect()
     }
 
     /// Names of its threads as `top -H` shows them, with the CPUs each may run on (none: any).
@@ -136,6 +147,8 @@ impl Router {
                 .flat_map(|nic| [format!("{}-rx", nic.name), format!("{}-tx", nic.name)])
                 .collect(),
             VhostThreads::PerQueue => (0..self.queue_pairs()).map(|pair| format!("q{pair}")).collect(),
+            VhostThreads::Kernel => self.nics.iter().flat_map(|nic| self.kernel_threads(nic)).collect(),
+            VhostThreads::Vmm => vec!["main".to_owned()],
         };
         let vhosts =
             vhosts.into_iter().map(|name| (format!("{}/{name}", self.name), self.pin.vhost.as_ref()));
@@ -252,6 +265,25 @@ pub enum VhostThreads {
     Split,
     /// One thread for each queue pair of each NIC.
     PerQueue,
+    /// None of ours: the kernel's vhost-net serves each queue pair of each NIC by a thread of its own.
+    Kernel,
+    /// None but a main loop, as VMMs had it before vhost-net: a kick leaves the guest, and the vCPU's thread sends the frames;
+    /// the main loop brings those that come; one lock lets one of them work at a time.
+    Vmm,
+}
+
+impl VhostThreads {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::PerNic => "per-nic",
+            Self::Split => "split",
+            Self::PerQueue => "per-queue",
+            Self::Kernel => "kernel",
+            Self::Vmm => "vmm",
+        }
+    }
 }
 
 /// Which CPUs a router's threads may run on.

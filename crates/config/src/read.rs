@@ -50,12 +50,13 @@ pub(crate) const RESTARTS: Words<Restart> = Words {
 const VHOSTS: Words<VhostThreads> = Words {
     noun: ("way to cut vhost threads", "ways"),
     now: &[
-        ("shared", VhostThreads::Shared),
-        ("per-nic", VhostThreads::PerNic),
-        ("split", VhostThreads::Split),
-        ("per-queue", VhostThreads::PerQueue),
+        (VhostThreads::Shared.name(), VhostThreads::Shared),
+        (VhostThreads::PerNic.name(), VhostThreads::PerNic),
+        (VhostThreads::Split.name(), VhostThreads::Split),
+        (VhostThreads::PerQueue.name(), VhostThreads::PerQueue),
+        (VhostThreads::Kernel.name(), VhostThreads::Kernel),
     ],
-    later: &[],
+    later: &["vmm"],
 };
 
 const ROUTER_KEYS: &[&str] = &[

@@ -26,6 +26,7 @@ impl Instance {
             for thread in running.io_threads().iter().map(|io| io.thread()) {
                 visit(thread.name(), thread.cpu_time().as_nanos() as u64);
             }
+            running.kernel_nics().for_each(|nic| nic.each_thread(visit));
         }
         let clock = self.clock().thread();
         visit(clock.name(), clock.cpu_time().as_nanos() as u64);
@@ -83,7 +84,7 @@ fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group
                 visit(&format!("{name}.guest.rx"), &received);
             }
             Outside::Peer(peer) => peer.visit(&mut |group| visit(&format!("{name}.peer"), group)),
-            Outside::Switch { queue: None, .. } | Outside::Other => {}
+            Outside::Switch { queue: None, .. } | Outside::Kernel(_) | Outside::Other => {}
         }
     }
     for io in running.io_threads() {

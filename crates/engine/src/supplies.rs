@@ -1,6 +1,7 @@
 //! What an instance is given instead of opening it itself: by a supervisor that may what it may not, or by a test.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use sandbox::Confinement;
@@ -9,6 +10,7 @@ use uplink::Opened;
 use vmm::{Kvm, Spawn};
 
 use crate::guest::Images;
+use crate::kernel_vhost::KernelThreads;
 
 /// What a NIC is plugged into instead of what its file says.
 pub enum Plug {
@@ -41,6 +43,10 @@ pub struct Supplies {
     pub kvm: Option<Arc<Kvm>>,
     /// Starts the processes of routers that are processes.
     pub spawner: Option<Arc<dyn Spawn>>,
+    /// Devices of vhost-net, by `router.nic`, that nobody owns yet.
+    pub vhost_nets: HashMap<String, Vec<OwnedFd>>,
+    /// Finds and places threads of the kernel; who may himself needs none.
+    pub threads: Option<Arc<dyn KernelThreads>>,
     /// Whether the instance's threads are confined.
     pub confinement: Confinement,
 }

@@ -19,12 +19,13 @@ use vmm::NicQueues;
 
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread, Pump};
+use crate::kernel_vhost::KernelNic;
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
 use early_drop::EarlyDrop;
 pub use guest_port::GuestPort;
 pub use links::undo;
-pub(crate) use outlet::{Far, Outlet};
+pub(crate) use outlet::{Far, Hands, Outlet};
 pub use outlet::{check_queues, open_uplink};
 pub use peer::Handed;
 use xdp::{Borrowed, Interface};
@@ -60,6 +61,8 @@ pub enum Outside {
     Guest(Arc<GuestPort>),
     /// Another program that is handed the NIC's rings.
     Peer(Arc<Handed>),
+    /// The kernel, which is handed the NIC's rings, and an interface.
+    Kernel(Arc<KernelNic>),
     /// Something that counts elsewhere, or not at all.
     Other,
 }
@@ -105,6 +108,10 @@ pub(crate) fn connect(
         Far::Tap(tap) => plugging.tap(tap)?,
         Far::Xdp(interface) => plugging.xdp(interface)?,
         Far::Guest(port) => plugging.guest_port(port),
+        Far::Kernel(kernel) => {
+            kernel.tap().resize(nic.mtu, nic.queue_len.most())?;
+            (Vec::new(), Vec::new(), Outside::Kernel(kernel.clone()))
+        }
         Far::Peer(peer) => (Vec::new(), Vec::new(), Outside::Peer(peer.clone())),
         Far::Switch(switch) => plugging.switch(switch)?,
         Far::Capture { port, .. } => (Vec::new(), plugging.tx(false, |_| port.clone()), Outside::Other),
@@ -230,6 +237,11 @@ pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>, confinement: Confinemen
                 groups.push((format!("{}-tx", way.name), way.tx));
             }
         }
+        VhostThreads::Vmm => {
+            let pumps = ways.into_iter().flat_map(Ways::both).collect();
+            groups.push(("main".to_owned(), pumps));
+        }
+        VhostThreads::Kernel => {}
         VhostThreads::PerQueue => {
             groups.extend((0..plan.queue_pairs()).map(|pair| (format!("q{pair}"), Vec::new())));
             for way in ways {

@@ -25,6 +25,8 @@ use crate::handed::{HandedQueue, Receiver, SetUp};
 const PAIR: u16 = 2;
 /// Pairs that a driver uses until it asks for more (virtio 1.2, section 5.1.6.5.5).
 const ONE: usize = 1;
+/// What every kernel's vhost-net has had since virtio 1.0 came (4.0), and is offered to drivers.
+const NEEDED: u64 = features::MRG_RXBUF | features::INDIRECT_DESC | features::EVENT_IDX | features::VERSION_1;
 /// A backend that is none.
 const NOTHING: i32 = -1;
 
@@ -32,7 +34,6 @@ const NOTHING: i32 = -1;
 #[derive(Debug)]
 pub struct VhostNet {
     device: File,
-    features: u64,
 }
 
 impl VhostNet {
@@ -46,21 +47,17 @@ impl VhostNet {
         request::own(&device).context("vhost-net cannot be owned (VHOST_SET_OWNER)")?;
         let features =
             request::features(&device).context("vhost-net has no features (VHOST_GET_FEATURES)")?;
-        ensure!(features & features::VERSION_1 != 0, "this kernel's vhost-net knows no virtio 1.0");
-        Ok(Self { device, features })
-    }
-
-    /// Features of virtio-net that it can serve.
-    fn servable(&self) -> u64 {
-        let of_rings =
-            features::MRG_RXBUF | features::INDIRECT_DESC | features::EVENT_IDX | features::VERSION_1;
-        (self.features & of_rings) | request::OFFLOADS | features::MQ
+        ensure!(
+            features & NEEDED == NEEDED,
+            "this kernel's vhost-net is too old: it has the features {features:#x}"
+        );
+        Ok(Self { device })
     }
 
     /// Lets it serve the two queues of its pair between the guest and `queue` of an interface.
     fn begin(&self, set_up: &SetUp, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()> {
         // Offloads are between driver and TAP.
-        let picked = set_up.features & self.features & !request::OFFLOADS;
+        let picked = set_up.features & NEEDED;
         request::set_features(&self.device, picked).context("VHOST_SET_FEATURES")?;
         let (address, len) = set_up.mapping().context("memory in several pieces")?;
         // SAFETY: the caller keeps the guest's memory mapped until the rings are taken back (`VhostNet::end`).
@@ -112,6 +109,9 @@ struct State {
 }
 
 impl KernelVhost {
+    /// Features of virtio-net that it can serve.
+    pub const SERVABLE: u64 = NEEDED | request::OFFLOADS | features::MQ;
+
     /// Of as many devices as queues of the interface.
     ///
     /// # Errors
@@ -124,11 +124,6 @@ impl KernelVhost {
         );
         let pairs = devices.into_iter().zip(queues).collect();
         Ok(Arc::new(Self { pairs, state: Mutex::default() }))
-    }
-
-    /// Features of virtio-net that it can serve.
-    pub fn servable(&self) -> u64 {
-        self.pairs.iter().fold(u64::MAX, |all, (device, _)| all & device.servable())
     }
 
     /// Why it does not serve the NIC, if the kernel has refused to.

@@ -280,12 +280,7 @@ fn mib(octets: u64) -> String {
 }
 
 fn vhost(threads: VhostThreads) -> &'static str {
-    match threads {
-        VhostThreads::Shared => "shared",
-        VhostThreads::PerNic => "per-nic",
-        VhostThreads::Split => "split",
-        VhostThreads::PerQueue => "per-queue",
-    }
+    threads.name()
 }
 
 fn spin(spin: Spin) -> String {

@@ -16,7 +16,7 @@ use vmm::{Machine, MachineConfig, NicQueues, RouteTable, Stopped};
 
 use crate::routes;
 use crate::thread::Thread;
-use crate::wiring::Handed;
+use crate::wiring::Hands;
 use ground::Stage;
 
 pub use ground::Ground;
@@ -50,7 +50,7 @@ impl Guest {
     pub(crate) fn with_peers(
         plan: &Router,
         duty: Duty,
-        peers: &[Option<Arc<Handed>>],
+        peers: &[Option<Hands>],
         ground: &Ground,
     ) -> Result<Self> {
         Self::build(plan, duty, peers, Arc::new(routes::table(plan)?), ground)
@@ -64,7 +64,7 @@ impl Guest {
     fn build(
         plan: &Router,
         duty: Duty,
-        peers: &[Option<Arc<Handed>>],
+        peers: &[Option<Hands>],
         table: Arc<RouteTable>,
         ground: &Ground,
     ) -> Result<Self> {
@@ -288,17 +288,13 @@ impl Drop for Guest {
     }
 }
 
-fn attach_nics(
-    plan: &Router,
-    peers: &[Option<Arc<Handed>>],
-    machine: &Machine,
-) -> Result<Vec<Arc<NicQueues>>> {
+fn attach_nics(plan: &Router, peers: &[Option<Hands>], machine: &Machine) -> Result<Vec<Arc<NicQueues>>> {
     let attach = |(slot, nic): (usize, &config::Nic)| {
         let direct = nic.deliver == Deliver::Direct && matches!(nic.attach, config::Attach::Switch(_));
         let attached = match peers.get(slot - orders::FIRST_SLOT) {
             Some(Some(peer)) => {
-                let (offer, receiver) = peer.terms();
-                vmm::attach_handed(machine, slot, &orders::handed(plan, nic, offer.features), receiver)
+                let (features, receiver) = peer.terms();
+                vmm::attach_handed(machine, slot, &orders::handed(plan, nic, features), receiver)
             }
             _ => vmm::attach(machine, slot, &orders::model(plan, nic, direct), direct),
         };

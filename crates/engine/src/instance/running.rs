@@ -9,6 +9,7 @@ use sandbox::Confinement;
 
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread};
+use crate::kernel_vhost::KernelNic;
 use crate::tracing::TapBoard;
 use crate::wiring::{Outlet, Outside, connect, io_threads};
 
@@ -38,6 +39,7 @@ impl RunningRouter {
             running.outside.push(outside);
             ways.push(way);
         }
+        running.pin_kernel(&plan.pin)?;
         running.router.confine(confinement);
         running.router.launch()?;
         running.threads = io_threads(&plan, ways, confinement)?;
@@ -49,11 +51,30 @@ impl RunningRouter {
         &self.threads
     }
 
+    /// Its NICs that the kernel serves.
+    pub fn kernel_nics(&self) -> impl Iterator<Item = &KernelNic> {
+        self.outside.iter().filter_map(|outside| match outside {
+            Outside::Kernel(nic) => Some(&**nic),
+            _ => None,
+        })
+    }
+
+    /// Places what the kernel has for its NICs.
+    fn pin_kernel(&self, pin: &Pin) -> Result<()> {
+        let mut first = 0;
+        for nic in self.kernel_nics() {
+            nic.pin(pin.vhost.as_ref(), first)?;
+            first += nic.len();
+        }
+        Ok(())
+    }
+
     /// Why it cannot go on, if it cannot.
     pub fn fault(&self) -> Option<String> {
         let ended = self.threads.iter().map(IoThread::thread).find(|thread| thread.is_finished());
         let ended = ended.map(|thread| format!("its thread {} has ended", thread.name()));
-        self.router.fault().or(ended)
+        let refused = || self.kernel_nics().find_map(KernelNic::fault);
+        self.router.fault().or(ended).or_else(refused)
     }
 
     /// What each vCPU shows of the epoch of its routes.
@@ -73,6 +94,7 @@ impl RunningRouter {
                 thread.pin(&cpu(&pin.vcpu, n)).with_context(|| format!("thread {}", thread.name()))?;
             }
         }
+        self.pin_kernel(pin)?;
         for (n, io) in self.threads.iter().enumerate() {
             io.thread().pin(&cpu(&pin.vhost, n)).with_context(|| format!("thread {}", io.thread().name()))?;
         }

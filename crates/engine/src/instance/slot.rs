@@ -74,7 +74,7 @@ fn guest(plan: &Router, outlets: &[Arc<Outlet>], grounds: &mut Grounds) -> Resul
         config::Role::Echo => Role::Echo,
         config::Role::Hostile(_) => Role::Hostile,
     };
-    let peers: Vec<_> = outlets.iter().map(|outlet| outlet.peer().cloned()).collect();
+    let peers: Vec<_> = outlets.iter().map(|outlet| outlet.hands()).collect();
     Guest::with_peers(plan, Duty { role, ..Duty::default() }, &peers, &grounds.of(plan)?)
 }
 
@@ -303,7 +303,9 @@ impl Slot {
         let threads = running.map_or_else(Vec::new, |running| {
             let io = running.io_threads().iter().map(|io| io.thread());
             let all = running.router.threads().iter().chain(io);
-            all.map(|thread| (thread.name().to_owned(), thread.tid())).collect()
+            let all = all.map(|thread| (thread.name().to_owned(), thread.tid()));
+            let kernel = running.kernel_nics().flat_map(|nic| nic.threads());
+            all.chain(kernel.map(|(name, id)| (name.to_owned(), id))).collect()
         });
         RouterStatus {
             name: self.plan.name.clone(),

@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
-use config::{Attach, Nic, Plan, Router, SocketSide};
-use sandbox::Confinement;
+use config::{Attach, Nic, Plan, Router, SocketSide, VhostThreads};
 use switch::{Bell, Frame, Offloads, Sink, Source, Switch};
 use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
+use vmm::Receiver;
 
 use super::guest_port::GuestPort;
 use super::links;
 use super::peer::Handed;
 use super::xdp::Interface;
 use crate::capture::{self, Capture};
+use crate::kernel_vhost::KernelNic;
 use crate::supplies::{Plug, Supplies};
 
 /// What a NIC is plugged into.
@@ -46,6 +47,8 @@ pub(crate) enum Far {
     Guest(Arc<GuestPort>),
     /// Who is handed the NIC's rings.
     Peer(Arc<Handed>),
+    /// The kernel, which is handed the NIC's rings, and an interface.
+    Kernel(Arc<KernelNic>),
     /// A port that came from outside.
     Port { source: Home, sink: Arc<dyn Sink> },
     /// Somebody else serves the NIC.
@@ -65,11 +68,11 @@ impl Outlet {
         let far = match supplies.plugs.remove(&label) {
             Some(Plug::Port { source, sink }) => Far::Port { source: Home::new(source), sink },
             Some(Plug::Later) => Far::Later,
-            None => match held.iter().find(|outlet| outlet.serves(&label, nic)) {
+            None => match held.iter().find(|outlet| outlet.serves(&label, router, nic)) {
                 Some(outlet) => return check_queues(outlet.queues(), router, nic).map(|()| outlet.clone()),
                 None => match supplies.opened.remove(&label) {
-                    Some(opened) => far((router, nic), opened, supplies.confinement)?,
-                    None => open((plan, router, nic), switches, supplies.confinement)?,
+                    Some(opened) => far((router, nic), opened, supplies)?,
+                    None => open((plan, router, nic), switches, supplies)?,
                 },
             },
         };
@@ -78,12 +81,18 @@ impl Outlet {
 
     /// Whether it can go on for this NIC. A plug belongs to its NIC, whatever the file says; a TAP or a capture to
     /// whoever names it.
-    fn serves(&self, label: &str, nic: &Nic) -> bool {
+    fn serves(&self, label: &str, router: &Router, nic: &Nic) -> bool {
+        if matches!(self.far, Far::Kernel(_)) != (router.vhost == VhostThreads::Kernel) {
+            return false;
+        }
         match &self.far {
             Far::Port { .. } | Far::Later => self.label == label,
-            Far::Tap(_) | Far::Capture { .. } | Far::Xdp(_) | Far::Guest(_) | Far::Peer(_) => {
-                self.attach == nic.attach && (self.label == label || !nic.attach.is_common())
-            }
+            Far::Tap(_)
+            | Far::Capture { .. }
+            | Far::Xdp(_)
+            | Far::Guest(_)
+            | Far::Peer(_)
+            | Far::Kernel(_) => self.attach == nic.attach && (self.label == label || !nic.attach.is_common()),
             Far::Nothing | Far::Switch(_) => false,
         }
     }
@@ -93,6 +102,10 @@ impl Outlet {
         match &self.far {
             Far::Tap(tap) => Some((tap.descriptors().len(), format!("the TAP `{}`", tap.name()))),
             Far::Guest(port) => Some((port.pairs(), format!("the port of {}", self.label))),
+            Far::Kernel(nic) => {
+                let tap = nic.tap();
+                Some((tap.descriptors().len(), format!("the interface `{}`", tap.name())))
+            }
             _ => None,
         }
     }
@@ -124,10 +137,11 @@ impl Outlet {
         }
     }
 
-    /// Who is handed the NIC's rings, if that is so.
-    pub(crate) fn peer(&self) -> Option<&Arc<Handed>> {
+    /// Who is handed the NIC's rings, whether it is another program or the kernel.
+    pub(crate) fn hands(&self) -> Option<Hands> {
         match &self.far {
-            Far::Peer(peer) => Some(peer),
+            Far::Peer(peer) => Some(Hands::Peer(peer.clone())),
+            Far::Kernel(kernel) => Some(Hands::Kernel(kernel.clone())),
             _ => None,
         }
     }
@@ -141,6 +155,28 @@ impl Outlet {
     }
 }
 
+/// Who is handed a NIC's rings.
+#[derive(Clone)]
+pub(crate) enum Hands {
+    /// A peer.
+    Peer(Arc<Handed>),
+    /// The kernel.
+    Kernel(Arc<KernelNic>),
+}
+
+impl Hands {
+    /// Features that the device model may offer, and who takes over what its driver sets up.
+    pub(crate) fn terms(&self) -> (u64, Arc<dyn Receiver>) {
+        match self {
+            Self::Peer(peer) => {
+                let (offer, receiver) = peer.terms();
+                (offer.features, receiver)
+            }
+            Self::Kernel(kernel) => kernel.terms(),
+        }
+    }
+}
+
 fn is_handed(nic: &Nic) -> bool {
     matches!(nic.attach, Attach::VhostUserFrontend { .. })
 }
@@ -148,7 +184,7 @@ fn is_handed(nic: &Nic) -> bool {
 fn open(
     (plan, router, nic): (&Plan, &Router, &Nic),
     switches: &[Arc<Switch>],
-    confinement: Confinement,
+    supplies: &mut Supplies,
 ) -> Result<Far> {
     if let Attach::Switch(index) = &nic.attach {
         let name = plan.switches.get(*index).map(|switch| switch.name.as_str());
@@ -156,14 +192,18 @@ fn open(
         return Ok(Far::Switch(switch.context("a switch that is not there")?.clone()));
     }
     match open_uplink(router, nic)? {
-        Some(opened) => far((router, nic), opened, confinement),
+        Some(opened) => far((router, nic), opened, supplies),
         None => Ok(Far::Nothing),
     }
 }
 
 /// What lies beyond what was opened.
-fn far((router, nic): (&Router, &Nic), opened: Opened, confinement: Confinement) -> Result<Far> {
+fn far((router, nic): (&Router, &Nic), opened: Opened, supplies: &mut Supplies) -> Result<Far> {
+    let confinement = supplies.confinement;
     Ok(match opened {
+        Opened::Tap(tap) if router.vhost == VhostThreads::Kernel => {
+            Far::Kernel(KernelNic::new((router, nic), tap, supplies)?)
+        }
         Opened::Tap(tap) => Far::Tap(tap),
         Opened::Capture(file) => captured(file),
         Opened::Xdp(xdp) => Far::Xdp(Interface::new(xdp)),

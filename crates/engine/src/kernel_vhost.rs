@@ -1,0 +1,211 @@
+//! NICs that the kernel serves (`vhost = "kernel"`): devices of vhost-net, the threads that the kernel has for them, and the
+//! interface behind them.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use config::{CpuSet, Nic, Router, VhostThreads};
+use rustix::thread::{Pid, gettid, sched_getaffinity, sched_setaffinity};
+use uplink::Tap;
+use vmm::{KernelVhost, Receiver, VhostNet, cpu_clock, kernel_thread};
+
+use crate::supplies::Supplies;
+
+/// Finds and places threads of the kernel for somebody who may not.
+pub trait KernelThreads: Send + Sync {
+    /// The thread by which vhost-net works for `owner`, a thread of this process.
+    fn of_vhost(&self, owner: i32) -> Option<i32>;
+    /// Moves a thread that was found to this CPU; none: to where this program may run.
+    ///
+    /// # Errors
+    /// It cannot run there, or is none of those.
+    fn place(&self, thread: i32, cpu: Option<usize>) -> Result<()>;
+}
+
+/// Who may do it himself.
+struct Own;
+
+impl KernelThreads for Own {
+    fn of_vhost(&self, owner: i32) -> Option<i32> {
+        kernel_thread::of_vhost(std::process::id(), owner)
+    }
+
+    fn place(&self, thread: i32, cpu: Option<usize>) -> Result<()> {
+        place_vhost(thread, cpu)
+    }
+}
+
+/// Moves a thread of vhost-net to this CPU; none: to where the calling thread may run.
+///
+/// # Errors
+/// It is gone, there is no such CPU, or it is not allowed.
+pub fn place_vhost(thread: i32, cpu: Option<usize>) -> Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    match cpu {
+        Some(cpu) => set.set(cpu),
+        None => set = sched_getaffinity(None).context("cannot ask for the CPUs of this thread")?,
+    }
+    let id = Pid::from_raw(thread).context("a thread without a number")?;
+    sched_setaffinity(Some(id), &set).with_context(|| match cpu {
+        Some(cpu) => format!("the kernel's thread {thread} cannot run on CPU {cpu}"),
+        None => format!("the kernel's thread {thread} cannot be set free"),
+    })
+}
+
+/// Where a NIC's devices are.
+const DEVICE: &str = "/dev/vhost-net";
+
+/// Opens a device of vhost-net.
+///
+/// # Errors
+/// The host has none, or keeps it.
+pub fn open_vhost_net() -> Result<OwnedFd> {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(DEVICE);
+    let file = file.with_context(|| {
+        format!("cannot open {DEVICE}: load the module vhost_net, or write vhost = \"shared\"")
+    })?;
+    Ok(file.into())
+}
+
+/// How many devices of vhost-net a NIC of this router needs: one for each pair of queues.
+pub fn vhost_nets(router: &Router) -> usize {
+    if router.vhost == VhostThreads::Kernel { router.queue_pairs() as usize } else { 0 }
+}
+
+/// A device of vhost-net that this process owns. It outlives the routers that use it.
+struct KernelThread {
+    device: Arc<VhostNet>,
+    /// The number of its thread, where it was found.
+    id: Option<i32>,
+    kernel: Arc<dyn KernelThreads>,
+}
+
+impl KernelThread {
+    /// Owns a device. The kernel names its thread after the one that does so: one that is there for nothing else makes the
+    /// name the only one of its kind.
+    fn of(device: OwnedFd, kernel: &Arc<dyn KernelThreads>) -> Result<Self> {
+        let (tell, told) = mpsc::channel();
+        let (go, wait) = mpsc::channel::<()>();
+        let owner = std::thread::Builder::new().name("vhost-owner".to_owned()).spawn(move || {
+            let owned = VhostNet::own(device).map(|device| (device, gettid().as_raw_nonzero().get()));
+            let _ = tell.send(owned);
+            // Until the thread has been looked for.
+            let _ = wait.recv();
+        });
+        let owner = owner.context("cannot start a thread")?;
+        let owned = told.recv().context("a thread ended before it began")?;
+        let found = owned.map(|(device, owner)| Self {
+            device: Arc::new(device),
+            id: kernel.of_vhost(owner),
+            kernel: kernel.clone(),
+        });
+        drop(go);
+        let _ = owner.join();
+        found
+    }
+
+    /// Time that it has spent on a CPU: one of the kernel's own is a process by itself, for the clocks.
+    fn cpu_time(&self) -> Duration {
+        let Some(id) = self.id else { return Duration::ZERO };
+        let own = cpu_clock::of_thread(id);
+        if own.is_zero() { cpu_clock::of_process(id) } else { own }
+    }
+
+    /// Moves it to this CPU; none: to anywhere.
+    fn pin(&self, cpu: Option<usize>) -> Result<()> {
+        match self.id {
+            Some(id) => self.kernel.place(id, cpu),
+            None => {
+                ensure!(cpu.is_none(), "the kernel's thread for it was not found, so it cannot be placed");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A NIC that the kernel serves: its devices and threads, and the interface behind it, as long as the NIC's far side is kept.
+pub struct KernelNic {
+    receiver: Arc<KernelVhost>,
+    threads: Vec<KernelThread>,
+    /// What they are called in figures: `edge/wan-kernel0`.
+    names: Vec<String>,
+    tap: Tap,
+}
+
+impl KernelNic {
+    /// Puts the kernel between a NIC and an interface.
+    pub(crate) fn new(
+        (router, nic): (&Router, &Nic),
+        tap: Tap,
+        supplies: &mut Supplies,
+    ) -> Result<Arc<Self>> {
+        let label = format!("{}.{}", router.name, nic.name);
+        let supplied = supplies.vhost_nets.remove(&label).unwrap_or_default();
+        let missing = vhost_nets(router).saturating_sub(supplied.len());
+        let opened = std::iter::repeat_with(open_vhost_net).take(missing);
+        let threads = supplied.into_iter().map(Ok).chain(opened);
+        let kernel = supplies.threads.clone().unwrap_or_else(|| Arc::new(Own));
+        let threads = threads.map(|device| KernelThread::of(device?, &kernel));
+        let threads: Vec<_> = threads.collect::<Result<_>>()?;
+        let queues = tap.descriptors().map(|queue| queue.try_clone_to_owned()).collect::<Result<_, _>>();
+        let devices = threads.iter().map(|thread| thread.device.clone()).collect();
+        let receiver = KernelVhost::new(devices, queues.context("no descriptors are left")?)?;
+        let names = router.kernel_threads(nic).into_iter().map(|name| format!("{}/{name}", router.name));
+        Ok(Arc::new(Self { receiver, threads, names: names.collect(), tap }))
+    }
+
+    /// The interface behind it.
+    pub(crate) fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
+    /// What the device model may offer, and who takes over what its driver sets up.
+    pub(crate) fn terms(&self) -> (u64, Arc<dyn Receiver>) {
+        (KernelVhost::SERVABLE, self.receiver.clone())
+    }
+
+    /// Why it does not serve the NIC, if the kernel has refused to.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.receiver.fault()
+    }
+
+    /// The kernel's threads that were found: name and number.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = (&str, i32)> {
+        let named = self.names.iter().zip(&self.threads);
+        named.filter_map(|(name, thread)| Some((name.as_str(), thread.id?)))
+    }
+
+    /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU.
+    pub(crate) fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
+        for (name, thread) in self.names.iter().zip(&self.threads).filter(|(_, thread)| thread.id.is_some()) {
+            visit(name, thread.cpu_time().as_nanos() as u64);
+        }
+    }
+
+    /// Moves its threads, of which the first is number `first` of its router's.
+    pub(crate) fn pin(&self, pin: Option<&CpuSet>, first: usize) -> Result<()> {
+        for (number, thread) in (first..).zip(&self.threads) {
+            let cpu = pin.map(|set| set.deal(number) as usize);
+            thread.pin(cpu)?;
+        }
+        Ok(())
+    }
+
+    /// How many threads it has.
+    pub(crate) fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// In one line.
+    pub fn state(&self) -> String {
+        let ids: Vec<String> =
+            self.threads.iter().filter_map(|thread| Some(thread.id?.to_string())).collect();
+        let by = if ids.is_empty() { "a thread that was not found".to_owned() } else { ids.join(", ") };
+        format!(
+            "served by the kernel's vhost-net (thread {by}); the driver and `{}` count its frames, nobody here sees them",
+            self.tap.name()
+        )
+    }
+}
