@@ -22,8 +22,11 @@ const ROUND_TRIP_ITR: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "100
 const ROUND_TRIP_1MS: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "4000"];
 const ROUND_TRIP_ADAPTIVE: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "adaptive"];
 
+/// iperf3 measures whole seconds: two of each in a round, in turn.
+const TCP_FORWARD: [&str; 5] = ["tcp-forward", "--seconds", "0.2", "--repeat", "2"];
+
 /// All of them, in the order in which they run.
-pub(crate) const EXPERIMENTS: [Experiment; 28] = [
+pub(crate) const EXPERIMENTS: [Experiment; 29] = [
     Experiment { name: "forward", words: &["forward"], timed: true },
     // Each right after what it is compared with, so that the pair finds the cores where they were.
     Experiment { name: "forward-sandbox", words: &["forward", "--sandbox", "on"], timed: true },
@@ -47,6 +50,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 28] = [
     Experiment { name: "guest-rx-csb", words: &["guest-rx", "--nic", "e1000"], timed: true },
     Experiment { name: "switch", words: &["switch"], timed: true },
     Experiment { name: "forward-tap", words: &["forward", "--attach", "tap"], timed: true },
+    Experiment { name: "tcp-forward", words: &TCP_FORWARD, timed: false },
     Experiment { name: "round-trip", words: &["round-trip"], timed: false },
     Experiment { name: "round-trip-csb", words: &["round-trip", "--nic", "e1000"], timed: false },
     Experiment { name: "round-trip-base", words: &ROUND_TRIP_BASE, timed: false },

@@ -5,7 +5,7 @@ use config::Misdeed;
 
 use super::{
     Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, KernelFed, Livelock, Loop,
-    PortToPort, RingToRing, RoundTrip, Tcp, Through, Uplink, Uplinks, Waiting,
+    PortToPort, RingToRing, RoundTrip, Tcp, TcpForward, Through, Uplink, Uplinks, Waiting,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -34,7 +34,7 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 15] = [
+pub static LIST: [Listed; 16] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -82,6 +82,16 @@ pub static LIST: [Listed; 15] = [
         what: "the same between two guests: by the switch, or by two TAPs and the kernel (--attach tap)",
         has_guest: true,
         cases: |options| tcp(Between::Guests, options),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "tcp-forward",
+        what: "iperf3 between two namespaces: TAP -> router -> TAP, in turn with the kernel's own forwarding",
+        has_guest: true,
+        cases: |options| {
+            let [router, kernel] = TcpForward::pair(options)?;
+            Ok(vec![Case::InTurn(boxed(router), boxed(kernel))])
+        },
         traffic: |_| None,
     },
     Listed {

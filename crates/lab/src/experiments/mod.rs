@@ -19,6 +19,7 @@ mod port_to_port;
 mod ring_to_ring;
 mod round_trip;
 mod tcp;
+mod tcp_forward;
 #[cfg(test)]
 mod tests;
 mod through;
@@ -38,5 +39,6 @@ pub use port_to_port::PortToPort;
 pub use ring_to_ring::RingToRing;
 pub use round_trip::{RoundTrip, Waiting};
 pub use tcp::{Between, Tcp};
+pub use tcp_forward::{Forwarder, TcpForward};
 pub use through::Through;
 pub use uplinks::{Uplink, Uplinks};

@@ -1,0 +1,154 @@
+//! What lies between the two namespaces.
+
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use config::{Mac, Neighbour};
+use engine::{Confinement, Duty, Guest, Idle, IoThread, Pump};
+use uplink::tap::{ReadCounters, WriteCounters};
+use uplink::{Netns, Tap, TapConfig};
+
+use super::ends::Ends;
+use crate::device::{self, FAR_MAC, NEAR_MAC, STATION, STATION_MAC, Seats};
+use crate::experiment::Options;
+use crate::experiments::exits::exits;
+use crate::ledger_snapshot::Snapshot;
+
+/// How long the router and its I/O thread poll for nothing. They share their CPUs with iperf3, which cannot work while
+/// they do.
+const SPIN: Duration = Duration::from_micros(20);
+
+/// The client's addresses on its TAP, where the router is `device::NEAR`.
+const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
+const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 9, 8];
+/// The router's second address, towards the server.
+const FAR: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
+/// Names of the TAPs.
+const NAMES: [&str; 2] = ["lab-near", "lab-far"];
+
+/// A router of ours.
+pub(super) struct ByRouter {
+    _io: IoThread,
+    guest: Guest,
+    taps: Vec<(&'static str, Arc<ReadCounters>, Arc<WriteCounters>)>,
+}
+
+impl ByRouter {
+    /// The server's address on this path.
+    pub(super) const SERVER: Ipv4Addr = STATION;
+
+    /// Opens the TAPs, and starts the router between them.
+    pub(super) fn open(ends: &Ends, options: &Options, seats: &Seats) -> Result<Self> {
+        let mut plan = device::plan(options, &seats.vcpus)?;
+        plan.spin = config::Spin::For(SPIN);
+        plan.neighbours.push(Neighbour { address: CLIENT, mac: Mac(CLIENT_MAC), nic: 0 });
+        let mut guest = Guest::new(&plan, Duty::default(), &device::ground(options)?)?;
+        let client = End { ip: CLIENT, mac: CLIENT_MAC, router: device::NEAR, router_mac: NEAR_MAC };
+        let server = End { ip: STATION, mac: STATION_MAC, router: FAR, router_mac: FAR_MAC };
+        let sides = [("near", &ends.client, client), ("far", &ends.server, server)];
+        let (mut pumps, mut taps) = (Vec::new(), Vec::new());
+        for ((side, netns, end), (name, nic)) in sides.into_iter().zip(NAMES.iter().zip(guest.nics())) {
+            let (from, to) = tap(name, netns, &end)?.split();
+            taps.push((side, from.counters(), to.counters()));
+            nic.transmit_in_access(to.clone());
+            pumps.push(Pump { source: Box::new(from), sink: nic.sink() });
+            pumps.push(Pump { source: nic.source(), sink: to });
+        }
+        let io = IoThread::spawn("lab/vhost", &[seats.host], pumps, Idle::Sleep(SPIN), Confinement::Off)?;
+        guest.start()?;
+        Ok(Self { _io: io, guest, taps })
+    }
+
+    /// Exits of its vCPUs so far.
+    pub(super) fn exits(&self) -> u64 {
+        exits(&self.guest)
+    }
+
+    /// What was counted on the way.
+    pub(super) fn ledger(&self) -> Snapshot {
+        let mut ledger = Snapshot::new();
+        for (side, read, written) in &self.taps {
+            ledger.take(&format!("{side}.tap"), &**read);
+            ledger.take(&format!("{side}.tap.out"), &**written);
+        }
+        self.guest.each_group(&mut |prefix, group| ledger.take(prefix, group));
+        ledger
+    }
+
+    /// Whether the router still works.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.guest.fault() {
+            Some(fault) => bail!("the router stopped: {fault}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One side of the router.
+struct End {
+    ip: Ipv4Addr,
+    mac: [u8; 6],
+    router: Ipv4Addr,
+    router_mac: [u8; 6],
+}
+
+/// A TAP in a namespace, whose kernel sends everything to the router.
+fn tap(name: &str, netns: &Netns, end: &End) -> Result<Tap> {
+    let config = TapConfig { mac: Some(end.mac), netns: Some(netns), ..TapConfig::default() };
+    let tap = Tap::open(name, &config).context("cannot open a TAP")?;
+    let links = netns.links()?;
+    links.set_address(name, end.ip, 24)?;
+    links.add_neighbour(name, end.router, end.router_mac)?;
+    // Beside the TAP's own network there are only those of RFC 2544.
+    links.add_route(Ipv4Addr::new(198, 18, 0, 0), 15, end.router)?;
+    Ok(tap)
+}
+
+/// The kernel, in a namespace of its own.
+pub(super) struct ByKernel {
+    _router: Netns,
+}
+
+impl ByKernel {
+    /// The server's address on this path.
+    pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
+
+    /// Joins the namespaces to a third one that forwards.
+    pub(super) fn open(ends: &Ends) -> Result<Self> {
+        let router = Netns::new()?;
+        router.settle(true)?;
+        let sides = [
+            (&ends.client, "lab-veth", "lab-to-client", [192, 0, 2]),
+            (&ends.server, "lab-veth", "lab-to-server", [203, 0, 113]),
+        ];
+        for (netns, near, far, [a, b, c]) in sides {
+            veth((netns, near), (&router, far))?;
+            let (end, gateway) = (Ipv4Addr::new(a, b, c, 2), Ipv4Addr::new(a, b, c, 1));
+            for (netns, name, ip) in [(netns, near, end), (&router, far, gateway)] {
+                let links = netns.links()?;
+                links.set_address(name, ip, 24)?;
+                links.set_up(name, true)?;
+            }
+            let other = if c == 2 { [203, 0, 113, 0] } else { [192, 0, 2, 0] };
+            netns.links()?.add_route(other.into(), 24, gateway)?;
+        }
+        Ok(Self { _router: router })
+    }
+}
+
+/// A pair of Ethernet devices between two namespaces.
+fn veth((near, name): (&Netns, &str), (far, peer): (&Netns, &str)) -> Result<()> {
+    let there = format!("/proc/{}/fd/{}", std::process::id(), far.as_fd().as_raw_fd());
+    let mut ip = near.command("ip");
+    ip.args(["link", "add", name, "type", "veth", "peer", "name", peer, "netns", &there]);
+    let output = ip.output().context("cannot start ip; install the package iproute2")?;
+    ensure!(
+        output.status.success(),
+        "cannot make a veth: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(())
+}
