@@ -7,7 +7,8 @@
 //!     veth == veth  router ns  veth == veth
 //! ```
 //!
-//! All is on the same CPUs, and nobody is pinned but the router and its I/O thread.
+//! All is on the same CPUs. The router and its I/O thread are pinned to the first of the options, or the router to the second
+//! where `--cpus` names two; iperf3 runs where the kernel puts it, and so does all that the kernel does.
 
 mod ends;
 mod paths;

@@ -17,9 +17,9 @@ use crate::experiment::Options;
 use crate::experiments::exits::exits;
 use crate::ledger_snapshot::Snapshot;
 
-/// How long the router and its I/O thread poll for nothing. They share their CPUs with iperf3, which cannot work while
-/// they do.
-const SPIN: Duration = Duration::from_micros(20);
+/// The router and its I/O thread do not poll for nothing: they share their CPUs with both ends of the stream, which cannot
+/// work while they do.
+const SPIN: Duration = Duration::ZERO;
 
 /// The client's addresses on its TAP, where the router is `device::NEAR`.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
@@ -42,7 +42,7 @@ impl ByRouter {
 
     /// Opens the TAPs, and starts the router between them.
     pub(super) fn open(ends: &Ends, options: &Options, seats: &Seats) -> Result<Self> {
-        let mut plan = device::plan(options, &seats.vcpus)?;
+        let mut plan = device::plan(options, &vcpus(options, seats))?;
         plan.spin = config::Spin::For(SPIN);
         plan.neighbours.push(Neighbour { address: CLIENT, mac: Mac(CLIENT_MAC), nic: 0 });
         let mut guest = Guest::new(&plan, Duty::default(), &device::ground(options)?)?;
@@ -85,6 +85,12 @@ impl ByRouter {
             None => Ok(()),
         }
     }
+}
+
+/// Where the router's vCPUs run. One vCPU looks only at the heads of large frames: beside the I/O thread, and not told
+/// otherwise, it leaves a CPU to the ends of the stream.
+fn vcpus(options: &Options, seats: &Seats) -> Vec<usize> {
+    if options.vcpus == 1 && options.cpus.is_empty() { vec![seats.host] } else { seats.vcpus.clone() }
 }
 
 /// One side of the router.
