@@ -25,17 +25,12 @@ impl GuestPort {
     /// No descriptors or threads are left.
     pub(super) fn new(router: &Router, nic: &Nic, door: Door, confinement: Confinement) -> Result<Arc<Self>> {
         let offer = Offer {
-            pairs: router.outer_queues(nic),
+            pairs: nic.queues as usize,
             longest: (nic.mtu + FRAME_OVERHEAD) as usize,
             offload: nic.offload,
         };
         let name = format!("{}/{}-peer", router.name, nic.name);
         Ok(Arc::new(Self(Backend::start(&name, door, offer, confinement)?)))
-    }
-
-    /// Pairs of queues that it has.
-    pub(super) fn pairs(&self) -> usize {
-        self.0.queues().pairs()
     }
 
     /// Whether a machine is plugged in.

@@ -101,7 +101,6 @@ impl Outlet {
     fn queues(&self) -> Option<(usize, String)> {
         match &self.far {
             Far::Tap(tap) => Some((tap.descriptors().len(), format!("the TAP `{}`", tap.name()))),
-            Far::Guest(port) => Some((port.pairs(), format!("the port of {}", self.label))),
             Far::Kernel(nic) => {
                 let tap = nic.tap();
                 Some((tap.descriptors().len(), format!("the interface `{}`", tap.name())))

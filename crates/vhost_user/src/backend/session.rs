@@ -252,9 +252,7 @@ impl Session {
     }
 
     fn set_enable(&mut self, message: &Message) -> Result<(), Fault> {
-        if self.features & PROTOCOL_FEATURES == 0 {
-            return Err(Fault::NotAgreed(FrontendReq::SET_VRING_ENABLE));
-        }
+        // QEMU does so before it has agreed on anything.
         let (number, state) = self.ring_state(message)?;
         if state > 1 {
             return Err(Fault::Value { ring: number, what: "neither enabled nor disabled, but", value: state.into() });
