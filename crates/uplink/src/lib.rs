@@ -16,6 +16,7 @@ mod request;
 mod steering;
 pub mod tap;
 pub mod undo;
+pub mod wire;
 pub mod xdp;
 
 pub use door::Door;
@@ -28,4 +29,5 @@ pub use tap::{
     Ownership, QueueLimit, ReadCounters, Spread, Tap, TapConfig, TapSink, TapSource, Traits, WriteCounters,
 };
 pub use undo::Undo;
+pub use wire::Wire;
 pub use xdp::{Xdp, XdpConfig, XdpParts};

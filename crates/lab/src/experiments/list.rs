@@ -5,7 +5,7 @@ use config::Misdeed;
 
 use super::{
     Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, KernelFed, Livelock, Loop,
-    PortToPort, RingToRing, RoundTrip, Tcp, TcpForward, Through, Uplink, Uplinks, Waiting,
+    Overload, PortToPort, RingToRing, RoundTrip, Tcp, TcpForward, Through, Uplink, Uplinks, Waiting,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -34,7 +34,7 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 16] = [
+pub static LIST: [Listed; 18] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -130,6 +130,20 @@ pub static LIST: [Listed; 16] = [
             let [xdp, tap] = [Uplink::Xdp, Uplink::Tap].map(|uplink| Uplinks::new(uplink, options));
             Ok(vec![Case::InTurn(boxed(xdp?), boxed(tap?))])
         },
+        traffic: |_| None,
+    },
+    Listed {
+        name: "attachments",
+        what: "interface -> router -> interface of a host, offered more and more: each way to attach",
+        has_guest: true,
+        cases: |options| Ok(Overload::attachments(options)?.into_iter().flat_map(alone).collect()),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "queue-length",
+        what: "the same by macvtap, with 5 to 500 frames in the queue before the router, and as many as it can take",
+        has_guest: true,
+        cases: |options| Ok(Overload::queue_lengths(options)?.into_iter().flat_map(alone).collect()),
         traffic: |_| None,
     },
     Listed {

@@ -20,7 +20,10 @@ pub use shape::judge;
 pub use table::{slips, table};
 
 /// The files, as they lie in `figures/`.
-const FILES: [&str; 14] = [
+const FILES: [&str; 17] = [
+    include_str!("../../../../figures/000-fig8.toml"),
+    include_str!("../../../../figures/000-fig9.toml"),
+    include_str!("../../../../figures/000-fig13.toml"),
     include_str!("../../../../figures/001-fig1a.toml"),
     include_str!("../../../../figures/001-fig1b.toml"),
     include_str!("../../../../figures/001-fig1c.toml"),

@@ -1,0 +1,199 @@
+//! `attachments` and `queue-length`: a running router between two interfaces of a host, offered more and more, until far
+//! beyond what it can carry. Load comes from one CPU, by a packet socket; the router has the other one, vCPU and vhost thread
+//! together, as in figure 13 of seed paper 000. It is the command itself, with its supervisor and its confinement.
+//!
+//! The figure is the best rate of all loads (the peak); beside it the rate at the heaviest load, and each step's offered
+//! and forwarded rates. Frames are counted by the kernel of the host behind the router.
+
+mod room;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cores;
+use crate::experiment::{Experiment, Options, Sample};
+use crate::ledger_snapshot::Snapshot;
+use room::Room;
+
+/// Offered load in frames a second, and the names of the two rates at each step. The last one: all that the socket gives.
+const STEPS: [(f64, &str, &str); 8] = [
+    (25e3, "offered_25_kpps", "forwarded_25_kpps"),
+    (50e3, "offered_50_kpps", "forwarded_50_kpps"),
+    (100e3, "offered_100_kpps", "forwarded_100_kpps"),
+    (200e3, "offered_200_kpps", "forwarded_200_kpps"),
+    (300e3, "offered_300_kpps", "forwarded_300_kpps"),
+    (400e3, "offered_400_kpps", "forwarded_400_kpps"),
+    (600e3, "offered_600_kpps", "forwarded_600_kpps"),
+    (f64::INFINITY, "offered_most_kpps", "forwarded_most_kpps"),
+];
+/// Shortest step: the scheduler has given both threads many turns, and a queue that tunes itself has found its length.
+const STEP: Duration = Duration::from_millis(300);
+/// Part of a step that passes before it is measured.
+const LEAD: f64 = 0.4;
+/// After a step: what waits is forwarded.
+const REST: Duration = Duration::from_millis(20);
+/// Frames sent at once.
+const BURST: usize = 16;
+
+/// How the router's NICs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// macvtaps on veth pairs.
+    Macvtap,
+    /// TAPs in bridges of the kernel, with veth pairs.
+    Bridge,
+    /// TAPs in bridges of Open vSwitch, datapath in user space, with veth pairs.
+    Ovs,
+    /// TAPs, without anything behind them.
+    Tap,
+    /// veth pairs by AF_XDP.
+    Xdp,
+}
+
+impl Link {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Macvtap, Self::Bridge, Self::Ovs, Self::Tap, Self::Xdp];
+
+    /// Its name in cases.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Macvtap => "macvtap",
+            Self::Bridge => "bridge",
+            Self::Ovs => "ovs",
+            Self::Tap => "tap",
+            Self::Xdp => "xdp",
+        }
+    }
+}
+
+/// What waits at most before the router; none: as many as its file's default.
+const LENGTHS: [&str; 6] = ["5", "35", "50", "110", "500", "\"auto\""];
+
+/// See the head of this file.
+pub struct Overload {
+    options: Options,
+    id: &'static str,
+    link: Link,
+    queue_len: Option<&'static str>,
+    cpus: (usize, usize),
+    room: Option<Room>,
+}
+
+impl Overload {
+    /// Every attachment with the default length of the queue.
+    pub fn attachments(options: &Options) -> Result<Vec<Self>> {
+        Link::ALL.into_iter().map(|link| Self::new("attachments", link, None, options)).collect()
+    }
+
+    /// Every length of the queue, by macvtap.
+    pub fn queue_lengths(options: &Options) -> Result<Vec<Self>> {
+        let one = |length| Self::new("queue-length", Link::Macvtap, Some(length), options);
+        LENGTHS.into_iter().map(one).collect()
+    }
+
+    fn new(id: &'static str, link: Link, queue_len: Option<&'static str>, options: &Options) -> Result<Self> {
+        let cpus = (options.cpu(0)?, options.cpu(1)?);
+        Ok(Self { options: options.clone(), id, link, queue_len, cpus, room: None })
+    }
+
+    /// The command, which this program has to be.
+    fn program() -> Result<PathBuf> {
+        let program = std::env::current_exe().context("this program's file is not known")?;
+        let is_command = program.file_name().is_some_and(|name| name == "ringroad");
+        ensure!(
+            is_command,
+            "this runs a router by the command `ringroad`, which {} is not",
+            program.display()
+        );
+        Ok(program)
+    }
+}
+
+impl Experiment for Overload {
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn case(&self) -> String {
+        let (device, frame) = (self.options.device(), self.options.frame);
+        match self.queue_len {
+            None => format!("{device}/{frame}/{}", self.link.name()),
+            Some(length) => {
+                format!("{device}/{frame}/{}/queue_len={}", self.link.name(), length.trim_matches('"'))
+            }
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        "kpps"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        Some(self.cpus)
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        cores::pin(self.cpus.0)?;
+        let file = room::File { options: &self.options, queue_len: self.queue_len, cpu: self.cpus.1 };
+        self.room = Some(Room::open(&Self::program()?, self.link, &file)?);
+        Ok(())
+    }
+
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let room = self.room.as_mut().context("the room was not prepared")?;
+        let length = STEP.max(length / STEPS.len() as u32);
+        let (mut more, mut rates, mut packets) = (Vec::new(), Vec::new(), 0);
+        for (rate, offered_name, forwarded_name) in STEPS {
+            let Step { seconds, offered, forwarded } = step(room, rate, length)?;
+            let kpps = |frames: u64| frames as f64 / seconds * 1e-3;
+            rates.push(kpps(forwarded));
+            more.extend([(offered_name, kpps(offered)), (forwarded_name, kpps(forwarded))]);
+            packets += forwarded;
+        }
+        let best = rates.iter().copied().fold(0.0, f64::max);
+        ensure!(best > 0.0, "nothing came through");
+        let last = rates.last().copied().unwrap_or(0.0);
+        more.extend([("overload_kpps", last), ("kept", last / best)]);
+        Ok(Sample { value: best, packets, lost: 0, exits: None, more, ledger: Snapshot::new() })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.room.take().map_or(Ok(()), Room::close)
+    }
+}
+
+/// One step.
+struct Step {
+    seconds: f64,
+    offered: u64,
+    forwarded: u64,
+}
+
+/// Offers frames at this rate, lead and measured time, then lets the router finish.
+fn step(room: &mut Room, rate: f64, length: Duration) -> Result<Step> {
+    let lead = length.mul_f64(LEAD);
+    offer(room, rate, lead);
+    let (before, start) = (room.forwarded()?, Instant::now());
+    let offered = offer(room, rate, length - lead);
+    let (seconds, forwarded) = (start.elapsed().as_secs_f64(), room.forwarded()? - before);
+    std::thread::sleep(REST);
+    Ok(Step { seconds, offered, forwarded })
+}
+
+/// Frames that the interface took.
+fn offer(room: &Room, rate: f64, length: Duration) -> u64 {
+    let (start, mut sent) = (Instant::now(), 0);
+    loop {
+        let elapsed = start.elapsed();
+        if elapsed >= length {
+            return sent;
+        }
+        let due = if rate.is_finite() { (elapsed.as_secs_f64() * rate) as u64 } else { u64::MAX };
+        let burst = due.saturating_sub(sent).min(BURST as u64) as usize;
+        if burst > 0 {
+            sent += room.send(burst) as u64;
+        }
+    }
+}
