@@ -4,6 +4,7 @@
 //! Frames of the suite are Ethernet frames between stations that the bench names, with a number and a pattern that
 //! depends on it, so that each frame that comes out is known, whole, and in its place.
 
+mod large;
 mod pattern;
 mod sink;
 mod source;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use ring::BURST;
 
+use super::large;
 use super::pattern::{Mark, Pattern, Shown};
 use crate::port::Sink;
 
@@ -40,6 +41,7 @@ pub fn check_sink<B: SinkBench>(mut make: impl FnMut() -> B) {
     room_is_honest(&mut make());
     a_sink_with_room_is_not_waited_for(&mut make());
     two_threads_deliver_at_the_same_time(&mut make());
+    large::comes_whole_or_as_on_a_wire(&mut make());
 }
 
 /// Marks of the frames that came, once `expected` are there or patience is over.

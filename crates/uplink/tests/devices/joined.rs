@@ -109,7 +109,7 @@ impl SinkBench for Bench {
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
         let mut frames = Vec::new();
-        let mut octets = [0; 2048];
+        let mut octets = [0; 1 << 16];
         while let Ok(len) = rustix::io::read(&self.far, &mut octets) {
             frames.push(octets[..len].to_vec());
         }
