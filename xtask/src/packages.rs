@@ -13,11 +13,20 @@ struct Package {
     why: &'static str,
 }
 
-const NEEDED: [Package; 7] = [
+/// Debian puts it beside the one without DPDK.
+const OVS_DPDK: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+
+const NEEDED: [Package; 9] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
     Package { name: "qemu-system-x86", program: "qemu-system-x86_64", why: "a stock e1000 for our driver" },
+    Package { name: "dpdk", program: "dpdk-testpmd", why: "peers of vhost-user" },
+    Package {
+        name: "openvswitch-switch-dpdk",
+        program: OVS_DPDK,
+        why: "a switch that is a peer of vhost-user",
+    },
     Package { name: "tcpdump", program: "tcpdump", why: "captures what a router sends" },
     Package { name: "dpkg-dev", program: "dpkg-shlibdeps", why: "makes the Debian package" },
     Package { name: "binutils", program: "strip", why: "makes the Debian package" },

@@ -6,6 +6,7 @@ use bootinfo::{
 use config::{Itr, NicModel, Router, Spin};
 use nic::moderation::Moderation;
 use nic::virtio_net::NicConfig;
+use nic::virtio_net::features::MQ;
 use vmm::{E1000Nic, Model};
 
 /// First PCI slot of a NIC; slot 0 is where a host bridge would be.
@@ -50,7 +51,8 @@ pub(super) fn model(plan: &Router, nic: &config::Nic, several_senders: bool) -> 
 
 /// The device of a NIC whose rings a peer serves that can do so much.
 pub(super) fn handed(plan: &Router, nic: &config::Nic, features: u64) -> NicConfig {
-    NicConfig { servable: features, ..virtio_net(plan, nic, false) }
+    // Our firmware has a pair for each vCPU or none at all: a peer with too few is told of when it comes.
+    NicConfig { servable: features | MQ, ..virtio_net(plan, nic, false) }
 }
 
 fn virtio_net(plan: &Router, nic: &config::Nic, several_senders: bool) -> NicConfig {

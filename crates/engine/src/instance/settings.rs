@@ -60,6 +60,9 @@ fn link(slot: &mut Slot, nic: &str, value: &str) -> Result<Change> {
         "down" => false,
         _ => bail!("{value:?} is no state of a link; write up or down"),
     };
+    if slot.outlets().get(number).is_some_and(|outlet| outlet.link().is_some()) {
+        bail!("the link of {nic} follows its vhost-user peer; stop that one, or the router");
+    }
     let run = slot.run.as_ref().context("the router does not run")?;
     run.router.router.set_link(number, up);
     Ok(Change::hitless(format!("router {}: the link of {nic} is {value}", slot.plan.name)))

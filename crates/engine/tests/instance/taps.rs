@@ -33,7 +33,8 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
     };
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
-    let supplies = Supplies { plugs, opened: [("two.in".to_owned(), Opened::Tap(tap))].into(), ..Supplies::default() };
+    let supplies =
+        Supplies { plugs, opened: [("two.in".to_owned(), Opened::Tap(tap))].into(), ..Supplies::default() };
     let mut instance = Instance::start(&file("two"), supplies).expect("it starts");
     stream.flows(20);
     let first = number(&netns, "rr-test").expect("it is there");
@@ -151,7 +152,11 @@ fn a_capture_that_cannot_be_written_is_told_once_and_its_router_goes_on() {
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full disk");
-    let supplies = Supplies { plugs, opened: [("two.out".to_owned(), Opened::Capture(full))].into(), ..Supplies::default() };
+    let supplies = Supplies {
+        plugs,
+        opened: [("two.out".to_owned(), Opened::Capture(full))].into(),
+        ..Supplies::default()
+    };
     let mut instance = Instance::start(&plan(&text), supplies).expect("it starts");
     let mut told = Vec::new();
     wait_for("somebody to say so", || {

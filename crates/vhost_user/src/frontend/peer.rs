@@ -205,10 +205,17 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Release);
         self.shared.ring();
+        let end = Instant::now() + END_LIMIT;
         // The one that goes through the stages lets go of the one that speaks.
         while let Some(thread) = self.threads.pop() {
-            // A panic has been printed by its hook.
-            let _ = thread.join();
+            while !thread.is_finished() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // A peer that makes an event descriptor of ours wait can hold up these two threads, and nobody else.
+            if thread.is_finished() {
+                // A panic has been printed by its hook.
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -145,13 +145,14 @@ impl Session {
     }
 
     fn check(&self, set_up: &SetUp) -> Result<(), Refused> {
-        let missing = set_up.features & !features::OF_MODEL & !self.offer.features;
-        if missing != 0 {
-            return Err(Refused::Features { missing });
-        }
         let wanted = set_up.queues.iter().map(|queue| u64::from(queue.index) / 2 + 1).max().unwrap_or(1);
         if wanted > self.offer.pairs {
             return Err(Refused::Pairs { has: self.offer.pairs, wanted });
+        }
+        // With pairs enough there is nothing to it.
+        let missing = set_up.features & !(features::OF_MODEL | features::MQ) & !self.offer.features;
+        if missing != 0 {
+            return Err(Refused::Features { missing });
         }
         Ok(())
     }
