@@ -122,6 +122,9 @@ fn ping_tcp_and_udp_through_two_interfaces() {
     for engine in engines {
         let (stage, left, right) = two_hosts(engine, 1, "");
         both_ways(&left, &right);
+        let mut show = Command::new(BINARY);
+        let shown = support::run(show.args(["show", "t25"]), PATIENCE).expect("it ends").stdout;
+        assert!(shown.contains("copy mode, in the driver, 1 queues"), "{shown}");
         let done = finish(stage, vec![left, right]);
         let counters = support::Counters::of(done.stdout.lines().filter(|line| line.contains("counters")))
             .expect("counters");
@@ -198,7 +201,7 @@ fn what_cannot_be_had_is_said_in_one_line() {
     let taken = refusal(stage.home(), &other("t25-left"));
     assert!(taken.contains("router t25-two, NIC a: `t25-left` has an XDP program already"), "{taken}");
     let missing = refusal(stage.home(), &other("t25-none"));
-    assert!(missing.contains("there is no such interface"), "{missing}");
+    assert!(missing.contains("there is no interface \"t25-none\""), "{missing}");
     stage.home().ip(&["link", "set", "lo", "mtu", "65536"]).expect("set");
     let large = refusal(stage.home(), &other("lo"));
     assert!(large.contains("the MTU of the interface is 65536, expected at most 3822"), "{large}");

@@ -41,7 +41,7 @@ fn finding(plan: &Plan, router: &Router, nic: &Nic) -> Option<Finding> {
         Attach::Ovs(name) => open_vswitch(name),
         Attach::Macvtap { interface, mode } => macvtap(interface, *mode),
         Attach::Xdp(interface) => xdp(interface, router.outer_queues(nic)),
-        Attach::Pcap { file, replay } => capture(file, replay.as_ref()),
+        Attach::Pcap { file, replay } => capture(file, replay.as_ref().map(|replay| replay.file.as_path())),
         Attach::VhostUserBackend { path, side } | Attach::VhostUserFrontend { path, side } => {
             socket(path, *side)
         }
@@ -117,7 +117,7 @@ fn xdp(name: &str, wanted: usize) -> (State, String) {
     }
 }
 
-fn capture(file: &Path, replay: Option<&PathBuf>) -> (State, String) {
+fn capture(file: &Path, replay: Option<&Path>) -> (State, String) {
     if let Some(from) = replay.filter(|from| fs::File::open(from).is_err()) {
         return (State::No, format!("cannot read {}", from.display()));
     }

@@ -135,6 +135,9 @@ impl DataPlane {
             _ => None,
         };
         shown.settings.extend(state.map(|state| ("peer".to_owned(), state)));
+        if let Some(Outside::Xdp { way, .. }) = running.and_then(|running| running.outside.get(number)) {
+            shown.settings.insert("xdp".to_owned(), way.clone());
+        }
         shown
     }
 }

@@ -158,7 +158,13 @@ impl Resources {
     /// A file cannot be written.
     pub(crate) fn reopen_captures(&mut self, number: u32) -> Result<()> {
         for ((attach, _), uplink) in &mut self.uplinks {
-            let (Attach::Pcap { file: path, .. }, Opened::Capture(file)) = (attach, uplink) else { continue };
+            let (
+                Attach::Pcap { file: path, .. },
+                Opened::Capture(file) | Opened::Replay { capture: file, .. },
+            ) = (attach, uplink)
+            else {
+                continue;
+            };
             if file.metadata().is_ok_and(|file| file.len() == 0) {
                 continue;
             }

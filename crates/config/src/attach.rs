@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::plan::{Attach, MacvtapMode, Plan, SocketSide};
+use crate::plan::{Attach, MacvtapMode, Plan, Replay, ReplayPace, SocketSide};
 use crate::section::{At, Section, Words};
 use crate::values;
 
 /// Keys that make sense with some attachments only.
-pub(crate) const KEYS: &[&str] = &["macvtap_mode", "socket", "replay"];
+pub(crate) const KEYS: &[&str] = &["macvtap_mode", "socket", "replay", "replay_pace"];
 
 const FORMS: &str = "switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, \
                      vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null";
@@ -21,6 +21,12 @@ const MODES: Words<MacvtapMode> = Words {
         (MacvtapMode::Vepa.name(), MacvtapMode::Vepa),
         (MacvtapMode::Passthru.name(), MacvtapMode::Passthru),
     ],
+    later: &[],
+};
+
+const PACES: Words<ReplayPace> = Words {
+    noun: ("pace", "paces"),
+    now: &[(ReplayPace::Fast.name(), ReplayPace::Fast), (ReplayPace::Recorded.name(), ReplayPace::Recorded)],
     later: &[],
 };
 
@@ -39,6 +45,10 @@ pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
     let attach = parse(value, plan).map_err(|what| section.fault(line, "attach", what)).ok()?;
     only_for(section, "macvtap_mode", "macvtap:INTERFACE", matches!(attach, Attach::Macvtap { .. }));
     only_for(section, "replay", "pcap:FILE", matches!(attach, Attach::Pcap { .. }));
+    if section.has("replay_pace") && !section.has("replay") {
+        let what = "it says how fast a file is replayed; add replay = \"FILE\", or remove it";
+        section.fault(section.line_of("replay_pace"), "replay_pace", what);
+    }
     let vhost_user = matches!(attach, Attach::VhostUserBackend { .. } | Attach::VhostUserFrontend { .. });
     only_for(section, "socket", "vhost-user-backend:SOCKET", vhost_user);
     Some(with_keys(section, attach))
@@ -50,7 +60,9 @@ fn with_keys(section: &Section<'_>, attach: Attach) -> Attach {
             Attach::Macvtap { interface, mode: section.word("macvtap_mode", &MODES) }
         }
         Attach::Pcap { file, .. } => {
-            let replay = section.text("replay", "\"in.pcap\"").map(|at| PathBuf::from(at.value));
+            let pace = section.word("replay_pace", &PACES);
+            let named = section.text("replay", "\"in.pcap\"");
+            let replay = named.map(|at| Replay { file: PathBuf::from(at.value), pace });
             Attach::Pcap { file, replay }
         }
         Attach::VhostUserBackend { path, side } => {

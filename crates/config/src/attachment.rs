@@ -28,6 +28,35 @@ impl MacvtapMode {
     }
 }
 
+/// How fast the frames of a file come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReplayPace {
+    /// As fast as the router takes them.
+    #[default]
+    Fast,
+    /// As they were captured.
+    Recorded,
+}
+
+impl ReplayPace {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Recorded => "recorded",
+        }
+    }
+}
+
+/// A file whose frames come in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Replay {
+    /// The file.
+    pub file: PathBuf,
+    /// How fast.
+    pub pace: ReplayPace,
+}
+
 /// Who waits for whom at a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SocketSide {
@@ -75,7 +104,7 @@ pub enum Attach {
         /// The file.
         file: PathBuf,
         /// A file whose frames come in; none: nothing comes.
-        replay: Option<PathBuf>,
+        replay: Option<Replay>,
     },
     /// A virtual machine of another program, whose virtio-net device we are (vhost-user).
     VhostUserBackend {
@@ -98,7 +127,9 @@ impl Attach {
     pub fn detail(&self) -> String {
         match self {
             Self::Macvtap { mode, .. } => format!(" ({})", mode.name()),
-            Self::Pcap { replay: Some(file), .. } => format!(" (replays {})", file.display()),
+            Self::Pcap { replay: Some(replay), .. } => {
+                format!(" (replays {}, {})", replay.file.display(), replay.pace.name())
+            }
             Self::VhostUserBackend { side, .. } | Self::VhostUserFrontend { side, .. } => {
                 format!(" ({})", side.name())
             }

@@ -33,7 +33,7 @@ pub use model::{nic_model, transmit_mode};
 pub use places::Places;
 pub use plan::{
     Attach, Deliver, Engine, FlowHash, Itr, Linux, Listen, MacvtapMode, Misdeed, Neighbour, Nic, NicModel,
-    Pin, Plan, QueueLen, Restart, Role, Route, Router, SocketSide, Spin, Switch, Telemetry, TransmitMode,
-    VhostThreads,
+    Pin, Plan, QueueLen, Replay, ReplayPace, Restart, Role, Route, Router, SocketSide, Spin, Switch,
+    Telemetry, TransmitMode, VhostThreads,
 };
 pub use values::BadValue;

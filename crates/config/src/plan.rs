@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
-pub use crate::attachment::{Attach, MacvtapMode, SocketSide};
+pub use crate::attachment::{Attach, MacvtapMode, Replay, ReplayPace, SocketSide};
 
 use crate::address::{Address, Prefix};
 use crate::cpus::CpuSet;

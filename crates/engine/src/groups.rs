@@ -69,7 +69,7 @@ fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group
                 visit(&format!("{name}.tap.read"), &all_read);
                 visit(&format!("{name}.tap.write"), &all_written);
             }
-            Outside::Xdp { read, written, kernel } => {
+            Outside::Xdp { read, written, kernel, .. } => {
                 let (all_read, all_written) = Default::default();
                 read.iter().for_each(|queue| uplink::xdp::XdpReadCounters::add_all(&all_read, queue));
                 written.iter().for_each(|queue| uplink::xdp::XdpWriteCounters::add_all(&all_written, queue));
@@ -77,6 +77,7 @@ fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group
                 visit(&format!("{name}.xdp.write"), &all_written);
                 visit(&format!("{name}.xdp.kernel"), &**kernel);
             }
+            Outside::Replay { counters } => visit(&format!("{name}.replay"), &**counters),
             Outside::Switch { queue: Some(queue), .. } => visit(&format!("{name}.queue"), &queue.counters()),
             Outside::Guest(port) => {
                 let [sent, received] = port.ledgers();

@@ -5,6 +5,7 @@ mod guest_port;
 mod links;
 mod outlet;
 mod peer;
+mod player;
 mod xdp;
 
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub use links::undo;
 pub(crate) use outlet::{Far, Hands, Outlet};
 pub use outlet::{check_queues, open_uplink};
 pub use peer::Handed;
+use player::Player;
+pub use player::ReplayCounters;
 use xdp::{Borrowed, Interface};
 
 /// What is at the other side of a NIC, for the ledger.
@@ -47,6 +50,13 @@ pub enum Outside {
         written: Vec<Arc<uplink::xdp::XdpWriteCounters>>,
         /// What the kernel counts.
         kernel: Arc<uplink::xdp::XdpKernelCounters>,
+        /// How frames are taken: `zero-copy, in the driver, 2 queues`.
+        way: String,
+    },
+    /// A file whose frames come in.
+    Replay {
+        /// What came of it.
+        counters: Arc<ReplayCounters>,
     },
     /// A port of a switch.
     Switch {
@@ -114,7 +124,10 @@ pub(crate) fn connect(
         }
         Far::Peer(peer) => (Vec::new(), Vec::new(), Outside::Peer(peer.clone())),
         Far::Switch(switch) => plugging.switch(switch)?,
-        Far::Capture { port, .. } => (Vec::new(), plugging.tx(false, |_| port.clone()), Outside::Other),
+        Far::Capture { port, player: None, .. } => {
+            (Vec::new(), plugging.tx(false, |_| port.clone()), Outside::Other)
+        }
+        Far::Capture { port, player: Some(player), .. } => plugging.replay(port, player)?,
     };
     Ok((Ways { name: nic.name.clone(), rx, tx }, outside))
 }
@@ -184,14 +197,18 @@ impl Plugging<'_> {
     /// Each thread has its share of the interface's queues, as far as they go. The NIC spreads frames over them by a hash of
     /// its own.
     fn xdp(&self, interface: &Interface) -> Result<Plugged> {
-        let Borrowed { sources, sinks, read, kernel } = interface.lend(self.threads())?;
+        let Borrowed { sources, sinks, read, kernel, way } = interface.lend(self.threads())?;
         if sinks.is_empty() {
             // It was deleted while nobody served it.
             return Ok((Vec::new(), self.tx(false, |_| Arc::new(Null::new())), Outside::Other));
         }
         let written = sinks.iter().map(|sink| sink.counters()).collect();
         let tx = self.tx(false, |pair| sinks[pair % sinks.len()].clone());
-        Ok((self.rx(sources, self.nic.hash == FlowHash::Flow), tx, Outside::Xdp { read, written, kernel }))
+        Ok((
+            self.rx(sources, self.nic.hash == FlowHash::Flow),
+            tx,
+            Outside::Xdp { read, written, kernel, way },
+        ))
     }
 
     /// The source itself, or one whose queue is as long as the router can take, where the file says so and somebody can
@@ -201,6 +218,13 @@ impl Plugging<'_> {
         let Some(limit) = limit else { return Ok(Box::new(source)) };
         let first = self.nic.queue_len.most();
         Ok(Box::new(EarlyDrop::new(source, self.queues.common_sink(), limit, self.nic.ring, first)))
+    }
+
+    /// What a file says comes in, and what leaves is captured.
+    fn replay(&self, port: &Arc<dyn Sink>, player: &Player) -> Result<Plugged> {
+        let (source, counters) = player.lend().context("its port is still in use")?;
+        let tx = self.tx(false, |_| port.clone());
+        Ok((self.rx(vec![source], false), tx, Outside::Replay { counters }))
     }
 
     /// A port of the switch, with a queue before it for each thread unless the senders fill the NIC's rings themselves.

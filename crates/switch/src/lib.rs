@@ -13,6 +13,7 @@ pub mod offload;
 pub mod pair;
 pub mod pcap;
 pub mod port;
+pub mod replay;
 pub mod steer;
 pub mod switch;
 pub mod table;

@@ -18,6 +18,15 @@ pub enum Opened {
     Tap(Tap),
     /// A file that takes a capture.
     Capture(File),
+    /// A file that takes a capture, and one whose frames come in.
+    Replay {
+        /// What takes the capture.
+        capture: File,
+        /// Whose frames come in.
+        replay: File,
+        /// As they were captured; otherwise as fast as they are taken.
+        recorded: bool,
+    },
     /// An interface by AF_XDP.
     Xdp(Xdp),
     /// A socket by which a vhost-user peer comes.
@@ -43,6 +52,11 @@ pub enum Description {
     },
     /// A file that takes a capture.
     Capture,
+    /// A file that takes a capture, and one whose frames come in.
+    Replay {
+        /// As they were captured; otherwise as fast as they are taken.
+        recorded: bool,
+    },
     /// An interface by AF_XDP.
     Xdp(XdpParts),
     /// A socket of vhost-user.
@@ -64,6 +78,7 @@ impl Opened {
                 Description::Tap { interface, queues, traits: tap.traits().clone(), wishes }
             }
             Self::Capture(_) => Description::Capture,
+            Self::Replay { recorded, .. } => Description::Replay { recorded: *recorded },
             Self::Xdp(xdp) => Description::Xdp(xdp.parts().clone()),
             Self::Door(door) => Description::Door { path: door.path().to_owned(), listens: door.listens() },
         }
@@ -74,6 +89,7 @@ impl Opened {
         match self {
             Self::Tap(tap) => tap.descriptors().chain(tap.wishes()).collect(),
             Self::Capture(file) => vec![file.as_fd()],
+            Self::Replay { capture, replay, .. } => vec![capture.as_fd(), replay.as_fd()],
             Self::Xdp(xdp) => xdp.descriptors().collect(),
             Self::Door(door) => vec![door.descriptor()],
         }
@@ -94,6 +110,11 @@ impl Opened {
                 Self::Tap(if *wishes { tap.wishing(one(descriptors)?) } else { tap })
             }
             Description::Capture => Self::Capture(one(descriptors)?.into()),
+            Description::Replay { recorded } => Self::Replay {
+                capture: one(descriptors)?.into(),
+                replay: one(descriptors)?.into(),
+                recorded: *recorded,
+            },
             Description::Xdp(parts) => {
                 let sockets = several(descriptors, Xdp::descriptors_of(parts))?;
                 Self::Xdp(Xdp::from_parts(parts.clone(), sockets)?)
@@ -110,7 +131,7 @@ impl Opened {
         match self {
             Self::Tap(tap) => tap.resize(mtu, queue_len),
             Self::Xdp(xdp) => xdp.resize(mtu),
-            Self::Capture(_) | Self::Door(_) => Ok(()),
+            Self::Capture(_) | Self::Replay { .. } | Self::Door(_) => Ok(()),
         }
     }
 
@@ -134,7 +155,7 @@ impl Opened {
     pub fn queues(&self) -> Option<(usize, String)> {
         match self {
             Self::Tap(tap) => Some((tap.descriptors().len(), format!("the TAP `{}`", tap.name()))),
-            Self::Capture(_) | Self::Xdp(_) | Self::Door(_) => None,
+            Self::Capture(_) | Self::Replay { .. } | Self::Xdp(_) | Self::Door(_) => None,
         }
     }
 

@@ -88,7 +88,15 @@ fn attachments_of_every_kind() {
     assert_eq!(vepa.attach, Attach::Macvtap { interface: text("eth0"), mode: MacvtapMode::Vepa });
     assert!(!vepa.offload && nic("attach = \"xdp:eth0\"").offload);
     let replay = nic("attach = \"pcap:out.pcap\"\nreplay = \"in.pcap\"").attach;
-    assert_eq!(replay, Attach::Pcap { file: "out.pcap".into(), replay: Some("in.pcap".into()) });
+    assert_eq!(
+        replay,
+        Attach::Pcap {
+            file: "out.pcap".into(),
+            replay: Some(crate::Replay { file: "in.pcap".into(), pace: crate::ReplayPace::Fast })
+        }
+    );
+    let slow = nic("attach = \"pcap:out.pcap\"\nreplay = \"in.pcap\"\nreplay_pace = \"recorded\"").attach;
+    assert_eq!(slow.detail(), " (replays in.pcap, recorded)");
     let back = nic("attach = \"vhost-user-backend:/run/vm.sock\"").attach;
     assert_eq!(back, Attach::VhostUserBackend { path: "/run/vm.sock".into(), side: SocketSide::Listen });
     let front = nic("attach = \"vhost-user-frontend:/run/ovs.sock\"").attach;

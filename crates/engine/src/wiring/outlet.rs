@@ -4,8 +4,8 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail, ensure};
-use config::{Attach, Nic, Plan, Router, SocketSide, VhostThreads};
+use anyhow::{Context, Result, ensure};
+use config::{Attach, Nic, Plan, ReplayPace, Router, SocketSide, VhostThreads};
 use switch::{Bell, Frame, Offloads, Sink, Source, Switch};
 use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
 use vmm::Receiver;
@@ -13,6 +13,7 @@ use vmm::Receiver;
 use super::guest_port::GuestPort;
 use super::links;
 use super::peer::Handed;
+use super::player::{self, Player};
 use super::xdp::Interface;
 use crate::capture::{self, Capture};
 use crate::kernel_vhost::KernelNic;
@@ -40,6 +41,8 @@ pub(crate) enum Far {
         capture: Capture,
         /// Whether somebody was told that it has failed.
         told: AtomicBool,
+        /// What comes in, if something does.
+        player: Option<Player>,
     },
     /// An interface by AF_XDP.
     Xdp(Interface),
@@ -121,6 +124,7 @@ impl Outlet {
     pub(crate) fn look_after(&self) -> Option<String> {
         match &self.far {
             Far::Xdp(interface) => interface.look_after(),
+            Far::Capture { player: Some(player), .. } => player.news(),
             Far::Guest(port) => port.news(),
             Far::Peer(peer) => peer.news(),
             _ => None,
@@ -205,6 +209,12 @@ fn far((router, nic): (&Router, &Nic), opened: Opened, supplies: &mut Supplies) 
         }
         Opened::Tap(tap) => Far::Tap(tap),
         Opened::Capture(file) => captured(file),
+        Opened::Replay { capture, replay, recorded } => {
+            let name = format!("{}.{}", router.name, nic.name);
+            let player = Player::start(&name, replay, recorded, confinement)?;
+            let (port, capture) = capture::into(capture);
+            Far::Capture { port, capture, told: AtomicBool::new(false), player: Some(player) }
+        }
         Opened::Xdp(xdp) => Far::Xdp(Interface::new(xdp)),
         Opened::Door(door) if is_handed(nic) => {
             Far::Peer(Handed::new(&format!("{}.{}", router.name, nic.name), door, confinement)?)
@@ -233,7 +243,11 @@ pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
                 SocketSide::Connect => Door::connect(path)?,
             })
         }
-        Attach::Pcap { .. } => bail!("this attachment is not in this version"),
+        Attach::Pcap { file, replay: Some(from) } => Opened::Replay {
+            replay: player::open(&from.file)?,
+            capture: File::create(file).with_context(|| format!("cannot write {}", file.display()))?,
+            recorded: from.pace == ReplayPace::Recorded,
+        },
     }))
 }
 
@@ -253,7 +267,7 @@ pub fn check_queues(opened: Option<(usize, String)>, router: &Router, nic: &Nic)
 
 fn captured(file: File) -> Far {
     let (port, capture) = capture::into(file);
-    Far::Capture { port, capture, told: AtomicBool::new(false) }
+    Far::Capture { port, capture, told: AtomicBool::new(false), player: None }
 }
 
 /// How the interface of a NIC is to be had.

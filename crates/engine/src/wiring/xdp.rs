@@ -30,6 +30,7 @@ pub(super) struct Borrowed {
     pub(super) sinks: Vec<Arc<XdpSink>>,
     pub(super) read: Vec<Arc<XdpReadCounters>>,
     pub(super) kernel: Arc<XdpKernelCounters>,
+    pub(super) way: String,
 }
 
 impl Interface {
@@ -60,6 +61,7 @@ impl Interface {
             sinks: ports.sinks.clone(),
             read: ports.read.clone(),
             kernel: ports.health.counters(),
+            way: self.xdp.parts().way(),
         })
     }
 
