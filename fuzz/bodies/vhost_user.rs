@@ -1,0 +1,108 @@
+//! Whatever a vhost-user peer sends, in whatever pieces and with whatever descriptors: a message is carried out or the peer
+//! is sent away, its rings are served meanwhile without harm, and nothing of it is left.
+//!
+//! The input is a list of steps, two octets each and what follows them: what kind of descriptors go along and how many, and
+//! how many octets are sent. The peer's memory holds the input itself, so that rings are the fuzzer's, too.
+
+use std::fs::File;
+use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use ring::Bytes;
+use rustix::cmsg_space;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use switch::Frame;
+use vhost_user::backend::message::{Heard, Line};
+use vhost_user::backend::{Offer, Session};
+use vmm::NicQueues;
+
+/// Octets of the peer's memory.
+const MEMORY: usize = 0x8000;
+
+/// What a peer has to send.
+struct Peer {
+    socket: UnixStream,
+    memory: OwnedFd,
+    event: OwnedFd,
+    pipe: OwnedFd,
+}
+
+impl Peer {
+    fn new(socket: UnixStream, content: &[u8]) -> Self {
+        let memory = memfd_create("peer", MemfdFlags::CLOEXEC).expect("a descriptor");
+        let mut file = File::from(memory);
+        file.write_all(&content[..content.len().min(MEMORY)]).expect("room");
+        file.set_len(MEMORY as u64).expect("a size");
+        let event = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+        let (pipe, _) = rustix::pipe::pipe().expect("a pipe");
+        Self { socket, memory: file.into(), event, pipe }
+    }
+
+    /// Sends octets, with so many descriptors of a kind.
+    fn send(&self, octets: &[u8], kind: u8, count: usize) {
+        let one = match kind {
+            0 => &self.event,
+            1 => &self.memory,
+            2 => &self.pipe,
+            _ => return drop(self.memory_cut()),
+        };
+        let descriptors = vec![one.as_fd(); count];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(64))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if count > 0 {
+            control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
+        let _ = sendmsg(&self.socket, &[IoSlice::new(octets)], &mut control, SendFlags::DONTWAIT);
+    }
+
+    /// Cuts the memory off, for good.
+    fn memory_cut(&self) -> rustix::io::Result<()> {
+        rustix::fs::ftruncate(&self.memory, 0)
+    }
+}
+
+/// Moves a burst each way by the rings that are served.
+fn serve(queues: &std::sync::Arc<NicQueues>) {
+    queues.source().drain(64, &mut |frames| assert!(frames.iter().all(|frame| frame.len() >= 14)));
+    let mut octets = [0x5a; 100];
+    let frame = Frame::new(Bytes::from_slice(&mut octets));
+    queues.sink().deliver(&[frame; 2]);
+}
+
+/// Runs one input.
+pub(crate) fn run(input: &[u8]) {
+    let (near, far) = UnixStream::pair().expect("a pair");
+    let (peer, mut line) = (Peer::new(near, input), Line::new(far));
+    let queues = NicQueues::foreign(2).expect("descriptors");
+    let offer = Offer { pairs: 2, longest: 1518, offload: true };
+    let mut session = Session::new(queues.clone(), offer);
+    let mut rest = input;
+    while let [how, len, octets @ ..] = rest {
+        let (octets, more) = octets.split_at(octets.len().min(usize::from(*len)));
+        rest = more;
+        peer.send(octets, how & 3, usize::from(how >> 2).min(40));
+        loop {
+            let message = match line.hear() {
+                Ok(Heard::Message(message)) => message,
+                Ok(Heard::Nothing) => break,
+                Ok(Heard::End) | Err(_) => return,
+            };
+            match session.heed(message) {
+                Ok(Some(answer)) if line.say(&answer).is_err() => return,
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+        serve(&queues);
+        if session.look().is_err() {
+            break;
+        }
+    }
+    drop(session);
+    assert!(queues.rx_broken().is_none() && queues.tx_broken().is_none(), "nothing of it is left");
+    serve(&queues);
+}
