@@ -26,11 +26,11 @@ fn one_router(left: &str, right: &str) -> String {
 fn two_routers(deliver: &str) -> String {
     format!(
         "[switch.middle]\n\
-         [[router]]\nname = 't23'\n\
+         [[router]]\nname = 't23w'\n\
          [[router.nic]]\nname = 'left'\nattach = 'tap:t23-left'\naddress = '192.0.2.1/24'\n\
          [[router.nic]]\nname = 'out'\nattach = 'switch:middle'\naddress = '10.0.0.1/30'\n\
          [[router.route]]\nto = '198.51.100.0/24'\nvia = '10.0.0.2'\n\
-         [[router]]\nname = 't23b'\n\
+         [[router]]\nname = 't23e'\n\
          [[router.nic]]\nname = 'in'\nattach = 'switch:middle'\naddress = '10.0.0.2/30'\noffload = false\n{deliver}\n\
          [[router.nic]]\nname = 'right'\nattach = 'tap:t23-right'\naddress = '198.51.100.1/24'\noffload = false\n\
          [[router.route]]\nto = '192.0.2.0/24'\nvia = '10.0.0.1'\n"
@@ -118,11 +118,11 @@ fn through_a_switch(deliver: &str) {
     is_right(&file);
     let counters = stage.finish(vec![left, right]).expect("it ends well");
     // Large through the first router and the switch, and cut on the way into the second.
-    assert!(counters.get("t23.out.tx.left_segments") > 10, "{counters:?}");
-    let cut = ["done_segmented", "done_segments"].map(|name| counters.get(&format!("t23b.in.rx.{name}")));
+    assert!(counters.get("t23w.out.tx.left_segments") > 10, "{counters:?}");
+    let cut = ["done_segmented", "done_segments"].map(|name| counters.get(&format!("t23e.in.rx.{name}")));
     assert!(cut[0] > 10 && cut[1] > 2 * cut[0], "{counters:?}");
     assert_eq!(counters.sum(|name| name.ends_with("drop_bad_offload")), 0, "{counters:?}");
-    add_up(&counters, &["t23", "t23b"]);
+    add_up(&counters, &["t23w", "t23e"]);
 }
 
 #[test]

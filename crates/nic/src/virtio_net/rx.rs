@@ -208,32 +208,19 @@ impl RxQueue {
     /// here, and so is the interrupt.
     #[inline]
     pub fn fill(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
-        let (filled, more) = self.fill_once(frames, ledger);
-        if more { self.fill_on(filled, frames, ledger) } else { filled }
-    }
-
-    /// Fills one lease; returns whether it was too small for all frames.
-    #[inline(always)]
-    fn fill_once(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> (Filled, bool) {
-        let taken = self.posted.plan(frames, &mut self.own, ledger);
-        self.own.copy(frames);
-        let more = self.own.full;
-        let interrupt = self.posted.commit(&mut self.own, ledger);
-        (Filled { taken, interrupt }, more)
-    }
-
-    /// Goes on where one lease was not enough for frames that fill many buffers.
-    #[cold]
-    fn fill_on(&mut self, mut filled: Filled, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
         let frames = &frames[..frames.len().min(BURST)];
-        let mut more = true;
-        while more {
-            let next;
-            (next, more) = self.fill_once(frames.get(filled.taken..).unwrap_or(&[]), ledger);
-            filled.taken += next.taken;
-            filled.interrupt |= next.interrupt;
+        let mut filled = Filled::default();
+        loop {
+            let rest = frames.get(filled.taken..).unwrap_or(&[]);
+            filled.taken += self.posted.plan(rest, &mut self.own, ledger);
+            self.own.copy(rest);
+            let more = self.own.full;
+            filled.interrupt |= self.posted.commit(&mut self.own, ledger);
+            // As a rule one lease is enough; not for frames that fill many buffers each.
+            if !more {
+                return filled;
+            }
         }
-        filled
     }
 
     /// How many frames of the largest size find buffers: by what the last one filled.
