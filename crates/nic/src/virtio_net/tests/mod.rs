@@ -3,6 +3,7 @@
 mod driver;
 mod interrupts;
 mod life;
+mod offloads;
 mod properties;
 mod queues;
 mod structures;
