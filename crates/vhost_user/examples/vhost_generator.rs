@@ -1,0 +1,72 @@
+//! A generator and a sink for a router of anybody's, at two vhost-user ports, for measurements
+//! (`bench/peers/router_over_vhost_user.sh`): `vhost_generator IN OUT MAC`. Frames of 60 octets (without FCS) for the station MAC,
+//! UDP from 198.18.0.2 to 198.18.1.2, go to the guest at socket IN as fast as it posts buffers; what the guest at socket OUT sends
+//! is taken and counted. Each second one line: `rx N`. One thread, which polls; it ends with its input.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use ring::{BURST, Bytes};
+use sandbox::Confinement;
+use switch::Frame;
+use uplink::Door;
+use vhost_user::backend::{Backend, Offer};
+
+/// Octets of a frame, without FCS.
+const FRAME: usize = 60;
+
+/// A frame for this station.
+fn frame(mac: &str) -> Result<Vec<u8>> {
+    let octets = mac.split(':').map(|octet| u8::from_str_radix(octet, 16));
+    let station = octets.collect::<Result<Vec<u8>, _>>().context("an Ethernet address")?;
+    ensure!(station.len() == 6, "{mac} is no Ethernet address");
+    let mut ip = vec![0x45, 0, 0, (FRAME - 14) as u8, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, 2, 198, 18, 1, 2];
+    let sum: u32 = ip.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    let udp = [0x10, 0, 0x10, 1, 0, (FRAME - 34) as u8, 0, 0];
+    let mut frame = [&station[..], &[2, 0, 0, 0, 0, 0xfe, 8, 0], &ip, &udp].concat();
+    frame.resize(FRAME, 0);
+    Ok(frame)
+}
+
+fn port(path: &str) -> Result<Backend> {
+    let offer = Offer { pairs: 1, longest: 1518, offload: false };
+    Backend::start(path, Door::listen(Path::new(path))?, offer, Confinement::Off)
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [into, out, mac] = &arguments[..] else { anyhow::bail!("usage: vhost_generator IN OUT MAC") };
+    let mut octets = frame(mac)?;
+    let (into, out) = (port(into)?, port(out)?);
+    let (sink, mut source) = (into.queues().sink(), out.queues().source());
+    let (received, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let frames = [Frame::new(Bytes::from_slice(&mut octets)); BURST];
+            while !stop.load(Ordering::Relaxed) {
+                let room = sink.room().min(BURST);
+                if room > 0 {
+                    sink.deliver(&frames[..room]);
+                }
+                let taken = source.drain(BURST, &mut |_| ());
+                received.fetch_add(taken as u64, Ordering::Relaxed);
+            }
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let before = received.load(Ordering::Relaxed);
+                std::thread::sleep(Duration::from_secs(1));
+                println!("rx {}", received.load(Ordering::Relaxed) - before);
+            }
+        });
+        let mut line = String::new();
+        // The end of the input, whatever came before it.
+        while std::io::stdin().read_line(&mut line).is_ok_and(|octets| octets > 0) {}
+        stop.store(true, Ordering::Relaxed);
+    });
+    Ok(())
+}
