@@ -174,8 +174,10 @@ fn check(place: &VhostUserMemoryRegion) -> Result<(), MemoryError> {
 }
 
 fn check_overlaps(places: &[VhostUserMemoryRegion]) -> Result<(), MemoryError> {
-    let mut spans: Vec<_> =
-        places.iter().map(|place| (place.guest_phys_addr, place.guest_phys_addr + place.memory_size)).collect();
+    let mut spans: Vec<_> = places
+        .iter()
+        .map(|place| (place.guest_phys_addr, place.guest_phys_addr + place.memory_size))
+        .collect();
     spans.sort_unstable();
     let pairs = spans.iter().zip(spans.iter().skip(1));
     match pairs.into_iter().find(|((_, end), (next, _))| end > next) {
@@ -196,7 +198,8 @@ impl Mapping {
     fn new(file: &OwnedFd, start: u64, octets: u64) -> io::Result<Self> {
         let octets = usize::try_from(octets).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let start = i64::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
         // SAFETY: a new mapping, at a place that the kernel chooses.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), octets, protection, flags, file.as_raw_fd(), start) };

@@ -46,7 +46,8 @@ impl PeerRing {
     }
 
     pub(super) fn set_base(&mut self, base: u32) -> Result<(), Fault> {
-        self.base = u16::try_from(base).map_err(|_| self.wrong("an index of more than 16 bits,", base.into()))?;
+        self.base =
+            u16::try_from(base).map_err(|_| self.wrong("an index of more than 16 bits,", base.into()))?;
         Ok(())
     }
 

@@ -10,8 +10,8 @@ use nic::queue::{RxQueue, TxQueue};
 use nic::virtio_net::{features, rx, tx};
 use ring::split::Broken;
 use vhost::vhost_user::message::{
-    FrontendReq, VhostUserMemory, VhostUserMemoryRegion, VhostUserProtocolFeatures as Protocol,
-    VhostUserU64, VhostUserVirtioFeatures, VhostUserVringAddr, VhostUserVringState,
+    FrontendReq, VhostUserMemory, VhostUserMemoryRegion, VhostUserProtocolFeatures as Protocol, VhostUserU64,
+    VhostUserVirtioFeatures, VhostUserVringAddr, VhostUserVringState,
 };
 use vm_memory::ByteValued;
 use vmm::NicQueues;
@@ -255,7 +255,11 @@ impl Session {
         // QEMU does so before it has agreed on anything.
         let (number, state) = self.ring_state(message)?;
         if state > 1 {
-            return Err(Fault::Value { ring: number, what: "neither enabled nor disabled, but", value: state.into() });
+            return Err(Fault::Value {
+                ring: number,
+                what: "neither enabled nor disabled, but",
+                value: state.into(),
+            });
         }
         self.ring(number)?.enabled = state == 1;
         if state == 0 {
@@ -307,7 +311,9 @@ impl Session {
     /// Serves a ring, if all is there that it takes.
     fn start(&mut self, number: usize) -> Result<(), Fault> {
         let Some(ring) = self.rings.get(number) else { return Ok(()) };
-        let Some(memory) = self.memory.as_ref().filter(|_| ring.is_ready() && !ring.running) else { return Ok(()) };
+        let Some(memory) = self.memory.as_ref().filter(|_| ring.is_ready() && !ring.running) else {
+            return Ok(());
+        };
         if self.features & features::VERSION_1 == 0 {
             return Err(Fault::Legacy);
         }

@@ -53,7 +53,12 @@ impl Backend {
         let queues = NicQueues::foreign(offer.pairs)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .context("cannot make an event descriptor")?;
-        let shared = Arc::new(Shared { stop, stopped: AtomicBool::new(false), up: AtomicBool::new(false), news: Mutex::default() });
+        let shared = Arc::new(Shared {
+            stop,
+            stopped: AtomicBool::new(false),
+            up: AtomicBool::new(false),
+            news: Mutex::default(),
+        });
         let host = Host {
             door,
             offer,

@@ -23,9 +23,9 @@ struct Place {
     hit: AtomicBool,
 }
 
-static PLACES: [Place; MOST] = [const {
-    Place { base: AtomicUsize::new(0), octets: AtomicUsize::new(0), hit: AtomicBool::new(false) }
-}; MOST];
+static PLACES: [Place; MOST] =
+    [const { Place { base: AtomicUsize::new(0), octets: AtomicUsize::new(0), hit: AtomicBool::new(false) } };
+        MOST];
 
 /// The handler that was there before ours, or why ours could not be put in its place.
 static BEFORE: OnceLock<Result<libc::sigaction, i32>> = OnceLock::new();

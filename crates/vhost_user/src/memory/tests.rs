@@ -64,9 +64,8 @@ fn memory_that_is_cut_off_reads_as_zeros_and_is_noticed() {
     let (file, other) = (memfd(0x8000), memfd(0x8000));
     let map = |file: &File| PeerMemory::map(&[place(0, 0x8000, 0, 0)], vec![again(file)]).expect("a range");
     let (memory, unharmed) = (map(&file), map(&other));
-    let octets = |memory: &PeerMemory| {
-        memory.regions().expect("a range").bytes(0x6000, 8).expect("it is there")
-    };
+    let octets =
+        |memory: &PeerMemory| memory.regions().expect("a range").bytes(0x6000, 8).expect("it is there");
     assert!(octets(&memory).write(0, [1u8; 8]) && octets(&unharmed).write(0, [1u8; 8]));
     file.set_len(0x1000).expect("a file of ours");
     assert!(!memory.is_broken(), "nobody has touched it yet");

@@ -1,8 +1,8 @@
 use std::fs::File;
 use std::os::fd::{AsFd, FromRawFd};
 
-use ring::split::{Driver, DriverQueue, Features, Layout, Slot};
 use ring::Region;
+use ring::split::{Driver, DriverQueue, Features, Layout, Slot};
 use rustix::event::{EventfdFlags, eventfd};
 use switch::Frame;
 
@@ -92,7 +92,8 @@ impl Peer {
     }
 
     fn base(&mut self, ring: u32) -> u32 {
-        let answer = self.ask(FrontendReq::GET_VRING_BASE, &state(ring, 0)).expect("a ring").expect("an answer");
+        let answer =
+            self.ask(FrontendReq::GET_VRING_BASE, &state(ring, 0)).expect("a ring").expect("an answer");
         let (_, base) = answer.split_last_chunk::<4>().expect("an index");
         u32::from_le_bytes(*base)
     }

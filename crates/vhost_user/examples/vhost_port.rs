@@ -1,0 +1,87 @@
+//! A vhost-user port without a router, for measurements beside others' (`bench/peers/vhost_user_backend.sh`):
+//! `vhost_port MODE SOCKET [SOCKET]`, where MODE is what is done with frames:
+//!
+//! * `rx`: they are taken from the guest and counted;
+//! * `tx`: the guest is given 60 octets again and again, as fast as it posts buffers;
+//! * `io`: what a guest sends goes to the guest at the other socket, or back where there is one socket.
+//!
+//! Each second one line tells the frames of that second: `pps N`. One thread, which polls; it ends with its input.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use ring::{BURST, Bytes};
+use sandbox::Confinement;
+use switch::port::pump;
+use switch::{Frame, Null, Sink, Source};
+use uplink::Door;
+use vhost_user::backend::{Backend, Offer};
+
+/// Octets of a frame, without FCS.
+const FRAME: usize = 64;
+
+/// Offers the same frame for ever.
+struct Offered(&'static mut [u8]);
+
+impl Source for Offered {
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let frame = Frame::new(Bytes::from_slice(self.0));
+        let frames = [frame; BURST];
+        let frames = &frames[..budget.min(BURST)];
+        take(frames);
+        frames.len()
+    }
+}
+
+type Way = (Box<dyn Source>, Arc<dyn Sink>);
+
+fn ways(mode: &str, ports: &[Backend]) -> Result<Vec<Way>> {
+    let source = |port: &Backend| port.queues().source();
+    let sink = |port: &Backend| port.queues().sink();
+    let offered = || Box::new(Offered(Box::leak(Box::new([2; FRAME])))) as Box<dyn Source>;
+    Ok(match mode {
+        "rx" => ports.iter().map(|port| (source(port), Arc::new(Null::new()) as Arc<dyn Sink>)).collect(),
+        "tx" => ports.iter().map(|port| (offered(), sink(port))).collect(),
+        "io" => {
+            let to = ports.iter().cycle().skip(1);
+            ports.iter().zip(to).map(|(from, to)| (source(from), sink(to))).collect()
+        }
+        _ => bail!("{mode:?} is no mode: rx, tx or io"),
+    })
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let mode = arguments.next().context("usage: vhost_port rx|tx|io SOCKET [SOCKET]")?;
+    let port = |(number, path): (usize, String)| {
+        let offer = Offer { pairs: 1, longest: 1518, offload: false };
+        let door = Door::listen(Path::new(&path))?;
+        Backend::start(&format!("port{number}"), door, offer, Confinement::Off)
+    };
+    let ports = arguments.enumerate().map(port).collect::<Result<Vec<_>>>()?;
+    let mut ways = ways(&mode, &ports)?;
+    let (moved, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let frames: usize = ways.iter_mut().map(|(source, sink)| pump(&mut **source, &**sink)).sum();
+                moved.fetch_add(frames as u64, Ordering::Relaxed);
+            }
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let before = moved.load(Ordering::Relaxed);
+                std::thread::sleep(Duration::from_secs(1));
+                println!("pps {}", moved.load(Ordering::Relaxed) - before);
+            }
+        });
+        let mut line = String::new();
+        // The end of the input, whatever came before it.
+        while std::io::stdin().read_line(&mut line).is_ok_and(|octets| octets > 0) {}
+        stop.store(true, Ordering::Relaxed);
+    });
+    Ok(())
+}
