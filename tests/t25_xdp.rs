@@ -137,7 +137,7 @@ fn ping_tcp_and_udp_through_two_interfaces() {
 #[test]
 fn more_queues_than_threads_and_as_many() {
     support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
-    for more in ["", "vcpus = 2\nvhost = \"per-queue\"\n"] {
+    for more in ["spin = \"always\"\n", "vcpus = 2\nvhost = \"per-queue\"\n"] {
         let (stage, left, right) = two_hosts("process", 2, more);
         both_ways(&left, &right);
         finish(stage, vec![left, right]);
@@ -207,6 +207,34 @@ fn what_cannot_be_had_is_said_in_one_line() {
     assert!(large.contains("the MTU of the interface is 65536, expected at most 3822"), "{large}");
     assert!(answers(&left, RIGHT), "the first goes on");
     finish(stage, vec![left, right]);
+}
+
+#[test]
+fn frames_take_locked_memory_and_too_much_of_it_is_refused() {
+    support::needs!(Root, Program("ip"), Program("ethtool"), Program("setpriv"), Program("prlimit"));
+    let _turn = alone();
+    let home = Namespace::add("t25-home").expect("a namespace");
+    let hosts = cables(&home, 1).expect("cables");
+    let folder = tempfile::tempdir().expect("a folder");
+    for (queue_len, fits) in [(256, true), (16_384, false)] {
+        let text = file("process", "")
+            .replace("[[router.nic]]", &format!("[[router.nic]]\nqueue_len = {queue_len}"));
+        fs::write(folder.path().join("file.toml"), text).expect("written");
+        // As the unit gives: no CAP_IPC_LOCK, and here no more memory than is usual.
+        let mut command = home.command("prlimit");
+        command.args(["--memlock=8388608", "setpriv", "--inh-caps=-all", "--no-new-privs"]);
+        command.args(["--bounding-set=-all,+net_admin,+kill,+bpf,+net_raw", BINARY]);
+        command.current_dir(folder.path()).args(["run", "file.toml", "--json", "--seconds", "1"]);
+        let done = support::run(&mut command, PATIENCE).expect("it ends");
+        assert_eq!(done.status.success(), fits, "{queue_len}: {}", done.stderr);
+        assert_eq!(
+            done.stderr.contains("more than this process may lock: a smaller `queue_len`"),
+            !fits,
+            "{}",
+            done.stderr
+        );
+    }
+    drop(hosts);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
-use config::{Attach, Nic, Plan, ReplayPace, Router, SocketSide, VhostThreads};
+use config::{Attach, Nic, Plan, ReplayPace, Router, SocketSide, Spin, VhostThreads};
 use switch::{Bell, Frame, Offloads, Sink, Source, Switch};
 use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
 use vmm::Receiver;
@@ -236,7 +236,7 @@ pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
         Attach::Pcap { file, replay: None } => {
             Opened::Capture(File::create(file).with_context(|| format!("cannot write {}", file.display()))?)
         }
-        Attach::Xdp(interface) => Opened::Xdp(Xdp::open(interface, &xdp_config(nic))?),
+        Attach::Xdp(interface) => Opened::Xdp(Xdp::open(interface, &xdp_config(router, nic))?),
         Attach::VhostUserBackend { path, side } | Attach::VhostUserFrontend { path, side } => {
             Opened::Door(match side {
                 SocketSide::Listen => Door::listen(path)?,
@@ -270,9 +270,11 @@ fn captured(file: File) -> Far {
     Far::Capture { port, capture, told: AtomicBool::new(false), player: None }
 }
 
-/// How the interface of a NIC is to be had.
-fn xdp_config(nic: &Nic) -> XdpConfig<'static> {
-    XdpConfig { mtu: nic.mtu, queue_len: nic.queue_len.most(), ..XdpConfig::default() }
+/// How the interface of a NIC is to be had. Threads that never sleep have the driver work when they poll, and not by its
+/// interrupts beside them.
+fn xdp_config(router: &Router, nic: &Nic) -> XdpConfig<'static> {
+    let busy_poll = (router.spin == Spin::Always).then_some(ring::BURST as u16);
+    XdpConfig { mtu: nic.mtu, queue_len: nic.queue_len.most(), busy_poll, ..XdpConfig::default() }
 }
 
 /// Where a source waits while nobody polls it.

@@ -105,19 +105,23 @@ impl Experiment for Uplinks {
         let parts = self.parts.as_mut().context("uplink was not prepared")?;
         let flood = Flood::start(&parts.flood, &parts.traffic, self.cpus.1)?;
         let before = parts.ledger();
-        let (start, mut moved) = (Instant::now(), 0);
+        let (start, cpu, mut moved) = (Instant::now(), cpu_ns(), 0);
         while start.elapsed() < length {
             for _ in 0..BURSTS {
                 moved += pump(parts.source.as_mut(), &*parts.sink);
             }
         }
         let seconds = start.elapsed().as_secs_f64();
+        let cpu = cpu_ns().saturating_sub(cpu) as f64;
         let offered = flood.stop();
         while pump(parts.source.as_mut(), &*parts.sink) > 0 {}
         Ok(Sample {
             value: moved as f64 / seconds * 1e-6,
             packets: moved as u64,
-            more: vec![("offered_mpps", offered as f64 / seconds * 1e-6)],
+            more: vec![
+                ("offered_mpps", offered as f64 / seconds * 1e-6),
+                ("cpu_ns_per_packet", if moved > 0 { cpu / moved as f64 } else { f64::NAN }),
+            ],
             ledger: parts.ledger().since(&before),
             ..Sample::default()
         })
@@ -214,6 +218,12 @@ fn veth(far: &Netns, near: &Netns, name: &str) -> Result<()> {
         netns.links()?.set_up(name, true)?;
     }
     Ok(())
+}
+
+/// What this thread has had of CPUs, in nanoseconds.
+fn cpu_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// A thread that sends as fast as its interface takes frames.
