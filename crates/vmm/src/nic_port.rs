@@ -468,6 +468,8 @@ fn borrow(event: &impl AsRawFd) -> BorrowedFd<'_> {
 }
 
 #[cfg(test)]
+mod offload_tests;
+#[cfg(test)]
 mod order_tests;
 #[cfg(test)]
 mod tests;
