@@ -113,7 +113,7 @@ fn load_kernel(ram: &GuestRam, kernel: &mut File) -> Result<(u64, setup_header, 
         "the kernel has no 64-bit entry (boot protocol {:#x}): one for x86-64 from 3.8 on is wanted",
         { version }
     );
-    let needed = kernel_end.max(header.pref_address + u64::from(init_size));
+    let needed = kernel_end.max(header.pref_address.saturating_add(init_size.into()));
     ensure!(
         needed <= ram.len() as u64,
         "the kernel unpacks itself up to {} MiB: give the router more memory",

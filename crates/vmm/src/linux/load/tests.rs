@@ -1,1 +1,127 @@
+use std::io::Write;
 
+use super::*;
+
+const RAM_LEN: usize = 64 << 20;
+
+fn ram() -> GuestRam {
+    GuestRam::with_words_apart("load", RAM_LEN).expect("memory")
+}
+
+fn file(octets: &[u8]) -> File {
+    let mut file = tempfile::tempfile().expect("a file");
+    file.write_all(octets).expect("room");
+    file
+}
+
+/// A bzImage with a header as today's kernels have it, and `code` behind it.
+fn image(change: impl FnOnce(&mut setup_header), code: &[u8]) -> File {
+    let mut header = setup_header {
+        setup_sects: 1,
+        boot_flag: BOOT_FLAG,
+        header: MAGIC,
+        version: 0x20f,
+        loadflags: LOADED_HIGH,
+        code32_start: HIGH_RAM as u32,
+        initrd_addr_max: i32::MAX as u32,
+        xloadflags: HAS_ENTRY_64,
+        cmdline_size: 2047,
+        pref_address: 16 << 20,
+        init_size: 8 << 20,
+        ..setup_header::default()
+    };
+    change(&mut header);
+    let mut octets = vec![0; 1024];
+    let head = vm_memory::ByteValued::as_slice(&header);
+    octets[0x1f1..0x1f1 + head.len()].copy_from_slice(head);
+    octets.extend(code);
+    file(&octets)
+}
+
+fn read<const N: usize>(ram: &GuestRam, address: u64) -> [u8; N] {
+    let mut octets = [0; N];
+    ram.memory.read_slice(&mut octets, GuestAddress(address)).expect("inside");
+    octets
+}
+
+fn try_load(kernel: &mut File, initrd: Option<&mut File>, append: &str) -> Result<(GuestRam, u64)> {
+    let ram = ram();
+    let entry = load(&ram, Images { kernel, initrd, append }, 2)?;
+    Ok((ram, entry))
+}
+
+fn fault(kernel: &mut File, initrd: Option<&mut File>, append: &str) -> String {
+    format!("{:#}", try_load(kernel, initrd, append).err().expect("a fault"))
+}
+
+#[test]
+fn a_kernel_finds_what_the_protocol_promises() {
+    let initrd = vec![7; 5000];
+    let (ram, entry) =
+        try_load(&mut image(|_| (), b"code"), Some(&mut file(&initrd)), "quiet").expect("it is loaded");
+    assert_eq!(entry, HIGH_RAM + ENTRY_64);
+    assert_eq!(&read::<4>(&ram, HIGH_RAM), b"code");
+    let params: boot_params = ram.memory.read_obj(GuestAddress(ZERO_PAGE)).expect("inside");
+    let header = params.hdr;
+    assert_eq!(&read::<17>(&ram, header.cmd_line_ptr.into()), b"acpi=noirq quiet\0");
+    let (start, size) = (header.ramdisk_image, header.ramdisk_size);
+    assert_eq!((size, start % 4096), (5000, 0));
+    assert_eq!(read::<5000>(&ram, start.into()).to_vec(), initrd);
+    assert_eq!(header.type_of_loader, 0xff);
+    let acpi = params.acpi_rsdp_addr;
+    assert_eq!(&read::<8>(&ram, acpi), b"RSD PTR ");
+    assert_eq!(&read::<4>(&ram, MP_TABLE), b"_MP_");
+}
+
+#[test]
+fn the_map_of_memory_leaves_no_table_to_be_overwritten() {
+    let (ram, _) = try_load(&mut image(|_| (), b""), None, "").expect("it is loaded");
+    let params: boot_params = ram.memory.read_obj(GuestAddress(ZERO_PAGE)).expect("inside");
+    let table = params.e820_table;
+    let usable = table.iter().take(params.e820_entries.into()).filter(|entry| entry.r#type == RAM);
+    let usable: Vec<(u64, u64)> = usable.map(|entry| (entry.addr, entry.addr + entry.size)).collect();
+    assert_eq!(usable, [(0, LOW_RAM), (HIGH_RAM, RAM_LEN as u64)]);
+}
+
+#[test]
+fn the_first_gibs_are_mapped_one_to_one() {
+    let (ram, _) = try_load(&mut image(|_| (), b""), None, "").expect("it is loaded");
+    for address in [0, 0x20_0000, 0xfee0_0000_u64] {
+        let directory = DIRECTORIES + PAGE * (address >> 30);
+        let entry = u64::from_le_bytes(read(&ram, directory + 8 * (address >> 21 & 511)));
+        assert_eq!(entry & !0xfff, address, "{address:#x}");
+    }
+}
+
+#[test]
+fn what_is_no_kernel_is_refused_in_one_line() {
+    let mut bad = [
+        file(b""),
+        file(b"no"),
+        file(&[0; 4096]),
+        file(b"\x7fELF"),
+        image(|header| header.xloadflags = 0, b""),
+        image(|header| header.version = 0x204, b""),
+        image(|header| header.init_size = 512 << 20, b""),
+        image(|header| header.init_size = u32::MAX, b""),
+        image(|header| header.pref_address = u64::MAX, b""),
+        image(|header| header.code32_start = 0, b""),
+        image(|header| header.setup_sects = 200, b""),
+    ];
+    for (n, kernel) in bad.iter_mut().enumerate() {
+        let line = fault(kernel, None, "");
+        assert!(!line.is_empty() && !line.contains('\n'), "{n}: {line}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let mut large = tempfile::tempfile().expect("a file");
+    large.set_len(60 << 20).expect("a sparse file");
+    let line = fault(&mut image(|_| (), b""), Some(&mut large), "");
+    assert!(line.contains("its 60 MiB do not fit beside the kernel"), "{line}");
+    let line = fault(&mut image(|_| (), b""), None, &"x".repeat(2048));
+    assert!(line.contains("shorten append"), "{line}");
+    assert!(fault(&mut image(|_| (), b""), None, "a\0b").contains("zero octet"));
+    large.flush().expect("nothing to flush");
+}

@@ -1,0 +1,265 @@
+//! Objective: a kernel that knows nothing of us runs on our devices, with its own drivers: `engine = "linux"`.
+//! Expected: frames pass both ways by virtio_net and e1000, whatever offloads and MTU; drivers come and go; a cable that
+//! is pulled out is noticed; two guests meet on a switch; off, reset and panic are told apart.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use support::{Namespace, Stage, run};
+
+/// A kernel comes up long before this, also where two emulations lie one in the other on a busy host.
+const UP: Duration = Duration::from_secs(150);
+/// Everything else happens long before this.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Port of the guest's shell.
+const SHELL: u16 = 7;
+
+/// A NIC of the guest under test, and the host at its other end.
+struct Nic {
+    /// Its name in the file and in the guest.
+    name: &'static str,
+    link: &'static str,
+    driver: &'static str,
+    /// Its place on the guest's bus, and the driver there.
+    slot: &'static str,
+    pci_driver: &'static str,
+    guest: Ipv4Addr,
+    host: Namespace,
+}
+
+impl Nic {
+    /// Lets the guest's shell run a line, by this NIC; what it said.
+    fn shell(&self, line: &str) -> Result<String> {
+        let address = SocketAddr::from((self.guest, SHELL));
+        let ask = || -> Result<String> {
+            let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(format!("{{ {line} ; }} 2>&1; echo status=$?\n").as_bytes())?;
+            stream.shutdown(Shutdown::Write)?;
+            let mut said = String::new();
+            stream.read_to_string(&mut said)?;
+            Ok(said)
+        };
+        self.host.inside(ask)?
+    }
+
+    /// The same, of a line that must end well.
+    fn done(&self, line: &str) -> Result<String> {
+        let said = self.shell(line).with_context(|| format!("{}: {line}", self.name))?;
+        ensure!(said.ends_with("status=0\n"), "{}: {line}: {said}", self.name);
+        Ok(said)
+    }
+
+    /// Waits until a line says this.
+    fn until(&self, line: &str, wanted: &str) -> Result<()> {
+        self.until_within(line, wanted, PATIENCE)
+    }
+
+    fn until_within(&self, line: &str, wanted: &str, within: Duration) -> Result<()> {
+        let end = Instant::now() + within;
+        loop {
+            let said = self.shell(line);
+            if said.as_ref().is_ok_and(|said| said.contains(wanted)) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!("{}: {line}: no {wanted:?} but {said:?}", self.name);
+            }
+            sleep(Duration::from_millis(300));
+        }
+    }
+
+    fn ping(&self, octets: u32) -> Result<()> {
+        let mut ping = self.host.command("busybox");
+        ping.args(["ping", "-c", "3", "-W", "10", "-s", &octets.to_string(), &self.guest.to_string()]);
+        let done = run(&mut ping, PATIENCE)?;
+        ensure!(done.status.success(), "{}: {}", self.name, done.stdout);
+        Ok(())
+    }
+
+    /// TCP from the host to the guest, and back.
+    fn iperf(&self) -> Result<()> {
+        for direction in [&[][..], &["-R"]] {
+            let mut iperf = self.host.command("iperf3");
+            iperf
+                .args(["-c", &self.guest.to_string(), "-n", "2M", "--connect-timeout", "20000"])
+                .args(direction);
+            let done = run(&mut iperf, PATIENCE)?;
+            ensure!(done.status.success(), "{} {direction:?}: {}{}", self.name, done.stdout, done.stderr);
+        }
+        Ok(())
+    }
+
+    /// What a user asks of a NIC.
+    fn works(&self) -> Result<()> {
+        self.ping(56)?;
+        self.ping(1400)?;
+        self.iperf()
+    }
+}
+
+fn file() -> String {
+    let run = "ip+address+add+10.1.0.2/24+dev+eth0;ip+link+set+eth0+up;ip+address+add+10.2.0.2/24+dev+eth1;\
+               ip+link+set+eth1+up;iperf3+-s+-D;nc+-ll+-p+7+-e+sh";
+    format!(
+        "[[router]]\nname = \"tux\"\nengine = \"linux\"\nkernel = \"{}\"\ninitrd = \"{}\"\n\
+         append = \"console=ttyS0 quiet panic=-1 run={run}\"\nconsole = \"console.log\"\nvcpus = {VCPUS}\n\
+         restart = \"never\"\n\
+         [[router.nic]]\nname = \"virtio\"\nattach = \"tap:tapv\"\n\
+         [[router.nic]]\nname = \"intel\"\nmodel = \"e1000\"\nattach = \"tap:tape\"\n",
+        inbox::GUEST_KERNEL,
+        inbox::GUEST_INITRD,
+    )
+}
+
+const VCPUS: u32 = 2;
+
+#[test]
+fn stock_drivers_work_on_both_models() {
+    support::needs!(Root, Kvm, Tun, Program("iperf3"));
+    if let Err(error) = stock_drivers() {
+        panic!("{error:#}");
+    }
+}
+
+fn stock_drivers() -> Result<()> {
+    let mut stage = Stage::start(&inbox::ringroad(), &file())?;
+    let nics = [
+        Nic {
+            name: "virtio",
+            link: "eth0",
+            driver: "virtio_net",
+            slot: "0000:00:01.0",
+            pci_driver: "virtio-pci",
+            guest: Ipv4Addr::new(10, 1, 0, 2),
+            host: stage.host("tapv", "10.1.0.1/24", "10.1.0.2")?,
+        },
+        Nic {
+            name: "intel",
+            link: "eth1",
+            driver: "e1000",
+            slot: "0000:00:02.0",
+            pci_driver: "e1000",
+            guest: Ipv4Addr::new(10, 2, 0, 2),
+            host: stage.host("tape", "10.2.0.1/24", "10.2.0.2")?,
+        },
+    ];
+    let [virtio, intel] = &nics;
+    let console = stage.path("console.log");
+    let said = || fs::read_to_string(&console).unwrap_or_default();
+    virtio.until_within("nproc", &VCPUS.to_string(), UP).with_context(said)?;
+    for nic in &nics {
+        drive(nic).with_context(said)?;
+    }
+    for (nic, other) in [(virtio, intel), (intel, virtio)] {
+        pull_cable(nic, other).with_context(said)?;
+        rebind(nic, other).with_context(said)?;
+    }
+    // Its own last words are not waited for.
+    let _ = virtio.shell("poweroff -f");
+    wait_for(&mut stage, "turned itself off").with_context(said)?;
+    let [virtio, intel] = nics.map(|nic| nic.host);
+    stage.finish_troubled(vec![virtio, intel]).map(drop)
+}
+
+/// Traffic, whatever is set by `ethtool` and `ip`.
+fn drive(nic: &Nic) -> Result<()> {
+    let link = nic.link;
+    ensure!(nic.done(&format!("ethtool -i {link}"))?.contains(&format!("driver: {}", nic.driver)));
+    ensure!(nic.done(&format!("ethtool -k {link}"))?.contains("tx-checksumming: "));
+    nic.works()?;
+    nic.done(&format!("ethtool -S {link}"))?;
+    // Not every model can do everything: what cannot be switched on stays off.
+    for switch in ["off", "on"] {
+        nic.shell(&format!("ethtool -K {link} tx {switch} tso {switch} gso {switch} gro {switch}"))?;
+        nic.iperf().with_context(|| format!("offloads {switch}"))?;
+    }
+    nic.done(&format!("ip link set {link} mtu 1400"))?;
+    nic.until(&format!("ip link show {link}"), "mtu 1400")?;
+    nic.ping(1372)?;
+    nic.iperf().context("mtu 1400")?;
+    nic.done(&format!("ip link set {link} mtu 1500"))?;
+    nic.until(&format!("ip link show {link}"), "mtu 1500")?;
+    nic.ping(1472)
+}
+
+/// The cable is pulled out and plugged in; the guest is asked by its other NIC.
+fn pull_cable(nic: &Nic, other: &Nic) -> Result<()> {
+    let carrier = format!("echo carrier $(cat /sys/class/net/{}/carrier)", nic.link);
+    other.until(&carrier, "carrier 1")?;
+    for (link, wanted) in [("down", "carrier 0"), ("up", "carrier 1")] {
+        let mut set = Command::new(inbox::ringroad());
+        set.args(["set", &format!("tux.{}", nic.name), &format!("link={link}")]);
+        let done = run(&mut set, PATIENCE)?;
+        ensure!(done.status.success(), "link={link}: {}", done.stderr);
+        other.until(&carrier, wanted)?;
+    }
+    nic.ping(56)
+}
+
+/// The driver is taken away from the device and given back.
+fn rebind(nic: &Nic, other: &Nic) -> Result<()> {
+    let Nic { link, slot, pci_driver, guest, .. } = nic;
+    let driver = format!("/sys/bus/pci/drivers/{pci_driver}");
+    other.done(&format!("echo {slot} >{driver}/unbind"))?;
+    ensure!(!other.shell(&format!("ls {driver}"))?.contains(slot));
+    other.done(&format!("echo {slot} >{driver}/bind"))?;
+    other.done(&format!("ip address add {guest}/24 dev {link}; ip link set {link} up"))?;
+    nic.until("echo back", "back")?;
+    nic.works().context("after the driver came back")
+}
+
+fn wait_for(stage: &mut Stage, words: &str) -> Result<()> {
+    stage.run().wait_for_line(PATIENCE, |line| line.contains(words)).map(drop)
+}
+
+#[test]
+fn two_guests_meet_on_a_switch_and_end() {
+    support::needs!(Root, Kvm);
+    if let Err(error) = two_guests() {
+        panic!("{error:#}");
+    }
+}
+
+fn guest(name: &str, model: &str, script: &str) -> String {
+    format!(
+        "[[router]]\nname = \"{name}\"\nengine = \"linux\"\nkernel = \"{}\"\ninitrd = \"{}\"\nmemory = \"192M\"\n\
+         append = \"console=ttyS0 quiet panic=-1 run={}\"\nconsole = \"{name}.log\"\nrestart = \"never\"\n\
+         [[router.nic]]\nname = \"eth0\"\nmodel = \"{model}\"\nattach = \"switch:lan\"\n",
+        inbox::GUEST_KERNEL,
+        inbox::GUEST_INITRD,
+        script.replace(' ', "+"),
+    )
+}
+
+fn two_guests() -> Result<()> {
+    let up = |host| format!("ip address add 10.3.0.{host}/24 dev eth0;ip link set eth0 up");
+    let client = "until ping -c1 -W5 10.3.0.2;do sleep 1;done;iperf3 -c 10.3.0.2 -n 1M&&echo went-forth;sleep 1;\
+                  iperf3 -c 10.3.0.2 -n 1M -R&&echo came-back;reboot -f";
+    let server = "iperf3 -s -1;iperf3 -s -1;echo served;echo c>/proc/sysrq-trigger";
+    let text = format!(
+        "[switch.lan]\n{}{}",
+        guest("ann", "virtio-net", &format!("{};{client}", up(1))),
+        guest("bob", "e1000", &format!("{};{server}", up(2)))
+    );
+    let mut stage = Stage::start(&inbox::ringroad(), &text)?;
+    let said = |stage: &Stage| {
+        let read = |name: &str| fs::read_to_string(stage.path(name)).unwrap_or_default();
+        format!("ann: {}\nbob: {}", read("ann.log"), read("bob.log"))
+    };
+    let ends = ["the guest reset itself", "the guest's kernel panicked: sysrq triggered crash"];
+    for end in ends {
+        let found = stage.run().wait_for_line(UP, |line| line.contains(end)).map(drop);
+        found.with_context(|| said(&stage))?;
+    }
+    let consoles = said(&stage);
+    for words in ["went-forth", "came-back", "served"] {
+        ensure!(consoles.lines().any(|line| line.trim_end() == words), "no {words} in {consoles}");
+    }
+    stage.finish_troubled(Vec::new()).map(drop)
+}
