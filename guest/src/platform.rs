@@ -10,11 +10,11 @@ use crate::halt;
 use crate::nic::Nic;
 use crate::virtio_net::QueuePair;
 
-/// Free buffers below which sent ones are taken back: two bursts, and the lot in which a receive ring is filled up. Who
-/// waits for a lot while others hold what was sent long ago would wait for ever.
+/// Free buffers below which sent ones are taken back: two bursts, or the lot in which a receive ring is filled up. Who
+/// waits for a lot while what was sent long ago lies in others' rings would wait for ever.
 fn low(nics: &[Nic]) -> usize {
     let lot = nics.iter().map(|nic| nic.entries() / 2).max().unwrap_or(0) / SMALLEST_LOTS;
-    lot + 2 * ring::BURST
+    lot.max(2 * ring::BURST)
 }
 
 /// The largest lot of a receive ring is this part of it.
