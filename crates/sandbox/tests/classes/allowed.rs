@@ -30,7 +30,8 @@ const SERVING: [&str; 2] = ["timer", "pins"];
 
 pub(crate) fn names(class: Class) -> Vec<&'static str> {
     let control = if class == Class::Control { &CONTROL[..] } else { &[] };
-    let serving = if [Class::Clock, Class::Peer].contains(&class) { &[] } else { &SERVING[..] };
+    let serving =
+        if [Class::Clock, Class::Peer, Class::Backend].contains(&class) { &[] } else { &SERVING[..] };
     EVERY.iter().chain(control).chain(serving).copied().collect()
 }
 

@@ -31,7 +31,9 @@ impl Call {
 pub(crate) fn is_forbidden(class: Class, call: &Call) -> bool {
     match call.name {
         "openat-create" => class != Class::Control,
-        "accept4" => ![Class::Control, Class::Peer].contains(&class),
+        "accept4" => ![Class::Control, Class::Peer, Class::Backend].contains(&class),
+        // Without MSG_DONTWAIT.
+        "sendto" | "recvfrom" => class != Class::Control,
         _ => true,
     }
 }
@@ -80,6 +82,8 @@ fn sockets_and_devices() -> Vec<Call> {
         call("socketpair", libc::SYS_socketpair, &unix),
         call("connect", libc::SYS_connect, &[NONE]),
         call("bind", libc::SYS_bind, &[NONE]),
+        call("sendto", libc::SYS_sendto, &[NONE, 0, 0, 0]),
+        call("recvfrom", libc::SYS_recvfrom, &[NONE, 0, 0, 0]),
         call("accept4", libc::SYS_accept4, &[NONE]),
         call("ioctl-sti", libc::SYS_ioctl, &[0, libc::TIOCSTI as c_long, c"x".as_ptr() as c_long]),
         call("ioctl-tun", libc::SYS_ioctl, &[NONE, libc::TUNSETIFF as c_long]),
