@@ -14,7 +14,7 @@ hp_on 400 || exit 1
 PLAIN=
 TUNED=,mrg_rxbuf=0,in_order=1,vectorized=1,queue_size=1024
 
-guest() { tp_start guest 1 "--vdev net_virtio_user0,path=$T/v0.sock,queues=1$1" "$2"; }
+guest() { tp_start guest 1 "--vdev net_virtio_user0,path=$T/v0.sock,queues=1$1" ""; }
 guest_stop() { tp_stop guest; rm -f "$T/v0.sock"; }
 
 # ours MODE: the example, which ends with the descriptor PIPE

@@ -48,7 +48,11 @@ impl Peer {
             0 => &self.event,
             1 => &self.memory,
             2 => &self.pipe,
-            _ => return drop(self.memory_cut()),
+            _ => {
+                // For good.
+                let _ = rustix::fs::ftruncate(&self.memory, 0);
+                return;
+            }
         };
         let descriptors = vec![one.as_fd(); count];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(64))];
@@ -57,11 +61,6 @@ impl Peer {
             control.push(SendAncillaryMessage::ScmRights(&descriptors));
         }
         let _ = sendmsg(&self.socket, &[IoSlice::new(octets)], &mut control, SendFlags::DONTWAIT);
-    }
-
-    /// Cuts the memory off, for good.
-    fn memory_cut(&self) -> rustix::io::Result<()> {
-        rustix::fs::ftruncate(&self.memory, 0)
     }
 }
 

@@ -154,7 +154,7 @@ impl Mapped {
         let mapping = Mapping::new(file, start, octets).map_err(|why| MemoryError::Map { guest, why })?;
         // SAFETY: offset - start is less than the octets mapped, of which `size` follow.
         let base = unsafe { mapping.base.add((offset - start) as usize) };
-        Ok(Self { place, base, mapping: mapping })
+        Ok(Self { place, base, mapping })
     }
 
     fn region(&self) -> Region {

@@ -73,6 +73,15 @@ pub struct Session {
     active: usize,
 }
 
+/// A message that was wrong.
+#[derive(Debug)]
+pub struct Refused {
+    /// What the peer is told before it is left, if it waits for that.
+    pub answer: Option<Vec<u8>>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
 /// What goes back: nothing, that it was done, or the body of an answer.
 enum Reply {
     Done,
@@ -112,8 +121,8 @@ impl Session {
     /// Does what a message asks for; the octets that go back, if any do.
     ///
     /// # Errors
-    /// What is wrong with it; the peer is to be told by `.0`, if it waits for that, and then left.
-    pub fn heed(&mut self, mut message: Message) -> Result<Option<Vec<u8>>, (Option<Vec<u8>>, Fault)> {
+    /// What is wrong with it. The peer is to be told, if it waits for that, and then left.
+    pub fn heed(&mut self, mut message: Message) -> Result<Option<Vec<u8>>, Refused> {
         let request = message.request;
         let done = expect_descriptors(&message).and_then(|()| self.carry_out(&mut message));
         // A request that changes the agreement is acknowledged by the new one.
@@ -122,7 +131,7 @@ impl Session {
         match done {
             Ok(Reply::Done) => Ok(ack(0)),
             Ok(Reply::Body(body)) => Ok(Some(answer(request, &body))),
-            Err(fault) => Err((ack(1), fault)),
+            Err(fault) => Err(Refused { answer: ack(1), fault }),
         }
     }
 

@@ -15,6 +15,7 @@ use uplink::Door;
 use vmm::NicQueues;
 
 use super::message::{Heard, Line};
+use super::session::Refused;
 use super::{Fault, Offer, Session};
 
 /// Between two looks at whether a peer is sound, and how long the rest of a message may take.
@@ -271,7 +272,7 @@ fn heed(session: &mut Session, line: &Line, heard: Heard) -> Result<Outcome, Fau
     };
     match session.heed(message) {
         Ok(answer) => answer.map_or(Ok(()), |answer| line.say(&answer)).map(|()| Outcome::Heard),
-        Err((answer, fault)) => {
+        Err(Refused { answer, fault }) => {
             if let Some(answer) = answer {
                 // It is left anyway.
                 let _ = line.say(&answer);

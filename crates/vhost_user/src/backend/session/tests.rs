@@ -44,11 +44,11 @@ impl Peer {
     }
 
     fn ask(&mut self, request: FrontendReq, body: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
-        self.session.heed(message(request, body, Vec::new())).map_err(|(_, fault)| fault)
+        self.session.heed(message(request, body, Vec::new())).map_err(|refused| refused.fault)
     }
 
     fn send(&mut self, request: FrontendReq, body: &[u8], fd: OwnedFd) -> Result<Option<Vec<u8>>, Fault> {
-        self.session.heed(message(request, body, vec![fd])).map_err(|(_, fault)| fault)
+        self.session.heed(message(request, body, vec![fd])).map_err(|refused| refused.fault)
     }
 
     fn share(&mut self) {
@@ -221,7 +221,8 @@ fn messages_that_are_wrong_are_told_in_one_line() {
     let fd = event();
     let mut wrong = |request, body: &[u8], descriptors: usize| {
         let descriptors = (0..descriptors).map(|_| again(&fd)).collect();
-        let (_, fault) = peer.session.heed(message(request, body, descriptors)).expect_err("it is wrong");
+        let Refused { fault, .. } =
+            peer.session.heed(message(request, body, descriptors)).expect_err("it is wrong");
         fault.to_string()
     };
     use FrontendReq as Request;
@@ -295,7 +296,7 @@ fn a_table_that_is_refused_leaves_the_one_before() {
     let overlapping = table(&[[0, 0x2000, USER, 0], [0x1000, 0x2000, USER + 0x2000, 0x2000]]);
     let descriptors = vec![again(&peer.file), again(&peer.file)];
     let refused = peer.session.heed(message(FrontendReq::SET_MEM_TABLE, &overlapping, descriptors));
-    let (_, fault) = refused.expect_err("they overlap");
+    let Refused { fault, .. } = refused.expect_err("they overlap");
     assert!(matches!(fault, Fault::Memory(MemoryError::Overlap(0, 0x1000))));
     assert_eq!(peer.session.running(), 1);
 }
@@ -309,7 +310,7 @@ fn who_waits_for_it_is_told_how_it_went() {
     let done = peer.ask(FrontendReq::SET_PROTOCOL_FEATURES, &reply_ack.to_le_bytes()).expect("it is done");
     assert!(done.is_some_and(|done| code(done) == 0));
     let refused = peer.session.heed(message(FrontendReq::SET_VRING_NUM, &state(9, 1), Vec::new()));
-    assert!(refused.expect_err("no such ring").0.is_some_and(|told| code(told) != 0));
+    assert!(refused.expect_err("no such ring").answer.is_some_and(|told| code(told) != 0));
     let mut quiet = message(FrontendReq::SET_OWNER, &[], Vec::new());
     quiet.need_reply = false;
     assert!(peer.session.heed(quiet).expect("it is done").is_none());
