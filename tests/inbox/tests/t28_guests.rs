@@ -117,7 +117,8 @@ fn file() -> String {
     )
 }
 
-const VCPUS: u32 = 2;
+/// Of the guest under test.
+const VCPUS: u32 = 1;
 
 #[test]
 fn stock_drivers_work_on_both_models() {

@@ -73,7 +73,7 @@ fn date(mut days: u64) -> (u64, u64, u64) {
 }
 
 fn bcd(value: u64) -> u8 {
-    (value / 10 << 4 | value % 10) as u8
+    ((value / 10) << 4 | (value % 10)) as u8
 }
 
 #[cfg(test)]

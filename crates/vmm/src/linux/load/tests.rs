@@ -51,7 +51,10 @@ fn try_load(kernel: &mut File, initrd: Option<&mut File>, append: &str) -> Resul
 }
 
 fn fault(kernel: &mut File, initrd: Option<&mut File>, append: &str) -> String {
-    format!("{:#}", try_load(kernel, initrd, append).err().expect("a fault"))
+    match try_load(kernel, initrd, append) {
+        Ok((_, entry)) => panic!("it is entered at {entry:#x}"),
+        Err(error) => format!("{error:#}"),
+    }
 }
 
 #[test]
