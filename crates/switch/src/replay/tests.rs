@@ -18,8 +18,10 @@ fn file(magic: u32, word: fn(u32) -> [u8; 4], version: [u8; 4], frames: &[(u32, 
     file
 }
 
-const LITTLE: ([u8; 4], fn(u32) -> [u8; 4]) = ([2, 0, 4, 0], u32::to_le_bytes);
-const BIG: ([u8; 4], fn(u32) -> [u8; 4]) = ([0, 2, 0, 4], u32::to_be_bytes);
+/// The version, and how a word is written.
+type Order = ([u8; 4], fn(u32) -> [u8; 4]);
+const LITTLE: Order = ([2, 0, 4, 0], u32::to_le_bytes);
+const BIG: Order = ([0, 2, 0, 4], u32::to_be_bytes);
 
 fn small() -> Vec<u8> {
     file(NANOSECONDS, LITTLE.1, LITTLE.0, &[(1, 5, vec![1; 60]), (2, 6, vec![2; 61])])
