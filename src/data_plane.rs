@@ -140,6 +140,7 @@ impl DataPlane {
                 self.forget_capture(id);
                 Ok(())
             }
+            ToPlane::Replace { nic, what } => self.replace(&nic, &what, descriptors),
             // A second start, or the end of a question that was given up.
             ToPlane::Start(_)
             | ToPlane::Spawned { .. }
@@ -148,6 +149,15 @@ impl DataPlane {
             | ToPlane::PlacedThread { .. }
             | ToPlane::Stop => Ok(()),
         }
+    }
+
+    /// A link of a NIC is there again.
+    fn replace(&self, nic: &str, what: &uplink::Description, descriptors: Vec<OwnedFd>) -> Result<()> {
+        let opened = uplink::Opened::adopt(what, &mut descriptors.into_iter());
+        let replaced = opened.map_err(Into::into).and_then(|opened| self.instance.replace(nic, &opened));
+        let Err(error) = replaced else { return Ok(()) };
+        let kind = telemetry::Kind::Notice.name().to_owned();
+        self.wire.say(&ToSupervisor::Event { kind, router: None, message: format!("{nic}: {error:#}") })
     }
 
     /// What has to be done now and then: routers that fail or break rules, traces, captures.

@@ -10,6 +10,7 @@ mod desk;
 mod display;
 mod events;
 mod lifecycle;
+mod mending;
 mod metrics;
 mod notify;
 mod patience;
@@ -37,6 +38,7 @@ use desk::{Asker, Desk};
 use display::Display;
 use events::Events;
 pub(crate) use events::Log;
+use mending::Mending;
 use metrics::Metrics;
 use plane::Plane;
 use resources::Resources;
@@ -111,6 +113,7 @@ pub(crate) struct Supervisor {
     times: Times,
     children: Children,
     resources: Resources,
+    mending: Mending,
     events: Events,
     display: Display,
     desk: Desk,
@@ -177,6 +180,7 @@ impl Supervisor {
             running,
             life,
             resources,
+            mending: Mending::default(),
             events,
             lock,
         };
@@ -202,6 +206,7 @@ impl Supervisor {
             self.attend_children();
             self.resources.doors().for_each(Door::answer);
             self.resources.fulfil();
+            self.mend(now);
             self.attend_clients(now);
             self.attend_metrics(now);
             self.attend_display(now);

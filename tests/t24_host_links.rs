@@ -62,6 +62,12 @@ fn host(home: &Namespace, side: &str, net: &str) -> Namespace {
     for which in ["all", "default"] {
         host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1").expect("set");
     }
+    cable(home, &host, side, net);
+    host
+}
+
+/// The cable between them.
+fn cable(home: &Namespace, host: &Namespace, side: &str, net: &str) {
     let (near, far) = (format!("{side}0"), format!("{side}1"));
     home.ip(&["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", host.name()])
         .expect("a cable");
@@ -69,7 +75,6 @@ fn host(home: &Namespace, side: &str, net: &str) -> Namespace {
     host.ip(&["address", "add", &format!("{net}.2/24"), "dev", &far]).expect("an address");
     host.ip(&["link", "set", &far, "up"]).expect("up");
     host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
-    host
 }
 
 impl World {
@@ -218,6 +223,38 @@ fn several_queues_on_a_macvtap_and_in_a_bridge() {
             world.both_ways();
             world.end(Signal::TERM);
         }
+    });
+}
+
+/// Deletes something under a running router and brings it back; traffic goes on as it did.
+fn deleted_and_back(by: By, delete: impl FnOnce(&World), restore: impl FnOnce(&mut World)) {
+    let mut world = World::of(by);
+    world.start(&by.file());
+    world.both_ways();
+    delete(&world);
+    let run = world.run.as_mut().expect("it runs");
+    run.wait_for_line(PATIENCE, |line| line.contains("was deleted")).expect("it is told");
+    restore(&mut world);
+    let run = world.run.as_mut().expect("it runs");
+    run.wait_for_line(PATIENCE, |line| line.contains("is there again")).expect("it is mended");
+    world.both_ways();
+    world.end(Signal::TERM);
+}
+
+#[test]
+fn a_link_that_is_deleted_is_made_again() {
+    support::needs!(Root, Tun);
+    alone_and_tidy(|| {
+        let drop_link = |name: &'static str| {
+            move |world: &World| drop(world.home.ip(&["link", "delete", name]).expect("deleted"))
+        };
+        deleted_and_back(By::Bridge, drop_link("t24.west"), |_| {});
+        deleted_and_back(By::Macvtap("bridge"), drop_link("t24.west"), |_| {});
+        // With the interface that it stands on, which comes back later.
+        deleted_and_back(By::Macvtap("bridge"), drop_link("west0"), |world| {
+            thread::sleep(Duration::from_millis(1500));
+            cable(&world.home, &world.west, "west", "192.0.2");
+        });
     });
 }
 

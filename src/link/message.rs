@@ -49,6 +49,13 @@ pub(crate) enum ToPlane {
         /// Its number.
         thread: Option<i32>,
     },
+    /// What this NIC was plugged into was deleted and is there again: its descriptors are attached.
+    Replace {
+        /// The NIC: `edge.wan`.
+        nic: String,
+        /// What it is.
+        what: uplink::Description,
+    },
     /// End in good order.
     Stop,
 }

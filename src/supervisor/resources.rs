@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
-use uplink::{Door, Opened, Tap, Undo, Xdp};
+use uplink::{Description, Door, Opened, Tap, Undo, Xdp};
 
 use crate::link::Supply;
 
@@ -144,6 +144,36 @@ impl Resources {
     /// Does what was wished for. A link that does not take it has been moved or deleted, which is told elsewhere.
     pub(crate) fn fulfil(&self) {
         self.uplinks.values().filter_map(Opened::tap).for_each(|tap| drop(tap.fulfil()));
+    }
+
+    /// NICs whose link somebody has deleted: `edge.wan`.
+    pub(crate) fn gone(&self, plan: &Plan) -> Vec<String> {
+        let is_gone = |router, nic| {
+            let link = self.uplinks.get(&key(router, nic)).and_then(Opened::tap);
+            link.is_some_and(|link| !link.is_there())
+        };
+        let gone = plan.nics().filter(|(router, nic)| is_gone(router, nic));
+        gone.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
+    }
+
+    /// Opens the link of a NIC anew: what it is, and its descriptors for the data plane. None if the NIC has no link.
+    ///
+    /// # Errors
+    /// It cannot be opened yet.
+    pub(crate) fn reopen(&mut self, plan: &Plan, nic: &str) -> Result<Option<(Description, Vec<OwnedFd>)>> {
+        let mut nics = plan.nics();
+        let found = nics.find(|(router, wanted)| format!("{}.{}", router.name, wanted.name) == nic);
+        let Some((router, nic)) = found else { return Ok(None) };
+        let Some(Opened::Tap(mut link)) = open_uplink(router, nic)? else { return Ok(None) };
+        let key = key(router, nic);
+        if let Some(Opened::Tap(old)) = self.uplinks.remove(&key) {
+            link.succeed(old);
+        }
+        let opened = Opened::Tap(link);
+        let copies = opened.descriptors().into_iter().map(|fd| fd.try_clone_to_owned());
+        let answer = copies.collect::<std::io::Result<Vec<_>>>().map(|copies| (opened.describe(), copies));
+        self.uplinks.insert(key, opened);
+        Ok(Some(answer.context("no descriptors are left")?))
     }
 
     /// The doors through which peers come to NICs.

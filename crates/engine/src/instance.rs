@@ -16,6 +16,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use config::Plan;
 use switch::Switch;
+use uplink::Opened;
 
 pub use running::RunningRouter;
 pub use status::{Event, RouterStatus, State};
@@ -144,6 +145,21 @@ impl Instance {
     pub fn restart_router(&mut self, name: &str) -> Result<()> {
         self.stop_router(name)?;
         self.start_router(name)
+    }
+
+    /// Puts a link in the place of one that was deleted, under whoever serves the NIC `label` (`edge.wan`).
+    ///
+    /// # Errors
+    /// There is no such NIC, or it has no such link.
+    pub fn replace(&self, label: &str, by: &Opened) -> Result<()> {
+        for slot in &self.slots {
+            let Some(outlet) = slot.outlets().iter().find(|outlet| outlet.is_of(label)) else { continue };
+            outlet.replace(by)?;
+            // Who sleeps at the old link would never hear of the new one.
+            slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
+            return Ok(());
+        }
+        bail!("there is no NIC {label}")
     }
 
     /// Tells the clock what there is now.

@@ -39,6 +39,7 @@ const OWN_VHOST_NET: [u64; 2] = [0xaf01, 0x8008_af00];
 
 /// Of `linux/if_tun.h`.
 const TUNSETOFFLOAD: u64 = 0x4004_54d0;
+const TUNGETIFF: u64 = 0x8004_54d2;
 
 const FIONBIO: u64 = libc::FIONBIO;
 
@@ -98,6 +99,8 @@ pub(crate) fn set_up() -> Vec<u64> {
         // Its I/O APIC.
         READ | write::<kvm_irqchip>(0x62),
         read::<kvm_irqchip>(0x63),
+        // Whether the interface of a TAP or macvtap is still there.
+        TUNGETIFF,
         // Of the link, by the standard library's `set_nonblocking`.
         FIONBIO,
     ]);

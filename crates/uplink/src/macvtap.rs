@@ -96,7 +96,7 @@ fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Resul
         .map(|_| open_queue(name, kernel_name, &device, config.queues > 1))
         .collect::<Result<Vec<_>, Error>>()?;
     let traits = Traits::new(settle(name, &queues, config.offload)?, Spread::Kernel);
-    Ok(Tap::of_queues(name, queues, traits, links).undone_by(undo))
+    Ok(Tap::of_queues(name, queues, traits, links)?.undone_by(undo))
 }
 
 fn creation(name: &str, below: u32, config: &MacvtapConfig<'_>) -> Message {

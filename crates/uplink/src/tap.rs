@@ -9,6 +9,7 @@
 
 mod counters;
 pub(crate) mod header;
+mod health;
 mod queue_limit;
 mod sink;
 mod source;
@@ -19,13 +20,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use switch::Offloads;
 use switch::steer::Hash;
 
 pub use counters::{ReadCounters, WriteCounters};
 use header::Offer;
+use health::Health;
 pub use queue_limit::QueueLimit;
 use queue_limit::Wishes;
 pub use sink::TapSink;
@@ -107,6 +108,7 @@ pub struct Tap {
     /// None where the descriptors came from another process, which keeps the device in order.
     links: Option<Arc<Links>>,
     limits: Limits,
+    health: Arc<Health>,
 }
 
 /// Who changes the length of the kernel's queues while the device is served.
@@ -125,8 +127,7 @@ enum Limits {
 #[derive(Debug)]
 struct Device {
     name: String,
-    gone: AtomicBool,
-    reported: AtomicBool,
+    health: Arc<Health>,
     offer: Offer,
     /// What takes away what does not go with the descriptors.
     _undo: Option<Armed>,
@@ -171,19 +172,20 @@ impl Tap {
             undo: None,
             links: Some(Arc::new(links)),
             limits: Limits::Fixed,
+            health: Health::new()?,
         })
     }
 
     /// A device whose queues were opened by their own file.
-    pub(crate) fn of_queues(name: &str, queues: Vec<OwnedFd>, traits: Traits, links: Links) -> Self {
-        Self {
-            name: name.to_owned(),
-            queues,
-            traits,
-            undo: None,
-            links: Some(Arc::new(links)),
-            limits: Limits::Fixed,
-        }
+    pub(crate) fn of_queues(
+        name: &str,
+        queues: Vec<OwnedFd>,
+        traits: Traits,
+        links: Links,
+    ) -> Result<Self, Error> {
+        let links = Some(Arc::new(links));
+        let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
+        Ok(Self { name, queues, traits, undo: None, links, limits, health })
     }
 
     /// A device that another process opened, by the descriptors of its queues in their order.
@@ -193,7 +195,8 @@ impl Tap {
     pub fn from_descriptors(name: &str, queues: Vec<OwnedFd>, traits: Traits) -> Result<Self, Error> {
         Name::new(name)?;
         check_queues(queues.len())?;
-        Ok(Self { name: name.to_owned(), queues, traits, undo: None, links: None, limits: Limits::Fixed })
+        let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
+        Ok(Self { name, queues, traits, undo: None, links: None, limits, health })
     }
 
     /// What is known of the device beside its descriptors.
@@ -234,7 +237,8 @@ impl Tap {
         let queues =
             queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
         let (name, traits) = (self.name.clone(), self.traits.clone());
-        Ok(Self { name, queues, traits, undo: None, links: None, limits: Limits::Fixed })
+        let (limits, health) = (Limits::Fixed, self.health.clone());
+        Ok(Self { name, queues, traits, undo: None, links: None, limits, health })
     }
 
     /// The interface's name.
@@ -311,48 +315,89 @@ impl Tap {
         })
     }
 
+    /// Whether the kernel still has the interface.
+    pub fn is_there(&self) -> bool {
+        self.queues.first().is_some_and(|queue| health::is_there(queue.as_fd()))
+    }
+
+    /// Looks now and then whether the interface was deleted, where it is called about ten times a second; the sentence that
+    /// says so, once.
+    pub fn look_after(&self) -> Option<String> {
+        if self.health.is_due() && !self.is_there() {
+            self.health.vanish();
+        }
+        self.health.is_news().then(|| deleted(&self.name))
+    }
+
+    /// Puts another device in the place of one that was deleted, under whoever serves that.
+    ///
+    /// # Errors
+    /// It has another number of queues.
+    pub fn replace(&self, by: &Self) -> Result<(), Error> {
+        let (has, found) = (self.queues.len(), by.queues.len());
+        if has != found {
+            let what = "the number of queues of the interface that is there again";
+            return Err(Error::Range { what, found: found as u64, expected: "what it was before" });
+        }
+        let wrong = |e| Error::system(format!("taking up `{}` again", self.name), e);
+        let mut queues = self.queues.iter().zip(&by.queues);
+        queues.try_for_each(|(old, new)| health::take_over(old, new)).map_err(wrong)?;
+        self.health.revive(&by.queues).map_err(wrong)
+    }
+
+    /// Takes over what belongs to the name, not to the device, from one that was deleted: who takes it away in the end,
+    /// and where wishes come in.
+    pub fn succeed(&mut self, mut old: Self) {
+        if let Some(undo) = old.undo.take() {
+            undo.disarm();
+        }
+        self.limits = std::mem::take(&mut old.limits);
+    }
+
     /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.
     pub fn split(mut self) -> (TapSource, Arc<TapSink>) {
         let device = Device::of(&mut self);
         let mut queues = self.queues;
-        port(&device, queues.swap_remove(0))
+        port(&device, 0, queues.swap_remove(0))
     }
 
     /// Source and sink of each queue. The device lives until the last of them is dropped.
     pub fn into_ports(mut self) -> Vec<(TapSource, Arc<TapSink>)> {
         let device = Device::of(&mut self);
-        self.queues.into_iter().map(|fd| port(&device, fd)).collect()
+        let queues = self.queues.into_iter().enumerate();
+        queues.map(|(number, fd)| port(&device, number, fd)).collect()
     }
 }
 
-fn port(device: &Arc<Device>, fd: OwnedFd) -> (TapSource, Arc<TapSink>) {
+fn port(device: &Arc<Device>, number: usize, fd: OwnedFd) -> (TapSource, Arc<TapSink>) {
     let queue = Arc::new(Queue { fd, device: Arc::clone(device) });
+    device.health.serves(number, &queue);
     (TapSource::new(Arc::clone(&queue)), Arc::new(TapSink::new(queue)))
 }
 
 impl Device {
     fn of(tap: &mut Tap) -> Arc<Self> {
-        let (gone, reported) = (AtomicBool::new(false), AtomicBool::new(false));
         let (name, offer) = (tap.name.clone(), Offer::of(tap.traits.takes()));
-        Arc::new(Self { name, gone, reported, offer, _undo: tap.undo.take() })
+        Arc::new(Self { name, health: tap.health.clone(), offer, _undo: tap.undo.take() })
     }
 
     /// Notes that the interface was deleted under us.
     fn vanish(&self) {
-        self.gone.store(true, Relaxed);
+        self.health.vanish();
     }
 
     fn is_gone(&self) -> bool {
-        self.gone.load(Relaxed)
+        self.health.is_gone()
     }
 
     /// The sentence that says so, the first time it is asked for.
     fn take_trouble(&self) -> Option<String> {
-        let first = self.is_gone() && !self.reported.swap(true, Relaxed);
-        first.then(|| {
-            format!("the interface `{}` was deleted; its port is dead until the next start", self.name)
-        })
+        self.health.is_news().then(|| deleted(&self.name))
     }
+}
+
+fn deleted(name: &str) -> String {
+    format!("the interface `{name}` was deleted; nothing passes it until it is there again")
 }
 
 /// Settles what a device that was just opened does: headers of a known size, nothing left to us as long as nobody says

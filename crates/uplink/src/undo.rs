@@ -50,23 +50,32 @@ impl Undo {
             Self::Macvtap { name } => Some((kernel()?, Links::here()?.index(name)?)),
             Self::OvsPort { .. } => None,
         };
-        Ok(Armed { undo: self, place })
+        Ok(Armed { undo: Some(self), place })
     }
 }
 
 /// Something that is taken away when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Armed {
-    undo: Undo,
+    /// None if it is not to happen any more.
+    undo: Option<Undo>,
     /// An interface by its index, which no other one has, and its namespace.
     place: Option<(Netlink, u32)>,
 }
 
+impl Armed {
+    /// Nothing is taken away: somebody else sees to it.
+    pub(crate) fn disarm(mut self) {
+        self.undo = None;
+    }
+}
+
 impl Drop for Armed {
     fn drop(&mut self) {
-        match &self.place {
-            Some((kernel, index)) => drop(delete(kernel, *index)),
-            None => self.undo.now(),
+        match (self.undo.take(), &self.place) {
+            (Some(_), Some((kernel, index))) => drop(delete(kernel, *index)),
+            (Some(undo), None) => undo.now(),
+            (None, _) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use config::{Attach, Nic, Plan, ReplayPace, Router, SocketSide, Spin, VhostThreads};
 use switch::{Bell, Frame, Offloads, Sink, Source, Switch};
 use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
@@ -147,6 +147,17 @@ impl Outlet {
             Far::Kernel(kernel) => Some(Hands::Kernel(kernel.clone())),
             _ => None,
         }
+    }
+
+    /// Whether it is what the NIC `label` (`edge.wan`) is plugged into.
+    pub(crate) fn is_of(&self, label: &str) -> bool {
+        self.label == label
+    }
+
+    /// Puts a link in the place of one that was deleted, under whoever serves that.
+    pub(crate) fn replace(&self, by: &Opened) -> Result<()> {
+        let (Far::Tap(old), Some(new)) = (&self.far, by.tap()) else { bail!("{} has no link", self.label) };
+        Ok(old.replace(new)?)
     }
 
     /// Whether it is a capture that has failed since this was asked last.

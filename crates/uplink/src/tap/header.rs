@@ -58,6 +58,16 @@ impl Offer {
     }
 }
 
+impl Offer {
+    /// Tells a device that took the place of another one what that was told last.
+    pub(super) fn repeat(&self, queue: BorrowedFd<'_>) {
+        let told = self.told.load(Relaxed);
+        if told != UNKNOWN {
+            let _ = tell(queue, Offloads::from_bits(told));
+        }
+    }
+}
+
 /// Makes the header of a device's frames ten octets, little endian.
 pub(crate) fn set_size(queue: BorrowedFd<'_>) -> io::Result<()> {
     let (mut size, mut yes): (libc::c_int, libc::c_int) = (VIRTIO as libc::c_int, 1);

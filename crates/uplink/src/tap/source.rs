@@ -121,9 +121,14 @@ impl Source for TapSource {
         matches!(poll(&mut look, Some(&now)), Ok(1..))
     }
 
-    /// None once the device is gone: its descriptor would ring for ever.
+    /// Once the device is gone its descriptor would ring for ever: then what rings when it is there again.
     fn bell(&self) -> Bell<'_> {
-        if self.queue.device.is_gone() { Bell::None } else { Bell::Readable(self.queue.fd.as_fd()) }
+        let device = &self.queue.device;
+        if device.is_gone() {
+            Bell::Event(device.health.revived())
+        } else {
+            Bell::Readable(self.queue.fd.as_fd())
+        }
     }
 
     /// The kernel leaves to us what the other end takes, and does the rest itself.

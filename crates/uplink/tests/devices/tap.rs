@@ -127,7 +127,7 @@ fn what_is_sent_into_a_device_that_is_down_is_counted_and_it_works_again_when_up
 }
 
 #[test]
-fn a_deleted_device_is_reported_once_and_stays_dead() {
+fn a_deleted_device_is_reported_once_and_stays_dead_until_another_one_takes_its_place() {
     if !devices() || Command::new("ip").arg("-V").output().is_err() {
         println!("SKIPPED: needs root, /dev/net/tun and the program ip (iproute2)");
         return;
@@ -141,12 +141,45 @@ fn a_deleted_device_is_reported_once_and_stays_dead() {
     assert_eq!((deliver(&**sink, &mut sent), deliver(&**sink, &mut sent)), (0, 0));
     assert_eq!(sink.counters().drop_gone.get(), 6);
     assert_eq!(source.drain(64, &mut |_| panic!("a frame from nowhere")), 0);
-    assert!(!source.arm() && matches!(source.bell(), Bell::None));
+    assert!(!source.arm() && matches!(source.bell(), Bell::Event(_)));
     assert_eq!(
         source.take_trouble().unwrap(),
-        "the interface `t0` was deleted; its port is dead until the next start"
+        "the interface `t0` was deleted; nothing passes it until it is there again"
     );
     assert_eq!((source.take_trouble(), sink.take_trouble()), (None, None));
+}
+
+#[test]
+fn another_device_takes_the_place_of_one_that_was_deleted_under_whoever_serves_it() {
+    if !devices() {
+        return;
+    }
+    let netns = Netns::new().unwrap();
+    let (tap, links) = lone_tap(&netns, 2);
+    let mut ports = tap.try_clone().unwrap().into_ports();
+    let look = |tap: &Tap| (0..20).find_map(|_| tap.look_after());
+    assert!(tap.is_there() && look(&tap).is_none());
+    let mut delete = netns.command("ip");
+    assert!(delete.args(["link", "delete", "t0"]).status().unwrap().success());
+    assert!(look(&tap).is_some_and(|line| line.contains("`t0` was deleted")) && look(&tap).is_none());
+    assert_eq!(ports[0].0.drain(64, &mut |_| panic!("a frame from nowhere")), 0);
+    let (again, links) = {
+        drop(links);
+        lone_tap(&netns, 2)
+    };
+    tap.replace(&again).unwrap();
+    drop(again);
+    assert!(tap.is_there() && look(&tap).is_none());
+    let Bell::Readable(_) = ports[0].0.bell() else { panic!("it is there again") };
+    let socket = netns.run(|| UdpSocket::bind("198.18.0.1:0").unwrap()).unwrap();
+    socket.send_to(b"here", "198.18.0.2:9").unwrap();
+    let came = ports.iter_mut().flat_map(|port| collect(&mut port.0, 1)).count();
+    assert_eq!(came, 1);
+    let (other, _) = {
+        drop(links);
+        lone_tap(&Netns::new().unwrap(), 1)
+    };
+    assert!(matches!(tap.replace(&other), Err(Error::Range { found: 1, .. })));
 }
 
 #[test]

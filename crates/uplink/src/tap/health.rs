@@ -1,0 +1,97 @@
+//! Whether a device is there. Somebody may delete it while it is served: then frames are counted as lost, and whoever
+//! opened it may open another one in its place. The descriptors of the new one take the numbers of the old ones, under
+//! those who read and write them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Queue;
+use crate::Error;
+use crate::request::{InterfaceRequest, NAME_LEN, Name};
+
+/// The kernel is asked at one look of so many: about once a second.
+const LOOKS: u32 = 10;
+
+/// What all who have a device open in this process know together.
+#[derive(Debug)]
+pub(super) struct Health {
+    gone: AtomicBool,
+    reported: AtomicBool,
+    /// Times somebody looked after it.
+    looks: AtomicU32,
+    /// Rung when there is a new device in place of one that was gone.
+    revived: OwnedFd,
+    /// Who serves it, and by which of its queues.
+    served: Mutex<Vec<(usize, Weak<Queue>)>>,
+}
+
+impl Health {
+    pub(super) fn new() -> Result<Arc<Self>, Error> {
+        let revived = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|e| Error::system("making an event descriptor", e.into()))?;
+        let (gone, reported) = (AtomicBool::new(false), AtomicBool::new(false));
+        let looks = AtomicU32::new(0);
+        Ok(Arc::new(Self { gone, reported, looks, revived, served: Mutex::default() }))
+    }
+
+    /// Notes that the interface was deleted.
+    pub(super) fn vanish(&self) {
+        self.gone.store(true, Relaxed);
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
+    }
+
+    /// What rings when it is there again.
+    pub(super) fn revived(&self) -> BorrowedFd<'_> {
+        self.revived.as_fd()
+    }
+
+    /// Whether it is time to ask the kernel: the question waits for whoever changes interfaces.
+    pub(super) fn is_due(&self) -> bool {
+        self.looks.fetch_add(1, Relaxed).is_multiple_of(LOOKS)
+    }
+
+    /// True the first time it is asked after the interface was deleted.
+    pub(super) fn is_news(&self) -> bool {
+        self.is_gone() && !self.reported.swap(true, Relaxed)
+    }
+
+    pub(super) fn serves(&self, number: usize, queue: &Arc<Queue>) {
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.retain(|(_, queue)| queue.strong_count() > 0);
+        served.push((number, Arc::downgrade(queue)));
+    }
+
+    /// Puts new queues under those who serve the old ones, and wakes them.
+    pub(super) fn revive(&self, queues: &[OwnedFd]) -> io::Result<()> {
+        for (number, queue) in self.served.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if let (Some(queue), Some(new)) = (queue.upgrade(), queues.get(*number)) {
+                take_over(&queue.fd, new)?;
+                queue.device.offer.repeat(queue.fd.as_fd());
+            }
+        }
+        self.reported.store(false, Relaxed);
+        self.gone.store(false, Relaxed);
+        // A full counter means that it is ringing already.
+        let _ = rustix::io::write(&self.revived, &1u64.to_ne_bytes());
+        Ok(())
+    }
+}
+
+/// Makes the number of `old` mean what `new` does, at once for all who use it.
+pub(super) fn take_over(old: &OwnedFd, new: &OwnedFd) -> io::Result<()> {
+    // SAFETY: both are open; the number of `old` stays open, of the same kind, and its owner's.
+    let done = unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether the kernel still has the interface of this queue.
+pub(super) fn is_there(queue: BorrowedFd<'_>) -> bool {
+    InterfaceRequest::new(Name([0; NAME_LEN]), &[]).send(queue, libc::TUNGETIFF).is_ok()
+}
