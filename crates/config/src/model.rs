@@ -115,7 +115,16 @@ pub(crate) fn verify(section: &Section<'_>, sections: &[Section<'_>], router: &R
         one_queue_pair(section, nic);
         if is_e1000(nic) {
             e1000(section, router, nic);
+            handed(section, nic);
         }
+    }
+}
+
+/// vhost-user knows virtqueues, and no other rings.
+fn handed(section: &Section<'_>, nic: &Nic) {
+    if matches!(nic.attach, Attach::VhostUserFrontend { .. }) {
+        let what = "an e1000's rings cannot be handed to a vhost-user peer; write model = \"virtio-net\"";
+        section.fault(section.line_of("attach"), "attach", what);
     }
 }
 

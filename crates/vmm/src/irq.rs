@@ -210,7 +210,9 @@ impl IrqRouter {
             line.mask();
             return Ok(());
         };
-        if line.lent && message.data == u32::from(map::MESSAGE_VECTOR) {
+        // Another kernel has vectors of its own.
+        let ours = line.lent && self.ram.is_of_firmware();
+        if ours && message.data == u32::from(map::MESSAGE_VECTOR) {
             message.data = u32::from(map::PEER_VECTOR);
         }
         if let (Some(vm), Wire::Event { gsi, .. }) = (&self.vm, &line.wire) {

@@ -126,10 +126,10 @@ pub struct GuestRam {
     /// What a firmware shares with us: in its RAM, or apart.
     shared: *const Shared,
     /// Keeps what lies apart.
-    _apart: Option<Box<Shared>>,
+    apart: Option<Box<Shared>>,
 }
 
-// SAFETY: the pointers are only addresses of what `memory` and `_apart` own.
+// SAFETY: the pointers are only addresses of what `memory` and `apart` own.
 unsafe impl Send for GuestRam {}
 // SAFETY: as above; all access goes through `Region` and `vm_memory`, which allow races.
 unsafe impl Sync for GuestRam {}
@@ -152,7 +152,7 @@ impl GuestRam {
     pub(crate) fn with_words_apart(name: &str, len: usize) -> Result<Self> {
         let apart = Box::<Shared>::default();
         let shared = std::ptr::from_ref(&*apart);
-        Ok(Self { shared, _apart: Some(apart), ..Self::plain(name, len)? })
+        Ok(Self { shared, apart: Some(apart), ..Self::plain(name, len)? })
     }
 
     fn plain(name: &str, len: usize) -> Result<Self> {
@@ -161,7 +161,7 @@ impl GuestRam {
         let region = GuestRegionMmap::new(memory.mapping, GuestAddress(0))
             .context("guest RAM does not fit its address space")?;
         let memory = GuestMemoryMmap::from_regions(vec![region]).context("guest RAM is not one region")?;
-        Ok(Self { memory, base, len, huge, shared: std::ptr::null(), _apart: None })
+        Ok(Self { memory, base, len, huge, shared: std::ptr::null(), apart: None })
     }
 
     /// The RAM for rings and frames.
@@ -177,6 +177,11 @@ impl GuestRam {
         // both live as long as `self`. `Shared` is nothing but atomics, for which every bit pattern is valid and which the
         // guest may change at any time.
         unsafe { &*self.shared }
+    }
+
+    /// Whether a firmware of ours runs in it.
+    pub(crate) fn is_of_firmware(&self) -> bool {
+        self.apart.is_none()
     }
 
     /// The memfd behind it.
