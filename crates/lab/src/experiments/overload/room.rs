@@ -14,6 +14,7 @@ use switch::Source;
 use uplink::{Links, Netns, Wire};
 
 use super::Link;
+use crate::cores;
 use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 use crate::experiment::Options;
 use crate::generator::Generator;
@@ -214,11 +215,21 @@ fn text(link: Link, file: &File<'_>) -> String {
     text
 }
 
+/// Runs what follows it where /sys is that of its network namespace.
+const IN_ITS_OWN_SYS: &str = "mount -t sysfs none /sys && exec \"$0\" \"$@\"";
+
+/// All CPUs, as a list.
+fn everywhere() -> Result<String> {
+    Ok(cores::online()?.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
+}
+
 fn start(program: &Path, netns: &Netns, link: Link, file: &File<'_>, folder: &Path) -> Result<Process> {
     let path = folder.join("lab.toml");
     fs::write(&path, text(link, file)).with_context(|| format!("cannot write {}", path.display()))?;
-    let mut command = netns.command(&program.display().to_string());
-    environment(&mut command, folder).arg("run").arg(&path).args(["--log", "text"]);
+    // With a /sys of its namespace, and on any CPU: this thread has one of its own.
+    let mut command = netns.command("unshare");
+    command.args(["--mount", "taskset", "--cpu-list", &everywhere()?, "sh", "-c", IN_ITS_OWN_SYS]);
+    environment(&mut command, folder).arg(program).arg("run").arg(&path).args(["--log", "text"]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut run = Process(child.context("cannot start the router")?);
     let said = run.0.stderr.take().context("the router has no output")?;
