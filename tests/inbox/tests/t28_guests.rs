@@ -87,7 +87,7 @@ impl Nic {
         for direction in [&[][..], &["-R"]] {
             let mut iperf = self.host.command("iperf3");
             iperf
-                .args(["-c", &self.guest.to_string(), "-n", "2M", "--connect-timeout", "20000"])
+                .args(["-c", &self.guest.to_string(), "-n", "500K", "--connect-timeout", "20000"])
                 .args(direction);
             let done = run(&mut iperf, PATIENCE)?;
             ensure!(done.status.success(), "{} {direction:?}: {}{}", self.name, done.stdout, done.stderr);
@@ -153,7 +153,7 @@ fn stock_drivers() -> Result<()> {
     let [virtio, intel] = &nics;
     let console = stage.path("console.log");
     let said = || fs::read_to_string(&console).unwrap_or_default();
-    virtio.until_within("nproc", &VCPUS.to_string(), UP).with_context(said)?;
+    virtio.until_within("nproc", &format!("{VCPUS}\nstatus=0"), UP).with_context(said)?;
     for nic in &nics {
         drive(nic).with_context(said)?;
     }
@@ -240,8 +240,8 @@ fn guest(name: &str, model: &str, script: &str) -> String {
 
 fn two_guests() -> Result<()> {
     let up = |host| format!("ip address add 10.3.0.{host}/24 dev eth0;ip link set eth0 up");
-    let client = "until ping -c1 -W5 10.3.0.2;do sleep 1;done;iperf3 -c 10.3.0.2 -n 1M&&echo went-forth;sleep 1;\
-                  iperf3 -c 10.3.0.2 -n 1M -R&&echo came-back;reboot -f";
+    let client = "until ping -c1 -W5 10.3.0.2;do sleep 1;done;iperf3 -c 10.3.0.2 -n 500K&&echo went-forth;sleep 1;\
+                  iperf3 -c 10.3.0.2 -n 500K -R&&echo came-back;reboot -f";
     let server = "iperf3 -s -1;iperf3 -s -1;echo served;echo c>/proc/sysrq-trigger";
     let text = format!(
         "[switch.lan]\n{}{}",
