@@ -129,7 +129,7 @@ fn stock_drivers_work_on_both_models() {
 }
 
 fn stock_drivers() -> Result<()> {
-    let mut stage = Stage::start(&inbox::ringroad(), &file())?;
+    let mut stage = Stage::start_with(&inbox::ringroad(), &file(), &["--log", "text"])?;
     let nics = [
         Nic {
             name: "virtio",
@@ -248,7 +248,7 @@ fn two_guests() -> Result<()> {
         guest("ann", "virtio-net", &format!("{};{client}", up(1))),
         guest("bob", "e1000", &format!("{};{server}", up(2)))
     );
-    let mut stage = Stage::start(&inbox::ringroad(), &text)?;
+    let mut stage = Stage::start_with(&inbox::ringroad(), &text, &["--log", "text"])?;
     let said = |stage: &Stage| {
         let read = |name: &str| fs::read_to_string(stage.path(name)).unwrap_or_default();
         format!("ann: {}\nbob: {}", read("ann.log"), read("bob.log"))
