@@ -223,7 +223,7 @@ fn guest(kernel: &Kernel) -> Result<Initramfs> {
 /// What the host does: it runs the test programs one after the other, each of them as cargo would show it.
 fn script(programs: &Programs, wish: &Wish) -> String {
     let filter: String = wish.names.iter().map(|name| format!(" '{}'", name.replace('\'', ""))).collect();
-    let mut script = "cd /root\nfailed=0\nexport RINGROAD=/usr/bin/ringroad\n".to_owned();
+    let mut script = "cd /root\nfailed=0\nexport RINGROAD=/usr/bin/ringroad RINGROAD_BOX=1\n".to_owned();
     for (name, _) in &programs.tests {
         let run = format!("/{TESTS}/{name} --show-output --test-threads=1{filter}");
         script += &format!("echo '     Running {name} (in the box)'\n{run} 2>&1 || failed=1\n");

@@ -16,7 +16,7 @@ struct Package {
 /// Debian puts it beside the one without DPDK.
 const OVS_DPDK: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
-const NEEDED: [Package; 9] = [
+const NEEDED: [Package; 12] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
@@ -27,6 +27,9 @@ const NEEDED: [Package; 9] = [
         program: OVS_DPDK,
         why: "a switch that is a peer of vhost-user",
     },
+    Package { name: "openvswitch-switch", program: "ovs-vsctl", why: "a switch to plug routers into" },
+    Package { name: "ethtool", program: "ethtool", why: "looks at drivers, sets offloads" },
+    Package { name: "iperf3", program: "iperf3", why: "TCP between guests" },
     Package { name: "tcpdump", program: "tcpdump", why: "captures what a router sends" },
     Package { name: "dpkg-dev", program: "dpkg-shlibdeps", why: "makes the Debian package" },
     Package { name: "binutils", program: "strip", why: "makes the Debian package" },

@@ -54,9 +54,8 @@ const VHOSTS: Words<VhostThreads> = Words {
         (VhostThreads::PerNic.name(), VhostThreads::PerNic),
         (VhostThreads::Split.name(), VhostThreads::Split),
         (VhostThreads::PerQueue.name(), VhostThreads::PerQueue),
-        (VhostThreads::Kernel.name(), VhostThreads::Kernel),
     ],
-    later: &["vmm"],
+    later: &["kernel", "vmm"],
 };
 
 const ROUTER_KEYS: &[&str] = &[

@@ -49,6 +49,7 @@ impl Initramfs {
             new.add(&format!("usr/{folder}"), Entry::Folder);
             new.add(folder, Entry::Link(format!("usr/{folder}")));
         }
+        new.add("var/run", Entry::Link("/run".to_owned()));
         new.add("dev/console", Entry::Device(5, 1));
         new.add("dev/null", Entry::Device(1, 3));
         new.text("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::modules::{Index, Module};
 use crate::programs;
@@ -99,10 +99,13 @@ fn unpack(folder: &Path, unpacked: &Path) -> Result<()> {
 
 /// Downloads the package into a folder.
 fn download(folder: &Path) -> Result<PathBuf> {
-    let depends = programs::said(Command::new("apt-cache").args(["depends", META]))?;
-    let Some(package) = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"))
-    else {
-        bail!("this host's package lists have no {META} (`apt-get update` fetches them)");
+    let package = match name()? {
+        Some(package) => package,
+        None => {
+            // A fresh machine has no lists.
+            programs::said(Command::new("timeout").args([PATIENCE, "apt-get", "update", "-q"]))?;
+            name()?.with_context(|| format!("this host's package lists have no {META}"))?
+        }
     };
     let mut command = Command::new("timeout");
     command.args([PATIENCE, "apt-get", "download", &format!("linux-image-{package}")]).current_dir(folder);
@@ -110,6 +113,17 @@ fn download(folder: &Path) -> Result<PathBuf> {
     command.args(["-o", "APT::Sandbox::User=root", "-q"]);
     programs::said(&mut command).context("the kernel's package cannot be had")?;
     only(folder, |name| name.ends_with(".deb"))
+}
+
+/// The name of the package of today's kernel, after `linux-image-`; none if the lists do not have it.
+fn name() -> Result<Option<String>> {
+    let mut command = Command::new("apt-cache");
+    let Ok(depends) = programs::said(command.args(["depends", META])) else {
+        programs::find("apt-cache")?;
+        return Ok(None);
+    };
+    let package = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
+    Ok(package.map(str::to_owned))
 }
 
 /// The one entry of a folder whose name is wanted.

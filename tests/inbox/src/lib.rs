@@ -13,3 +13,8 @@ pub fn ringroad() -> String {
 pub const GUEST_KERNEL: &str = "/guest/vmlinuz";
 /// Its first file system: busybox, `ip`, `ethtool`, `iperf3`, both NICs' drivers, and `tests/inbox/guest.sh`.
 pub const GUEST_INITRD: &str = "/guest/initrd";
+
+/// Whether this is the host in a box, where nobody else has anything.
+pub fn inside() -> bool {
+    std::env::var_os("RINGROAD_BOX").is_some()
+}

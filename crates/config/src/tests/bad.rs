@@ -124,7 +124,7 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         r#"vhost = "shared""#,
         r#"vhost = "many""#,
-        r#"f.toml:9: router.vhost: "many" is no way to cut vhost threads; ways: shared, per-nic, split, per-queue, kernel"#,
+        r#"f.toml:9: router.vhost: "many" is no way to cut vhost threads; ways: shared, per-nic, split, per-queue"#,
     ),
     (
         r#"vcpu = "1""#,
