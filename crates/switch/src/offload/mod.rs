@@ -6,9 +6,9 @@
 //!          \-> segments: headers written, payload copied, checksum filled in -/
 //! ```
 //!
-//! A burst in which no frame leaves anything to be done costs one OR for each frame, and nothing where the sink takes everything. What is done in software is done in
-//! memory of the thread's own, so that the frame's owner cannot change it afterwards, and told to the sink for its books
-//! ([`Sink::completed`]).
+//! A burst in which no frame leaves anything to be done costs one OR for each frame, and nothing where the sink takes
+//! everything. What is done in software is done in memory of the thread's own, so that the frame's owner cannot change it
+//! afterwards, and told to the sink for its books ([`Sink::completed`]).
 //!
 //! A frame that is cut may give more segments than the sink has room for. [`pump_on`] keeps them for the next time, as
 //! far as the frames come from where they wait; anywhere else they are lost, and the sink counts them.
