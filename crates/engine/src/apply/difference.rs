@@ -109,8 +109,10 @@ fn router_steps(old: In<'_>, new: In<'_>) -> Vec<Step> {
     steps
 }
 
-/// What a Linux guest is made of, in words.
-const LINUX: [(&str, fn(&config::Linux) -> String); 4] = [
+/// One thing that a Linux guest is made of, in words.
+type LinuxPart = fn(&config::Linux) -> String;
+
+const LINUX: [(&str, LinuxPart); 4] = [
     ("kernel", |linux| linux.kernel.display().to_string()),
     ("initrd", |linux| file(&linux.initrd)),
     ("append", |linux| linux.append.clone()),
