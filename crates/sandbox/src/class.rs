@@ -201,12 +201,8 @@ fn backend() -> Vec<Allowed> {
 }
 
 /// Copies of bells, and writing to them without waiting.
-const BACKEND_FCNTL: [u64; 4] = [
-    libc::F_GETFD as u64,
-    libc::F_GETFL as u64,
-    libc::F_SETFL as u64,
-    libc::F_DUPFD_CLOEXEC as u64,
-];
+const BACKEND_FCNTL: [u64; 4] =
+    [libc::F_GETFD as u64, libc::F_GETFL as u64, libc::F_SETFL as u64, libc::F_DUPFD_CLOEXEC as u64];
 
 /// Namespaces, and what a thread shares with its maker's tracer: nothing of it may be asked of clone(2).
 const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
