@@ -53,7 +53,7 @@ impl Machine {
             memory: 512,
             cpus: 1,
             machine: "q35".to_owned(),
-            append: "console=ttyS0 quiet panic=-1".to_owned(),
+            append: "console=ttyS0 quiet panic=-1 no_timer_check".to_owned(),
             arguments: Vec::new(),
         }
     }
