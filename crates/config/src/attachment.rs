@@ -80,7 +80,7 @@ impl SocketSide {
 /// What a NIC is plugged into.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attach {
-    /// A switch: index into [`Plan::switches`].
+    /// A switch: index into [`Plan::switches`](crate::Plan::switches).
     Switch(usize),
     /// A TAP interface of the host with this name; made if it does not exist.
     Tap(String),
