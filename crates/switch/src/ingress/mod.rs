@@ -5,7 +5,7 @@
 //! work was spent on it. [`leases`] holds the protocol, [`Slots`] the frames.
 //!
 //! A frame that is to be cut into segments is placed as it is: whoever takes it out pays for that. Such a frame is larger
-//! than a slot, so its slot only holds the number of a [`large`] place. Of these there are few, in memory that is not even
+//! than a slot, so its slot only holds the number of a `large` place. Of these there are few, in memory that is not even
 //! there until the first such frame comes.
 
 mod fan;
