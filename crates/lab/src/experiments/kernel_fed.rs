@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use engine::{Duty, Guest};
+use frame::offload::VIRTIO;
 use ring::BURST;
 use rustix::io::{Errno, read, write};
 use switch::{Bell, Frame, Sink, Source};
@@ -186,17 +187,17 @@ impl Parts {
         })
     }
 
-    /// One write, one read, and again.
+    /// One write, one read, and again. Before each frame goes a header that leaves nothing to be done.
     fn bare(&mut self, length: Duration) -> Result<Sample> {
         let mut octets = Vec::new();
         self.generator.drain(1, &mut |frames| {
             for frame in frames {
-                octets.resize(frame.len(), 0);
-                frame.octets().copy_to_slice(&mut octets);
+                octets.resize(VIRTIO + frame.len(), 0);
+                frame.octets().copy_to_slice(&mut octets[VIRTIO..]);
             }
         });
         let (out, back) = (descriptor(&self.taps.out.0)?, descriptor(&self.taps.back.0)?);
-        let mut buffer = [0; uplink::tap::LARGEST_FRAME];
+        let mut buffer = [0; VIRTIO + uplink::tap::LARGEST_FRAME];
         let (start, mut came, mut sent) = (Instant::now(), 0, 0);
         while start.elapsed() < length {
             for _ in 0..PASSES * BURST {

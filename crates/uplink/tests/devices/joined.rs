@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use switch::{Sink, Source};
 use uplink::macvtap::Mode;
@@ -175,9 +176,18 @@ fn macvtaps() -> bool {
     }
 }
 
+/// From now on this thread and those that it starts share a CPU. What they send over a veth waits in a queue of the CPU that it
+/// was sent on, so the frames of a thread that moves to another one may overtake each other in the kernel.
+fn stay_on_one_cpu() {
+    let mut cpu = CpuSet::new();
+    cpu.set(rustix::thread::sched_getcpu());
+    sched_setaffinity(None, &cpu).expect("affinity");
+}
+
 #[test]
 fn a_macvtap_is_a_port_in_every_mode() {
     if macvtaps() {
+        stay_on_one_cpu();
         for mode in MODES {
             check_sink(|| Bench::macvtap(mode));
             check_source(|| Bench::macvtap(mode));
@@ -188,6 +198,7 @@ fn a_macvtap_is_a_port_in_every_mode() {
 #[test]
 fn a_tap_in_a_bridge_is_a_port() {
     if devices() {
+        stay_on_one_cpu();
         check_sink(Bench::bridge);
         check_source(Bench::bridge);
     }
@@ -400,6 +411,7 @@ fn both_ways_through_open_vswitch(mut bench: Bench) {
 fn within_open_vswitch() {
     vsctl(&["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]);
     both_ways_through_open_vswitch(Bench::ovs());
+    stay_on_one_cpu();
     check_sink(Bench::ovs);
     check_source(Bench::ovs);
     assert!(!vsctl(&["list-ports", "br0"]).contains('t'), "ports are taken out");
