@@ -44,8 +44,8 @@ fn one_fault_is_one_line() {
         ),
         (
             "\"null\"",
-            "\"macvtap:eth0\"",
-            "bad.toml:6: router.nic.attach: \"macvtap\" is not in this version; forms: switch:NAME, tap:INTERFACE, pcap:FILE, null",
+            "\"vf:0000:00:1f.6\"",
+            "bad.toml:6: router.nic.attach: \"vf\" is not in this version; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null",
         ),
         (
             "\"null\"",
