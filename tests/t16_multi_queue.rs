@@ -227,5 +227,6 @@ fn both_directions_of_a_flow_share_a_vcpu() {
     let counters = world.finish();
     let all = forwarded(&counters, "r", 4);
     let most = all.iter().max().copied().unwrap_or_default();
-    assert!(most > 2000 && all.iter().sum::<u64>() - most < 20, "{all:?}");
+    // The stream of six million octets takes at least ninety frames, however large they are.
+    assert!(most > 90 && all.iter().sum::<u64>() - most < 20, "{all:?}");
 }
