@@ -92,11 +92,21 @@ impl Stage {
             host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
         }
         self.wait_for_link(tap)?;
+        let told = self.join(tap, &host, address, gateway);
+        if told.is_err() && self.run.ended()? {
+            let said = self.run.wait(Duration::ZERO).map(|done| done.stderr);
+            return told.with_context(|| format!("the run has ended: {said:?}")).map(|()| host);
+        }
+        told.map(|()| host)
+    }
+
+    /// Moves a TAP into a host's namespace and sets it up.
+    fn join(&self, tap: &str, host: &Namespace, address: &str, gateway: &str) -> Result<()> {
         self.home.ip(&["link", "set", tap, "netns", host.name()])?;
         host.ip(&["address", "add", address, "dev", tap])?;
         host.ip(&["link", "set", tap, "up"])?;
         host.ip(&["route", "add", "default", "via", gateway])?;
-        Ok(host)
+        Ok(())
     }
 
     fn wait_for_link(&mut self, name: &str) -> Result<()> {
