@@ -9,7 +9,7 @@ use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_sou
 use switch::{Sink, Source};
 use uplink::{Links, Mac, Netns, Tap, TapConfig, TapSink, TapSource};
 
-use crate::support::devices;
+use crate::support::{devices, frames_at, losses};
 
 const KERNEL: Mac = [2, 0, 0, 0, 1, 0];
 const OURS: Mac = [2, 0, 0, 0, 1, 9];
@@ -96,20 +96,11 @@ impl SinkBench for Bench {
     }
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
-        let mut frames = Vec::new();
-        let mut octets = [0; 1 << 16];
-        while let Ok(len) = rustix::io::read(&self.kernel.0, &mut octets) {
-            frames.push(octets[..len].to_vec());
-        }
-        Some(frames)
+        Some(frames_at(&self.kernel.0))
     }
 
     fn lost(&self) -> u64 {
-        let mut lost = 0;
-        ledger::Group::each(&*self.sink.counters(), &mut |name, value| {
-            lost += if name.starts_with("drop_") { value } else { 0 };
-        });
-        lost
+        losses(&*self.sink.counters())
     }
 
     fn pattern(&self) -> Pattern {

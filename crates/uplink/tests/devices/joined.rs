@@ -14,7 +14,7 @@ use uplink::macvtap::Mode;
 use uplink::{Error, Mac, MacvtapConfig, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macvtap, ovs};
 
 use crate::conformance::{PATIENCE, PacketSocket};
-use crate::support::devices;
+use crate::support::{devices, frames_at, losses};
 
 const OURS: Mac = [2, 0, 0, 0, 1, 9];
 const THEIRS: Mac = [2, 0, 0, 0, 1, 0];
@@ -109,20 +109,12 @@ impl SinkBench for Bench {
     }
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
-        let mut frames = Vec::new();
-        let mut octets = [0; 1 << 16];
-        while let Ok(len) = rustix::io::read(&self.far, &mut octets) {
-            frames.push(octets[..len].to_vec());
-        }
+        let frames = frames_at(&self.far);
         self.lossless.then_some(frames)
     }
 
     fn lost(&self) -> u64 {
-        let mut lost = 0;
-        ledger::Group::each(&*self.sink.counters(), &mut |name, value| {
-            lost += if name.starts_with("drop_") { value } else { 0 };
-        });
-        lost
+        losses(&*self.sink.counters())
     }
 
     fn pattern(&self) -> Pattern {

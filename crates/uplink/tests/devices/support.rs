@@ -1,8 +1,10 @@
 //! What the tests of real devices have in common.
 
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use ledger::Group;
 use ring::{BURST, Bytes};
 use switch::{Frame, Frames, Sink, Source};
 use uplink::{Mac, Netns};
@@ -19,6 +21,23 @@ pub(crate) fn devices() -> bool {
         println!("SKIPPED: needs root, /dev/net/tun and network namespaces");
     }
     able
+}
+
+/// The frames that a counter group names as lost.
+pub(crate) fn losses(group: &dyn Group) -> u64 {
+    let mut lost = 0;
+    group.each(&mut |name, value| lost += if name.starts_with("drop_") { value } else { 0 });
+    lost
+}
+
+/// Every frame that waits at a socket.
+pub(crate) fn frames_at(socket: &impl AsFd) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let mut octets = [0; 1 << 16];
+    while let Ok(len) = rustix::io::read(socket, &mut octets) {
+        frames.push(octets[..len].to_vec());
+    }
+    frames
 }
 
 /// One UDP datagram's way.

@@ -6,14 +6,13 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ledger::Group;
 use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use switch::{Bell, Sink, Source};
 use uplink::xdp::{XdpHealth, XdpSink, XdpSource};
 use uplink::{Links, Mac, Netns, Xdp, XdpConfig};
 
 use crate::conformance::PacketSocket;
-use crate::support::{Way, collect, datagram, deliver, devices, number};
+use crate::support::{Way, collect, datagram, deliver, devices, frames_at, losses, number};
 
 const NEAR: Mac = [2, 0, 0, 0, 1, 9];
 const FAR: Mac = [2, 0, 0, 0, 1, 0];
@@ -105,24 +104,13 @@ impl Bench {
     }
 }
 
-fn losses(group: &dyn Group) -> u64 {
-    let mut lost = 0;
-    group.each(&mut |name, value| lost += if name.starts_with("drop_") { value } else { 0 });
-    lost
-}
-
 impl SinkBench for Bench {
     fn sink(&self) -> &dyn Sink {
         &*self.sink
     }
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
-        let mut frames = Vec::new();
-        let mut octets = [0; 2048];
-        while let Ok(len) = rustix::io::read(&self.peer.0, &mut octets) {
-            frames.push(octets[..len].to_vec());
-        }
-        Some(frames)
+        Some(frames_at(&self.peer.0))
     }
 
     fn lost(&self) -> u64 {
