@@ -1,10 +1,10 @@
 //! Objective: the kernel's own stacks reach each other through `ringroad run`: ping up to and beyond the MTU, TCP, UDP,
 //! path MTU discovery, fragments, expired TTLs, three networks and a route through a gateway.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use support::{Namespace, Stage, transfer};
+use support::{Namespace, Stage, datagrams, echo, transfer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
@@ -36,25 +36,6 @@ fn all_answered(said: &str) -> bool {
     said.contains(" 0% packet loss")
 }
 
-/// A datagram there and the same one back.
-fn echo(from: &UdpSocket, at: &UdpSocket, address: Ipv4Addr, octets: usize) {
-    let sent: Vec<u8> = (0..octets).map(|at| (at * 7 % 256) as u8).collect();
-    let mut buffer = vec![0; 1 << 16];
-    from.send_to(&sent, (address, 7002)).expect("sent");
-    let (length, peer) = at.recv_from(&mut buffer).expect("it comes");
-    assert!(buffer[..length] == sent[..]);
-    at.send_to(&sent, peer).expect("sent back");
-    let length = from.recv(&mut buffer).expect("it comes back");
-    assert!(buffer[..length] == sent[..]);
-}
-
-fn datagrams(namespace: &Namespace, port: u16) -> UdpSocket {
-    let bind = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
-    let socket = namespace.inside(bind).expect("inside").expect("bind");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    socket
-}
-
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
@@ -75,9 +56,9 @@ fn ping_tcp_and_udp_both_ways() {
     }
     transfer(&left, &right, (RIGHT, 7001).into(), 3_000_000, PATIENCE);
     transfer(&right, &left, (LEFT, 7001).into(), 3_000_000, PATIENCE);
-    let (near, far) = (datagrams(&left, 0), datagrams(&right, 7002));
+    let (near, far) = (datagrams(&left, 0, PATIENCE), datagrams(&right, 7002, PATIENCE));
     for octets in [0, 1, 18, 1472, 1473, 9000] {
-        echo(&near, &far, RIGHT, octets);
+        echo(&near, &far, (RIGHT, 7002).into(), octets);
     }
     let counters = stage.finish(vec![left, right]).expect("it ends well");
     assert_eq!(counters.faults("t04"), [""; 0]);
@@ -114,9 +95,9 @@ fn a_narrow_link_behind_the_router() {
     // Without DF it is the router that makes fragments.
     left.ip(&["route", "flush", "cache"]).expect("flushed");
     left.set("net.ipv4.ip_no_pmtu_disc", "1").expect("set");
-    let (near, far) = (datagrams(&left, 0), datagrams(&right, 7002));
+    let (near, far) = (datagrams(&left, 0, PATIENCE), datagrams(&right, 7002, PATIENCE));
     for octets in [972, 973, 1400, 1472, 4000] {
-        echo(&near, &far, RIGHT, octets);
+        echo(&near, &far, (RIGHT, 7002).into(), octets);
     }
     let counters = stage.finish(vec![left, right]).expect("it ends well");
     assert!(counters.get("t04.vcpu0.drop_mtu") >= 1, "{counters:?}");
@@ -156,8 +137,8 @@ fn three_networks_and_one_behind_a_gateway() {
         let said = ping(from, to, 56, 2);
         assert!(all_answered(&said), "from {} to {to}: {said}", from.name());
     }
-    let (near, far) = (datagrams(&a, 0), datagrams(&c, 7002));
-    echo(&near, &far, Ipv4Addr::new(10, 9, 7, 1), 1000);
+    let (near, far) = (datagrams(&a, 0, PATIENCE), datagrams(&c, 7002, PATIENCE));
+    echo(&near, &far, (Ipv4Addr::new(10, 9, 7, 1), 7002).into(), 1000);
     let counters = stage.finish(vec![a, b, c]).expect("it ends well");
     assert_eq!(counters.faults("t04"), [""; 0]);
 }

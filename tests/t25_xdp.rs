@@ -2,14 +2,14 @@
 //! UDP; what happens when the data plane or the command is killed, and when an interface goes down, is deleted or is taken.
 
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Namespace, Running, Stage, Traces, alone, children_of, transfer};
+use support::{Namespace, Running, Stage, Traces, alone, children_of, datagrams, echo, transfer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
@@ -84,33 +84,14 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// A datagram there and the same one back.
-fn echo(from: &UdpSocket, at: &UdpSocket, octets: usize) {
-    let sent: Vec<u8> = (0..octets).map(|at| (at * 7 % 256) as u8).collect();
-    let mut buffer = vec![0; 1 << 16];
-    from.send_to(&sent, (RIGHT, 7025)).expect("sent");
-    let (length, peer) = at.recv_from(&mut buffer).expect("it comes");
-    assert!(buffer[..length] == sent[..]);
-    at.send_to(&sent, peer).expect("sent back");
-    let length = from.recv(&mut buffer).expect("it comes back");
-    assert!(buffer[..length] == sent[..]);
-}
-
-fn datagrams(namespace: &Namespace, port: u16) -> UdpSocket {
-    let socket =
-        namespace.inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))).expect("inside").expect("bind");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    socket
-}
-
 fn both_ways(left: &Namespace, right: &Namespace) {
     wait_for("an answer from the right", || answers(left, RIGHT));
     wait_for("an answer from the left", || answers(right, LEFT));
     transfer(left, right, (RIGHT, 7001).into(), 2_000_000, PATIENCE);
     transfer(right, left, (LEFT, 7001).into(), 2_000_000, PATIENCE);
-    let (near, far) = (datagrams(left, 0), datagrams(right, 7025));
+    let (near, far) = (datagrams(left, 0, PATIENCE), datagrams(right, 7025, PATIENCE));
     for octets in [0, 1, 18, 1472, 1473, 4000] {
-        echo(&near, &far, octets);
+        echo(&near, &far, (RIGHT, 7025).into(), octets);
     }
 }
 

@@ -51,5 +51,5 @@ pub use rustix::process::Signal;
 pub use scarce::{Limits, SmallDisk};
 pub use stage::{Counters, Stage, alone};
 pub use traces::Traces;
-pub use transfer::transfer;
+pub use transfer::{datagrams, echo, transfer};
 pub use wire::Wire;

@@ -1,7 +1,7 @@
-//! A stream of octets from one namespace to another, each accounted for.
+//! Octets from one namespace to another, each accounted for: in a stream, and in datagrams.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -27,4 +27,30 @@ pub fn transfer(from: &Namespace, to: &Namespace, address: SocketAddr, octets: u
     stream.write_all(&sent).expect("the stream goes on");
     drop(stream);
     assert!(receiver.join().expect("the receiver") == sent, "what came is not what was sent");
+}
+
+/// A socket for datagrams in a namespace, at this port (0: any).
+///
+/// # Panics
+/// If there is none to be had.
+pub fn datagrams(namespace: &Namespace, port: u16, patience: Duration) -> UdpSocket {
+    let bind = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
+    let socket = namespace.inside(bind).expect("inside").expect("bind");
+    socket.set_read_timeout(Some(patience)).expect("a timeout");
+    socket
+}
+
+/// A datagram to `to`, where `at` hears it, and the same one back.
+///
+/// # Panics
+/// If one of them does not come, or comes changed.
+pub fn echo(from: &UdpSocket, at: &UdpSocket, to: SocketAddr, octets: usize) {
+    let sent: Vec<u8> = (0..octets).map(|at| (at * 7 % 256) as u8).collect();
+    let mut buffer = vec![0; 1 << 16];
+    from.send_to(&sent, to).expect("sent");
+    let (length, peer) = at.recv_from(&mut buffer).expect("it comes");
+    assert!(buffer[..length] == sent[..]);
+    at.send_to(&sent, peer).expect("sent back");
+    let length = from.recv(&mut buffer).expect("it comes back");
+    assert!(buffer[..length] == sent[..]);
 }
