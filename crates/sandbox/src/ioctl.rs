@@ -21,8 +21,8 @@ const REGISTER_COALESCED_MMIO: u64 = write::<kvm_coalesced_mmio_zone>(0x67);
 const UNREGISTER_COALESCED_MMIO: u64 = write::<kvm_coalesced_mmio_zone>(0x68);
 
 /// Of vhost-net (`linux/vhost.h`): what a driver that begins or resets leads to, and of the TAP behind it
-/// (`linux/if_tun.h`): what may be left to the driver, and whether a queue takes frames.
-const VHOST_NET: [u64; 10] = [
+/// (`linux/if_tun.h`): what may be left to the driver, how long headers are, and whether a queue takes frames.
+const VHOST_NET: [u64; 11] = [
     0x4008_af00,
     0x4008_af03,
     0x4008_af10,
@@ -32,6 +32,7 @@ const VHOST_NET: [u64; 10] = [
     0x4008_af21,
     0x4008_af30,
     0x4004_54d0,
+    0x4004_54d8,
     0x4004_54d9,
 ];
 /// Of vhost-net: whose it is, and what it can.
@@ -50,7 +51,7 @@ pub(crate) const fn while_running() -> [u64; 6] {
 }
 
 /// For who hands the rings of a NIC to the kernel, in a register access.
-pub(crate) const fn while_handing() -> [u64; 10] {
+pub(crate) const fn while_handing() -> [u64; 11] {
     VHOST_NET
 }
 

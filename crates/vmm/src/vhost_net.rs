@@ -13,7 +13,7 @@ mod request;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, ensure};
@@ -27,6 +27,10 @@ const PAIR: u16 = 2;
 const ONE: usize = 1;
 /// What every kernel's vhost-net has had since virtio 1.0 came (4.0), and is offered to drivers.
 const NEEDED: u64 = features::MRG_RXBUF | features::INDIRECT_DESC | features::EVENT_IDX | features::VERSION_1;
+/// Octets of the header before each frame as drivers of virtio 1 have it, and so the kernel between them and an interface; and
+/// as this program's own ports have it, to which an interface may go back.
+const HEADER: i32 = 12;
+const OWN_HEADER: i32 = 10;
 /// A backend that is none.
 const NOTHING: i32 = -1;
 
@@ -135,6 +139,27 @@ impl KernelVhost {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Puts the queues of another interface in the place of those of one that was deleted; what was served is served on.
+    ///
+    /// # Errors
+    /// There are not as many, or the kernel refuses them.
+    pub fn replace<'q>(&self, queues: impl ExactSizeIterator<Item = BorrowedFd<'q>>) -> Result<()> {
+        let (has, found) = (self.pairs.len(), queues.len());
+        ensure!(has == found, "{found} queues of the interface for {has} devices of vhost-net");
+        let mut state = self.state();
+        for ((device, old), new) in self.pairs.iter().zip(queues) {
+            device.end();
+            request::take_over(old.as_fd(), new).context("no descriptors are left")?;
+        }
+        // All queues of a new interface take frames.
+        let attached = state.attached.take();
+        if let Some(set_up) = &state.serving {
+            self.serve(set_up)?;
+            self.attach(&mut state, attached.unwrap_or(ONE));
+        }
+        Ok(())
+    }
+
     fn serve(&self, set_up: &SetUp) -> Result<()> {
         let takes = request::tap_offloads(set_up.features);
         for (number, (device, queue)) in (0u16..).zip(&self.pairs) {
@@ -143,44 +168,53 @@ impl KernelVhost {
             let (Some(rx), Some(tx)) = (ring(PAIR * number), ring(PAIR * number + 1)) else { continue };
             request::set_offloads(queue.as_fd(), takes)
                 .context("the interface takes no offloads (TUNSETOFFLOAD)")?;
+            request::set_header(queue.as_fd(), HEADER)
+                .context("the interface takes no header of virtio 1 (TUNSETVNETHDRSZ)")?;
             device.begin(set_up, [rx, tx], queue)?;
         }
         Ok(())
+    }
+
+    /// Lets so many queues of the interface take frames, which it spreads over them. One that has a single queue has no
+    /// choice.
+    fn attach(&self, state: &mut State, pairs: usize) {
+        if self.pairs.len() == 1 {
+            return;
+        }
+        let attached = state.attached.unwrap_or(self.pairs.len());
+        for (number, (_, queue)) in self.pairs.iter().enumerate() {
+            let (is, should) = (number < attached, number < pairs);
+            if is != should
+                && let Err(error) = request::attach(queue.as_fd(), should)
+            {
+                state.fault = Some(format!("vhost-net: a queue cannot be switched (TUNSETQUEUE): {error}"));
+            }
+        }
+        state.attached = Some(pairs.min(self.pairs.len()));
     }
 }
 
 impl Receiver for KernelVhost {
     fn begin(&self, set_up: SetUp) {
-        let outcome = self.serve(&set_up);
         let mut state = self.state();
+        state.fault = self.serve(&set_up).err().map(|error| format!("vhost-net: {error:#}"));
         state.serving = Some(set_up);
-        state.fault = outcome.err().map(|error| format!("vhost-net: {error:#}"));
-        drop(state);
-        self.use_pairs(ONE);
+        self.attach(&mut state, ONE);
     }
 
     fn use_pairs(&self, pairs: usize) {
-        // The interface spreads frames over the queues that are attached to it. One that has a single queue has no choice.
-        if self.pairs.len() > 1 {
-            let mut state = self.state();
-            let attached = state.attached.unwrap_or(self.pairs.len());
-            for (number, (_, queue)) in self.pairs.iter().enumerate() {
-                let (is, should) = (number < attached, number < pairs);
-                if is != should
-                    && let Err(error) = request::attach(queue.as_fd(), should)
-                {
-                    state.fault =
-                        Some(format!("vhost-net: a queue cannot be switched (TUNSETQUEUE): {error}"));
-                }
-            }
-            state.attached = Some(pairs.min(self.pairs.len()));
-        }
+        self.attach(&mut self.state(), pairs);
     }
 
     fn end(&self) {
-        self.pairs.iter().for_each(|(device, _)| device.end());
+        let mut state = self.state();
+        for (device, queue) in &self.pairs {
+            device.end();
+            // An interface that was deleted needs none.
+            let _ = request::set_header(queue.as_fd(), OWN_HEADER);
+        }
         // Not before.
-        self.state().serving = None;
+        state.serving = None;
     }
 }
 

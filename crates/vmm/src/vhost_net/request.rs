@@ -19,6 +19,7 @@ const SET_VRING_KICK: u64 = 0x4008_af20;
 const SET_VRING_CALL: u64 = 0x4008_af21;
 const NET_SET_BACKEND: u64 = 0x4008_af30;
 const TUNSETOFFLOAD: u64 = 0x4004_54d0;
+const TUNSETVNETHDRSZ: u64 = 0x4004_54d8;
 const TUNSETQUEUE: u64 = 0x4004_54d9;
 
 /// What may be left to the other side (virtio 1.2, section 5.1.3): VIRTIO_NET_F_CSUM, GUEST_CSUM, GUEST_TSO4, GUEST_TSO6,
@@ -141,6 +142,18 @@ pub(super) fn tap_offloads(picked: u64) -> libc::c_uint {
 pub(super) fn set_offloads(queue: BorrowedFd<'_>, flags: libc::c_uint) -> io::Result<()> {
     // SAFETY: a request with a number as its argument.
     checked(unsafe { libc::ioctl(queue.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(flags)) })
+}
+
+/// Makes the header before each frame of an interface so many octets long.
+pub(super) fn set_header(queue: BorrowedFd<'_>, octets: libc::c_int) -> io::Result<()> {
+    // SAFETY: the kernel reads an `int`.
+    checked(unsafe { libc::ioctl(queue.as_raw_fd(), TUNSETVNETHDRSZ, &raw const octets) })
+}
+
+/// Makes the number of `old` mean what `new` does.
+pub(super) fn take_over(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both are open, and the number of `old` stays open and of the same kind.
+    checked(unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) })
 }
 
 /// Lets a queue of an interface take frames, or not.
