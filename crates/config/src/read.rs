@@ -54,8 +54,10 @@ const VHOSTS: Words<VhostThreads> = Words {
         (VhostThreads::PerNic.name(), VhostThreads::PerNic),
         (VhostThreads::Split.name(), VhostThreads::Split),
         (VhostThreads::PerQueue.name(), VhostThreads::PerQueue),
+        (VhostThreads::Kernel.name(), VhostThreads::Kernel),
+        (VhostThreads::Vmm.name(), VhostThreads::Vmm),
     ],
-    later: &["kernel", "vmm"],
+    later: &[],
 };
 
 const ROUTER_KEYS: &[&str] = &[

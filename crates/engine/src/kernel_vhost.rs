@@ -156,6 +156,12 @@ impl KernelNic {
         Ok(Arc::new(Self { receiver, threads, names: names.collect(), tap }))
     }
 
+    /// Puts another interface in the place of one that was deleted.
+    pub(crate) fn replace(&self, by: &Tap) -> Result<()> {
+        self.tap.replace(by)?;
+        self.receiver.replace(by.descriptors())
+    }
+
     /// The interface behind it.
     pub(crate) fn tap(&self) -> &Tap {
         &self.tap

@@ -3,6 +3,7 @@
 mod early_drop;
 mod guest_port;
 mod links;
+mod main_loop;
 mod outlet;
 mod peer;
 mod player;
@@ -26,6 +27,7 @@ use crate::tracing::{NicTaps, Spot, TapBoard};
 use early_drop::EarlyDrop;
 pub use guest_port::GuestPort;
 pub use links::undo;
+pub(crate) use main_loop::MainLock;
 pub(crate) use outlet::{Far, Hands, Outlet};
 pub use outlet::{check_queues, open_uplink};
 pub use peer::Handed;
@@ -96,6 +98,7 @@ struct Plugging<'a> {
     nic: &'a Nic,
     queues: &'a Arc<NicQueues>,
     taps: NicTaps<'a>,
+    lock: &'a MainLock,
 }
 
 /// Plugs one NIC in.
@@ -106,7 +109,7 @@ pub(crate) fn connect(
     board: &TapBoard,
 ) -> Result<(Ways, Outside)> {
     let (plan, nic, queues) = (router.plan(), &router.plan().nics[number], &router.nics()[number]);
-    let plugging = Plugging { plan, nic, queues, taps: board.nic(&plan.name, nic) };
+    let plugging = Plugging { plan, nic, queues, taps: board.nic(&plan.name, nic), lock: router.main_lock() };
     queues.spread_by(plugging.hash());
     let (rx, tx, outside) = match &outlet.far {
         Far::Nothing => (Vec::new(), plugging.tx(false, |_| Arc::new(Null::new())), Outside::Other),
@@ -141,6 +144,11 @@ impl Plugging<'_> {
         if self.plan.vhost == VhostThreads::PerQueue { self.plan.queue_pairs() as usize } else { 1 }
     }
 
+    /// What is held by who moves frames, where one works at a time.
+    fn locked(&self) -> Option<&MainLock> {
+        (self.plan.vhost == VhostThreads::Vmm).then_some(self.lock)
+    }
+
     fn hash(&self) -> Hash {
         links::hash(self.nic)
     }
@@ -156,6 +164,10 @@ impl Plugging<'_> {
                 _ if spread => self.queues.sink_of(part, parts),
                 _ => self.queues.common_sink(),
             };
+            let source = match self.locked() {
+                Some(lock) => lock.source(source),
+                None => source,
+            };
             Pump { source, sink: self.taps.at(Spot::Rx, sink) }
         };
         sources.into_iter().enumerate().map(pump).collect()
@@ -168,6 +180,7 @@ impl Plugging<'_> {
         let source = |pair| if threads == 1 { self.queues.source() } else { self.queues.source_of(pair) };
         let pump = |pair| {
             let sink = self.taps.at(Spot::Tx { to_switch }, sink(pair));
+            let sink = self.locked().map_or_else(|| sink.clone(), |lock| lock.sink(sink.clone()));
             self.queues.transmit_in_access(sink.clone());
             Pump { source: source(pair), sink }
         };

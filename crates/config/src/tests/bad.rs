@@ -124,7 +124,12 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         r#"vhost = "shared""#,
         r#"vhost = "many""#,
-        r#"f.toml:9: router.vhost: "many" is no way to cut vhost threads; ways: shared, per-nic, split, per-queue"#,
+        r#"f.toml:9: router.vhost: "many" is no way to cut vhost threads; ways: shared, per-nic, split, per-queue, kernel, vmm"#,
+    ),
+    (
+        r#"vhost = "shared""#,
+        r#"vhost = "kernel""#,
+        r#"f.toml:25: router.nic.attach: vhost-net serves TAPs and macvtaps; write "tap:NAME", "bridge:NAME", "ovs:NAME" or "macvtap:NAME", or another vhost"#,
     ),
     (
         r#"vcpu = "1""#,

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bootinfo::{Trouble, process};
-use config::{Deliver, Engine, Router};
+use config::{Deliver, Engine, Router, VhostThreads};
 use sandbox::{Class, Confinement};
 use vmm::{Machine, MachineConfig, NicQueues, RouteTable, Stopped};
 
 use crate::routes;
 use crate::thread::Thread;
-use crate::wiring::Hands;
+use crate::wiring::{Hands, MainLock};
 use ground::Stage;
 
 pub use ground::Ground;
@@ -35,6 +35,8 @@ pub struct Guest {
     /// The vCPUs; of a process the one that serves it.
     threads: Vec<Thread>,
     confinement: Confinement,
+    /// With `vhost = "vmm"`: who holds it may move frames.
+    main_lock: MainLock,
     /// How each thread ended.
     ends: Arc<Mutex<Vec<Stopped>>>,
 }
@@ -76,9 +78,25 @@ impl Guest {
             info: orders::orders(plan, duty),
         };
         let stage = ground.build(plan, firmware).with_context(|| format!("router {}", plan.name))?;
+        if stage.process().is_some() && matches!(plan.vhost, VhostThreads::Kernel | VhostThreads::Vmm) {
+            bail!(
+                "router {}: vhost = \"{}\" needs KVM, and it runs as a process: write vhost = \"shared\"",
+                plan.name,
+                plan.vhost.name()
+            );
+        }
         let nics = attach_nics(plan, peers, stage.machine())?;
         let (plan, threads, ends) = (plan.clone(), Vec::new(), Arc::default());
-        Ok(Self { plan, stage, nics, table, threads, confinement: Confinement::Off, ends })
+        Ok(Self {
+            plan,
+            stage,
+            nics,
+            table,
+            threads,
+            confinement: Confinement::Off,
+            main_lock: MainLock::default(),
+            ends,
+        })
     }
 
     /// Whether its threads are to be confined once they are started; they are not unless this is called. The process
@@ -234,6 +252,11 @@ impl Guest {
     /// Plugs the cable of a NIC in, or pulls it out.
     pub(crate) fn set_link(&self, nic: usize, up: bool) {
         self.machine().bus().set_link(orders::FIRST_SLOT + nic, up);
+    }
+
+    /// What is held by who moves frames, with `vhost = "vmm"`.
+    pub(crate) fn main_lock(&self) -> &MainLock {
+        &self.main_lock
     }
 
     /// Its routes.

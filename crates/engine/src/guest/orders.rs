@@ -3,7 +3,7 @@
 use bootinfo::{
     Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, Role, TrafficInfo,
 };
-use config::{Itr, NicModel, Router, Spin};
+use config::{Itr, NicModel, Router, Spin, VhostThreads};
 use nic::moderation::Moderation;
 use nic::virtio_net::NicConfig;
 use nic::virtio_net::features::MQ;
@@ -34,6 +34,7 @@ impl Default for Duty {
 pub(super) fn model(plan: &Router, nic: &config::Nic, several_senders: bool) -> Model {
     match nic.model {
         NicModel::VirtioNet => Model::VirtioNet {
+            in_access: plan.vhost == VhostThreads::Vmm,
             config: virtio_net(plan, nic, several_senders),
             moderation: match nic.itr {
                 Itr::Every(0) => Moderation::Off,

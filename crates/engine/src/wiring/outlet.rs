@@ -156,8 +156,11 @@ impl Outlet {
 
     /// Puts a link in the place of one that was deleted, under whoever serves that.
     pub(crate) fn replace(&self, by: &Opened) -> Result<()> {
-        let (Far::Tap(old), Some(new)) = (&self.far, by.tap()) else { bail!("{} has no link", self.label) };
-        Ok(old.replace(new)?)
+        match (&self.far, by.tap()) {
+            (Far::Tap(old), Some(new)) => Ok(old.replace(new)?),
+            (Far::Kernel(kernel), Some(new)) => kernel.replace(new),
+            _ => bail!("{} has no link", self.label),
+        }
     }
 
     /// Whether it is a capture that has failed since this was asked last.

@@ -31,6 +31,8 @@ pub enum Model {
         config: NicConfig,
         /// How its messages are moderated.
         moderation: Moderation,
+        /// Whether its doorbells are accesses, in which its frames are sent: what VMMs did before vhost-net.
+        in_access: bool,
     },
     /// The Intel 82540EM.
     E1000(E1000Nic),
@@ -48,8 +50,8 @@ pub fn attach(
     several_senders: bool,
 ) -> Result<Arc<NicQueues>> {
     match model {
-        Model::VirtioNet { config, moderation } => {
-            virtio_net::attach(machine, slot, (config, *moderation), several_senders)
+        Model::VirtioNet { config, moderation, in_access } => {
+            virtio_net::attach(machine, slot, (config, *moderation), several_senders, *in_access)
         }
         Model::E1000(nic) => e1000::attach(machine, slot, nic, several_senders),
     }

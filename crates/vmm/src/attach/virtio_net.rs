@@ -27,8 +27,10 @@ pub(super) fn attach(
     slot: usize,
     (config, moderation): (&NicConfig, Moderation),
     several_senders: bool,
+    in_access: bool,
 ) -> Result<Arc<NicQueues>> {
-    build(machine, slot, (config, moderation), several_senders, None)
+    let served = if in_access { By::Access } else { By::Threads };
+    build(machine, slot, (config, moderation), several_senders, served)
 }
 
 /// The same, whose queues are handed on.
@@ -38,7 +40,17 @@ pub(super) fn attach_handed(
     config: &NicConfig,
     receiver: Arc<dyn Receiver>,
 ) -> Result<Arc<NicQueues>> {
-    build(machine, slot, (config, Moderation::Off), false, Some(receiver))
+    build(machine, slot, (config, Moderation::Off), false, By::Receiver(receiver))
+}
+
+/// Who serves the queues.
+enum By {
+    /// Threads that poll, whom doorbells wake.
+    Threads,
+    /// What is sent, the thread of the vCPU that rings; what comes, a thread that its doorbells wake.
+    Access,
+    /// Somebody else.
+    Receiver(Arc<dyn Receiver>),
 }
 
 fn build(
@@ -46,13 +58,15 @@ fn build(
     slot: usize,
     (config, moderation): (&NicConfig, Moderation),
     several_senders: bool,
-    receiver: Option<Arc<dyn Receiver>>,
+    by: By,
 ) -> Result<Arc<NicQueues>> {
+    let in_access = matches!(by, By::Access);
+    let receiver = if let By::Receiver(receiver) = by { Some(receiver) } else { None };
     let pairs = usize::from(config.queue_pairs);
     let longest = usize::from(config.mtu) + FRAME_OVERHEAD;
     let moderated = moderated(pairs, moderation)?;
     let timers = moderated.iter().map(|pair| pair.clone() as Arc<dyn Timekeeping>).collect();
-    let queues = NicQueues::new(Design { pairs, several_senders, timers, ..Design::default() })?;
+    let queues = NicQueues::new(Design { pairs, several_senders, in_access, timers, ..Design::default() })?;
     queues.keep(machine.ram());
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;
     // As firmware of a PC would: a place that a guest may change.
@@ -231,7 +245,7 @@ impl NicDevice {
         self.running.clone_from(&start.queues);
         self.register_doorbells(&start.queues);
         // Buffers or frames that were there before the doorbells: have a look.
-        start.queues.iter().for_each(|setup| ring(&self.queues, setup.role));
+        start.queues.iter().for_each(|setup| self.look(setup.role));
         if let Some(receiver) = &self.receiver {
             receiver.begin(SetUp::new(start.features, handed, self.ram.clone()));
         }
@@ -305,7 +319,17 @@ impl NicDevice {
         if self.control.as_ref().is_some_and(|control| control.index == index) {
             self.serve_control();
         } else if let Some(setup) = self.running.iter().find(|setup| setup.index == index) {
-            ring(&self.queues, setup.role);
+            self.look(setup.role);
+        }
+    }
+
+    /// Has somebody look at a queue: this thread, where frames are sent in the access, else whom its doorbell wakes.
+    fn look(&self, role: QueueRole) {
+        match role {
+            QueueRole::Transmit(pair) if self.queues.transmits_in_access() => {
+                self.queues.transmit_pair(usize::from(pair));
+            }
+            role => ring(&self.queues, role),
         }
     }
 }
@@ -330,6 +354,9 @@ impl NicDevice {
 /// Doorbells: a write becomes an event without leaving the kernel.
 impl NicDevice {
     fn register_doorbells(&mut self, queues: &[QueueSetup]) {
+        if self.queues.transmits_in_access() {
+            return;
+        }
         for setup in queues {
             if let Some(event) = kick(&self.queues, setup.role)
                 && let Some(address) = self.model.doorbell(setup.index)

@@ -41,6 +41,11 @@ impl Served<TxQueue> {
         self.silence();
         self.with(|running| running.queue.disarm());
     }
+
+    /// The thread is awake, but the frames are not for it: its driver goes on to ring.
+    fn leave_armed(&self) {
+        self.silence();
+    }
 }
 
 /// What is around the rings: timers of interrupts, and stores that the kernel collects. Who serves the rings serves these
@@ -147,7 +152,8 @@ impl Source for NicSource {
 
     fn disarm(&mut self) {
         self.queues.disarm_around(ALL);
-        self.queues.tx.queues.iter().for_each(Served::disarm_tx);
+        let awake = if self.queues.transmits_in_access() { Served::leave_armed } else { Served::disarm_tx };
+        self.queues.tx.queues.iter().for_each(awake);
     }
 
     fn bell(&self) -> Bell<'_> {
@@ -205,9 +211,8 @@ impl Source for PairSource {
 
     fn disarm(&mut self) {
         self.queues.disarm_around(self.range());
-        if let Some(served) = self.served() {
-            served.disarm_tx();
-        }
+        let awake = if self.queues.transmits_in_access() { Served::leave_armed } else { Served::disarm_tx };
+        self.served().into_iter().for_each(awake);
     }
 
     fn bell(&self) -> Bell<'_> {

@@ -43,7 +43,7 @@ fn the_device_must_be_the_one_that_was_told() {
 }
 
 fn virtio_net() -> Model {
-    Model::VirtioNet { config: NicConfig::new(MAC), moderation: Moderation::Off }
+    Model::VirtioNet { config: NicConfig::new(MAC), moderation: Moderation::Off, in_access: false }
 }
 
 fn large(frame_len: u32, segment_len: u32) -> BootInfo {

@@ -1,0 +1,146 @@
+//! `vhost = "vmm"`: frames are moved by the vCPU that sends them and by a main loop, of which one works at a time, as in VMMs
+//! before vhost-net. So that seed paper 000's figure 1 can be measured; nobody would choose it for its speed.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use switch::{Bell, Completed, Frame, Offloads, Sink, Source};
+
+/// Who holds it may move frames.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MainLock(Arc<Turn>);
+
+#[derive(Debug, Default)]
+struct Turn {
+    moves: Mutex<()>,
+    /// vCPUs that wait. The main loop, which takes the lock again and again, lets them go first.
+    waiting: AtomicUsize,
+}
+
+impl MainLock {
+    fn hold(&self) -> MutexGuard<'_, ()> {
+        self.0.moves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For a vCPU.
+    fn hold_soon(&self) -> MutexGuard<'_, ()> {
+        self.0.waiting.fetch_add(1, Ordering::SeqCst);
+        let held = self.hold();
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+        held
+    }
+
+    /// For the main loop; none while a vCPU waits.
+    fn hold_later(&self) -> Option<MutexGuard<'_, ()>> {
+        if self.0.waiting.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+            return None;
+        }
+        Some(self.hold())
+    }
+
+    /// A source that is drained, to the end of the burst, by who holds the lock: for the main loop.
+    pub(super) fn source(&self, source: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(LockedSource { source, lock: self.clone() })
+    }
+
+    /// A sink to which who holds the lock delivers: for vCPUs.
+    pub(super) fn sink(&self, sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
+        Arc::new(LockedSink { sink, lock: self.clone() })
+    }
+}
+
+struct LockedSource {
+    source: Box<dyn Source>,
+    lock: MainLock,
+}
+
+impl Source for LockedSource {
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let Some(_held) = self.lock.hold_later() else { return 0 };
+        self.source.drain(budget, take)
+    }
+
+    fn waits(&self) -> bool {
+        self.source.waits()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.source.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.source.disarm();
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        self.source.bell()
+    }
+
+    fn settle(&mut self, takes: Offloads) {
+        self.source.settle(takes);
+    }
+}
+
+struct LockedSink {
+    sink: Arc<dyn Sink>,
+    lock: MainLock,
+}
+
+impl Sink for LockedSink {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let _held = self.lock.hold_soon();
+        self.sink.deliver(frames)
+    }
+
+    fn room(&self) -> usize {
+        self.sink.room()
+    }
+
+    fn large_room(&self) -> usize {
+        self.sink.large_room()
+    }
+
+    fn arm(&self) -> bool {
+        self.sink.arm()
+    }
+
+    fn disarm(&self) {
+        self.sink.disarm();
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        self.sink.bell()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.sink.offloads()
+    }
+
+    fn completed(&self, done: &Completed) {
+        self.sink.completed(done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use switch::Null;
+
+    use super::*;
+
+    #[test]
+    fn one_moves_frames_at_a_time() {
+        let lock = MainLock::default();
+        let sink = lock.sink(Arc::new(Null::new()));
+        let held = lock.hold();
+        std::thread::scope(|scope| {
+            let vcpu = scope.spawn(|| sink.deliver(&[Frame::new(ring::Bytes::from_slice(&mut [0; 60]))]));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!vcpu.is_finished());
+            assert!(lock.hold_later().is_none(), "the main loop takes the lock before a vCPU that waits");
+            drop(held);
+            assert_eq!(vcpu.join().unwrap(), 1);
+        });
+        assert!(lock.hold_later().is_some());
+    }
+}
