@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use config::{Attach, MacvtapMode, Nic, Plan, Router, SocketSide};
+use config::{Attach, MacvtapMode, Nic, Plan, Router, SocketSide, VhostThreads};
 
 use crate::doctor::{self, Finding, State};
 
@@ -21,8 +21,24 @@ pub(super) fn findings(plan: &Plan) -> Vec<Finding> {
     if any(makes_interfaces) {
         findings.push(doctor::net_admin());
     }
+    if plan.routers.iter().any(|router| router.vhost == VhostThreads::Kernel) {
+        findings.push(vhost_net());
+    }
     findings.extend(plan.nics().filter_map(|(router, nic)| finding(plan, router, nic)));
     findings
+}
+
+/// What serves the NICs of a router with `vhost = "kernel"`.
+fn vhost_net() -> Finding {
+    let (path, what) = ("/dev/vhost-net", "vhost = \"kernel\"");
+    match fs::OpenOptions::new().read(true).write(true).open(path) {
+        Ok(_) => Finding::new(State::Ok, path, what, "the kernel serves the NICs by threads of its own"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let meaning = "there is none: load the module vhost_net, or write vhost = \"shared\"";
+            Finding::new(State::No, path, what, meaning)
+        }
+        Err(error) => Finding::new(State::No, path, what, format!("cannot be opened: {error}")),
+    }
 }
 
 fn makes_interfaces(attach: &Attach) -> bool {

@@ -91,9 +91,9 @@ pub(crate) fn tun_device() -> Finding {
 fn vhost_device() -> Finding {
     let path = "/dev/vhost-net";
     if Path::new(path).exists() {
-        return Finding::new(State::Ok, path, "there", "the kernel's own vhost can be compared with");
+        return Finding::new(State::Ok, path, "there", "vhost = \"kernel\" works");
     }
-    Finding::new(State::Note, path, "none", "not needed; the kernel's own vhost cannot be compared with")
+    Finding::new(State::Note, path, "none", "only needed for vhost = \"kernel\"")
 }
 
 fn why(path: &str, error: &io::Error) -> String {
