@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
-use config::{Itr, Misdeed, NicModel, TransmitMode};
+use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
 use engine::Confinement;
 use lab::experiment::{Attachment, Conversation, Direction, Options};
 use lab::figures;
@@ -33,6 +33,10 @@ pub(crate) struct Varied {
     /// What a guest's NICs are attached to: native (ports of the measuring room), tap, or switch.
     #[arg(long, value_parser = attachment)]
     attach: Option<Attachment>,
+    /// Who moves the frames in `attachments` and `queue-length`: shared (a thread of ours), vmm (the vCPU's thread and a
+    /// main loop), or kernel (vhost-net).
+    #[arg(long, value_parser = vhost)]
+    vhost: Option<VhostThreads>,
     /// Octets of each frame, without FCS; up to 65549 with --segment.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(60..=65_549))]
     frame: Option<usize>,
@@ -143,6 +147,7 @@ impl Varied {
         set(&mut options.itr, &self.itr);
         set(&mut options.combine, &self.combine);
         set(&mut options.attach, &self.attach);
+        set(&mut options.vhost, &self.vhost);
         set(&mut options.frame, &self.frame);
         options.segment = self.segment.or(options.segment);
         set(&mut options.write, &self.write);
@@ -181,7 +186,7 @@ fn parse(text: &str) -> Result<Varied> {
         Ok(words) => Ok(words.varied),
         Err(error) if error.kind() == ErrorKind::UnknownArgument => Err(anyhow!(
             "--versus `{text}`: expected words such as frame=1514 with one of engine nic mode itr combine attach \
-             frame segment write conversation direction work queue flows routes rate queues misdeed vcpus sandbox"
+             vhost frame segment write conversation direction work queue flows routes rate queues misdeed vcpus sandbox"
         )),
         Err(error) => {
             let text_of = error.to_string();
@@ -229,6 +234,11 @@ fn itr(text: &str) -> Result<Itr, String> {
 /// What a guest is attached to, by its name.
 fn attachment(text: &str) -> Result<Attachment, String> {
     named(text, &Attachment::ALL, Attachment::name)
+}
+
+/// Who moves frames, by its name.
+fn vhost(text: &str) -> Result<VhostThreads, String> {
+    named(text, &[VhostThreads::Shared, VhostThreads::Vmm, VhostThreads::Kernel], VhostThreads::name)
 }
 
 /// What stations do, by its name.

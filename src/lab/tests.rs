@@ -1,5 +1,5 @@
 use clap::Parser;
-use config::{Itr, NicModel, TransmitMode};
+use config::{Itr, NicModel, TransmitMode, VhostThreads};
 use lab::experiment::{Attachment, Conversation, Direction};
 
 use super::*;
@@ -37,7 +37,7 @@ fn every_option_arrives() {
         "run forward --engine kvm --nic virtio-net --attach tap --frame 1514 --flows 7 --routes 1000000 --rate 1.5M \
          --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --cpus 2,3 --sandbox on --misdeed old-epoch \
          --mode send-combining --itr 100 --combine 32 --segment 1514 --write 16384 --conversation requests \
-         --direction rx --work 500 --queue 64",
+         --direction rx --work 500 --queue 64 --vhost vmm",
     );
     let Options {
         engine,
@@ -46,6 +46,7 @@ fn every_option_arrives() {
         itr,
         combine,
         attach,
+        vhost,
         frame,
         segment,
         write,
@@ -66,6 +67,7 @@ fn every_option_arrives() {
         misdeed,
     } = found;
     assert_eq!((engine.as_str(), nic, attach), ("kvm", NicModel::VirtioNet, Attachment::Tap));
+    assert_eq!(vhost, VhostThreads::Vmm);
     assert_eq!((mode, itr, combine), (TransmitMode::SendCombining, Itr::Every(100), 32));
     assert_eq!((segment, write, work, queue), (Some(1514), 16_384, 500, 64));
     assert_eq!((conversation, direction), (Some(Conversation::Requests), Some(Direction::Rx)));
@@ -105,6 +107,7 @@ fn what_cannot_be_is_refused() {
         "run forward --queues 17",
         "run forward --flows 0",
         "run forward --attach wire",
+        "run attachments --vhost split",
         "run forward --cpus a",
         "run forward --colour red",
     ] {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use config::{Itr, Misdeed, NicModel, TransmitMode};
+use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
 use engine::Confinement;
 
 use crate::cores;
@@ -91,6 +91,8 @@ pub struct Options {
     pub combine: u32,
     /// What the guest's NICs are attached to.
     pub attach: Attachment,
+    /// Who moves the frames of a router that the command runs (`attachments`, `queue-length`).
+    pub vhost: VhostThreads,
     /// Octets of each frame, without FCS; with `segment`, of what the driver hands to its NIC.
     pub frame: usize,
     /// Octets of the frames that the NIC makes of each (TCP segmentation offload); none: it sends what it gets.
@@ -140,6 +142,7 @@ impl Default for Options {
             itr: Itr::Every(0),
             combine: 0,
             attach: Attachment::Native,
+            vhost: VhostThreads::Shared,
             frame: 64,
             segment: None,
             write: 1460,
@@ -196,6 +199,15 @@ impl Options {
             !coalesced || self.engine == "kvm",
             "--mode coalesced needs --engine kvm: KVM collects the writes"
         );
+        ensure!(
+            self.vhost == VhostThreads::Shared || self.engine == "kvm",
+            "--vhost {} needs --engine kvm: a process has no virtual machine",
+            self.vhost.name()
+        );
+        ensure!(
+            self.vhost != VhostThreads::Kernel || !e1000,
+            "--vhost kernel needs --nic virtio-net: the kernel serves no e1000"
+        );
         Ok(())
     }
 
@@ -240,6 +252,11 @@ mod tests {
             (Options { vcpus: 3, ..e1000.clone() }, "two vCPUs"),
             (Options { combine: 8, ..base.clone() }, "send-combining"),
             (Options { engine: "process".to_owned(), ..coalesced.clone() }, "kvm"),
+            (
+                Options { engine: "process".to_owned(), vhost: VhostThreads::Vmm, ..Options::default() },
+                "--vhost vmm",
+            ),
+            (Options { vhost: VhostThreads::Kernel, ..e1000.clone() }, "virtio-net"),
         ];
         for (options, part) in wrong {
             let line = options.check().unwrap_err().to_string();

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use config::VhostThreads;
 
 use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
@@ -117,13 +118,13 @@ impl Experiment for Overload {
     }
 
     fn case(&self) -> String {
-        let (device, frame) = (self.options.device(), self.options.frame);
-        match self.queue_len {
-            None => format!("{device}/{frame}/{}", self.link.name()),
-            Some(length) => {
-                format!("{device}/{frame}/{}/queue_len={}", self.link.name(), length.trim_matches('"'))
-            }
-        }
+        let (device, frame, link) = (self.options.device(), self.options.frame, self.link.name());
+        let vhost = match self.options.vhost {
+            VhostThreads::Shared => String::new(),
+            other => format!("/vhost={}", other.name()),
+        };
+        let length = self.queue_len.map(|length| format!("/queue_len={}", length.trim_matches('"')));
+        format!("{device}{vhost}/{frame}/{link}{}", length.unwrap_or_default())
     }
 
     fn unit(&self) -> &'static str {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
-use config::{Itr, NicModel, TransmitMode};
+use config::{Itr, NicModel, TransmitMode, VhostThreads};
 use serde::Deserialize;
 
 use crate::experiment::{Attachment, Conversation, Direction, Options};
@@ -112,6 +112,7 @@ pub struct Setting {
     mode: Option<String>,
     itr: Option<Moderation>,
     attach: Option<String>,
+    vhost: Option<String>,
     vcpus: Option<u16>,
     frame: Option<usize>,
     segment: Option<usize>,
@@ -259,6 +260,8 @@ impl Setting {
         let conversations = [Conversation::Stream, Conversation::Requests];
         let directions = [Direction::Tx, Direction::Rx];
         options.mode = named(&self.mode, &TransmitMode::ALL, TransmitMode::name)?.unwrap_or(options.mode);
+        let vhosts = [VhostThreads::Shared, VhostThreads::Vmm, VhostThreads::Kernel];
+        options.vhost = named(&self.vhost, &vhosts, VhostThreads::name)?.unwrap_or(options.vhost);
         options.attach = named(&self.attach, &Attachment::ALL, Attachment::name)?.unwrap_or(options.attach);
         options.conversation =
             named(&self.conversation, &conversations, Conversation::name)?.or(options.conversation);

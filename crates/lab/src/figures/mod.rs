@@ -20,7 +20,8 @@ pub use shape::judge;
 pub use table::{slips, table};
 
 /// The files, as they lie in `figures/`.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
+    include_str!("../../../../figures/000-fig1.toml"),
     include_str!("../../../../figures/000-fig8.toml"),
     include_str!("../../../../figures/000-fig9.toml"),
     include_str!("../../../../figures/000-fig13.toml"),

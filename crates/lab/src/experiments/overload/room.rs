@@ -182,9 +182,10 @@ fn environment<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
 
 fn text(link: Link, file: &File<'_>) -> String {
     let engine = device::engine(file.options).name();
-    let (cpu, id) = (file.cpu, std::process::id());
+    let (cpu, id, vhost) = (file.cpu, std::process::id(), file.options.vhost.name());
     let mut text = format!(
-        "[[router]]\nname = \"lab{id}\"\nengine = \"{engine}\"\npin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n"
+        "[[router]]\nname = \"lab{id}\"\nengine = \"{engine}\"\nvhost = \"{vhost}\"\n\
+         pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n"
     );
     for (side, mac, address) in [("near", NEAR_MAC, "198.18.0.1"), ("far", FAR_MAC, "198.19.0.1")] {
         let attach = match link {
