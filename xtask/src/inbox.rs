@@ -36,7 +36,7 @@ const PROGRAMS: [&str; 13] = [
     "ovs-appctl",
 ];
 /// Debian's package of Open vSwitch with DPDK moves this name; the plain one is what the kernel's datapath needs.
-const VSWITCHD: (&str, &str) = ("/usr/lib/openvswitch-common/ovs-vswitchd", "/usr/sbin/ovs-vswitchd");
+const VSWITCHD: (&str, &str) = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "/usr/sbin/ovs-vswitchd");
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// Modules that are loaded before the tests.
