@@ -4,11 +4,13 @@
 //! the locks of the names, the control socket and the telemetry, so all of these outlive a data plane. A run is a loop
 //! around one poll(2); nobody outside (the data plane, a client, a reader of its output) can make it wait.
 
+mod apart;
 mod apply;
 mod children;
 mod desk;
 mod display;
 mod events;
+mod gather;
 mod lifecycle;
 mod mending;
 mod metrics;
@@ -28,11 +30,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use telemetry::Kind;
-use uplink::Door;
+use uplink::{Door, Passage};
 
 use crate::host;
 use crate::run_lock::RunLock;
 use crate::signals::Stop;
+use apart::Aparts;
 use children::Children;
 use desk::{Asker, Desk};
 use display::Display;
@@ -110,6 +113,8 @@ pub(crate) struct Supervisor {
     stop: Stop,
     running: Running,
     life: Life,
+    /// Routers in processes of their own.
+    apart: Aparts,
     times: Times,
     children: Children,
     resources: Resources,
@@ -179,6 +184,7 @@ impl Supervisor {
             stop,
             running,
             life,
+            apart: Aparts::new(),
             resources,
             mending: Mending::default(),
             events,
@@ -203,8 +209,13 @@ impl Supervisor {
             self.wait();
             let now = Instant::now();
             self.attend_plane(now)?;
+            self.attend_apart(now)?;
             self.attend_children();
             self.resources.doors().for_each(Door::answer);
+            // Before that nobody waits at the other end.
+            if self.is_up() {
+                self.resources.passages().for_each(Passage::answer);
+            }
             self.resources.fulfil();
             self.mend(now);
             self.attend_clients(now);
@@ -227,6 +238,16 @@ impl Supervisor {
         fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
         fds.extend(self.children.watched().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.resources.doors().filter_map(Door::asked).map(|fd| add((fd, PollFlags::IN))));
+        if self.is_up() {
+            fds.extend(self.resources.passages().flat_map(Passage::asked).map(|fd| add((fd, PollFlags::IN))));
+        }
+        fds.extend(
+            self.apart
+                .values()
+                .filter_map(|apart| apart.life.plane.as_ref())
+                .flat_map(Plane::watched)
+                .map(add),
+        );
         fds.extend(self.resources.wished().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.desk.server.descriptors().into_iter().map(add));
         fds.extend(self.metrics.watched().map(add));
@@ -251,7 +272,11 @@ impl Supervisor {
             self.metrics.deadline(),
             plane,
         ];
-        let left = due.into_iter().flatten().min().map(|due| due.saturating_duration_since(now));
+        let lives = self.apart.values().map(|apart| &apart.life);
+        // Without a data plane none of them is started.
+        let again = |life: &Life| life.again.filter(|_| self.is_up());
+        let apart = lives.flat_map(|life| [again(life), life.plane.as_ref().and_then(Plane::due)]);
+        let left = due.into_iter().chain(apart).flatten().min().map(|due| due.saturating_duration_since(now));
         left.map_or(SECOND, |left| left.min(SECOND)).min(self.desk.server.patience())
     }
 
@@ -264,7 +289,7 @@ impl Supervisor {
         }
         if self.times.tick.is_some_and(|tick| now >= tick) {
             self.times.tick = self.times.ending.is_none().then(|| now + SECOND);
-            self.ask_plane(api::Request::Counters { router: None }, Asker::Display, now);
+            self.ask_all(api::Request::Counters { router: None }, Asker::Display, now);
         }
         if let Some(trouble) = self.display.flush() {
             self.events.tell(Kind::Notice, trouble);
@@ -294,6 +319,7 @@ impl Supervisor {
         let now = Instant::now();
         notify::notify("STOPPING=1");
         let had_ended = self.life.plane.is_none();
+        self.finish_apart(now, GRACE);
         if let Some(mut plane) = self.life.plane.take() {
             plane.say(&crate::link::ToPlane::Stop, Vec::new(), now);
             // While it comes up it does not listen; what is not up need not be ended in good order.

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use config::{HostFacts, Plan};
 use engine::{Images, Supplies};
 use uplink::Opened;
@@ -26,6 +26,11 @@ pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<
     let mut plan = config::parse(&orders.text, &orders.file)?;
     // The supervisor has asked the host.
     plan.choose_engines(&HostFacts { no_kvm: orders.no_kvm.clone(), ..HostFacts::default() });
+    if let Some(name) = &orders.apart {
+        plan = plan
+            .of_apart(name)
+            .with_context(|| format!("no router {name} is to have a process of its own"))?;
+    }
     let mut supplies =
         Supplies { spawner: Some(wire.clone()), threads: Some(wire.clone()), ..Supplies::default() };
     let (mut locks, mut left) = (Vec::new(), descriptors.into_iter());
@@ -49,6 +54,12 @@ pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<
             }
             Supply::Uplink { nic, what } => {
                 supplies.opened.insert(nic.clone(), Opened::adopt(what, &mut left).with_context(missing)?);
+            }
+            Supply::Door { nic, what } => {
+                let Opened::Door(door) = Opened::adopt(what, &mut left).with_context(missing)? else {
+                    bail!("the supervisor sent no door for NIC {nic}");
+                };
+                supplies.doors.insert(nic.clone(), door);
             }
         }
     }

@@ -118,6 +118,8 @@ pub(crate) struct Orders {
     pub(crate) file: String,
     /// The file.
     pub(crate) text: String,
+    /// The router that it is for, which gets a process of its own; none: it is for everything else.
+    pub(crate) apart: Option<String>,
     /// Why this host has no KVM; none: it has it.
     pub(crate) no_kvm: Option<String>,
     /// How many routers that are, so that whoever waits knows how long.
@@ -137,6 +139,13 @@ pub(crate) enum Supply {
         /// The NIC: `edge.wan`.
         nic: String,
         /// What it is, which says how many descriptors.
+        what: uplink::Description,
+    },
+    /// Where the process of a router that is apart comes to a NIC.
+    Door {
+        /// The NIC: `edge.wan`.
+        nic: String,
+        /// What it is.
         what: uplink::Description,
     },
     /// What a Linux guest is made of: as many descriptors as its file names.

@@ -104,8 +104,7 @@ impl Supervisor {
     pub(super) fn applied(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
         let Some(staged) = self.desk.unstage() else { return };
         let outcome = match outcome {
-            Ok(Answer::Applied { changes, .. }) if !staged.wanted.dry_run => Ok(self.adopt(staged, changes)),
-            Ok(answer @ Answer::Applied { .. }) => Ok(answer),
+            Ok(Answer::Applied { changes, .. }) => return self.go_on(ticket, staged, changes, now),
             Ok(_) => Err(api::Error::new("the data plane did not say what it changed")),
             Err(error) => {
                 self.events.tell(Kind::Refused, format!("{} was not applied: {error}", staged.wanted.file));
@@ -116,19 +115,50 @@ impl Supervisor {
         self.reply(ticket, outcome, now);
     }
 
-    fn adopt(&mut self, staged: Staged, changes: Vec<Change>) -> Answer {
+    /// The data plane has changed itself, or would have; now the processes of routers that are apart. What they refuse is
+    /// told with what was changed.
+    fn go_on(&mut self, ticket: Ticket, staged: Staged, mut changes: Vec<Change>, now: Instant) {
+        let Wanted { file, text, dry_run } =
+            Wanted { file: staged.wanted.file.clone(), text: staged.wanted.text.clone(), ..staged.wanted };
+        let (from, to) = (self.running.plan.clone(), staged.plan.clone());
+        if !dry_run {
+            self.adopt(staged);
+        }
+        let followed = self.follow_apart((&from, &to), (&file, &text), dry_run);
+        let (more, told) = followed.unwrap_or_else(|error| {
+            self.events.tell(Kind::Notice, format!("{file}: {error:#}"));
+            Default::default()
+        });
+        changes.extend(more);
+        let known = Some(Ok(Answer::Applied { changes, dry_run }));
+        let gather = self.begin(Asker::Applied(ticket, file), known, told.len());
+        for (name, orders, descriptors) in told {
+            let id = self.desk.number_of(Some(name.clone()), Asker::Part(gather));
+            self.say_to(Some(&name), &ToPlane::Apply { id, orders, dry_run }, descriptors, now);
+        }
+        self.complete(gather, now);
+    }
+
+    /// Everybody has followed the file.
+    pub(super) fn all_applied(&mut self, ticket: Ticket, file: &str, outcome: Outcome, now: Instant) {
+        if let Ok(Answer::Applied { changes, dry_run: false }) = &outcome {
+            let disturbing = changes.iter().filter(|change| !change.hitless).count();
+            let message = format!("{file}: {} changes, {disturbing} of them not hitless", changes.len());
+            self.events.tell(Kind::Applied, message);
+        }
+        self.lock_only_what_runs();
+        self.reply(ticket, outcome, now);
+    }
+
+    fn adopt(&mut self, staged: Staged) {
         let Staged { plan, wanted: Wanted { file, text, .. }, opened } = staged;
         let resized = self.resources.adopt(opened, &self.running.plan, &plan);
         let listens = self.metrics.follow(&plan, &mut self.lock);
         for error in [resized, listens].into_iter().filter_map(Result::err) {
             self.events.tell(Kind::Notice, format!("{file}: {error:#}"));
         }
-        let disturbing = changes.iter().filter(|change| !change.hitless).count();
-        let message = format!("{file}: {} changes, {disturbing} of them not hitless", changes.len());
-        self.events.tell(Kind::Applied, message);
         self.desk.follow(&plan);
         (self.running.plan, self.running.file, self.running.text) = (plan, file, text);
-        Answer::Applied { changes, dry_run: false }
     }
 
     /// Lets go of names that nothing of the run has any more.

@@ -6,16 +6,21 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use api::{Answer, Limits, Outcome, Request, RouterStatus, RunStatus, Server, State, Ticket};
+use api::{Answer, Limits, Outcome, Request, RouterShown, RouterStatus, RunStatus, Server, State, Ticket};
 use telemetry::Kind;
 
 use super::Supervisor;
 use super::apply::{Staged, Wanted};
+use super::gather::Gather;
 use crate::link::ToPlane;
 use crate::run_lock::RunLock;
 
 /// Settings and stops that are kept for the next data plane.
 const MOST_KEPT: usize = 1000;
+
+/// Why nobody answers any more.
+pub(super) const DIED: &str =
+    "the data plane died before it answered; it is started again: ask again in a second";
 
 /// Who asked the data plane something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,15 +33,20 @@ pub(super) enum Asker {
     Client(Ticket, Request),
     /// A client that wants another file to run.
     Apply(Ticket),
+    /// The same client, when the processes of routers follow the file of this name.
+    Applied(Ticket, String),
     /// Nobody: a new data plane is told what its predecessor had been told.
     Replay(Request),
+    /// An answer that several give together.
+    Part(u64),
 }
 
 /// The control socket, and what is asked of the data plane at the moment.
 pub(super) struct Desk {
     pub(super) server: Server,
-    /// By the number of the question.
-    asked: BTreeMap<u64, Asker>,
+    /// By the number of the question: who was asked (the process of this router, or the data plane), and by whom.
+    asked: BTreeMap<u64, (Option<String>, Asker)>,
+    pub(super) gathers: BTreeMap<u64, Gather>,
     next: u64,
     /// What clients have changed since the file was applied.
     kept: Vec<Request>,
@@ -55,25 +65,43 @@ impl Desk {
         lock.add_rubbish(&folder.join(api::folder::SOCKET));
         lock.add_rubbish(&folder.join(format!(".{}.{}", api::folder::SOCKET, std::process::id())));
         let server = Server::listen(&folder, Limits::default()).context("no control socket")?;
-        let (asked, kept) = (BTreeMap::new(), Vec::new());
-        Ok(Self { server, asked, next: 0, kept, staged: None, left: 0 })
+        let (asked, gathers, kept) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Ok(Self { server, asked, gathers, next: 0, kept, staged: None, left: 0 })
     }
 
     /// A number for a new question.
     pub(super) fn number(&mut self, asker: Asker) -> u64 {
+        self.number_of(None, asker)
+    }
+
+    /// A number for a new question to the process of a router.
+    pub(super) fn number_of(&mut self, whom: Option<String>, asker: Asker) -> u64 {
         self.next += 1;
-        self.asked.insert(self.next, asker);
+        self.asked.insert(self.next, (whom, asker));
         self.next
+    }
+
+    /// A number for an answer that several give.
+    pub(super) fn gather(&mut self, gather: Gather) -> u64 {
+        self.next += 1;
+        self.gathers.insert(self.next, gather);
+        self.next
+    }
+
+    /// All who wait for an answer.
+    fn askers(&self) -> impl Iterator<Item = &Asker> {
+        let gathered = self.gathers.values().map(|gather| &gather.asker);
+        self.asked.values().map(|(_, asker)| asker).chain(gathered)
     }
 
     /// Whether this one still waits for an answer.
     pub(super) fn is_asked_by(&self, asker: &Asker) -> bool {
-        self.asked.values().any(|known| known == asker)
+        self.askers().any(|known| known == asker)
     }
 
     /// Whether somebody waits for another file to run.
     pub(super) fn is_applying(&self) -> bool {
-        self.asked.values().any(|asker| matches!(asker, Asker::Apply(_)))
+        self.askers().any(|asker| matches!(asker, Asker::Apply(_) | Asker::Applied(..)))
     }
 
     /// The file that is being applied.
@@ -131,10 +159,10 @@ impl Supervisor {
         }
         for gone in self.desk.server.take_gone() {
             let is_theirs = |asker: &Asker| matches!(asker, Asker::Client(ticket, _) if *ticket == gone);
-            let found = self.desk.asked.iter().find(|(_, asker)| is_theirs(asker)).map(|(id, _)| *id);
+            let found = self.desk.asked.iter().find(|(_, (_, asker))| is_theirs(asker)).map(|(id, _)| *id);
             // Only these go on by themselves; other answers come anyway.
             if let Some(id) = found
-                && let Some(Asker::Client(_, Request::Trace { .. } | Request::Capture { .. })) =
+                && let Some((_, Asker::Client(_, Request::Trace { .. } | Request::Capture { .. }))) =
                     self.desk.asked.get(&id)
             {
                 self.desk.asked.remove(&id);
@@ -167,7 +195,7 @@ impl Supervisor {
     fn request(&mut self, ticket: Ticket, request: Request, now: Instant) {
         match request {
             Request::Ps {} if self.is_up() && !self.is_late(now) => {
-                self.ask_plane(Request::Ps {}, client(ticket, Request::Ps {}), now)
+                self.ask_all(Request::Ps {}, client(ticket, Request::Ps {}), now)
             }
             Request::Ps {} => {
                 let routers = self.routers_that_wait();
@@ -182,6 +210,10 @@ impl Supervisor {
                 self.reply(ticket, Ok(Answer::Done { message }), now);
                 // The answer leaves before the socket goes.
                 self.times.end = Some(now);
+            }
+            request if self.is_for(&request).is_some() => self.request_apart(ticket, request, now),
+            Request::Counters { .. } if self.is_up() => {
+                self.ask_all(request.clone(), client(ticket, request), now);
             }
             Request::Capture { .. } if self.is_up() => self.capture(ticket, request, now),
             request if self.is_up() => {
@@ -208,6 +240,38 @@ impl Supervisor {
         self.life.plane.as_ref().is_some_and(|plane| plane.is_late(now))
     }
 
+    /// The router in a process of its own that a request is for. What its NICs are plugged into is the data plane's.
+    fn is_for(&self, request: &Request) -> Option<String> {
+        let name = match request {
+            Request::Set { key, .. } if key == "pin.vhost" => return None,
+            Request::Stop { name } => name,
+            Request::Show { router }
+            | Request::Set { router, .. }
+            | Request::Start { router }
+            | Request::Restart { router } => router,
+            _ => return None,
+        };
+        self.running.plan.apart().any(|router| router.name == *name).then(|| name.clone())
+    }
+
+    fn request_apart(&mut self, ticket: Ticket, request: Request, now: Instant) {
+        let Some(name) = self.is_for(&request) else { return };
+        let Some(apart) = self.apart.get_mut(&name) else { return };
+        if apart.is_up() {
+            let id = self.desk.number_of(Some(name.clone()), client(ticket, request.clone()));
+            return self.say_to(Some(&name), &ToPlane::Ask { id, request }, Vec::new(), now);
+        }
+        let wanted = matches!(request, Request::Start { .. } | Request::Restart { .. });
+        let outcome = if wanted && apart.life.plane.is_none() {
+            apart.hurry();
+            Ok(Answer::Done { message: format!("the process of router {name} is started") })
+        } else {
+            let why = "has no process at the moment: ask again in a second, or start it";
+            Err(api::Error::new(format!("router {name} {why}")))
+        };
+        self.reply(ticket, outcome, now);
+    }
+
     pub(super) fn is_up(&self) -> bool {
         self.life.plane.as_ref().is_some_and(|plane| plane.is_up)
     }
@@ -230,33 +294,64 @@ impl Supervisor {
     }
 
     fn tell_plane(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) {
-        if let Some(plane) = &mut self.life.plane {
+        self.say_to(None, message, descriptors, now);
+    }
+
+    /// Says something to the process of a router, or to the data plane.
+    pub(super) fn say_to(
+        &mut self,
+        whom: Option<&str>,
+        message: &ToPlane,
+        descriptors: Vec<OwnedFd>,
+        now: Instant,
+    ) {
+        let plane = match whom {
+            None => self.life.plane.as_mut(),
+            Some(name) => self.plane_of(name),
+        };
+        if let Some(plane) = plane {
             plane.say(message, descriptors, now);
         }
     }
 
-    /// The data plane has answered.
-    pub(super) fn answered(&mut self, id: u64, outcome: Outcome, now: Instant) {
-        if let Some(plane) = &mut self.life.plane {
+    /// Who was asked has answered. What somebody else was asked is not for him to answer.
+    pub(super) fn answered(&mut self, whom: Option<&str>, id: u64, outcome: Outcome, now: Instant) {
+        let plane = match whom {
+            None => self.life.plane.as_mut(),
+            Some(name) => self.plane_of(name),
+        };
+        if let Some(plane) = plane {
             plane.has_done(id);
         }
+        let known = self.desk.asked.get(&id).filter(|(asked, _)| asked.as_deref() == whom);
+        let Some((_, asker)) = known.cloned() else { return };
         // More answers follow only where there is a packet in this one.
-        let more = matches!(outcome, Ok(Answer::Packet(_)));
-        let asker = if more { self.desk.asked.get(&id).cloned() } else { self.desk.asked.remove(&id) };
+        if !matches!(outcome, Ok(Answer::Packet(_))) {
+            self.desk.asked.remove(&id);
+        }
+        match asker {
+            Asker::Part(gather) => self.part(gather, whom, Some(outcome), now),
+            asker => self.deliver(asker, outcome, now),
+        }
+    }
+
+    /// Gives an answer to who has asked.
+    pub(super) fn deliver(&mut self, asker: Asker, outcome: Outcome, now: Instant) {
         match (asker, outcome) {
-            (Some(Asker::Display), Ok(Answer::Counters(counters))) => self.show(counters),
-            (Some(Asker::Metrics), Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
-            (Some(Asker::Metrics), Ok(Answer::Counters(counters))) => self.publish(&counters),
-            (Some(Asker::Apply(ticket)), outcome) => self.applied(ticket, outcome, now),
-            (Some(Asker::Client(ticket, _)), Ok(packet @ Answer::Packet(_))) => {
+            (Asker::Display, Ok(Answer::Counters(counters))) => self.show(counters),
+            (Asker::Metrics, Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
+            (Asker::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
+            (Asker::Apply(ticket), outcome) => self.applied(ticket, outcome, now),
+            (Asker::Applied(ticket, file), outcome) => self.all_applied(ticket, &file, outcome, now),
+            (Asker::Client(ticket, _), Ok(packet @ Answer::Packet(_))) => {
                 self.desk.server.answer_part(ticket, packet, now);
             }
-            (Some(Asker::Client(ticket, request)), Ok(answer)) => {
+            (Asker::Client(ticket, request), Ok(answer)) => {
                 let answer = self.completed(&request, answer);
                 self.reply(ticket, Ok(answer), now);
             }
-            (Some(Asker::Client(ticket, _)), Err(error)) => self.reply(ticket, Err(error), now),
-            (Some(Asker::Replay(request)), Err(error)) => {
+            (Asker::Client(ticket, _), Err(error)) => self.reply(ticket, Err(error), now),
+            (Asker::Replay(request), Err(error)) => {
                 let message = format!("what was changed by hand is lost ({request:?}): {error}");
                 self.events.tell(Kind::Notice, message);
             }
@@ -269,12 +364,32 @@ impl Supervisor {
     fn completed(&mut self, request: &Request, answer: Answer) -> Answer {
         match answer {
             Answer::Ps(status) => Answer::Ps(self.run_status(status.routers)),
+            Answer::Show(shown) => Answer::Show(Box::new(self.shown(*shown))),
             Answer::Done { message } => {
                 self.desk.keep(request.clone());
                 Answer::Done { message }
             }
             answer => answer,
         }
+    }
+
+    /// A router in a process of its own as its file has it: that process knows only where its rings are handed to.
+    fn shown(&self, mut shown: RouterShown) -> RouterShown {
+        let name = shown.status.name.clone();
+        let plan = &self.running.plan;
+        let (Some(router), Some(apart)) =
+            (plan.apart().find(|router| router.name == name), self.apart.get(&name))
+        else {
+            return shown;
+        };
+        shown.status = apart.completed(shown.status);
+        shown.settings.insert("isolate".to_owned(), "process".to_owned());
+        for nic in &mut shown.nics {
+            if let Some(known) = router.nics.iter().find(|known| known.name == nic.name) {
+                nic.attach = plan.attachment(known);
+            }
+        }
+        shown
     }
 
     fn run_status(&self, routers: Vec<RouterStatus>) -> RunStatus {
@@ -311,12 +426,20 @@ impl Supervisor {
         routers.collect()
     }
 
-    /// The data plane is dead: nobody will answer what was asked of it.
-    pub(super) fn forget_questions(&mut self, now: Instant) {
-        let why = "the data plane died before it answered; it is started again: ask again in a second";
-        for asker in std::mem::take(&mut self.desk.asked).into_values() {
+    /// The data plane is dead, or the process of a router: nobody will answer what was asked of it.
+    pub(super) fn forget_questions_of(&mut self, whom: Option<&str>, now: Instant) {
+        let of = |(asked, _): &(Option<String>, Asker)| asked.as_deref() == whom;
+        let ids: Vec<u64> =
+            self.desk.asked.iter().filter(|(_, known)| of(known)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some((_, asker)) = self.desk.asked.remove(&id) else { continue };
             match asker {
-                Asker::Client(ticket, _) => self.reply(ticket, Err(api::Error::new(why)), now),
+                Asker::Part(gather) => self.part(gather, whom, None, now),
+                Asker::Client(ticket, _) if whom.is_some() => {
+                    let why = "the router's process died before it answered: ask again in a second";
+                    self.reply(ticket, Err(api::Error::new(why)), now);
+                }
+                Asker::Client(ticket, _) => self.reply(ticket, Err(api::Error::new(DIED)), now),
                 Asker::Apply(ticket) => {
                     self.desk.unstage();
                     self.lock_only_what_runs();
@@ -324,15 +447,18 @@ impl Supervisor {
                     self.reply(ticket, Err(api::Error::new(why)), now);
                 }
                 Asker::Metrics => self.publish_nothing(),
-                Asker::Display | Asker::Replay(_) => {}
+                Asker::Display | Asker::Replay(_) | Asker::Applied(..) => {}
             }
         }
     }
 
     /// Tells a new data plane what clients had changed by hand.
-    pub(super) fn replay(&mut self, now: Instant) {
+    pub(super) fn replay(&mut self, whom: Option<&str>, now: Instant) {
         for request in self.desk.kept.clone() {
-            self.ask_plane(request.clone(), Asker::Replay(request), now);
+            if self.is_for(&request).as_deref() == whom {
+                let id = self.desk.number_of(whom.map(str::to_owned), Asker::Replay(request.clone()));
+                self.say_to(whom, &ToPlane::Ask { id, request }, Vec::new(), now);
+            }
         }
     }
 }

@@ -6,13 +6,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 use telemetry::Kind;
 
+use super::apart::Apart;
 use super::notify::notify;
 use super::plane::{self, Plane};
-use super::{SECOND, Supervisor};
+use super::{Life, SECOND, Supervisor};
 use crate::link::{Orders, Supply, ToPlane, ToSupervisor};
 
 /// Deaths after which a run is given up that never came up.
-const MOST_STILLBORN: u32 = 5;
+pub(super) const MOST_STILLBORN: u32 = 5;
+
+impl Life {
+    /// How long to wait before the next start; the date is noted.
+    pub(super) fn pause(&mut self, now: Instant) -> Duration {
+        let ran = self.up_since.take().map_or(Duration::ZERO, |up| now.saturating_duration_since(up));
+        let pause = self.back_off.failed(ran);
+        self.again = Some(now + pause);
+        pause
+    }
+}
 
 impl Supervisor {
     /// Tells a new data plane what to run.
@@ -25,11 +36,12 @@ impl Supervisor {
         Ok(())
     }
 
-    fn orders(&self, supplies: Vec<Supply>) -> Orders {
+    pub(super) fn orders(&self, supplies: Vec<Supply>) -> Orders {
         let running = &self.running;
         Orders {
             run: running.run.clone(),
             file: running.file.clone(),
+            apart: None,
             text: running.text.clone(),
             no_kvm: running.no_kvm.clone(),
             routers: u32::try_from(running.plan.routers.len()).unwrap_or(u32::MAX),
@@ -75,7 +87,7 @@ impl Supervisor {
         self.life.plane = None;
         self.resources.release_sockets();
         self.children.end_all();
-        self.forget_questions(now);
+        self.forget_questions_of(None, now);
         if self.times.ending.is_some() {
             return Ok(());
         }
@@ -85,26 +97,19 @@ impl Supervisor {
                 bail!("the data plane (pid {pid}) {how}, for the {MOST_STILLBORN}th time, and never came up");
             }
         }
-        let pause = self.pause(now);
+        let pause = self.life.pause(now);
         let message = format!("data plane (pid {pid}) {how}; it is started again in {pause:?}, links stay");
         self.events.tell(Kind::DataPlaneDied, message);
         self.display.leave();
         Ok(())
     }
 
-    /// How long to wait before the next start; the date is noted.
-    fn pause(&mut self, now: Instant) -> Duration {
-        let ran = self.life.up_since.take().map_or(Duration::ZERO, |up| now.saturating_duration_since(up));
-        let pause = self.life.back_off.failed(ran);
-        self.life.again = Some(now + pause);
-        pause
-    }
-
     fn start_again(&mut self, now: Instant) {
         self.life.restarts = self.life.restarts.saturating_add(1);
         let files = self.resources.reopen_captures(self.life.restarts);
         let sockets = files.and_then(|()| self.resources.renew_sockets());
-        let started = sockets.and_then(|()| Plane::start());
+        let started =
+            sockets.and_then(|()| self.resources.renew_passages(None)).and_then(|()| Plane::start());
         let outcome = started.and_then(|plane| {
             self.life.plane = Some(plane);
             self.order(now)
@@ -112,7 +117,7 @@ impl Supervisor {
         if let Err(error) = outcome {
             self.life.plane = None;
             self.resources.release_sockets();
-            let pause = self.pause(now);
+            let pause = self.life.pause(now);
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
             self.events.tell(Kind::Failed, what);
         }
@@ -123,7 +128,7 @@ impl Supervisor {
         match message {
             ToSupervisor::Started { at_ns } => self.came_up(at_ns, now),
             ToSupervisor::Failed { why } => self.did_not_come_up(&why, now)?,
-            ToSupervisor::Answer { id, outcome } => self.answered(id, outcome, now),
+            ToSupervisor::Answer { id, outcome } => self.answered(None, id, outcome, now),
             ToSupervisor::Event { kind, router, message } => {
                 let known =
                     |name: &String| self.running.plan.routers.iter().any(|router| router.name == *name);
@@ -146,17 +151,26 @@ impl Supervisor {
         let pid = plane.pid();
         self.life.up_since = Some(now);
         self.display.reset(at_ns);
-        if std::mem::replace(&mut self.life.was_up, true) {
+        if self.life.was_up {
             self.events.tell(Kind::Restarted, format!("a new data plane (pid {pid}) forwards"));
-            self.replay(now);
-        } else {
-            let after = self.times.started.elapsed().as_secs_f64() * 1e3;
-            let message = format!("everything of {} is up after {after:.1} ms", self.running.file);
-            notify("READY=1");
-            self.events.tell(Kind::Started, message);
-            self.times.end = self.options.time.map(|time| now + time);
+            self.replay(None, now);
         }
         self.times.tick = Some(now + SECOND);
+        self.announce(now);
+    }
+
+    /// Says so when everything is up for the first time.
+    pub(super) fn announce(&mut self, now: Instant) {
+        let waits = |name: &str| !self.apart.get(name).is_some_and(Apart::is_up);
+        if self.life.was_up || !self.is_up() || self.running.plan.apart().any(|router| waits(&router.name)) {
+            return;
+        }
+        self.life.was_up = true;
+        let after = self.times.started.elapsed().as_secs_f64() * 1e3;
+        let message = format!("everything of {} is up after {after:.1} ms", self.running.file);
+        notify("READY=1");
+        self.events.tell(Kind::Started, message);
+        self.times.end = self.options.time.map(|time| now + time);
     }
 
     /// It cannot follow its orders. The first time that is the end; later the host may have lost something for a while.

@@ -101,7 +101,7 @@ impl Supervisor {
             return;
         }
         if self.is_up() {
-            self.ask_plane(api::Request::Ps {}, Asker::Metrics, now);
+            self.ask_all(api::Request::Ps {}, Asker::Metrics, now);
         } else {
             self.publish_nothing();
         }
@@ -110,7 +110,7 @@ impl Supervisor {
     /// How the routers are is known; what they counted comes next.
     pub(super) fn note_routers(&mut self, routers: Vec<RouterStatus>, now: Instant) {
         self.metrics.routers = routers;
-        self.ask_plane(api::Request::Counters { router: None }, Asker::Metrics, now);
+        self.ask_all(api::Request::Counters { router: None }, Asker::Metrics, now);
     }
 
     /// Gives a page without counters to everyone who waits for one: there is no data plane.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
-use uplink::{Description, Door, Opened, Tap, Undo, Xdp};
+use uplink::{Description, Door, Opened, Passage, Tap, Undo, Xdp};
 
 use crate::link::Supply;
 
@@ -28,6 +28,8 @@ pub(crate) struct Resources {
     uplinks: BTreeMap<Key, Opened>,
     /// What Linux guests are made of, by router.
     images: BTreeMap<String, Images>,
+    /// Ways from the processes of routers that are apart to their NICs, by NIC (`edge.wan`).
+    passages: BTreeMap<String, Passage>,
 }
 
 /// What an uplink is known by while its router comes and goes.
@@ -35,6 +37,14 @@ type Key = (Attach, Option<String>);
 
 fn key(router: &Router, nic: &Nic) -> Key {
     (nic.attach.clone(), nic.attach.is_common().then(|| format!("{}.{}", router.name, nic.name)))
+}
+
+fn label(router: &Router, nic: &Nic) -> String {
+    format!("{}.{}", router.name, nic.name)
+}
+
+fn described(door: &Door) -> (Description, BorrowedFd<'_>) {
+    (Description::Door { path: door.path().to_owned(), listens: false }, door.descriptor())
 }
 
 impl Resources {
@@ -56,6 +66,13 @@ impl Resources {
             opened
                 .open_for((router, nic), held)
                 .with_context(|| format!("router {}, NIC {}", router.name, nic.name))?;
+        }
+        for (router, nic) in plan.nics().filter(|(router, _)| router.is_apart()) {
+            let name = label(router, nic);
+            if !held.passages.contains_key(&name) {
+                let passage = Passage::new(&name)?;
+                opened.passages.insert(name, passage);
+            }
         }
         Ok(opened)
     }
@@ -123,7 +140,57 @@ impl Resources {
             }
             supplies.push(Supply::VhostNets { nic, devices });
         }
+        for nic in plan.nics().filter(|(router, _)| router.is_apart()).map(|(router, nic)| label(router, nic))
+        {
+            let Some(passage) = self.passage(opened, &nic) else { continue };
+            let (what, descriptor) = described(passage.back());
+            supplies.push(Supply::Door { nic, what });
+            descriptors.push(descriptor.try_clone_to_owned().context(full)?);
+        }
         Ok((supplies, descriptors))
+    }
+
+    /// The same for the process of a router that is apart.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn supplies_apart(&self, router: &Router) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
+        let (mut supplies, mut descriptors) = (Vec::new(), Vec::new());
+        let full = "no descriptors are left for a router's process";
+        if let Some(kvm) = &self.kvm {
+            supplies.push(Supply::Kvm);
+            descriptors.push(kvm.try_clone().context(full)?.into());
+        }
+        for nic in router.nics.iter().map(|nic| label(router, nic)) {
+            let Some(passage) = self.passages.get(&nic) else { continue };
+            let (what, descriptor) = described(passage.front());
+            supplies.push(Supply::Uplink { nic, what });
+            descriptors.push(descriptor.try_clone_to_owned().context(full)?);
+        }
+        Ok((supplies, descriptors))
+    }
+
+    fn passage<'a>(&'a self, opened: &'a Self, nic: &str) -> Option<&'a Passage> {
+        self.passages.get(nic).or_else(|| opened.passages.get(nic))
+    }
+
+    /// The ways from processes of routers that are apart to their NICs.
+    pub(crate) fn passages(&self) -> impl Iterator<Item = &Passage> {
+        self.passages.values()
+    }
+
+    /// What lay before or behind the ends of those who have died is gone with them: of a router that is apart, or of the
+    /// data plane.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn renew_passages(&mut self, router: Option<&str>) -> Result<()> {
+        let Some(router) = router else {
+            return self.passages.values_mut().try_for_each(|passage| Ok(passage.renew_back()?));
+        };
+        let own = |nic: &str| nic.split_once('.').is_some_and(|(owner, _)| owner == router);
+        let mut own = self.passages.iter_mut().filter(|(nic, _)| own(nic));
+        own.try_for_each(|(_, passage)| Ok(passage.renew_front()?))
     }
 
     /// What is made on the host and does not go with a descriptor, for whoever cleans up.
@@ -242,6 +309,10 @@ impl Resources {
         self.images.extend(opened.images);
         self.images.retain(|name, _| {
             plan.routers.iter().any(|router| router.name == *name && router.linux.is_some())
+        });
+        self.passages.extend(opened.passages);
+        self.passages.retain(|held, _| {
+            plan.nics().any(|(router, nic)| router.is_apart() && label(router, nic) == *held)
         });
         self.uplinks.extend(opened.uplinks);
         self.uplinks.retain(|held, _| plan.nics().any(|(router, nic)| key(router, nic) == *held));

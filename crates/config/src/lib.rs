@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod apart;
 mod attach;
 mod attachment;
 mod cpus;

@@ -94,6 +94,8 @@ pub struct Router {
     pub pin: Pin,
     /// How long its threads poll without work before they sleep.
     pub spin: Spin,
+    /// Whether it is to have a process of its own; see [`Router::is_apart`].
+    pub isolate: bool,
     /// Its NICs, in the order of the file; at least one.
     pub nics: Vec<Nic>,
     /// Its static routes, in the order of the file; connected networks are not among them.

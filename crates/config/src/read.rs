@@ -6,7 +6,7 @@ use crate::places::Places;
 use crate::plan::{Engine, Misdeed, Pin, Plan, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads};
 use crate::section::{At, Section, Words};
 use crate::values;
-use crate::{CpuSet, linux, nic, route};
+use crate::{CpuSet, apart, linux, nic, route};
 
 const ENGINES: Words<Option<Engine>> = Words {
     noun: ("engine", "engines"),
@@ -78,8 +78,9 @@ const ROUTER_KEYS: &[&str] = &[
     "initrd",
     "append",
     "console",
+    "isolate",
 ];
-const ROUTER_KEYS_LATER: &[&str] = &["sched", "guarantee", "isolate"];
+const ROUTER_KEYS_LATER: &[&str] = &["sched", "guarantee"];
 
 /// How long a switch keeps an address, in seconds, as Linux bridges do.
 const DEFAULT_AGEING: u32 = 300;
@@ -163,12 +164,14 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         vhost: section.word("vhost", &VHOSTS),
         pin,
         spin: valued(section, "spin", "\"50us\"", values::spin).unwrap_or(Spin::default()),
+        isolate: apart::read(section),
         nics: Vec::new(),
         routes: Vec::new(),
         neighbours: Vec::new(),
     };
     router.nics = nic::read_all(section, index, &router, plan);
     linux::verify(section, &router);
+    apart::verify(section, &router);
     router.routes = route::routes(section, &router.nics);
     router.neighbours = route::neighbours(section, &router.nics);
     router

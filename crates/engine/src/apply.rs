@@ -49,7 +49,7 @@ impl Instance {
     /// What [`Instance::apply`] would change; nothing is touched.
     pub fn changes_to(&mut self, plan: &Plan) -> Vec<Change> {
         let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
-        let steps = difference::difference(&self.plan, &plan);
+        let steps = difference::difference(&self.plan.without_apart(), &plan.without_apart());
         steps.iter().flat_map(|step| describe(step, &self.plan, &plan)).collect()
     }
 
@@ -64,7 +64,7 @@ impl Instance {
         self.yard.grounds.add(supplies.kvm.take(), supplies.spawner.take());
         self.yard.grounds.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
-        let steps = difference::difference(&self.plan, &plan);
+        let steps = difference::difference(&self.plan.without_apart(), &plan.without_apart());
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan)).collect();
         let transaction = Transaction::prepare(self, &plan, &steps, supplies)?;
         let done = transaction.carry_out(self, plan, &steps);

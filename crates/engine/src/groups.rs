@@ -4,6 +4,8 @@ use ledger::Group;
 
 use crate::guest::Guest;
 use crate::instance::{Instance, RunningRouter};
+use crate::io_thread::IoThread;
+use crate::relay::Relay;
 use crate::wiring::Outside;
 
 impl Instance {
@@ -12,6 +14,12 @@ impl Instance {
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         for running in self.routers() {
             router_groups(running, visit);
+        }
+        for relay in &self.relays {
+            relay
+                .each_group(&mut |nic, way, group| visit(&format!("{}.{nic}.{way}", relay.plan.name), group));
+            outside_groups(&relay.plan, relay.outside(), visit);
+            thread_groups(relay.threads(), visit);
         }
         for switch in self.switches() {
             switch
@@ -27,6 +35,9 @@ impl Instance {
                 visit(thread.name(), thread.cpu_time().as_nanos() as u64);
             }
             running.kernel_nics().for_each(|nic| nic.each_thread(visit));
+        }
+        for thread in self.relays.iter().flat_map(Relay::threads).map(IoThread::thread) {
+            visit(thread.name(), thread.cpu_time().as_nanos() as u64);
         }
         let clock = self.clock().thread();
         visit(clock.name(), clock.cpu_time().as_nanos() as u64);
@@ -59,7 +70,18 @@ impl Guest {
 fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group)) {
     let plan = running.router.plan();
     running.router.each_group(&mut |prefix, group| visit(&format!("{}.{prefix}", plan.name), group));
-    for (nic, outside) in plan.nics.iter().zip(&running.outside) {
+    outside_groups(plan, &running.outside, visit);
+    thread_groups(running.io_threads(), visit);
+}
+
+fn thread_groups(threads: &[IoThread], visit: &mut dyn FnMut(&str, &dyn Group)) {
+    for io in threads {
+        visit(io.thread().name(), &**io.counters());
+    }
+}
+
+fn outside_groups(plan: &config::Router, outside: &[Outside], visit: &mut dyn FnMut(&str, &dyn Group)) {
+    for (nic, outside) in plan.nics.iter().zip(outside) {
         let name = format!("{}.{}", plan.name, nic.name);
         match outside {
             Outside::Tap { read, written } => {
@@ -87,8 +109,5 @@ fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group
             Outside::Peer(peer) => peer.visit(&mut |group| visit(&format!("{name}.peer"), group)),
             Outside::Switch { queue: None, .. } | Outside::Kernel(_) | Outside::Other => {}
         }
-    }
-    for io in running.io_threads() {
-        visit(io.thread().name(), &**io.counters());
     }
 }

@@ -22,6 +22,7 @@ pub use running::RunningRouter;
 pub use status::{Event, RouterStatus, State};
 
 use crate::clock::{Clock, Timed};
+use crate::relay::{Relay, RelayParts};
 use crate::supplies::Supplies;
 use crate::tracing::TapBoard;
 use crate::watch::Rules;
@@ -34,6 +35,8 @@ pub struct Instance {
     pub(crate) plan: Plan,
     /// The routers, in the order of the file.
     pub(crate) slots: Vec<Slot>,
+    /// What is here of routers that are in processes of their own.
+    pub(crate) relays: Vec<Relay>,
     /// The switches, in the order of the file.
     pub(crate) switches: Vec<Arc<Switch>>,
     pub(crate) yard: Yard,
@@ -43,7 +46,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Brings a file up and waits until every router serves. What fails leaves nothing behind.
+    /// Brings a file up and waits until every router serves; of those that are in processes of their own, the ways to
+    /// the world. What fails leaves nothing behind.
     ///
     /// # Errors
     /// One line: which router or NIC, and what was refused.
@@ -61,14 +65,19 @@ impl Instance {
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
         let clock = Clock::start(Timed::default(), yard.confinement)?;
         let mut slots = Vec::new();
-        for router in &plan.routers {
+        for router in plan.routers.iter().filter(|router| !router.is_apart()) {
             let find = outlet_finder(&plan, router, &switches, &[], &mut supplies);
             let (mut slot, guest) = Slot::new(Parts::build(router, &mut yard.grounds, find)?);
             slot.launch(guest, &yard)?;
             slots.push(slot);
         }
         slots.iter_mut().try_for_each(Slot::wait_until_up)?;
-        let instance = Self { plan, slots, switches, yard, clock, since: Instant::now() };
+        let mut relays = Vec::new();
+        for router in plan.apart() {
+            let parts = RelayParts::find((&plan, router), &switches, &[], &mut supplies)?;
+            relays.push(Relay::start(parts, &yard)?);
+        }
+        let instance = Self { plan, slots, relays, switches, yard, clock, since: Instant::now() };
         instance.keep_time();
         Ok(instance)
     }
@@ -159,12 +168,16 @@ impl Instance {
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
             return Ok(());
         }
+        if let Some(outlet) = self.relays.iter().flat_map(Relay::outlets).find(|outlet| outlet.is_of(label)) {
+            return outlet.replace(by);
+        }
         bail!("there is no NIC {label}")
     }
 
     /// Tells the clock what there is now.
     pub(crate) fn keep_time(&self) {
-        let outlets = || self.slots.iter().flat_map(Slot::outlets);
+        let outlets =
+            || self.slots.iter().flat_map(Slot::outlets).chain(self.relays.iter().flat_map(Relay::outlets));
         self.clock.keep(Timed {
             machines: self.routers().map(|running| running.router.machine().clone()).collect(),
             switches: self.switches.clone(),

@@ -11,6 +11,7 @@ pub mod io_thread;
 mod kernel_vhost;
 mod look_after;
 pub mod recording;
+mod relay;
 pub mod routes;
 pub mod supplies;
 pub mod thread;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sandbox::Confinement;
 use switch::{Sink, Source};
-use uplink::Opened;
+use uplink::{Door, Opened};
 use vmm::{Kvm, Spawn};
 
 use crate::guest::Images;
@@ -37,6 +37,8 @@ pub struct Supplies {
     /// What NICs are plugged into outside, by `router.nic`. The instance keeps it while their NICs exist, also while the
     /// router is stopped.
     pub opened: HashMap<String, Opened>,
+    /// Where the processes of routers that are apart come to their NICs, by `router.nic`.
+    pub doors: HashMap<String, Door>,
     /// What Linux guests are made of, by router.
     pub images: HashMap<String, Images>,
     /// KVM, for routers that are virtual machines.

@@ -19,7 +19,6 @@ use switch::{IngressFan, Null, PortId, Sink, Source, Switch, ingress_fan};
 use uplink::{Spread, Tap, TapSource};
 use vmm::NicQueues;
 
-use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::kernel_vhost::KernelNic;
 use crate::tracing::{NicTaps, Spot, TapBoard};
@@ -98,18 +97,18 @@ struct Plugging<'a> {
     nic: &'a Nic,
     queues: &'a Arc<NicQueues>,
     taps: NicTaps<'a>,
-    lock: &'a MainLock,
+    /// What is held by who moves frames, where one works at a time.
+    lock: Option<&'a MainLock>,
 }
 
-/// Plugs one NIC in.
+/// Plugs one NIC in, of which who holds the lock moves frames, if there is one.
 pub(crate) fn connect(
-    router: &Guest,
-    number: usize,
+    (plan, nic): (&Router, &Nic),
+    (queues, lock): (&Arc<NicQueues>, Option<&MainLock>),
     outlet: &Outlet,
     board: &TapBoard,
 ) -> Result<(Ways, Outside)> {
-    let (plan, nic, queues) = (router.plan(), &router.plan().nics[number], &router.nics()[number]);
-    let plugging = Plugging { plan, nic, queues, taps: board.nic(&plan.name, nic), lock: router.main_lock() };
+    let plugging = Plugging { plan, nic, queues, taps: board.nic(&plan.name, nic), lock };
     queues.spread_by(plugging.hash());
     let (rx, tx, outside) = match &outlet.far {
         Far::Nothing => (Vec::new(), plugging.tx(false, |_| Arc::new(Null::new())), Outside::Other),
@@ -144,11 +143,6 @@ impl Plugging<'_> {
         if self.plan.vhost == VhostThreads::PerQueue { self.plan.queue_pairs() as usize } else { 1 }
     }
 
-    /// What is held by who moves frames, where one works at a time.
-    fn locked(&self) -> Option<&MainLock> {
-        (self.plan.vhost == VhostThreads::Vmm).then_some(self.lock)
-    }
-
     fn hash(&self) -> Hash {
         links::hash(self.nic)
     }
@@ -164,7 +158,7 @@ impl Plugging<'_> {
                 _ if spread => self.queues.sink_of(part, parts),
                 _ => self.queues.common_sink(),
             };
-            let source = match self.locked() {
+            let source = match self.lock {
                 Some(lock) => lock.source(source),
                 None => source,
             };
@@ -180,7 +174,7 @@ impl Plugging<'_> {
         let source = |pair| if threads == 1 { self.queues.source() } else { self.queues.source_of(pair) };
         let pump = |pair| {
             let sink = self.taps.at(Spot::Tx { to_switch }, sink(pair));
-            let sink = self.locked().map_or_else(|| sink.clone(), |lock| lock.sink(sink.clone()));
+            let sink = self.lock.map_or_else(|| sink.clone(), |lock| lock.sink(sink.clone()));
             self.queues.transmit_in_access(sink.clone());
             Pump { source: source(pair), sink }
         };

@@ -53,6 +53,7 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
         vhost: VhostThreads::Shared,
         pin: Pin { vcpu, vhost: None },
         spin: Spin::For(SPIN),
+        isolate: false,
         nics: vec![
             nic("near", NEAR_MAC, NEAR, options),
             nic("far", FAR_MAC, Ipv4Addr::new(198, 19, 0, 1), options),

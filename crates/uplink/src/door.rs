@@ -25,6 +25,10 @@ use rustix::net::{
 
 use crate::Error;
 
+mod passage;
+
+pub use passage::Passage;
+
 /// What is asked, and the answer where there is a connection. Any other answer is an errno.
 const YES: u8 = 0;
 /// Room for one descriptor beside a message.
@@ -174,7 +178,14 @@ impl Door {
     /// Dials for who has asked, if somebody has, and hands over what comes of it. It does not wait: a local socket connects
     /// at once or not at all.
     pub fn answer(&self) {
-        let Kind::Dial { hear: Some(hear), .. } = &self.kind else { return };
+        if self.was_asked() {
+            self.hand_over(dial(&self.path));
+        }
+    }
+
+    /// Whether a connection has been asked for since this was looked at last.
+    fn was_asked(&self) -> bool {
+        let Kind::Dial { hear: Some(hear), .. } = &self.kind else { return false };
         let mut asked = [0; 64];
         let heard = recvmsg(
             hear,
@@ -182,10 +193,12 @@ impl Door {
             &mut RecvAncillaryBuffer::default(),
             RecvFlags::DONTWAIT,
         );
-        if !heard.is_ok_and(|heard| heard.bytes > 0) {
-            return;
-        }
-        let dialled = dial(&self.path);
+        heard.is_ok_and(|heard| heard.bytes > 0)
+    }
+
+    /// Hands what came of it to who has asked.
+    fn hand_over(&self, dialled: Result<OwnedFd, rustix::io::Errno>) {
+        let Kind::Dial { hear: Some(hear), .. } = &self.kind else { return };
         let word = match &dialled {
             Ok(_) => YES,
             Err(error) => u8::try_from(error.raw_os_error()).unwrap_or(u8::MAX).max(1),

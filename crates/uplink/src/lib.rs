@@ -19,7 +19,7 @@ pub mod undo;
 pub mod wire;
 pub mod xdp;
 
-pub use door::Door;
+pub use door::{Door, Passage};
 pub use error::Error;
 pub use links::{LinkCounters, Links, Mac};
 pub use macvtap::MacvtapConfig;

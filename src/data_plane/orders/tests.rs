@@ -13,6 +13,7 @@ fn orders(text: &str, no_kvm: Option<&str>, supplies: Vec<Supply>) -> Orders {
         run: "lab".to_owned(),
         file: "x.toml".to_owned(),
         text: text.to_owned(),
+        apart: None,
         no_kvm: no_kvm.map(str::to_owned),
         routers: 1,
         supplies,

@@ -10,6 +10,7 @@ use switch::Switch;
 use super::difference::{RouteChange, Step};
 use crate::instance::slot::{Parts, Slot, outlet_finder};
 use crate::instance::{Instance, State, ageing, find, make_switch};
+use crate::relay::{Relay, RelayParts};
 use crate::routes;
 use crate::supplies::Supplies;
 
@@ -19,6 +20,8 @@ pub(super) struct Transaction {
     switches: Vec<Arc<Switch>>,
     /// Routers that are new or replaced.
     parts: HashMap<String, Parts>,
+    /// What is here of routers in processes of their own, where it is new or has to be another.
+    relays: Vec<RelayParts>,
     done: Vec<Undo>,
 }
 
@@ -48,7 +51,8 @@ impl Transaction {
             .iter()
             .map(|switch| known(&switch.name).unwrap_or_else(|| make_switch(switch)))
             .collect();
-        let held: Vec<_> = instance.slots.iter().flat_map(Slot::outlets).cloned().collect();
+        let slots = instance.slots.iter().flat_map(Slot::outlets);
+        let held: Vec<_> = slots.chain(instance.relays.iter().flat_map(Relay::outlets)).cloned().collect();
         let mut parts = HashMap::new();
         for router in plan.routers.iter().filter(|router| steps.iter().any(|step| step.builds(&router.name)))
         {
@@ -56,11 +60,19 @@ impl Transaction {
             let built = Parts::build(router, &mut instance.yard.grounds, find);
             parts.insert(router.name.clone(), built.context("nothing was changed")?);
         }
-        Ok(Self { switches, parts, done: Vec::new() })
+        let fits = |router: &&config::Router| instance.relays.iter().any(|relay| relay.fits(plan, router));
+        let mut relays = Vec::new();
+        for router in plan.apart().filter(|router| !fits(router)) {
+            let found = RelayParts::find((plan, router), &switches, &held, &mut supplies);
+            relays.push(found.context("nothing was changed")?);
+        }
+        Ok(Self { switches, parts, relays, done: Vec::new() })
     }
 
     /// Carries the steps out; what fails is undone.
     pub(super) fn carry_out(mut self, instance: &mut Instance, plan: Plan, steps: &[Step]) -> Result<()> {
+        let fits = |relay: &&mut Relay| plan.apart().any(|router| relay.fits(&plan, router));
+        instance.relays.iter_mut().filter(|relay| !fits(relay)).for_each(Relay::give_way);
         let result = self.all(instance, &plan, steps);
         if let Err(error) = result {
             let left = self.undo(instance);
@@ -76,8 +88,9 @@ impl Transaction {
         }
         let place = |slot: &Slot| plan.routers.iter().position(|router| router.name == slot.plan.name);
         instance.slots.sort_by_key(place);
+        let relayed = relay(instance, &plan, std::mem::take(&mut self.relays));
         instance.plan = plan;
-        Ok(())
+        relayed
     }
 
     fn all(&mut self, instance: &mut Instance, plan: &Plan, steps: &[Step]) -> Result<()> {
@@ -164,6 +177,22 @@ impl Transaction {
         instance.slots.sort_by_key(place);
         left
     }
+}
+
+/// Opens and closes ways of routers in processes of their own, which come to them again by themselves. All that could be
+/// refused in good time has been asked for.
+fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result<()> {
+    instance.relays.retain(|relay| plan.apart().any(|router| relay.fits(plan, router)));
+    for router in plan.apart() {
+        if let Some(relay) = instance.relays.iter_mut().find(|relay| relay.plan.name == router.name) {
+            relay.pin(router.pin.clone())?;
+            relay.plan = router.clone();
+        }
+    }
+    for parts in parts {
+        instance.relays.push(Relay::start(parts, &instance.yard)?);
+    }
+    Ok(())
 }
 
 /// Takes a router out of its place.

@@ -255,8 +255,8 @@ impl Guest {
     }
 
     /// What is held by who moves frames, with `vhost = "vmm"`.
-    pub(crate) fn main_lock(&self) -> &MainLock {
-        &self.main_lock
+    pub(crate) fn main_lock(&self) -> Option<&MainLock> {
+        (self.plan.vhost == VhostThreads::Vmm).then_some(&self.main_lock)
     }
 
     /// Its routes.

@@ -33,8 +33,9 @@ impl RunningRouter {
         let mut running = Self { threads: Vec::new(), router: guest, outside: Vec::new() };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
-        for (number, (nic, outlet)) in plan.nics.iter().zip(outlets).enumerate() {
-            let (way, outside) = connect(&running.router, number, outlet, board)
+        for ((nic, queues), outlet) in plan.nics.iter().zip(running.router.nics()).zip(outlets) {
+            let served = (queues, running.router.main_lock());
+            let (way, outside) = connect((&plan, nic), served, outlet, board)
                 .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))?;
             running.outside.push(outside);
             ways.push(way);

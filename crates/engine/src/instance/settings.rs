@@ -22,6 +22,9 @@ impl Instance {
     /// # Errors
     /// There is no such router or key, or the value is not one; then nothing has changed.
     pub fn set(&mut self, router: &str, key: &str, value: &str) -> Result<Change> {
+        if self.relays.iter().any(|relay| relay.plan.name == router) {
+            return self.set_apart(router, key, value);
+        }
         let slot = find(&mut self.slots, router)?;
         let name = slot.plan.name.clone();
         let change = match key {
@@ -39,6 +42,20 @@ impl Instance {
             (plan.pin, plan.restart, plan.spin) = (now.pin, now.restart, now.spin);
         }
         Ok(change)
+    }
+
+    /// What there is here of a router in a process of its own: the threads that serve its NICs.
+    fn set_apart(&mut self, name: &str, key: &str, value: &str) -> Result<Change> {
+        let known = self.relays.iter_mut().find(|relay| relay.plan.name == name);
+        let relay = known
+            .filter(|_| key == "pin.vhost")
+            .with_context(|| format!("router {name}: {key:?} is for the router's own process to set"))?;
+        let pin = Pin { vhost: cpus(value)?, ..relay.plan.pin.clone() };
+        relay.pin(pin.clone()).with_context(|| format!("router {name}: {key}"))?;
+        if let Some(plan) = self.plan.routers.iter_mut().find(|plan| plan.name == name) {
+            plan.pin = pin;
+        }
+        Ok(Change::hitless(format!("router {name}: {key} = {value}")))
     }
 
     fn set_state(&mut self, name: &str, value: &str) -> Result<Change> {
@@ -69,18 +86,8 @@ fn link(slot: &mut Slot, nic: &str, value: &str) -> Result<Change> {
 }
 
 fn pin(slot: &mut Slot, place: fn(&mut Pin, Option<CpuSet>), value: &str, key: &str) -> Result<Change> {
-    let cpus =
-        match value {
-            "any" => None,
-            list => {
-                let set: Result<CpuSet, _> = list.parse();
-                Some(set.ok().with_context(|| {
-                    format!("{list:?} is not a list of CPUs; write e.g. 1 or 0-1,3, or any")
-                })?)
-            }
-        };
     let mut pin = slot.plan.pin.clone();
-    place(&mut pin, cpus);
+    place(&mut pin, cpus(value)?);
     slot.pin(pin)?;
     let what = format!("router {}: {key} = {value}", slot.plan.name);
     let process = slot.run.as_ref().is_some_and(|run| run.router.router.pid().is_some());
@@ -89,6 +96,15 @@ fn pin(slot: &mut Slot, place: fn(&mut Pin, Option<CpuSet>), value: &str, key: &
     } else {
         Change::hitless(what)
     })
+}
+
+fn cpus(value: &str) -> Result<Option<CpuSet>> {
+    if value == "any" {
+        return Ok(None);
+    }
+    let set: Result<CpuSet, _> = value.parse();
+    let wrong = || format!("{value:?} is not a list of CPUs; write e.g. 1 or 0-1,3, or any");
+    Ok(Some(set.ok().with_context(wrong)?))
 }
 
 fn restart(slot: &mut Slot, value: &str) -> Result<Change> {

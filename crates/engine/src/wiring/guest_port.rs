@@ -9,6 +9,7 @@ use sandbox::Confinement;
 use switch::Source;
 use uplink::Door;
 use vhost_user::backend::{Backend, Offer};
+use vmm::NicQueues;
 
 use super::{Outside, Plugged, Plugging};
 
@@ -23,7 +24,7 @@ impl GuestPort {
     ///
     /// # Errors
     /// No descriptors or threads are left.
-    pub(super) fn new(router: &Router, nic: &Nic, door: Door, confinement: Confinement) -> Result<Arc<Self>> {
+    pub(crate) fn new(router: &Router, nic: &Nic, door: Door, confinement: Confinement) -> Result<Arc<Self>> {
         let offer = Offer {
             pairs: nic.queues as usize,
             longest: (nic.mtu + FRAME_OVERHEAD) as usize,
@@ -44,8 +45,13 @@ impl GuestPort {
     }
 
     /// What has happened since this was asked last, if something has.
-    pub(super) fn news(&self) -> Option<String> {
+    pub(crate) fn news(&self) -> Option<String> {
         self.0.news()
+    }
+
+    /// The machine's rings, for who serves them.
+    pub(crate) fn queues(&self) -> &Arc<NicQueues> {
+        self.0.queues()
     }
 
     /// Frames that came from the machine, and frames that it was given.

@@ -157,6 +157,7 @@ fn one_router(name: &'static str, switches: usize) -> impl Strategy<Value = Rout
             vhost: VhostThreads::Shared,
             pin: Pin { vcpu: cpu(pins.0), vhost: cpu(pins.1) },
             spin: Spin::Always,
+            isolate: false,
             nics,
             routes: routes.into_values().collect(),
             neighbours: if known { vec![neighbour] } else { Vec::new() },

@@ -1,0 +1,102 @@
+//! `isolate = "process"`: a router whose virtual machine is in a process of its own, and what it looks like from there.
+
+use std::path::PathBuf;
+
+use crate::attachment::{Attach, SocketSide};
+use crate::plan::{Deliver, Engine, Nic, NicModel, Plan, Router, VhostThreads};
+use crate::section::{Section, Words};
+
+const ISOLATES: Words<bool> =
+    Words { noun: ("way to isolate a router", "ways"), now: &[("process", true)], later: &[] };
+
+/// Whether a router is to have a process of its own.
+pub(crate) fn read(section: &Section<'_>) -> bool {
+    section.has("isolate") && section.word("isolate", &ISOLATES)
+}
+
+/// What cannot be had by a router in a process of its own.
+pub(crate) fn verify(section: &Section<'_>, router: &Router) {
+    if !router.isolate {
+        return;
+    }
+    let refuse = |what: &str| section.fault(section.line_of("isolate"), "isolate", what);
+    match router.engine {
+        Some(Engine::Process) => {
+            refuse(
+                "engine = \"process\" gives the router a process of its own already; remove one of the two",
+            );
+        }
+        Some(Engine::Linux) => {
+            refuse("a Linux guest is not in this version; remove it, or write engine = \"kvm\"")
+        }
+        Some(Engine::Kvm) | None => {}
+    }
+    match router.vhost {
+        VhostThreads::Kernel => {
+            refuse("the kernel's vhost-net cannot serve a router in a process of its own; remove one of the two");
+        }
+        VhostThreads::Vmm => {
+            refuse("vhost = \"vmm\" needs the NICs in the router's own process; remove one of the two");
+        }
+        _ => {}
+    }
+    for (nic, section) in router.nics.iter().zip(section.tables("nic")) {
+        if let Some((key, what)) = trouble(nic) {
+            section.fault(section.line_of(key), key, what);
+        }
+    }
+}
+
+/// What of a NIC does not go with it.
+fn trouble(nic: &Nic) -> Option<(&'static str, &'static str)> {
+    if nic.model == NicModel::E1000 {
+        return Some((
+            "model",
+            "isolate = \"process\" attaches NICs by vhost-user, which an e1000 cannot; write model = \"virtio-net\"",
+        ));
+    }
+    if nic.deliver == Deliver::Direct {
+        return Some((
+            "deliver",
+            "isolate = \"process\" keeps the rings out of other routers' reach; write deliver = \"queued\"",
+        ));
+    }
+    matches!(nic.attach, Attach::VhostUserFrontend { .. }).then_some((
+        "attach",
+        "isolate = \"process\" hands the rings to this program, so no other one can have them; remove isolate",
+    ))
+}
+
+impl Router {
+    /// Whether its virtual machine is in a process of its own. Where there is no KVM a router is a process anyway.
+    pub fn is_apart(&self) -> bool {
+        self.isolate && self.engine == Some(Engine::Kvm)
+    }
+}
+
+impl Plan {
+    /// What the process of a router that is apart runs: that one, whose NICs are handed over. None if there is no such
+    /// router.
+    pub fn of_apart(&self, name: &str) -> Option<Self> {
+        let mut router = self.routers.iter().find(|router| router.name == name && router.is_apart())?.clone();
+        router.isolate = false;
+        for nic in &mut router.nics {
+            let path = PathBuf::from(format!("{name}.{}", nic.name));
+            nic.attach = Attach::VhostUserFrontend { path, side: SocketSide::Connect };
+        }
+        Some(Self { switches: Vec::new(), routers: vec![router], ..self.clone() })
+    }
+
+    /// The routers that are in processes of their own.
+    pub fn apart(&self) -> impl Iterator<Item = &Router> {
+        self.routers.iter().filter(|router| router.is_apart())
+    }
+
+    /// The plan without those: what the main data plane has machines for.
+    #[must_use]
+    pub fn without_apart(&self) -> Self {
+        let mut plan = self.clone();
+        plan.routers.retain(|router| !router.is_apart());
+        plan
+    }
+}

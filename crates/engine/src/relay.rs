@@ -1,0 +1,188 @@
+//! A router whose machine is in a process of its own: what is left of it here, its ways to the world.
+//!
+//! ```text
+//!  process of the router             | here
+//!  driver == rings == model --------(vhost-user)--------> GuestPort <== I/O threads ==> TAP, switch, …
+//! ```
+//!
+//! The rings are served as those of a router that is here; who reaches into them sees nothing but that router's memory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use config::{Pin, Plan, Router};
+use ledger::Group;
+use switch::Switch;
+use uplink::Door;
+
+use crate::instance::Event;
+use crate::instance::slot::{Yard, outlet_finder};
+use crate::io_thread::IoThread;
+use crate::supplies::Supplies;
+use crate::tracing::TapBoard;
+use crate::wiring::{GuestPort, Outlet, Outside, connect, io_threads};
+use sandbox::Confinement;
+use telemetry::Kind;
+
+/// Before ways whose thread has ended are opened again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The ways of one router. Dropping it closes them.
+pub(crate) struct Relay {
+    pub(crate) plan: Router,
+    /// What its NICs are plugged into, as a file says it.
+    attachments: Vec<String>,
+    outlets: Vec<Arc<Outlet>>,
+    ports: Vec<Arc<GuestPort>>,
+    open: Option<Open>,
+    /// When it is opened again.
+    due: Option<Instant>,
+}
+
+/// Ways that are served.
+struct Open {
+    threads: Vec<IoThread>,
+    outside: Vec<Outside>,
+}
+
+/// What a relay is made of, before it serves.
+pub(crate) struct RelayParts {
+    plan: Router,
+    attachments: Vec<String>,
+    outlets: Vec<Arc<Outlet>>,
+    doors: Vec<Door>,
+}
+
+impl RelayParts {
+    /// Finds what the NICs are plugged into, and where the router's process comes to them; nothing is served yet.
+    pub(crate) fn find(
+        (plan, router): (&Plan, &Router),
+        switches: &[Arc<Switch>],
+        held: &[Arc<Outlet>],
+        supplies: &mut Supplies,
+    ) -> Result<Self> {
+        let find = outlet_finder(plan, router, switches, held, supplies);
+        let outlets = router.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
+        let door = |nic: &config::Nic| {
+            let label = format!("{}.{}", router.name, nic.name);
+            supplies.doors.remove(&label).with_context(|| format!("nobody can come to NIC {label}"))
+        };
+        let doors = router.nics.iter().map(door).collect::<Result<Vec<_>>>()?;
+        Ok(Self { plan: router.clone(), attachments: attachments(plan, router), outlets, doors })
+    }
+}
+
+impl Relay {
+    /// Opens the ways.
+    ///
+    /// # Errors
+    /// One line: what was refused.
+    pub(crate) fn start(parts: RelayParts, yard: &Yard) -> Result<Self> {
+        let RelayParts { plan, attachments, outlets, doors } = parts;
+        let meet = |(nic, door)| GuestPort::new(&plan, nic, door, yard.confinement);
+        let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
+        let mut relay = Self { plan, attachments, outlets, ports, open: None, due: None };
+        relay.open(&yard.board, yard.confinement)?;
+        Ok(relay)
+    }
+
+    fn open(&mut self, board: &TapBoard, confinement: Confinement) -> Result<()> {
+        let (mut ways, mut outside) = (Vec::new(), Vec::new());
+        for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
+            let (way, far) = connect((&self.plan, nic), (port.queues(), None), outlet, board)
+                .with_context(|| format!("router {}, NIC {}", self.plan.name, nic.name))?;
+            outside.push(far);
+            ways.push(way);
+        }
+        let mut open = Open { threads: Vec::new(), outside };
+        open.threads = io_threads(&self.plan, ways, confinement)?;
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// What its NICs are plugged into.
+    pub(crate) fn outlets(&self) -> &[Arc<Outlet>] {
+        &self.outlets
+    }
+
+    /// The threads that serve it.
+    pub(crate) fn threads(&self) -> &[IoThread] {
+        self.open.as_ref().map_or(&[], |open| &open.threads)
+    }
+
+    /// What each NIC is plugged into, in the order of the file.
+    pub(crate) fn outside(&self) -> &[Outside] {
+        self.open.as_ref().map_or(&[], |open| &open.outside)
+    }
+
+    /// The counters of its rings by NIC, as those of a router that is here: `rx` is towards the router.
+    pub(crate) fn each_group(&self, visit: &mut dyn FnMut(&str, &str, &dyn Group)) {
+        for (nic, port) in self.plan.nics.iter().zip(&self.ports) {
+            let [sent, received] = port.ledgers();
+            visit(&nic.name, "rx", &received);
+            visit(&nic.name, "tx", &sent);
+        }
+    }
+
+    /// Whether it can go on for what a router is to be now.
+    pub(crate) fn fits(&self, plan: &Plan, router: &Router) -> bool {
+        let ways = |router: &Router| (router.name.clone(), router.vhost, router.vcpus, router.spin);
+        ways(&self.plan) == ways(router)
+            && self.plan.nics == router.nics
+            && self.attachments == attachments(plan, router)
+    }
+
+    /// Closes the ways, because something else is about to take their place. If it does not, they are opened again.
+    pub(crate) fn give_way(&mut self) {
+        self.open = None;
+        self.due = Some(Instant::now());
+    }
+
+    /// Moves its threads to other CPUs while they run.
+    pub(crate) fn pin(&mut self, pin: Pin) -> Result<()> {
+        for (n, io) in self.threads().iter().enumerate() {
+            let cpu: Vec<usize> = pin.vhost.as_ref().map(|set| set.deal(n) as usize).into_iter().collect();
+            io.thread().pin(&cpu).with_context(|| format!("thread {}", io.thread().name()))?;
+        }
+        self.plan.pin = pin;
+        Ok(())
+    }
+
+    /// Looks after it about ten times a second.
+    pub(crate) fn look_after(&mut self, now: Instant, yard: &mut Yard) {
+        let mut tell = |kind, message| {
+            yard.news.push(Event { router: self.plan.name.clone(), kind, message });
+        };
+        for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
+            for line in port.news().into_iter().chain(outlet.look_after()) {
+                tell(Kind::Notice, format!("NIC {}: {line}", nic.name));
+            }
+        }
+        let ended = self.threads().iter().map(IoThread::thread).find(|thread| thread.is_finished());
+        if let Some(thread) = ended {
+            tell(Kind::Failed, format!("its thread {} has ended", thread.name()));
+            self.open = None;
+            self.due = Some(now + PAUSE);
+        }
+        if self.due.is_some_and(|due| now >= due) {
+            self.due = self.open(&yard.board, yard.confinement).is_err().then(|| now + PAUSE);
+        }
+    }
+}
+
+fn attachments(plan: &Plan, router: &Router) -> Vec<String> {
+    router.nics.iter().map(|nic| plan.attachment(nic)).collect()
+}
+
+impl Drop for Open {
+    /// As with a router that is here: first nobody gets in any more, then the threads go.
+    fn drop(&mut self) {
+        for outside in &self.outside {
+            if let Outside::Switch { switch, port, .. } = outside {
+                switch.remove_port(*port);
+            }
+        }
+        self.threads.clear();
+    }
+}

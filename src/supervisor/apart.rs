@@ -1,0 +1,300 @@
+//! Routers in processes of their own (`isolate = "process"`): each such process is a small data plane that runs one router,
+//! whose NICs the main one serves by vhost-user. It is started when that one is up, and again when it dies alone.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use api::{RouterStatus, State};
+use config::{Plan, Restart, Router};
+use telemetry::Kind;
+
+use super::lifecycle::{MOST_STILLBORN, with_locks};
+use super::plane::{self, Plane};
+use super::{Life, Supervisor};
+use crate::link::{Orders, ToPlane, ToSupervisor};
+
+/// The process of a router, or when there will be one.
+#[derive(Default)]
+pub(super) struct Apart {
+    pub(super) life: Life,
+    /// It died, and its file says that it is not started again.
+    given_up: bool,
+    /// Why it ended the last time.
+    reason: Option<String>,
+}
+
+/// What the process of a router is told to become.
+pub(super) type Told = (String, Orders, Vec<OwnedFd>);
+
+/// The processes, by router.
+pub(super) type Aparts = BTreeMap<String, Apart>;
+
+impl Apart {
+    pub(super) fn is_up(&self) -> bool {
+        self.life.plane.as_ref().is_some_and(|plane| plane.is_up)
+    }
+
+    /// Whether it can be asked something that is to be answered soon.
+    pub(super) fn listens(&self, now: Instant) -> bool {
+        self.life.plane.as_ref().is_some_and(|plane| plane.is_up && !plane.is_late(now))
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.life.plane.is_none() && !self.given_up && self.life.again.is_none_or(|again| now >= again)
+    }
+
+    /// Starts it as soon as that can be done: somebody wants it.
+    pub(super) fn hurry(&mut self) {
+        self.given_up = false;
+        self.life.again = None;
+        self.life.back_off.forget();
+    }
+
+    /// What its router is while it cannot tell.
+    pub(super) fn status(&self, plan: &Router) -> RouterStatus {
+        let state = if self.given_up { State::Failed } else { State::Waiting };
+        RouterStatus {
+            name: plan.name.clone(),
+            engine: plan.engine.map_or("", config::Engine::name).to_owned(),
+            state,
+            since_ms: 0,
+            restarts: self.life.restarts,
+            reason: self.reason.clone().or_else(|| Some("its process is coming up".to_owned())),
+            pid: self.life.plane.as_ref().map(Plane::pid),
+            threads: Vec::new(),
+        }
+    }
+
+    /// What its process says of its router, with what only the supervisor knows.
+    pub(super) fn completed(&self, mut status: RouterStatus) -> RouterStatus {
+        status.pid = self.life.plane.as_ref().map(Plane::pid);
+        status.restarts = status.restarts.saturating_add(self.life.restarts);
+        status.reason = status.reason.or_else(|| self.reason.clone());
+        status
+    }
+}
+
+impl Supervisor {
+    /// Starts what is to be there, hears it, and notices its end.
+    ///
+    /// # Errors
+    /// What was to be brought up first cannot be.
+    pub(super) fn attend_apart(&mut self, now: Instant) -> Result<()> {
+        let names: Vec<String> = self.running.plan.apart().map(|router| router.name.clone()).collect();
+        for name in &names {
+            if self.apart.entry(name.clone()).or_default().is_due(now)
+                && self.is_up()
+                && self.times.ending.is_none()
+            {
+                self.start_apart(name, now);
+            }
+            self.attend_one(name, now)?;
+        }
+        Ok(())
+    }
+
+    fn attend_one(&mut self, name: &str, now: Instant) -> Result<()> {
+        let Some(plane) = self.plane_of(name) else { return Ok(()) };
+        let trouble = match plane.hear(now) {
+            Ok(messages) => {
+                for (message, _) in messages {
+                    self.heed_apart(name, message, now)?;
+                }
+                None
+            }
+            Err(error) => Some(format!("breaks the rules of the link ({error:#}) and was killed")),
+        };
+        let Some(plane) = self.plane_of(name) else { return Ok(()) };
+        let how = match (plane.end(), trouble) {
+            (Some(status), _) => plane::how(status),
+            (None, Some(trouble)) => trouble,
+            (None, None) => match plane.overdue(now) {
+                Some(what) => what.to_owned(),
+                None => return Ok(()),
+            },
+        };
+        self.bury_apart(name, &how, now)
+    }
+
+    pub(super) fn plane_of(&mut self, name: &str) -> Option<&mut Plane> {
+        self.apart.get_mut(name)?.life.plane.as_mut()
+    }
+
+    fn start_apart(&mut self, name: &str, now: Instant) {
+        let Some(apart) = self.apart.get_mut(name) else { return };
+        let again = apart.life.again.take().is_some() || apart.life.was_up;
+        if again {
+            apart.life.restarts = apart.life.restarts.saturating_add(1);
+        }
+        let started = self.resources.renew_passages(Some(name)).and_then(|()| Plane::start());
+        let outcome = started.and_then(|mut plane| {
+            let (orders, descriptors) = self.orders_apart(name)?;
+            plane.order(orders, descriptors, now);
+            Ok(plane)
+        });
+        let Some(apart) = self.apart.get_mut(name) else { return };
+        match outcome {
+            Ok(plane) => apart.life.plane = Some(plane),
+            Err(error) => {
+                let pause = apart.life.pause(now);
+                let what = format!("its process cannot be started: {error:#}; once more in {pause:?}");
+                self.tell_of(name, Kind::Failed, what, now);
+            }
+        }
+    }
+
+    /// Orders for the process of a router, by the file that runs.
+    fn orders_apart(&self, name: &str) -> Result<(Orders, Vec<OwnedFd>)> {
+        let Some(router) = router(&self.running.plan, name) else {
+            bail!("there is no router {name} in a process of its own");
+        };
+        let (supplies, descriptors) = self.resources.supplies_apart(router)?;
+        let orders = Orders { apart: Some(name.to_owned()), routers: 1, ..self.orders(supplies) };
+        Ok(with_locks(orders, descriptors, self.lock.descriptors()?))
+    }
+
+    /// The process of a router has died: it alone is started again, if its file says so.
+    fn bury_apart(&mut self, name: &str, how: &str, now: Instant) -> Result<()> {
+        let policy = router(&self.running.plan, name).map(|router| router.restart);
+        let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
+        let Some(mut plane) = apart.life.plane.take() else { return Ok(()) };
+        plane.kill();
+        let pid = plane.pid();
+        if self.times.ending.is_some() {
+            self.forget_questions_of(Some(name), now);
+            return Ok(());
+        }
+        let what = format!("its process (pid {pid}) {how}");
+        apart.reason = Some(what.clone());
+        if !self.life.was_up {
+            apart.life.stillborn += 1;
+            if apart.life.stillborn >= MOST_STILLBORN {
+                bail!("router {name}: {what}, for the {MOST_STILLBORN}th time, and never came up");
+            }
+        }
+        let next = if policy == Some(Restart::Never) && self.life.was_up {
+            apart.given_up = true;
+            "its file says that it is not started again".to_owned()
+        } else {
+            format!("it is started again in {:?}", apart.life.pause(now))
+        };
+        self.forget_questions_of(Some(name), now);
+        self.tell_of(name, Kind::Failed, format!("{what}; {next}"), now);
+        Ok(())
+    }
+
+    fn tell_of(&mut self, name: &str, kind: Kind, what: String, now: Instant) {
+        self.events.pass_on(kind.name(), Some(name), what, now);
+        self.display.leave();
+    }
+
+    /// Does what the process of a router says. It speaks for that router alone, and may ask for nothing.
+    fn heed_apart(&mut self, name: &str, message: ToSupervisor, now: Instant) -> Result<()> {
+        let refused = || "not for the process of one router".to_owned();
+        match message {
+            ToSupervisor::Started { .. } => self.apart_came_up(name, now),
+            ToSupervisor::Failed { why } if !self.life.was_up => return Err(anyhow!("{why}")),
+            ToSupervisor::Failed { why } => {
+                return self.bury_apart(name, &format!("cannot bring it up: {why}"), now);
+            }
+            ToSupervisor::Answer { id, outcome } => self.answered(Some(name), id, outcome, now),
+            ToSupervisor::Event { kind, router, message } => {
+                if router.is_none_or(|router| router == name) {
+                    self.events.pass_on(&kind, Some(name), message, now);
+                    self.display.leave();
+                }
+            }
+            ToSupervisor::FindThread { .. } => {
+                self.say_to(Some(name), &ToPlane::FoundThread { thread: None }, Vec::new(), now);
+            }
+            ToSupervisor::PlaceThread { .. } => {
+                let why = Some(refused());
+                self.say_to(Some(name), &ToPlane::PlacedThread { why }, Vec::new(), now);
+            }
+            ToSupervisor::Spawn { .. } => {
+                self.say_to(Some(name), &ToPlane::NotSpawned { why: refused() }, Vec::new(), now);
+            }
+        }
+        Ok(())
+    }
+
+    fn apart_came_up(&mut self, name: &str, now: Instant) {
+        let Some(apart) = self.apart.get_mut(name) else { return };
+        let Some(plane) = &mut apart.life.plane else { return };
+        if !plane.has_come_up() {
+            return;
+        }
+        let pid = plane.pid();
+        apart.life.up_since = Some(now);
+        if std::mem::replace(&mut apart.life.was_up, true) {
+            self.tell_of(name, Kind::Restarted, format!("in a new process (pid {pid})"), now);
+            self.replay(Some(name), now);
+        } else if self.life.was_up {
+            self.tell_of(name, Kind::Started, format!("in a process of its own (pid {pid})"), now);
+        }
+        self.announce(now);
+    }
+
+    /// What another plan means for routers in processes of their own, and what those that stay are to be told. Unless it is
+    /// a rehearsal, processes that are to be no more are ended; new ones are started soon.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(super) fn follow_apart(
+        &mut self,
+        (from, to): (&Plan, &Plan),
+        (file, text): (&str, &str),
+        dry_run: bool,
+    ) -> Result<(Vec<api::Change>, Vec<Told>)> {
+        let (mut changes, mut tell) = (Vec::new(), Vec::new());
+        for old in from.apart().filter(|old| router(to, &old.name).is_none()) {
+            if !dry_run {
+                self.end_apart(&old.name);
+            }
+            let why = Some("what it has not yet forwarded is lost".to_owned());
+            let what = format!("router {}: its process ends", old.name);
+            changes.push(api::Change { hitless: false, what, why });
+        }
+        for new in to.apart() {
+            let Some(old) = router(from, &new.name) else {
+                let what = format!("router {}: it gets a process of its own", new.name);
+                changes.push(api::Change { hitless: true, what, why: None });
+                continue;
+            };
+            let Some(apart) = self.apart.get_mut(&new.name).filter(|_| old != new) else { continue };
+            if !apart.is_up() {
+                // It starts with the new file.
+                apart.life.plane = apart.life.plane.take().filter(|_| dry_run);
+            } else {
+                let (supplies, descriptors) = self.resources.supplies_apart(new)?;
+                let orders = self.orders_for(file, text, 1, supplies);
+                let orders = Orders { apart: Some(new.name.clone()), ..orders };
+                let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
+                tell.push((new.name.clone(), orders, descriptors));
+            }
+        }
+        Ok((changes, tell))
+    }
+
+    fn end_apart(&mut self, name: &str) {
+        self.forget_questions_of(Some(name), Instant::now());
+        self.apart.remove(name);
+    }
+
+    /// Ends them all in good order.
+    pub(super) fn finish_apart(&mut self, now: Instant, grace: Duration) {
+        let mut planes: Vec<_> =
+            std::mem::take(&mut self.apart).into_values().filter_map(|apart| apart.life.plane).collect();
+        planes.iter_mut().for_each(|plane| plane.say(&ToPlane::Stop, Vec::new(), now));
+        for plane in planes {
+            let grace = if plane.is_up { grace } else { Duration::ZERO };
+            plane.wait(grace);
+        }
+    }
+}
+
+fn router<'p>(plan: &'p Plan, name: &str) -> Option<&'p Router> {
+    plan.apart().find(|router| router.name == name)
+}

@@ -1,0 +1,151 @@
+//! Questions to several: what the data plane and the processes of routers that are apart say becomes one answer.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use api::{Answer, Counters, Outcome, Request, RouterStatus};
+
+use super::Supervisor;
+use super::apart::Apart;
+use super::desk::Asker;
+use crate::link::ToPlane;
+
+/// An answer that is not complete yet.
+pub(super) struct Gather {
+    pub(super) asker: Asker,
+    /// Answers that have not come yet.
+    left: usize,
+    /// What the data plane said.
+    outcome: Option<Outcome>,
+    /// What the processes of routers said, by router.
+    parts: BTreeMap<String, Answer>,
+}
+
+impl Supervisor {
+    /// Asks everybody who is up.
+    pub(super) fn ask_all(&mut self, request: Request, asker: Asker, now: Instant) {
+        if !self.is_up() {
+            return;
+        }
+        if self.running.plan.apart().next().is_none() {
+            return self.ask_plane(request, asker, now);
+        }
+        let listens = |(name, apart): (&String, &Apart)| apart.listens(now).then(|| name.clone());
+        let names: Vec<_> = self.apart.iter().filter_map(listens).collect();
+        let gather = self.begin(asker, None, 1 + names.len());
+        for whom in std::iter::once(None).chain(names.into_iter().map(Some)) {
+            let id = self.desk.number_of(whom.clone(), Asker::Part(gather));
+            self.say_to(whom.as_deref(), &ToPlane::Ask { id, request: request.clone() }, Vec::new(), now);
+        }
+    }
+
+    /// An answer that so many are to give together, with what is known of it already.
+    pub(super) fn begin(&mut self, asker: Asker, known: Option<Outcome>, left: usize) -> u64 {
+        let gather = Gather { asker, left, outcome: known, parts: BTreeMap::new() };
+        self.desk.gather(gather)
+    }
+
+    /// One of them has answered, or never will.
+    pub(super) fn part(&mut self, gather: u64, whom: Option<&str>, outcome: Option<Outcome>, now: Instant) {
+        let Some(known) = self.desk.gathers.get_mut(&gather) else { return };
+        known.left = known.left.saturating_sub(1);
+        match (whom, outcome) {
+            (None, outcome) => known.outcome = outcome,
+            (Some(name), Some(Ok(answer))) => drop(known.parts.insert(name.to_owned(), answer)),
+            (Some(name), Some(Err(error))) => self.part_refused(gather, name, &error),
+            (Some(_), None) => {}
+        }
+        self.complete(gather, now);
+    }
+
+    /// What a router's process refuses of a file that is applied is told with the rest.
+    fn part_refused(&mut self, gather: u64, name: &str, error: &api::Error) {
+        let Some(known) = self.desk.gathers.get_mut(&gather) else { return };
+        if let Some(Ok(Answer::Applied { changes, .. })) = &mut known.outcome {
+            let (what, why) = (format!("router {name}: not changed"), Some(error.to_string()));
+            changes.push(api::Change { hitless: false, what, why });
+        }
+    }
+
+    /// Gives the answer, if all is there.
+    pub(super) fn complete(&mut self, gather: u64, now: Instant) {
+        if self.desk.gathers.get(&gather).is_none_or(|known| known.left > 0) {
+            return;
+        }
+        let Some(Gather { asker, outcome, parts, .. }) = self.desk.gathers.remove(&gather) else { return };
+        let lost = || Err(api::Error::new(super::desk::DIED));
+        let outcome = match outcome.unwrap_or_else(lost) {
+            Ok(Answer::Ps(status)) => {
+                Ok(Answer::Ps(api::RunStatus { routers: self.all_routers(status.routers, parts), ..status }))
+            }
+            Ok(Answer::Counters(counters)) => Ok(Answer::Counters(all_counters(counters, parts))),
+            Ok(Answer::Applied { mut changes, dry_run }) => {
+                let more = |answer| match answer {
+                    Answer::Applied { changes, .. } => changes,
+                    _ => Vec::new(),
+                };
+                changes.extend(parts.into_values().flat_map(more));
+                Ok(Answer::Applied { changes, dry_run })
+            }
+            other => other,
+        };
+        self.deliver(asker, outcome, now);
+    }
+
+    /// All routers in the order of the file.
+    fn all_routers(&self, routers: Vec<RouterStatus>, parts: BTreeMap<String, Answer>) -> Vec<RouterStatus> {
+        let plan = &self.running.plan;
+        let mut all: BTreeMap<String, RouterStatus> =
+            routers.into_iter().map(|status| (status.name.clone(), status)).collect();
+        for router in plan.apart() {
+            let Some(apart) = self.apart.get(&router.name) else { continue };
+            let own = match parts.get(&router.name) {
+                Some(Answer::Ps(status)) => status.routers.iter().find(|status| status.name == router.name),
+                _ => None,
+            };
+            let status = own.map_or_else(|| apart.status(router), |own| apart.completed(own.clone()));
+            all.insert(router.name.clone(), status);
+        }
+        plan.routers.iter().filter_map(|router| all.remove(&router.name)).collect()
+    }
+}
+
+/// The counters of all. A process counts for its own router and for nobody else.
+fn all_counters(mut counters: Counters, parts: BTreeMap<String, Answer>) -> Counters {
+    for (name, part) in parts {
+        let Answer::Counters(part) = part else { continue };
+        let own = |counter: &str| {
+            counter.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(['.', '/']))
+        };
+        for (counter, value) in part.counters.into_iter().filter(|(counter, _)| own(counter)) {
+            let sum = counters.counters.entry(counter).or_default();
+            *sum = sum.saturating_add(value);
+        }
+        counters.cpu_ns.extend(part.cpu_ns.into_iter().filter(|(thread, _)| own(thread)));
+    }
+    counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(values: &[(&str, u64)]) -> Counters {
+        let counters = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        Counters { counters, ..Counters::default() }
+    }
+
+    #[test]
+    fn a_process_counts_for_its_own_router_alone() {
+        let main = counted(&[("edge.wan.rx.frames", 7), ("core.wan.rx.frames", 1)]);
+        let part = counted(&[
+            ("edge.wan.rx.frames", 0),
+            ("edge.vcpu0.forwarded", 7),
+            ("edge2.vcpu0.forwarded", 9),
+            ("core.wan.rx.frames", 9),
+        ]);
+        let all = all_counters(main, BTreeMap::from([("edge".to_owned(), Answer::Counters(part))]));
+        let wanted = [("core.wan.rx.frames", 1), ("edge.vcpu0.forwarded", 7), ("edge.wan.rx.frames", 7)];
+        assert_eq!(all.counters, counted(&wanted).counters);
+    }
+}
