@@ -82,8 +82,23 @@ impl DataPlane {
             data_plane: None,
             restarts: 0,
             up_ms: 0,
-            routers: self.instance.status().iter().map(status).collect(),
+            routers: self.instance.status().iter().map(status).chain(self.relays()).collect(),
         }
+    }
+
+    /// What is here of routers in processes of their own: their threads. The rest the supervisor asks them.
+    fn relays(&self) -> impl Iterator<Item = RouterStatus> {
+        let thread = |(name, tid)| api::Thread { name, tid };
+        self.instance.relay_threads().map(move |(name, threads)| RouterStatus {
+            name: name.to_owned(),
+            engine: String::new(),
+            state: api::State::Waiting,
+            since_ms: 0,
+            restarts: 0,
+            reason: None,
+            pid: None,
+            threads: threads.into_iter().map(thread).collect(),
+        })
     }
 
     pub(super) fn planned(&self, name: &str) -> Result<(&Plan, &Router)> {

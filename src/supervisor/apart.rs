@@ -155,6 +155,12 @@ impl Supervisor {
         Ok(with_locks(orders, descriptors, self.lock.descriptors()?))
     }
 
+    /// The data plane has seen a router break the rules at its NICs: its process is ended.
+    pub(super) fn charge_apart(&mut self, name: &str, line: String, now: Instant) -> Result<()> {
+        self.tell_of(name, Kind::Charged, line, now);
+        self.bury_apart(name, "was killed for it", now)
+    }
+
     /// The process of a router has died: it alone is started again, if its file says so.
     fn bury_apart(&mut self, name: &str, how: &str, now: Instant) -> Result<()> {
         let policy = router(&self.running.plan, name).map(|router| router.restart);
@@ -201,7 +207,7 @@ impl Supervisor {
             }
             ToSupervisor::Answer { id, outcome } => self.answered(Some(name), id, outcome, now),
             ToSupervisor::Event { kind, router, message } => {
-                if router.is_none_or(|router| router == name) {
+                if router.is_none_or(|router| router == name) && !is_of_passage(&message) {
                     self.events.pass_on(&kind, Some(name), message, now);
                     self.display.leave();
                 }
@@ -293,6 +299,11 @@ impl Supervisor {
             plane.wait(grace);
         }
     }
+}
+
+/// Whether a line is about who serves the NICs, which is the data plane, and whose end is told of as such.
+fn is_of_passage(line: &str) -> bool {
+    line.starts_with("NIC ") && (line.contains(": handed to ") || line.contains(": it went away; "))
 }
 
 fn router<'p>(plan: &'p Plan, name: &str) -> Option<&'p Router> {

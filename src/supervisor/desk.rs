@@ -387,6 +387,7 @@ impl Supervisor {
         for nic in &mut shown.nics {
             if let Some(known) = router.nics.iter().find(|known| known.name == nic.name) {
                 nic.attach = plan.attachment(known);
+                nic.settings.remove("peer");
             }
         }
         shown

@@ -103,7 +103,9 @@ impl Supervisor {
                 Some(Answer::Ps(status)) => status.routers.iter().find(|status| status.name == router.name),
                 _ => None,
             };
-            let status = own.map_or_else(|| apart.status(router), |own| apart.completed(own.clone()));
+            let mut status = own.map_or_else(|| apart.status(router), |own| apart.completed(own.clone()));
+            // Those that serve its NICs are the data plane's.
+            status.threads.extend(all.remove(&router.name).into_iter().flat_map(|here| here.threads));
             all.insert(router.name.clone(), status);
         }
         plan.routers.iter().filter_map(|router| all.remove(&router.name)).collect()

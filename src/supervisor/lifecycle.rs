@@ -133,8 +133,13 @@ impl Supervisor {
                 let known =
                     |name: &String| self.running.plan.routers.iter().any(|router| router.name == *name);
                 let router = router.filter(known);
-                self.events.pass_on(&kind, router.as_deref(), message, now);
                 self.display.leave();
+                match router {
+                    Some(name) if kind == Kind::Charged.name() && self.apart.contains_key(&name) => {
+                        self.charge_apart(&name, message, now)?;
+                    }
+                    router => self.events.pass_on(&kind, router.as_deref(), message, now),
+                }
             }
             ToSupervisor::FindThread { owner } => self.find_thread(owner, now),
             ToSupervisor::PlaceThread { thread, cpu } => self.place_thread(thread, cpu, now),

@@ -22,6 +22,7 @@ pub use running::RunningRouter;
 pub use status::{Event, RouterStatus, State};
 
 use crate::clock::{Clock, Timed};
+use crate::io_thread::IoThread;
 use crate::relay::{Relay, RelayParts};
 use crate::supplies::Supplies;
 use crate::tracing::TapBoard;
@@ -110,6 +111,14 @@ impl Instance {
     /// How its routers are, in the order of the file.
     pub fn status(&self) -> Vec<RouterStatus> {
         self.slots.iter().map(Slot::status).collect()
+    }
+
+    /// The threads that serve the NICs of routers in processes of their own: the router, and name and kernel number of each.
+    pub fn relay_threads(&self) -> impl Iterator<Item = (&str, Vec<(String, i32)>)> {
+        self.relays.iter().map(|relay| {
+            let threads = relay.threads().iter().map(IoThread::thread);
+            (relay.plan.name.as_str(), threads.map(|t| (t.name().to_owned(), t.tid())).collect())
+        })
     }
 
     /// The first router that cannot go on, with the reason.

@@ -32,7 +32,8 @@ impl Instance {
             look_at_captures(slot, &mut self.yard);
             look_at_uplinks(slot, &mut self.yard);
         }
-        self.relays.iter_mut().for_each(|relay| relay.look_after(now, &mut self.yard));
+        let time = now.duration_since(self.since);
+        self.relays.iter_mut().for_each(|relay| relay.look_after(now, time, &mut self.yard));
         let news = std::mem::take(&mut self.yard.news);
         if !news.is_empty() || self.routers().count() != running {
             self.keep_time();

@@ -21,9 +21,11 @@ use crate::instance::slot::{Yard, outlet_finder};
 use crate::io_thread::IoThread;
 use crate::supplies::Supplies;
 use crate::tracing::TapBoard;
+use crate::watch::{NicSigns, Sample, Watch};
 use crate::wiring::{GuestPort, Outlet, Outside, connect, io_threads};
 use sandbox::Confinement;
 use telemetry::Kind;
+use vhost_user::backend::{GONE, SERVED};
 
 /// Before ways whose thread has ended are opened again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -36,6 +38,8 @@ pub(crate) struct Relay {
     outlets: Vec<Arc<Outlet>>,
     ports: Vec<Arc<GuestPort>>,
     open: Option<Open>,
+    /// Judges what the router does with its rings and doorbells, which its own process does not see.
+    watch: Watch,
     /// When it is opened again.
     due: Option<Instant>,
 }
@@ -82,7 +86,8 @@ impl Relay {
         let RelayParts { plan, attachments, outlets, doors } = parts;
         let meet = |(nic, door)| GuestPort::new(&plan, nic, door, yard.confinement);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
-        let mut relay = Self { plan, attachments, outlets, ports, open: None, due: None };
+        let mut relay =
+            Self { plan, attachments, outlets, ports, open: None, watch: Watch::new(yard.rules), due: None };
         relay.open(&yard.board, yard.confinement)?;
         Ok(relay)
     }
@@ -149,15 +154,25 @@ impl Relay {
         Ok(())
     }
 
-    /// Looks after it about ten times a second.
-    pub(crate) fn look_after(&mut self, now: Instant, yard: &mut Yard) {
+    /// Looks after it about ten times a second; `time` is since the instance began. A charge is told, and whoever started
+    /// the router's process ends it.
+    pub(crate) fn look_after(&mut self, now: Instant, time: Duration, yard: &mut Yard) {
+        let charge = self.watch.look(time, &self.sample()).charge;
         let mut tell = |kind, message| {
             yard.news.push(Event { router: self.plan.name.clone(), kind, message });
         };
         for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
-            for line in port.news().into_iter().chain(outlet.look_after()) {
+            // That its process comes and goes is told by who starts that.
+            if let Some(line) = port.news().filter(|line| line != SERVED && line != GONE) {
+                tell(Kind::Charged, format!("NIC {}: {line}", nic.name));
+            }
+            if let Some(line) = outlet.look_after() {
                 tell(Kind::Notice, format!("NIC {}: {line}", nic.name));
             }
+        }
+        if let Some(charge) = charge {
+            tell(Kind::Charged, charge.line);
+            self.watch = Watch::new(yard.rules);
         }
         let ended = self.threads().iter().map(IoThread::thread).find(|thread| thread.is_finished());
         if let Some(thread) = ended {
@@ -173,6 +188,21 @@ impl Relay {
 
 fn attachments(plan: &Plan, router: &Router) -> Vec<String> {
     router.nics.iter().map(|nic| plan.attachment(nic)).collect()
+}
+
+impl Relay {
+    /// What its rings show.
+    fn sample(&self) -> Sample {
+        let nics = self.plan.nics.iter().zip(&self.ports).flat_map(|(nic, port)| {
+            let queues = port.queues();
+            let signs = |way: &str, ledger| NicSigns::read(format!("{}.{way}", nic.name), ledger);
+            [
+                signs("rx", &queues.rx_ledger()).with_broken(queues.rx_broken()),
+                signs("tx", &queues.tx_ledger()).with_broken(queues.tx_broken()),
+            ]
+        });
+        Sample { nics: nics.collect(), ..Sample::default() }
+    }
 }
 
 impl Drop for Open {

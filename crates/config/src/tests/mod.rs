@@ -1,5 +1,6 @@
 //! Tests of the crate, by what they look at.
 
+mod apart;
 mod bad;
 mod good;
 mod host;

@@ -75,3 +75,33 @@ fn a_path_that_is_taken_is_left_alone_and_a_deserted_one_is_not() {
     drop(door);
     assert!(socket.exists(), "and stays");
 }
+
+#[test]
+fn two_that_may_open_nothing_meet_in_a_passage() {
+    let mut passage = Passage::new("edge.wan").expect("a passage");
+    let inside = |door: &Door| {
+        let copy = door.descriptor().try_clone_to_owned().expect("a copy");
+        Door::adopt(door.path(), door.listens(), copy)
+    };
+    let (front, back) = (inside(passage.front()), inside(passage.back()));
+    back.ask().expect("asked");
+    passage.answer();
+    assert!(back.enter().expect("not yet").is_none() && front.enter().expect("not yet").is_none());
+    for _ in 0..3 {
+        front.ask().expect("asked");
+        assert!(passage.asked().count() == 2);
+        passage.answer();
+        let (here, there) = (front.enter().expect("an answer"), back.enter().expect("an answer"));
+        meet(&here.expect("one end"), &there.expect("the other"));
+    }
+    // Whoever takes the place of one that has died finds nothing of what lay before that one.
+    front.ask().expect("asked");
+    passage.answer();
+    passage.renew_front().expect("another front");
+    passage.renew_back().expect("another back");
+    let (next, last) = (inside(passage.front()), inside(passage.back()));
+    assert!(next.enter().expect("not yet").is_none() && last.enter().expect("not yet").is_none());
+    next.ask().expect("asked");
+    passage.answer();
+    meet(&next.enter().expect("an answer").expect("one"), &last.enter().expect("an answer").expect("other"));
+}

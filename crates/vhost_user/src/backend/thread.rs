@@ -31,6 +31,11 @@ const SOUND: Duration = Duration::from_secs(10);
 /// Lines that wait to be told.
 const MOST_LINES: usize = 16;
 
+/// What is told when rings of a peer begin to be served, and when it has gone in good order.
+pub const SERVED: &str = "a peer is served";
+/// See [`SERVED`].
+pub const GONE: &str = "the peer is gone";
+
 /// A port for peers.
 pub struct Backend {
     queues: Arc<NicQueues>,
@@ -84,7 +89,7 @@ impl Backend {
 
     /// In one line.
     pub fn state(&self) -> String {
-        if self.is_up() { "a peer is served".to_owned() } else { "no peer is there".to_owned() }
+        if self.is_up() { SERVED.to_owned() } else { "no peer is there".to_owned() }
     }
 
     /// The next thing that has happened and was not told yet.
@@ -154,7 +159,7 @@ impl Host {
             self.shared.up.store(false, Ordering::Release);
             match end {
                 End::Asked => return,
-                End::Gone if served => self.tell("the peer is gone".to_owned()),
+                End::Gone if served => self.tell(GONE.to_owned()),
                 End::Gone => {}
                 End::Fault(fault) => self.send_away(&fault, since.elapsed()),
             }
@@ -217,7 +222,7 @@ impl Host {
             if !up && session.running() > 0 {
                 up = true;
                 self.shared.up.store(true, Ordering::Release);
-                self.tell("a peer is served".to_owned());
+                self.tell(SERVED.to_owned());
             }
         }
     }

@@ -1,0 +1,239 @@
+//! Objective: a router whose machine is in a process of its own (`isolate = "process"`). Real stacks talk through it by TAPs; it is
+//! killed in traffic and comes back alone, while its neighbour loses nothing; the data plane is killed and finds it again; it
+//! is stopped, started, shown and changed as any other router; one that breaks rules costs nobody else anything.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use support::{Flow, Namespace, Process, Stage, children_of, run, transfer};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(50);
+const PORT: u16 = 7029;
+
+/// A router between two TAPs: `192.0.N.0/24` and `198.51.N.0/24`.
+fn router(name: &str, net: u8, more: &str) -> String {
+    format!(
+        "[[router]]\nname = '{name}'\nengine = 'kvm'\n{more}\n\
+         [[router.nic]]\nname = 'west'\nattach = 'tap:{name}-w'\naddress = '192.0.{net}.1/24'\n\
+         [[router.nic]]\nname = 'east'\nattach = 'tap:{name}-e'\naddress = '198.51.{net}.1/24'\n"
+    )
+}
+
+fn hosts(stage: &mut Stage, name: &str, net: u8) -> [Namespace; 2] {
+    [("w", "192.0"), ("e", "198.51")].map(|(side, begin)| {
+        let (address, gateway) = (format!("{begin}.{net}.2/24"), format!("{begin}.{net}.1"));
+        stage.host(&format!("{name}-{side}"), &address, &gateway).expect("a host")
+    })
+}
+
+fn east(net: u8) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::new(198, 51, net, 2).into(), PORT)
+}
+
+fn ask(stage: &Stage, words: &[&str]) -> String {
+    let done = run(stage.home().command(RINGROAD).current_dir(stage.path("")).args(words), PATIENCE);
+    let done = done.expect("an answer");
+    assert!(done.status.success(), "{words:?}: {}", done.stderr);
+    done.stdout
+}
+
+fn status(stage: &Stage, router: &str) -> serde_json::Value {
+    let told: serde_json::Value = serde_json::from_str(ask(stage, &["ps", "--json"]).trim()).expect("JSON");
+    let routers = told["routers"].as_array().expect("routers");
+    let mut own = routers.iter().find(|status| status["name"] == router).expect("it is told of").clone();
+    own["data_plane"] = told["data_plane"].clone();
+    own
+}
+
+fn wait_until(stage: &Stage, router: &str, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let now = status(stage, router);
+        if wanted(&now) {
+            return now;
+        }
+        assert!(Instant::now() < end, "never as it should be: {now}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn number(status: &serde_json::Value, key: &str) -> u32 {
+    u32::try_from(status[key].as_u64().expect("a number")).expect("small")
+}
+
+fn kill(pid: u32) {
+    let done = run(std::process::Command::new("kill").args(["-9", &pid.to_string()]), PATIENCE);
+    assert!(done.expect("kill runs").status.success());
+}
+
+#[test]
+fn two_stacks_talk_through_a_process_of_its_own() {
+    support::needs!(Root, Kvm);
+    let mut stage = Stage::start(RINGROAD, &router("apart", 2, "isolate = 'process'")).expect("it starts");
+    let [west, east_host] = hosts(&mut stage, "apart", 2);
+    transfer(&west, &east_host, east(2), 2_000_000, PATIENCE);
+    let told = status(&stage, "apart");
+    let (pid, plane) = (number(&told, "pid"), number(&told, "data_plane"));
+    assert_ne!(pid, plane, "it has a process of its own");
+    let children: Vec<u32> = children_of(stage.run().id()).iter().map(|child| child.id).collect();
+    assert!(children.contains(&pid), "{children:?}");
+    // What it is allowed is what the data plane is allowed: nothing beyond its class.
+    let kernel = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    for line in ["CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(kernel.contains(line), "{line}: {kernel}");
+    }
+    let shown = ask(&stage, &["show", "apart"]);
+    assert!(shown.contains("isolate = process") && shown.contains("tap:apart-w"), "{shown}");
+    let threads = told["threads"].to_string();
+    assert!(threads.contains("apart/vcpu0") && threads.contains("apart/vhost"), "{threads}");
+    let counters = stage.finish(vec![west, east_host]).expect("nothing is left, and nothing was said");
+    // Its own side of the rings and ours count the same frames.
+    for (ours, own) in
+        [("west.rx.frames", "vcpu0.west.rx_frames"), ("east.tx.frames", "vcpu0.east.tx_frames")]
+    {
+        let (ours, own) = (counters.get(&format!("apart.{ours}")), counters.get(&format!("apart.{own}")));
+        assert!(ours == own && ours > 40, "{ours} {own}");
+    }
+}
+
+/// Datagrams a second of each flow.
+const RATE: u32 = 500;
+
+fn descriptors(pid: u32) -> usize {
+    Process::look(pid).expect("it runs").descriptors().expect("they can be counted")
+}
+
+/// At least 97 of a hundred datagrams have come.
+fn undisturbed(flow: &Flow, what: &str) {
+    let tally = flow.so_far();
+    assert!(tally.received * 100 >= tally.sent * 97 && tally.received > 0, "{what}: {tally:?}");
+}
+
+#[test]
+fn it_dies_alone_and_comes_back() {
+    support::needs!(Root, Kvm);
+    let file = router("apart", 3, "isolate = 'process'") + &router("near", 4, "");
+    let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
+    let (apart, near) = (hosts(&mut stage, "apart", 3), hosts(&mut stage, "near", 4));
+    let through = Flow::start(&apart[0], &apart[1], east(3), RATE).expect("a flow");
+    let beside = Flow::start(&near[0], &near[1], east(4), RATE).expect("a flow");
+    through.reaches(500, PATIENCE).expect("it forwards");
+    beside.reaches(500, PATIENCE).expect("it forwards");
+    let first = status(&stage, "apart");
+    let plane = number(&first, "data_plane");
+    let mut held = None;
+    for times in 1..=3 {
+        let pid = number(&status(&stage, "apart"), "pid");
+        kill(pid);
+        wait_until(&stage, "apart", |now| now["state"] == "running" && now["restarts"] == times);
+        through.resumes(PATIENCE).expect("traffic resumes");
+        assert_eq!(number(&status(&stage, "near"), "data_plane"), plane, "nobody else has died");
+        let open = descriptors(plane);
+        assert!(*held.get_or_insert(open) >= open, "descriptors are left: {held:?} {open}");
+    }
+    undisturbed(&beside, "the neighbour of one that was killed");
+    assert_eq!(status(&stage, "near")["restarts"], 0);
+
+    // Now the data plane: the router itself goes on, and is found again.
+    let pid = number(&status(&stage, "apart"), "pid");
+    kill(plane);
+    let after = wait_until(&stage, "apart", |now| {
+        now["state"] == "running" && now["data_plane"].is_u64() && number(now, "data_plane") != plane
+    });
+    assert_eq!(number(&after, "pid"), pid, "it was not started again");
+    through.resumes(PATIENCE).expect("traffic resumes");
+    beside.resumes(PATIENCE).expect("traffic resumes");
+    drop((through, beside));
+    let done = stage.finish_troubled(apart.into_iter().chain(near).collect()).expect("nothing is left");
+    let killed = done.stderr.lines().filter(|line| line.contains("/apart: failed: its process (pid "));
+    assert_eq!(killed.count(), 3, "{}", done.stderr);
+    assert!(done.stderr.contains("data plane died"), "{}", done.stderr);
+}
+
+#[test]
+fn it_is_stopped_changed_and_taken_away_like_any_other() {
+    support::needs!(Root, Kvm);
+    let file = router("apart", 5, "isolate = 'process'") + &router("near", 6, "");
+    let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
+    let (apart, near) = (hosts(&mut stage, "apart", 5), hosts(&mut stage, "near", 6));
+    let beside = Flow::start(&near[0], &near[1], east(6), RATE).expect("a flow");
+    let through = Flow::start(&apart[0], &apart[1], east(5), RATE).expect("a flow");
+    through.reaches(100, PATIENCE).expect("it forwards");
+    assert!(ask(&stage, &["stop", "apart"]).contains("is stopped"));
+    wait_until(&stage, "apart", |now| now["state"] == "stopped");
+    assert!(ask(&stage, &["start", "apart"]).contains("runs"));
+    through.resumes(PATIENCE).expect("traffic resumes");
+    assert!(ask(&stage, &["restart", "apart"]).contains("started anew"));
+    through.resumes(PATIENCE).expect("traffic resumes");
+    ask(&stage, &["set", "apart", "pin.vhost=0"]);
+    ask(&stage, &["set", "apart", "restart=always"]);
+    drop(through);
+
+    // A route reaches it while it runs.
+    let route = "[[router.route]]\nto = '203.0.113.0/24'\nvia = '198.51.5.2'\n";
+    let routed = router("apart", 5, "isolate = 'process'") + route + &router("near", 6, "");
+    apart[1].ip(&["address", "add", "203.0.113.1/32", "dev", "apart-e"]).expect("an address");
+    std::fs::write(stage.path("next.toml"), routed).expect("written");
+    let pid = number(&status(&stage, "apart"), "pid");
+    let told = ask(&stage, &["apply", "next.toml"]);
+    assert!(told.contains("router apart: route 203.0.113.0/24 via 198.51.5.2 out of east added"), "{told}");
+    assert_eq!(number(&status(&stage, "apart"), "pid"), pid, "nothing was replaced");
+    let to = SocketAddr::new(Ipv4Addr::new(203, 0, 113, 1).into(), PORT + 1);
+    let through = Flow::start(&apart[0], &apart[1], to, RATE).expect("a flow");
+    through.reaches(100, PATIENCE).expect("it goes by the new route");
+    drop(through);
+
+    // Its process goes, and the router is one of the data plane's; then it is gone as a whole.
+    std::fs::write(stage.path("next.toml"), router("apart", 5, "") + &router("near", 6, ""))
+        .expect("written");
+    let told = ask(&stage, &["apply", "next.toml"]);
+    assert!(told.contains("router apart: its process ends"), "{told}");
+    let through = Flow::start(&apart[0], &apart[1], east(5), RATE).expect("a flow");
+    through.reaches(100, PATIENCE).expect("it forwards from here");
+    assert!(Process::look(pid).is_none(), "its process is still there");
+    drop(through);
+    std::fs::write(stage.path("next.toml"), router("near", 6, "")).expect("written");
+    ask(&stage, &["apply", "next.toml"]);
+    assert!(!ask(&stage, &["ps"]).contains("apart"));
+    undisturbed(&beside, "the neighbour of one that was changed");
+    drop(beside);
+    stage.finish_troubled(apart.into_iter().chain(near).collect()).expect("nothing is left");
+}
+
+/// A router in a process of its own that breaks the rules in this way is ended for it; its neighbour goes on.
+fn misdeed(word: &str, net: u8) {
+    let bad = format!("isolate = 'process'\nrole = 'hostile'\nmisdeed = '{word}'\nrestart = 'never'");
+    let file = router("bad", net, &bad) + &router("near", net + 1, "");
+    let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
+    let near = hosts(&mut stage, "near", net + 1);
+    let beside = Flow::start(&near[0], &near[1], east(net + 1), RATE).expect("a flow");
+    beside.reaches(500, PATIENCE).expect("the neighbour forwards");
+    let told = wait_until(&stage, "bad", |now| now["state"] == "failed");
+    assert!(told["reason"].is_string(), "{told}");
+    let sent = beside.so_far().received;
+    beside.reaches(sent + 500, PATIENCE).expect("the neighbour goes on");
+    undisturbed(&beside, word);
+    assert_eq!(status(&stage, "near")["restarts"], 0);
+    drop(beside);
+    stage.finish_troubled(near.into_iter().collect()).expect("nothing is left");
+}
+
+#[test]
+fn one_that_breaks_its_rings_costs_nobody_else_anything() {
+    support::needs!(Root, Kvm);
+    misdeed("descriptors", 7);
+}
+
+#[test]
+fn one_that_rings_for_nothing_costs_nobody_else_anything() {
+    support::needs!(Root, Kvm);
+    misdeed("kicks", 9);
+}
+
+#[test]
+fn one_that_spins_costs_nobody_else_anything() {
+    support::needs!(Root, Kvm);
+    misdeed("spin", 11);
+}
