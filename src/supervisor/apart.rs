@@ -303,7 +303,8 @@ impl Supervisor {
 
 /// Whether a line is about who serves the NICs, which is the data plane, and whose end is told of as such.
 fn is_of_passage(line: &str) -> bool {
-    line.starts_with("NIC ") && (line.contains(": handed to ") || line.contains(": it went away; "))
+    line.starts_with("NIC ")
+        && (line.contains(": handed to ") || line.contains(": it went away; ") || line.ends_with(" yet"))
 }
 
 fn router<'p>(plan: &'p Plan, name: &str) -> Option<&'p Router> {
