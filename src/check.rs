@@ -68,7 +68,8 @@ fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
         Spin::For(time) => format!("sleeps after {time:?} without work"),
     };
     let (vcpus, mib) = (router.vcpus, router.memory >> 20);
-    line(text, format!("router {}: {engine}, {vcpus} vCPU, {mib} MiB, {spin}", router.name));
+    let apart = if router.is_apart() { " in a process of its own" } else { "" };
+    line(text, format!("router {}: {engine}{apart}, {vcpus} vCPU, {mib} MiB, {spin}", router.name));
     for nic in &router.nics {
         line(text, format!("  nic {}", describe_nic(plan, nic)));
     }

@@ -212,6 +212,8 @@ fn it_is_stopped_changed_and_taken_away_like_any_other() {
     through.resumes(PATIENCE).expect("traffic resumes");
     ask(&stage, &["set", "apart", "pin.vhost=0"]);
     ask(&stage, &["set", "apart", "restart=always"]);
+    // What the file does not say would be undone with it.
+    ["spin=20us", "spin=50us"].map(|word| ask(&stage, &["set", "apart", word]));
     drop(through);
 
     // A route reaches it while it runs.
@@ -243,6 +245,23 @@ fn it_is_stopped_changed_and_taken_away_like_any_other() {
     undisturbed(&beside, "the neighbour of one that was changed");
     drop(beside);
     stage.finish_troubled(apart.into_iter().chain(near).collect()).expect("nothing is left");
+}
+
+#[test]
+fn it_stays_dead_where_its_file_says_so_until_somebody_starts_it() {
+    support::needs!(Root, Kvm);
+    let file = router("apart", 24, "isolate = 'process'\nrestart = 'never'");
+    let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
+    let hosts = hosts(&mut stage, "apart", 24);
+    let through = Flow::start(&hosts[0], &hosts[1], east(24), RATE).expect("a flow");
+    through.reaches(100, PATIENCE).expect("it forwards");
+    kill(number(&status(&stage, "apart"), "pid"));
+    let dead = wait_until(&stage, "apart", |now| now["state"] == "failed");
+    assert!(dead["reason"].as_str().is_some_and(|why| why.contains("SIGKILL")), "{dead}");
+    assert!(ask(&stage, &["start", "apart"]).contains("the process of router apart is started"));
+    through.resumes(PATIENCE).expect("traffic resumes");
+    drop(through);
+    stage.finish_troubled(hosts.into_iter().collect()).expect("nothing is left");
 }
 
 /// A router in a process of its own that breaks the rules in this way is ended for it; its neighbour goes on.

@@ -35,6 +35,8 @@ pub(super) enum Asker {
     Apply(Ticket),
     /// The same client, when the processes of routers follow the file of this name.
     Applied(Ticket, String),
+    /// Nobody: the process of a router is asked the same, and answers.
+    Both,
     /// Nobody: a new data plane is told what its predecessor had been told.
     Replay(Request),
     /// An answer that several give together.
@@ -258,6 +260,10 @@ impl Supervisor {
         let Some(name) = self.is_for(&request) else { return };
         let Some(apart) = self.apart.get_mut(&name) else { return };
         if apart.is_up() {
+            if is_of_both(&request) {
+                // Whether the value is one is said by the router's process.
+                self.ask_plane(request.clone(), Asker::Both, now);
+            }
             let id = self.desk.number_of(Some(name.clone()), client(ticket, request.clone()));
             return self.say_to(Some(&name), &ToPlane::Ask { id, request }, Vec::new(), now);
         }
@@ -448,7 +454,7 @@ impl Supervisor {
                     self.reply(ticket, Err(api::Error::new(why)), now);
                 }
                 Asker::Metrics => self.publish_nothing(),
-                Asker::Display | Asker::Replay(_) | Asker::Applied(..) => {}
+                Asker::Display | Asker::Replay(_) | Asker::Both | Asker::Applied(..) => {}
             }
         }
     }
@@ -456,12 +462,17 @@ impl Supervisor {
     /// Tells a new data plane what clients had changed by hand.
     pub(super) fn replay(&mut self, whom: Option<&str>, now: Instant) {
         for request in self.desk.kept.clone() {
-            if self.is_for(&request).as_deref() == whom {
+            if self.is_for(&request).as_deref() == whom || (whom.is_none() && is_of_both(&request)) {
                 let id = self.desk.number_of(whom.map(str::to_owned), Asker::Replay(request.clone()));
                 self.say_to(whom, &ToPlane::Ask { id, request }, Vec::new(), now);
             }
         }
     }
+}
+
+/// Whether a setting is for threads in both the process of a router and the data plane.
+fn is_of_both(request: &Request) -> bool {
+    matches!(request, Request::Set { key, .. } if key == "spin")
 }
 
 fn client(ticket: Ticket, request: Request) -> Asker {

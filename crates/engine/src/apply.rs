@@ -50,7 +50,20 @@ impl Instance {
     pub fn changes_to(&mut self, plan: &Plan) -> Vec<Change> {
         let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
         let steps = difference::difference(&self.plan.without_apart(), &plan.without_apart());
-        steps.iter().flat_map(|step| describe(step, &self.plan, &plan)).collect()
+        let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
+        changes.chain(self.plugged_anew(&plan)).collect()
+    }
+
+    /// Routers in processes of their own whose NICs are plugged in anew.
+    fn plugged_anew(&self, plan: &Plan) -> Vec<Change> {
+        let relays = self.relays.iter().filter(|relay| {
+            let stays = plan.apart().any(|router| router.name == relay.plan.name);
+            stays && !plan.apart().any(|router| relay.fits(plan, router))
+        });
+        let why = || Some("frames on their way are lost".to_owned());
+        let change =
+            |name: &str| Change { what: format!("router {name}: its NICs are plugged in anew"), why: why() };
+        relays.map(|relay| change(&relay.plan.name)).collect()
     }
 
     /// Makes the instance what the plan says. Routers that are new or replaced serve when this returns; one that was
@@ -65,7 +78,8 @@ impl Instance {
         self.yard.grounds.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
         let steps = difference::difference(&self.plan.without_apart(), &plan.without_apart());
-        let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan)).collect();
+        let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
+        let changes = changes.chain(self.plugged_anew(&plan)).collect();
         let transaction = Transaction::prepare(self, &plan, &steps, supplies)?;
         let done = transaction.carry_out(self, plan, &steps);
         self.keep_time();

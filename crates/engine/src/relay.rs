@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use config::{Pin, Plan, Router};
+use config::{Pin, Plan, Router, Spin};
 use ledger::Group;
 use switch::Switch;
 use uplink::Door;
 
 use crate::instance::Event;
 use crate::instance::slot::{Yard, outlet_finder};
-use crate::io_thread::IoThread;
+use crate::io_thread::{Idle, IoThread};
 use crate::supplies::Supplies;
 use crate::tracing::TapBoard;
 use crate::watch::{NicSigns, Sample, Watch};
@@ -152,6 +152,12 @@ impl Relay {
         }
         self.plan.pin = pin;
         Ok(())
+    }
+
+    /// Lets its threads poll for another time before they sleep.
+    pub(crate) fn spin(&mut self, spin: Spin) {
+        self.threads().iter().for_each(|io| io.set_idle(Idle::from(spin)));
+        self.plan.spin = spin;
     }
 
     /// Looks after it about ten times a second; `time` is since the instance began. A charge is told, and whoever started

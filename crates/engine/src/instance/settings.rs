@@ -47,13 +47,19 @@ impl Instance {
     /// What there is here of a router in a process of its own: the threads that serve its NICs.
     fn set_apart(&mut self, name: &str, key: &str, value: &str) -> Result<Change> {
         let known = self.relays.iter_mut().find(|relay| relay.plan.name == name);
-        let relay = known
-            .filter(|_| key == "pin.vhost")
-            .with_context(|| format!("router {name}: {key:?} is for the router's own process to set"))?;
-        let pin = Pin { vhost: cpus(value)?, ..relay.plan.pin.clone() };
-        relay.pin(pin.clone()).with_context(|| format!("router {name}: {key}"))?;
+        let relay = known.with_context(|| format!("there is no router {name:?}"))?;
+        let place = || format!("router {name}: {key}");
+        match key {
+            "pin.vhost" => {
+                let pin = Pin { vhost: cpus(value).with_context(place)?, ..relay.plan.pin.clone() };
+                relay.pin(pin).with_context(place)?;
+            }
+            "spin" => relay.spin(value.parse::<Spin>().with_context(place)?),
+            _ => bail!("router {name}: {key:?} is for the router's own process to set"),
+        }
+        let now = (relay.plan.pin.clone(), relay.plan.spin);
         if let Some(plan) = self.plan.routers.iter_mut().find(|plan| plan.name == name) {
-            plan.pin = pin;
+            (plan.pin, plan.spin) = now;
         }
         Ok(Change::hitless(format!("router {name}: {key} = {value}")))
     }
