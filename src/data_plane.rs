@@ -11,6 +11,7 @@ mod orders;
 mod tracing;
 mod wire;
 
+use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,6 +77,11 @@ impl DataPlane {
                 None => return Ok(None),
             }
         };
+        if let Some(name) =
+            orders.apart.as_deref().and_then(|name| CString::new(format!("{name}/plane")).ok())
+        {
+            let _ = rustix::thread::set_name(&name);
+        }
         let run = orders.run.clone();
         let started = orders::understand(&orders, descriptors, wire).and_then(|order| {
             let instance = Instance::start(&order.plan, order.supplies)?;

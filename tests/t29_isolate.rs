@@ -213,7 +213,9 @@ fn it_is_stopped_changed_and_taken_away_like_any_other() {
     ask(&stage, &["set", "apart", "pin.vhost=0"]);
     ask(&stage, &["set", "apart", "restart=always"]);
     // What the file does not say would be undone with it.
-    ["spin=20us", "spin=50us"].map(|word| ask(&stage, &["set", "apart", word]));
+    for word in ["spin=20us", "spin=50us"] {
+        ask(&stage, &["set", "apart", word]);
+    }
     drop(through);
 
     // A route reaches it while it runs.
@@ -238,6 +240,13 @@ fn it_is_stopped_changed_and_taken_away_like_any_other() {
     let through = Flow::start(&apart[0], &apart[1], east(5), RATE).expect("a flow");
     through.reaches(100, PATIENCE).expect("it forwards from here");
     assert!(Process::look(pid).is_none(), "its process is still there");
+    std::fs::write(stage.path("next.toml"), &file).expect("written");
+    let told = ask(&stage, &["apply", "next.toml"]);
+    assert!(told.contains("router apart: it gets a process of its own"), "{told}");
+    through.resumes(PATIENCE).expect("it forwards from there again");
+    let pid = number(&wait_until(&stage, "apart", |now| now["state"] == "running"), "pid");
+    let name = Process::look(pid).expect("it runs").name;
+    assert_eq!(name, "apart/plane");
     drop(through);
     std::fs::write(stage.path("next.toml"), router("near", 6, "")).expect("written");
     ask(&stage, &["apply", "next.toml"]);

@@ -347,6 +347,7 @@ impl Supervisor {
             (Asker::Display, Ok(Answer::Counters(counters))) => self.show(counters),
             (Asker::Metrics, Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
             (Asker::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
+            (Asker::Metrics, Err(_)) => self.publish_nothing(),
             (Asker::Apply(ticket), outcome) => self.applied(ticket, outcome, now),
             (Asker::Applied(ticket, file), outcome) => self.all_applied(ticket, &file, outcome, now),
             (Asker::Client(ticket, _), Ok(packet @ Answer::Packet(_))) => {
