@@ -54,6 +54,11 @@ fn what_cannot_be_handed_over_is_one_line() {
     let file = isolated("engine = \"kvm\"\nisolate = \"process\"");
     for (old, new, wrong) in [
         (
+            "vhost = \"shared\"",
+            "vhost = \"vmm\"",
+            "vhost = \"vmm\" needs the NICs in the router's own process; remove one of the two",
+        ),
+        (
             "\"tap:tap0\"",
             "\"vhost-user-frontend:a.sock\"",
             "isolate = \"process\" hands the rings to this program, so no other one can have them; remove isolate",
