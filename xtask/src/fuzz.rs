@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     install()?;
     let mut well = true;
     for target in &targets {
-        well &= run_target(target, seconds)?;
+        well &= run_target(target, seconds, &mut |line| println!("{line}"))?;
     }
     println!(
         "{} fuzz targets, {seconds} s each: {}",
@@ -80,8 +80,8 @@ fn install() -> Result<()> {
     }
 }
 
-/// Runs one target; true if it found nothing.
-pub(crate) fn run_target(target: &str, seconds: u64) -> Result<bool> {
+/// Runs one target, whose lines go to `line`; true if it found nothing.
+pub(crate) fn run_target(target: &str, seconds: u64, line: &mut dyn FnMut(&str)) -> Result<bool> {
     // libFuzzer writes what it finds to the first folder only: the seeds in the tree stay as they are.
     let found = target_dir().join("fuzz-corpus").join(target);
     std::fs::create_dir_all(&found)?;
@@ -94,7 +94,7 @@ pub(crate) fn run_target(target: &str, seconds: u64) -> Result<bool> {
     }
     step = step.args(["--", &format!("-max_total_time={seconds}"), "-timeout=10", "-verbosity=0"]);
     // The first build of a target takes minutes.
-    let well = step.limit(Duration::from_secs(seconds + 900)).run()?;
+    let well = step.limit(Duration::from_secs(seconds + 900)).lines(line)?;
     if !well {
         tell_how_to_reproduce(target, started);
     }

@@ -1,5 +1,6 @@
 //! Counts what `cargo test -- --show-output` prints.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 /// Prefix of the line by which a test says that it could not run here, and why.
@@ -14,9 +15,20 @@ pub(crate) struct Tally {
     pub(crate) failed: usize,
     /// What could not run here, with the reason.
     pub(crate) skipped: Vec<String>,
+    failures: Vec<Failure>,
     /// The test program that runs now.
     program: Option<String>,
     section: Section,
+}
+
+/// Lines of what failed that are told again at the end.
+const TOLD_AGAIN: usize = 20;
+
+/// What failed, and the last lines that it printed.
+#[derive(Debug)]
+struct Failure {
+    name: String,
+    last: VecDeque<String>,
 }
 
 #[derive(Debug, Default)]
@@ -25,6 +37,8 @@ enum Section {
     Tests,
     /// What passed tests printed; the test whose output this is, until it is known to be skipped.
     Successes(Option<String>),
+    /// What failed tests printed.
+    Failures,
 }
 
 impl Tally {
@@ -41,11 +55,17 @@ impl Tally {
         }
         match line {
             "successes:" => self.section = Section::Successes(None),
-            "failures:" => self.section = Section::Tests,
+            // Twice: before what they printed, and before a list of their names.
+            "failures:" if matches!(self.section, Section::Failures) => self.section = Section::Tests,
+            "failures:" => self.section = Section::Failures,
             _ => {}
         }
         match &mut self.section {
             Section::Tests => true,
+            Section::Failures => {
+                self.failure_line(line);
+                true
+            }
             Section::Successes(test) => match (heading(line), line.strip_prefix(SKIPPED)) {
                 (Some(name), _) => {
                     *test = Some(name.to_owned());
@@ -58,10 +78,43 @@ impl Tally {
     }
 
     /// Ends a stage: a program that gave no result has died, and a stage that failed counts as one failure at least.
-    pub(crate) fn end_stage(&mut self, well: bool, failed_before: usize) {
+    pub(crate) fn end_stage(&mut self, name: &str, well: bool, failed_before: usize) {
         self.end_program();
         if !well && self.failed == failed_before {
-            self.failed += 1;
+            self.fail(name, []);
+        }
+    }
+
+    /// Counts a failure that no test program tells of, with what was printed.
+    pub(crate) fn fail<'a>(&mut self, name: &str, printed: impl IntoIterator<Item = &'a str>) {
+        self.failed += 1;
+        self.failures.push(Failure { name: name.to_owned(), last: VecDeque::new() });
+        printed.into_iter().for_each(|line| self.failure_line(line));
+    }
+
+    /// Prints what could not run, what failed, and the line that sums up.
+    pub(crate) fn tell(&self) {
+        println!();
+        for Failure { name, last } in &self.failures {
+            println!("FAILED: {name}");
+            last.iter().for_each(|line| println!("    {line}"));
+        }
+        for skipped in &self.skipped {
+            println!("{SKIPPED} {skipped}");
+        }
+        println!("{self}");
+    }
+
+    fn failure_line(&mut self, line: &str) {
+        if let Some(name) = heading(line) {
+            self.failures.push(Failure { name: name.to_owned(), last: VecDeque::new() });
+        } else if let Some(Failure { last, .. }) = self.failures.last_mut()
+            && !line.is_empty()
+        {
+            if last.len() == TOLD_AGAIN {
+                last.pop_front();
+            }
+            last.push_back(line.to_owned());
         }
     }
 
@@ -69,7 +122,7 @@ impl Tally {
         self.section = Section::Tests;
         if let Some(program) = self.program.take() {
             println!("{program}: ended without a result");
-            self.failed += 1;
+            self.fail(&format!("{program}: ended without a result"), []);
         }
     }
 

@@ -40,7 +40,7 @@ test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
 #[test]
 fn a_skipped_test_is_counted_once_and_not_as_passed() {
     let (mut tally, shown) = read(MIXED);
-    tally.end_stage(false, 0);
+    tally.end_stage("stage", false, 0);
     assert_eq!(tally.to_string(), "1 passed, 1 failed, 1 skipped");
     assert_eq!(tally.skipped, ["a: no /dev/kvm"]);
     assert!(shown.iter().any(|l| l.contains("panicked")));
@@ -53,7 +53,7 @@ fn results_of_several_programs_add_up() {
         "     Running tests/a.rs (x)\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured\n\
            Doc-tests ring\ntest result: ok. 3 passed; 0 failed; 0 ignored\n",
     );
-    tally.end_stage(true, 0);
+    tally.end_stage("stage", true, 0);
     assert_eq!(tally.to_string(), "5 passed, 0 failed, 1 skipped");
 }
 
@@ -63,14 +63,29 @@ fn a_program_that_dies_is_a_failure() {
         "     Running tests/a.rs (x)\nrunning 1 test\nerror: test failed\n\
          Running tests/b.rs (y)\ntest result: ok. 1 passed; 0 failed; 0 ignored\n",
     );
-    tally.end_stage(false, 0);
+    tally.end_stage("stage", false, 0);
     assert_eq!(tally.to_string(), "1 passed, 1 failed, 0 skipped");
 }
 
 #[test]
 fn a_stage_that_does_not_compile_is_a_failure() {
     let (mut tally, shown) = read("error[E0425]: cannot find value\n");
-    tally.end_stage(false, 0);
+    tally.end_stage("stage", false, 0);
     assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
     assert_eq!(shown.len(), 1);
+}
+
+#[test]
+fn what_failed_is_told_again_with_the_end_of_what_it_printed() {
+    let (mut tally, _) = read(MIXED);
+    tally.fail("fuzz target", ["one", "", "two"]);
+    let told: Vec<_> = tally.failures.iter().map(|failure| (failure.name.as_str(), &failure.last)).collect();
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[0].0, "b");
+    assert_eq!(told[0].1.back().map(String::as_str), Some("thread 'b' panicked"));
+    assert_eq!((told[1].0, told[1].1), ("fuzz target", &["one", "two"].map(str::to_owned).into()));
+    let (mut long, _) = read("failures:\n\n---- c stdout ----\n");
+    (0..100).for_each(|n| _ = long.line(&n.to_string()));
+    assert_eq!(long.failures[0].last.len(), super::TOLD_AGAIN);
+    assert_eq!(long.failures[0].last.back().map(String::as_str), Some("99"));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::step::{Step, root, target_dir};
-use crate::tally::{SKIPPED, Tally};
+use crate::tally::Tally;
 use crate::{fuzz, inbox, packages};
 
 /// Seconds that each fuzz target runs here.
@@ -22,11 +22,7 @@ pub(crate) fn run() -> Result<bool> {
     inbox::all(&mut tally)?;
     fuzz_smoke(&mut tally)?;
 
-    println!();
-    for skipped in &tally.skipped {
-        println!("{SKIPPED} {skipped}");
-    }
-    println!("{tally}");
+    tally.tell();
     Ok(tally.failed == 0)
 }
 
@@ -87,10 +83,14 @@ fn fuzz_smoke(tally: &mut Tally) -> Result<()> {
     for target in fuzz::targets() {
         if let Some(missing) = fuzz::missing_tool() {
             tally.skipped.push(format!("fuzz target {target}: {missing} is not installed"));
-        } else if fuzz::run_target(&target, SMOKE_SECONDS)? {
+            continue;
+        }
+        let mut printed = Vec::new();
+        if fuzz::run_target(&target, SMOKE_SECONDS, &mut |line| printed.push(line.to_owned()))? {
             tally.passed += 1;
         } else {
-            tally.failed += 1;
+            printed.iter().for_each(|line| println!("{line}"));
+            tally.fail(&format!("fuzz target {target}"), printed.iter().map(String::as_str));
         }
     }
     Ok(())
@@ -111,6 +111,6 @@ fn stage(tally: &mut Tally, name: &str, step: &Step) -> Result<()> {
             println!("{line}");
         }
     })?;
-    tally.end_stage(well, failed_before);
+    tally.end_stage(name, well, failed_before);
     Ok(())
 }
