@@ -16,6 +16,7 @@
 //! time of [`SETTLE`] then.
 
 mod access;
+mod cable;
 mod foreign;
 mod life;
 mod loopback;
@@ -243,8 +244,8 @@ pub struct NicQueues {
     alone: Vec<Epoll>,
     registers: Option<Arc<E1000Registers>>,
     collector: Option<Arc<Collector>>,
-    /// Whether frames come back instead of going out.
-    loopback: AtomicBool,
+    /// Where frames go instead of out: [`loopback::BACK`], [`cable::NOWHERE`]; 0: out.
+    aside: AtomicU8,
     /// What the rings lie in. A frame that is being copied while the guest goes must still have somewhere to go.
     ram: OnceLock<Arc<GuestRam>>,
 }
@@ -261,6 +262,8 @@ struct Pairs {
     /// Frames that had come when the driver started.
     came_before: AtomicU64,
     symmetric: AtomicBool,
+    /// Whether the cable is pulled out: closed until it is plugged in.
+    unplugged: AtomicBool,
     /// What frames may leave to the driver: [`Offloads`].
     takes: AtomicU8,
     since: Instant,
@@ -275,6 +278,7 @@ impl Pairs {
             closed_until: AtomicU64::new(0),
             came_before: AtomicU64::new(0),
             symmetric: AtomicBool::new(false),
+            unplugged: AtomicBool::new(false),
             takes: AtomicU8::new(0),
             since: Instant::now(),
             settle,
@@ -295,7 +299,9 @@ impl Pairs {
 
     #[cold]
     fn opens(&self, closed_until: u64) -> bool {
-        if (self.since.elapsed().as_micros() as u64) < closed_until {
+        let over =
+            closed_until == cable::UNTIL_PLUGGED || (self.since.elapsed().as_micros() as u64) >= closed_until;
+        if self.is_unplugged() || !over {
             return false;
         }
         // Unless it has just been closed for longer.
@@ -315,6 +321,7 @@ impl Pairs {
         self.active.store(ONE, Ordering::Release);
         self.served.store(ONE, Ordering::Release);
         self.closed_until.store(0, Ordering::Release);
+        self.stay_closed();
     }
 
     #[inline(always)]
@@ -349,7 +356,7 @@ impl NicQueues {
             timers,
             registers,
             collector,
-            loopback: AtomicBool::new(false),
+            aside: AtomicU8::new(0),
             ram: OnceLock::new(),
         }))
     }
@@ -467,6 +474,8 @@ fn borrow(event: &impl AsRawFd) -> BorrowedFd<'_> {
     unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) }
 }
 
+#[cfg(test)]
+mod cable_tests;
 #[cfg(test)]
 mod offload_tests;
 #[cfg(test)]

@@ -249,9 +249,17 @@ impl Guest {
         &self.nics
     }
 
-    /// Plugs the cable of a NIC in, or pulls it out.
+    /// Tells the driver of a NIC that its other side is there, or not.
     pub(crate) fn set_link(&self, nic: usize, up: bool) {
         self.machine().bus().set_link(orders::FIRST_SLOT + nic, up);
+    }
+
+    /// Plugs the cable of a NIC in, or pulls it out: no frame passes, and its driver is told.
+    pub(crate) fn plug(&self, nic: usize, on: bool) {
+        if let Some(queues) = self.nics.get(nic) {
+            queues.plug(on);
+        }
+        self.set_link(nic, on);
     }
 
     /// What is held by who moves frames, with `vhost = "vmm"`.

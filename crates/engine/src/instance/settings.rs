@@ -74,7 +74,8 @@ impl Instance {
     }
 }
 
-/// Plugs the cable of a NIC in, or pulls it out: its driver sees the carrier come and go.
+/// Plugs the cable of a NIC in, or pulls it out: its driver sees the carrier come and go. Where a peer is at the other end, the
+/// carrier is there if both are.
 fn link(slot: &mut Slot, nic: &str, value: &str) -> Result<Change> {
     let number = slot.plan.nics.iter().position(|known| known.name == nic);
     let number = number.with_context(|| format!("there is no NIC {nic:?}"))?;
@@ -83,11 +84,8 @@ fn link(slot: &mut Slot, nic: &str, value: &str) -> Result<Change> {
         "down" => false,
         _ => bail!("{value:?} is no state of a link; write up or down"),
     };
-    if slot.outlets().get(number).is_some_and(|outlet| outlet.link().is_some()) {
-        bail!("the link of {nic} follows its vhost-user peer; stop that one, or the router");
-    }
-    let run = slot.run.as_ref().context("the router does not run")?;
-    run.router.router.set_link(number, up);
+    let is_there = slot.outlets().get(number).and_then(|outlet| outlet.link()).unwrap_or(true);
+    slot.run.as_mut().context("the router does not run")?.router.plug(number, up, is_there);
     Ok(Change::hitless(format!("router {}: the link of {nic} is {value}", slot.plan.name)))
 }
 

@@ -8,20 +8,34 @@ use switch::{Frame, plainly};
 
 use super::{NicQueues, Served};
 
+/// In [`NicQueues::aside`]: frames come back to the NIC.
+pub(super) const BACK: u8 = 1;
+
 impl NicQueues {
     /// From now on frames come back, or go out again.
     pub(super) fn set_loopback(&self, back: bool) {
-        self.loopback.store(back, Ordering::Relaxed);
+        self.set_aside(BACK, back);
     }
 
-    /// Shows frames of one transmit queue to `take`, or gives them back to the NIC; returns how many left the queue.
+    /// From now on frames go aside in this way too, or not.
+    pub(super) fn set_aside(&self, way: u8, on: bool) {
+        if on {
+            self.aside.fetch_or(way, Ordering::Relaxed);
+        } else {
+            self.aside.fetch_and(!way, Ordering::Relaxed);
+        }
+    }
+
+    /// Shows frames of one transmit queue to `take`, or gives them back to the NIC, or loses them where its cable is pulled
+    /// out; returns how many left the queue.
     #[inline(always)]
     pub(super) fn send(&self, pair: usize, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Some(served) = self.tx.queues.get(pair) else { return 0 };
-        if self.loopback.load(Ordering::Relaxed) {
-            self.return_to(served, budget)
-        } else {
-            served.drain(budget, take)
+        match self.aside.load(Ordering::Relaxed) {
+            0 => served.drain(budget, take),
+            // Frames that come back need no cable.
+            way if way & BACK != 0 => self.return_to(served, budget),
+            _ => served.lose(budget),
         }
     }
 

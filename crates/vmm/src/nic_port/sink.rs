@@ -165,13 +165,13 @@ impl Sink for NicSink {
     }
 
     fn room(&self) -> usize {
-        let pairs = self.0.pairs.open().unwrap_or(0);
+        let Some(pairs) = self.0.pairs.open() else { return self.0.closed_room() };
         // With several queues any of them may be the next frame's: the fullest decides.
         self.0.rx.queues.iter().take(pairs).map(Served::room).min().unwrap_or(0)
     }
 
     fn large_room(&self) -> usize {
-        let pairs = self.0.pairs.open().unwrap_or(0);
+        let Some(pairs) = self.0.pairs.open() else { return self.0.closed_room() };
         self.0.rx.queues.iter().take(pairs).map(Served::large_room).min().unwrap_or(0)
     }
 
@@ -240,11 +240,11 @@ impl Sink for PartSink {
     }
 
     fn room(&self) -> usize {
-        self.served().map_or(0, Served::room)
+        self.served().map_or_else(|| self.queues.closed_room(), Served::room)
     }
 
     fn large_room(&self) -> usize {
-        self.served().map_or(0, Served::large_room)
+        self.served().map_or_else(|| self.queues.closed_room(), Served::large_room)
     }
 
     fn arm(&self) -> bool {
