@@ -75,7 +75,7 @@ fn look_at_captures(slot: &Slot, yard: &mut Yard) {
 fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
     for (number, (nic, outlet)) in slot.plan.nics.iter().zip(slot.outlets()).enumerate() {
         if let (Some(up), Some(run)) = (outlet.link(), &slot.run) {
-            run.router.router.set_link(number, up);
+            run.router.set_link(number, up);
         }
         if let Some(trouble) = outlet.look_after() {
             yard.tell(&slot.plan.name, Kind::Notice, format!("NIC {}: {trouble}", nic.name));

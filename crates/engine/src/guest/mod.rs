@@ -254,14 +254,6 @@ impl Guest {
         self.machine().bus().set_link(orders::FIRST_SLOT + nic, up);
     }
 
-    /// Plugs the cable of a NIC in, or pulls it out: no frame passes, and its driver is told.
-    pub(crate) fn plug(&self, nic: usize, on: bool) {
-        if let Some(queues) = self.nics.get(nic) {
-            queues.plug(on);
-        }
-        self.set_link(nic, on);
-    }
-
     /// What is held by who moves frames, with `vhost = "vmm"`.
     pub(crate) fn main_lock(&self) -> Option<&MainLock> {
         (self.plan.vhost == VhostThreads::Vmm).then_some(&self.main_lock)

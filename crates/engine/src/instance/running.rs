@@ -1,5 +1,6 @@
 //! A router that runs: its guest, what its NICs are plugged into, and the threads between them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +21,8 @@ pub struct RunningRouter {
     pub router: Guest,
     /// What each NIC is plugged into, in the order of the file.
     pub outside: Vec<Outside>,
+    /// NICs whose cable was pulled out on demand, by number.
+    pulled: BTreeSet<usize>,
 }
 
 impl RunningRouter {
@@ -30,7 +33,8 @@ impl RunningRouter {
         board: &TapBoard,
         confinement: Confinement,
     ) -> Result<Self> {
-        let mut running = Self { threads: Vec::new(), router: guest, outside: Vec::new() };
+        let (threads, outside, pulled) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut running = Self { threads, router: guest, outside, pulled };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         for ((nic, queues), outlet) in plan.nics.iter().zip(running.router.nics()).zip(outlets) {
@@ -50,6 +54,28 @@ impl RunningRouter {
     /// Its I/O threads.
     pub fn io_threads(&self) -> &[IoThread] {
         &self.threads
+    }
+
+    /// Pulls the cable of a NIC out on demand, or plugs it in again; whether somebody `is_there` at its other end.
+    pub(crate) fn plug(&mut self, nic: usize, up: bool, is_there: bool) {
+        let changed = if up { self.pulled.remove(&nic) } else { self.pulled.insert(nic) };
+        if changed {
+            // No frame passes, whatever its driver makes of that.
+            if let Some(queues) = self.router.nics().get(nic) {
+                queues.plug(up);
+            }
+            self.set_link(nic, is_there);
+        }
+    }
+
+    /// Shows the driver whether somebody is at the other end of a NIC's cable, unless that is pulled out.
+    pub(crate) fn set_link(&self, nic: usize, is_there: bool) {
+        self.router.set_link(nic, is_there && !self.is_pulled(nic));
+    }
+
+    /// Whether the cable of a NIC was pulled out on demand.
+    pub fn is_pulled(&self, nic: usize) -> bool {
+        self.pulled.contains(&nic)
     }
 
     /// Its NICs that the kernel serves.
