@@ -1,6 +1,6 @@
 //! A process that does nothing but wait for the end of the one that holds the locks, and removes what that could not
-//! remove itself because it was killed: lock files and sockets, macvtaps, ports of Open vSwitch. What else a run makes
-//! belongs to descriptors and goes with them.
+//! remove itself because it was killed: lock files and sockets (also those that peers of vhost-user connect to),
+//! macvtaps, ports of Open vSwitch. What else a run makes belongs to descriptors and goes with them.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};

@@ -227,7 +227,7 @@ impl Drop for Door {
 }
 
 /// Removes a socket that was left behind.
-fn remove_deserted(path: &Path) -> Result<(), Error> {
+pub(crate) fn remove_deserted(path: &Path) -> Result<(), Error> {
     let taken = |why| Error::Socket { path: path.to_owned(), why };
     let file =
         fs::symlink_metadata(path).map_err(|error| Error::system(format!("{}", path.display()), error))?;

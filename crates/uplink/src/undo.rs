@@ -2,13 +2,14 @@
 //! was told before and cleans up after it.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::netlink::{Message, Netlink};
-use crate::{Error, Links, macvtap, ovs};
+use crate::{Error, Links, door, macvtap, ovs};
 
-/// What is to be taken away. Each carries a mark of ours, and is left alone without it.
+/// What is to be taken away. Each carries a mark of ours, and is left alone without it; a socket goes if nobody listens at it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
@@ -21,6 +22,11 @@ pub enum Undo {
     OvsPort {
         /// Its name.
         name: String,
+    },
+    /// A socket that peers connect to.
+    Socket {
+        /// Its path, from the root.
+        path: PathBuf,
     },
 }
 
@@ -35,12 +41,19 @@ impl Undo {
         Self::OvsPort { name: name.to_owned() }
     }
 
+    /// A socket at this path. None if nobody can say where that is.
+    pub fn of_socket(path: &Path) -> Option<Self> {
+        // Whoever cleans up works in another folder.
+        Some(Self::Socket { path: std::path::absolute(path).ok()? })
+    }
+
     /// Takes it away if it is ours, in the namespace of the calling thread and with the Open vSwitch of this process's
     /// environment. What is not there any more is no error: the interface that it stood on may have taken it along.
     pub fn now(&self) {
         match self {
             Self::Macvtap { name } => drop(delete_ours(name)),
             Self::OvsPort { name } => ovs::forget(name),
+            Self::Socket { path } => drop(door::remove_deserted(path)),
         }
     }
 
@@ -48,7 +61,7 @@ impl Undo {
     pub(crate) fn armed(self) -> Result<Armed, Error> {
         let place = match &self {
             Self::Macvtap { name } => Some((kernel()?, Links::here()?.index(name)?)),
-            Self::OvsPort { .. } => None,
+            Self::OvsPort { .. } | Self::Socket { .. } => None,
         };
         Ok(Armed { undo: Some(self), place })
     }

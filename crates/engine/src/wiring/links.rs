@@ -2,7 +2,7 @@
 //! descriptor are taken away.
 
 use anyhow::Result;
-use config::{Attach, FlowHash, MacvtapMode, Nic, QueueLen, Router};
+use config::{Attach, FlowHash, MacvtapMode, Nic, QueueLen, Router, SocketSide};
 use switch::steer::Hash;
 use uplink::{MacvtapConfig, Ownership, Tap, TapConfig, Undo, bridge, macvtap, ovs};
 
@@ -34,12 +34,14 @@ fn open_plain(router: &Router, nic: &Nic) -> Result<Option<Tap>> {
     }))
 }
 
-/// What is to be taken away after a NIC's link, if anything, should whoever opens it be killed. To be told to somebody
+/// What is to be taken away after a NIC's link or socket, if anything, should whoever opens it be killed. To be told to somebody
 /// before the link is opened.
 pub fn undo(router: &Router, nic: &Nic) -> Option<Undo> {
     match &nic.attach {
         Attach::Macvtap { .. } => Some(Undo::of_macvtap(&name(router, nic))),
         Attach::Ovs(_) => Some(Undo::of_ovs_port(&name(router, nic))),
+        Attach::VhostUserBackend { path, side: SocketSide::Listen }
+        | Attach::VhostUserFrontend { path, side: SocketSide::Listen } => Undo::of_socket(path),
         _ => None,
     }
 }

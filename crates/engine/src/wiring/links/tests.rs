@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::*;
 
 fn plan(router: &str, nic: &str, attach: &str) -> config::Plan {
@@ -32,5 +34,9 @@ fn what_stays_without_its_descriptors_is_to_be_taken_away() {
     };
     assert_eq!(undone("macvtap:eth0"), Some(Undo::of_macvtap("edge.wan")));
     assert_eq!(undone("ovs:br0"), Some(Undo::of_ovs_port("edge.wan")));
+    let socket = Undo::of_socket(Path::new("/a/v.sock"));
+    assert_eq!(undone("vhost-user-backend:/a/v.sock"), socket);
+    // Where the peer listens, the socket is the peer's.
+    assert_eq!(undone("vhost-user-frontend:/a/v.sock"), None);
     assert_eq!((undone("bridge:br0"), undone("tap:t0"), undone("null")), (None, None, None));
 }
