@@ -17,7 +17,11 @@ use super::{Outside, Plugged, Plugging};
 const FRAME_OVERHEAD: u32 = 18;
 
 /// The port of a machine of another program.
-pub struct GuestPort(Backend);
+pub struct GuestPort {
+    machine: Backend,
+    /// What machines were offered.
+    offer: Offer,
+}
 
 impl GuestPort {
     /// Begins to meet machines at a door.
@@ -25,46 +29,51 @@ impl GuestPort {
     /// # Errors
     /// No descriptors or threads are left.
     pub(crate) fn new(router: &Router, nic: &Nic, door: Door, confinement: Confinement) -> Result<Arc<Self>> {
-        let offer = Offer {
-            pairs: nic.queues as usize,
-            longest: (nic.mtu + FRAME_OVERHEAD) as usize,
-            offload: nic.offload,
-        };
-        let name = format!("{}/{}-peer", router.name, nic.name);
-        Ok(Arc::new(Self(Backend::start(&name, door, offer, confinement)?)))
+        let (name, offer) = (format!("{}/{}-peer", router.name, nic.name), offer(nic));
+        Ok(Arc::new(Self { machine: Backend::start(&name, door, offer, confinement)?, offer }))
+    }
+
+    /// Whether it offers machines what this NIC is to offer; one that was offered something else has to come again.
+    pub(crate) fn fits(&self, nic: &Nic) -> bool {
+        self.offer == offer(nic)
     }
 
     /// Whether a machine is plugged in.
     pub(crate) fn is_there(&self) -> bool {
-        self.0.is_up()
+        self.machine.is_up()
     }
 
     /// In one line.
     pub fn state(&self) -> String {
-        self.0.state()
+        self.machine.state()
     }
 
     /// What has happened since this was asked last, if something has.
     pub(crate) fn news(&self) -> Option<String> {
-        self.0.news()
+        self.machine.news()
     }
 
     /// The machine's rings, for who serves them.
     pub(crate) fn queues(&self) -> &Arc<NicQueues> {
-        self.0.queues()
+        self.machine.queues()
     }
 
     /// Frames that came from the machine, and frames that it was given.
     pub fn ledgers(&self) -> [NicDirection; 2] {
-        [self.0.queues().tx_ledger(), self.0.queues().rx_ledger()]
+        [self.machine.queues().tx_ledger(), self.machine.queues().rx_ledger()]
     }
+}
+
+/// What the machine at a NIC is offered.
+fn offer(nic: &Nic) -> Offer {
+    Offer { pairs: nic.queues as usize, longest: (nic.mtu + FRAME_OVERHEAD) as usize, offload: nic.offload }
 }
 
 impl Plugging<'_> {
     /// What the machine sends comes in, and what the router sends goes to the machine. Where each pair of queues has a
     /// thread, that serves the same pair of the machine's.
     pub(super) fn guest_port(&self, port: &Arc<GuestPort>) -> Plugged {
-        let (queues, threads) = (port.0.queues(), self.threads());
+        let (queues, threads) = (port.machine.queues(), self.threads());
         queues.spread_by(self.hash());
         let sources: Vec<Box<dyn Source>> = if threads == 1 {
             vec![queues.source()]

@@ -90,6 +90,7 @@ impl Outlet {
         }
         match &self.far {
             Far::Port { .. } | Far::Later => self.label == label,
+            Far::Guest(port) if !port.fits(nic) => false,
             Far::Tap(_)
             | Far::Capture { .. }
             | Far::Xdp(_)

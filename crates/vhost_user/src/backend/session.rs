@@ -34,7 +34,7 @@ const FEATURES_OK: u64 = 8;
 const PROTOCOL: u64 = Protocol::MQ.bits() | Protocol::REPLY_ACK.bits() | Protocol::STATUS.bits();
 
 /// What a device is offered as.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Pairs of queues.
     pub pairs: usize,
