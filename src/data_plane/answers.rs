@@ -150,6 +150,9 @@ impl DataPlane {
             _ => None,
         };
         shown.settings.extend(state.map(|state| ("peer".to_owned(), state)));
+        if running.is_some_and(|running| running.is_pulled(number)) {
+            shown.settings.insert("link".to_owned(), "down".to_owned());
+        }
         if let Some(Outside::Xdp { way, .. }) = running.and_then(|running| running.outside.get(number)) {
             shown.settings.insert("xdp".to_owned(), way.clone());
         }

@@ -6,10 +6,11 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use api::{RouterStatus, State};
+use api::{Request, RouterStatus, State};
 use config::{Plan, Restart, Router};
 use telemetry::Kind;
 
+use super::desk::{Asker, is_of_cable};
 use super::lifecycle::{MOST_STILLBORN, with_locks};
 use super::plane::{self, Plane};
 use super::{Life, Supervisor};
@@ -211,6 +212,10 @@ impl Supervisor {
                     self.events.pass_on(&kind, Some(name), message, now);
                     self.display.leave();
                 }
+                if kind == Kind::Restarted.name() {
+                    // Its cables are as they were: those that were pulled out still are at the data plane.
+                    self.replay(Some(name), now);
+                }
             }
             ToSupervisor::FindThread { .. } => {
                 self.say_to(Some(name), &ToPlane::FoundThread { thread: None }, Vec::new(), now);
@@ -224,6 +229,18 @@ impl Supervisor {
             }
         }
         Ok(())
+    }
+
+    /// A router that is stopped or started anew on demand has all its cables plugged in afterwards, as any other; what was
+    /// pulled out is so at the data plane.
+    pub(super) fn plug_in(&mut self, request: &Request, now: Instant) {
+        let (Request::Stop { name } | Request::Restart { router: name }) = request else { return };
+        let of_cable = |kept: &Request| matches!(kept, Request::Set { router, key, .. } if router == name && is_of_cable(key));
+        for pulled in self.desk.kept.extract_if(.., |kept| of_cable(kept)).collect::<Vec<_>>() {
+            if let Request::Set { router, key, .. } = pulled {
+                self.ask_plane(Request::Set { router, key, value: "up".to_owned() }, Asker::Both, now);
+            }
+        }
     }
 
     fn apart_came_up(&mut self, name: &str, now: Instant) {

@@ -51,7 +51,7 @@ pub(super) struct Desk {
     pub(super) gathers: BTreeMap<u64, Gather>,
     next: u64,
     /// What clients have changed since the file was applied.
-    kept: Vec<Request>,
+    pub(super) kept: Vec<Request>,
     staged: Option<Staged>,
     /// Clients that were left so far.
     left: u64,
@@ -264,6 +264,7 @@ impl Supervisor {
                 // Whether the value is one is said by the router's process.
                 self.ask_plane(request.clone(), Asker::Both, now);
             }
+            self.plug_in(&request, now);
             let id = self.desk.number_of(Some(name.clone()), client(ticket, request.clone()));
             return self.say_to(Some(&name), &ToPlane::Ask { id, request }, Vec::new(), now);
         }
@@ -471,9 +472,14 @@ impl Supervisor {
     }
 }
 
-/// Whether a setting is for threads in both the process of a router and the data plane.
+/// Whether a setting is for both the process of a router and the data plane: threads are in both, and a cable has its driver
+/// in the one and its frames in the other.
 fn is_of_both(request: &Request) -> bool {
-    matches!(request, Request::Set { key, .. } if key == "spin")
+    matches!(request, Request::Set { key, .. } if key == "spin" || is_of_cable(key))
+}
+
+pub(super) fn is_of_cable(key: &str) -> bool {
+    key.ends_with(".link")
 }
 
 fn client(ticket: Ticket, request: Request) -> Asker {

@@ -160,6 +160,13 @@ impl Relay {
         self.plan.spin = spin;
     }
 
+    /// Pulls the cable of a NIC out or plugs it in; what its driver is told of it, the router's process says.
+    pub(crate) fn plug(&mut self, nic: usize, up: bool) {
+        if let Some(port) = self.ports.get(nic) {
+            port.queues().plug(up);
+        }
+    }
+
     /// Looks after it about ten times a second; `time` is since the instance began. A charge is told, and whoever started
     /// the router's process ends it.
     pub(crate) fn look_after(&mut self, now: Instant, time: Duration, yard: &mut Yard) {

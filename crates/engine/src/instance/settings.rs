@@ -1,7 +1,7 @@
 //! Settings that can be changed while a router runs.
 
 use anyhow::{Context, Result, bail};
-use config::{CpuSet, Pin, Restart, Spin};
+use config::{CpuSet, Pin, Restart, Router, Spin};
 
 use super::slot::Slot;
 use super::{Instance, find};
@@ -44,10 +44,10 @@ impl Instance {
         Ok(change)
     }
 
-    /// What there is here of a router in a process of its own: the threads that serve its NICs.
+    /// What there is here of a router in a process of its own: the threads that serve its NICs, and their cables.
     fn set_apart(&mut self, name: &str, key: &str, value: &str) -> Result<Change> {
-        let known = self.relays.iter_mut().find(|relay| relay.plan.name == name);
-        let relay = known.with_context(|| format!("there is no router {name:?}"))?;
+        let found = self.relays.iter_mut().find(|relay| relay.plan.name == name);
+        let relay = found.with_context(|| format!("there is no router {name:?}"))?;
         let place = || format!("router {name}: {key}");
         match key {
             "pin.vhost" => {
@@ -55,6 +55,10 @@ impl Instance {
                 relay.pin(pin).with_context(place)?;
             }
             "spin" => relay.spin(value.parse::<Spin>().with_context(place)?),
+            _ if key.ends_with(LINK) => {
+                let nic = known(&relay.plan, key.trim_end_matches(LINK)).with_context(place)?;
+                relay.plug(nic, is_up(value).with_context(place)?);
+            }
             _ => bail!("router {name}: {key:?} is for the router's own process to set"),
         }
         let now = (relay.plan.pin.clone(), relay.plan.spin);
@@ -77,16 +81,24 @@ impl Instance {
 /// Plugs the cable of a NIC in, or pulls it out: its driver sees the carrier come and go. Where a peer is at the other end, the
 /// carrier is there if both are.
 fn link(slot: &mut Slot, nic: &str, value: &str) -> Result<Change> {
-    let number = slot.plan.nics.iter().position(|known| known.name == nic);
-    let number = number.with_context(|| format!("there is no NIC {nic:?}"))?;
-    let up = match value {
-        "up" => true,
-        "down" => false,
-        _ => bail!("{value:?} is no state of a link; write up or down"),
-    };
+    let (number, up) = (known(&slot.plan, nic)?, is_up(value)?);
     let is_there = slot.outlets().get(number).and_then(|outlet| outlet.link()).unwrap_or(true);
     slot.run.as_mut().context("the router does not run")?.router.plug(number, up, is_there);
     Ok(Change::hitless(format!("router {}: the link of {nic} is {value}", slot.plan.name)))
+}
+
+/// The number of a NIC.
+fn known(router: &Router, nic: &str) -> Result<usize> {
+    let number = router.nics.iter().position(|known| known.name == nic);
+    number.with_context(|| format!("there is no NIC {nic:?}"))
+}
+
+fn is_up(value: &str) -> Result<bool> {
+    match value {
+        "up" => Ok(true),
+        "down" => Ok(false),
+        _ => bail!("{value:?} is no state of a link; write up or down"),
+    }
 }
 
 fn pin(slot: &mut Slot, place: fn(&mut Pin, Option<CpuSet>), value: &str, key: &str) -> Result<Change> {
