@@ -1,6 +1,6 @@
 //! A generator and a sink for a router of anybody's, at two vhost-user ports, for measurements
-//! (`bench/peers/router_over_vhost_user.sh`): `vhost_generator IN OUT MAC`. Frames of 60 octets (without FCS) for the station MAC,
-//! UDP from 198.18.0.2 to 198.18.1.2, go to the guest at socket IN as fast as it posts buffers; what the guest at socket OUT sends
+//! (`bench/peers/router_over_vhost_user.sh`): `vhost_generator IN OUT MAC [OCTETS]`. Frames of 60 octets (without FCS), or of as many as
+//! it is told, for the station MAC, UDP from 198.18.0.2 to 198.18.1.2, go to the guest at socket IN as fast as it posts buffers; what the guest at socket OUT sends
 //! is taken and counted. Each second one line: `rx N`. One thread, which polls; it ends with its input.
 
 use std::path::Path;
@@ -14,21 +14,24 @@ use switch::Frame;
 use uplink::Door;
 use vhost_user::backend::{Backend, Offer};
 
-/// Octets of a frame, without FCS.
+/// Octets of a frame, without FCS, if nobody says how many; and the fewest and the most that it can be.
 const FRAME: usize = 60;
+const FRAMES: std::ops::RangeInclusive<usize> = FRAME..=1514;
 
-/// A frame for this station.
-fn frame(mac: &str) -> Result<Vec<u8>> {
+/// A frame of so many octets for this station.
+fn frame(mac: &str, len: usize) -> Result<Vec<u8>> {
     let octets = mac.split(':').map(|octet| u8::from_str_radix(octet, 16));
     let station = octets.collect::<Result<Vec<u8>, _>>().context("an Ethernet address")?;
     ensure!(station.len() == 6, "{mac} is no Ethernet address");
-    let mut ip = vec![0x45, 0, 0, (FRAME - 14) as u8, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, 2, 198, 18, 1, 2];
+    let ([high, low], [udp_high, udp_low]) =
+        (((len - 14) as u16).to_be_bytes(), ((len - 34) as u16).to_be_bytes());
+    let mut ip = vec![0x45, 0, high, low, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, 2, 198, 18, 1, 2];
     let sum: u32 = ip.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
     let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    let udp = [0x10, 0, 0x10, 1, 0, (FRAME - 34) as u8, 0, 0];
+    let udp = [0x10, 0, 0x10, 1, udp_high, udp_low, 0, 0];
     let mut frame = [&station[..], &[2, 0, 0, 0, 0, 0xfe, 8, 0], &ip, &udp].concat();
-    frame.resize(FRAME, 0);
+    frame.resize(len, 0);
     Ok(frame)
 }
 
@@ -39,8 +42,12 @@ fn port(path: &str) -> Result<Backend> {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [into, out, mac] = &arguments[..] else { anyhow::bail!("usage: vhost_generator IN OUT MAC") };
-    let mut octets = frame(mac)?;
+    let [into, out, mac, rest @ ..] = &arguments[..] else {
+        anyhow::bail!("usage: vhost_generator IN OUT MAC [OCTETS]")
+    };
+    let len = rest.first().map_or(Ok(FRAME), |len| len.parse()).context("octets of a frame")?;
+    ensure!(FRAMES.contains(&len), "frames of {FRAMES:?} octets can be sent, not of {len}");
+    let mut octets = frame(mac, len)?;
     let (into, out) = (port(into)?, port(out)?);
     let (sink, mut source) = (into.queues().sink(), out.queues().source());
     let (received, stop) = (AtomicU64::new(0), AtomicBool::new(false));
