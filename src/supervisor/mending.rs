@@ -1,10 +1,17 @@
 //! Links of NICs that somebody has deleted are opened anew as soon as that can be done, and handed to whoever serves them:
-//! after a second, then after pauses that double up to half a minute.
+//! after a second, then after pauses that double up to half a minute. So are those put in again that are out of their
+//! bridge, because that was deleted and made again, or Open vSwitch has lost them. A thread does it, one thing at a time:
+//! Open vSwitch may take seconds to answer, for which nobody else waits.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
+use engine::open_uplink;
 use telemetry::Kind;
+use uplink::{Membership, Opened};
 
 use super::Supervisor;
 use crate::link::ToPlane;
@@ -18,8 +25,26 @@ const LONGEST: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Mending {
     look: Option<Instant>,
-    /// By NIC (`edge.wan`): when to try next, and the pause after that.
-    links: BTreeMap<String, (Instant, Duration)>,
+    /// By NIC (`edge.wan`).
+    links: BTreeMap<String, Trouble>,
+    at_work: Option<Receiver<Mended>>,
+}
+
+/// A link that is not as it should be.
+#[derive(Debug)]
+struct Trouble {
+    next: Instant,
+    /// After that.
+    pause: Duration,
+    told: bool,
+}
+
+/// What the thread has done for a NIC.
+enum Mended {
+    /// Opened its link anew, if it has one.
+    Link(String, Result<Option<Opened>>),
+    /// Put its link into the bridge again; true if it was out.
+    Bridge(String, Result<(Membership, bool), uplink::Error>),
 }
 
 impl Mending {
@@ -32,43 +57,122 @@ impl Mending {
         due
     }
 
-    /// Whether to try now to open the link of a NIC, which is gone.
+    /// Whether to try now to mend the link of a NIC.
     fn try_now(&mut self, nic: &str, now: Instant) -> bool {
-        let (at, pause) = self.links.entry(nic.to_owned()).or_insert((now + LOOK, LOOK));
-        if now < *at {
+        let first = Trouble { next: now + LOOK, pause: LOOK, told: false };
+        let trouble = self.links.entry(nic.to_owned()).or_insert(first);
+        if now < trouble.next || self.at_work.is_some() {
             return false;
         }
-        *pause = (*pause * 2).min(LONGEST);
-        *at = now + *pause;
+        trouble.pause = (trouble.pause * 2).min(LONGEST);
+        trouble.next = now + trouble.pause;
         true
+    }
+
+    /// True the first time, as long as it is not mended.
+    fn is_news(&mut self, nic: &str) -> bool {
+        self.links.get_mut(nic).is_some_and(|trouble| !std::mem::replace(&mut trouble.told, true))
+    }
+
+    /// Whether somebody was told; it is mended now.
+    fn is_over(&mut self, nic: &str) -> bool {
+        self.links.remove(nic).is_some_and(|trouble| trouble.told)
+    }
+
+    fn start(&mut self, work: impl FnOnce() -> Mended + Send + 'static) {
+        let (done, result) = channel();
+        let thread = thread::Builder::new().name("ringroad/mending".to_owned());
+        // Who cannot start one now tries again later.
+        if thread.spawn(move || drop(done.send(work()))).is_ok() {
+            self.at_work = Some(result);
+        }
+    }
+
+    fn finished(&mut self) -> Option<Mended> {
+        let outcome = self.at_work.as_ref()?.try_recv();
+        if !matches!(outcome, Err(TryRecvError::Empty)) {
+            self.at_work = None;
+        }
+        outcome.ok()
     }
 }
 
 impl Supervisor {
-    /// Opens links that are gone, where it is time to.
+    /// Looks after links that are gone or out of their bridge, where it is time to.
     pub(super) fn mend(&mut self, now: Instant) {
+        match self.mending.finished() {
+            Some(Mended::Link(nic, opened)) => self.put_in_place(nic, opened, now),
+            Some(Mended::Bridge(nic, joined)) => self.note_membership(&nic, joined),
+            None => {}
+        }
         if !self.mending.is_due(now) {
             return;
         }
         let gone = self.resources.gone(&self.running.plan);
-        self.mending.links.retain(|nic, _| gone.contains(nic));
+        let out = self.resources.out_of_place(&self.running.plan, &gone);
+        self.mending.links.retain(|nic, _| gone.contains(nic) || out.iter().any(|(out, _)| out == nic));
         for nic in gone {
-            if !self.mending.links.contains_key(&nic) {
-                let line =
-                    format!("NIC {nic}: its link was deleted; it is made again as soon as that can be done");
-                self.events.tell(Kind::Notice, line);
-            }
-            if self.mending.try_now(&nic, now)
-                && let Ok(Some((what, descriptors))) = self.resources.reopen(&self.running.plan, &nic)
-            {
-                self.mending.links.remove(&nic);
-                self.events.tell(Kind::Notice, format!("NIC {nic}: its link is there again"));
-                if let Some(plane) = &mut self.life.plane {
-                    plane.say(&ToPlane::Replace { nic, what }, descriptors, now);
-                }
+            self.open_anew(nic, now);
+        }
+        for (nic, mut member) in out {
+            if self.mending.try_now(&nic, now) {
+                self.mending.start(move || {
+                    let joined = member.restore();
+                    Mended::Bridge(nic, joined.map(|was_out| (member, was_out)))
+                });
             }
         }
     }
+
+    fn open_anew(&mut self, nic: String, now: Instant) {
+        let due = self.mending.try_now(&nic, now);
+        if self.mending.is_news(&nic) {
+            let line =
+                format!("NIC {nic}: its link was deleted; it is made again as soon as that can be done");
+            self.events.tell(Kind::Notice, line);
+        }
+        let found =
+            self.running.plan.nics().find(|(router, found)| is_named(&nic, &router.name, &found.name));
+        if let (true, Some((router, found))) = (due, found) {
+            let (router, found) = (router.clone(), found.clone());
+            self.mending.start(move || Mended::Link(nic, open_uplink(&router, &found)));
+        }
+    }
+
+    /// Hands a link that was opened anew to whoever serves it.
+    fn put_in_place(&mut self, nic: String, opened: Result<Option<Opened>>, now: Instant) {
+        let Ok(Some(opened)) = opened else { return };
+        let Ok(Some((what, descriptors))) = self.resources.replace(&self.running.plan, &nic, opened) else {
+            return;
+        };
+        self.mending.links.remove(&nic);
+        self.events.tell(Kind::Notice, format!("NIC {nic}: its link is there again"));
+        if let Some(plane) = &mut self.life.plane {
+            plane.say(&ToPlane::Replace { nic, what }, descriptors, now);
+        }
+    }
+
+    fn note_membership(&mut self, nic: &str, joined: Result<(Membership, bool), uplink::Error>) {
+        match joined {
+            Ok((member, was_out)) => {
+                let place = member.place();
+                self.resources.set_membership(&self.running.plan, nic, member);
+                if self.mending.is_over(nic) || was_out {
+                    self.events.tell(Kind::Notice, format!("NIC {nic}: its link is in {place} again"));
+                }
+            }
+            Err(error) if self.mending.is_news(nic) => {
+                let line = format!("NIC {nic}: {error}; it is put in again as soon as that can be done");
+                self.events.tell(Kind::Notice, line);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Whether a NIC of a router is the one called `edge.wan`.
+fn is_named(name: &str, router: &str, nic: &str) -> bool {
+    name.split_once('.') == Some((router, nic))
 }
 
 #[cfg(test)]

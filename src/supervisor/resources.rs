@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
-use uplink::{Description, Door, Opened, Passage, Tap, Undo, Xdp};
+use uplink::{Description, Door, Membership, Opened, Passage, Tap, Undo, Xdp};
 
 use crate::link::Supply;
 
@@ -223,15 +223,37 @@ impl Resources {
         gone.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
     }
 
-    /// Opens the link of a NIC anew: what it is, and its descriptors for the data plane. None if the NIC has no link.
+    /// Those of whose links it cannot be said that they are in the bridge that they belong into, without those that are gone.
+    pub(crate) fn out_of_place(&self, plan: &Plan, gone: &[String]) -> Vec<(String, Membership)> {
+        let out = plan.nics().filter_map(|(router, nic)| {
+            let member = self.uplinks.get(&key(router, nic)).and_then(Opened::tap)?.membership()?;
+            (!member.looks_well()).then(|| (label(router, nic), member.clone()))
+        });
+        out.filter(|(nic, _)| !gone.contains(nic)).collect()
+    }
+
+    /// Takes down that the link of a NIC was put into its bridge again.
+    pub(crate) fn set_membership(&mut self, plan: &Plan, nic: &str, member: Membership) {
+        let found = plan.nics().find(|(router, found)| label(router, found) == nic);
+        let held = found.and_then(|(router, nic)| self.uplinks.get_mut(&key(router, nic)));
+        if let Some(Opened::Tap(tap)) = held {
+            tap.set_membership(member);
+        }
+    }
+
+    /// Puts a link that was opened anew in the place of that of a NIC: what it is, and its descriptors for the data plane.
+    /// None if the NIC has no link any more.
     ///
     /// # Errors
-    /// It cannot be opened yet.
-    pub(crate) fn reopen(&mut self, plan: &Plan, nic: &str) -> Result<Option<(Description, Vec<OwnedFd>)>> {
-        let mut nics = plan.nics();
-        let found = nics.find(|(router, wanted)| format!("{}.{}", router.name, wanted.name) == nic);
-        let Some((router, nic)) = found else { return Ok(None) };
-        let Some(Opened::Tap(mut link)) = open_uplink(router, nic)? else { return Ok(None) };
+    /// No descriptors are left.
+    pub(crate) fn replace(
+        &mut self,
+        plan: &Plan,
+        nic: &str,
+        opened: Opened,
+    ) -> Result<Option<(Description, Vec<OwnedFd>)>> {
+        let found = plan.nics().find(|(router, found)| label(router, found) == nic);
+        let (Some((router, nic)), Opened::Tap(mut link)) = (found, opened) else { return Ok(None) };
         let key = key(router, nic);
         if let Some(Opened::Tap(old)) = self.uplinks.remove(&key) {
             link.succeed(old);

@@ -1,6 +1,7 @@
 //! A TAP that is put into a bridge of the host's kernel. The bridge is somebody else's, and stays; the TAP leaves it when
 //! the kernel takes the TAP away.
 
+use crate::membership::Membership;
 use crate::netlink::{Message, Netlink};
 use crate::{Error, Links, Tap, TapConfig};
 
@@ -17,25 +18,27 @@ pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Err
 
 fn open_here(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     let links = Links::here()?;
-    let index = links.index(bridge)?;
+    links.index(bridge)?;
     // Up only when it is in: what is said at that moment is for the bridge.
     let tap = Tap::open(name, &TapConfig { up: false, netns: None, ..config.clone() })?;
-    join(&links, name, index).map_err(|e| match e.raw_os_error() {
+    join(&links, name, bridge)?;
+    if config.up {
+        links.set_up(name, true)?;
+    }
+    Ok(tap.member_of(Membership::in_kernel(name, bridge)))
+}
+
+/// Puts the TAP `name` into `bridge`, both of the calling thread's namespace.
+pub(crate) fn join(links: &Links, name: &str, bridge: &str) -> Result<(), Error> {
+    let (member, index) = (links.index(name)?, links.index(bridge)?);
+    let message =
+        Message::link(libc::RTM_SETLINK, 0, member, 0).with(libc::IFLA_MASTER, &index.to_ne_bytes());
+    let asked = Netlink::open().and_then(|kernel| kernel.ask(&message));
+    asked.map_err(|e| match e.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::EINVAL) => Error::Refused {
             what: format!("cannot put `{name}` into `{bridge}`"),
             why: format!("`{bridge}` is no bridge; make one with `ip link add NAME type bridge`"),
         },
         _ => Error::system(format!("putting `{name}` into the bridge `{bridge}`"), e),
-    })?;
-    if config.up {
-        links.set_up(name, true)?;
-    }
-    Ok(tap)
-}
-
-fn join(links: &Links, name: &str, bridge: u32) -> std::io::Result<()> {
-    let member = links.index(name).map_err(|e| std::io::Error::other(e.to_string()))?;
-    let message =
-        Message::link(libc::RTM_SETLINK, 0, member, 0).with(libc::IFLA_MASTER, &bridge.to_ne_bytes());
-    Netlink::open()?.ask(&message)
+    })
 }

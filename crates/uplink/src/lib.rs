@@ -8,6 +8,7 @@ pub mod door;
 pub mod error;
 pub mod links;
 pub mod macvtap;
+pub mod membership;
 mod netlink;
 pub mod netns;
 pub mod opened;
@@ -23,6 +24,7 @@ pub use door::{Door, Passage};
 pub use error::Error;
 pub use links::{LinkCounters, Links, Mac};
 pub use macvtap::MacvtapConfig;
+pub use membership::Membership;
 pub use netns::Netns;
 pub use opened::{Description, Opened};
 pub use tap::{

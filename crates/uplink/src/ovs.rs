@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use switch::Offloads;
 
+use crate::membership::Membership;
 use crate::undo::Undo;
 use crate::{Error, Tap, TapConfig};
 
@@ -25,27 +26,49 @@ const MARK: &str = "external_ids:ringroad=tap";
 /// One line: Open vSwitch is not there or does not answer, it has no such bridge, it cannot reach the TAP, the name is
 /// taken. Nothing is left then.
 pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
-    let what = format!("cannot put `{name}` into the bridge `{bridge}` of Open vSwitch");
-    let refused = |why: String| Error::Refused { what: what.clone(), why };
-    ask(&["br-exists", bridge]).map_err(|wrong| match wrong {
-        // What the program says with this status, and with no word.
-        Failure::Status(2) => {
-            refused(format!("there is no such bridge; make it with `ovs-vsctl add-br {bridge}`"))
-        }
-        other => refused(other.sentence()),
-    })?;
-    let datapath = ask(&["get", "Bridge", bridge, "datapath_type"]).map_err(|e| refused(e.sentence()))?;
+    let datapath = datapath(name, bridge)?;
     forget(name);
     let mut tap = Tap::open(name, config)?;
     let undo = Undo::of_ovs_port(name).armed()?;
-    let add = ["add-port", bridge, name, "--", "set", "Interface", name, MARK];
-    ask(&add).map_err(|e| refused(e.sentence()))?;
-    reached(name).map_err(refused)?;
+    add(name, bridge)?;
     if datapath == "netdev" {
         // Its packet socket shows frames as they are, and has no room for large ones.
         tap.limit(Offloads::NONE);
     }
-    Ok(tap.undone_by(undo))
+    Ok(tap.undone_by(undo).member_of(Membership::in_open_vswitch(name, bridge)))
+}
+
+/// Puts a TAP that is there in again, if it is out; true if it was.
+pub(crate) fn rejoin(name: &str, bridge: &str) -> Result<bool, Error> {
+    datapath(name, bridge)?;
+    if ask(&["port-to-br", name]).is_ok_and(|found| found == bridge) && reached(name).is_ok() {
+        return Ok(false);
+    }
+    forget(name);
+    add(name, bridge).map(|()| true)
+}
+
+fn refused(name: &str, bridge: &str, why: String) -> Error {
+    Error::Refused { what: format!("cannot put `{name}` into the bridge `{bridge}` of Open vSwitch"), why }
+}
+
+/// Which datapath a bridge has: `netdev`, or another word for the kernel's.
+fn datapath(name: &str, bridge: &str) -> Result<String, Error> {
+    let there = ask(&["br-exists", bridge]).and_then(|_| ask(&["get", "Bridge", bridge, "datapath_type"]));
+    there.map_err(|wrong| match wrong {
+        // What the program says with this status, and with no word.
+        Failure::Status(2) => {
+            let why = format!("there is no such bridge; make it with `ovs-vsctl add-br {bridge}`");
+            refused(name, bridge, why)
+        }
+        other => refused(name, bridge, other.sentence()),
+    })
+}
+
+fn add(name: &str, bridge: &str) -> Result<(), Error> {
+    let port = ["add-port", bridge, name, "--", "set", "Interface", name, MARK];
+    let added = ask(&port).map_err(Failure::sentence).and_then(|_| reached(name));
+    added.map_err(|why| refused(name, bridge, why))
 }
 
 /// Whether Open vSwitch has found the interface: it takes down the port in any case.

@@ -33,6 +33,7 @@ pub use sink::TapSink;
 pub use source::TapSource;
 pub use traits::{Spread, Traits};
 
+use crate::membership::Membership;
 use crate::request::{InterfaceRequest, Name};
 use crate::undo::Armed;
 use crate::{Error, Links, Mac, Netns, steering};
@@ -105,6 +106,8 @@ pub struct Tap {
     traits: Traits,
     /// What takes away what does not go with the descriptors.
     undo: Option<Armed>,
+    /// The bridge that it belongs into; only whoever opened the device knows.
+    member: Option<Membership>,
     /// None where the descriptors came from another process, which keeps the device in order.
     links: Option<Arc<Links>>,
     limits: Limits,
@@ -170,6 +173,7 @@ impl Tap {
             queues,
             traits,
             undo: None,
+            member: None,
             links: Some(Arc::new(links)),
             limits: Limits::Fixed,
             health: Health::new()?,
@@ -185,7 +189,7 @@ impl Tap {
     ) -> Result<Self, Error> {
         let links = Some(Arc::new(links));
         let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
-        Ok(Self { name, queues, traits, undo: None, links, limits, health })
+        Ok(Self { name, queues, traits, undo: None, member: None, links, limits, health })
     }
 
     /// A device that another process opened, by the descriptors of its queues in their order.
@@ -196,7 +200,7 @@ impl Tap {
         Name::new(name)?;
         check_queues(queues.len())?;
         let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
-        Ok(Self { name, queues, traits, undo: None, links: None, limits, health })
+        Ok(Self { name, queues, traits, undo: None, member: None, links: None, limits, health })
     }
 
     /// What is known of the device beside its descriptors.
@@ -216,6 +220,21 @@ impl Tap {
     /// The same, and something is taken away when it is dropped.
     pub(crate) fn undone_by(self, undo: Armed) -> Self {
         Self { undo: Some(undo), ..self }
+    }
+
+    /// The same, in a bridge.
+    pub(crate) fn member_of(self, bridge: Membership) -> Self {
+        Self { member: Some(bridge), ..self }
+    }
+
+    /// The bridge that it belongs into, if any; only whoever opened the device knows.
+    pub fn membership(&self) -> Option<&Membership> {
+        self.member.as_ref()
+    }
+
+    /// Takes down that it was put in again.
+    pub fn set_membership(&mut self, bridge: Membership) {
+        self.member = Some(bridge);
     }
 
     /// Says that whoever is behind the device in the host can take less than the kernel can.
@@ -238,7 +257,7 @@ impl Tap {
             queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
         let (name, traits) = (self.name.clone(), self.traits.clone());
         let (limits, health) = (Limits::Fixed, self.health.clone());
-        Ok(Self { name, queues, traits, undo: None, links: None, limits, health })
+        Ok(Self { name, queues, traits, undo: None, member: None, links: None, limits, health })
     }
 
     /// The interface's name.
