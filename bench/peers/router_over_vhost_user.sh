@@ -1,8 +1,10 @@
 #!/bin/bash
 # Two routers behind the same generator (crates/vhost_user/examples/vhost_generator.rs, CPU 0), both on CPU 1 and reached by
 # vhost-user: DPDK's l3fwd at two virtio_user ports, and a ringroad router whose NICs' rings are handed to the generator
-# (`vhost-user-frontend:`). Frames of 60 octets without FCS, one flow, one way. Needs: dpdk dpdk-dev dpdk-doc gcc make pkg-config
-# cargo, root. GENERATOR, RINGROAD: what is built already.
+# (`vhost-user-frontend:`). Frames of 60 octets without FCS, one flow, one way. Each router has a generator of its own; all are there
+# all the time, and one router and its generator are stopped (SIGSTOP) while the other ones are measured, so that a quarter of a
+# second of ours and one of DPDK's follow each other. Needs: dpdk dpdk-dev dpdk-doc gcc make pkg-config cargo, root. GENERATOR,
+# RINGROAD: what is built already. TAGS: any of "plain tuned", for l3fwd's rings.
 . "$(dirname "$0")/peers_lib.sh"
 need /usr/include/dpdk/rte_eal.h=dpdk-dev gcc=gcc make=make pkg-config=pkg-config
 EX=${DPDK_EXAMPLES:-$(pkg-config --variable=prefix libdpdk)/share/dpdk/examples}
@@ -30,51 +32,82 @@ pin  = { vcpu = "1" }
 [[router.nic]]
 name = "in"
 mac = "$MAC"
-attach = "vhost-user-frontend:$T/v0.sock"
+attach = "vhost-user-frontend:$T/ringroad.0"
 address = "198.18.0.1/24"
 [[router.nic]]
 name = "out"
-attach = "vhost-user-frontend:$T/v1.sock"
+attach = "vhost-user-frontend:$T/ringroad.1"
 address = "198.18.1.1/24"
 [[router.neighbour]]
 address = "198.18.1.2"
 mac = "02:00:00:00:00:fe"
 EOF
+declare -A OPTIONS=([plain]= [tuned]=,vectorized=1,mrg_rxbuf=0,in_order=1,queue_size=1024)
+declare -A PIDS_OF=() PIPES=()
 
-gen_start() {
-  placement
-  rm -f "$T"/v[01].sock "$T/gen.in"; mkfifo "$T/gen.in"; exec {PIPE}<>"$T/gen.in"
-  taskset -c 0 "$GENERATOR" "$T/v0.sock" "$T/v1.sock" "$MAC" <"$T/gen.in" >"$T/gen.out" 2>&1 & GEN=$!; PIDS+=("$GEN")
-  local i; for i in $(seq 50); do [ -S "$T/v1.sock" ] && return 0; sleep 0.1; done
-  echo "the generator did not start: $(tail -1 "$T/gen.out")"; return 1
-}
-gen_read() { # median of the next whole seconds
-  local l0; sleep 1; l0=$(grep -c '^rx ' "$T/gen.out"); sleep $((SECS + 1)).3
-  grep '^rx ' "$T/gen.out" | tail -n +$((l0 + 1)) | awk '{print $2}' | sort -g | awk '{v[NR]=$1}END{print v[int((NR+1)/2)]}'
-}
-gen_stop() { stop "$GEN"; exec {PIPE}>&-; }
+go() { kill -CONT ${PIDS_OF[$1]}; }
+halt() { kill -STOP ${PIDS_OF[$1]} 2>/dev/null; }
+# who sleeps cannot end
+trap 'for r in "${!PIDS_OF[@]}"; do go "$r"; done 2>/dev/null; cleanup' EXIT
 
-l3fwd() { # tag options
-  gen_start || return
+# generator NAME: at the sockets NAME.0 and NAME.1
+generator() {
+  local fd; rm -f "$T/$1".[01] "$T/$1.in"; mkfifo "$T/$1.in"; exec {fd}<>"$T/$1.in"; PIPES[$1]=$fd
+  taskset -c 0 "$GENERATOR" "$T/$1.0" "$T/$1.1" "$MAC" <"$T/$1.in" >"$T/$1.gen" 2>&1 & GEN=$!; PIDS+=("$GEN")
+  local i; for i in $(seq 50); do [ -S "$T/$1.1" ] && return 0; sleep 0.1; done
+  echo "the generator did not start: $(tail -1 "$T/$1.gen")"; return 1
+}
+l3fwd() { # options
+  generator l3fwd || return
   taskset -c 1 "$T/l3fwd/build/l3fwd" --lcores 1@1 --no-pci --no-telemetry --file-prefix "l3$$" --huge-dir "$HP_MNT" \
-    --single-file-segments -m 256 --vdev "net_virtio_user0,path=$T/v0.sock,queues=1$2" \
-    --vdev "net_virtio_user1,path=$T/v1.sock,queues=1$2" -- -p 0x3 --config "(0,0,1),(1,0,1)" --parse-ptype \
+    --single-file-segments -m 256 --vdev "net_virtio_user0,path=$T/l3fwd.0,queues=1$1" \
+    --vdev "net_virtio_user1,path=$T/l3fwd.1,queues=1$1" -- -p 0x3 --config "(0,0,1),(1,0,1)" --parse-ptype \
     --rule_ipv4="$T/v4.cfg" --rule_ipv6="$T/v6.cfg" >"$T/l3.out" 2>&1 &
-  local L=$!; PIDS+=("$L"); sleep 2
-  record "l3fwd_$1_60" "$(gen_read)"; stop "$L"; gen_stop
+  ROUTER=$!; PIDS+=("$ROUTER"); sleep 2
+  PIDS_OF[l3fwd]="$GEN $ROUTER"; halt l3fwd
 }
-ours() {
-  gen_start || return
-  "$RINGROAD" run "$T/ours.toml" --json >"$T/ours.out" 2>&1 &
-  local L=$!; PIDS+=("$L"); sleep 2
-  record "ringroad_60" "$(gen_read)"; stop "$L"; gen_stop
+ringroad() {
+  generator ringroad || return
+  "$RINGROAD" run "$T/ours.toml" --json >"$T/ours.out" 2>&1 & ROUTER=$!; PIDS+=("$ROUTER"); sleep 2
+  # The supervisor, and the data plane.
+  PIDS_OF[ringroad]="$GEN $ROUTER $(cat "/proc/$ROUTER/task/$ROUTER/children")"; halt ringroad
+}
+finish() { # name
+  [ -n "${PIDS_OF[$1]:-}" ] || return 0
+  local pids fd=${PIPES[$1]}; read -ra pids <<<"${PIDS_OF[$1]}"
+  go "$1"; unset "PIDS_OF[$1]"; stop "${pids[1]}"; exec {fd}>&-; stop "${pids[0]}"
+}
+# slice NAME: frames a second that come out of the router, in S
+slice() {
+  local before; go "$1"; sleep 0.1; before=$(grep -c '^total ' "$T/$1.gen")
+  echo >&"${PIPES[$1]}"; sleep 0.25; echo >&"${PIPES[$1]}"; sleep 0.1; halt "$1"
+  S=$(grep '^total ' "$T/$1.gen" | tail -n +$((before + 1)) | awk 'NR==1{n=$2; t=$4} NR==2{printf "%.0f", ($2-n)/($4-t)*1e9}')
+}
+# ratio NAME: median and 95 % interval (order statistics) of the numbers on the input
+ratio() {
+  sort -g | awk -v n="$1" '{v[NR]=$1} END{
+    k=0; t=0.5^NR; s=t; while (s<=0.025) { k++; t=t*(NR-k+1)/k; s+=t }
+    if (NR>=6) printf "RATIO %s median=%.3f ci95=%.3f..%.3f n=%d\n",n,(v[int((NR+1)/2)]+v[int(NR/2)+1])/2,v[k<1?1:k],v[NR+1-(k<1?1:k)],NR}'
+}
+one() { # tag
+  local i a; placement
+  ringroad; l3fwd "${OPTIONS[$1]}"
+  if [ -n "${PIDS_OF[ringroad]:-}" ] && [ -n "${PIDS_OF[l3fwd]:-}" ]; then
+    for i in $(seq $((4 * SECS))); do
+      slice ringroad; a=$S; slice l3fwd
+      [ -n "$a" ] && [ -n "$S" ] && [ "$S" -gt 0 ] || continue
+      record "ringroad_beside_$1_60" "$a" >>"$T/slices"; record "l3fwd_$1_60" "$S" >>"$T/slices"
+      awk -v a="$a" -v b="$S" 'BEGIN{print a/b}' >>"$T/ratio_$1_60"
+    done
+    echo "  l3fwd $1: ringroad $a, l3fwd $S, c2c=$C2C"
+  fi
+  finish ringroad; finish l3fwd
 }
 
 for rep in $(seq "$REPS"); do
   echo "rep $rep"
-  l3fwd plain ""
-  ours
-  l3fwd tuned ",vectorized=1,mrg_rxbuf=0,in_order=1,queue_size=1024"
-  ours
+  for tag in ${TAGS:-plain tuned}; do one "$tag"; done
 done
 report router_over_vhost_user
+for file in "$T"/ratio_*; do [ -e "$file" ] && ratio "router_over_vhost_user_${file##*/ratio_}" <"$file"; done
+exit 0

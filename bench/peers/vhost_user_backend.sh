@@ -1,58 +1,121 @@
 #!/bin/bash
-# A guest's virtio_user port (testpmd, CPU 1) at two vhost-user back ends in turn (CPU 0): DPDK's own (testpmd net_vhost)
-# and ringroad's (crates/vhost_user/examples/vhost_port.rs). One way in each direction, and the loop guest -> port -> guest.
-# Frames of 64 octets without FCS. Needs: dpdk gcc cargo, root. PORT: the built example, if it is not to be built here.
+# A guest's virtio_user port (testpmd, CPU 1) at two vhost-user back ends (CPU 0): DPDK's own (testpmd net_vhost) and
+# ringroad's (crates/vhost_user/examples/vhost_port.rs). One way in each direction; the loop guest -> port -> guest -> port; and the
+# route generator -> port -> guest -> port -> sink, where the guest has two ports and rewrites addresses (testpmd `mac`), and
+# generator and sink are one thread on CPU 0 (dpdk_gensink.c, and crates/vhost_user/examples/vhost_generator.rs). Frames of 64 octets without FCS. Each back end has a guest of its own; both pairs are there all the time, and one is stopped
+# (SIGSTOP) while the other one is measured, so that a quarter of a second of ours and one of DPDK's follow each other. Both are
+# read at the guest. Needs: dpdk dpdk-dev gcc pkg-config cargo, root. EXAMPLES: the folder of the built examples, if they are not
+# to be built here. OTHERS: the folder of another build of them, which then takes DPDK's place. WAYS: any of "in out loop
+# route"; TAGS: any of "plain tuned".
 . "$(dirname "$0")/peers_lib.sh"
-need dpdk-testpmd=dpdk gcc=gcc
-if [ -z "${PORT:-}" ]; then
-  cargo build -q --release -p ringroad-vhost-user --example vhost_port || exit 1
-  PORT=${CARGO_TARGET_DIR:-$here/../../target}/release/examples/vhost_port
+need dpdk-testpmd=dpdk /usr/include/dpdk/rte_eal.h=dpdk-dev gcc=gcc pkg-config=pkg-config
+if [ -z "${EXAMPLES:-}" ]; then
+  cargo build -q --release -p ringroad-vhost-user --examples || exit 1
+  EXAMPLES=${CARGO_TARGET_DIR:-$here/../../target}/release/examples
 fi
-hp_on 400 || exit 1
+WAYS=${WAYS:-in out loop route} TAGS=${TAGS:-plain tuned}
+hp_on 500 || exit 1
+gcc -O3 -march=native -Wno-deprecated-declarations -o "$T/gensink" "$here/dpdk_gensink.c" \
+  $(pkg-config --cflags --libs libdpdk) || exit 1
 
-# plain: what a guest's driver gets by default; tuned: no mergeable buffers, in order, 1024 entries
-PLAIN=
-TUNED=,mrg_rxbuf=0,in_order=1,vectorized=1,queue_size=1024
+# plain: what a guest's driver gets by default; tuned: packed rings where they are offered (split ones elsewhere), vectorised where
+# there is such code, no mergeable buffers, in order, 1024 entries
+declare -A OPTIONS=([plain]= [tuned]=,packed_vq=1,vectorized=1,mrg_rxbuf=0,in_order=1,queue_size=1024)
+# What each does, by the way of the frames: our port, DPDK's, the guest, and where the guest counts.
+declare -A OURS=([in]=rx [out]=tx [loop]=io) THEIRS=([in]=rxonly [out]=txonly [loop]=io)
+declare -A GUEST=([in]=txonly [out]=rxonly [loop]=io [route]=mac)
+declare -A COUNT=([in]="0 Tx" [out]="0 Rx" [loop]="0 Rx" [route]="1 Tx")
+THEM=dpdk; [ -z "${OTHERS:-}" ] || THEM=other
+MAC=02:00:00:00:01:00
 
-guest() { tp_start guest 1 "--vdev net_virtio_user0,path=$T/v0.sock,queues=1$1" ""; }
-guest_stop() { tp_stop guest; rm -f "$T/v0.sock"; }
+go() { kill -CONT "${PAIR[$1]% *}" "${PAIR[$1]#* }"; }
+halt() { kill -STOP "${PAIR[$1]% *}" "${PAIR[$1]#* }" 2>/dev/null; }
+declare -A PAIR=() PIPES=()
+# who sleeps cannot end
+trap 'for p in "${!PAIR[@]}"; do go "$p"; done 2>/dev/null; cleanup' EXIT
 
-# ours MODE: the example, which ends with the descriptor PIPE
+# ours NAME FOLDER WAY: an example, which ends with its input
 ours() {
-  rm -f "$T/v0.sock" "$T/port.in"; mkfifo "$T/port.in"; exec {PIPE}<>"$T/port.in"
-  taskset -c 0 "$PORT" "$1" "$T/v0.sock" <"$T/port.in" >"$T/port.out" 2>&1 & OURS=$!; PIDS+=("$OURS")
-  local i; for i in $(seq 50); do [ -S "$T/v0.sock" ] && return 0; sleep 0.1; done
-  echo "vhost_port did not start: $(tail -1 "$T/port.out")"; return 1
+  local fd words=("$2/vhost_port" "${OURS[$3]:-}" "$T/$1.0")
+  [ "$3" != route ] || words=("$2/vhost_generator" "$T/$1.0" "$T/$1.1" "$MAC" 64)
+  rm -f "$T/$1".[01] "$T/$1.in"; mkfifo "$T/$1.in"; exec {fd}<>"$T/$1.in"; PIPES[$1]=$fd
+  taskset -c 0 "${words[@]}" <"$T/$1.in" >"$T/$1.log" 2>&1 & BACK=$!; PIDS+=("$BACK")
+  local i; for i in $(seq 50); do [ -S "${words[-1]}" ] || [ -S "$T/$1.1" ] && return 0; sleep 0.1; done
+  echo "${words[0]} did not start: $(tail -1 "$T/$1.log")"; return 1
 }
-ours_pps() { # median of the next whole seconds
-  local l0; sleep 1; l0=$(grep -c '^pps ' "$T/port.out"); sleep $((SECS + 1)).3
-  grep '^pps ' "$T/port.out" | tail -n +$((l0 + 1)) | awk '{print $2}' | sort -g | awk '{v[NR]=$1}END{print v[int((NR+1)/2)]}'
+# theirs WAY: testpmd, or the generator at two ports of the same driver
+theirs() {
+  rm -f "$T"/dpdk.[01]
+  if [ "$1" != route ]; then
+    tp_start host 0 "--vdev net_vhost0,iface=$T/dpdk.0,queues=1" "--rxd=1024 --txd=1024" || return
+    BACK=$TP_host; tp host "set txpkts 64" "set fwd ${THEIRS[$1]}" start; return
+  fi
+  taskset -c 0 "$T/gensink" --lcores 0@0 --no-pci --no-telemetry --file-prefix "gs$$" --huge-dir "$HP_MNT" \
+    --single-file-segments -m 128 --vdev "net_vhost0,iface=$T/dpdk.0,queues=1" --vdev "net_vhost1,iface=$T/dpdk.1,queues=1" \
+    -- 0 1 64 3600 198.18.1.2 $MAC >"$T/gs.out" 2>&1 & BACK=$!; PIDS+=("$BACK")
+  local i; for i in $(seq 50); do grep -q ready "$T/gs.out" && return 0; sleep 0.1; done
+  echo "the generator did not start: $(tail -1 "$T/gs.out")"; return 1
 }
-ours_stop() { stop "$OURS"; exec {PIPE}>&-; }
-
-dpdk() { rm -f "$T/v0.sock"; tp_start host 0 "--vdev net_vhost0,iface=$T/v0.sock,queues=1" "--rxd=1024 --txd=1024"; }
-
-one() { # tag options: both back ends, each way
-  local tag=$1 vu=$2
+# pair NAME TAG WAY: a back end and its guest, in traffic, and then stopped
+pair() {
+  local guest=og way=$3 vdevs="--vdev net_virtio_user0,path=$T/$1.0,queues=1${OPTIONS[$2]}"
+  [ "$way" != route ] || vdevs="$vdevs --vdev net_virtio_user1,path=$T/$1.1,queues=1${OPTIONS[$2]}"
+  [ "$1" = ringroad ] || guest=rt
+  case $1 in
+    ringroad) ours ringroad "$EXAMPLES" "$way" || return;;
+    other) ours other "$OTHERS" "$way" || return;;
+    dpdk) theirs "$way" || return;;
+  esac
+  tp_start $guest 1 "$vdevs" "" || return
+  sleep 0.3
+  tp $guest "set txpkts 64" "set fwd ${GUEST[$way]}" "$([ "$way" = loop ] && echo start tx_first 8 || echo start)"
+  sleep 0.5
+  local g; eval "g=\$TP_$guest"; PAIR[$1]="$BACK $g"; halt "$1"
+}
+unpair() { # name way
+  local guest=og back=${PAIR[$1]% *}; [ "$1" = ringroad ] || guest=rt
+  [ -n "${PAIR[$1]:-}" ] || return 0
+  go "$1"; unset "PAIR[$1]"
+  tp_stop $guest
+  case $1,$2 in
+    dpdk,route) stop "$back";;
+    dpdk,*) tp_stop host;;
+    *) local fd=${PIPES[$1]}; exec {fd}>&-; stop "$back";;
+  esac
+}
+# slice NAME WAY: what the guest counts in a quarter of a second, in S
+slice() {
+  local guest=og off port=${COUNT[$2]% *}; [ "$1" = ringroad ] || guest=rt
+  go "$1"; sleep 0.1; tp $guest "show port stats $port"; sleep 0.25
+  off=$(stat -c %s "$T/$guest.out"); tp $guest "show port stats $port"; sleep 0.1; halt "$1"
+  S=$(tail -c +$((off + 1)) "$T/$guest.out" | awk -v k="${COUNT[$2]#* }-pps:" '{for(i=1;i<NF;i++) if($i==k) v=$(i+1)} END{print v}')
+}
+# ratio NAME: median and 95 % interval (order statistics) of the numbers on the input
+ratio() {
+  sort -g | awk -v n="$1" '{v[NR]=$1} END{
+    k=0; t=0.5^NR; s=t; while (s<=0.025) { k++; t=t*(NR-k+1)/k; s+=t }
+    if (NR>=6) printf "RATIO %s median=%.3f ci95=%.3f..%.3f n=%d\n",n,(v[int((NR+1)/2)]+v[int(NR/2)+1])/2,v[k<1?1:k],v[NR+1-(k<1?1:k)],NR}'
+}
+one() { # tag way
+  local tag=$1 way=$2 i a key=${1}_64
   placement
-  ours rx && guest "$vu" && { tp guest "set fwd txonly" start; record "guest_to_ringroad_${tag}_64" "$(ours_pps)"; guest_stop; }; ours_stop
-  dpdk && guest "$vu" && { tp host "set fwd rxonly" start; tp guest "set fwd txonly" start; sleep 0.7
-    record "guest_to_dpdk_${tag}_64" "$(tp_pps host 0 Rx "$SECS")"; guest_stop; }; tp_stop host
-  placement
-  ours tx && guest "$vu" && { tp guest "set fwd rxonly" start; sleep 0.7
-    record "ringroad_to_guest_${tag}_64" "$(tp_pps guest 0 Rx "$SECS")"; guest_stop; }; ours_stop
-  dpdk && guest "$vu" && { tp guest "set fwd rxonly" start; tp host "set txpkts 64" "set fwd txonly" start; sleep 0.7
-    record "dpdk_to_guest_${tag}_64" "$(tp_pps guest 0 Rx "$SECS")"; guest_stop; }; tp_stop host
-  placement
-  ours io && guest "$vu" && { tp guest "set fwd io" "start tx_first 8"; sleep 0.7
-    record "loop_ringroad_${tag}_64" "$(tp_pps guest 0 Rx "$SECS")"; guest_stop; }; ours_stop
-  dpdk && guest "$vu" && { tp host "set fwd io" start; tp guest "set fwd io" "start tx_first 8"; sleep 0.7
-    record "loop_dpdk_${tag}_64" "$(tp_pps guest 0 Rx "$SECS")"; guest_stop; }; tp_stop host
+  pair ringroad "$tag" "$way"; pair $THEM "$tag" "$way"
+  if [ -n "${PAIR[ringroad]:-}" ] && [ -n "${PAIR[$THEM]:-}" ]; then
+    for i in $(seq $((4 * SECS))); do
+      slice ringroad "$way"; a=$S; slice $THEM "$way"
+      [ -n "$a" ] && [ -n "$S" ] && [ "$S" -gt 0 ] || continue
+      record "${way}_ringroad_$key" "$a" >>"$T/slices"; record "${way}_${THEM}_$key" "$S" >>"$T/slices"
+      awk -v a="$a" -v b="$S" 'BEGIN{print a/b}' >>"$T/ratio_${way}_$key"
+    done
+    echo "  $way $tag: ringroad $a, $THEM $S, c2c=$C2C"
+  fi
+  unpair ringroad "$way"; unpair $THEM "$way"
 }
 
 for rep in $(seq "$REPS"); do
   echo "rep $rep"
-  one plain "$PLAIN"
-  one tuned "$TUNED"
+  for tag in $TAGS; do for way in $WAYS; do one "$tag" "$way"; done; done
 done
 report vhost
+for file in "$T"/ratio_*; do [ -e "$file" ] && ratio "vhost_${file##*/ratio_}" <"$file"; done
+exit 0

@@ -1,11 +1,12 @@
 //! A generator and a sink for a router of anybody's, at two vhost-user ports, for measurements
 //! (`bench/peers/router_over_vhost_user.sh`): `vhost_generator IN OUT MAC [OCTETS]`. Frames of 60 octets (without FCS), or of as many as
 //! it is told, for the station MAC, UDP from 198.18.0.2 to 198.18.1.2, go to the guest at socket IN as fast as it posts buffers; what the guest at socket OUT sends
-//! is taken and counted. Each second one line: `rx N`. One thread, which polls; it ends with its input.
+//! is taken and counted. Each second one line: `rx N`; and for each line of its input one: `total N at NANOSECONDS`, both since it
+//! started. One thread, which polls; it ends with its input.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use ring::{BURST, Bytes};
@@ -70,9 +71,11 @@ fn main() -> Result<()> {
                 println!("rx {}", received.load(Ordering::Relaxed) - before);
             }
         });
-        let mut line = String::new();
-        // The end of the input, whatever came before it.
-        while std::io::stdin().read_line(&mut line).is_ok_and(|octets| octets > 0) {}
+        let (mut line, started) = (String::new(), Instant::now());
+        while std::io::stdin().read_line(&mut line).is_ok_and(|octets| octets > 0) {
+            let (at, total) = (started.elapsed().as_nanos(), received.load(Ordering::Relaxed));
+            println!("total {total} at {at}");
+        }
         stop.store(true, Ordering::Relaxed);
     });
     Ok(())
