@@ -22,7 +22,9 @@ impl Asked {
 
     /// By the whole interval, or nobody knows.
     fn judge(self, low: f64, high: f64) -> &'static str {
-        if low >= self.at_least && high <= self.at_most {
+        if self.at_least == 0.0 && self.at_most == f64::INFINITY {
+            "-"
+        } else if low >= self.at_least && high <= self.at_most {
             "yes"
         } else if high < self.at_least || low > self.at_most {
             "no"
@@ -33,6 +35,7 @@ impl Asked {
 
     fn shown(self) -> String {
         match (self.at_least, self.at_most) {
+            (0.0, f64::INFINITY) => "-".to_owned(),
             (least, f64::INFINITY) => format!(">= {least}"),
             (0.0, most) => format!("<= {most}"),
             (least, most) => format!("{least}..{most}"),
@@ -49,6 +52,11 @@ struct Bound {
 
 const fn bound(ours: &'static str, theirs: &'static str, at_least: f64) -> Bound {
     Bound { ours, theirs, asked: Asked::at_least(at_least) }
+}
+
+/// Nothing is asked of it.
+const fn told(ours: &'static str, theirs: &'static str) -> Bound {
+    bound(ours, theirs, 0.0)
 }
 
 /// For what takes time: less is better.
@@ -68,7 +76,7 @@ const fn limit(name: &'static str, key: &'static str, at_least: f64, at_most: f6
 }
 
 /// What is compared wherever both were measured.
-const BOUNDS: [Bound; 22] = [
+const BOUNDS: [Bound; 32] = [
     bound("forward/kvm/virtio-net/64", "dpdk_router_l3fwd_lpm_plain_64", 2.5),
     bound("forward/kvm/virtio-net/64", "dpdk_router_l3fwd_lpm_tuned_64", 2.0),
     // Threads under their filters; a firmware that is a process; two queues on two vCPUs of the same two cores.
@@ -78,6 +86,17 @@ const BOUNDS: [Bound; 22] = [
     bound("forward/kvm/virtio-net/64/routes=1000000", "forward/kvm/virtio-net/64", 0.6),
     bound("guest-to-guest/kvm/virtio-net/64", "ovs_dpdk_mac_plain_64", 4.0),
     bound("guest-to-guest/kvm/virtio-net/64", "ovs_dpdk_mac_tuned_64", 4.0),
+    // Back ends of vhost-user on one core with a guest on the other: one way each, a loop, and a route through the guest.
+    bound("vhost_in_ringroad_plain_64", "vhost_in_dpdk_plain_64", 1.0),
+    bound("vhost_out_ringroad_plain_64", "vhost_out_dpdk_plain_64", 1.0),
+    bound("vhost_loop_ringroad_plain_64", "vhost_loop_dpdk_plain_64", 1.0),
+    bound("vhost_route_ringroad_plain_64", "vhost_route_dpdk_plain_64", 1.0),
+    bound("vhost_in_ringroad_tuned_64", "vhost_in_dpdk_tuned_64", 0.7),
+    bound("vhost_out_ringroad_tuned_64", "vhost_out_dpdk_tuned_64", 0.7),
+    bound("vhost_loop_ringroad_tuned_64", "vhost_loop_dpdk_tuned_64", 0.7),
+    bound("vhost_route_ringroad_tuned_64", "vhost_route_dpdk_tuned_64", 0.7),
+    told("router_over_vhost_user_ringroad_beside_plain_60", "router_over_vhost_user_l3fwd_plain_60"),
+    told("router_over_vhost_user_ringroad_beside_tuned_60", "router_over_vhost_user_l3fwd_tuned_60"),
     // The e1000: each way to transmit against the one before it, and the status block against virtio-net. Moderation only
     // acts where an interrupt is over before the next one is due: 25 µs (itr = 100) are too few where an exit takes 66.
     bound("guest-tx/kvm/e1000-base+itr4000/64", "guest-tx/kvm/e1000-base/64", 1.0),
