@@ -1,13 +1,15 @@
 //! `ringroad check FILE`: the plan, and what this host can and cannot do for it.
 
 mod attachments;
+mod machines;
+mod sockets;
 
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use config::{Attach, Deliver, Engine, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
+use config::{Attach, Deliver, Engine, HostFacts, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
 
 use crate::doctor::{self, Finding};
 use crate::host;
@@ -22,15 +24,16 @@ pub(crate) fn check(file: &Path) -> Result<()> {
     let faults = plan.check_host(&facts);
     let by_process = plan.choose_engines(&facts).map(|line| line + "\n");
     crate::print(&describe(&plan))?;
-    let findings = findings(&plan);
+    let findings = findings(&plan, &facts);
     let by_process = by_process.unwrap_or_default();
     crate::print(&format!("this host\n{by_process}{}", doctor::table(&findings)))?;
     if faults.is_empty() { Ok(()) } else { Err(faults.into()) }
 }
 
 /// What a plan needs of the host beyond what its values name.
-fn findings(plan: &Plan) -> Vec<Finding> {
+fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
     let mut findings = vec![doctor::kvm_device()];
+    findings.extend(machines::findings(plan, facts));
     findings.extend(attachments::findings(plan));
     findings.push(doctor::huge_pages(Some(plan.memory())));
     findings.push(doctor::cpus(Some(threads_that_poll(plan))));

@@ -33,7 +33,9 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     }
     match router.vhost {
         VhostThreads::Kernel => {
-            refuse("the kernel's vhost-net cannot serve a router in a process of its own; remove one of the two");
+            refuse(
+                "the kernel's vhost-net cannot serve a router in a process of its own; remove one of the two",
+            );
         }
         VhostThreads::Vmm => {
             refuse("vhost = \"vmm\" needs the NICs in the router's own process; remove one of the two");

@@ -12,6 +12,8 @@ pub(crate) const KEYS: &[&str] = &["macvtap_mode", "socket", "replay", "replay_p
 const FORMS: &str = "switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, \
                      vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null";
 const LATER: &[&str] = &["vf"];
+/// Octets of the path of a socket, unix(7).
+const LONGEST_SOCKET: usize = 107;
 
 const MODES: Words<MacvtapMode> = Words {
     noun: ("macvtap mode", "modes"),
@@ -100,9 +102,9 @@ fn parse(text: &str, plan: &Plan) -> Result<Attach, String> {
         "macvtap" => interface().map(|interface| Attach::Macvtap { interface, mode: MacvtapMode::default() }),
         "xdp" => interface().map(Attach::Xdp),
         "pcap" => path(text, name, "wan.pcap").map(|file| Attach::Pcap { file, replay: None }),
-        "vhost-user-backend" => path(text, name, "/run/vm.sock")
+        "vhost-user-backend" => socket(text, name, "/run/vm.sock")
             .map(|path| Attach::VhostUserBackend { path, side: SocketSide::Listen }),
-        "vhost-user-frontend" => path(text, name, "/run/ovs.sock")
+        "vhost-user-frontend" => socket(text, name, "/run/ovs.sock")
             .map(|path| Attach::VhostUserFrontend { path, side: SocketSide::Connect }),
         later if LATER.contains(&later) => Err(format!("{later:?} is not in this version; forms: {FORMS}")),
         _ => Err(format!("{text:?} is no attachment; forms: {FORMS}")),
@@ -115,6 +117,16 @@ fn path(text: &str, name: &str, example: &str) -> Result<PathBuf, String> {
         return Err(format!("{text:?} names no file; write e.g. \"{kind}:{example}\""));
     }
     Ok(PathBuf::from(name))
+}
+
+fn socket(text: &str, name: &str, example: &str) -> Result<PathBuf, String> {
+    if name.len() > LONGEST_SOCKET {
+        let (has, most) = (name.len(), LONGEST_SOCKET);
+        return Err(format!(
+            "the path of a socket has at most {most} octets, and this one {has}; choose a shorter one"
+        ));
+    }
+    path(text, name, example)
 }
 
 fn switch_index(name: &str, plan: &Plan) -> Result<usize, String> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cpus::CpuSet;
 use crate::error::Errors;
-use crate::plan::{Attach, Engine, Plan, TransmitMode};
+use crate::plan::{Attach, Engine, Plan, TransmitMode, VhostThreads};
 
 /// What an interface of the host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +76,16 @@ impl Plan {
         }
     }
 
-    /// Where the file leaves the engine to the host, a mode may ask for more than the host has.
+    /// Where the file leaves the engine to the host, other keys may ask for more than the host has.
     fn check_modes(&self, index: usize, reason: &str, errors: &mut Errors) {
+        let vhost = self.routers.get(index).map(|router| router.vhost);
+        if let Some(vhost @ (VhostThreads::Kernel | VhostThreads::Vmm)) = vhost {
+            let what = format!(
+                "{reason}, and vhost = \"{}\" serves NICs of virtual machines; write vhost = \"shared\"",
+                vhost.name()
+            );
+            errors.push(self.places.line(index, None, "vhost"), "router.vhost", what);
+        }
         let nics = self.routers.get(index).map_or(&[][..], |router| &router.nics);
         for (n, _) in nics.iter().enumerate().filter(|(_, nic)| nic.mode == TransmitMode::Coalesced) {
             let what = format!("{reason}, and KVM collects the writes; write mode = \"async\"");

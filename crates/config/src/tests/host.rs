@@ -71,3 +71,21 @@ fn what_is_joined_must_be_there() {
         assert_eq!(told(missing), format!("{begin}there is no interface \"eth1\"; interfaces: br0, eth0"));
     }
 }
+
+#[test]
+fn without_kvm_nobody_can_serve_the_nics_of_virtual_machines() {
+    for vhost in ["kernel", "vmm", "shared"] {
+        let text =
+            format!("[[router]]\nname='a'\nvhost='{vhost}'\n[[router.nic]]\nname='x'\nattach='tap:t0'\n");
+        let host = HostFacts { no_kvm: Some("no KVM here".to_owned()), ..HostFacts::default() };
+        let told = parse(&text, "f.toml").expect("a good file").check_host(&host).to_string();
+        let wanted = match vhost {
+            "shared" => String::new(),
+            _ => format!(
+                "f.toml:3: router.vhost: no KVM here, and vhost = \"{vhost}\" serves NICs of virtual machines; write \
+                 vhost = \"shared\""
+            ),
+        };
+        assert_eq!(told, wanted);
+    }
+}

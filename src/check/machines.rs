@@ -1,0 +1,89 @@
+//! What the machines of a plan's routers need of this host: engines, processes of their own, and who serves their NICs.
+
+use std::fs;
+use std::path::Path;
+
+use config::{Engine, HostFacts, Linux, Plan, Router, VhostThreads};
+use rustix::process::geteuid;
+
+use crate::doctor::{Finding, State};
+use crate::host;
+
+/// One line for each thing that a router asks for beyond virtual machines.
+pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if plan.routers.iter().any(|router| router.engine == Some(Engine::Process)) {
+        findings.push(namespaces());
+    }
+    if plan.routers.iter().any(|router| router.vhost == VhostThreads::Kernel) {
+        findings.push(vhost_net());
+    }
+    for router in &plan.routers {
+        findings.extend(router.isolate.then(|| apart(router, facts)));
+        findings.extend(router.linux.as_ref().map(|linux| stock(router, linux, facts)));
+    }
+    findings
+}
+
+/// A router that is a process lives in namespaces that its user makes.
+fn namespaces() -> Finding {
+    let name = "user namespaces";
+    let is_zero = |path: &str| host::read(path).is_some_and(|text| text == "0");
+    let lacks = if !Path::new("/proc/self/ns/user").exists() {
+        Some("this kernel has none (CONFIG_USER_NS): a router cannot be a process")
+    } else if is_zero("/proc/sys/user/max_user_namespaces") {
+        Some("none may be made: sysctl user.max_user_namespaces=10000")
+    } else if is_zero("/proc/sys/kernel/unprivileged_userns_clone") && !geteuid().is_root() {
+        Some("only root may make them: sysctl kernel.unprivileged_userns_clone=1")
+    } else {
+        None
+    };
+    match lacks {
+        Some(lacks) => Finding::new(State::No, name, "engine = \"process\"", lacks),
+        None => {
+            Finding::new(State::Ok, name, "engine = \"process\"", "routers that are processes have their own")
+        }
+    }
+}
+
+/// What serves the NICs of a router with `vhost = "kernel"`.
+fn vhost_net() -> Finding {
+    let (path, what) = ("/dev/vhost-net", "vhost = \"kernel\"");
+    match fs::OpenOptions::new().read(true).write(true).open(path) {
+        Ok(_) => Finding::new(State::Ok, path, what, "the kernel serves the NICs by threads of its own"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let meaning = "there is none: load the module vhost_net, or write vhost = \"shared\"";
+            Finding::new(State::No, path, what, meaning)
+        }
+        Err(error) => Finding::new(State::No, path, what, format!("cannot be opened: {error}")),
+    }
+}
+
+/// A router in a process of its own.
+fn apart(router: &Router, facts: &HostFacts) -> Finding {
+    let (state, meaning) = match &facts.no_kvm {
+        None => {
+            (State::Ok, "its machine gets a process of its own; its NICs are served by vhost-user".to_owned())
+        }
+        Some(reason) => (
+            State::Note,
+            format!("no machine to put apart ({reason}): the router is a process of its own in any case"),
+        ),
+    };
+    Finding::new(state, router.name.clone(), "isolate = \"process\"", meaning)
+}
+
+/// A Linux guest.
+fn stock(router: &Router, linux: &Linux, facts: &HostFacts) -> Finding {
+    let files = [Some(("kernel", &linux.kernel)), linux.initrd.as_ref().map(|path| ("initrd", path))];
+    let unread = files.into_iter().flatten().find_map(|(what, path)| {
+        let error = fs::File::open(path).err()?;
+        Some(format!("{what}: cannot read {}: {error}", path.display()))
+    });
+    let (state, meaning) = match unread.or_else(|| facts.no_kvm.as_ref().or(facts.no_linux.as_ref()).cloned())
+    {
+        Some(lacks) => (State::No, lacks),
+        None => (State::Ok, format!("boots {}", linux.kernel.display())),
+    };
+    Finding::new(state, router.name.clone(), "engine = \"linux\"", meaning)
+}
