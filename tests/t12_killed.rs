@@ -54,7 +54,7 @@ fn engine() -> &'static str {
     if support::missing(&[Need::Kvm]).is_none() { "kvm" } else { "process" }
 }
 
-/// One router of each kind, joined by a switch.
+/// One router of each kind, joined by a switch, and with sockets at which machines of other programs would be met.
 fn both_kinds() -> String {
     let engine = engine();
     format!(
@@ -62,9 +62,11 @@ fn both_kinds() -> String {
          [[router]]\nname = \"t12-a\"\nengine = \"{engine}\"\nvhost = \"split\"\n\
          [[router.nic]]\nname = \"out\"\nattach = \"tap:t12-a\"\naddress = \"192.0.2.1/24\"\n\
          [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"203.0.113.1/24\"\n\
+         [[router.nic]]\nname = \"vm\"\nattach = \"vhost-user-backend:t12-a.sock\"\naddress = \"10.12.1.1/24\"\n\
          [[router]]\nname = \"t12-b\"\nengine = \"process\"\n\
          [[router.nic]]\nname = \"out\"\nattach = \"tap:t12-b\"\naddress = \"198.51.100.1/24\"\n\
-         [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"203.0.113.2/24\"\n"
+         [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"203.0.113.2/24\"\n\
+         [[router.nic]]\nname = \"vm\"\nattach = \"vhost-user-frontend:t12-b.sock\"\nsocket = \"listen\"\naddress = \"10.12.2.1/24\"\n"
     )
 }
 
@@ -90,6 +92,14 @@ fn kill_command(run: &mut Running, moment: Duration) {
     assert_eq!(run.wait(PATIENCE).expect("it ends").status.code(), None);
 }
 
+/// Waits until nothing is in the run's folder but its file.
+fn folder_is_clean(folder: &Path) {
+    wait_for(|| {
+        let names = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.file_name());
+        names.eq(["file.toml"]).then_some(())
+    });
+}
+
 #[test]
 fn the_command() {
     support::needs!(Root, Tun);
@@ -105,6 +115,7 @@ fn the_command() {
         kill_command(&mut run, moment);
         if round % 2 == 0 {
             assert_eq!(Traces::left(&before, GONE), [""; 0], "killed after {moment:?}");
+            folder_is_clean(folder.path());
         } else {
             // The same names at once, without a pause.
             let mut next = start(folder.path());
@@ -115,6 +126,7 @@ fn the_command() {
         }
     }
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
+    folder_is_clean(folder.path());
 }
 
 /// Two routers, each between two TAPs of its own.
@@ -293,4 +305,5 @@ fn the_one_that_cleans_up() {
     next.signal(Signal::TERM).expect("signalled");
     assert!(next.wait(PATIENCE).expect("it ends").status.success());
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
+    folder_is_clean(folder.path());
 }
