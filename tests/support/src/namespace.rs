@@ -12,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::running::run;
 
 /// `ip` answers within this time.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A named network namespace, removed on drop with all links in it.
 #[derive(Debug)]

@@ -14,13 +14,13 @@ use crate::running::{Finished, Running};
 use crate::{Namespace, Signal, Traces};
 
 /// A router is up long before this, even where the host is busy.
-const START: Duration = Duration::from_secs(20);
+const START: Duration = Duration::from_secs(60);
 /// Within this time after the last frame was sent it has arrived.
 const QUIET: Duration = Duration::from_millis(500);
 /// A run ends long before this.
-const END: Duration = Duration::from_secs(10);
+const END: Duration = Duration::from_secs(60);
 /// Namespaces, and what is in them, are gone long before this.
-const GONE: Duration = Duration::from_secs(10);
+const GONE: Duration = Duration::from_secs(60);
 
 /// Lets the tests of one program that look for leftovers run one after the other.
 pub fn alone() -> MutexGuard<'static, ()> {
