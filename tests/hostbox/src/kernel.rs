@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::image;
 use crate::modules::{Index, Module};
 use crate::programs;
 
@@ -37,12 +38,17 @@ const WANTED: [&str; 18] = [
     "./lib/modules/*/kernel/virt",
 ];
 
+/// The kernel that does not unpack itself, in the folder of the one that does.
+const PLAIN: &str = "vmlinux";
 /// What was wanted when a kernel was unpacked, in a file of its folder.
 const LIST: &str = "wanted";
 
 /// A kernel that was unpacked.
 #[derive(Debug)]
 pub struct Kernel {
+    /// As Debian has it, which unpacks itself.
+    packed: PathBuf,
+    /// What boots.
     image: PathBuf,
     index: Index,
 }
@@ -57,20 +63,40 @@ impl Kernel {
         if !fs::read_to_string(unpacked.join(LIST)).is_ok_and(|list| list == WANTED.join("\n")) {
             unpack(folder, &unpacked)?;
         }
-        let image = only(&unpacked.join("boot"), |name| name.starts_with("vmlinuz-"))?;
+        let packed = only(&unpacked.join("boot"), |name| name.starts_with("vmlinuz-"))?;
         let modules = only(&unpacked.join("lib/modules"), |_| true)?;
-        Ok(Self { image, index: Index::of(&modules)? })
+        let plain = unpacked.join("boot").join(PLAIN);
+        // Where it cannot be had the packed one does as well, but takes its time.
+        let image = if plain.is_file() || plain_image(folder, &packed, &plain).is_ok() {
+            plain
+        } else {
+            packed.clone()
+        };
+        Ok(Self { packed, image, index: Index::of(&modules)? })
     }
 
-    /// The image that boots.
+    /// The image that boots: an ELF file, as a rule.
     pub fn image(&self) -> &Path {
         &self.image
+    }
+
+    /// The bzImage that it comes from, which unpacks itself.
+    pub fn packed(&self) -> &Path {
+        &self.packed
     }
 
     /// Modules with all that they need, in the order in which they can be loaded; what is built in is left out.
     pub(crate) fn modules(&self, names: &[&str]) -> Result<Vec<Module>> {
         self.index.closure(names)
     }
+}
+
+/// Unpacks an image beside where it is to be, which is there only when it is whole.
+fn plain_image(folder: &Path, packed: &Path, plain: &Path) -> Result<()> {
+    let work = tempfile::Builder::new().prefix("image-").tempdir_in(folder)?;
+    let file = work.path().join(PLAIN);
+    image::unpack(packed, &file)?;
+    Ok(fs::rename(file, plain)?)
 }
 
 /// Downloads and unpacks beside the folder, which is there only when it is whole: others may want it just now.

@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod cpio;
+mod image;
 mod initramfs;
 mod kernel;
 mod machine;

@@ -9,10 +9,15 @@ use anyhow::{Context, Result, bail, ensure};
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let done = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{shown}`"))?;
-    let complaint = String::from_utf8_lossy(&done.stderr);
-    let last = complaint.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
-    ensure!(done.status.success(), "`{shown}` failed: {last}");
+    ensure!(done.status.success(), "`{shown}` failed: {}", last_line(&done.stderr));
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// The last line of what a program complained of.
+pub(crate) fn last_line(complaint: &[u8]) -> String {
+    let complaint = String::from_utf8_lossy(complaint);
+    let last = complaint.lines().rev().find(|line| !line.trim().is_empty());
+    last.unwrap_or("it does not say why").to_owned()
 }
 
 /// A program by its path, or by its name where it is in `PATH` or where only root looks.

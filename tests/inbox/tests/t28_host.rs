@@ -9,7 +9,7 @@ use std::time::Duration;
 use support::Namespace;
 
 /// Nothing here takes so long, even under software emulation on a busy host.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
 fn devices_and_cgroups_are_there() {

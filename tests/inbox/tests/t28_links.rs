@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use support::{Namespace, Stage};
 
 /// Nothing here takes so long, even under software emulation on a busy host.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Frames of the generator.
 const LOAD: u64 = 20_000;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::{Running, Signal, run};
 
 /// Nothing here takes so long, even under software emulation on a busy host.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 const DATABASE: &str = "/etc/openvswitch/conf.db";
 const FILE: &str = "[[router]]\nname = \"ov\"\nengine = \"kvm\"\n\

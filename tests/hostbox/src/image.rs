@@ -1,0 +1,103 @@
+//! The kernel inside a bzImage. Unpacking itself is most of what a kernel does until it is up under software emulation, and
+//! several times that where one emulation lies in another one; this host does it once.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::programs;
+
+/// Places in a bzImage (the kernel's `Documentation/arch/x86/boot.rst`): sectors of its set-up code, its magic word, and where
+/// behind that code the packed kernel is and how long.
+const SETUP_SECTORS: usize = 0x1f1;
+const MAGIC: (usize, &[u8]) = (0x202, b"HdrS");
+const PAYLOAD: (usize, usize) = (0x248, 0x24c);
+const SECTOR: usize = 512;
+/// How Debian packs it.
+const XZ: &[u8] = b"\xfd7zXZ\0";
+/// Behind the packed kernel: its length.
+const TRAILER: usize = 4;
+
+/// Places in the header of an ELF file of 64 bits, and in that of a segment.
+const SEGMENTS_AT: usize = 0x20;
+const SECTIONS_AT: usize = 0x28;
+const SEGMENT_COUNT: usize = 0x38;
+const SECTION_COUNTS: usize = 0x3a;
+const HEADER: usize = 0x40;
+const SEGMENT: usize = 0x38;
+const OFFSET: usize = 8;
+const FILE_SIZE: usize = 0x20;
+const ALIGNMENT: usize = 0x30;
+/// Segments begin at pages, and say so instead of the larger pages that a kernel would like.
+const PAGE: usize = 4096;
+
+/// Writes the kernel that a bzImage contains as an ELF file, without what only debuggers read.
+///
+/// # Errors
+/// It is no bzImage, is packed in a way that is not Debian's, or there is no `xz`.
+pub(crate) fn unpack(image: &Path, to: &Path) -> Result<()> {
+    let image = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
+    let packed = packed(&image).context("a kernel that is not packed as Debian does it")?;
+    let file = to.with_extension("xz");
+    fs::write(&file, packed).with_context(|| format!("cannot write {}", file.display()))?;
+    let unpacked = Command::new("xz").args(["-dc", "--single-stream"]).arg(&file).output();
+    fs::remove_file(&file)?;
+    let unpacked = unpacked.context("cannot start `xz`")?;
+    ensure!(unpacked.status.success(), "`xz` failed: {}", programs::last_line(&unpacked.stderr));
+    let lean = lean(&unpacked.stdout).context("what is packed is no ELF file")?;
+    fs::write(to, lean).with_context(|| format!("cannot write {}", to.display()))
+}
+
+/// The packed kernel.
+fn packed(image: &[u8]) -> Option<&[u8]> {
+    let (at, magic) = MAGIC;
+    let payload = (word(image, PAYLOAD.0)? as usize, word(image, PAYLOAD.1)? as usize);
+    let from = (usize::from(*image.get(SETUP_SECTORS)?) + 1) * SECTOR + payload.0;
+    let packed = image.get(from..from + payload.1.checked_sub(TRAILER)?)?;
+    (image.get(at..)?.starts_with(magic) && packed.starts_with(XZ)).then_some(packed)
+}
+
+fn word(octets: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(octets.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn double(octets: &[u8], at: usize) -> Option<usize> {
+    Some(u64::from_le_bytes(octets.get(at..at + 8)?.try_into().ok()?) as usize)
+}
+
+/// The same ELF file with nothing but its segments, and these without the zeros at their ends.
+fn lean(elf: &[u8]) -> Option<Vec<u8>> {
+    let table = double(elf, SEGMENTS_AT)?;
+    let count = usize::from(u16::from_le_bytes(elf.get(SEGMENT_COUNT..SEGMENT_COUNT + 2)?.try_into().ok()?));
+    let mut lean = elf.starts_with(b"\x7fELF").then(|| elf.get(..HEADER))??.to_vec();
+    put(&mut lean, SEGMENTS_AT, HEADER);
+    put(&mut lean, SECTIONS_AT, 0);
+    // Sections: how many, and which of them has their names.
+    lean.get_mut(SECTION_COUNTS + 2..SECTION_COUNTS + 6)?.fill(0);
+    let segments: Vec<_> =
+        (0..count).map(|n| elf.get(table + n * SEGMENT..)?.get(..SEGMENT)).collect::<Option<_>>()?;
+    segments.iter().for_each(|segment| lean.extend_from_slice(segment));
+    for (number, segment) in segments.iter().enumerate() {
+        let (offset, size) = (double(segment, OFFSET)?, double(segment, FILE_SIZE)?);
+        let octets = elf.get(offset..offset + size)?;
+        let used = octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
+        lean.resize(lean.len().next_multiple_of(PAGE), 0);
+        let (here, head) = (lean.len(), HEADER + number * SEGMENT);
+        lean.extend_from_slice(&octets[..used]);
+        put(&mut lean, head + OFFSET, here);
+        put(&mut lean, head + FILE_SIZE, used);
+        put(&mut lean, head + ALIGNMENT, PAGE);
+    }
+    Some(lean)
+}
+
+fn put(octets: &mut [u8], at: usize, value: usize) {
+    if let Some(place) = octets.get_mut(at..at + 8) {
+        place.copy_from_slice(&(value as u64).to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;
