@@ -43,6 +43,10 @@ fn what_does_not_go_with_it_is_one_line() {
             "f.toml:6: router.isolate: engine = \"process\" gives the router a process of its own already; remove one \
              of the two",
         ),
+        (
+            "engine = \"linux\"\nkernel = \"bzImage\"\nisolate = \"process\"",
+            "f.toml:8: router.isolate: a Linux guest is not in this version; remove it, or write engine = \"kvm\"",
+        ),
     ] {
         let said = errors(&isolated(lines));
         assert!(said.lines().any(|line| line == wrong), "{lines}: {said}");
