@@ -143,7 +143,7 @@ fn file() -> String {
 }
 
 /// Of the guest under test.
-const VCPUS: u32 = 1;
+const VCPUS: u32 = 2;
 
 #[test]
 fn stock_drivers_work_on_both_models() {
@@ -182,6 +182,7 @@ fn stock_drivers() -> Result<()> {
     for nic in &nics {
         drive(nic).with_context(said)?;
     }
+    every_cpu_works(virtio).with_context(said)?;
     for (nic, other) in [(virtio, intel), (intel, virtio)] {
         pull_cable(nic, other).with_context(said)?;
         rebind(nic, other).with_context(said)?;
@@ -213,6 +214,26 @@ fn drive(nic: &Nic) -> Result<()> {
     nic.done(&format!("ip link set {link} mtu 1500"))?;
     nic.until(&format!("ip link show {link}"), "mtu 1500")?;
     nic.ping(1472)
+}
+
+/// All CPUs have a timer and can be interrupted by others, and flows are spread over the pairs of queues, which are as many.
+fn every_cpu_works(nic: &Nic) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let table = nic.done("cat /proc/interrupts")?;
+        let counts = |name: &str| -> Option<Vec<u64>> {
+            let line = table.lines().find(|line| line.contains(name))?;
+            Some(line.split_whitespace().skip(1).take(VCPUS as usize).flat_map(str::parse).collect())
+        };
+        let each = |name: &str| counts(name).is_some_and(|counts| counts.iter().all(|count| *count > 0));
+        let any = |name: &str| counts(name).is_some_and(|counts| counts.iter().sum::<u64>() > 0);
+        if each("LOC:") && each("CAL:") && (0..VCPUS).all(|pair| any(&format!("-input.{pair}"))) {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "{table}");
+        // Another flow, which is as likely to go by one pair as by the other.
+        nic.stream()?;
+    }
 }
 
 /// The cable is pulled out and plugged in; the guest is asked by its other NIC.
