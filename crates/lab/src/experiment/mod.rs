@@ -14,7 +14,7 @@ use anyhow::Result;
 use crate::ledger_snapshot::Snapshot;
 pub use options::{Attachment, Conversation, Direction, Options};
 pub use outcome::{Comparison, Measured, Outcome, Placement, tell};
-pub use runner::{compare, run};
+pub use runner::{compare, in_turn, run};
 
 /// What one slice gave.
 #[derive(Clone, Debug, Default)]

@@ -50,6 +50,38 @@ pub fn compare(a: &mut dyn Experiment, b: &mut dyn Experiment, options: &Options
     })
 }
 
+/// Runs experiments in turn, a slice of each in each round, in at least so many rounds. One that goes wrong says so and
+/// leaves the others alone.
+pub fn in_turn(
+    experiments: &mut [Box<dyn Experiment>],
+    fewest: usize,
+    options: &Options,
+) -> Vec<Result<Outcome>> {
+    let (slice, slices) = match cut(options) {
+        Ok(cut) => cut,
+        Err(error) => return experiments.iter().map(|_| Err(anyhow::anyhow!("{error:#}"))).collect(),
+    };
+    let mut all: Vec<Result<Vec<Measured>>> =
+        experiments.iter_mut().map(|experiment| ready(&mut **experiment).map(|()| Vec::new())).collect();
+    let is_ready: Vec<bool> = all.iter().map(Result::is_ok).collect();
+    for _ in 0..(slices * options.repeat as usize).max(fewest) {
+        for (experiment, so_far) in experiments.iter_mut().zip(&mut all) {
+            let Ok(measured) = so_far else { continue };
+            match measure(&mut **experiment, slice) {
+                Ok(one) => measured.push(one),
+                Err(error) => *so_far = Err(error),
+            }
+        }
+    }
+    let ends = experiments.iter_mut().zip(all).zip(is_ready);
+    ends.map(|((experiment, measured), is_ready)| {
+        let finished = if is_ready { experiment.finish() } else { Ok(()) };
+        let outcome = Outcome::new(&**experiment, measured?);
+        finished.map(|()| outcome)
+    })
+    .collect()
+}
+
 /// Length and number of the slices of one repetition.
 fn cut(options: &Options) -> Result<(Duration, usize)> {
     let seconds = options.seconds;
@@ -64,14 +96,16 @@ fn prepared<T>(
     experiment: &mut dyn Experiment,
     body: impl FnOnce(&mut dyn Experiment) -> Result<T>,
 ) -> Result<T> {
-    experiment
-        .prepare()
-        .with_context(|| format!("cannot prepare {}/{}", experiment.id(), experiment.case()))?;
+    ready(experiment)?;
     let result = body(experiment);
     let finished = experiment.finish();
     let value = result?;
     finished?;
     Ok(value)
+}
+
+fn ready(experiment: &mut dyn Experiment) -> Result<()> {
+    experiment.prepare().with_context(|| format!("cannot prepare {}/{}", experiment.id(), experiment.case()))
 }
 
 fn measure(experiment: &mut dyn Experiment, slice: Duration) -> Result<Measured> {

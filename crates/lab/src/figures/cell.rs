@@ -1,7 +1,7 @@
 //! One cell: what was published and what came out.
 
 use crate::experiment::Outcome;
-use crate::stats::Summary;
+use crate::stats::{self, Summary};
 
 /// What a cell gave.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Cell {
     pub number: Option<f64>,
     /// What we found.
     pub found: Found,
+    /// Samples in the column's unit, round by round, where cases ran in turn.
+    pub rounds: Vec<f64>,
 }
 
 impl Cell {
@@ -41,6 +43,15 @@ impl Cell {
             Found::Played(..) | Found::WorkedOut(_) => "",
         }
     }
+}
+
+/// The ratio of two cells: round by round where they ran in turn.
+pub(super) fn ratio_of(first: &Cell, second: &Cell) -> Option<Summary> {
+    if first.rounds.is_empty() || first.rounds.len() != second.rounds.len() {
+        return ratio(first.summary()?, second.summary()?);
+    }
+    let pairs: Vec<_> = first.rounds.iter().copied().zip(second.rounds.iter().copied()).collect();
+    stats::ratio(&pairs)
 }
 
 /// A summary with all its values multiplied.

@@ -27,6 +27,11 @@ pub struct Figure {
     /// What holds for all cells.
     #[serde(default)]
     pub setting: Setting,
+    /// Fewest rounds in which all cases run in turn, a slice of each; 0: one case after the other, for each cell anew.
+    #[serde(default)]
+    pub in_turn: usize,
+    /// The row that the others are compared with.
+    pub beside: Option<String>,
     /// Columns in order.
     #[serde(default, rename = "column")]
     pub columns: Vec<Column>,
@@ -65,7 +70,8 @@ pub struct Run {
     pub run: String,
     /// End of the case's name, where the experiment has several.
     pub case: Option<String>,
-    /// Further figure of the experiment that is taken; none: its own.
+    /// Further figure of the experiment that is taken; `best:NAME`: that one of those whose names begin so whose median is
+    /// the highest; none: its own.
     pub take: Option<String>,
     /// What it is played with.
     #[serde(default)]
@@ -128,7 +134,7 @@ enum Moderation {
     Word(String),
 }
 
-/// A ratio of two cells and its bounds.
+/// A ratio of two cells and its bounds, or that the first is not below the second.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -146,6 +152,8 @@ pub struct Shape {
     pub at_least: Option<f64>,
     /// Greatest ratio.
     pub at_most: Option<f64>,
+    /// The first's median lies at most by this part below the second's, or within the second's 95 % interval, or above.
+    pub not_below: Option<f64>,
 }
 
 impl Figure {
@@ -187,6 +195,8 @@ impl Figure {
                 row.name
             );
         }
+        let beside = self.beside.as_ref().is_none_or(|row| self.row(row).is_some());
+        ensure!(beside, "the rows are compared with one that is not there");
         let known = |name: &Option<String>| name.as_ref().is_none_or(|name| self.column(name).is_some());
         for column in &self.columns {
             let name = &column.name;
@@ -194,10 +204,13 @@ impl Figure {
             let sizes = column.payload.is_some() || self.rows.iter().all(|row| row.payload.is_some());
             ensure!(column.of.is_none() || column.over.is_some() || sizes, "{name}: no payload");
         }
-        for Shape { claim, column, first, second, second_column, at_least, at_most } in &self.shapes {
+        for Shape { claim, column, first, second, second_column, at_least, at_most, not_below } in
+            &self.shapes
+        {
             let rows = self.row(first).is_some() && self.row(second).is_some();
             ensure!(rows && self.column(column).is_some() && known(second_column), "{claim}: no such cell");
-            ensure!(at_least.is_some() || at_most.is_some(), "{claim}: no bound");
+            let ratio = at_least.is_some() || at_most.is_some();
+            ensure!(ratio != not_below.is_some(), "{claim}: either bounds of a ratio, or not_below");
         }
         Ok(())
     }

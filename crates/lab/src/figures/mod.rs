@@ -10,6 +10,7 @@ mod shape;
 mod table;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use anyhow::{Context, Result};
 

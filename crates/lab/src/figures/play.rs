@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::cell::{ratio, scaled};
 use super::file::Run;
 use super::table::mbps;
+use super::together::Together;
 use super::{Cell, Column, Figure, Found, Row};
 use crate::cores;
-use crate::experiment::{Options, Outcome, run};
+use crate::experiment::{Experiment, Options, Outcome, run};
 use crate::experiments::{Case, find};
 use crate::stats::Summary;
 
@@ -30,6 +31,14 @@ impl Played {
     }
 }
 
+/// How the cells of a figure are measured.
+enum Turns {
+    /// One after the other.
+    Each,
+    /// All cases in turn, and that is over.
+    Over(Together),
+}
+
 /// Runs every cell that can be run, and prints the RESULT line of each to `out`. A cell that cannot be run says why; only
 /// an error of `out` ends it all.
 ///
@@ -37,18 +46,22 @@ impl Played {
 /// `out` takes nothing.
 pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<Played> {
     let mut played = Played::default();
+    let turns = if figure.in_turn > 0 { Turns::Over(Together::run(figure, options)) } else { Turns::Each };
     for row in &figure.rows {
         let mut cells = Vec::new();
         for (column, published) in figure.columns.iter().zip(&row.published) {
             let number = published.number();
             let wanted = number.is_some() || row.run_unpublished;
-            let found = if column.of.is_some() {
-                Found::NotRun("not worked out yet".to_owned())
+            let (found, rounds) = if column.of.is_some() {
+                (Found::NotRun("not worked out yet".to_owned()), Vec::new())
             } else {
-                measure(figure, row, column, options, wanted)
+                measure((figure, row, column), options, wanted, &turns)
             };
-            tell(figure, row, column, &found, out)?;
-            cells.push(Cell { published: published.shown(), number, found });
+            // A case that ran once is told once.
+            if matches!(turns, Turns::Each) || cells.is_empty() || matches!(found, Found::NotRun(_)) {
+                tell(figure, row, column, &found, out)?;
+            }
+            cells.push(Cell { published: published.shown(), number, found, rounds });
         }
         work_out(figure, row, &mut cells);
         played.cells.push(cells);
@@ -70,24 +83,37 @@ fn tell(figure: &Figure, row: &Row, column: &Column, found: &Found, out: &mut dy
 }
 
 /// Plays one cell. Whatever goes wrong with it is its result.
-fn measure(figure: &Figure, row: &Row, column: &Column, options: &Options, wanted: bool) -> Found {
+fn measure(
+    (figure, row, column): (&Figure, &Row, &Column),
+    options: &Options,
+    wanted: bool,
+    turns: &Turns,
+) -> (Found, Vec<f64>) {
+    let empty = |why: String| (Found::NotRun(why), Vec::new());
     if let Some(why) = &row.not_run {
-        return Found::NotRun(why.clone());
+        return empty(why.clone());
     }
     let Some(how) = column.run(row.plays.as_ref()).filter(|_| wanted) else {
-        return Found::NotRun(UNPUBLISHED.to_owned());
+        return empty(UNPUBLISHED.to_owned());
     };
-    let setting = [&figure.setting, &how.with, &row.setting];
-    let chosen = setting.iter().try_fold(options.clone(), |options, setting| setting.change(&options));
-    match chosen.and_then(|options| played(how, &options)).and_then(|outcome| taken(how, column, outcome)) {
-        Ok(found) => found,
-        Err(error) => Found::NotRun(format!("{error:#}")),
+    let outcome = chosen(figure, row, how, options).and_then(|options| played(how, &options, turns));
+    let rounds = |values| if matches!(turns, Turns::Over(_)) { values } else { Vec::new() };
+    match outcome.and_then(|outcome| taken(how, column, outcome)) {
+        Ok((found, values)) => (found, rounds(values)),
+        Err(error) => empty(format!("{error:#}")),
     }
 }
 
-/// Runs the case of an experiment.
-fn played(how: &Run, options: &Options) -> Result<Outcome> {
-    options.check()?;
+/// The options that a cell is played with.
+pub(super) fn chosen(figure: &Figure, row: &Row, how: &Run, options: &Options) -> Result<Options> {
+    let setting = [&figure.setting, &how.with, &row.setting];
+    let chosen = setting.iter().try_fold(options.clone(), |options, setting| setting.change(&options))?;
+    chosen.check()?;
+    Ok(chosen)
+}
+
+/// The experiment of a cell.
+pub(super) fn experiment(how: &Run, options: &Options) -> Result<Box<dyn Experiment>> {
     let listed = find(&how.run).with_context(|| format!("there is no experiment `{}`", how.run))?;
     cores::pin(options.cpu(0)?)?;
     let mut cases = (listed.cases)(options)?;
@@ -96,23 +122,43 @@ fn played(how: &Run, options: &Options) -> Result<Outcome> {
         _ => true,
     });
     let several = cases.len();
-    let Some(Case::Alone(mut experiment)) = cases.pop().filter(|_| several == 1) else {
+    let Some(Case::Alone(experiment)) = cases.pop().filter(|_| several == 1) else {
         anyhow::bail!("{} has {several} cases to choose from here", how.run);
     };
-    run(&mut *experiment, options)
+    Ok(experiment)
+}
+
+/// Runs the case of an experiment, or tells what came of it when all were run.
+fn played(how: &Run, options: &Options, turns: &Turns) -> Result<Outcome> {
+    let mut experiment = experiment(how, options)?;
+    match turns {
+        Turns::Each => run(&mut *experiment, options),
+        Turns::Over(together) => together.outcome(&*experiment),
+    }
 }
 
 /// The samples of a cell in its column's unit.
-fn taken(how: &Run, column: &Column, outcome: Outcome) -> Result<Found> {
+fn taken(how: &Run, column: &Column, outcome: Outcome) -> Result<(Found, Vec<f64>)> {
     let values = match &how.take {
         None => outcome.values().iter().map(|value| value * factor(outcome.unit, &column.unit)).collect(),
-        Some(name) => outcome.series(name),
+        Some(name) => match name.strip_prefix("best:") {
+            Some(prefix) => best(&outcome, prefix),
+            None => outcome.series(name),
+        },
     };
     let values: Vec<f64> = values;
     let summary = Summary::of(&values);
-    ensure!(summary.is_some(), "{} tells no {}", how.run, how.take.as_deref().unwrap_or("figure"));
-    let why = || "nothing was measured".to_owned();
-    Ok(summary.map_or_else(|| Found::NotRun(why()), |summary| Found::Played(summary, Box::new(outcome))))
+    let nothing = || format!("{} tells no {}", how.run, how.take.as_deref().unwrap_or("figure"));
+    let summary = summary.with_context(nothing)?;
+    Ok((Found::Played(summary, Box::new(outcome)), values))
+}
+
+/// Of the further figures whose names begin so, the one whose median is the highest. The best of each sample would be higher
+/// than any of them by chance.
+fn best(outcome: &Outcome, prefix: &str) -> Vec<f64> {
+    let medians = outcome.more().into_iter().filter(|(name, _)| name.starts_with(prefix));
+    let best = medians.max_by(|(_, a), (_, b)| a.total_cmp(b));
+    best.map_or_else(Vec::new, |(name, _)| outcome.series(name))
 }
 
 /// What a figure in an experiment's unit is multiplied by to be one in the column's.

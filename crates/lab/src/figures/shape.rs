@@ -1,11 +1,16 @@
 //! Whether a shape holds.
 
-use super::cell::ratio;
+use super::cell::{Cell, ratio_of};
 use super::{Figure, Played, Shape};
 use crate::report::Verdict;
+use crate::stats::Summary;
+
+/// A second cell whose interval goes further below its median than by this part says nothing of who is below it.
+const WIDEST: f64 = 0.15;
 
 /// Judges one shape by the 95 % intervals of its two cells: it holds if every ratio that they allow keeps the bounds, fails
-/// if none does, else nobody knows. The cells did not run in turn, so the interval is a wide one.
+/// if none does, else nobody knows. Where the cells did not run in turn, the interval is the widest that both allow. A shape
+/// of the other kind holds or fails, unless the intervals are too wide.
 pub fn judge(figure: &Figure, shape: &Shape, played: &Played) -> (Verdict, String) {
     let second_column = shape.second_column.as_ref().unwrap_or(&shape.column);
     let cells = [(&shape.first, &shape.column), (&shape.second, second_column)];
@@ -15,12 +20,21 @@ pub fn judge(figure: &Figure, shape: &Shape, played: &Played) -> (Verdict, Strin
             return (Verdict::NotRun, format!("there is no cell {row} | {column}"));
         };
         match cell.summary() {
-            Some(summary) => found.push(summary),
+            Some(summary) => found.push((cell, summary)),
             None => return (Verdict::NotRun, format!("{row} | {column}: {}", cell.why())),
         }
     }
-    let [first, second] = found[..] else { return (Verdict::NotRun, "a cell is missing".to_owned()) };
-    let Some(ratio) = ratio(first, second) else {
+    let [(first, of_first), (second, of_second)] = found[..] else {
+        return (Verdict::NotRun, "a cell is missing".to_owned());
+    };
+    match shape.not_below {
+        Some(part) => compare(of_first, of_second, part),
+        None => bounded(shape, first, second),
+    }
+}
+
+fn bounded(shape: &Shape, first: &Cell, second: &Cell) -> (Verdict, String) {
+    let Some(ratio) = ratio_of(first, second) else {
         return (Verdict::NotRun, format!("{} gave nothing to divide by", shape.second));
     };
     let Some(interval) = ratio.ci95 else {
@@ -28,6 +42,24 @@ pub fn judge(figure: &Figure, shape: &Shape, played: &Played) -> (Verdict, Strin
         return (Verdict::NotRun, few);
     };
     weigh(ratio.median, interval, (shape.at_least, shape.at_most))
+}
+
+/// Whether the first is not below the second, by the medians and the second's interval.
+fn compare(first: Summary, second: Summary, part: f64) -> (Verdict, String) {
+    let Some((low, high)) = second.ci95 else {
+        return (Verdict::NotRun, "fewer than 6 samples have no interval".to_owned());
+    };
+    let (a, b) = (first.median, second.median);
+    let found = format!("{a:.1} beside {b:.1} [{low:.1}, {high:.1}], asked not below that or {part} less");
+    if a >= b * (1.0 - part) {
+        (Verdict::Holds, found)
+    } else if low < b * (1.0 - WIDEST) {
+        (Verdict::NotRun, format!("{found}: the interval is too wide"))
+    } else if a >= low {
+        (Verdict::Holds, found)
+    } else {
+        (Verdict::Fails, found)
+    }
 }
 
 fn weigh(

@@ -138,8 +138,8 @@ fn two_rows(first: &[f64], second: Option<&[f64]>) -> (Figure, Played) {
         let shown = |n: usize| row.published[n].shown();
         let missing = Found::NotRun("nobody is there".to_owned());
         vec![
-            Cell { published: shown(0), number: row.published[0].number(), found },
-            Cell { published: shown(1), number: None, found: missing },
+            Cell { published: shown(0), number: row.published[0].number(), found, rounds: Vec::new() },
+            Cell { published: shown(1), number: None, found: missing, rounds: Vec::new() },
         ]
     });
     let played = Played { cells: cells.collect() };
@@ -207,4 +207,75 @@ fn cells_that_cannot_be_run_say_why_and_leave_the_others_alone() {
     let throughput = played.cell(&figure, "b", "m").unwrap().summary().unwrap();
     assert!((throughput.median / rate.median - 8.0).abs() < 1e-9 && rate.n == 6);
     assert!(played.cell(&figure, "c", "c").unwrap().summary().is_none());
+}
+
+/// Figure 13 with these medians of peak and overload for 5, 35, 50, 110, 500 and auto, each within 2 % of it.
+fn figure_13(medians: [(f64, f64); 6]) -> Vec<Verdict> {
+    let figure = figure("000/fig13");
+    let cell = |median: f64| {
+        let rounds: Vec<f64> = (0..15).map(|n| median * (0.98 + f64::from(n * 7 % 15) / 350.0)).collect();
+        let found = Found::WorkedOut(Summary::of(&rounds).unwrap());
+        Cell { published: "-".to_owned(), number: None, found, rounds }
+    };
+    let cells = medians.iter().map(|&(peak, overload)| vec![cell(peak), cell(overload)]).collect();
+    let played = Played { cells };
+    figure.shapes.iter().map(|shape| judge(&figure, shape, &played).0).collect()
+}
+
+#[test]
+fn figure_13_holds_for_the_papers_curve_and_fails_for_wrong_ones() {
+    use Verdict::{Fails, Holds};
+    // The paper's: 110 has the highest peak and falls, 35 and 50 are flat, 5 and 500 are bad.
+    let fixed = [(200.0, 200.0), (290.0, 290.0), (300.0, 300.0), (320.0, 250.0), (320.0, 200.0)];
+    let with = |auto| figure_13([fixed[0], fixed[1], fixed[2], fixed[3], fixed[4], auto]);
+    assert_eq!(with((320.0, 318.0)), [Holds; 6]);
+    assert_eq!(with((306.0, 292.0)), [Holds; 6], "5 % below is allowed");
+    assert_eq!(with((320.0, 290.0)), [Holds, Holds, Holds, Holds, Holds, Fails], "it falls in overload");
+    assert_eq!(
+        with((295.0, 295.0)),
+        [Holds, Holds, Holds, Fails, Fails, Holds],
+        "it is as low as a short one"
+    );
+    assert_eq!(with((150.0, 100.0)), [Fails; 6]);
+}
+
+#[test]
+fn an_interval_that_is_too_wide_says_nothing_and_a_narrow_one_counts() {
+    let summary = |median, low| Summary {
+        n: 9,
+        median,
+        min: low,
+        max: median,
+        mean: median,
+        ci95: Some((low, median)),
+    };
+    let verdict = |first: f64, second| {
+        let (mut figure, mut played) = two_rows(&[first; 9], Some(&[1.0; 9]));
+        figure.shapes[0].at_least = None;
+        figure.shapes[0].not_below = Some(0.05);
+        played.cells[1][0].found = Found::WorkedOut(second);
+        judge(&figure, &figure.shapes[0], &played).0
+    };
+    assert_eq!(verdict(92.0, summary(100.0, 91.0)), Verdict::Holds, "within the interval");
+    assert_eq!(verdict(90.0, summary(100.0, 91.0)), Verdict::Fails);
+    assert_eq!(verdict(90.0, summary(100.0, 50.0)), Verdict::NotRun);
+    assert_eq!(verdict(96.0, summary(100.0, 50.0)), Verdict::Holds, "its own median is near enough");
+}
+
+#[test]
+fn cases_that_run_in_turn_run_once_and_are_compared_round_by_round() {
+    let text = "id = \"9/x\"\ntitle = \"t\"\nin_turn = 7\nbeside = \"a\"\n[[column]]\nname = \"c\"\nunit = \"Kpps\"\n\
+                runs = { wire = { run = \"generator\" }, none = { run = \"nothing\" } }\n\
+                [[row]]\nname = \"a\"\nplays = \"wire\"\npublished = [1]\n\
+                [[row]]\nname = \"b\"\nplays = \"wire\"\npublished = [1]\n\
+                [[row]]\nname = \"n\"\nplays = \"none\"\npublished = [1]\n";
+    let figure = Figure::parse(text).unwrap();
+    let options = crate::experiment::Options { seconds: 0.01, repeat: 1, ..Default::default() };
+    let mut out = Vec::new();
+    let played = play(&figure, &options, &mut out).unwrap();
+    let [a, b] = ["a", "b"].map(|row| played.cell(&figure, row, "c").unwrap().rounds.clone());
+    assert!(a.len() == 7 && a == b, "{a:?} {b:?}");
+    let text = table(&figure, &played);
+    assert!(text.contains(" 7 | ") && text.contains("| 1.00 [1.00, 1.00] |"), "{text}");
+    assert!(String::from_utf8(out).unwrap().contains("NOT-RUN 9/x n | c: there is no experiment `nothing`"));
 }

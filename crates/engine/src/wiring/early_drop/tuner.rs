@@ -7,10 +7,13 @@
 //!
 //! What follows, once a period:
 //! * frames were lost although the router had less than a quarter of its ring before it: the queue was too short for the
-//!   time in which nobody looked. It is doubled.
+//!   time in which nobody looked. It is doubled, and not cut for a while, which is twice as long each time.
 //! * else, the queue was never empty, or at most visits the router had more than half of its ring before it: it is
 //!   overloaded, and what waits only waits. The queue loses an eighth.
 //! * else nothing: the router keeps up.
+//!
+//! Where reader and router share a CPU, both is true in turn: while the one works the other cannot, and only a long queue
+//! bridges that. Without the while, the length would go up and down, and each change costs the kernel 50 µs.
 
 use std::time::Duration;
 
@@ -21,6 +24,8 @@ pub(in super::super) const PERIOD: Duration = Duration::from_millis(10);
 const LEAST: u32 = 64;
 /// As long as the fixed default.
 const MOST: u32 = 1000;
+/// Periods without a cut after the queue was too short, the first time and at most.
+const CALM: std::ops::RangeInclusive<u32> = 16..=800;
 
 /// What one visit saw.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +53,17 @@ pub(super) struct Tuner {
     sated: u32,
     emptied: u32,
     starved: u32,
+    /// Periods in which it is not cut, from now on, and when it is too short once more.
+    calm: u32,
+    next_calm: u32,
 }
 
 impl Tuner {
     pub(super) fn new(limit: u32, ring: u32) -> Self {
         let (ring, limit) = (ring.max(1) as usize, limit.clamp(LEAST, MOST));
-        Self { limit, ring, run: 0, hungry: true, visits: 0, sated: 0, emptied: 0, starved: 0 }
+        let [visits, sated, emptied, starved, calm] = [0; 5];
+        let next_calm = *CALM.start();
+        Self { limit, ring, run: 0, hungry: true, visits, sated, emptied, starved, calm, next_calm }
     }
 
     #[inline]
@@ -79,10 +89,17 @@ impl Tuner {
     pub(super) fn judge(&mut self) -> Option<u32> {
         let before = self.limit;
         let overloaded = self.visits > 0 && (self.emptied == 0 || self.sated > self.visits / 2);
-        if overloaded {
-            self.limit = (self.limit - self.limit / 8).max(LEAST);
-        } else if self.starved > 0 {
+        if self.starved > 0 {
             self.limit = (self.limit * 2).min(MOST);
+            self.calm = self.next_calm;
+            self.next_calm = (self.next_calm * 2).min(*CALM.end());
+        } else if self.calm > 0 {
+            self.calm -= 1;
+        } else if overloaded {
+            self.limit = (self.limit - self.limit / 8).max(LEAST);
+            if self.limit == LEAST {
+                self.next_calm = *CALM.start();
+            }
         }
         (self.visits, self.sated, self.emptied, self.starved) = (0, 0, 0, 0);
         (self.limit != before).then_some(self.limit)

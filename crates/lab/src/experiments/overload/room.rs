@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,7 @@ use switch::Source;
 use uplink::{Links, Netns, Wire};
 
 use super::Link;
+use super::counted::{Counted, Counts};
 use crate::cores;
 use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 use crate::experiment::Options;
@@ -39,6 +42,7 @@ pub(super) struct Room {
     /// Where what was forwarded arrives.
     behind: &'static str,
     run: Process,
+    counted: Arc<Counted>,
     _switch: Vec<Process>,
     netns: Netns,
     _links: Links,
@@ -59,17 +63,20 @@ impl Room {
     pub(super) fn open(program: &Path, link: Link, file: &File<'_>) -> Result<Self> {
         let netns = Netns::new()?;
         let links = netns.settle(false)?;
-        let folder = std::env::temp_dir().join(format!("ringroad-lab-{}", std::process::id()));
+        // Several may be open at once.
+        static ROOMS: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{}-{}", std::process::id(), ROOMS.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(format!("ringroad-lab-{id}"));
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let switch = prepare(&netns, link, &folder)?;
-        let run = start(program, &netns, link, file, &folder)?;
+        let (run, counted) = start(program, &netns, text(link, file, &id), &folder)?;
         let (ahead, behind) = match link {
             Link::Tap => ("lab-near", "lab-far"),
             _ => ("near1", "far1"),
         };
         let wire = Wire::open(&netns, ahead)?;
         let frame = frame(file.options)?;
-        Ok(Self { frame, wire, behind, run, _switch: switch, netns, _links: links, folder })
+        Ok(Self { frame, wire, behind, run, counted, _switch: switch, netns, _links: links, folder })
     }
 
     /// Sends a burst to the router; returns how many frames were taken.
@@ -80,6 +87,11 @@ impl Room {
     /// Frames that have come through.
     pub(super) fn forwarded(&self) -> Result<u64> {
         Ok(self.netns.counters(self.behind)?.rx_frames)
+    }
+
+    /// What the router has counted, at the end of its next line.
+    pub(super) fn counted(&self) -> Result<Counts> {
+        self.counted.next(PATIENCE)
     }
 
     /// Ends the router.
@@ -180,9 +192,9 @@ fn environment<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
         .fold(command, |command, key| command.env(key, folder))
 }
 
-fn text(link: Link, file: &File<'_>) -> String {
+fn text(link: Link, file: &File<'_>, id: &str) -> String {
     let engine = device::engine(file.options).name();
-    let (cpu, id, vhost) = (file.cpu, std::process::id(), file.options.vhost.name());
+    let (cpu, vhost) = (file.cpu, file.options.vhost.name());
     let mut text = format!(
         "[[router]]\nname = \"lab{id}\"\nengine = \"{engine}\"\nvhost = \"{vhost}\"\n\
          pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n"
@@ -224,15 +236,16 @@ fn everywhere() -> Result<String> {
     Ok(cores::online()?.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
 }
 
-fn start(program: &Path, netns: &Netns, link: Link, file: &File<'_>, folder: &Path) -> Result<Process> {
+fn start(program: &Path, netns: &Netns, text: String, folder: &Path) -> Result<(Process, Arc<Counted>)> {
     let path = folder.join("lab.toml");
-    fs::write(&path, text(link, file)).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     // With a /sys of its namespace, and on any CPU: this thread has one of its own.
     let mut command = netns.command("unshare");
     command.args(["--mount", "taskset", "--cpu-list", &everywhere()?, "sh", "-c", IN_ITS_OWN_SYS]);
-    environment(&mut command, folder).arg(program).arg("run").arg(&path).args(["--log", "text"]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    environment(&mut command, folder).arg(program).arg("run").arg(&path).args(["--log", "text", "--json"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut run = Process(child.context("cannot start the router")?);
+    let counted = Counted::by(run.0.stdout.take().context("the router has no output")?);
     let said = run.0.stderr.take().context("the router has no output")?;
     let mut heard = Vec::new();
     let mut lines = BufReader::new(said).lines();
@@ -241,7 +254,7 @@ fn start(program: &Path, netns: &Netns, link: Link, file: &File<'_>, folder: &Pa
         if line.contains("is up after") {
             // What else it says is read, so that it can go on.
             thread::spawn(move || lines.for_each(drop));
-            return Ok(run);
+            return Ok((run, counted));
         }
         heard.push(line);
     }

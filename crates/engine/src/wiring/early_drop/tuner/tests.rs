@@ -50,3 +50,17 @@ fn a_router_that_has_half_a_ring_before_it_needs_no_queue() {
     let full = [Look { room: 100, budget: 64, shown: 64 }; 4];
     assert_eq!(judged(&mut tuner, &[&full[..], &[busy]].concat()), Some(154));
 }
+
+#[test]
+fn a_queue_that_was_too_short_is_not_cut_for_a_while_which_gets_longer() {
+    let mut tuner = Tuner::new(1000, RING as u32);
+    let (overload, pause) = ([hungry(64); 100], [&[hungry(64); 20][..], &[hungry(0)]].concat());
+    let mut waited = Vec::new();
+    for _ in 0..9 {
+        assert_eq!(judged(&mut tuner, &pause), None, "it is as long as can be");
+        let periods = (0..2000).position(|_| judged(&mut tuner, &overload) == Some(875));
+        waited.push(periods.expect("it is cut"));
+        assert_eq!(judged(&mut tuner, &[&overload[..], &[hungry(0)]].concat()), Some(1000));
+    }
+    assert!(waited.is_sorted() && waited[0] == 16 && waited[8] == 800, "{waited:?}");
+}

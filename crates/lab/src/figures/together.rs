@@ -1,0 +1,49 @@
+//! All cases of a figure in turn: a slice of one, a slice of the next, and again. What the machine does to one it does to
+//! all, and their ratios come round by round.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::Figure;
+use super::play::{chosen, experiment};
+use crate::experiment::{Experiment, Options, Outcome, in_turn};
+
+/// What came of each case, by its name; or why nothing did.
+#[derive(Default)]
+pub(super) struct Together(BTreeMap<String, Result<Outcome, String>>);
+
+/// The name of a case.
+fn name(experiment: &dyn Experiment) -> String {
+    format!("{}/{}", experiment.id(), experiment.case())
+}
+
+impl Together {
+    /// Runs what the cells of a figure need, each case once however many cells it fills.
+    pub(super) fn run(figure: &Figure, options: &Options) -> Self {
+        let mut wanted: BTreeMap<String, Box<dyn Experiment>> = BTreeMap::new();
+        for row in figure.rows.iter().filter(|row| row.not_run.is_none()) {
+            for how in figure.columns.iter().filter_map(|column| column.run(row.plays.as_ref())) {
+                // What cannot be had says so when its cell is filled.
+                if let Ok(found) =
+                    chosen(figure, row, how, options).and_then(|options| experiment(how, &options))
+                {
+                    wanted.entry(name(&*found)).or_insert(found);
+                }
+            }
+        }
+        let (names, mut experiments): (Vec<_>, Vec<_>) = wanted.into_iter().unzip();
+        let outcomes = in_turn(&mut experiments, figure.in_turn, options);
+        let told = outcomes.into_iter().map(|outcome| outcome.map_err(|error| format!("{error:#}")));
+        Self(names.into_iter().zip(told).collect())
+    }
+
+    /// What came of a case.
+    pub(super) fn outcome(&self, experiment: &dyn Experiment) -> Result<Outcome> {
+        match self.0.get(&name(experiment)) {
+            Some(Ok(outcome)) => Ok(outcome.clone()),
+            Some(Err(why)) => anyhow::bail!("{why}"),
+            None => anyhow::bail!("it was not run"),
+        }
+    }
+}
