@@ -4,7 +4,7 @@ use crate::address::{Address, Fault, parse_cidr};
 use crate::attach;
 use crate::mac::Mac;
 use crate::model;
-use crate::plan::{Attach, Deliver, FlowHash, Nic, NicModel, Plan, QueueLen, Router};
+use crate::plan::{Attach, Deliver, FlowHash, Nic, NicModel, Plan, QueueLen, Router, VhostThreads};
 use crate::read::{remember, required_name, valued};
 use crate::section::{At, NumberOr, Section, Words};
 
@@ -81,6 +81,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         let what = "only a NIC on a switch has it; remove it, or write attach = \"switch:NAME\"";
         section.fault(section.line_of("deliver"), "deliver", what);
     }
+    let queue_len = queue_len(section, attach.as_ref(), router);
     Nic {
         mac: mac.unwrap_or_else(|| Mac::derived(&router.name, &name)),
         name,
@@ -92,7 +93,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         addresses: addresses(section),
         queues: queues(section, router.vcpus, device.model),
         hash: section.word("hash", &HASHES),
-        queue_len: queue_len(section),
+        queue_len,
         mtu: section.number("mtu", LEAST_MTU..=MOST_MTU, 1500),
         deliver: section.word("deliver", &DELIVERS),
         ring: ring(section),
@@ -114,12 +115,26 @@ fn queues(section: &Section<'_>, vcpus: u32, model: NicModel) -> u32 {
     vcpus
 }
 
-fn queue_len(section: &Section<'_>) -> QueueLen {
-    match section.number_or("queue_len", 1..=65_536, "auto") {
-        Some(NumberOr::Number(frames)) => QueueLen::Frames(frames),
+/// A queue that follows its reader is one of the kernel's, and is read by us.
+fn queue_len(section: &Section<'_>, attach: Option<&Attach>, router: &Router) -> QueueLen {
+    let frames = match section.number_or("queue_len", 1..=65_536, "auto") {
+        Some(NumberOr::Number(frames)) => return QueueLen::Frames(frames),
         Some(NumberOr::Word) => QueueLen::Auto,
-        None => QueueLen::default(),
-    }
+        None => return QueueLen::default(),
+    };
+    let is_read_by_us = |attach: &Attach| {
+        matches!(attach, Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. })
+    };
+    let why = if !attach.is_none_or(is_read_by_us) {
+        "only the queue of a TAP or macvtap can be tuned (tap:, bridge:, ovs:, macvtap:)"
+    } else if router.vhost == VhostThreads::Kernel {
+        "with vhost = \"kernel\" the kernel reads the queue, and nobody tunes it"
+    } else {
+        return frames;
+    };
+    let what = format!("\"auto\" does not work here: {why}; write a number such as 1000");
+    section.fault(section.line_of("queue_len"), "queue_len", what);
+    QueueLen::default()
 }
 
 fn ring(section: &Section<'_>) -> u32 {

@@ -302,6 +302,11 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     ("queues = 1", "queues = 17", "f.toml:19: router.nic.queues: 17 is out of range; write 1 to 16"),
     ("queues = 1", "queue_len = 0", "f.toml:19: router.nic.queue_len: 0 is out of range; write 1 to 65536"),
     (
+        r#"deliver = "queued""#,
+        r#"queue_len = "auto""#,
+        r#"f.toml:27: router.nic.queue_len: "auto" does not work here: only the queue of a TAP or macvtap can be tuned (tap:, bridge:, ovs:, macvtap:); write a number such as 1000"#,
+    ),
+    (
         "queues = 1",
         "socket = \"listen\"",
         r#"f.toml:19: router.nic.socket: only a NIC with attach = "vhost-user-backend:SOCKET" has it; remove it"#,
@@ -498,4 +503,24 @@ fn files_that_cannot_be_read() {
     assert_eq!(error(), format!("{shown}: larger than 1 MiB, the most that a file may be"));
     let error = load(folder.path()).expect_err("a folder").to_string();
     assert_eq!(error, format!("{}: cannot be read: Is a directory (os error 21)", folder.path().display()));
+}
+
+#[test]
+fn a_queue_that_nobody_of_ours_reads_cannot_be_tuned() {
+    let file = |attach: &str, more: &str| {
+        format!(
+            "[[router]]\nname = \"r\"\n{more}[[router.nic]]\nname = \"n\"\nattach = \"{attach}\"\nqueue_len = \"auto\"\n"
+        )
+    };
+    for attach in ["xdp:eth0", "null", "pcap:x.pcap", "vhost-user-backend:v.sock"] {
+        assert!(errors(&file(attach, "")).contains("only the queue of a TAP or macvtap"), "{attach}");
+    }
+    for attach in ["tap:t", "bridge:b", "ovs:o", "macvtap:m"] {
+        parse(&file(attach, ""), "f.toml").expect("good");
+        let said = errors(&file(attach, "vhost = \"kernel\"\n"));
+        assert!(
+            said.contains("f.toml:7: router.nic.queue_len") && said.contains("the kernel reads the queue"),
+            "{said}"
+        );
+    }
 }
