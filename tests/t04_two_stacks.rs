@@ -8,7 +8,7 @@ use support::{Namespace, Stage, datagrams, echo, transfer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn file(right_mtu: u32) -> String {
     format!(

@@ -11,8 +11,8 @@ use support::{Finished, Namespace, Running, Signal, Traces, alone};
 use tempfile::TempDir;
 
 /// A start or an end takes far less, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(20);
-const GONE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
+const GONE: Duration = Duration::from_secs(40);
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 
 fn file(memory: &str, attach: &str) -> String {

@@ -14,7 +14,7 @@ const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The router has given up asking for a neighbour.
 const GIVEN_UP: Duration = Duration::from_secs(5);
 const STORM: u32 = 200_000;

@@ -10,7 +10,7 @@ use support::{
     Finished, Injected, Namespace, Process, Signal, Stage, children_of, inject_syscall, threads_of,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const NOTHING: [u64; 6] = [0; 6];
 /// Calls of x86-64 (`asm/unistd_64.h`), and what else they take and answer.
 const GETPID: i64 = 39;

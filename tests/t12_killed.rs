@@ -13,9 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::{Flow, Namespace, Need, Process, Running, Stage, Traces, alone, children_of};
 
 /// A start, an end or a repair takes far less, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The kernel takes links and namespaces away some time after the process.
-const GONE: Duration = Duration::from_secs(10);
+const GONE: Duration = Duration::from_secs(40);
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Rounds of all tests of this file together; a longer run may set `RINGROAD_ROUNDS`.
 const ROUNDS: u32 = 100;

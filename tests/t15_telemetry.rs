@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use support::{Namespace, Process, Signal, Stage};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 /// In the run's own namespace, so that no other program has it.
 const PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9477);

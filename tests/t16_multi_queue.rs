@@ -5,13 +5,15 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use support::{Counters, Namespace, Stage};
 
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const EAST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const EAST_PORT: u16 = 7016;
 /// Flows of numbered datagrams: senders times ports of the receiver.
@@ -20,7 +22,7 @@ const PORTS: u16 = 8;
 /// Datagrams of each flow.
 const DATAGRAMS: u32 = 25;
 /// After this time without a datagram no more will come.
-const QUIET: Duration = Duration::from_millis(1500);
+const QUIET: Duration = Duration::from_secs(4);
 
 /// One router between two TAPs.
 fn between_taps(engine: &str, vcpus: u32, hash: &str) -> String {
@@ -79,9 +81,11 @@ impl World {
     fn flows(&self) -> usize {
         let bind = |port| self.east.inside(|| UdpSocket::bind((EAST, port))).expect("inside").expect("bind");
         let receivers: Vec<_> = (0..PORTS).map(|n| bind(EAST_PORT + n)).collect();
+        let came = AtomicUsize::new(0);
         thread::scope(|scope| {
-            let counts: Vec<_> = receivers.iter().map(|socket| scope.spawn(|| receive(socket))).collect();
-            self.west.inside(send).expect("inside").expect("it sends");
+            let counts: Vec<_> =
+                receivers.iter().map(|socket| scope.spawn(|| receive(socket, &came))).collect();
+            self.west.inside(|| send(&came)).expect("inside").expect("it sends");
             counts.into_iter().map(|count| count.join().expect("in order")).sum()
         })
     }
@@ -106,22 +110,42 @@ impl World {
     }
 }
 
-/// Sends each flow's datagrams in order, the flows in turn, no faster than a small host forwards them.
-fn send() -> std::io::Result<()> {
+/// Datagrams that may be on their way: fewer than a queue holds.
+const WINDOW: usize = 800;
+/// What has not come after so long is lost.
+const LOST: Duration = Duration::from_millis(300);
+
+/// Waits until so few are on their way, of `sent`, or those that are left must be lost; returns how many are.
+fn keep_back(sent: usize, lost: usize, came: &AtomicUsize) -> usize {
+    let on_their_way = || sent.saturating_sub(lost + came.load(Relaxed));
+    let start = Instant::now();
+    while on_their_way() > WINDOW {
+        if start.elapsed() > LOST {
+            return lost + on_their_way();
+        }
+        thread::sleep(Duration::from_micros(300));
+    }
+    lost
+}
+
+/// Sends each flow's datagrams in order, the flows in turn, no faster than this host forwards them at the moment.
+fn send(came: &AtomicUsize) -> std::io::Result<()> {
+    let (mut sent, mut lost) = (0, 0);
     let senders = (0..SENDERS).map(|_| UdpSocket::bind("0.0.0.0:0")).collect::<Result<Vec<_>, _>>()?;
     for number in 0..DATAGRAMS {
         for sender in &senders {
             for port in 0..PORTS {
                 sender.send_to(&number.to_be_bytes(), (EAST, EAST_PORT + port))?;
+                sent += 1;
             }
-            thread::sleep(Duration::from_micros(300));
+            lost = keep_back(sent, lost, came);
         }
     }
     Ok(())
 }
 
 /// How many datagrams came until it was quiet, each behind the earlier ones of its flow.
-fn receive(socket: &UdpSocket) -> usize {
+fn receive(socket: &UdpSocket, all: &AtomicUsize) -> usize {
     let (mut last, mut count) = (HashMap::<SocketAddr, u32>::new(), 0);
     let started = Instant::now();
     loop {
@@ -135,6 +159,7 @@ fn receive(socket: &UdpSocket) -> usize {
             assert!(before < number, "{from}: {number} came after {before}");
         }
         count += 1;
+        all.fetch_add(1, Relaxed);
     }
 }
 

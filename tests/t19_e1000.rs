@@ -10,7 +10,7 @@ use support::{CHECKSUMS, Capture, Counters, Flow, Namespace, Stage, dissect, tra
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const EAST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const WEST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const WEST_NIC: &str = "02:00:00:00:19:01";

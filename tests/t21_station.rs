@@ -15,7 +15,7 @@ use ledger::StationTally;
 use uplink::{Netns, Tap, TapConfig};
 
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const TAP: &str = "t21";
 /// The kernel's address and the station's.
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);

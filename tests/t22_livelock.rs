@@ -18,7 +18,7 @@ const WORK_NS: u32 = 20_000;
 const LITTLE: f64 = 1_000.0;
 const MUCH: f64 = 150_000.0;
 const LENGTH: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A guest with an application, and a generator that feeds it.
 fn start(mode: &str, protected: bool, rate: f64) -> (Guest, IoThread) {

@@ -358,6 +358,11 @@ impl Supervisor {
                 let answer = self.completed(&request, answer);
                 self.reply(ticket, Ok(answer), now);
             }
+            (Asker::Client(ticket, Request::Ps {}), Err(_)) => {
+                // Who should know has died; what is known here is an answer too.
+                let routers = self.routers_that_wait();
+                self.reply(ticket, Ok(Answer::Ps(self.run_status(routers))), now);
+            }
             (Asker::Client(ticket, _), Err(error)) => self.reply(ticket, Err(error), now),
             (Asker::Replay(request), Err(error)) => {
                 let message = format!("what was changed by hand is lost ({request:?}): {error}");
@@ -444,11 +449,11 @@ impl Supervisor {
             let Some((_, asker)) = self.desk.asked.remove(&id) else { continue };
             match asker {
                 Asker::Part(gather) => self.part(gather, whom, None, now),
-                Asker::Client(ticket, _) if whom.is_some() => {
-                    let why = "the router's process died before it answered: ask again in a second";
-                    self.reply(ticket, Err(api::Error::new(why)), now);
+                asker @ Asker::Client(..) => {
+                    let of_router = "the router's process died before it answered: ask again in a second";
+                    let why = if whom.is_some() { of_router } else { DIED };
+                    self.deliver(asker, Err(api::Error::new(why)), now);
                 }
-                Asker::Client(ticket, _) => self.reply(ticket, Err(api::Error::new(DIED)), now),
                 Asker::Apply(ticket) => {
                     self.desk.unstage();
                     self.lock_only_what_runs();

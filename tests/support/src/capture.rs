@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use crate::{Namespace, Running, Signal};
 
 /// tcpdump starts and ends long before this.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// What comes in 50 ms as fast as a TAP takes it.
 const BUFFER_KIB: &str = "196608";

@@ -19,8 +19,8 @@ const TICK: Duration = Duration::from_millis(1);
 const MOST_AT_ONCE: u128 = 100;
 /// How long a receiver waits before it looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// Without a datagram for so long, none is under way any more.
-const QUIET: Duration = Duration::from_millis(500);
+/// Without a datagram for so long, none is under way any more, even where the host is busy.
+const QUIET: Duration = Duration::from_secs(4);
 /// Octets of a datagram: its number, and filling.
 const LENGTH: usize = 32;
 
@@ -59,14 +59,22 @@ pub struct Flow {
 struct Shared {
     /// The sender shall end.
     enough: AtomicBool,
-    /// The sender has ended, and so shall the receiver as soon as nothing comes any more.
+    /// The sender has ended, and so shall the receiver as soon as everything has come, or nothing comes any more.
     over: AtomicBool,
+    /// Nobody wants to know what still comes.
+    left: AtomicBool,
     sent: AtomicU64,
     refused: AtomicU64,
     arrivals: Mutex<Arrivals>,
 }
 
 impl Shared {
+    /// Whether the receiver has heard nothing for `silent` and need not wait for more.
+    fn is_complete(&self, silent: Duration) -> bool {
+        let all = || self.arrivals().received >= self.sent.load(Relaxed);
+        self.over.load(Relaxed) && (self.left.load(Relaxed) || all() || silent > QUIET)
+    }
+
     fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,7 +173,7 @@ impl Flow {
         self.shared.refused.load(Relaxed)
     }
 
-    /// Stops the sender and then, when nothing comes any more, the receiver.
+    /// Stops the sender and then, when everything has come or nothing comes any more, the receiver.
     pub fn stop(mut self) -> Result<Tally> {
         self.end()?;
         Ok(self.so_far())
@@ -181,6 +189,7 @@ impl Flow {
 
 impl Drop for Flow {
     fn drop(&mut self) {
+        self.shared.left.store(true, Relaxed);
         let _ = self.end();
     }
 }
@@ -228,7 +237,7 @@ fn receive(socket: &UdpSocket, shared: &Shared) -> Result<()> {
                     last = now;
                 }
             }
-            _ if shared.over.load(Relaxed) && now - last > QUIET => return Ok(()),
+            _ if shared.is_complete(now - last) => return Ok(()),
             _ => {}
         }
     }

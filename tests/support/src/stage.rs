@@ -16,7 +16,7 @@ use crate::{Namespace, Signal, Traces};
 /// A router is up long before this, even where the host is busy.
 const START: Duration = Duration::from_secs(60);
 /// Within this time after the last frame was sent it has arrived.
-const QUIET: Duration = Duration::from_millis(500);
+const QUIET: Duration = Duration::from_secs(1);
 /// A run ends long before this.
 const END: Duration = Duration::from_secs(60);
 /// Namespaces, and what is in them, are gone long before this.

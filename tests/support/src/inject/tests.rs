@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::{Injected, inject_syscall};
 use crate::{Running, process::threads_of};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 const NOTHING: [u64; 6] = [0; 6];
 
 fn start(words: &[&str]) -> Running {

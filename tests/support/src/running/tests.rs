@@ -5,7 +5,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::{Running, Signal, run};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Limits, SmallDisk};
 use crate::{Running, run};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
