@@ -89,9 +89,14 @@ impl Room {
         Ok(self.netns.counters(self.behind)?.rx_frames)
     }
 
-    /// What the router has counted, at the end of its next line.
-    pub(super) fn counted(&self) -> Result<Counts> {
-        self.counted.next(PATIENCE)
+    /// What the router has counted so far.
+    pub(super) fn counts(&self) -> Counts {
+        self.counted.so_far()
+    }
+
+    /// Kicks and exits for each frame that it forwarded since.
+    pub(super) fn each_since(&self, before: &Counts) -> Result<[f64; 2]> {
+        self.counted.each_since(before, PATIENCE)
     }
 
     /// Ends the router.
