@@ -18,6 +18,7 @@
 //! for the next second. (It does not yield: Linux lets who yields often wait for as many slices of the others.)
 
 mod company;
+pub mod doze;
 
 use company::Company;
 

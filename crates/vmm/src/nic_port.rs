@@ -25,7 +25,7 @@ mod sink;
 mod source;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,7 @@ use anyhow::{Context, Result};
 use ledger::{E1000Registers, NicDirection, NicInterrupts};
 use nic::queue::{Lease, RxQueue, TxQueue};
 use ring::split::Broken;
+use ring::wake::doze::Doze;
 use switch::steer::Hash;
 use switch::{Bell, Offloads, Sink, Source};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
@@ -69,7 +70,7 @@ struct Served<Q> {
     /// Where the doorbell is a descriptor of the driver's, and `kick` for us alone.
     watch: Option<Watch>,
     /// Whether a doorbell that is a register access is to ring: the thread sleeps, or is about to.
-    asleep: AtomicBool,
+    asleep: Doze,
     /// Whether the driver wanted a ring that cannot be served.
     refused: AtomicBool,
 }
@@ -83,7 +84,7 @@ impl<Q> Served<Q> {
             ledger: NicDirection::default(),
             leases: Mutex::default(),
             kick,
-            asleep: AtomicBool::new(false),
+            asleep: Doze::default(),
             refused: AtomicBool::new(false),
         })
     }
@@ -111,17 +112,14 @@ impl<Q> Served<Q> {
         self.watch.as_ref().map_or_else(|| borrow(&self.kick), |watch| borrow(watch.any()))
     }
 
-    /// The thread is about to sleep; after this it looks at the ring once more. (The fence is the other half of the one
-    /// in [`Served::news`]: one of both sees what the other has written.)
+    /// The thread is about to sleep; after this it looks at the ring once more.
     fn fall_asleep(&self) {
-        self.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.asleep.fall_asleep();
     }
 
     /// The driver has moved the end of its ring by a register access: rings if the thread sleeps.
     fn news(&self) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) {
+        if self.asleep.wants_news() {
             // The only error is a full counter, and then it is rung.
             let _ = self.kick.write(1);
         }
@@ -129,7 +127,7 @@ impl<Q> Served<Q> {
 
     /// The thread is awake; takes back what the doorbell rang.
     fn silence(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
+        self.asleep.wake();
         if let Ok(kicks) = self.kick.read() {
             self.ledger.kicks.add(kicks);
         }
