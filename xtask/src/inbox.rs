@@ -21,14 +21,11 @@ const MEMORY: u32 = 2048;
 const TESTS: &str = "tests";
 
 /// Programs of this host that tests use; what is not installed here is missing inside, and tests say so.
-const PROGRAMS: [&str; 13] = [
+const PROGRAMS: [&str; 10] = [
     "ip",
-    "tc",
     "bridge",
     "ethtool",
     "iperf3",
-    "tcpdump",
-    "tshark",
     "timeout",
     "bash",
     "ovs-vsctl",

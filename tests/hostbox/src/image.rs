@@ -30,7 +30,9 @@ const SEGMENT: usize = 0x38;
 const OFFSET: usize = 8;
 const FILE_SIZE: usize = 0x20;
 const ALIGNMENT: usize = 0x30;
-/// Segments begin at pages, and say so instead of the larger pages that a kernel would like.
+/// Type of a segment whose notes tell QEMU where a kernel is entered: by their own alignment, and none of them may be missing.
+const NOTE: u32 = 4;
+/// Other segments begin at pages, and say so instead of the larger pages that a kernel would like.
 const PAGE: usize = 4096;
 
 /// Writes the kernel that a bzImage contains as an ELF file, without what only debuggers read.
@@ -82,13 +84,17 @@ fn lean(elf: &[u8]) -> Option<Vec<u8>> {
     for (number, segment) in segments.iter().enumerate() {
         let (offset, size) = (double(segment, OFFSET)?, double(segment, FILE_SIZE)?);
         let octets = elf.get(offset..offset + size)?;
-        let used = octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
+        let is_note = word(segment, 0)? == NOTE;
+        let last = octets.iter().rposition(|octet| *octet != 0);
+        let used = if is_note { size } else { last.map_or(0, |last| last + 1) };
         lean.resize(lean.len().next_multiple_of(PAGE), 0);
         let (here, head) = (lean.len(), HEADER + number * SEGMENT);
         lean.extend_from_slice(&octets[..used]);
         put(&mut lean, head + OFFSET, here);
         put(&mut lean, head + FILE_SIZE, used);
-        put(&mut lean, head + ALIGNMENT, PAGE);
+        if !is_note {
+            put(&mut lean, head + ALIGNMENT, PAGE);
+        }
     }
     Some(lean)
 }

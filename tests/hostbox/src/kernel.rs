@@ -39,7 +39,7 @@ const WANTED: [&str; 18] = [
 ];
 
 /// The kernel that does not unpack itself, in the folder of the one that does.
-const PLAIN: &str = "vmlinux";
+const PLAIN: &str = "vmlinux.elf";
 /// What was wanted when a kernel was unpacked, in a file of its folder.
 const LIST: &str = "wanted";
 

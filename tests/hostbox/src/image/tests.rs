@@ -12,6 +12,7 @@ fn elf(segments: &[&[u8]]) -> Vec<u8> {
         let (here, head) = (elf.len(), HEADER + number * SEGMENT);
         elf.extend_from_slice(octets);
         elf.push(0xff);
+        elf[head] = if octets.starts_with(b"note") { NOTE as u8 } else { 1 };
         put(&mut elf, head + OFFSET, here);
         put(&mut elf, head + FILE_SIZE, octets.len());
         put(&mut elf, head + ALIGNMENT, 0x20_0000);
@@ -35,17 +36,19 @@ fn image(packed: &[u8]) -> Vec<u8> {
 
 #[test]
 fn segments_stay_and_zeros_and_sections_go() {
-    let lean = lean(&elf(&[b"code\0\0\0", &[0; 5000], b"data"])).expect("an ELF file");
+    let lean = lean(&elf(&[b"code\0\0\0", &[0; 5000], b"data", b"note\0"])).expect("an ELF file");
     assert_eq!(lean[SECTION_COUNTS + 2], 0);
     let segment = |number: usize| {
         let head = HEADER + number * SEGMENT;
         let (offset, size) =
             (double(&lean, head + OFFSET).unwrap(), double(&lean, head + FILE_SIZE).unwrap());
-        assert_eq!((offset % PAGE, double(&lean, head + ALIGNMENT)), (0, Some(PAGE)));
+        let alignment = if number == 3 { 0x20_0000 } else { PAGE };
+        assert_eq!((offset % PAGE, double(&lean, head + ALIGNMENT)), (0, Some(alignment)));
         &lean[offset..offset + size]
     };
+    assert_eq!(segment(3), b"note\0");
     assert_eq!((segment(0), segment(1), segment(2)), (&b"code"[..], &b""[..], &b"data"[..]));
-    assert!(lean.len() <= 4 * PAGE);
+    assert!(lean.len() <= 5 * PAGE);
 }
 
 #[test]
