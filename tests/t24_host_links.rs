@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Namespace, Ovs, Running, Signal, Traces, alone, transfer};
+use support::{Flow, Namespace, Ovs, Running, Signal, Traces, alone, transfer};
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
@@ -90,26 +90,56 @@ impl World {
     fn of(by: By) -> Self {
         let mut world = Self::new();
         for side in ["west", "east"] {
-            let (bridge, near) = (format!("br-{side}"), format!("{side}0"));
-            match by {
-                By::Bridge => {
-                    world.home.ip(&["link", "add", &bridge, "type", "bridge"]).expect("a bridge");
-                    world.home.ip(&["link", "set", &bridge, "up"]).expect("up");
-                    world.home.ip(&["link", "set", &near, "master", &bridge]).expect("in it");
-                }
-                By::Ovs => {
-                    let ovs = world.ovs.get_or_insert_with(|| Ovs::start(&world.home).expect("Open vSwitch"));
-                    ovs.add_bridge(&bridge, &[&near]).expect("a bridge");
-                    // Its packet sockets see frames whose checksum the sender has left to a cable that needs none.
-                    let host = if side == "west" { &world.west } else { &world.east };
-                    let done =
-                        host.command("ethtool").args(["-K", &format!("{side}1"), "tx", "off"]).status();
-                    assert!(done.expect("ethtool").success());
-                }
-                By::Macvtap(_) => {}
-            }
+            world.add_bridge(by, side);
         }
         world
+    }
+
+    /// The bridge on one side, with the cable in it, if there is to be one.
+    fn add_bridge(&mut self, by: By, side: &str) {
+        let (bridge, near) = (format!("br-{side}"), format!("{side}0"));
+        match by {
+            By::Bridge => {
+                self.home.ip(&["link", "add", &bridge, "type", "bridge"]).expect("a bridge");
+                self.home.ip(&["link", "set", &bridge, "up"]).expect("up");
+                self.home.ip(&["link", "set", &near, "master", &bridge]).expect("in it");
+            }
+            By::Ovs => {
+                let ovs = self.ovs.get_or_insert_with(|| Ovs::start(&self.home).expect("Open vSwitch"));
+                ovs.add_bridge(&bridge, &[&near]).expect("a bridge");
+                // Its packet sockets see frames whose checksum the sender has left to a cable that needs none.
+                let host = if side == "west" { &self.west } else { &self.east };
+                let done = host.command("ethtool").args(["-K", &format!("{side}1"), "tx", "off"]).status();
+                assert!(done.expect("ethtool").success());
+            }
+            By::Macvtap(_) => {}
+        }
+    }
+
+    fn delete_bridge(&self, by: By, side: &str) {
+        let bridge = format!("br-{side}");
+        match by {
+            By::Bridge => drop(self.home.ip(&["link", "delete", &bridge]).expect("deleted")),
+            By::Ovs => {
+                let ovs = self.ovs.as_ref().expect("Open vSwitch");
+                ovs.ask(&["del-br", &bridge]).expect("deleted");
+            }
+            By::Macvtap(_) => {}
+        }
+    }
+
+    /// Waits until it has said something for the `times`th time.
+    fn says(&self, wanted: &str, times: usize) {
+        let run = self.run.as_ref().expect("it runs");
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let said = [run.lines(0), run.complaints(0)].concat();
+            if said.iter().filter(|line| line.contains(wanted)).count() >= times {
+                return;
+            }
+            assert!(Instant::now() < end, "not said {times} times: {wanted}\n{}", said.join("\n"));
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn launch(&self, text: &str) -> Running {
@@ -254,6 +284,94 @@ fn a_link_that_is_deleted_is_made_again() {
         deleted_and_back(By::Macvtap("bridge"), drop_link("west0"), |world| {
             thread::sleep(Duration::from_millis(1500));
             cable(&world.home, &world.west, "west", "192.0.2");
+        });
+    });
+}
+
+/// Two more NICs of the same router, by macvtap, and a host behind each.
+struct Bystanders {
+    north: Namespace,
+    south: Namespace,
+}
+
+impl Bystanders {
+    const NICS: &str = "[[router.nic]]\nname = \"north\"\nattach = \"macvtap:north0\"\naddress = \"203.0.113.1/24\"\n\
+                        [[router.nic]]\nname = \"south\"\nattach = \"macvtap:south0\"\naddress = \"198.18.0.1/24\"\n";
+
+    fn of(world: &World) -> Self {
+        let [north, south] =
+            [("north", "203.0.113"), ("south", "198.18.0")].map(|(side, net)| host(&world.home, side, net));
+        Self { north, south }
+    }
+
+    /// Datagrams from one to the other, as long as the flow is not stopped.
+    fn flow(&self) -> Flow {
+        let to = SocketAddr::from(([198, 18, 0, 2], 7025));
+        let flow = Flow::start(&self.north, &self.south, to, RATE).expect("a flow");
+        // Neighbours are found, and what was refused meanwhile was refused before anything is deleted.
+        flow.reaches(u64::from(RATE), PATIENCE).expect("it arrives");
+        flow
+    }
+}
+
+/// Datagrams a second.
+const RATE: u32 = 1000;
+
+/// While bridges come and go, the router's other NICs lose nothing.
+fn made_again(by: By, faults: impl FnOnce(&mut World)) {
+    let mut world = World::of(by);
+    let bystanders = Bystanders::of(&world);
+    world.start(&(by.file() + Bystanders::NICS));
+    world.both_ways();
+    let flow = bystanders.flow();
+    let before = flow.so_far();
+    faults(&mut world);
+    world.both_ways();
+    let tally = flow.stop().expect("it ends");
+    println!("beside {by:?}: {tally:?}");
+    assert!(tally.sent > before.sent + u64::from(RATE), "it went on meanwhile: {before:?} {tally:?}");
+    // Before the first neighbour was found, the kernel keeps few.
+    let lost = tally.lost().saturating_sub(before.lost());
+    assert!(lost == 0 && tally.repeated == 0, "lost {lost}: {before:?} {tally:?}");
+    world.end(Signal::TERM);
+}
+
+#[test]
+fn a_bridge_that_is_made_again_gets_its_tap_back_and_other_nics_lose_nothing() {
+    support::needs!(Root, Tun);
+    alone_and_tidy(|| {
+        made_again(By::Bridge, |world| {
+            world.delete_bridge(By::Bridge, "west");
+            world.says(
+                "the bridge `br-west`: it is not there; it is put in again as soon as that can be done",
+                1,
+            );
+            world.add_bridge(By::Bridge, "west");
+            world.says("NIC t24.west: its link is in the bridge `br-west` again", 1);
+        });
+    });
+}
+
+#[test]
+fn open_vswitch_that_loses_a_bridge_or_dies_gets_its_port_back_and_other_nics_lose_nothing() {
+    support::needs!(Root, Tun, Program("ovs-vswitchd"), Program("ovsdb-server"), Program("ethtool"));
+    alone_and_tidy(|| {
+        made_again(By::Ovs, |world| {
+            let again = |side: &str| {
+                format!("NIC t24.{side}: its link is in the bridge `br-{side}` of Open vSwitch again")
+            };
+            world.delete_bridge(By::Ovs, "west");
+            world.says("NIC t24.west: cannot put `t24.west` into the bridge `br-west` of Open vSwitch: ", 1);
+            world.add_bridge(By::Ovs, "west");
+            world.says(&again("west"), 1);
+            world.both_ways();
+            world.ovs.as_mut().expect("Open vSwitch").kill().expect("killed");
+            for (side, times) in [("west", 2), ("east", 1)] {
+                world.says(&format!("NIC t24.{side}: cannot put"), times);
+            }
+            world.ovs.as_mut().expect("Open vSwitch").start_again(&world.home).expect("started");
+            world.says(&again("west"), 2);
+            world.says(&again("east"), 1);
         });
     });
 }

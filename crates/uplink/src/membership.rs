@@ -1,7 +1,7 @@
 //! The bridge that a TAP of ours is a member of: whether it still is, and how it becomes one again. Bridges are somebody
 //! else's, and come and go: a TAP that stays behind without one carries nothing and says nothing.
 
-use std::io;
+use std::fs;
 
 use crate::netlink::Netlink;
 use crate::{Error, Links, bridge, ovs};
@@ -22,15 +22,15 @@ enum Kind {
     OpenVswitch,
 }
 
-/// What the kernel shows of a TAP and its bridge, for the price of two requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What the kernel shows of a TAP and its bridge, for the price of two requests and a look into a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sight {
     /// Index of the interface that has the name of the bridge. Open vSwitch makes one, in either datapath.
     bridge: Option<u32>,
     /// Index of what the TAP is a member of, as the kernel knows it; none in a datapath in user space.
     master: Option<u32>,
-    /// Times somebody has asked to hear everything by the TAP: who takes a port asks, and takes it back.
-    promiscuous: Option<u32>,
+    /// Packet sockets at the TAP, by inode: by one of them a datapath in user space reads it. (`tcpdump` has one as well.)
+    readers: Vec<u64>,
 }
 
 impl Membership {
@@ -90,12 +90,14 @@ impl Membership {
         bridge::join(&links, &self.tap, &self.bridge).map(|()| true)
     }
 
+    /// The database may outlive the switch, and tell what was.
     fn join_open_vswitch(&self) -> Result<bool, Error> {
-        // Its database may outlive it, and tell what was.
-        if Sight::of(&self.tap, &self.bridge).bridge.is_none() {
-            return Err(self.refused("its interface is not there; does ovs-vswitchd run?"));
+        let was_out = ovs::rejoin(&self.tap, &self.bridge)?;
+        let now = Sight::of(&self.tap, &self.bridge);
+        if now.bridge.is_none() || !now.is_served() {
+            return Err(self.refused("it is in the database, but nobody serves it; does ovs-vswitchd run?"));
         }
-        ovs::rejoin(&self.tap, &self.bridge)
+        Ok(was_out)
     }
 
     fn refused(&self, why: &str) -> Error {
@@ -108,18 +110,47 @@ impl Sight {
     /// What cannot be asked is not there.
     fn of(tap: &str, bridge: &str) -> Self {
         let Ok(links) = Links::here() else { return Self::default() };
-        let attributes = |index| {
-            let kernel = Netlink::open()?;
-            let number = |kind| Ok::<_, io::Error>(number(kernel.attribute(index, kind)?));
-            Ok((number(libc::IFLA_MASTER)?, number(libc::IFLA_PROMISCUITY)?))
-        };
-        let of_tap: io::Result<_> = links.index(tap).map_err(io::Error::other).and_then(attributes);
-        let (master, promiscuous) = of_tap.unwrap_or_default();
-        Self { bridge: links.index(bridge).ok(), master, promiscuous }
+        let bridge = links.index(bridge).ok();
+        let Ok(index) = links.index(tap) else { return Self { bridge, ..Self::default() } };
+        let master = Netlink::open().and_then(|kernel| kernel.attribute(index, libc::IFLA_MASTER));
+        let master = master.ok().flatten().and_then(|octets| octets.first_chunk().copied());
+        let sockets = fs::read_to_string("/proc/thread-self/net/packet").unwrap_or_default();
+        Self { bridge, master: master.map(u32::from_ne_bytes), readers: readers(&sockets, index) }
+    }
+
+    /// Whether somebody may be taking frames from the TAP.
+    fn is_served(&self) -> bool {
+        self.master.is_some() || !self.readers.is_empty()
     }
 }
 
-/// An attribute of four octets.
-fn number(attribute: Option<Vec<u8>>) -> Option<u32> {
-    attribute?.first_chunk().copied().map(u32::from_ne_bytes)
+/// Inodes of the packet sockets at an interface, by the kernel's list (`net/packet/af_packet.c`, `packet_seq_show`).
+fn readers(list: &str, interface: u32) -> Vec<u64> {
+    const INTERFACE: usize = 4;
+    const INODE: usize = 8;
+    let of_line = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let at: u32 = words.get(INTERFACE)?.parse().ok()?;
+        if at == interface { words.get(INODE)?.parse().ok() } else { None }
+    };
+    let mut readers: Vec<u64> = list.lines().filter_map(of_line).collect();
+    readers.sort_unstable();
+    readers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_sockets_are_found_by_their_interface() {
+        let list = "sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n\
+                    00000000a1b2c3d4 3      3    0003   4     1 0      0      90211\n\
+                    00000000a1b2c3d5 3      3    0003   7     1 0      0      90315\n\
+                    00000000a1b2c3d6 3      3    0003   4     1 0      0      90100\n\
+                    damaged\n";
+        assert_eq!(readers(list, 4), [90_100, 90_211]);
+        assert_eq!(readers(list, 7), [90_315]);
+        assert!(readers(list, 1).is_empty() && readers("", 4).is_empty());
+    }
 }

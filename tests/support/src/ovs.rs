@@ -9,6 +9,7 @@ use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use crate::Namespace;
+use crate::Signal;
 use crate::running::{Running, run};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
@@ -29,13 +30,30 @@ impl Ovs {
         let at = |name: &str| folder.path().join(name).display().to_string();
         let made = run(Command::new("ovsdb-tool").args(["create", &at("conf.db"), SCHEMA]), PATIENCE)?;
         ensure!(made.status.success(), "{}", made.stderr);
-        let (remote, local) =
-            (format!("--remote=punix:{}", at("db.sock")), format!("unix:{}", at("db.sock")));
         let mut ovs = Self { daemons: Vec::new(), folder };
-        ovs.daemon(namespace, "ovsdb-server", &[&ovs.path("conf.db"), &remote, "--unixctl=db.ctl"])?;
-        ovs.wait_for("db.sock")?;
-        ovs.daemon(namespace, "ovs-vswitchd", &[&local, "--unixctl=vs.ctl"])?;
+        ovs.start_again(namespace)?;
         Ok(ovs)
+    }
+
+    /// Kills database and switch, as a crash would: what was in the database is still there, what the switch had made in the
+    /// namespace goes with its process.
+    pub fn kill(&mut self) -> Result<()> {
+        for mut daemon in self.daemons.drain(..).rev() {
+            daemon.signal(Signal::KILL)?;
+            daemon.wait(PATIENCE)?;
+        }
+        // Whoever looks for it finds nobody, as after the end of the service.
+        std::fs::remove_file(self.folder.path().join("db.sock"))?;
+        Ok(())
+    }
+
+    /// Starts both on the database that is there.
+    pub fn start_again(&mut self, namespace: &Namespace) -> Result<()> {
+        let (database, socket) = (self.path("conf.db"), self.path("db.sock"));
+        let (remote, local) = (format!("--remote=punix:{socket}"), format!("unix:{socket}"));
+        self.daemon(namespace, "ovsdb-server", &[&database, &remote, "--unixctl=db.ctl"])?;
+        self.wait_for("db.sock")?;
+        self.daemon(namespace, "ovs-vswitchd", &[&local, "--unixctl=vs.ctl"])
     }
 
     fn path(&self, name: &str) -> String {
