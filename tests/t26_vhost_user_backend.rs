@@ -1,6 +1,6 @@
 //! Objective: a NIC of a router is the network card of other programs' virtual machines: DPDK's driver with all its ways to
-//! lay out a ring, and stock QEMU with Debian's kernel, two of which talk TCP through one router. Peers are killed and
-//! started anew while frames pass, and peers that break the protocol harm nobody but themselves.
+//! lay out a ring, which comes to our socket, or to whose socket we come. Peers are killed and started anew while frames
+//! pass, and peers that break the protocol harm nobody but themselves.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,14 +10,11 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hostbox::{Initramfs, Kernel, Machine};
-use support::{Counters, Namespace, Running, Signal, Stage, children_of};
+use support::{Namespace, Running, Stage, Testpmd, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Nor does a guest under software emulation.
-const GUEST_PATIENCE: Duration = Duration::from_secs(150);
 /// Where testpmd answers.
 const PEER: &str = "192.0.2.9";
 
@@ -26,10 +23,10 @@ fn nic(name: &str, attach: &str, address: &str, more: &str) -> String {
 }
 
 /// A router between a socket and a host of the kernel's.
-fn file(socket: &Path, more: &str) -> String {
+fn file(socket: &Path, guest_nic: &str, more: &str) -> String {
     let guest = format!("vhost-user-backend:{}", socket.display());
     format!("[[router]]\nname = \"t26\"\n{more}\n")
-        + &nic("guest", &guest, "192.0.2.1/24", "")
+        + &nic("guest", &guest, "192.0.2.1/24", guest_nic)
         + &nic("host", "tap:t26-host", "198.51.100.1/24", "")
 }
 
@@ -42,10 +39,15 @@ struct Scene {
 
 impl Scene {
     fn set(more: &str) -> Self {
+        Self::set_with("", more)
+    }
+
+    /// The same with this in the NIC's part of the file.
+    fn set_with(nic: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("guest.sock");
-        let mut stage =
-            Stage::start_with(BINARY, &file(&socket, more), &["--json", "--log", "text"]).expect("it starts");
+        let mut stage = Stage::start_with(BINARY, &file(&socket, nic, more), &["--json", "--log", "text"])
+            .expect("it starts");
         let host = stage.host("t26-host", "198.51.100.2/24", "198.51.100.1").expect("a host");
         Self { stage, host, socket, _folder: folder }
     }
@@ -103,34 +105,12 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
 }
 
 /// testpmd, which answers ARP and echoes by DPDK's driver of virtio, in a process that plays a guest.
-struct Testpmd {
-    run: Running,
-    prefix: String,
-}
-
-impl Testpmd {
-    fn start(socket: &Path, driver: &str, queues: u32) -> Self {
-        let prefix = format!("t26-{}", std::process::id());
-        let device = format!("net_virtio_user0,path={},queues={queues}{driver}", socket.display());
-        let mut command = Command::new("dpdk-testpmd");
-        command.args(["--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--file-prefix", &prefix]);
-        command.args(["--lcores", "(0,1)@0", "--vdev", &device, "--", "--forward-mode=icmpecho"]);
-        command.args(["--auto-start", "--total-num-mbufs=2048", "--stats-period=5"]);
-        let (rxq, txq) = (format!("--rxq={queues}"), format!("--txq={queues}"));
-        command.args([rxq, txq]);
-        Self { run: Running::start(&mut command).expect("testpmd starts"), prefix }
-    }
-
-    fn kill(mut self) {
-        self.run.signal(Signal::KILL).expect("it runs");
-        self.run.wait(PATIENCE).expect("it is dead");
-    }
-}
-
-impl Drop for Testpmd {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(format!("/var/run/dpdk/{}", self.prefix));
-    }
+fn testpmd(socket: &Path, driver: &str, queues: u32) -> Testpmd {
+    let device = format!("net_virtio_user0,path={},queues={queues}{driver}", socket.display());
+    let (rxq, txq) = (format!("--rxq={queues}"), format!("--txq={queues}"));
+    let echo = ["--forward-mode=icmpecho", "--auto-start", "--total-num-mbufs=2048", "--stats-period=5"];
+    let arguments = [&echo[..], &[&rxq, &txq]].concat();
+    Testpmd::start(&mut Command::new("dpdk-testpmd"), &device, &arguments).expect("testpmd starts")
 }
 
 #[test]
@@ -146,12 +126,12 @@ fn dpdk_s_driver_with_every_layout_of_its_rings() {
         ",mrg_rxbuf=0,in_order=1,vectorized=1",
     ];
     for driver in drivers {
-        let peer = Testpmd::start(&scene.socket, driver, 1);
+        let peer = testpmd(&scene.socket, driver, 1);
         wait_for("an answer", || scene.answers());
         for octets in [0, 56, 1472] {
             assert!(scene.echoes(5, octets) >= 4, "{driver:?}, {octets} octets");
         }
-        peer.kill();
+        peer.kill().expect("it is dead");
     }
     scene.end();
 }
@@ -160,10 +140,10 @@ fn dpdk_s_driver_with_every_layout_of_its_rings() {
 fn several_pairs_of_queues() {
     support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
     let scene = Scene::set("vcpus = 2");
-    let peer = Testpmd::start(&scene.socket, "", 2);
+    let peer = testpmd(&scene.socket, "", 2);
     wait_for("an answer", || scene.answers());
     assert!(scene.echoes(10, 56) >= 9);
-    peer.kill();
+    peer.kill().expect("it is dead");
     scene.end();
 }
 
@@ -172,8 +152,8 @@ fn a_peer_that_is_killed_comes_again_and_nothing_is_left_of_it() {
     support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
     let mut scene = Scene::set("");
     let mut held = Vec::new();
-    for _ in 0..4 {
-        let peer = Testpmd::start(&scene.socket, "", 1);
+    for _ in 0..3 {
+        let peer = testpmd(&scene.socket, "", 1);
         wait_for("an answer", || scene.answers());
         held.push(scene.held());
         // In the middle of an echo.
@@ -181,8 +161,30 @@ fn a_peer_that_is_killed_comes_again_and_nothing_is_left_of_it() {
         let flood = flood.args(["ping", "-c", "200", "-i", "0.01", "-w", "3", PEER]);
         let flood = Running::start(flood).expect("ping starts");
         sleep(Duration::from_millis(200));
-        peer.kill();
+        peer.kill().expect("it is dead");
         drop(flood);
+    }
+    assert!(held.iter().skip(1).all(|now| *now == held[0]), "{held:?}");
+    scene.complains("the peer is gone");
+    scene.end();
+}
+
+#[test]
+fn we_come_to_the_socket_of_a_peer_and_come_again() {
+    support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+    let mut scene = Scene::set_with("socket = \"connect\"", "");
+    scene.complains("no peer at");
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let peer = testpmd(&scene.socket, ",server=1", 1);
+        wait_for("an answer", || scene.answers());
+        for octets in [0, 1472] {
+            assert!(scene.echoes(5, octets) >= 4, "{octets} octets");
+        }
+        held.push(scene.held());
+        peer.kill().expect("it is dead");
+        // Who is killed leaves its socket behind, where nobody answers.
+        fs::remove_file(&scene.socket).expect("it was left");
     }
     assert!(held.iter().skip(1).all(|now| *now == held[0]), "{held:?}");
     scene.complains("the peer is gone");
@@ -218,113 +220,8 @@ fn peers_that_break_the_protocol_are_sent_away_and_the_next_one_is_served() {
     scene.complains("in the middle of a message");
     drop(UnixStream::connect(&scene.socket).expect("it listens"));
     assert!(answers(&scene.host, "198.51.100.1"), "the other port goes on");
-    let peer = Testpmd::start(&scene.socket, "", 1);
+    let peer = testpmd(&scene.socket, "", 1);
     wait_for("an answer", || scene.answers());
-    peer.kill();
+    peer.kill().expect("it is dead");
     scene.end();
-}
-
-/// What a stock guest does: it serves a file and fetches the one of the other guest.
-const GUEST: &str = r#"
-ip link set eth0 up && ip address add $OWN/24 dev eth0 && ip route add default via $ROUTER || exit 1
-echo "FEATURES $(cat /sys/bus/virtio/devices/virtio0/features)"
-dd if=/dev/urandom of=/file bs=64k count=32 2>/dev/null
-md5sum < /file > /sum
-mkfifo /open && { sleep 1000 > /open & }
-serve() { while :; do nc -l -p $1 < $2 >/dev/null; done & }
-fetch() { nc $OTHER $1 < /open > $2 && [ -s $2 ]; }
-serve 7001 /file && serve 7002 /sum
-n=0
-until ping -c 1 -W 1 $OTHER >/dev/null; do n=$((n + 1)); [ $n -gt 60 ] && exit 2; done
-echo PINGED
-until fetch 7002 /other; do n=$((n + 1)); [ $n -gt 60 ] && exit 3; sleep 1; done
-fetch 7001 /got || exit 4
-[ "$(md5sum < /got)" = "$(cat /other)" ] || exit 5
-echo FETCHED
-# Until it is switched off: the other one may still fetch.
-sleep 1000
-exit 0
-"#;
-
-fn archive(kernel: &Kernel, folder: &Path, own: &str, router: &str, other: &str) -> anyhow::Result<PathBuf> {
-    let mut files = Initramfs::new();
-    files.program("busybox")?.modules(kernel, &["virtio_pci", "virtio_net"])?;
-    files.init(&format!("OWN={own} ROUTER={router} OTHER={other}\n{GUEST}"));
-    let to = folder.join(format!("{own}.cpio"));
-    files.write(&to).map(|()| to)
-}
-
-/// Runs a guest at a socket until it has fetched the other one's file. QEMU 7.2 without KVM cannot do with MSI-X here, hence
-/// no vectors.
-fn guest(kernel: &Kernel, initrd: &Path, socket: &Path) -> Running {
-    let mut machine = Machine::new(kernel, initrd);
-    let chardev = format!("socket,id=c0,path={},reconnect=1", socket.display());
-    machine.memory(192).machine("q35,memory-backend=mem").arguments([
-        "-object",
-        "memory-backend-memfd,id=mem,size=192M,share=on",
-        "-chardev",
-        &chardev,
-        "-netdev",
-        "vhost-user,id=n0,chardev=c0",
-        "-device",
-        "virtio-net-pci,netdev=n0,vectors=0,romfile=",
-    ]);
-    let mut run = Running::start(&mut machine.command()).expect("QEMU starts");
-    let fetched = run.wait_for_line(GUEST_PATIENCE, |line| line.trim_end() == "FETCHED");
-    assert!(fetched.is_ok(), "{:#?}", run.lines(0));
-    run
-}
-
-/// Whether the guest's driver agreed on this feature.
-fn has_feature(said: &[String], bit: usize) -> bool {
-    let features = said.iter().find_map(|line| line.strip_prefix("FEATURES ")).expect("it told its features");
-    features.as_bytes().get(bit) == Some(&b'1')
-}
-
-fn two_guests(kernel: &Kernel, offload: bool) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let sockets = ["a", "b"].map(|name| folder.path().join(name));
-    let more = format!("offload = {offload}");
-    let attach = sockets.each_ref().map(|socket| format!("vhost-user-backend:{}", socket.display()));
-    let text = "[[router]]\nname = \"t26\"\n".to_owned()
-        + &nic("a", &attach[0], "192.0.2.1/24", &more)
-        + &nic("b", &attach[1], "198.51.100.1/24", &more);
-    let stage = Stage::start(BINARY, &text).expect("it starts");
-    let initrd = |own, router, other| archive(kernel, folder.path(), own, router, other).expect("an archive");
-    let initrds = [
-        initrd("192.0.2.2", "192.0.2.1", "198.51.100.2"),
-        initrd("198.51.100.2", "198.51.100.1", "192.0.2.2"),
-    ];
-    std::thread::scope(|scope| {
-        let pairs = initrds.iter().zip(&sockets);
-        let guests: Vec<_> =
-            pairs.map(|(initrd, socket)| scope.spawn(move || guest(kernel, initrd, socket))).collect();
-        let guests: Vec<Running> =
-            guests.into_iter().map(|guest| guest.join().expect("it went well")).collect();
-        for guest in &guests {
-            // CSUM and HOST_TSO4.
-            assert_eq!([0, 11].map(|bit| has_feature(&guest.lines(0), bit)), [offload; 2]);
-        }
-    });
-    let done = stage.finish_troubled(Vec::new()).expect("it ends well, and leaves nothing");
-    let counters =
-        Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
-    let (frames, bytes) = (counters.get("t26.a.guest.tx.frames"), counters.get("t26.a.guest.tx.bytes"));
-    assert!(bytes > 2_000_000, "a file of 2 MiB went through: {counters:?}");
-    assert_eq!(bytes > 1600 * frames, offload, "{bytes} octets in {frames} frames");
-    assert_eq!(counters.faults("t26"), [""; 0]);
-}
-
-#[test]
-fn two_stock_guests_talk_tcp_through_a_router_with_offloads_and_without() {
-    support::needs!(Root, Kvm, Program("qemu-system-x86_64"), Program("busybox"));
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
-    let kernel = match Kernel::obtain(&target.join("box")) {
-        Ok(kernel) => kernel,
-        Err(why) => {
-            println!("SKIPPED: {why:#}");
-            return;
-        }
-    };
-    [true, false].into_iter().for_each(|offload| two_guests(&kernel, offload));
 }

@@ -1,0 +1,102 @@
+//! Objective: a peer on a vhost-user port stops or dies in the middle of traffic, and the other ports of its router go on: not one
+//! of their frames is lost, and they come as fast as before.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use support::{Counters, Flow, Namespace, Running, Signal, Stage, Testpmd};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Where testpmd answers.
+const PEER: &str = "192.0.2.9";
+/// Datagrams a second between the other ports, and how long they are watched each time.
+const RATE: u32 = 1000;
+const WATCH: Duration = Duration::from_secs(2);
+/// What is left of that rate at least; on a host that does nothing else it is all.
+const SHARE: f64 = 0.8;
+
+fn file(socket: &Path) -> String {
+    let nic = |name: &str, attach: &str, address: &str| {
+        format!("[[router.nic]]\nname = '{name}'\nattach = '{attach}'\naddress = '{address}'\n")
+    };
+    "[[router]]\nname = 't26f'\n".to_owned()
+        + &nic("guest", &format!("vhost-user-backend:{}", socket.display()), "192.0.2.1/24")
+        + &nic("left", "tap:t26f-left", "198.51.100.1/24")
+        + &nic("right", "tap:t26f-right", "203.0.113.1/24")
+}
+
+/// testpmd, which answers ARP and echoes.
+fn testpmd(socket: &Path) -> Testpmd {
+    let device = format!("net_virtio_user0,path={}", socket.display());
+    let echo = ["--forward-mode=icmpecho", "--auto-start", "--total-num-mbufs=2048", "--stats-period=5"];
+    Testpmd::start(&mut Command::new("dpdk-testpmd"), &device, &echo).expect("testpmd starts")
+}
+
+fn wait_for_an_answer(from: &Namespace) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let mut command = from.command("busybox");
+        command.args(["ping", "-c", "1", "-w", "1", PEER]);
+        if support::run(&mut command, PATIENCE).expect("ping ends").status.success() {
+            return;
+        }
+        assert!(Instant::now() < end, "no answer");
+    }
+}
+
+/// Datagrams that arrive a second.
+fn rate(flow: &Flow) -> f64 {
+    let (before, start) = (flow.so_far().received, Instant::now());
+    sleep(WATCH);
+    (flow.so_far().received - before) as f64 / start.elapsed().as_secs_f64()
+}
+
+#[test]
+fn a_peer_that_stops_or_dies_costs_other_ports_nothing() {
+    support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("guest.sock");
+    let mut stage = Stage::start(BINARY, &file(&socket)).expect("it starts");
+    let left = stage.host("t26f-left", "198.51.100.2/24", "198.51.100.1").expect("left");
+    let right = stage.host("t26f-right", "203.0.113.2/24", "203.0.113.1").expect("right");
+    let mut peer = testpmd(&socket);
+    wait_for_an_answer(&left);
+    // Echoes for the peer all the time, whatever becomes of it: more than its ring holds.
+    let mut flood = left.command("busybox");
+    let flood =
+        Running::start(flood.args(["ping", "-q", "-i", "0.002", "-w", "60", PEER])).expect("ping starts");
+    let address: SocketAddr = "203.0.113.2:7026".parse().expect("an address");
+    let flow = Flow::start(&left, &right, address, RATE).expect("a flow");
+    flow.reaches(100, PATIENCE).expect("it flows");
+    let healthy = rate(&flow);
+    peer.signal(Signal::STOP).expect("it runs");
+    let stopped = rate(&flow);
+    peer.signal(Signal::CONT).expect("it is there");
+    // It goes on where it was.
+    wait_for_an_answer(&left);
+    peer.kill().expect("it is dead");
+    let dead = rate(&flow);
+    let peer = testpmd(&socket);
+    wait_for_an_answer(&left);
+    drop(flood);
+    let tally = flow.stop().expect("it ends");
+    println!(
+        "a second: {healthy:.0}, {stopped:.0} with a peer that stands, {dead:.0} without one; {tally:?}"
+    );
+    assert_eq!((tally.lost(), tally.repeated), (0, 0), "{tally:?}");
+    assert!(tally.received > 3 * u64::from(RATE), "{tally:?}");
+    assert!(stopped >= SHARE * healthy && dead >= SHARE * healthy, "{healthy}, {stopped}, {dead}");
+    peer.kill().expect("it is dead");
+    let done = stage.finish_troubled(vec![left, right]).expect("it ends well, and leaves nothing");
+    let counters =
+        Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
+    // Frames for the peer waited in the router's ring, and then found it full: nobody else's.
+    let full = |nic: &str| counters.get(&format!("t26f.vcpu0.{nic}.drop_tx_full"));
+    assert!(full("guest") > 0 && full("left") + full("right") == 0, "{counters:?}");
+    assert!(counters.get("t26f.right.tap.write.frames") >= tally.sent, "{counters:?}");
+}

@@ -1,0 +1,127 @@
+//! Objective: stock QEMU with Debian's kernel on our vhost-user ports. Two guests talk TCP through one router, one with offloads
+//! and one without; one of them is killed while the other one fetches from it, and started anew.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hostbox::{Initramfs, Kernel, Machine};
+use support::{Counters, Running, Signal, Stage};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+/// No guest under software emulation takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// What a stock guest does: it serves a file, and fetches the one of the other guest again and again.
+const GUEST: &str = r#"
+ip link set eth0 up && ip address add $OWN/24 dev eth0 && ip route add default via $ROUTER || exit 1
+echo "FEATURES $(cat /sys/bus/virtio/devices/virtio0/features)"
+dd if=/dev/urandom of=/file bs=64k count=32 2>/dev/null
+md5sum < /file > /sum
+mkfifo /open && { sleep 1000 > /open & }
+serve() { while :; do nc -l -p $1 < $2 >/dev/null; done & }
+fetch() { timeout 15 nc $OTHER $1 < /open > $2 && [ -s $2 ]; }
+serve 7001 /file && serve 7002 /sum
+while :; do
+  if fetch 7002 /other && fetch 7001 /got && [ "$(md5sum < /got)" = "$(cat /other)" ]; then echo FETCHED; else sleep 0.2; fi
+done
+"#;
+
+fn nic(name: &str, socket: &Path, address: &str, offload: bool) -> String {
+    format!(
+        "[[router.nic]]\nname = '{name}'\nattach = 'vhost-user-backend:{}'\naddress = '{address}'\noffload = {offload}\n",
+        socket.display()
+    )
+}
+
+fn archive(kernel: &Kernel, folder: &Path, own: &str, router: &str, other: &str) -> anyhow::Result<PathBuf> {
+    let mut files = Initramfs::new();
+    files.program("busybox")?.modules(kernel, &["virtio_pci", "virtio_net"])?;
+    files.init(&format!("OWN={own} ROUTER={router} OTHER={other}\n{GUEST}"));
+    let to = folder.join(format!("{own}.cpio"));
+    files.write(&to).map(|()| to)
+}
+
+/// Starts a guest at a socket. QEMU 7.2 without KVM cannot do with MSI-X here, hence no vectors.
+fn guest(kernel: &Kernel, initrd: &Path, socket: &Path) -> Running {
+    let mut machine = Machine::new(kernel, initrd);
+    let chardev = format!("socket,id=c0,path={},reconnect=1", socket.display());
+    machine.memory(128).machine("q35,memory-backend=mem").arguments([
+        "-object",
+        "memory-backend-memfd,id=mem,size=128M,share=on",
+        "-chardev",
+        &chardev,
+        "-netdev",
+        "vhost-user,id=n0,chardev=c0",
+        "-device",
+        "virtio-net-pci,netdev=n0,vectors=0,romfile=",
+    ]);
+    Running::start(&mut machine.command()).expect("QEMU starts")
+}
+
+fn is_fetched(line: &str) -> bool {
+    line.trim_end() == "FETCHED"
+}
+
+/// Waits until a guest has fetched the other one's file, after so many lines of its console.
+fn fetches(guest: &Running, after: usize) {
+    let end = std::time::Instant::now() + PATIENCE;
+    while !guest.lines(after).iter().any(|line| is_fetched(line)) {
+        assert!(std::time::Instant::now() < end, "{:#?}", guest.lines(0));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Whether the guest's driver agreed on this feature.
+fn has_feature(guest: &Running, bit: usize) -> bool {
+    let said = guest.lines(0);
+    let features = said.iter().find_map(|line| line.strip_prefix("FEATURES ")).expect("it told its features");
+    features.as_bytes().get(bit) == Some(&b'1')
+}
+
+#[test]
+fn stock_guests_talk_tcp_through_a_router_and_one_is_killed_meanwhile() {
+    support::needs!(Root, Kvm, Program("qemu-system-x86_64"), Program("busybox"));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
+    let kernel = match Kernel::obtain(&target.join("box")) {
+        Ok(kernel) => kernel,
+        Err(why) => {
+            println!("SKIPPED: {why:#}");
+            return;
+        }
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+    let text = "[[router]]\nname = 't26q'\n".to_owned()
+        + &nic("a", &a, "192.0.2.1/24", true)
+        + &nic("b", &b, "198.51.100.1/24", false);
+    let stage = Stage::start(BINARY, &text).expect("it starts");
+    let initrd =
+        |own, router, other| archive(&kernel, folder.path(), own, router, other).expect("an archive");
+    let initrd_a = initrd("192.0.2.2", "192.0.2.1", "198.51.100.2");
+    let initrd_b = initrd("198.51.100.2", "198.51.100.1", "192.0.2.2");
+    let (guest_a, mut guest_b) = (guest(&kernel, &initrd_a, &a), guest(&kernel, &initrd_b, &b));
+    fetches(&guest_a, 0);
+    fetches(&guest_b, 0);
+    for (guest, offload) in [(&guest_a, true), (&guest_b, false)] {
+        // CSUM and HOST_TSO4.
+        assert_eq!([0, 11].map(|bit| has_feature(guest, bit)), [offload; 2]);
+    }
+    // While both fetch.
+    guest_b.signal(Signal::KILL).expect("it runs");
+    guest_b.wait(PATIENCE).expect("it is dead");
+    let guest_b = guest(&kernel, &initrd_b, &b);
+    let before = guest_a.lines(0).len();
+    fetches(&guest_b, 0);
+    fetches(&guest_a, before);
+    drop((guest_a, guest_b));
+    let done = stage.finish_troubled(Vec::new()).expect("it ends well, and leaves nothing");
+    let counters =
+        Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
+    let count = |name: &str| counters.get(&format!("t26q.{name}"));
+    // Large frames came from one guest, and were cut for the other one, which sent none.
+    assert!(count("a.guest.tx.left_segments") > 20, "{counters:?}");
+    assert_eq!(count("b.guest.tx.left_segments"), 0);
+    assert!(count("b.guest.rx.bytes") > 4_000_000 && count("a.guest.rx.bytes") > 4_000_000, "{counters:?}");
+    assert!(count("b.guest.rx.bytes") <= 1514 * count("b.guest.rx.frames"), "{counters:?}");
+    assert_eq!(counters.faults("t26q"), [""; 0]);
+}
