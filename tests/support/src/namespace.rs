@@ -61,15 +61,24 @@ impl Namespace {
 
     /// The names of its links.
     pub fn links(&self) -> Result<Vec<String>> {
-        let text = self.ip(&["-o", "link", "show"])?;
-        let name = |line: &str| Some(line.split(": ").nth(1)?.split('@').next()?.to_owned());
-        Ok(text.lines().filter_map(name).collect())
+        Ok(names(&self.ip(&["-o", "link", "show"])?))
+    }
+
+    /// The names of those that are up.
+    pub fn links_up(&self) -> Result<Vec<String>> {
+        Ok(names(&self.ip(&["-o", "link", "show", "up"])?))
     }
 
     /// Runs `ip` with these words inside it.
     pub fn ip(&self, words: &[&str]) -> Result<String> {
         ip(&[&["-n", &self.name], words].concat())
     }
+}
+
+/// The names in what `ip -o link show` prints.
+fn names(text: &str) -> Vec<String> {
+    let name = |line: &str| Some(line.split(": ").nth(1)?.split('@').next()?.to_owned());
+    text.lines().filter_map(name).collect()
 }
 
 impl Drop for Namespace {

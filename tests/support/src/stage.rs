@@ -109,9 +109,10 @@ impl Stage {
         Ok(())
     }
 
+    /// Waits until a link is up: only then is whoever made it done with it, and it may be moved.
     fn wait_for_link(&mut self, name: &str) -> Result<()> {
         let end = Instant::now() + START;
-        while !self.home.links()?.iter().any(|link| link == name) {
+        while !self.home.links_up()?.iter().any(|link| link == name) {
             if self.run.ended()? || Instant::now() > end {
                 let said = self.run.wait(Duration::ZERO).map(|done| done.stderr);
                 bail!("no link {name}: {said:?}");
