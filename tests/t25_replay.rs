@@ -93,7 +93,8 @@ fn played(count: u32, gap: Duration, pace: &str) -> Duration {
     assert_eq!(counters.get("t25r.in.rx.frames"), u64::from(count), "a file waits until there is room");
     let left = left(&out);
     assert!(left.is_sorted_by(|a, b| a < b), "twice, or out of order");
-    let lost = counters.sum(|name| name.starts_with("t25r.vcpu0.drop_"));
+    // By the router itself, or at its full transmit ring: where the I/O thread does not get the CPU, nobody empties it.
+    let lost = counters.sum(|name| name.starts_with("t25r.vcpu0.") && name.contains("drop_"));
     let missing: Vec<u32> =
         (0..count).filter(|number| left.binary_search(&(*number as u16)).is_err()).collect();
     assert_eq!(missing.len() as u64, lost, "not in the capture: {missing:?}; {counters:?}");
