@@ -290,7 +290,7 @@ impl Xdp {
             sender: Mutex::new(sender),
             busy: AtomicBool::new(false),
         });
-        let mut receiver = Receiver { queue: queue.clone(), receive, fill };
+        let mut receiver = Receiver { queue: queue.clone(), receive, fill, owed: 0 };
         receiver.fill_up();
         Ok((queue, receiver))
     }

@@ -28,6 +28,8 @@ use crate::ledger_snapshot::Snapshot;
 const BURSTS: usize = 64;
 /// Frames that may wait in an interface.
 const QUEUE: u32 = 2048;
+/// The interfaces: frames come by the first and leave by the second.
+const NAMES: [&str; 2] = ["lab-in", "lab-out"];
 
 /// What the interfaces are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +96,7 @@ impl Experiment for Uplinks {
         let traffic = Settings { frame, flows, rate, ..Settings::default() };
         let namespaces = [Netns::new()?, Netns::new()?];
         namespaces.iter().try_for_each(|netns| netns.settle(false).map(drop))?;
-        self.parts = Some(match self.uplink {
-            Uplink::Xdp => by_xdp(namespaces, traffic)?,
-            Uplink::Tap => by_tap(namespaces, traffic)?,
-        });
+        self.parts = Some(parts(self.uplink, namespaces, traffic)?);
         Ok(())
     }
 
@@ -145,65 +144,58 @@ fn xdp_config(netns: &Netns) -> XdpConfig<'_> {
     XdpConfig { queue_len: QUEUE, netns: Some(netns), ..XdpConfig::default() }
 }
 
-/// What floods an interface from its other side.
-fn flood_of(far_end: &Xdp) -> Result<Arc<dyn Sink>> {
-    let sink = far_end.ports(1)?.sinks.into_iter().next();
-    Ok(sink.context("an interface without a queue")?)
+/// What the frames pass, and what is kept and counted for that.
+struct Ends {
+    source: Box<dyn Source>,
+    sink: Arc<dyn Sink>,
+    ledger: Box<dyn Fn(&mut Snapshot)>,
+    held: Vec<Xdp>,
 }
 
-/// Both interfaces by AF_XDP.
-fn by_xdp(namespaces: [Netns; 2], traffic: Settings) -> Result<Parts> {
+/// Both interfaces, of one kind, and the flood before the first.
+fn parts(uplink: Uplink, namespaces: [Netns; 2], traffic: Settings) -> Result<Parts> {
     let [far, near] = &namespaces;
-    for name in ["lab-in", "lab-out"] {
+    let Ends { source, sink, ledger, mut held } = match uplink {
+        Uplink::Xdp => xdp_ends(far, near)?,
+        Uplink::Tap => tap_ends(far)?,
+    };
+    let far_end = Xdp::open(NAMES[0], &xdp_config(far))?;
+    let flood = far_end.ports(1)?.sinks.into_iter().next().context("an interface without a queue")?;
+    held.push(far_end);
+    Ok(Parts { source, sink, ledger, flood, traffic, _held: held, _namespaces: namespaces })
+}
+
+fn xdp_ends(far: &Netns, near: &Netns) -> Result<Ends> {
+    for name in NAMES {
         veth(far, near, name)?;
     }
-    let [first, second] = ["lab-in", "lab-out"].map(|name| Xdp::open(name, &xdp_config(near)));
+    let [first, second] = NAMES.map(|name| Xdp::open(name, &xdp_config(near)));
     let (first, second) = (first?, second?);
-    let far_end = Xdp::open("lab-in", &xdp_config(far))?;
-    let flood = flood_of(&far_end)?;
     let (XdpPorts { mut sources, health, .. }, XdpPorts { mut sinks, .. }) =
         (first.ports(1)?, second.ports(1)?);
     ensure!(!sources.is_empty() && !sinks.is_empty(), "an interface without a queue");
     let (source, sink) = (sources.remove(0), sinks.remove(0));
     let (read, written) = (source.counters(), sink.counters());
-    let ledger = move |ledger: &mut Snapshot| {
+    let ledger = Box::new(move |ledger: &mut Snapshot| {
         XdpHealth::look(&health);
         ledger.take("in.read", &*read);
         ledger.take("in.kernel", &*health.counters());
         ledger.take("out.written", &*written);
-    };
-    Ok(Parts {
-        source: Box::new(source),
-        sink,
-        ledger: Box::new(ledger),
-        flood,
-        traffic,
-        _held: vec![far_end, first, second],
-        _namespaces: namespaces,
-    })
+    });
+    Ok(Ends { source: Box::new(source), sink, ledger, held: vec![first, second] })
 }
 
-/// Both interfaces TAPs.
-fn by_tap(namespaces: [Netns; 2], traffic: Settings) -> Result<Parts> {
-    let config = TapConfig { queue_len: QUEUE, netns: Some(&namespaces[0]), ..TapConfig::default() };
-    let [first, second] = ["lab-in", "lab-out"].map(|name| Tap::open(name, &config));
+/// The reader of a TAP takes what the namespace sends out of it, so both lie on the far side.
+fn tap_ends(far: &Netns) -> Result<Ends> {
+    let config = TapConfig { queue_len: QUEUE, netns: Some(far), ..TapConfig::default() };
+    let [first, second] = NAMES.map(|name| Tap::open(name, &config));
     let ((source, _), (_, sink)) = (first?.split(), second?.split());
-    let far_end = Xdp::open("lab-in", &xdp_config(&namespaces[0]))?;
-    let flood = flood_of(&far_end)?;
     let (read, written) = (source.counters(), sink.counters());
-    let ledger = move |ledger: &mut Snapshot| {
+    let ledger = Box::new(move |ledger: &mut Snapshot| {
         ledger.take("in.read", &*read);
         ledger.take("out.written", &*written);
-    };
-    Ok(Parts {
-        source: Box::new(source),
-        sink,
-        ledger: Box::new(ledger),
-        flood,
-        traffic,
-        _held: vec![far_end],
-        _namespaces: namespaces,
-    })
+    });
+    Ok(Ends { source: Box::new(source), sink, ledger, held: Vec::new() })
 }
 
 /// A veth pair between both namespaces, of the same name in each.

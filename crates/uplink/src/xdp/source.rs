@@ -18,6 +18,8 @@ pub(super) struct Receiver {
     pub(super) queue: Arc<Queue>,
     pub(super) receive: Consumer<Descriptor>,
     pub(super) fill: Producer<u64>,
+    /// Chunks in the fill ring that the kernel was not shown yet: fewer than a burst.
+    pub(super) owed: usize,
 }
 
 /// What comes by some queues of an interface.
@@ -82,6 +84,9 @@ impl Receiver {
     ) -> usize {
         let waiting = self.receive.waiting(budget.min(BURST) as u32);
         if waiting == 0 {
+            if self.owed > 0 {
+                self.refill(counters);
+            }
             return 0;
         }
         let (mut frames, mut octets) = (Frames::new(), 0);
@@ -105,14 +110,23 @@ impl Receiver {
         shown
     }
 
-    /// There is room in the fill ring for every chunk that there is.
+    /// There is room in the fill ring for every chunk that there is. The kernel reads that ring on another CPU, so it is
+    /// shown a burst at a time, and the rest when nothing comes.
     fn give_back(&mut self, count: u32, counters: &XdpReadCounters) {
         for n in 0..count {
             let chunk = self.queue.umem.layout.chunk_of(self.receive.peek(n).addr);
             self.fill.push(chunk);
         }
-        self.fill.publish();
         self.receive.release(count);
+        self.owed += count as usize;
+        if self.owed >= BURST {
+            self.refill(counters);
+        }
+    }
+
+    fn refill(&mut self, counters: &XdpReadCounters) {
+        self.owed = 0;
+        self.fill.publish();
         if self.fill.wants_wakeup() {
             counters.wakeups.add(1);
             abi::kick_receive(self.queue.socket.as_fd());
