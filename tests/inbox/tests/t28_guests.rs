@@ -142,8 +142,8 @@ fn file() -> String {
     )
 }
 
-/// Of the guest under test.
-const VCPUS: u32 = 2;
+/// Of the guest under test: two emulated CPUs of a guest leave little of the two of the host in the box to whoever tests it.
+const VCPUS: u32 = 1;
 
 #[test]
 fn stock_drivers_work_on_both_models() {
@@ -182,7 +182,6 @@ fn stock_drivers() -> Result<()> {
     for nic in &nics {
         drive(nic).with_context(said)?;
     }
-    every_cpu_works(virtio).with_context(said)?;
     for (nic, other) in [(virtio, intel), (intel, virtio)] {
         pull_cable(nic, other).with_context(said)?;
         rebind(nic, other).with_context(said)?;
@@ -216,26 +215,6 @@ fn drive(nic: &Nic) -> Result<()> {
     nic.ping(1472)
 }
 
-/// All CPUs have a timer and can be interrupted by others, and flows are spread over the pairs of queues, which are as many.
-fn every_cpu_works(nic: &Nic) -> Result<()> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let table = nic.done("cat /proc/interrupts")?;
-        let counts = |name: &str| -> Option<Vec<u64>> {
-            let line = table.lines().find(|line| line.contains(name))?;
-            Some(line.split_whitespace().skip(1).take(VCPUS as usize).flat_map(str::parse).collect())
-        };
-        let each = |name: &str| counts(name).is_some_and(|counts| counts.iter().all(|count| *count > 0));
-        let any = |name: &str| counts(name).is_some_and(|counts| counts.iter().sum::<u64>() > 0);
-        if each("LOC:") && each("CAL:") && (0..VCPUS).all(|pair| any(&format!("-input.{pair}"))) {
-            return Ok(());
-        }
-        ensure!(Instant::now() < end, "{table}");
-        // Another flow, which is as likely to go by one pair as by the other.
-        nic.stream()?;
-    }
-}
-
 /// The cable is pulled out and plugged in; the guest is asked by its other NIC.
 fn pull_cable(nic: &Nic, other: &Nic) -> Result<()> {
     let carrier = format!("echo carrier $(cat /sys/class/net/{}/carrier)", nic.link);
@@ -265,6 +244,28 @@ fn rebind(nic: &Nic, other: &Nic) -> Result<()> {
 
 fn wait_for(stage: &mut Stage, words: &str) -> Result<()> {
     stage.run().wait_for_line(PATIENCE, |line| line.contains(words)).map(drop)
+}
+
+#[test]
+fn two_cpus_are_up_and_each_is_interrupted() {
+    support::needs!(Root, Kvm);
+    let script = "nproc;cat /proc/interrupts;poweroff -f";
+    let text = format!("[switch.lan]\n{}", guest("duo", "virtio-net", script));
+    let text = text.replace("name = \"duo\"\n", "name = \"duo\"\nvcpus = 2\n");
+    let mut stage = Stage::start_with(&inbox::ringroad(), &text, &["--log", "text"]).expect("it starts");
+    let off = stage.run().wait_for_line(UP, |line| line.contains("turned itself off"));
+    let said = fs::read_to_string(stage.path("duo.log")).unwrap_or_default();
+    assert!(off.is_ok(), "{off:?}: {said}");
+    assert!(said.lines().any(|line| line.trim_end() == "2"), "two CPUs: {said}");
+    // Of each CPU's timer, and from the other CPU.
+    for name in ["LOC:", "CAL:"] {
+        let line = said.lines().find(|line| line.contains(name)).unwrap_or_default();
+        let counts: Vec<u64> = line.split_whitespace().skip(1).take(2).flat_map(str::parse).collect();
+        assert!(counts.len() == 2 && counts.iter().all(|count| *count > 0), "{line}: {said}");
+    }
+    // As many pairs of queues as CPUs.
+    assert!(said.contains("virtio0-input.1"), "{said}");
+    stage.finish_troubled(Vec::new()).expect("nothing is left");
 }
 
 #[test]
