@@ -117,7 +117,7 @@ fn bridge(name: &str) -> Found {
     if_up(name, "makes a TAP in the bridge")
 }
 
-/// Open vSwitch is asked, for two seconds at most.
+/// Open vSwitch is asked, for five seconds at most each time.
 fn open_vswitch(name: &str) -> Found {
     let refused = |meaning: &str| (State::No, meaning.to_owned());
     match ask_open_vswitch(&["br-exists", name]) {
@@ -147,7 +147,7 @@ fn open_vswitch(name: &str) -> Found {
 
 fn ask_open_vswitch(words: &[&str]) -> std::io::Result<(Option<i32>, String)> {
     let mut command = Command::new("ovs-vsctl");
-    command.arg("--timeout=2").args(words).stdin(Stdio::null()).stderr(Stdio::null());
+    command.arg("--timeout=5").args(words).stdin(Stdio::null()).stderr(Stdio::null());
     let output = command.output()?;
     Ok((output.status.code(), String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }

@@ -15,8 +15,9 @@ use uplink::{Description, Door, Membership, Opened, Passage, Tap, Undo, Xdp};
 
 use crate::link::Supply;
 
-/// How long a process that was killed may take to close its TAPs after its locks: some milliseconds.
-const LEFT_OVER: Duration = Duration::from_millis(300);
+/// How long a process that was killed may take to close its TAPs and sockets after its locks: some milliseconds, and more on
+/// a busy host.
+const LEFT_OVER: Duration = Duration::from_secs(1);
 /// Between two looks at it.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -355,8 +356,11 @@ fn open_uplink_patiently(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
 }
 
 fn is_in_use(error: &anyhow::Error) -> bool {
-    use uplink::Error::{InUse, ProgramAttached, QueueTaken};
-    matches!(error.downcast_ref(), Some(InUse { .. } | ProgramAttached { .. } | QueueTaken { .. }))
+    use uplink::Error::{InUse, ProgramAttached, QueueTaken, Socket};
+    matches!(
+        error.downcast_ref(),
+        Some(InUse { .. } | ProgramAttached { .. } | QueueTaken { .. } | Socket { .. })
+    )
 }
 
 fn continuation(path: &Path, number: u32) -> PathBuf {

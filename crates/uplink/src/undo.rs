@@ -3,11 +3,18 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::netlink::{Message, Netlink};
 use crate::{Error, Links, door, macvtap, ovs};
+
+/// How long a process that was killed may take to close its sockets: some milliseconds, and more on a busy host.
+const CLOSING: Duration = Duration::from_secs(2);
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What is to be taken away. Each carries a mark of ours, and is left alone without it; a socket goes if nobody listens at it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +60,7 @@ impl Undo {
         match self {
             Self::Macvtap { name } => drop(delete_ours(name)),
             Self::OvsPort { name } => ovs::forget(name),
-            Self::Socket { path } => drop(door::remove_deserted(path)),
+            Self::Socket { path } => remove_socket(path),
         }
     }
 
@@ -90,6 +97,14 @@ impl Drop for Armed {
             (Some(undo), None) => undo.now(),
             (None, _) => {}
         }
+    }
+}
+
+/// Removes a socket as soon as nobody listens at it: a process that was killed may close it after everything else.
+fn remove_socket(path: &Path) {
+    let end = Instant::now() + CLOSING;
+    while matches!(door::remove_deserted(path), Err(Error::Socket { .. })) && Instant::now() < end {
+        sleep(LOOK);
     }
 }
 
