@@ -16,7 +16,7 @@ const PORT: u16 = 7029;
 fn router(name: &str, net: u8, more: &str) -> String {
     format!(
         "[[router]]\nname = '{name}'\nengine = 'kvm'\n{more}\n\
-         [[router.nic]]\nname = 'west'\nattach = 'tap:{name}-w'\naddress = '192.0.{net}.1/24'\n\
+         [[router.nic]]\nname = 'west'\nattach = 'tap:{name}-w'\naddress = '192.0.{net}.1/24'\nqueue_len = 4096\n\
          [[router.nic]]\nname = 'east'\nattach = 'tap:{name}-e'\naddress = '198.51.{net}.1/24'\n"
     )
 }
@@ -141,6 +141,15 @@ fn it_ends_with_its_supervisor() {
     drop(hosts);
 }
 
+/// A flow through a router, from west to east, from the moment on at which both have found their neighbours: what comes
+/// before that is nobody's loss.
+fn flow(hosts: &[Namespace; 2], to: SocketAddr) -> Flow {
+    let first = Flow::start(&hosts[0], &hosts[1], to, 100).expect("a flow");
+    first.resumes(PATIENCE).expect("it forwards");
+    drop(first);
+    Flow::start(&hosts[0], &hosts[1], to, RATE).expect("a flow")
+}
+
 /// Datagrams a second of each flow.
 const RATE: u32 = 500;
 
@@ -163,8 +172,8 @@ fn it_dies_alone_and_comes_back() {
     let file = router("apart", 3, "isolate = 'process'") + &router("near", 4, "");
     let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
     let (apart, near) = (hosts(&mut stage, "apart", 3), hosts(&mut stage, "near", 4));
-    let through = Flow::start(&apart[0], &apart[1], east(3), RATE).expect("a flow");
-    let beside = Flow::start(&near[0], &near[1], east(4), RATE).expect("a flow");
+    let through = flow(&apart, east(3));
+    let beside = flow(&near, east(4));
     through.reaches(500, PATIENCE).expect("it forwards");
     beside.reaches(500, PATIENCE).expect("it forwards");
     let first = status(&stage, "apart");
@@ -204,8 +213,8 @@ fn it_is_stopped_changed_and_taken_away_like_any_other() {
     let file = router("apart", 5, "isolate = 'process'") + &router("near", 6, "");
     let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
     let (apart, near) = (hosts(&mut stage, "apart", 5), hosts(&mut stage, "near", 6));
-    let beside = Flow::start(&near[0], &near[1], east(6), RATE).expect("a flow");
-    let through = Flow::start(&apart[0], &apart[1], east(5), RATE).expect("a flow");
+    let beside = flow(&near, east(6));
+    let through = flow(&apart, east(5));
     through.reaches(100, PATIENCE).expect("it forwards");
     assert!(ask(&stage, &["stop", "apart"]).contains("is stopped"));
     wait_until(&stage, "apart", |now| now["state"] == "stopped");
@@ -231,7 +240,7 @@ fn it_is_stopped_changed_and_taken_away_like_any_other() {
     assert!(told.contains("router apart: route 203.0.113.0/24 via 198.51.5.2 out of east added"), "{told}");
     assert_eq!(number(&status(&stage, "apart"), "pid"), pid, "nothing was replaced");
     let to = SocketAddr::new(Ipv4Addr::new(203, 0, 113, 1).into(), PORT + 1);
-    let through = Flow::start(&apart[0], &apart[1], to, RATE).expect("a flow");
+    let through = flow(&apart, to);
     through.reaches(100, PATIENCE).expect("it goes by the new route");
     drop(through);
 
@@ -240,7 +249,7 @@ fn it_is_stopped_changed_and_taken_away_like_any_other() {
         .expect("written");
     let told = ask(&stage, &["apply", "next.toml"]);
     assert!(told.contains("router apart: its process ends"), "{told}");
-    let through = Flow::start(&apart[0], &apart[1], east(5), RATE).expect("a flow");
+    let through = flow(&apart, east(5));
     through.reaches(100, PATIENCE).expect("it forwards from here");
     assert!(Process::look(pid).is_none(), "its process is still there");
     std::fs::write(stage.path("next.toml"), &file).expect("written");
@@ -265,7 +274,7 @@ fn it_stays_dead_where_its_file_says_so_until_somebody_starts_it() {
     let file = router("apart", 24, "isolate = 'process'\nrestart = 'never'");
     let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
     let hosts = hosts(&mut stage, "apart", 24);
-    let through = Flow::start(&hosts[0], &hosts[1], east(24), RATE).expect("a flow");
+    let through = flow(&hosts, east(24));
     through.reaches(100, PATIENCE).expect("it forwards");
     kill(number(&status(&stage, "apart"), "pid"));
     let dead = wait_until(&stage, "apart", |now| now["state"] == "failed");
@@ -288,7 +297,7 @@ fn a_cable_that_is_pulled_out_stays_out_until_it_is_plugged_in_or_the_router_is_
     support::needs!(Root, Kvm);
     let mut stage = Stage::start(RINGROAD, &router("apart", 25, "isolate = 'process'")).expect("it starts");
     let hosts = hosts(&mut stage, "apart", 25);
-    let through = Flow::start(&hosts[0], &hosts[1], east(25), RATE).expect("a flow");
+    let through = flow(&hosts, east(25));
     through.reaches(100, PATIENCE).expect("it forwards");
     let is_out = |stage: &Stage| ask(stage, &["show", "apart"]).contains("link = down");
     assert!(!is_out(&stage));
@@ -323,7 +332,7 @@ fn misdeed(word: &str, net: u8) {
     let file = router("bad", net, &bad) + &router("near", net + 1, "");
     let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
     let near = hosts(&mut stage, "near", net + 1);
-    let beside = Flow::start(&near[0], &near[1], east(net + 1), RATE).expect("a flow");
+    let beside = flow(&near, east(net + 1));
     beside.reaches(500, PATIENCE).expect("the neighbour forwards");
     let told = wait_until(&stage, "bad", |now| now["state"] == "failed");
     assert!(told["reason"].is_string(), "{told}");

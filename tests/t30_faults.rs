@@ -86,7 +86,7 @@ impl Scene {
         let address: SocketAddr = "198.51.100.2:7030".parse().expect("an address");
         // Both neighbours are found before anything is counted.
         let mut ping = west.command("busybox");
-        let pinged = run(ping.args(["ping", "-c", "1", "-w", "20", "198.51.100.2"]), PATIENCE);
+        let pinged = run(ping.args(["ping", "-c", "1", "-w", "50", "198.51.100.2"]), PATIENCE);
         assert!(pinged.expect("it ends").status.success());
         let flow = Flow::start(&west, &east, address, RATE).expect("it flows");
         flow.reaches(u64::from(RATE), PATIENCE).expect("it flows");

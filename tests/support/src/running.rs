@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// How long a process may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long output may still come after the process has ended (its own children may hold the pipe).
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const LAST_WORDS: Duration = Duration::from_secs(20);
 
 /// What a process said and how it ended.
 #[derive(Clone, Debug)]
