@@ -1,15 +1,18 @@
 //! What a frame leaves for the next one to do: a checksum to be filled in, segments to be cut.
 //!
 //! The word goes with the frame from port to port, and says what `struct virtio_net_hdr` says (virtio 1.2, section
-//! 5.1.6; the same ten octets before each frame of a TAP with IFF_VNET_HDR):
+//! 5.1.6; the same ten octets before each frame of a TAP with IFF_VNET_HDR), in [`BITS`] bits, so that it fits beside the
+//! length of a frame:
 //!
 //! ```text
-//!   63        48 47       38 37        22 21      6     5        4     3     2     1      0
-//!  +------------+-----------+------------+---------+----------+-----+-----+------+------+------+
-//!  |  hdr_len   |csum_offset| csum_start | gso_size|data_valid| ECN | USO | TSO6 | TSO4 | CSUM |
-//!  +------------+-----------+------------+---------+----------+-----+-----+------+------+------+
-//!                                                              \________ Offloads ___________/
+//!   46     41 40       33 32        22 21      6     5        4     3     2     1      0
+//!  +---------+-----------+------------+---------+----------+-----+-----+------+------+------+
+//!  |transport|csum_offset| csum_start | gso_size|data_valid| ECN | USO | TSO6 | TSO4 | CSUM |
+//!  +---------+-----------+------------+---------+----------+-----+-----+------+------+------+
+//!                                                           \________ Offloads ___________/
 //! ```
+//!
+//! `transport`: octets of the transport header, 0 where they are not known; `hdr_len` is that behind `csum_start`.
 
 mod segments;
 
@@ -76,11 +79,15 @@ const ECN: u64 = Offloads::ECN.0 as u64;
 const DATA_VALID: u64 = 1 << 5;
 const GSO_SIZE: u32 = 6;
 const CSUM_START: u32 = 22;
-const CSUM_OFFSET: u32 = 38;
-const HDR_LEN: u32 = 48;
+const CSUM_OFFSET: u32 = 33;
+const TRANSPORT: u32 = 41;
 
-/// Largest `csum_offset` that the word has room for.
-const MOST_CSUM_OFFSET: u16 = 0x3ff;
+/// Bits of the word that are used.
+pub const BITS: u32 = 47;
+/// Most that each of its parts has room for.
+const MOST_START: u16 = 0x7ff;
+const MOST_OFFSET: u16 = 0xff;
+const MOST_TRANSPORT: u16 = 0x3f;
 
 impl Offload {
     /// Nothing is left to be done, and nothing is known of the checksum.
@@ -88,10 +95,23 @@ impl Offload {
     /// The transport checksum has been verified, or need not be.
     pub const DATA_VALID: Self = Self(DATA_VALID);
 
-    /// The word. Of several words, [`Offloads::from_bits`] of their OR is all that they need.
+    /// The word.
     #[inline(always)]
     pub const fn bits(self) -> u64 {
         self.0
+    }
+
+    /// From [`Offload::bits`].
+    #[inline(always)]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// A word that needs all that both do; nothing else is to be read from it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     /// Whether nothing is said at all.
@@ -107,9 +127,10 @@ impl Offload {
     }
 
     /// A checksum is to be filled in: that of the octets from `start` to the end of the packet, at `start` + `offset`,
-    /// where the sum of the pseudo header stands already. None if `offset` is out of bounds.
+    /// where the sum of the pseudo header stands already. None if they are out of bounds: `start` is at most 2047, `offset`
+    /// 255.
     pub const fn checksum(start: u16, offset: u16) -> Option<Self> {
-        if offset > MOST_CSUM_OFFSET {
+        if start > MOST_START || offset > MOST_OFFSET {
             return None;
         }
         Some(Self(NEEDS_CSUM | (start as u64) << CSUM_START | (offset as u64) << CSUM_OFFSET))
@@ -124,8 +145,17 @@ impl Offload {
             Gso::Tcp6 => Offloads::TSO6,
             Gso::Udp => Offloads::USO,
         };
-        let kept = self.0 & (NEEDS_CSUM | 0xffff << CSUM_START | (MOST_CSUM_OFFSET as u64) << CSUM_OFFSET);
-        Self(kept | kind.0 as u64 | (size as u64) << GSO_SIZE | (headers as u64) << HDR_LEN)
+        let kept =
+            self.0 & (NEEDS_CSUM | (MOST_START as u64) << CSUM_START | (MOST_OFFSET as u64) << CSUM_OFFSET);
+        Self(kept | kind.0 as u64 | (size as u64) << GSO_SIZE).with_headers(headers)
+    }
+
+    /// The same with so many octets of headers, as far as that can be.
+    const fn with_headers(self, headers: u16) -> Self {
+        match headers.checked_sub(self.csum_start()) {
+            Some(transport) if transport <= MOST_TRANSPORT => Self(self.0 | (transport as u64) << TRANSPORT),
+            _ => self,
+        }
     }
 
     /// The same, and the TCP segments have CWR in the first one only (RFC 3168).
@@ -175,18 +205,21 @@ impl Offload {
     /// Where the octets under the checksum begin, from the start of the frame.
     #[inline(always)]
     pub const fn csum_start(self) -> u16 {
-        (self.0 >> CSUM_START) as u16
+        (self.0 >> CSUM_START) as u16 & MOST_START
     }
 
     /// Where the checksum is, from there on.
     #[inline(always)]
     pub const fn csum_offset(self) -> u16 {
-        (self.0 >> CSUM_OFFSET) as u16 & MOST_CSUM_OFFSET
+        (self.0 >> CSUM_OFFSET) as u16 & MOST_OFFSET
     }
 
     /// Octets of all headers: a hint, 0 where it is not known.
     pub const fn hdr_len(self) -> u16 {
-        (self.0 >> HDR_LEN) as u16
+        match (self.0 >> TRANSPORT) as u16 {
+            0 => 0,
+            transport => self.csum_start() + transport,
+        }
     }
 
     /// The same for a frame that became so many octets longer, or shorter, before its network header: a VLAN tag. None
@@ -195,16 +228,12 @@ impl Offload {
         if !self.needs_csum() {
             return Some(self);
         }
-        let Some(start) = self.csum_start().checked_add_signed(octets) else { return None };
-        let headers = match self.hdr_len() {
-            0 => 0,
-            headers => match headers.checked_add_signed(octets) {
-                Some(headers) => headers,
-                None => return None,
-            },
-        };
-        let kept = self.0 & !(0xffff << CSUM_START | 0xffff << HDR_LEN);
-        Some(Self(kept | (start as u64) << CSUM_START | (headers as u64) << HDR_LEN))
+        match self.csum_start().checked_add_signed(octets) {
+            Some(start) if start <= MOST_START => {
+                Some(Self(self.0 & !((MOST_START as u64) << CSUM_START) | (start as u64) << CSUM_START))
+            }
+            _ => None,
+        }
     }
 
     /// Whether the checksum lies in a frame of `len` octets.
@@ -259,7 +288,7 @@ impl Offload {
         let Some(checksum) = Self::checksum(csum_start, csum_offset) else { return Err(BadOffload) };
         let gso = match kind & !gso_type::ECN {
             gso_type::NONE if kind == gso_type::NONE => {
-                return Ok(Self(checksum.0 | (hdr_len as u64) << HDR_LEN));
+                return Ok(checksum.with_headers(hdr_len));
             }
             gso_type::TCPV4 => Gso::Tcp4,
             gso_type::TCPV6 => Gso::Tcp6,

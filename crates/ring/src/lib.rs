@@ -11,7 +11,7 @@ pub mod slots;
 pub mod split;
 pub mod wake;
 
-pub use memory::{Bytes, Region};
+pub use memory::{Bytes, Region, Tagged};
 pub use regions::Regions;
 #[cfg(feature = "alloc")]
 pub use slots::Slots;

@@ -228,6 +228,69 @@ impl<'a> Bytes<'a> {
     }
 }
 
+/// [`Bytes`] with a number beside them, in no more room than they take themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Tagged<'a> {
+    ptr: *mut u8,
+    /// The length in the lowest bits, then the number.
+    word: u64,
+    life: PhantomData<Bytes<'a>>,
+}
+
+// SAFETY: as for `Bytes`, which it is made from and gives back.
+unsafe impl Send for Tagged<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Tagged<'_> {}
+
+impl<'a> Tagged<'a> {
+    /// Bits of the length.
+    const LENGTH: u32 = 17;
+    /// Bits of the number.
+    pub const BITS: u32 = 64 - Self::LENGTH;
+    /// Most octets.
+    pub const LONGEST: usize = (1 << Self::LENGTH) - 1;
+
+    /// These octets, at most [`Tagged::LONGEST`] (of more, some of the first ones), and the lowest [`Tagged::BITS`] bits of
+    /// a number.
+    #[inline(always)]
+    pub const fn new(bytes: Bytes<'a>, tag: u64) -> Self {
+        let len = bytes.len() & Self::LONGEST;
+        Self { ptr: bytes.ptr, word: len as u64 | tag << Self::LENGTH, life: PhantomData }
+    }
+
+    /// The octets.
+    #[inline(always)]
+    pub const fn bytes(&self) -> Bytes<'a> {
+        Bytes { ptr: self.ptr, len: self.len() as u32, life: PhantomData }
+    }
+
+    /// How many octets there are.
+    #[inline(always)]
+    pub const fn len(&self) -> usize {
+        self.word as usize & Self::LONGEST
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub const fn tag(&self) -> u64 {
+        self.word >> Self::LENGTH
+    }
+
+    /// The numbers of all of these, by OR.
+    #[inline(always)]
+    pub fn any<'b>(all: impl Iterator<Item = &'b Self>) -> u64
+    where
+        'a: 'b,
+    {
+        all.fold(0, |any, one| any | one.word) >> Self::LENGTH
+    }
+}
+
 /// Copies `n` octets; 32 to 128 of them, where small frames are, by overlapping vector moves without a call.
 ///
 /// # Safety

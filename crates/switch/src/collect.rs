@@ -3,6 +3,7 @@
 //! A sender may change a frame while it is switched. What is read here decides where the frame goes; nothing is
 //! read twice.
 
+use frame::offload::Offload;
 use ring::BURST;
 
 use crate::port::Frame;
@@ -28,6 +29,8 @@ impl Addresses {
 pub(crate) struct Collected {
     /// Octets of all frames together.
     pub(crate) octets: u64,
+    /// What they leave to be done, all in one.
+    pub(crate) left: Offload,
     /// A bit for each frame that is shorter than its header. Its addresses are zero.
     pub(crate) short: u64,
 }
@@ -43,16 +46,16 @@ pub(crate) fn collect(frames: &[Frame<'_>], addresses: &mut Addresses) -> Collec
     for (i, (frame, (destination, source))) in frames.iter().zip(places).enumerate() {
         // Two overlapping words of which each gives one address: no octet that counts is read twice.
         let octets = frame.octets();
+        collected.octets += frame.len() as u64;
+        collected.left = collected.left.with(frame.offload());
         let words = [octets.read::<8>(0), octets.read::<8>(HEADER - 8)];
         let [Some(first), Some(second)] = words else {
             (*destination, *source) = Default::default();
-            collected.octets += frame.len() as u64;
             collected.short |= 1 << i;
             continue;
         };
         *destination = Key::from_word(u64::from_le_bytes(first));
         *source = Key::from_word(u64::from_le_bytes(second));
-        collected.octets += frame.len() as u64;
     }
     collected
 }

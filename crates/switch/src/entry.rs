@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
+use frame::offload::Offloads;
 use ledger::{Counter, PortCounters};
 
 use crate::classify::{Place, Sorted, Tally};
 use crate::collect::{Addresses, collect};
-use crate::offload::deliver;
+use crate::offload::deliver_known;
 use crate::port::{Frame, Frames, Sink, octets};
 use crate::switch::Shared;
 
@@ -59,14 +60,14 @@ impl Exit {
     #[inline]
     fn send(&self, burst: &Burst<'_>, mask: u64, lane: usize) {
         if mask == burst.all() {
-            let taken = deliver(&*self.sink, burst.frames);
+            let taken = deliver_known(&*self.sink, burst.needed, burst.frames);
             let left =
                 if taken == burst.frames.len() { burst.octets } else { octets(&burst.frames[..taken]) };
             self.count(lane, (burst.frames.len(), taken), left);
         } else if mask != 0 {
             let mut frames = Frames::new();
             gather(burst.frames, mask, &mut frames);
-            let taken = deliver(&*self.sink, &frames);
+            let taken = deliver_known(&*self.sink, burst.needed, &frames);
             self.count(lane, (frames.len(), taken), octets(&frames[..taken]));
         }
     }
@@ -133,6 +134,8 @@ impl Ports {
 struct Burst<'a> {
     frames: &'a [Frame<'a>],
     octets: u64,
+    /// What somebody must be able to do, to take all of them as they are.
+    needed: Offloads,
 }
 
 impl Burst<'_> {
@@ -167,7 +170,7 @@ impl Desk {
         let now = shared.table.now();
         let place = Place { table: &shared.table, port: from.id, exists: &self.ports.exists, now };
         self.sorted.classify(&place, &self.addresses, frames.len(), seen);
-        let burst = Burst { frames, octets: seen.octets };
+        let burst = Burst { frames, octets: seen.octets, needed: seen.left.needed() };
         let copies = self.deliver(&burst, from, books.lane);
         books.count_burst(&burst, &self.sorted.tally, copies);
         self.sorted.clear();

@@ -13,55 +13,68 @@
 //!
 //! When nothing moved for a while, the thread arms both sides and looks again before it sleeps (`ring::wake`).
 
+use std::fmt;
 use std::os::fd::BorrowedFd;
 
 use arrayvec::ArrayVec;
-use frame::offload::{Offload, Offloads};
-use ring::{BURST, Bytes};
+use frame::offload::{self, Offload, Offloads};
+use ring::{BURST, Bytes, Tagged};
 
 use crate::offload::{Completed, deliver};
 
 /// One frame, shown where it lies: Ethernet header first, no FCS; and what it leaves to be done.
-#[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
-    octets: Bytes<'a>,
-    offload: Offload,
-}
+#[derive(Clone, Copy)]
+pub struct Frame<'a>(Tagged<'a>);
+
+// What a frame leaves to be done fits beside its octets.
+const _: () = assert!(offload::BITS <= Tagged::BITS && offload::LARGEST <= Tagged::LONGEST);
 
 impl<'a> Frame<'a> {
-    /// A frame of these octets.
+    /// A frame of these octets, at most 131,071.
     #[inline(always)]
     pub const fn new(octets: Bytes<'a>) -> Self {
-        Self { octets, offload: Offload::NONE }
+        Self::with_offload(octets, Offload::NONE)
     }
 
     /// A frame of these octets that leaves this to be done.
     #[inline(always)]
     pub const fn with_offload(octets: Bytes<'a>, offload: Offload) -> Self {
-        Self { octets, offload }
+        Self(Tagged::new(octets, offload.bits()))
     }
 
     /// What it leaves to be done. Its sender has said so once and cannot change it any more, unlike the octets.
     #[inline(always)]
     pub const fn offload(&self) -> Offload {
-        self.offload
+        Offload::from_bits(self.0.tag())
+    }
+
+    /// What somebody must be able to do, to take all of these as they are.
+    #[inline(always)]
+    pub(crate) fn needed(frames: &[Self]) -> Offloads {
+        Offload::from_bits(Tagged::any(frames.iter().map(|frame| &frame.0))).needed()
     }
 
     /// Its octets, which the sender may still change.
     #[inline(always)]
     pub const fn octets(&self) -> Bytes<'a> {
-        self.octets
+        self.0.bytes()
     }
 
     /// Octets, without FCS.
     #[inline(always)]
     pub const fn len(&self) -> usize {
-        self.octets.len()
+        self.0.len()
     }
 
     /// Whether the frame has no octet.
     pub const fn is_empty(&self) -> bool {
-        self.octets.is_empty()
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Frame<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame").field("octets", &self.octets()).field("offload", &self.offload()).finish()
     }
 }
 

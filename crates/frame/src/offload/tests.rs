@@ -43,7 +43,8 @@ fn what_nobody_can_do_is_refused() {
         ("no checksum", [0, 1, 54, 0, 0, 5, 34, 0, 16, 0]),
         ("ECN of UDP", [1, 0x85, 42, 0, 0, 5, 34, 0, 6, 0]),
         ("ECN of nothing", [1, 0x80, 42, 0, 0, 5, 34, 0, 6, 0]),
-        ("an offset out of bounds", [1, 0, 0, 0, 0, 0, 34, 0, 0, 4]),
+        ("an offset out of bounds", [1, 0, 0, 0, 0, 0, 34, 0, 0, 1]),
+        ("a start out of bounds", [1, 0, 0, 0, 0, 0, 0, 8, 16, 0]),
     ];
     for (what, header) in refused {
         assert_eq!(Offload::from_virtio(header), Err(BadOffload), "{what}");
@@ -59,6 +60,7 @@ fn a_tag_moves_what_lies_behind_it() {
     assert_eq!(tagged.moved(-4), Some(offload));
     assert_eq!(Offload::NONE.moved(4), Some(Offload::NONE));
     assert_eq!(Offload::checksum(2, 16).unwrap().moved(-4), None);
+    assert_eq!(Offload::checksum(2047, 16).unwrap().moved(4), None);
     assert_eq!(
         Offload::checksum(34, 16).unwrap().moved(4).unwrap().hdr_len(),
         0,
@@ -76,16 +78,31 @@ fn sets_make_sense() {
     assert_eq!(Offloads::from_bits(0xff), Offloads::ALL);
 }
 
+/// Headers that are often good.
+fn headers() -> impl Strategy<Value = [u8; VIRTIO]> {
+    let kinds = prop::sample::select(&[0_u8, 1, 3, 4, 5, 0x80, 0x81, 0x84, 0x85][..]);
+    (0..4_u8, kinds, 0..200_u16, any::<u16>(), 0..2200_u16, 0..300_u16).prop_map(
+        |(flags, kind, headers, size, start, offset)| {
+            let [[a, b], [c, d], [e, f], [g, h]] = [headers, size, start, offset].map(u16::to_le_bytes);
+            [flags, kind, a, b, c, d, e, f, g, h]
+        },
+    )
+}
+
 proptest! {
     /// What a header says comes out as it went in, but for what has no meaning.
     #[test]
-    fn a_header_survives(header in any::<[u8; VIRTIO]>()) {
+    fn a_header_survives(header in headers()) {
         if let Ok(offload) = Offload::from_virtio(header) {
             prop_assert_eq!(Offload::from_virtio(offload.to_virtio()), Ok(offload));
             prop_assert_eq!(Offloads::from_bits(offload.bits() as u8), offload.needed());
+            prop_assert_eq!(offload.bits() >> BITS, 0);
             if offload.is_work() {
                 let size = if offload.gso().is_some() { [header[4], header[5]] } else { [0; 2] };
-                let expected = [&header[1..4], &size, &header[6..]].concat();
+                let start = u16::from_le_bytes([header[6], header[7]]);
+                let known = u16::from_le_bytes([header[2], header[3]]);
+                let known = if (start..start + 64).contains(&known) && known != start { known } else { 0 };
+                let expected = [&header[1..2], &known.to_le_bytes(), &size, &header[6..]].concat();
                 prop_assert_eq!(&offload.to_virtio()[1..], &expected);
             }
         }

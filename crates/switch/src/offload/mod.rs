@@ -51,8 +51,7 @@ thread_local! {
 /// What somebody must be able to do, to take all of these frames as they are.
 #[inline(always)]
 pub fn needed(frames: &[Frame<'_>]) -> Offloads {
-    let bits = frames.iter().fold(0, |bits, frame| bits | frame.offload().bits());
-    Offloads::from_bits(bits as u8)
+    Frame::needed(frames)
 }
 
 /// Delivers a burst to a sink, each frame as the sink can take it. Returns how many frames of the slice were taken whole
@@ -64,6 +63,21 @@ pub fn deliver(sink: &dyn Sink, frames: &[Frame<'_>]) -> usize {
     if takes == Offloads::ALL || takes.has(needed(frames)) {
         return sink.deliver(frames);
     }
+    deliver_completed(sink, takes, frames)
+}
+
+/// The same where it is known already what the frames need, or more.
+#[inline]
+pub(crate) fn deliver_known(sink: &dyn Sink, needed: Offloads, frames: &[Frame<'_>]) -> usize {
+    if needed.is_none() {
+        return sink.deliver(frames);
+    }
+    let takes = sink.offloads();
+    if takes.has(needed) { sink.deliver(frames) } else { deliver_completed(sink, takes, frames) }
+}
+
+#[cold]
+fn deliver_completed(sink: &dyn Sink, takes: Offloads, frames: &[Frame<'_>]) -> usize {
     frames.chunks(BURST).map(|burst| complete(takes, burst, &mut ToSink(sink))).sum()
 }
 
