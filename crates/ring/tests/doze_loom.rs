@@ -14,7 +14,11 @@ use loom::thread;
 use ring::wake::doze::{Doze, Flag};
 
 /// Accesses that move the end of the ring.
-const ACCESSES: u16 = 3;
+const ACCESSES: u16 = 2;
+
+/// How often a thread is taken off its core in one run: without a bound there are too many orders. What is taken away is
+/// missed with two already.
+const PREEMPTIONS: usize = 4;
 
 /// What both sides share.
 #[derive(Default)]
@@ -94,7 +98,9 @@ fn serve<const FENCE: bool>(shared: &Shared, looks: bool) {
 }
 
 fn model<const ACCESS: bool, const SERVER: bool>(looks: bool) {
-    loom::model(move || {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(move || {
         let shared = Arc::new(Shared::default());
         let vcpu = {
             let shared = shared.clone();
