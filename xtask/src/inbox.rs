@@ -21,8 +21,9 @@ const MEMORY: u32 = 2048;
 const TESTS: &str = "tests";
 
 /// Programs of this host that tests use; what is not installed here is missing inside, and tests say so.
-const PROGRAMS: [&str; 10] = [
+const PROGRAMS: [&str; 11] = [
     "ip",
+    "chrt",
     "bridge",
     "ethtool",
     "iperf3",

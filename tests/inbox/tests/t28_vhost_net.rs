@@ -152,9 +152,8 @@ fn several_pairs_have_a_thread_of_the_kernel_each() {
     assert_eq!(places, ["0", "0", "1", "1"], "dealt to the CPUs of pin.vhost");
     // It is a thread like any other: root may give it a class of its own, and it goes on to carry frames.
     let (id, _) = &threads[0];
-    let mut chrt = std::process::Command::new("busybox");
-    let done =
-        support::run(chrt.args(["chrt", "-f", "-p", "1", &id.to_string()]), PATIENCE).expect("it ends");
+    let mut chrt = std::process::Command::new("chrt");
+    let done = support::run(chrt.args(["-f", "-p", "1", &id.to_string()]), PATIENCE).expect("it ends");
     assert!(done.status.success(), "{}", done.stderr);
     ping(&left, "198.51.100.2", 56);
     let counters = stage.finish(vec![left, right]).expect("nothing is left");
