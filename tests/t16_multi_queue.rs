@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Counters, Namespace, Stage};
+use support::{Counters, Flow, Namespace, Stage};
 
 /// Nothing takes so long, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,6 +69,9 @@ impl World {
         let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), text).expect("it starts");
         let west = stage.host("t16-west", "192.0.2.2/24", "192.0.2.1").expect("west");
         let east = stage.host("t16-east", "198.51.100.2/24", "198.51.100.1").expect("east");
+        // Neighbours are known from here on: a busy host gives up to look for them while others wait.
+        let found = Flow::start(&west, &east, (EAST, EAST_PORT - 1).into(), 5).expect("a flow");
+        assert!(found.resumes(PATIENCE).is_some(), "nothing comes through");
         Self { stage, west, east }
     }
 
