@@ -38,9 +38,6 @@ const PROGRAMS: [&str; 11] = [
 const VSWITCHD: (&str, &str) = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "/usr/sbin/ovs-vswitchd");
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// Guests' memory lies in large pages, as on a host that is there for them: 512 times fewer nested page faults until they are up.
-const LARGE_PAGES: &str = "echo always >/sys/kernel/mm/transparent_hugepage/shmem_enabled\n";
-
 /// Modules that are loaded before the tests.
 const MODULES: [&str; 19] = [
     // Others ask for this sum by its name, not as a symbol.
@@ -231,8 +228,7 @@ fn guest(kernel: &Kernel) -> Result<Initramfs> {
 /// What the host does: it runs the test programs one after the other, each of them as cargo would show it.
 fn script(programs: &Programs, wish: &Wish) -> String {
     let filter: String = wish.names.iter().map(|name| format!(" '{}'", name.replace('\'', ""))).collect();
-    let mut script =
-        format!("cd /root\nfailed=0\nexport RINGROAD=/usr/bin/ringroad RINGROAD_BOX=1\n{LARGE_PAGES}");
+    let mut script = "cd /root\nfailed=0\nexport RINGROAD=/usr/bin/ringroad RINGROAD_BOX=1\n".to_owned();
     for (name, _) in &programs.tests {
         let run = format!("/{TESTS}/{name} --show-output --test-threads=1{filter}");
         script += &format!("echo '     Running {name} (in the box)'\n{run} 2>&1 || failed=1\n");
