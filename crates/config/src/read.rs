@@ -144,7 +144,7 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     let name = required_name(section, "\"edge\"");
     remember(plan, (index, None), "name", section.line_of("name"));
     let pin = pin(section, index, plan);
-    for key in ["memory", "engine"] {
+    for key in ["memory", "engine", "vhost"] {
         remember(plan, (index, None), key, section.line_of(key));
     }
     let engine = section.word("engine", &ENGINES);
