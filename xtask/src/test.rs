@@ -100,7 +100,7 @@ const SHOW_OUTPUT: [&str; 2] = ["--", "--show-output"];
 
 fn cargo_test() -> Step {
     let step = Step::new("cargo").args(["test", "--no-fail-fast"]);
-    step.env("CARGO_TERM_COLOR", "never").limit(Duration::from_secs(2400))
+    step.env("CARGO_TERM_COLOR", "never").limit(Duration::from_secs(3000))
 }
 
 fn stage(tally: &mut Tally, name: &str, step: &Step) -> Result<()> {
