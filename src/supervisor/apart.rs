@@ -12,7 +12,7 @@ use telemetry::Kind;
 
 use super::desk::{Asker, is_of_cable};
 use super::lifecycle::{MOST_STILLBORN, with_locks};
-use super::plane::{self, Plane};
+use super::plane::Plane;
 use super::{Life, Supervisor};
 use crate::link::{Orders, ToPlane, ToSupervisor};
 
@@ -98,24 +98,12 @@ impl Supervisor {
 
     fn attend_one(&mut self, name: &str, now: Instant) -> Result<()> {
         let Some(plane) = self.plane_of(name) else { return Ok(()) };
-        let trouble = match plane.hear(now) {
-            Ok(messages) => {
-                for (message, _) in messages {
-                    self.heed_apart(name, message, now)?;
-                }
-                None
-            }
-            Err(error) => Some(format!("breaks the rules of the link ({error:#}) and was killed")),
-        };
+        let (messages, trouble) = plane.heard(now);
+        for (message, _) in messages {
+            self.heed_apart(name, message, now)?;
+        }
         let Some(plane) = self.plane_of(name) else { return Ok(()) };
-        let how = match (plane.end(), trouble) {
-            (Some(status), _) => plane::how(status),
-            (None, Some(trouble)) => trouble,
-            (None, None) => match plane.overdue(now) {
-                Some(what) => what.to_owned(),
-                None => return Ok(()),
-            },
-        };
+        let Some(how) = plane.verdict(trouble, now) else { return Ok(()) };
         self.bury_apart(name, &how, now)
     }
 

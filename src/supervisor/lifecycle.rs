@@ -8,7 +8,7 @@ use telemetry::Kind;
 
 use super::apart::Apart;
 use super::notify::notify;
-use super::plane::{self, Plane};
+use super::plane::Plane;
 use super::{Life, SECOND, Supervisor};
 use crate::link::{Orders, Supply, ToPlane, ToSupervisor};
 
@@ -59,25 +59,13 @@ impl Supervisor {
             self.start_again(now);
         }
         let Some(plane) = &mut self.life.plane else { return Ok(()) };
-        let trouble = match plane.hear(now) {
-            Ok(messages) => {
-                for (message, _) in messages {
-                    self.heed(message, now)?;
-                }
-                None
-            }
-            Err(error) => Some(format!("breaks the rules of the link ({error:#}) and was killed")),
-        };
+        let (messages, trouble) = plane.heard(now);
+        for (message, _) in messages {
+            self.heed(message, now)?;
+        }
         let Some(plane) = &mut self.life.plane else { return Ok(()) };
         let pid = plane.pid();
-        let how = match (plane.end(), trouble) {
-            (Some(status), _) => plane::how(status),
-            (None, Some(trouble)) => trouble,
-            (None, None) => match plane.overdue(now) {
-                Some(what) => what.to_owned(),
-                None => return Ok(()),
-            },
-        };
+        let Some(how) = plane.verdict(trouble, now) else { return Ok(()) };
         plane.kill();
         self.bury(pid, &how, now)
     }

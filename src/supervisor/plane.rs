@@ -148,11 +148,27 @@ impl Plane {
     }
 
     /// What it should have done by now and has not, in words.
-    pub(crate) fn overdue(&self, now: Instant) -> Option<&'static str> {
+    fn overdue(&self, now: Instant) -> Option<&'static str> {
         if self.closed.is_some_and(|closed| now >= closed + LATE) {
             return Some("closed its link and was killed");
         }
         self.due().is_some_and(|due| now >= due).then_some("did not answer in time and was killed")
+    }
+
+    /// What it has said, and how it breaks the rules of the link, in words, if it does.
+    pub(crate) fn heard(&mut self, now: Instant) -> (Vec<Received<ToSupervisor>>, Option<String>) {
+        match self.hear(now) {
+            Ok(messages) => (messages, None),
+            Err(error) => {
+                (Vec::new(), Some(format!("breaks the rules of the link ({error:#}) and was killed")))
+            }
+        }
+    }
+
+    /// Why there must be another one, in words: it has ended, it is in `trouble`, or it should have done something by now.
+    pub(crate) fn verdict(&mut self, trouble: Option<String>, now: Instant) -> Option<String> {
+        let ended = self.end().map(how);
+        ended.or(trouble).or_else(|| self.overdue(now).map(str::to_owned))
     }
 
     /// Whether it has left something unanswered for longer than it takes a healthy one that is not busy.
@@ -212,7 +228,7 @@ impl Drop for Plane {
 }
 
 /// How a process ended, in words: `was killed by SIGSEGV`.
-pub(crate) fn how(status: ExitStatus) -> String {
+fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         _ if sandbox::was_forbidden(status) => {
             "was killed by SIGSYS: it made a system call that is forbidden to it".to_owned()
