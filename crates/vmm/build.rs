@@ -39,6 +39,12 @@ fn build(guest: &Path, target: &Path) {
     for variable in ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
         cargo.env_remove(variable);
     }
+    // A profile that was changed for the host's programs is not the firmware's, which needs its own to be linked.
+    for (variable, _) in env::vars_os() {
+        if variable.to_string_lossy().starts_with("CARGO_PROFILE_") {
+            cargo.env_remove(variable);
+        }
+    }
     let status = cargo.status().expect("cargo runs");
     assert!(status.success(), "the firmware did not build");
 }

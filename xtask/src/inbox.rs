@@ -141,7 +141,7 @@ struct Programs {
     tests: Vec<(String, PathBuf)>,
 }
 
-/// Builds the command, as it is released, and the tests.
+/// Builds the command and the tests.
 fn build(wish: &Wish) -> Result<Programs> {
     let ringroad = match &wish.binary {
         Some(binary) => binary.clone(),
@@ -161,10 +161,10 @@ fn build(wish: &Wish) -> Result<Programs> {
     Ok(Programs { ringroad, tests })
 }
 
-/// Builds the command.
+/// Builds the command, as the end-to-end tests do.
 fn command() -> Result<PathBuf> {
     let step = Step::new("cargo").args(["build", "--release", "--package", "ringroad", "--bin", "ringroad"]);
-    ensure!(step.run()?, "the command does not build");
+    ensure!(step.quickly_linked().run()?, "the command does not build");
     Ok(target_dir().join("release/ringroad"))
 }
 

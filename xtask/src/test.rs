@@ -32,10 +32,10 @@ fn crates(tally: &mut Tally) -> Result<()> {
     stage(tally, "crates", &step.args(SHOW_OUTPUT))
 }
 
-/// The tests of the command itself, numbered in `tests/`, with the command as it is released. One at a time: they
-/// look for what others leave behind on the host.
+/// The tests of the command itself, numbered in `tests/`, with the command as it is released but for the last step of its
+/// optimisation. One at a time: they look for what others leave behind on the host.
 fn end_to_end(tally: &mut Tally) -> Result<()> {
-    let step = cargo_test().args(["--release", "--package", "ringroad"]).args(SHOW_OUTPUT);
+    let step = cargo_test().args(["--release", "--package", "ringroad"]).args(SHOW_OUTPUT).quickly_linked();
     stage(tally, "end to end", &step.args(["--test-threads=1"]))
 }
 
@@ -48,8 +48,7 @@ fn loom_models(tally: &mut Tally) -> Result<()> {
             .args(SHOW_OUTPUT)
             .env("RUSTFLAGS", "--cfg loom")
             .env("CARGO_TARGET_DIR", target_dir().join("loom"))
-            .env("CARGO_PROFILE_RELEASE_LTO", "off")
-            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+            .quickly_linked();
         stage(tally, &format!("models of {krate}"), &step)?;
     }
     Ok(())
