@@ -128,12 +128,12 @@ impl Nic {
     }
 }
 
-fn file() -> String {
+fn file(vcpus: u32) -> String {
     let run = "ip+address+add+10.1.0.2/24+dev+eth0;ip+link+set+eth0+up;ip+address+add+10.2.0.2/24+dev+eth1;\
                ip+link+set+eth1+up;iperf3+-s+-D;nc+-ll+-p+9+-e+cat&nc+-ll+-p+7+-e+sh";
     format!(
         "[[router]]\nname = \"tux\"\nengine = \"linux\"\nkernel = \"{}\"\ninitrd = \"{}\"\n\
-         append = \"{QUICKLY} panic=-1 run={run}\"\nconsole = \"console.log\"\nvcpus = {VCPUS}\n\
+         append = \"{QUICKLY} panic=-1 run={run}\"\nconsole = \"console.log\"\nvcpus = {vcpus}\n\
          restart = \"never\"\n\
          [[router.nic]]\nname = \"virtio\"\nattach = \"tap:tapv\"\n\
          [[router.nic]]\nname = \"intel\"\nmodel = \"e1000\"\nattach = \"tap:tape\"\n",
@@ -142,19 +142,26 @@ fn file() -> String {
     )
 }
 
-/// Of the guest under test: two emulated CPUs of a guest leave little of the two of the host in the box to whoever tests it.
-const VCPUS: u32 = 1;
-
 #[test]
 fn stock_drivers_work_on_both_models() {
     support::needs!(Root, Kvm, Tun, Program("iperf3"));
-    if let Err(error) = stock_drivers() {
+    if let Err(error) = with_guest(1, stock_drivers) {
         panic!("{error:#}");
     }
 }
 
-fn stock_drivers() -> Result<()> {
-    let mut stage = Stage::start_with(&inbox::ringroad(), &file(), &["--log", "text"])?;
+#[test]
+fn two_cpus_of_a_guest_carry_traffic() {
+    support::needs!(Root, Kvm, Tun, Program("iperf3"));
+    let all = |nics: &[Nic; 2]| nics.iter().try_for_each(|nic| nic.works().and_then(|()| nic.iperf()));
+    if let Err(error) = with_guest(2, all) {
+        panic!("{error:#}");
+    }
+}
+
+/// Starts a guest with both models and this many vCPUs, has something done with it, and turns it off.
+fn with_guest(vcpus: u32, act: impl Fn(&[Nic; 2]) -> Result<()>) -> Result<()> {
+    let mut stage = Stage::start_with(&inbox::ringroad(), &file(vcpus), &["--log", "text"])?;
     let nics = [
         Nic {
             name: "virtio",
@@ -175,22 +182,26 @@ fn stock_drivers() -> Result<()> {
             host: stage.host("tape", "10.2.0.1/24", "10.2.0.2")?,
         },
     ];
-    let [virtio, intel] = &nics;
     let console = stage.path("console.log");
     let said = || fs::read_to_string(&console).unwrap_or_default();
-    virtio.until_within("nproc", &format!("{VCPUS}\nstatus=0"), UP).with_context(said)?;
-    for nic in &nics {
-        drive(nic).with_context(said)?;
-    }
-    for (nic, other) in [(virtio, intel), (intel, virtio)] {
-        pull_cable(nic, other).with_context(said)?;
-        rebind(nic, other).with_context(said)?;
-    }
+    let [virtio, _] = &nics;
+    virtio.until_within("nproc", &format!("{vcpus}\nstatus=0"), UP).with_context(said)?;
+    act(&nics).with_context(said)?;
     // Later: a guest that is off does not close its connections, and who asked would wait for that until his patience ends.
     virtio.done("sh -c '(sleep 1;poweroff -f) </dev/null >/dev/null 2>&1 &'").with_context(said)?;
     wait_for(&mut stage, "turned itself off").with_context(said)?;
     let [virtio, intel] = nics.map(|nic| nic.host);
     stage.finish_troubled(vec![virtio, intel]).map(drop)
+}
+
+fn stock_drivers(nics: &[Nic; 2]) -> Result<()> {
+    let [virtio, intel] = nics;
+    nics.iter().try_for_each(drive)?;
+    for (nic, other) in [(virtio, intel), (intel, virtio)] {
+        pull_cable(nic, other)?;
+        rebind(nic, other)?;
+    }
+    Ok(())
 }
 
 /// Traffic, whatever is set by `ethtool` and `ip`.
