@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cpus::CpuSet;
 use crate::error::Errors;
-use crate::plan::{Attach, Engine, Plan, TransmitMode, VhostThreads};
+use crate::plan::{Affinity, Attach, Engine, Plan, TransmitMode, VhostThreads};
 
 /// What an interface of the host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,7 @@ impl Plan {
     pub fn check_host(&self, host: &HostFacts) -> Errors {
         let mut errors = Errors::new(self.places.file());
         self.check_engines(host, &mut errors);
+        self.check_not_served(&mut errors);
         self.check_cpus(host, &mut errors);
         self.check_interfaces(host, &mut errors);
         self.check_memory(host, &mut errors);
@@ -91,6 +92,34 @@ impl Plan {
             let what = format!("{reason}, and KVM collects the writes; write mode = \"async\"");
             errors.push(self.places.line(index, Some(n), "mode"), "router.nic.mode", what);
         }
+    }
+
+    /// What can be written and is not carried out.
+    fn check_not_served(&self, errors: &mut Errors) {
+        for (index, router) in self.routers.iter().enumerate() {
+            let keys = [
+                ("sched", !router.sched.is_empty()),
+                ("affinity", router.affinity != Affinity::default()),
+                ("guarantee", router.guarantee.is_some()),
+                ("limit", router.limit.is_some()),
+            ];
+            for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
+                let line = self.places.line(index, None, key);
+                errors.push(line, &format!("router.{key}"), "not carried out in this version; remove it");
+            }
+        }
+    }
+
+    /// What is found later to be wrong with routers, each with its number, one of the keys of its table, and what.
+    pub fn faults(&self, faults: impl IntoIterator<Item = (usize, &'static str, String)>) -> Errors {
+        let mut errors = Errors::new(self.places.file());
+        for (index, key, what) in faults {
+            // The key of a class stands in that of all of them, if not alone.
+            let own = self.places.find(index, key);
+            let line = own.or_else(|| self.places.find(index, key.split('.').next()?));
+            errors.push(line.unwrap_or(1), &format!("router.{key}"), what);
+        }
+        errors.sorted()
     }
 
     fn check_cpus(&self, host: &HostFacts, errors: &mut Errors) {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod affinity;
 mod apart;
 mod attach;
 mod attachment;
@@ -16,8 +17,10 @@ mod model;
 mod nic;
 mod places;
 mod plan;
+mod rate;
 mod read;
 mod route;
+mod sched;
 mod section;
 #[cfg(test)]
 mod tests;
@@ -33,8 +36,9 @@ pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
 pub use places::Places;
 pub use plan::{
-    Attach, Deliver, Engine, FlowHash, Itr, Linux, Listen, MacvtapMode, Misdeed, Neighbour, Nic, NicModel,
-    Pin, Plan, QueueLen, Replay, ReplayPace, Restart, Role, Route, Router, SocketSide, Spin, Switch,
-    Telemetry, TransmitMode, VhostThreads,
+    Affinity, Allowed, Attach, Deliver, Engine, FlowHash, Guarantee, Itr, Linux, Listen, MacvtapMode,
+    Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Policy, QueueLen, Rate, Replay, ReplayPace, Reservation,
+    Restart, Role, Route, Router, Sched, Shares, SocketSide, Spin, Switch, Telemetry, TransmitMode,
+    VhostThreads,
 };
 pub use values::BadValue;

@@ -18,6 +18,12 @@ impl Places {
         &self.file
     }
 
+    /// Line of a router's key, if it was looked for.
+    pub(crate) fn find(&self, router: usize, key: &str) -> Option<u32> {
+        let mut lines = self.lines.iter().filter(|((held, nic, _), _)| *held == router && nic.is_none());
+        lines.find(|((_, _, held), _)| *held == key).map(|(_, line)| *line)
+    }
+
     /// Line of a router's key, or of a key of one of its NICs; 1 where the plan came from no file.
     pub(crate) fn line(&self, router: usize, nic: Option<usize>, key: &'static str) -> u32 {
         self.lines.get(&(router, nic, key)).copied().unwrap_or(1)

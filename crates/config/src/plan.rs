@@ -7,7 +7,10 @@ use std::time::Duration;
 
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
+pub use crate::affinity::{Affinity, Allowed};
 pub use crate::attachment::{Attach, MacvtapMode, Replay, ReplayPace, SocketSide};
+pub use crate::rate::{Guarantee, Rate};
+pub use crate::sched::{Policy, Reservation, Sched, Shares};
 
 use crate::address::{Address, Prefix};
 use crate::cpus::CpuSet;
@@ -92,6 +95,14 @@ pub struct Router {
     pub vhost: VhostThreads,
     /// Where its threads may run.
     pub pin: Pin,
+    /// In which sets of CPUs the kernel places its threads.
+    pub affinity: Affinity,
+    /// How the kernel schedules them.
+    pub sched: Sched,
+    /// What it is promised.
+    pub guarantee: Option<Guarantee>,
+    /// What it may forward at most.
+    pub limit: Option<Rate>,
     /// How long its threads poll without work before they sleep.
     pub spin: Spin,
     /// Whether it is to have a process of its own; see [`Router::is_apart`].

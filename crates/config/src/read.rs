@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::places::Places;
-use crate::plan::{Engine, Misdeed, Pin, Plan, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads};
+use crate::plan::{Engine, Misdeed, Plan, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads};
 use crate::section::{At, Section, Words};
 use crate::values;
-use crate::{CpuSet, apart, linux, nic, route};
+use crate::{affinity, apart, linux, nic, rate, route, sched};
 
 const ENGINES: Words<Option<Engine>> = Words {
     noun: ("engine", "engines"),
@@ -79,8 +79,11 @@ const ROUTER_KEYS: &[&str] = &[
     "append",
     "console",
     "isolate",
+    "sched",
+    "affinity",
+    "guarantee",
+    "limit",
 ];
-const ROUTER_KEYS_LATER: &[&str] = &["sched", "guarantee"];
 
 /// How long a switch keeps an address, in seconds, as Linux bridges do.
 const DEFAULT_AGEING: u32 = 300;
@@ -140,11 +143,12 @@ fn switches(document: &Section<'_>) -> Vec<Switch> {
 }
 
 fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
-    section.expect_keys(ROUTER_KEYS, ROUTER_KEYS_LATER);
+    section.expect_keys(ROUTER_KEYS, &[]);
     let name = required_name(section, "\"edge\"");
     remember(plan, (index, None), "name", section.line_of("name"));
-    let pin = pin(section, index, plan);
-    for key in ["memory", "engine", "vhost"] {
+    let pin = affinity::pin(section, index, plan);
+    let (guarantee, limit) = rate::read(section, index, plan);
+    for key in ["memory", "engine", "vhost", "vcpus", "affinity"] {
         remember(plan, (index, None), key, section.line_of(key));
     }
     let engine = section.word("engine", &ENGINES);
@@ -162,7 +166,11 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         vcpus: section.number("vcpus", 1..=16, 1),
         memory,
         vhost: section.word("vhost", &VHOSTS),
+        affinity: affinity::read(section, index, plan, &pin),
         pin,
+        sched: sched::read(section, index, plan),
+        guarantee,
+        limit,
         spin: valued(section, "spin", "\"50us\"", values::spin).unwrap_or(Spin::default()),
         isolate: apart::read(section),
         nics: Vec::new(),
@@ -190,20 +198,6 @@ fn role(section: &Section<'_>) -> Role {
         }
     }
     if word == RoleWord::Echo { Role::Echo } else { Role::Router }
-}
-
-fn pin(section: &Section<'_>, index: usize, plan: &mut Plan) -> Pin {
-    let Some(pin) = section.table("pin", "{ vcpu = \"1\", vhost = \"0\" }") else { return Pin::default() };
-    pin.expect_keys(&["vcpu", "vhost"], &[]);
-    remember(plan, (index, None), "pin.vcpu", pin.line_of("vcpu"));
-    remember(plan, (index, None), "pin.vhost", pin.line_of("vhost"));
-    let cpus = |key| {
-        valued(&pin, key, "\"0-1\"", |text| {
-            text.parse::<CpuSet>()
-                .map_err(|_| format!("{text:?} is not a list of CPUs; write e.g. \"1\" or \"0-1,3\""))
-        })
-    };
-    Pin { vcpu: cpus("vcpu"), vhost: cpus("vhost") }
 }
 
 /// A name that must be there; an empty one stands for a wrong one, which has been reported.

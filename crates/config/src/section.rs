@@ -230,6 +230,34 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A number with up to `digits` digits behind the point, as a whole number of the last one's units and within a range of
+    /// those; none where it is missing or wrong, which is reported.
+    pub(crate) fn decimal(&self, key: &str, range: RangeInclusive<u32>, digits: u32) -> Option<u32> {
+        let value = self.value(key)?;
+        let units = f64::from(10_u32.pow(digits));
+        let (first, last) = (f64::from(*range.start()) / units, f64::from(*range.end()) / units);
+        let (text, plain) = match value.get_ref() {
+            DeValue::Integer(number) => (number.as_str(), number.radix() == 10),
+            DeValue::Float(number) => (number.as_str(), true),
+            _ => {
+                self.wrong_type(key, value, &format!("a number from {first} to {last}"));
+                return None;
+            }
+        };
+        let number = text.parse::<f64>().ok().filter(|number| plain && (first..=last).contains(number));
+        if number.is_none() {
+            let line = self.report.line(value.span());
+            self.fault(line, key, format!("{text} is out of range; write {first} to {last}"));
+        }
+        // Within the range, which is one of u32.
+        number.map(|number| (number * units).round() as u32)
+    }
+
+    /// Whether the key has a table.
+    pub(crate) fn is_table(&self, key: &str) -> bool {
+        self.value(key).is_some_and(|value| value.get_ref().as_table().is_some())
+    }
+
     /// One word out of several.
     pub(crate) fn word<T: Copy + Default>(&self, key: &str, words: &Words<T>) -> T {
         let example = words.now.first().map_or(String::new(), |(name, _)| format!("{name:?}"));

@@ -1,5 +1,6 @@
 //! Values with a form of their own: names, sizes, times, words.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path};
@@ -72,18 +73,47 @@ pub(crate) fn spin(text: &str) -> Result<Spin, String> {
         return Ok(Spin::Always);
     }
     let wrong = || format!("{text:?} is not a time; write e.g. \"50us\", or \"always\" to never sleep");
+    match time(text).ok_or_else(wrong)? {
+        Some(time) if time <= Duration::from_secs(1) => Ok(Spin::For(time)),
+        _ => Err(format!("{text:?} is out of range; write \"0us\" to \"1s\", or \"always\" to never sleep")),
+    }
+}
+
+/// Reads a time within a range: `170ms`.
+pub(crate) fn time_within(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a time; write e.g. \"90us\", \"170ms\" or \"1s\"");
+    match time(text).ok_or_else(wrong)? {
+        Some(time) if range.contains(&time) => Ok(time),
+        _ => {
+            let (first, last) = (Time(*range.start()), Time(*range.end()));
+            Err(format!("{text:?} is out of range; write \"{first}\" to \"{last}\""))
+        }
+    }
+}
+
+/// A time, which is none where it is longer than any; none where it is no time.
+fn time(text: &str) -> Option<Option<Duration>> {
     let (digits, unit) = split_number(text);
     let nanoseconds: u64 = match unit {
         "us" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
-        _ => return Err(wrong()),
+        _ => return None,
     };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let time = number.checked_mul(nanoseconds).map(Duration::from_nanos);
-    match time {
-        Some(time) if time <= Duration::from_secs(1) => Ok(Spin::For(time)),
-        _ => Err(format!("{text:?} is out of range; write \"0us\" to \"1s\", or \"always\" to never sleep")),
+    let number: u64 = digits.parse().ok()?;
+    Some(number.checked_mul(nanoseconds).map(Duration::from_nanos))
+}
+
+/// A time of whole microseconds as files write it.
+pub(crate) struct Time(pub(crate) Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_micros() {
+            us if us % 1_000_000 == 0 => write!(out, "{}s", us / 1_000_000),
+            us if us % 1_000 == 0 => write!(out, "{}ms", us / 1_000),
+            us => write!(out, "{us}us"),
+        }
     }
 }
 

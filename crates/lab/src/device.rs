@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::{
-    Address, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, Pin, Prefix, QueueLen, Restart,
-    Role, Route, Router, Spin, VhostThreads,
+    Address, Affinity, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, Pin, Prefix, QueueLen,
+    Restart, Role, Route, Router, Sched, Spin, VhostThreads,
 };
 use engine::{Duty, Ground, Guest, routes};
 use fib::{NextHop, synthetic};
@@ -52,6 +52,10 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
         memory: MEMORY + u64::from(options.vcpus.saturating_sub(1)) * MEMORY_A_VCPU,
         vhost: VhostThreads::Shared,
         pin: Pin { vcpu, vhost: None },
+        affinity: Affinity::default(),
+        sched: Sched::default(),
+        guarantee: None,
+        limit: None,
         spin: Spin::For(SPIN),
         isolate: false,
         nics: vec![

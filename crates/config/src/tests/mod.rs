@@ -7,5 +7,6 @@ mod host;
 mod linux;
 mod model;
 mod running;
+mod sched;
 mod values;
 mod wild;

@@ -1,0 +1,80 @@
+//! Where a router's threads may run: `pin` and `affinity`.
+
+use std::fmt;
+
+use crate::cpus::CpuSet;
+use crate::plan::{Pin, Plan};
+use crate::read::{remember, valued};
+use crate::section::Section;
+
+/// Where the threads of a class may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Allowed {
+    /// Nothing is said: they are placed.
+    #[default]
+    Auto,
+    /// Wherever the kernel puts them.
+    Free,
+    /// Wherever in this set the kernel puts them.
+    Within(CpuSet),
+}
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => out.write_str("auto"),
+            Self::Free => out.write_str("free"),
+            Self::Within(cpus) => cpus.fmt(out),
+        }
+    }
+}
+
+/// Sets of CPUs in which the kernel places threads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Affinity {
+    /// For the vCPU threads.
+    pub vcpu: Allowed,
+    /// For the vhost threads.
+    pub vhost: Allowed,
+}
+
+/// Reads `pin`.
+pub(crate) fn pin(section: &Section<'_>, index: usize, plan: &mut Plan) -> Pin {
+    let Some(pin) = section.table("pin", "{ vcpu = \"1\", vhost = \"0\" }") else { return Pin::default() };
+    pin.expect_keys(&["vcpu", "vhost"], &[]);
+    remember(plan, (index, None), "pin.vcpu", pin.line_of("vcpu"));
+    remember(plan, (index, None), "pin.vhost", pin.line_of("vhost"));
+    Pin { vcpu: valued(&pin, "vcpu", "\"0-1\"", cpus), vhost: valued(&pin, "vhost", "\"0-1\"", cpus) }
+}
+
+/// Reads `affinity`.
+pub(crate) fn read(section: &Section<'_>, index: usize, plan: &mut Plan, pin: &Pin) -> Affinity {
+    let example = "{ vcpu = \"0-1\", vhost = \"free\" }";
+    let Some(table) = section.table("affinity", example) else { return Affinity::default() };
+    table.expect_keys(&["vcpu", "vhost"], &[]);
+    remember(plan, (index, None), "affinity.vcpu", table.line_of("vcpu"));
+    remember(plan, (index, None), "affinity.vhost", table.line_of("vhost"));
+    for (key, pinned) in [("vcpu", &pin.vcpu), ("vhost", &pin.vhost)] {
+        if let Some(pinned) = pinned
+            && table.has(key)
+        {
+            let what = format!("pin.{key} = \"{pinned}\" says it already; remove one of the two");
+            table.fault(table.line_of(key), key, what);
+        }
+    }
+    let allowed = |key| valued(&table, key, "\"0-1\"", allowed).unwrap_or_default();
+    Affinity { vcpu: allowed("vcpu"), vhost: allowed("vhost") }
+}
+
+fn cpus(text: &str) -> Result<CpuSet, String> {
+    text.parse::<CpuSet>()
+        .map_err(|_| format!("{text:?} is not a list of CPUs; write e.g. \"1\" or \"0-1,3\""))
+}
+
+fn allowed(text: &str) -> Result<Allowed, String> {
+    if text == "free" {
+        return Ok(Allowed::Free);
+    }
+    let set = text.parse().map(Allowed::Within);
+    set.map_err(|_| format!("{text:?} is not a list of CPUs; write e.g. \"1\" or \"0-1,3\", or \"free\""))
+}

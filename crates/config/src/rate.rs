@@ -1,0 +1,132 @@
+//! Packet rates: what a router is promised, and what it may have at most.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use crate::plan::Plan;
+use crate::read::{remember, valued};
+use crate::section::Section;
+use crate::values::BadValue;
+
+/// Least octets of an Ethernet frame without its check sequence.
+const LEAST_FRAME: u32 = 60;
+/// Octets of the largest frame that a NIC of ours can have, without its check sequence.
+const MOST_FRAME: u32 = 9014;
+/// Frames per second that no rate exceeds.
+const MOST: u64 = 1_000_000_000;
+
+/// Frames per second: 1 to 10⁹.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// So many frames per second; none where that is no rate.
+    pub const fn from_pps(pps: u64) -> Option<Self> {
+        if pps == 0 || pps > MOST { None } else { Some(Self(pps)) }
+    }
+
+    /// Frames per second.
+    pub const fn pps(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            pps if pps % 1_000_000 == 0 => write!(out, "{}Mpps", pps / 1_000_000),
+            pps if pps % 1_000 == 0 => write!(out, "{}kpps", pps / 1_000),
+            pps => write!(out, "{pps}pps"),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let wrong = || BadValue(format!("{text:?} is no rate; write e.g. \"400kpps\" or \"1.2Mpps\""));
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let digits: usize = match unit {
+            "pps" => 0,
+            "kpps" => 3,
+            "Mpps" => 6,
+            _ => return Err(wrong()),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() || fraction.len() > digits || number.ends_with('.') {
+            return Err(wrong());
+        }
+        let pps = format!("{whole}{fraction:0<digits$}").parse::<u64>().ok();
+        let range = "write \"1pps\" to \"1000Mpps\"";
+        pps.and_then(Self::from_pps).ok_or_else(|| match number.bytes().filter(|b| *b == b'.').count() {
+            0 | 1 => BadValue(format!("{text:?} is out of range; {range}")),
+            _ => wrong(),
+        })
+    }
+}
+
+/// A rate that a router is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guarantee {
+    /// What it forwards as long as that much is offered.
+    pub rate: Rate,
+    /// Octets of each frame, without the check sequence.
+    pub frame: u32,
+}
+
+impl fmt::Display for Guarantee {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} of {} octets", self.rate, self.frame)
+    }
+}
+
+impl FromStr for Guarantee {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        Ok(Self { rate: text.parse()?, frame: LEAST_FRAME })
+    }
+}
+
+/// Reads `guarantee` and `limit`.
+pub(crate) fn read(
+    section: &Section<'_>,
+    index: usize,
+    plan: &mut Plan,
+) -> (Option<Guarantee>, Option<Rate>) {
+    for key in ["guarantee", "limit"] {
+        remember(plan, (index, None), key, section.line_of(key));
+    }
+    let (promised, limit) = (guarantee(section), valued(section, "limit", "\"200kpps\"", rate));
+    if let (Some(promised), Some(limit)) = (promised, limit)
+        && limit < promised.rate
+    {
+        let what =
+            format!("{limit} is less than guarantee = \"{}\"; write at least that much", promised.rate);
+        section.fault(section.line_of("limit"), "limit", what);
+    }
+    (promised, limit)
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    text.parse().map_err(|BadValue(what)| what)
+}
+
+/// A rate, or a table with the size of the frames.
+fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
+    if !section.is_table("guarantee") {
+        let rate = valued(section, "guarantee", "\"400kpps\"", rate)?;
+        return Some(Guarantee { rate, frame: LEAST_FRAME });
+    }
+    let table = section.table("guarantee", "{ rate = \"400kpps\", frame = 60 }")?;
+    table.expect_keys(&["rate", "frame"], &[]);
+    table.required_text("rate", "\"400kpps\"")?;
+    let range: RangeInclusive<u32> = LEAST_FRAME..=MOST_FRAME;
+    Some(Guarantee {
+        rate: valued(&table, "rate", "\"400kpps\"", rate)?,
+        frame: table.number("frame", range, LEAST_FRAME),
+    })
+}

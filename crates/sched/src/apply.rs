@@ -1,0 +1,377 @@
+//! An outline carried out, and taken back. Needs privileges.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use config::{CpuSet, Policy};
+use rustix::thread::{CpuSet as Mask, Pid, sched_getaffinity, sched_setaffinity};
+
+use crate::admission;
+use crate::attr;
+use crate::cgroup::{self, Hierarchy, Version};
+use crate::error::ApplyError;
+use crate::host::Host;
+use crate::island;
+use crate::outline::{Group, Outline, Schedule};
+use crate::thread::{Class, Thread};
+use crate::undo::Undo;
+
+/// Makes what threads are moved into, and moves them.
+pub struct Applier {
+    run: String,
+    journal: Box<dyn FnMut(&Undo) + Send>,
+    host: Host,
+    outline: Outline,
+    undos: Vec<Undo>,
+    placed: BTreeMap<(String, Class), Placed>,
+}
+
+/// A thread as it was placed last.
+struct Placed {
+    pid: i32,
+    tid: i32,
+    schedule: Schedule,
+}
+
+impl Applier {
+    /// For the run of this name. The journal hears of everything that is made, before it is made.
+    pub fn new(run: &str, journal: impl FnMut(&Undo) + Send + 'static) -> Self {
+        Self {
+            run: run.to_owned(),
+            journal: Box::new(journal),
+            host: Host::read(),
+            outline: Outline::default(),
+            undos: Vec::new(),
+            placed: BTreeMap::new(),
+        }
+    }
+
+    /// Makes what an outline needs and is not there yet. What another outline needed before goes at the next
+    /// [`Applier::place`], when nobody is in it any more.
+    ///
+    /// # Errors
+    /// The kernel refuses. What was made is taken away by [`Applier::undo_all`], or kept for the next outline.
+    pub fn make(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+        self.make_room(outline)?;
+        self.islands(outline)?;
+        self.groups(outline)?;
+        self.interrupts(outline)?;
+        self.outline = outline.clone();
+        Ok(())
+    }
+
+    /// What is made now.
+    pub fn undos(&self) -> &[Undo] {
+        &self.undos
+    }
+
+    /// Takes away everything that was made. Threads that are in it go on as ordinary ones.
+    pub fn undo_all(&mut self) -> Vec<ApplyError> {
+        self.placed.clear();
+        self.outline = Outline::default();
+        let undos = std::mem::take(&mut self.undos);
+        undos.iter().rev().filter_map(|undo| Some(failed(undo, undo.now().err()?))).collect()
+    }
+
+    /// Tells of something and then has it made.
+    fn record(&mut self, undo: Undo) {
+        if !self.undos.iter().any(|held| held.path() == undo.path()) {
+            (self.journal)(&undo);
+            self.undos.push(undo);
+        }
+    }
+
+    fn cpuset(&self) -> Result<&Hierarchy, ApplyError> {
+        let lacks = |reason: &String| ApplyError::host("cpusets", io::Error::other(reason.clone()));
+        self.host.cpuset.as_ref().map_err(lacks)
+    }
+
+    fn cpu(&self) -> Result<&Hierarchy, ApplyError> {
+        let lacks = |reason: &String| ApplyError::host("control groups", io::Error::other(reason.clone()));
+        self.host.cpu.as_ref().map_err(lacks)
+    }
+
+    /// Gives exclusive CPUs back that stand in the way of others. Threads on them run as ordinary ones for a moment.
+    fn make_room(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+        let overlaps = |held: &CpuSet| {
+            let stays = outline.islands.iter().any(|island| island.cpus == *held);
+            let mut wanted = outline.islands.iter().flat_map(|island| island.cpus.cpus());
+            !stays && wanted.any(|cpu| held.cpus().contains(cpu))
+        };
+        for held in self.outline.islands.clone().into_iter().filter(|island| overlaps(&island.cpus)) {
+            let path = island::path(self.cpuset()?, &self.run, &held.cpus);
+            for placed in
+                self.placed.values().filter(|placed| placed.schedule.island.as_ref() == Some(&held.cpus))
+            {
+                let _ = attr::set(placed.tid, Policy::Other);
+            }
+            self.placed.retain(|_, placed| placed.schedule.island.as_ref() != Some(&held.cpus));
+            self.take_away(|undo| *undo.path() == path).map_or(Ok(()), Err)?;
+        }
+        Ok(())
+    }
+
+    fn islands(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+        for wanted in &outline.islands {
+            let hierarchy = self.cpuset()?.clone();
+            let path = island::path(&hierarchy, &self.run, &wanted.cpus);
+            if self.undos.iter().any(|undo| *undo.path() == path) && path.exists() {
+                continue;
+            }
+            let Hierarchy { version, base, home } = hierarchy.clone();
+            self.delegate(&hierarchy, "cpuset")?;
+            self.record(Undo::Island { version, base, path: path.clone(), home });
+            island::make(&hierarchy, &path, &wanted.cpus).map_err(|error| {
+                ApplyError::host(
+                    format!("CPU {} cannot be made exclusive by {}", wanted.cpus, path.display()),
+                    error,
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn groups(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+        for wanted in &outline.groups {
+            let hierarchy = self.cpu()?.clone();
+            let path = self.group_path(&hierarchy, &wanted.name);
+            let is_made = self.undos.iter().any(|undo| *undo.path() == path) && path.exists();
+            if is_made && self.outline.groups.contains(wanted) {
+                continue;
+            }
+            let Hierarchy { version, home, .. } = hierarchy.clone();
+            self.record(Undo::Group { version, path: path.clone(), home });
+            self.group(&hierarchy, &path, wanted).map_err(|error| {
+                ApplyError::host(format!("the control group {} cannot be had", path.display()), error)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, hierarchy: &Hierarchy, path: &Path, wanted: &Group) -> io::Result<()> {
+        cgroup::make(path, hierarchy.version)?;
+        self.delegate(hierarchy, "cpu").map_err(io::Error::other)?;
+        cgroup::weigh(path, hierarchy.version, &wanted.shares)
+    }
+
+    /// Version 2: lets groups inside have a controller.
+    fn delegate(&mut self, hierarchy: &Hierarchy, controller: &str) -> Result<(), ApplyError> {
+        if hierarchy.version == Version::V1 {
+            return Ok(());
+        }
+        let path = hierarchy.base.join("cgroup.subtree_control");
+        let held = fs::read_to_string(&path).unwrap_or_default();
+        if held.split_whitespace().any(|held| held == controller) {
+            return Ok(());
+        }
+        // Each controller is told of by itself: the file is not what tells two of them apart.
+        let undo = Undo::Setting { path: path.clone(), was: format!("-{controller}") };
+        (self.journal)(&undo);
+        self.undos.insert(0, undo);
+        cgroup::write(&path, &format!("+{controller}"))
+            .map_err(|error| ApplyError::host(format!("{} +{controller}", path.display()), error))
+    }
+
+    fn interrupts(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+        for wanted in &outline.interrupts {
+            let path = wanted.path();
+            if self.outline.interrupts.contains(wanted) && self.undos.iter().any(|undo| *undo.path() == path)
+            {
+                continue;
+            }
+            let what =
+                format!("interrupt {} of {} to CPU {}", wanted.irq.number, wanted.interface, wanted.cpus);
+            let error = |error| ApplyError::host(what.clone(), error);
+            let was = fs::read_to_string(&path).map_err(error)?.trim().to_owned();
+            self.record(Undo::Setting { path: path.clone(), was });
+            cgroup::write(&path, &wanted.cpus.to_string()).map_err(error)?;
+        }
+        Ok(())
+    }
+
+    fn group_path(&self, hierarchy: &Hierarchy, name: &str) -> PathBuf {
+        hierarchy.base.join(format!("{}{}.{name}", island::OURS, self.run))
+    }
+
+    /// Undoes the first that is meant; what went wrong.
+    fn take_away(&mut self, is_meant: impl Fn(&Undo) -> bool) -> Option<ApplyError> {
+        let at = self.undos.iter().position(is_meant)?;
+        let undo = self.undos.remove(at);
+        undo.now().err().map(|error| failed(&undo, error))
+    }
+
+    /// Places each of these threads that is not placed yet, or whose place has changed.
+    pub fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
+        let mut moves: Vec<(&Thread, Schedule)> = Vec::new();
+        for thread in threads {
+            let Some(slot) = self.outline.slot(&thread.router, &thread.class) else { continue };
+            let held = self.placed.get(&(thread.router.clone(), thread.class.clone()));
+            let is_same = |held: &Placed| {
+                (held.pid, held.tid) == (thread.pid, thread.tid) && held.schedule == slot.schedule
+            };
+            if !held.is_some_and(is_same) {
+                moves.push((thread, slot.schedule.clone()));
+            }
+        }
+        // Who gives time back comes before who wants it.
+        moves.sort_by(|a, b| self.grows(a).total_cmp(&self.grows(b)));
+        let mut errors = Vec::new();
+        for (thread, schedule) in moves {
+            match self.settle(thread, &schedule) {
+                Ok(()) => {
+                    let placed = Placed { pid: thread.pid, tid: thread.tid, schedule };
+                    self.placed.insert((thread.router.clone(), thread.class.clone()), placed);
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+        if errors.is_empty() {
+            errors.extend(self.retire());
+        }
+        errors
+    }
+
+    /// By how much a thread's reservation grows.
+    fn grows(&self, (thread, schedule): &(&Thread, Schedule)) -> f64 {
+        let held = self.placed.get(&(thread.router.clone(), thread.class.clone()));
+        let held = held.filter(|held| held.tid == thread.tid).map_or(0.0, |held| reserved(&held.schedule));
+        reserved(schedule) - held
+    }
+
+    /// Takes away what is not needed any more.
+    fn retire(&mut self) -> Vec<ApplyError> {
+        let mut wanted: Vec<PathBuf> = self.outline.interrupts.iter().map(|moved| moved.path()).collect();
+        if let Ok(hierarchy) = &self.host.cpuset {
+            let islands = self.outline.islands.iter();
+            wanted.extend(islands.map(|held| island::path(hierarchy, &self.run, &held.cpus)));
+        }
+        if let Ok(hierarchy) = &self.host.cpu {
+            wanted.extend(self.outline.groups.iter().map(|held| self.group_path(hierarchy, &held.name)));
+        }
+        let is_spare = |undo: &Undo| {
+            let is_control = undo.path().ends_with("cgroup.subtree_control");
+            !is_control && !wanted.contains(undo.path())
+        };
+        let mut errors = Vec::new();
+        while self.undos.iter().any(is_spare) {
+            errors.extend(self.take_away(is_spare));
+        }
+        errors
+    }
+
+    /// Brings one thread to its place.
+    fn settle(&self, thread: &Thread, to: &Schedule) -> Result<(), ApplyError> {
+        let key = (thread.router.clone(), thread.class.clone());
+        let same = |held: &&Placed| (held.pid, held.tid) == (thread.pid, thread.tid);
+        let from = self.placed.get(&key).filter(same).map(|held| &held.schedule);
+        let fails = |what: String| move |error| ApplyError::thread(&thread.name, what, error);
+        exists(thread).map_err(fails("has ended".to_owned()))?;
+        let held = attr::attributes(thread.tid).map_err(fails("has ended".to_owned()))?;
+        let stays = from
+            .is_some_and(|from| (&from.cpus, &from.island, &from.group) == (&to.cpus, &to.island, &to.group));
+        // A thread with a reservation keeps its CPUs, and one of real time does not enter every group.
+        if !stays && !held.is_other() {
+            attr::set(thread.tid, Policy::Other).map_err(fails("as an ordinary thread".to_owned()))?;
+        }
+        if !stays {
+            self.enter_island(thread, from, to)?;
+            self.enter_group(thread, from, to)?;
+            if from.is_some() || to.cpus.is_some() {
+                confine(thread.tid, to.cpus.as_ref()).map_err(fails(format!("{to}")))?;
+            }
+        }
+        if from.is_none() && held.is_other() && is_ordinary(to.policy) {
+            return Ok(());
+        }
+        attr::set(thread.tid, to.policy).map_err(|error| self.refused(thread, to, error))
+    }
+
+    fn enter_island(
+        &self,
+        thread: &Thread,
+        from: Option<&Schedule>,
+        to: &Schedule,
+    ) -> Result<(), ApplyError> {
+        if from.and_then(|from| from.island.as_ref()) == to.island.as_ref() {
+            return Ok(());
+        }
+        let hierarchy = self.cpuset()?;
+        let group = match &to.island {
+            Some(cpus) => island::path(hierarchy, &self.run, cpus),
+            None => hierarchy.home.clone(),
+        };
+        cgroup::enter(&group, hierarchy.version, thread.tid)
+            .map_err(|error| ApplyError::thread(&thread.name, format!("into {}", group.display()), error))
+    }
+
+    fn enter_group(&self, thread: &Thread, from: Option<&Schedule>, to: &Schedule) -> Result<(), ApplyError> {
+        if from.and_then(|from| from.group.as_ref()) == to.group.as_ref() {
+            return Ok(());
+        }
+        let hierarchy = self.cpu()?;
+        let group = match &to.group {
+            Some(name) => self.group_path(hierarchy, name),
+            // Version 2 has one hierarchy: who is on exclusive CPUs has left the other group by that.
+            None if to.island.is_some() && hierarchy.version == Version::V2 => return Ok(()),
+            None => hierarchy.home.clone(),
+        };
+        cgroup::enter(&group, hierarchy.version, thread.tid)
+            .map_err(|error| ApplyError::thread(&thread.name, format!("into {}", group.display()), error))
+    }
+
+    /// What a refusal of the kernel means.
+    fn refused(&self, thread: &Thread, to: &Schedule, error: io::Error) -> ApplyError {
+        let mut what = format!("{to}");
+        if let (Policy::Deadline(_), Some(libc::EBUSY)) = (to.policy, error.raw_os_error()) {
+            let cpus = to.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.cpus().to_vec());
+            let (_, how) = admission::most(&self.host, cpus);
+            what.push_str(&format!(
+                "; the kernel admits {how}, less what else is reserved there (a fair_server of 0.050 since Linux 6.12)"
+            ));
+        }
+        ApplyError::thread(&thread.name, what, error)
+    }
+}
+
+impl Drop for Applier {
+    fn drop(&mut self) {
+        self.undo_all();
+    }
+}
+
+fn failed(undo: &Undo, error: io::Error) -> ApplyError {
+    ApplyError::host(format!("{} is left behind", undo.path().display()), error)
+}
+
+fn reserved(schedule: &Schedule) -> f64 {
+    match schedule.policy {
+        Policy::Deadline(held) => held.share(),
+        _ => 0.0,
+    }
+}
+
+fn is_ordinary(policy: Policy) -> bool {
+    matches!(policy, Policy::Other | Policy::Shares(_))
+}
+
+/// Whether the thread is the one that was told of: numbers are used again.
+fn exists(thread: &Thread) -> io::Result<()> {
+    let path = format!("/proc/{}/task/{}", thread.pid, thread.tid);
+    if Path::new(&path).exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+}
+
+/// Confines a thread to CPUs; none: to those that this process may use.
+fn confine(tid: i32, cpus: Option<&CpuSet>) -> io::Result<()> {
+    let mask = match cpus {
+        None => sched_getaffinity(None)?,
+        Some(cpus) => {
+            let mut mask = Mask::new();
+            cpus.cpus().iter().for_each(|cpu| mask.set(*cpu as usize));
+            mask
+        }
+    };
+    let pid = Pid::from_raw(tid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+    Ok(sched_setaffinity(Some(pid), &mask)?)
+}

@@ -1,0 +1,119 @@
+//! sched_setattr(2) and sched_getattr(2), which neither the C library nor rustix has.
+
+use std::io;
+use std::time::Duration;
+
+use config::{Policy, Reservation};
+
+/// How the kernel schedules a thread, as it tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// `SCHED_OTHER` and so on.
+    pub policy: u32,
+    /// `SCHED_FLAG_RESET_ON_FORK` and so on.
+    pub flags: u64,
+    /// Of an ordinary thread.
+    pub nice: i32,
+    /// Of a real-time thread.
+    pub priority: u32,
+    /// Of a reservation, in nanoseconds.
+    pub runtime: u64,
+    /// The same.
+    pub deadline: u64,
+    /// The same.
+    pub period: u64,
+}
+
+const OTHER: u32 = libc::SCHED_OTHER as u32;
+const FIFO: u32 = libc::SCHED_FIFO as u32;
+const RR: u32 = libc::SCHED_RR as u32;
+const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
+
+impl Attributes {
+    /// Whether the thread has a reservation.
+    pub fn is_deadline(&self) -> bool {
+        self.policy == DEADLINE
+    }
+
+    /// Whether it is ordinary.
+    pub fn is_other(&self) -> bool {
+        self.policy == OTHER
+    }
+
+    /// What a policy of the file asks for. What such a thread starts is ordinary again: a reservation cannot be inherited.
+    fn of(policy: Policy, nice: i32) -> Self {
+        let ordinary =
+            Self { policy: OTHER, flags: 0, nice, priority: 0, runtime: 0, deadline: 0, period: 0 };
+        let reset = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        match policy {
+            Policy::Other | Policy::Shares(_) => ordinary,
+            Policy::Fifo { priority } => Self { policy: FIFO, flags: reset, priority, ..ordinary },
+            Policy::Rr { priority } => Self { policy: RR, flags: reset, priority, ..ordinary },
+            Policy::Deadline(Reservation { runtime, deadline, period, reclaim }) => Self {
+                policy: DEADLINE,
+                flags: reset | if reclaim { libc::SCHED_FLAG_RECLAIM as u64 } else { 0 },
+                runtime: nanoseconds(runtime),
+                deadline: nanoseconds(deadline),
+                period: nanoseconds(period),
+                ..ordinary
+            },
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn empty() -> libc::sched_attr {
+    libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: 0,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
+    }
+}
+
+/// How a thread is scheduled.
+///
+/// # Errors
+/// ESRCH: there is no such thread.
+pub fn attributes(tid: i32) -> io::Result<Attributes> {
+    let mut attr = empty();
+    // SAFETY: the kernel writes at most `size` octets of the structure, which lives until the call has returned.
+    let status = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, attr.size, 0) };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Attributes {
+        policy: attr.sched_policy,
+        flags: attr.sched_flags,
+        nice: attr.sched_nice,
+        priority: attr.sched_priority,
+        runtime: attr.sched_runtime,
+        deadline: attr.sched_deadline,
+        period: attr.sched_period,
+    })
+}
+
+/// Gives a thread a policy with its parameters.
+pub(crate) fn set(tid: i32, policy: Policy) -> io::Result<()> {
+    let wanted = Attributes::of(policy, attributes(tid)?.nice);
+    let attr = libc::sched_attr {
+        sched_policy: wanted.policy,
+        sched_flags: wanted.flags,
+        sched_nice: wanted.nice,
+        sched_priority: wanted.priority,
+        sched_runtime: wanted.runtime,
+        sched_deadline: wanted.deadline,
+        sched_period: wanted.period,
+        ..empty()
+    };
+    // SAFETY: the kernel reads `size` octets of the structure, which lives until the call has returned.
+    let status = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

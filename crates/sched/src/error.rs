@@ -1,0 +1,38 @@
+//! What the kernel refused.
+
+use std::io;
+
+use rustix::io::Errno;
+
+/// Something that could not be carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub struct ApplyError {
+    thread: Option<String>,
+    what: String,
+    source: io::Error,
+}
+
+impl ApplyError {
+    pub(crate) fn host(what: impl Into<String>, source: io::Error) -> Self {
+        Self { thread: None, what: what.into(), source }
+    }
+
+    pub(crate) fn thread(name: &str, what: impl std::fmt::Display, source: io::Error) -> Self {
+        Self { thread: Some(name.to_owned()), what: format!("{name}: {what}"), source }
+    }
+
+    /// The thread that it is about, if it is one.
+    pub fn of_thread(&self) -> Option<&str> {
+        self.thread.as_deref()
+    }
+
+    /// Whether it may succeed a little later: somebody else has what is wanted and may let go of it, or the thread has just
+    /// ended and another will be told of.
+    pub fn is_passing(&self) -> bool {
+        let passing = [Errno::BUSY, Errno::AGAIN, Errno::SRCH, Errno::INTR, Errno::NOMEM, Errno::NOENT];
+        self.source
+            .raw_os_error()
+            .is_some_and(|number| passing.iter().any(|errno| errno.raw_os_error() == number))
+    }
+}

@@ -1,0 +1,136 @@
+//! What the kernel of this host allows, and this process in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::cgroup::{self, Hierarchy};
+
+/// The bit of CAP_SYS_NICE.
+const SYS_NICE: u32 = 23;
+
+/// How much of each CPU the kernel lets real-time threads and reservations have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RealTime {
+    /// `sched_rt_runtime_us`; none where there is no limit (-1).
+    pub runtime_us: Option<u64>,
+    /// `sched_rt_period_us`.
+    pub period_us: u64,
+}
+
+impl Default for RealTime {
+    /// What a kernel starts with.
+    fn default() -> Self {
+        Self { runtime_us: Some(950_000), period_us: 1_000_000 }
+    }
+}
+
+/// What may be asked of this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// The highest real-time priority that this process may give: 99 with CAP_SYS_NICE, else RLIMIT_RTPRIO.
+    pub priority: u32,
+    /// Whether it may reserve time: CAP_SYS_NICE.
+    pub may_reserve: bool,
+    /// What real-time threads may have.
+    pub real_time: RealTime,
+    /// What the kernel keeps of each CPU for ordinary threads by a reservation of its own (`fair_server` in debugfs): runtime and
+    /// period in nanoseconds. Empty where it has none, or where that cannot be read.
+    pub fair_server: BTreeMap<u32, (u64, u64)>,
+    /// Shortest and longest period of a reservation, in µs.
+    pub periods_us: (u64, u64),
+    /// The kernel's version, e.g. (6, 18).
+    pub kernel: (u32, u32),
+    /// Where groups with weights and quotas can be made, or why they cannot.
+    pub cpu: Result<Hierarchy, String>,
+    /// Where exclusive cpusets can be made, or why they cannot.
+    pub cpuset: Result<Hierarchy, String>,
+    /// `cpu.rt_runtime_us` of the group that this process is in, where groups have such a thing.
+    pub group_rt_us: Option<i64>,
+}
+
+impl Default for Host {
+    /// One on which everything can be had.
+    fn default() -> Self {
+        let hierarchy = Hierarchy {
+            version: cgroup::Version::V1,
+            base: "/sys/fs/cgroup".into(),
+            home: "/sys/fs/cgroup".into(),
+        };
+        Self {
+            priority: 99,
+            may_reserve: true,
+            real_time: RealTime::default(),
+            fair_server: BTreeMap::new(),
+            periods_us: (100, 4_194_304),
+            kernel: (6, 1),
+            cpu: Ok(hierarchy.clone()),
+            cpuset: Ok(hierarchy),
+            group_rt_us: None,
+        }
+    }
+}
+
+impl Host {
+    /// This host.
+    pub(crate) fn read() -> Self {
+        let may = may_nice();
+        let cpu = Hierarchy::find("cpu");
+        let group_rt_us = cpu.as_ref().ok().and_then(|found| number(&found.base.join("cpu.rt_runtime_us")));
+        Self {
+            priority: if may { 99 } else { real_time_limit() },
+            may_reserve: may,
+            real_time: RealTime {
+                runtime_us: kernel::<i64>("sched_rt_runtime_us").and_then(|us| u64::try_from(us).ok()),
+                period_us: kernel("sched_rt_period_us").unwrap_or(1_000_000),
+            },
+            fair_server: fair_server(Path::new("/sys/kernel/debug/sched/fair_server")),
+            periods_us: (
+                kernel("sched_deadline_period_min_us").unwrap_or(100),
+                kernel("sched_deadline_period_max_us").unwrap_or(4_194_304),
+            ),
+            kernel: version(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()),
+            cpu,
+            cpuset: Hierarchy::find("cpuset"),
+            group_rt_us,
+        }
+    }
+}
+
+fn kernel<T: FromStr>(name: &str) -> Option<T> {
+    number(&Path::new("/proc/sys/kernel").join(name))
+}
+
+/// The first number of a file.
+fn number<T: FromStr>(path: &Path) -> Option<T> {
+    fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
+}
+
+fn may_nice() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    held.and_then(|held| u64::from_str_radix(held.trim(), 16).ok())
+        .is_some_and(|held| held >> SYS_NICE & 1 == 1)
+}
+
+fn real_time_limit() -> u32 {
+    getrlimit(Resource::Rtprio).current.map_or(99, |limit| u32::try_from(limit).unwrap_or(99).min(99))
+}
+
+fn fair_server(folder: &Path) -> BTreeMap<u32, (u64, u64)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let of_cpu = entries.filter_map(|entry| {
+        let cpu = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
+        Some((cpu, (number(&entry.path().join("runtime"))?, number(&entry.path().join("period"))?)))
+    });
+    of_cpu.collect()
+}
+
+/// `6.18.44-x` is (6, 18).
+fn version(release: &str) -> (u32, u32) {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}

@@ -1,0 +1,95 @@
+//! Interrupts of the host's NICs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use config::{Attach, CpuSet, Plan};
+
+use crate::known::Known;
+use crate::outline::Outline;
+use crate::topology::Cpu;
+
+/// An interrupt of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Irq {
+    /// Its number, as in `/proc/irq`.
+    pub number: u32,
+    /// Its handler's name, most often that of a queue.
+    pub name: String,
+}
+
+/// An interrupt that is moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// The interface.
+    pub interface: String,
+    /// Which one.
+    pub irq: Irq,
+    /// Where to.
+    pub cpus: CpuSet,
+}
+
+impl Interrupt {
+    /// The file that says where it is served.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/irq/{}/smp_affinity_list", self.irq.number))
+    }
+}
+
+/// Interrupts that an interface of this network namespace has.
+pub(crate) fn of_interface(name: &str) -> Vec<Irq> {
+    let entries = fs::read_dir(Path::new("/sys/class/net").join(name).join("device/msi_irqs"));
+    let numbers = entries.into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // virtio's interrupts belong to the PCI device above it.
+    let above = fs::read_dir(Path::new("/sys/class/net").join(name).join("device/../msi_irqs"));
+    let above = above.into_iter().flatten().flatten();
+    let above = above.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let numbers: BTreeSet<u32> = numbers.chain(above).collect();
+    numbers.into_iter().filter_map(|number| Some(Irq { number, name: handler(number)? })).collect()
+}
+
+/// The name of who serves an interrupt; none where nobody does.
+fn handler(number: u32) -> Option<String> {
+    let entries = fs::read_dir(format!("/proc/irq/{number}")).ok()?.flatten();
+    let mut folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.next().map(|entry| entry.file_name().to_string_lossy().into_owned())
+}
+
+/// Moves the interrupts of the plan's interfaces to CPUs that no thread of ours is placed on, near those that empty them.
+pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
+    let taken: BTreeSet<u32> = outline.slots.iter().flat_map(|slot| slot.only_cpu()).collect();
+    let exclusive = outline.islands.iter().flat_map(|island| island.cpus.cpus());
+    let taken: BTreeSet<u32> = taken.into_iter().chain(exclusive.copied()).collect();
+    for (router, nic) in plan.nics() {
+        let (Attach::Macvtap { interface, .. } | Attach::Xdp(interface)) = &nic.attach else { continue };
+        let irqs = known.interrupts.get(interface).map_or(&[][..], Vec::as_slice);
+        let emptier = outline.slots.iter().find(|slot| slot.router == router.name && slot.is_vhost());
+        let Some(beside) = emptier.and_then(|slot| slot.only_cpu()) else { continue };
+        if irqs.is_empty() || outline.interrupts.iter().any(|moved| moved.interface == *interface) {
+            continue;
+        }
+        let Some(cpu) = nearest_free(known, &taken, beside) else {
+            let numbers: Vec<String> = irqs.iter().map(|irq| irq.number.to_string()).collect();
+            outline.notes.push(format!(
+                "interrupts {} of {interface} stay where they are: threads of this run are on every CPU",
+                numbers.join(", ")
+            ));
+            continue;
+        };
+        let Some(cpus) = CpuSet::from_cpus([cpu]) else { continue };
+        let moved =
+            |irq: &Irq| Interrupt { interface: interface.clone(), irq: irq.clone(), cpus: cpus.clone() };
+        outline.interrupts.extend(irqs.iter().map(moved));
+    }
+}
+
+fn nearest_free(known: &Known, taken: &BTreeSet<u32>, beside: u32) -> Option<u32> {
+    let near = known.topology.cpu(beside)?;
+    let free = |cpu: &&Cpu| {
+        !taken.contains(&cpu.number) && !cpu.isolated && known.topology.allowed.contains(&cpu.number)
+    };
+    let apart = |cpu: &&Cpu| (cpu.node != near.node, cpu.cache != near.cache, cpu.core == near.core);
+    known.topology.cpus.iter().filter(free).min_by_key(apart).map(|cpu| cpu.number)
+}

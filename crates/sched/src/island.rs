@@ -1,0 +1,118 @@
+//! CPUs that are taken out of the kernel's load balancing, because a reservation may be confined to a set of CPUs only if
+//! that set is a scheduling domain of its own (Linux, `Documentation/scheduler/sched-deadline.rst`, section 5).
+//!
+//! Version 1: the root cpuset must balance no load, which would leave the other CPUs without any balancing. They get it back
+//! by a cpuset `ringroad-rest`, that nobody is in. It is there as long as there is an exclusive one of ours, whoever made that,
+//! and says that it was us who switched the root's balancing off. Version 2: a partition.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use config::CpuSet;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::cgroup::{self, Hierarchy, Version, write};
+
+/// What the names of our groups begin with.
+pub(crate) const OURS: &str = "ringroad-";
+const REST: &str = "ringroad-rest";
+const BALANCE: &str = "cpuset.sched_load_balance";
+
+/// The folder of an exclusive set of CPUs.
+pub(crate) fn path(hierarchy: &Hierarchy, run: &str, cpus: &CpuSet) -> PathBuf {
+    hierarchy.base.join(format!("{OURS}{run}.cpus{cpus}"))
+}
+
+/// Makes CPUs exclusive.
+pub(crate) fn make(hierarchy: &Hierarchy, path: &Path, cpus: &CpuSet) -> io::Result<()> {
+    match hierarchy.version {
+        Version::V1 => make_v1(&hierarchy.base, path, cpus),
+        Version::V2 => make_v2(path, cpus),
+    }
+}
+
+/// Gives them back. What is not there is no error.
+pub(crate) fn remove(version: Version, base: &Path, path: &Path, home: &Path) -> io::Result<()> {
+    if version == Version::V2 {
+        return cgroup::remove(path, home, version);
+    }
+    let _lock = lock(base)?;
+    let removed = cgroup::remove(path, home, version);
+    rebalance(base, None)?;
+    removed
+}
+
+/// One of us at a time.
+fn lock(base: &Path) -> io::Result<File> {
+    let folder = File::open(base)?;
+    flock(&folder, FlockOperation::LockExclusive)?;
+    Ok(folder)
+}
+
+fn make_v1(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
+    let _lock = lock(base)?;
+    rebalance(base, Some(cpus))?;
+    cgroup::make(path, Version::V1)?;
+    write(&path.join("cpuset.cpus"), &cpus.to_string())?;
+    write(&path.join("cpuset.mems"), read(&base.join("cpuset.mems"))?.trim())?;
+    write(&path.join("cpuset.cpu_exclusive"), "1")
+}
+
+/// Has load balanced on all CPUs that are not exclusive; on all as the kernel does it where none is.
+fn rebalance(base: &Path, more: Option<&CpuSet>) -> io::Result<()> {
+    let (rest, balance) = (base.join(REST), base.join(BALANCE));
+    let mut exclusive = exclusive(base)?;
+    exclusive.extend(more.into_iter().flat_map(|cpus| cpus.cpus()).copied());
+    if exclusive.is_empty() {
+        if rest.exists() {
+            write(&balance, "1")?;
+            return cgroup::remove(&rest, base, Version::V1);
+        }
+        return Ok(());
+    }
+    if read(&balance)?.trim() == "0" && !rest.exists() {
+        // Somebody else has arranged for this host's domains.
+        return Ok(());
+    }
+    cgroup::make(&rest, Version::V1)?;
+    let all: CpuSet = read(&base.join("cpuset.cpus"))?.trim().parse().map_err(io::Error::other)?;
+    let others = CpuSet::from_cpus(all.cpus().iter().copied().filter(|cpu| !exclusive.contains(cpu)));
+    let others = others.map_or_else(|| "\n".to_owned(), |others| others.to_string());
+    write(&rest.join("cpuset.cpus"), &others)?;
+    write(&rest.join("cpuset.mems"), read(&base.join("cpuset.mems"))?.trim())?;
+    write(&balance, "0")
+}
+
+/// The CPUs of all exclusive cpusets of ours, whichever run made them.
+fn exclusive(base: &Path) -> io::Result<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for entry in fs::read_dir(base)? {
+        let path = entry?.path();
+        let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OURS));
+        let is_exclusive = || read(&path.join("cpuset.cpu_exclusive")).is_ok_and(|text| text.trim() == "1");
+        if is_ours && is_exclusive() {
+            let set: Option<CpuSet> = read(&path.join("cpuset.cpus"))?.trim().parse().ok();
+            cpus.extend(set.iter().flat_map(|set| set.cpus()));
+        }
+    }
+    Ok(cpus)
+}
+
+fn make_v2(path: &Path, cpus: &CpuSet) -> io::Result<()> {
+    cgroup::make(path, Version::V2)?;
+    write(&path.join("cpuset.cpus"), &cpus.to_string())?;
+    // Since Linux 6.7 a partition may be below one that is none.
+    let exclusive = path.join("cpuset.cpus.exclusive");
+    if exclusive.exists() {
+        write(&exclusive, &cpus.to_string())?;
+    }
+    let partition = path.join("cpuset.cpus.partition");
+    write(&partition, "root")?;
+    let state = read(&partition)?;
+    if state.trim() == "root" { Ok(()) } else { Err(io::Error::other(state.trim().to_owned())) }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    fs::read_to_string(path)
+}

@@ -1,0 +1,38 @@
+//! Which thread runs where, and what of a CPU it is promised.
+//!
+//! [`outline`] is pure: what a file asks for and what is [`Known`] of the host go in, a place and a policy for each thread come
+//! out, or every reason why not. An [`Applier`] carries an [`Outline`] out, by control groups and sched_setattr(2), and takes it
+//! back; what it has made is told before as [`Undo`]s, for who cleans up after a process that was killed.
+//! `docs/sched.md` has the keys and what each policy means.
+
+mod admission;
+mod apply;
+mod attr;
+mod automatic;
+mod cgroup;
+mod error;
+mod host;
+mod interrupts;
+mod island;
+mod known;
+mod outline;
+mod plan;
+mod show;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod topology;
+mod undo;
+
+pub use apply::Applier;
+pub use attr::{Attributes, attributes};
+pub use cgroup::{Hierarchy, Version};
+pub use error::ApplyError;
+pub use host::{Host, RealTime};
+pub use interrupts::{Interrupt, Irq};
+pub use known::{Known, Load};
+pub use outline::{Group, Island, Outline, Placement, Refusal, Schedule, Slot, refused};
+pub use plan::outline;
+pub use thread::{Class, Direction, Thread};
+pub use topology::{Cpu, Topology};
+pub use undo::Undo;

@@ -1,0 +1,160 @@
+//! The outcome of planning: a place and a policy for each thread, and what has to be made on the host for them.
+
+use config::{CpuSet, Errors, Plan, Policy, Shares};
+
+use crate::interrupts::Interrupt;
+use crate::thread::Class;
+
+/// Where every thread of every router runs, and how.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outline {
+    /// The threads, in the order of the file.
+    pub slots: Vec<Slot>,
+    /// CPUs that are taken out of the kernel's load balancing.
+    pub islands: Vec<Island>,
+    /// Control groups for weights and quotas.
+    pub groups: Vec<Group>,
+    /// Interrupts that are moved.
+    pub interrupts: Vec<Interrupt>,
+    /// What an operator should know of it.
+    pub notes: Vec<String>,
+}
+
+/// A thread with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slot {
+    /// Its router.
+    pub router: String,
+    /// Which thread of it.
+    pub class: Class,
+    /// Its name.
+    pub name: String,
+    /// Where and how it runs.
+    pub schedule: Schedule,
+    /// Whether it has its CPUs for itself, as far as threads of ours go.
+    pub alone: bool,
+}
+
+/// Where and how a thread runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Its CPUs; none: wherever the process may run.
+    pub cpus: Option<CpuSet>,
+    /// Who chose them.
+    pub placement: Placement,
+    /// How the kernel schedules it.
+    pub policy: Policy,
+    /// The exclusive CPUs that it is on, if it is.
+    pub island: Option<CpuSet>,
+    /// The name of its control group, if it is in one.
+    pub group: Option<String>,
+}
+
+/// Who chose the CPUs of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// The file: this one.
+    Pin,
+    /// The file: these, of which the kernel chooses.
+    Affinity,
+    /// The kernel, as the file asks for.
+    Free,
+    /// This crate.
+    Auto,
+}
+
+/// CPUs for reservations: an exclusive cpuset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Island {
+    /// The CPUs.
+    pub cpus: CpuSet,
+    /// What is reserved on them, in CPUs.
+    pub reserved: f64,
+    /// What can be reserved on them, in CPUs.
+    pub most: f64,
+}
+
+/// A control group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// `edge`, `edge.vcpu`.
+    pub name: String,
+    /// Its weight and quota.
+    pub shares: Shares,
+}
+
+impl Slot {
+    /// The one CPU that it may run on, if it is one.
+    pub(crate) fn only_cpu(&self) -> Option<u32> {
+        match self.schedule.cpus.as_ref()?.cpus() {
+            [cpu] => Some(*cpu),
+            _ => None,
+        }
+    }
+
+    /// Whether it moves frames between the host and the router.
+    pub(crate) fn is_vhost(&self) -> bool {
+        matches!(self.class, Class::Vhost { .. } | Class::KernelVhost { .. })
+    }
+
+    /// Whether the file or this crate confines it to its CPUs, rather than leaving it to the kernel.
+    pub(crate) fn is_confined(&self) -> bool {
+        match self.schedule.placement {
+            Placement::Pin | Placement::Affinity => true,
+            Placement::Auto | Placement::Free => self.only_cpu().is_some(),
+        }
+    }
+}
+
+impl Outline {
+    /// The slot of a thread.
+    pub fn slot(&self, router: &str, class: &Class) -> Option<&Slot> {
+        self.slots.iter().find(|slot| slot.router == router && slot.class == *class)
+    }
+
+    /// Whether a thread has its CPUs for itself, as far as threads of ours go. Who has not should not poll while others wait.
+    pub fn is_alone(&self, router: &str, class: &Class) -> bool {
+        self.slot(router, class).is_none_or(|slot| slot.alone)
+    }
+
+    /// Whether there is nothing to be done: every thread runs as a program's threads do.
+    pub fn is_empty(&self) -> bool {
+        let plain = |slot: &Slot| {
+            let held = &slot.schedule;
+            held.cpus.is_none() && held.policy == Policy::Other && held.group.is_none()
+        };
+        self.slots.iter().all(plain) && self.interrupts.is_empty()
+    }
+
+    /// Says of each thread whether it is alone: more threads that are confined to a set than it has CPUs are not.
+    pub(crate) fn tell_who_is_alone(&mut self) {
+        let sets: Vec<Option<CpuSet>> =
+            self.slots.iter().map(|slot| slot.schedule.cpus.clone().filter(|_| slot.is_confined())).collect();
+        for (slot, own) in self.slots.iter_mut().zip(&sets) {
+            let Some(own) = own else { continue };
+            let inside = sets.iter().flatten().filter(|set| is_within(set, own));
+            slot.alone = inside.count() <= own.cpus().len();
+        }
+    }
+}
+
+/// Whether every CPU of `inner` is one of `outer`.
+pub(crate) fn is_within(inner: &CpuSet, outer: &CpuSet) -> bool {
+    inner.cpus().iter().all(|cpu| outer.cpus().contains(cpu))
+}
+
+/// Something that cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The number of the router that asks for it.
+    pub router: usize,
+    /// By which key of its table.
+    pub key: &'static str,
+    /// Why not, with numbers, and what would be right.
+    pub what: String,
+}
+
+/// The same with file, line and key.
+pub fn refused(plan: &Plan, refusals: Vec<Refusal>) -> Errors {
+    plan.faults(refusals.into_iter().map(|refusal| (refusal.router, refusal.key, refusal.what)))
+}

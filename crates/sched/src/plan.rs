@@ -1,0 +1,172 @@
+//! From a file and a host to an outline.
+
+use config::{Allowed, CpuSet, Plan, Policy, Router, Shares, VhostThreads};
+
+use crate::admission;
+use crate::automatic;
+use crate::interrupts;
+use crate::known::Known;
+use crate::outline::{Group, Outline, Placement, Refusal, Schedule, Slot};
+use crate::thread::{self, Class};
+
+/// Since this kernel a thread is held back by a quota when it returns to user space, which one of the kernel never does.
+const QUOTA_ON_RETURN: (u32, u32) = (6, 18);
+
+/// Places every thread. Pure: the same answer for the same question.
+///
+/// # Errors
+/// Everything that this host cannot give, by router and key.
+pub fn outline(plan: &Plan, known: &Known) -> Result<Outline, Vec<Refusal>> {
+    let mut refusals = Vec::new();
+    let mut outline = Outline::default();
+    for (index, router) in plan.routers.iter().enumerate() {
+        refusals.extend(missing_cpus(index, router, known));
+        refusals.extend(rights(index, router, known));
+        outline.slots.extend(slots(router));
+    }
+    if refusals.is_empty() {
+        outline.islands = admission::islands(plan, known, &outline, &mut refusals);
+        admission::global(plan, known, &outline, &mut refusals);
+        admission::enter_islands(plan, known, &mut outline, &mut refusals);
+    }
+    if !refusals.is_empty() {
+        return Err(refusals);
+    }
+    automatic::place(plan, known, &mut outline);
+    groups(plan, &mut outline);
+    admission::real_time(plan, known, &mut outline, &mut refusals);
+    outline.tell_who_is_alone();
+    interrupts::place(plan, known, &mut outline);
+    if refusals.is_empty() { Ok(outline) } else { Err(refusals) }
+}
+
+/// The threads of a router with what the file says of them.
+fn slots(router: &Router) -> Vec<Slot> {
+    let mut dealt = (0, 0);
+    let mut slot = |(class, name): (Class, String)| {
+        let (pin, allowed, policy, number) = match class {
+            Class::Vcpu(_) => (&router.pin.vcpu, &router.affinity.vcpu, router.sched.of_vcpu(), &mut dealt.0),
+            _ => (&router.pin.vhost, &router.affinity.vhost, router.sched.of_vhost(), &mut dealt.1),
+        };
+        let (cpus, placement) = match (pin, allowed) {
+            (Some(set), _) => (CpuSet::from_cpus([set.deal(*number)]), Placement::Pin),
+            (None, Allowed::Within(set)) => (Some(set.clone()), Placement::Affinity),
+            (None, Allowed::Free) => (None, Placement::Free),
+            (None, Allowed::Auto) => (None, Placement::Auto),
+        };
+        *number += 1;
+        let schedule = Schedule { cpus, placement, policy, island: None, group: None };
+        Slot { router: router.name.clone(), class, name, schedule, alone: true }
+    };
+    thread::of_router(router).into_iter().map(&mut slot).collect()
+}
+
+/// The policies of a router with the keys that they stand under.
+pub(crate) fn policies(router: &Router) -> Vec<(&'static str, Policy)> {
+    let classes = [("sched.vcpu", router.sched.vcpu), ("sched.vhost", router.sched.vhost)];
+    let classes = classes.into_iter().filter_map(|(key, policy)| Some((key, policy?)));
+    router.sched.all.map(|policy| ("sched", policy)).into_iter().chain(classes).collect()
+}
+
+/// The key that a thread's policy stands under.
+pub(crate) fn policy_key(router: &Router, class: &Class) -> &'static str {
+    match class {
+        _ if router.sched.all.is_some() => "sched",
+        Class::Vcpu(_) => "sched.vcpu",
+        _ => "sched.vhost",
+    }
+}
+
+fn missing_cpus(index: usize, router: &Router, known: &Known) -> Vec<Refusal> {
+    let allowed = |allowed: &Allowed| match allowed {
+        Allowed::Within(set) => Some(set.clone()),
+        Allowed::Auto | Allowed::Free => None,
+    };
+    let sets = [
+        ("pin.vcpu", router.pin.vcpu.clone()),
+        ("pin.vhost", router.pin.vhost.clone()),
+        ("affinity.vcpu", allowed(&router.affinity.vcpu)),
+        ("affinity.vhost", allowed(&router.affinity.vhost)),
+    ];
+    let missing = sets.into_iter().filter_map(|(key, set)| {
+        let usable = &known.topology.allowed;
+        let cpu = set?.cpus().iter().copied().find(|cpu| !usable.contains(cpu))?;
+        let what = format!("CPU {cpu} cannot be used on this host; CPUs: {}", known.topology.listed());
+        Some(Refusal { router: index, key, what })
+    });
+    missing.collect()
+}
+
+/// What of its policies is beyond this process's rights, or beyond what this kernel has.
+fn rights(index: usize, router: &Router, known: &Known) -> Vec<Refusal> {
+    let lacking = policies(router).into_iter().filter_map(|(key, policy)| {
+        let what = match policy {
+            Policy::Other => None,
+            Policy::Fifo { priority } | Policy::Rr { priority } => real_time_right(priority, known),
+            Policy::Deadline(_) if !known.host.may_reserve => Some(
+                "a reservation needs CAP_SYS_NICE, which this process has not; run as root, or remove it"
+                    .to_owned(),
+            ),
+            Policy::Deadline(held) => admission::period(&held, &known.host),
+            Policy::Shares(shares) => shares_right(key, router, shares, known),
+        };
+        Some(Refusal { router: index, key, what: what? })
+    });
+    lacking.collect()
+}
+
+fn real_time_right(priority: u32, known: &Known) -> Option<String> {
+    let host = &known.host;
+    if priority > host.priority {
+        return Some(format!(
+            "priority {priority} needs CAP_SYS_NICE, or a limit RLIMIT_RTPRIO of at least {priority}, and this process's is {}; \
+             run as root, or write policy = \"shares\"",
+            host.priority
+        ));
+    }
+    (host.group_rt_us == Some(0)).then(|| {
+        "cpu.rt_runtime_us of the control group that this process is in is 0 µs, so that the kernel refuses real-time \
+         threads there; write some time into it, or start from the root group"
+            .to_owned()
+    })
+}
+
+fn shares_right(key: &str, router: &Router, shares: Shares, known: &Known) -> Option<String> {
+    if let Err(reason) = &known.host.cpu {
+        return Some(format!("there is no group to be had: {reason}"));
+    }
+    let kernel = router.vhost == VhostThreads::Kernel && key != "sched.vcpu";
+    (kernel && shares.quota.is_some() && known.host.kernel >= QUOTA_ON_RETURN).then(|| {
+        format!(
+            "Linux {}.{} does not hold threads of the kernel to a quota (they never return to user space), and vhost = \
+             \"kernel\" forwards by such; remove quota, or write another vhost",
+            known.host.kernel.0, known.host.kernel.1
+        )
+    })
+}
+
+/// A group for each that has shares. Who has none of his own beside others who have is in one too, which counts as one
+/// thread: outside, sched_autogroup would weigh it with whatever runs in the same session.
+fn groups(plan: &Plan, outline: &mut Outline) {
+    let is_shares = |policy: &(&str, Policy)| matches!(policy.1, Policy::Shares(_));
+    if !plan.routers.iter().flat_map(policies).any(|policy| is_shares(&policy)) {
+        return;
+    }
+    for router in &plan.routers {
+        let slots = outline.slots.iter_mut().filter(|slot| slot.router == router.name);
+        for slot in slots {
+            let (part, shares) = match (slot.schedule.policy, &slot.class) {
+                (Policy::Other, _) => ("", Shares::ORDINARY),
+                (Policy::Shares(shares), _) if router.sched.all.is_some() => ("", shares),
+                (Policy::Shares(shares), Class::Vcpu(_)) => (".vcpu", shares),
+                (Policy::Shares(shares), _) => (".vhost", shares),
+                _ => continue,
+            };
+            let name = format!("{}{part}", router.name);
+            slot.schedule.group = Some(name.clone());
+            if !outline.groups.iter().any(|group| group.name == name) {
+                outline.groups.push(Group { name, shares });
+            }
+        }
+    }
+}

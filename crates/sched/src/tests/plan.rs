@@ -1,0 +1,192 @@
+//! Who is placed where.
+
+use super::{host, outline, places, router};
+use crate::{Class, Direction, Irq, Known, Load, Placement};
+
+#[test]
+fn a_router_has_a_cpu_for_each_thread() {
+    let outline = outline(&router("edge", ""), &host(4));
+    assert_eq!(places(&outline), ["edge/vcpu0 0", "edge/vhost 1"]);
+    assert!(outline.slots.iter().all(|slot| slot.alone && slot.schedule.placement == Placement::Auto));
+    assert!(!outline.is_empty());
+}
+
+#[test]
+fn too_few_cpus_are_left_to_the_kernel() {
+    let text = router("edge", "") + &router("core", "");
+    let outline = outline(&text, &host(3));
+    assert_eq!(places(&outline), ["edge/vcpu0 any", "edge/vhost any", "core/vcpu0 any", "core/vhost any"]);
+    assert!(outline.slots.iter().all(|slot| slot.alone), "nobody is confined");
+    assert!(outline.is_empty());
+}
+
+#[test]
+fn loads_decide_where_cpus_are_few() {
+    let text = router("edge", "") + &router("core", "");
+    let threads = [("edge/vcpu0", 0.9), ("edge/vhost", 0.8), ("core/vcpu0", 0.1), ("core/vhost", 0.2)];
+    let threads = threads.map(|(name, load)| (name.to_owned(), load)).into();
+    let known = Known { load: Load { threads, ..Load::default() }, ..host(2) };
+    let outline = outline(&text, &known);
+    assert_eq!(places(&outline), ["edge/vcpu0 0", "edge/vhost 1", "core/vcpu0 0", "core/vhost 1"]);
+    assert!(outline.slots.iter().all(|slot| !slot.alone));
+}
+
+#[test]
+fn what_is_pinned_is_left_where_it_is() {
+    let text = router("edge", "vcpus = 3\npin = { vcpu = \"1,3\" }\nvhost = \"split\"");
+    assert_eq!(
+        places(&outline(&text, &host(8))),
+        [
+            "edge/vcpu0 1",
+            "edge/vcpu1 3",
+            "edge/vcpu2 1",
+            "edge/a-rx 0",
+            "edge/a-tx 2",
+            "edge/b-rx 4",
+            "edge/b-tx 5"
+        ]
+    );
+}
+
+#[test]
+fn a_cpu_that_others_take_is_not_free() {
+    let load = Load { cpus: [(0, 0.9), (1, 0.3)].into(), ..Load::default() };
+    let known = Known { load, ..host(4) };
+    assert_eq!(places(&outline(&router("edge", ""), &known)), ["edge/vcpu0 2", "edge/vhost 3"]);
+}
+
+#[test]
+fn full_cores_come_before_hardware_threads_and_one_cache_before_two() {
+    let mut known = host(8);
+    for cpu in &mut known.topology.cpus {
+        (cpu.core, cpu.cache) = (cpu.number % 4, cpu.number % 2);
+    }
+    // Cores 0/4, 1/5, 2/6, 3/7; caches of the even and of the odd ones.
+    assert_eq!(places(&outline(&router("edge", ""), &known)), ["edge/vcpu0 0", "edge/vhost 2"]);
+    let three = router("edge", "") + &router("core", "") + &router("wide", "");
+    let six = places(&outline(&three, &known));
+    assert_eq!(six[2..4], ["core/vcpu0 1", "core/vhost 3"]);
+    assert_eq!(six[4..], ["wide/vcpu0 4", "wide/vhost 6"]);
+}
+
+#[test]
+fn isolated_cpus_are_for_who_names_them() {
+    let mut known = host(4);
+    known.topology.cpus[1].isolated = true;
+    assert_eq!(places(&outline(&router("edge", ""), &known)), ["edge/vcpu0 0", "edge/vhost 2"]);
+    let named = router("edge", "pin = { vcpu = \"1\" }");
+    assert_eq!(places(&outline(&named, &known)), ["edge/vcpu0 1", "edge/vhost 0"]);
+    let many = router("edge", "vcpus = 8");
+    assert!(places(&outline(&many, &known)).iter().all(|place| place.ends_with(" 0,2-3")));
+}
+
+#[test]
+fn only_cpus_that_a_cpuset_leaves_are_used() {
+    let mut known = host(8);
+    known.topology.allowed = [5, 6].into();
+    assert_eq!(places(&outline(&router("edge", ""), &known)), ["edge/vcpu0 5", "edge/vhost 6"]);
+}
+
+#[test]
+fn affinity_and_freedom() {
+    let text = router("edge", "affinity = { vcpu = \"0-1\", vhost = \"free\" }");
+    let outline = outline(&text, &host(4));
+    assert_eq!(places(&outline), ["edge/vcpu0 0-1", "edge/vhost any"]);
+    let placements: Vec<Placement> = outline.slots.iter().map(|slot| slot.schedule.placement).collect();
+    assert_eq!(placements, [Placement::Affinity, Placement::Free]);
+}
+
+#[test]
+fn who_shares_a_cpu_is_not_alone() {
+    let text = router("edge", "pin = { vcpu = \"1\", vhost = \"1\" }");
+    let shared = outline(&text, &host(2));
+    let vhost = Class::Vhost { nic: None, direction: None, pair: None };
+    assert!(!shared.is_alone("edge", &Class::Vcpu(0)) && !shared.is_alone("edge", &vhost));
+    let text = router("edge", "vcpus = 3\naffinity = { vcpu = \"0-1\" }\npin = { vhost = \"2\" }");
+    let crowded = outline(&text, &host(3));
+    assert!(!crowded.is_alone("edge", &Class::Vcpu(2)), "three threads on two CPUs");
+    assert!(crowded.is_alone("edge", &vhost));
+}
+
+#[test]
+fn threads_are_known_by_what_they_serve() {
+    let class = |lines: &str| -> Vec<Class> {
+        let outline = outline(&router("edge", lines), &host(16));
+        outline
+            .slots
+            .into_iter()
+            .map(|slot| slot.class)
+            .skip_while(|class| matches!(class, Class::Vcpu(_)))
+            .collect()
+    };
+    let vhost = |nic, direction, pair| Class::Vhost { nic, direction, pair };
+    assert_eq!(class("vhost = \"per-nic\""), [vhost(Some(0), None, None), vhost(Some(1), None, None)]);
+    let split = class("vhost = \"split\"");
+    assert_eq!(split[1], vhost(Some(0), Some(Direction::Tx), None));
+    assert_eq!(split.len(), 4);
+    let pairs = class("vhost = \"per-queue\"\nvcpus = 2");
+    assert_eq!(pairs, [vhost(None, None, Some(0)), vhost(None, None, Some(1))]);
+}
+
+#[test]
+fn groups_are_made_for_all_as_soon_as_one_has_shares() {
+    let shares = "sched = { policy = \"shares\", weight = 2, quota = 0.5 }";
+    let text = router("edge", shares) + &router("core", "");
+    let text = text + &router("fast", "sched = { vhost = { policy = \"fifo\", priority = 9 } }");
+    let text = text + &router("wide", "sched = { vhost = { policy = \"shares\", weight = 0.5 } }");
+    let outline = outline(&text, &host(2));
+    let groups: Vec<String> = outline
+        .slots
+        .iter()
+        .map(|slot| format!("{} {}", slot.name, slot.schedule.group.as_deref().unwrap_or("-")))
+        .collect();
+    assert_eq!(
+        groups,
+        [
+            "edge/vcpu0 edge",
+            "edge/vhost edge",
+            "core/vcpu0 core",
+            "core/vhost core",
+            "fast/vcpu0 fast",
+            "fast/vhost -",
+            "wide/vcpu0 wide",
+            "wide/vhost wide.vhost"
+        ]
+    );
+    let weights: Vec<(&str, u32, Option<u32>)> = outline
+        .groups
+        .iter()
+        .map(|group| (group.name.as_str(), group.shares.weight, group.shares.quota))
+        .collect();
+    assert_eq!(weights[0], ("edge", 200, Some(500)));
+    assert_eq!(weights[1], ("core", 100, None));
+    assert_eq!(weights.last(), Some(&("wide.vhost", 50, None)));
+}
+
+#[test]
+fn interrupts_go_to_a_cpu_that_nobody_else_has() {
+    let text = router("edge", "").replacen("\"null\"", "\"macvtap:eth0\"", 1);
+    let irqs = vec![Irq { number: 24, name: "eth0-rx-0".to_owned() }];
+    let known = |cpus| Known { interrupts: [("eth0".to_owned(), irqs.clone())].into(), ..host(cpus) };
+    let moved = outline(&text, &known(3)).to_string();
+    assert!(moved.contains("interrupt 24 (eth0 eth0-rx-0) to CPU 2\n"), "{moved}");
+    let left = outline(&text, &known(2)).to_string();
+    assert!(left.contains("note: interrupts 24 of eth0 stay where they are"), "{left}");
+}
+
+#[test]
+fn what_check_prints() {
+    let text = router(
+        "edge",
+        "pin = { vcpu = \"1\", vhost = \"0\" }\nsched = { vcpu = { policy = \"deadline\", runtime = \"170ms\", \
+         period = \"200ms\" }, vhost = { policy = \"rr\", priority = 7 } }",
+    );
+    assert_eq!(
+        outline(&text, &host(2)).to_string(),
+        "thread edge/vcpu0 on CPU 1 (pin), deadline 170ms of 200ms (0.850 of a CPU)\n\
+         thread edge/vhost on CPU 0 (pin), rr 7\n\
+         cpuset CPU 1: exclusive, 0.850 of 0.950 reserved\n\
+         note: of a CPU that real-time threads want wholly the kernel leaves others 50000 of each 1000000 µs \
+         (sched_rt_runtime_us 950000)\n"
+    );
+}

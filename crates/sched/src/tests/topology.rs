@@ -1,0 +1,56 @@
+//! The host's CPUs as its kernel tells of them.
+
+use std::fs;
+use std::path::Path;
+
+use crate::Topology;
+
+fn write(root: &Path, name: &str, text: &str) {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, format!("{text}\n")).expect("a file");
+}
+
+#[test]
+fn two_nodes_of_two_cores_with_two_threads() {
+    let root = tempfile::tempdir().expect("a folder");
+    write(root.path(), "cpu/online", "0-6");
+    write(root.path(), "cpu/isolated", "3");
+    write(root.path(), "node/online", "0-1");
+    write(root.path(), "node/node0/cpulist", "0-1,4-5");
+    write(root.path(), "node/node1/cpulist", "2-3,6");
+    for cpu in 0..7 {
+        let (core, cache) = (cpu % 4, if cpu % 4 < 2 { "0-1,4-5" } else { "2-3,6" });
+        let siblings = if core == 3 { "3".to_owned() } else { format!("{core},{}", core + 4) };
+        write(root.path(), &format!("cpu/cpu{cpu}/topology/thread_siblings_list"), &siblings);
+        write(root.path(), &format!("cpu/cpu{cpu}/cache/index0/level"), "1");
+        write(root.path(), &format!("cpu/cpu{cpu}/cache/index0/shared_cpu_list"), &siblings);
+        write(root.path(), &format!("cpu/cpu{cpu}/cache/index1/level"), "3");
+        write(root.path(), &format!("cpu/cpu{cpu}/cache/index1/shared_cpu_list"), cache);
+    }
+    let topology = Topology::read_from(root.path());
+    let told: Vec<_> =
+        topology.cpus.iter().map(|cpu| (cpu.number, cpu.core, cpu.cache, cpu.node, cpu.isolated)).collect();
+    assert_eq!(
+        told,
+        [
+            (0, 0, 0, 0, false),
+            (1, 1, 0, 0, false),
+            (2, 2, 2, 1, false),
+            (3, 3, 2, 1, true),
+            (4, 0, 0, 0, false),
+            (5, 1, 0, 0, false),
+            (6, 2, 2, 1, false),
+        ]
+    );
+    assert_eq!(topology.allowed, (0..7).collect());
+}
+
+#[test]
+fn a_host_that_tells_of_its_cpus_only() {
+    let root = tempfile::tempdir().expect("a folder");
+    write(root.path(), "cpu/online", "0,2");
+    let topology = Topology::read_from(root.path());
+    let told: Vec<_> = topology.cpus.iter().map(|cpu| (cpu.number, cpu.core, cpu.cache, cpu.node)).collect();
+    assert_eq!(told, [(0, 0, 0, 0), (2, 2, 2, 0)]);
+}

@@ -1,0 +1,80 @@
+//! The threads of a router.
+
+use config::{Router, VhostThreads};
+use serde::{Deserialize, Serialize};
+
+/// Which thread of a router.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// The vCPU of this number.
+    Vcpu(u32),
+    /// An I/O thread, by what it serves: everything where nothing is said (`vhost = "shared"`, the main loop of `"vmm"`).
+    Vhost {
+        /// The number of its NIC in the router: `"per-nic"`, `"split"`.
+        nic: Option<u32>,
+        /// Its direction: `"split"`.
+        direction: Option<Direction>,
+        /// Its pair of queues: `"per-queue"`.
+        pair: Option<u32>,
+    },
+    /// A thread of the kernel's vhost-net.
+    KernelVhost {
+        /// The number of its NIC in the router.
+        nic: u32,
+        /// Its pair of queues.
+        pair: u32,
+    },
+    /// Anything else: clock, register accesses, peers. Never placed.
+    Other,
+}
+
+/// Which way the frames go that a thread moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Towards the router.
+    Rx,
+    /// Away from it.
+    Tx,
+}
+
+/// A thread that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its router's name.
+    pub router: String,
+    /// Which one of it.
+    pub class: Class,
+    /// Its own name, e.g. `edge/vcpu0`.
+    pub name: String,
+    /// The process that it is of, as the one sees it that places it; of a thread of the kernel its own number.
+    pub pid: i32,
+    /// Its number.
+    pub tid: i32,
+}
+
+/// The threads of a router that are placed, with their names, in the order in which CPUs are dealt out in each class.
+pub(crate) fn of_router(router: &Router) -> Vec<(Class, String)> {
+    let vcpus = (0..router.vcpus).map(Class::Vcpu);
+    let names = router.threads().into_iter().map(|(name, _)| name);
+    vcpus.chain(vhosts(router)).zip(names).collect()
+}
+
+fn vhosts(router: &Router) -> Vec<Class> {
+    let nics = 0..u32::try_from(router.nics.len()).unwrap_or(u32::MAX);
+    let thread = |nic, direction, pair| Class::Vhost { nic, direction, pair };
+    match router.vhost {
+        VhostThreads::Shared | VhostThreads::Vmm => vec![thread(None, None, None)],
+        VhostThreads::PerNic => nics.map(|nic| thread(Some(nic), None, None)).collect(),
+        VhostThreads::Split => nics
+            .flat_map(|nic| [Direction::Rx, Direction::Tx].map(|way| thread(Some(nic), Some(way), None)))
+            .collect(),
+        VhostThreads::PerQueue => {
+            (0..router.queue_pairs()).map(|pair| thread(None, None, Some(pair))).collect()
+        }
+        VhostThreads::Kernel => nics
+            .flat_map(|nic| (0..router.queue_pairs()).map(move |pair| Class::KernelVhost { nic, pair }))
+            .collect(),
+    }
+}

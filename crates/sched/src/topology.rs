@@ -1,0 +1,107 @@
+//! The CPUs of the host, and what they share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use config::CpuSet;
+
+/// One CPU, as the kernel counts them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// Its number.
+    pub number: u32,
+    /// Its core: the lowest number of the CPUs (hardware threads) that share it.
+    pub core: u32,
+    /// Its last-level cache: the lowest number of the CPUs that share it.
+    pub cache: u32,
+    /// Its NUMA node.
+    pub node: u32,
+    /// Whether the kernel puts no thread there by itself (`isolcpus=`).
+    pub isolated: bool,
+}
+
+/// The CPUs of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// Those that are on, ascending.
+    pub cpus: Vec<Cpu>,
+    /// Those of them that this process may use: what a cpuset or taskset(1) leaves it.
+    pub allowed: BTreeSet<u32>,
+}
+
+impl Topology {
+    /// A host of so many CPUs, each a core of its own, with one cache.
+    pub fn plain(cpus: u32) -> Self {
+        let cpu = |number| Cpu { number, core: number, cache: 0, node: 0, isolated: false };
+        Self { cpus: (0..cpus).map(cpu).collect(), allowed: (0..cpus).collect() }
+    }
+
+    /// This host.
+    pub(crate) fn read() -> Self {
+        let mut topology = Self::read_from(Path::new("/sys/devices/system"));
+        if let Ok(set) = rustix::thread::sched_getaffinity(None) {
+            topology.allowed.retain(|cpu| set.is_set(*cpu as usize));
+        }
+        topology
+    }
+
+    /// The host that this copy of `/sys/devices/system` tells of; every CPU may be used.
+    pub fn read_from(system: &Path) -> Self {
+        let online = list(&system.join("cpu/online"));
+        let isolated = list(&system.join("cpu/isolated"));
+        let nodes = nodes(&system.join("node"));
+        let cpu = |number: &u32| {
+            let folder = system.join(format!("cpu/cpu{number}"));
+            let lowest = |path: &Path| list(path).first().copied().unwrap_or(*number);
+            Cpu {
+                number: *number,
+                core: lowest(&folder.join("topology/thread_siblings_list")),
+                cache: last_cache(&folder.join("cache")).first().copied().unwrap_or(*number),
+                node: nodes.get(number).copied().unwrap_or(0),
+                isolated: isolated.contains(number),
+            }
+        };
+        Self { cpus: online.iter().map(cpu).collect(), allowed: online.iter().copied().collect() }
+    }
+
+    /// A CPU that is on.
+    pub(crate) fn cpu(&self, number: u32) -> Option<&Cpu> {
+        self.cpus.iter().find(|cpu| cpu.number == number)
+    }
+
+    /// The CPUs that may be used, as a list.
+    pub(crate) fn listed(&self) -> String {
+        let set = CpuSet::from_cpus(self.allowed.iter().copied());
+        set.map_or_else(|| "none".to_owned(), |set| set.to_string())
+    }
+
+    /// Whether these are all CPUs that are on.
+    pub(crate) fn is_all(&self, set: &CpuSet) -> bool {
+        self.cpus.iter().all(|cpu| set.cpus().contains(&cpu.number))
+    }
+}
+
+/// The CPUs that a file lists; none where there is none.
+fn list(path: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.trim().parse().map_or_else(|_| Vec::new(), |set: CpuSet| set.cpus().to_vec())
+}
+
+/// The CPUs that share the cache of the highest level.
+fn last_cache(caches: &Path) -> Vec<u32> {
+    let level = |index: u32| {
+        let folder = caches.join(format!("index{index}"));
+        let level = fs::read_to_string(folder.join("level")).ok()?.trim().parse::<u32>().ok()?;
+        Some((level, folder))
+    };
+    let highest = (0..10).map_while(level).max_by_key(|(level, _)| *level);
+    highest.map_or_else(Vec::new, |(_, folder)| list(&folder.join("shared_cpu_list")))
+}
+
+/// The node of each CPU.
+fn nodes(folder: &Path) -> BTreeMap<u32, u32> {
+    let online = list(&folder.join("online"));
+    let of_node = |node: u32| list(&folder.join(format!("node{node}/cpulist")));
+    online.into_iter().flat_map(|node| of_node(node).into_iter().map(move |cpu| (cpu, node))).collect()
+}

@@ -1,0 +1,66 @@
+//! What was made on the host, and how to take it away: by whoever made it, or by somebody who was told before and cleans up.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::{self, Version};
+use crate::island;
+
+/// What is to be taken away. In any order, and as often as one likes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undo {
+    /// Exclusive CPUs.
+    Island {
+        /// Of which interface.
+        version: Version,
+        /// The group that it was made in.
+        base: PathBuf,
+        /// The group.
+        path: PathBuf,
+        /// Where threads go that are still in it.
+        home: PathBuf,
+    },
+    /// A group with a weight.
+    Group {
+        /// Of which interface.
+        version: Version,
+        /// The group.
+        path: PathBuf,
+        /// Where threads go that are still in it.
+        home: PathBuf,
+    },
+    /// A file that held something else before.
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// What it held.
+        was: String,
+    },
+}
+
+impl Undo {
+    /// Takes it away. What is not there any more is no error.
+    ///
+    /// # Errors
+    /// It is still there.
+    pub fn now(&self) -> io::Result<()> {
+        match self {
+            Self::Island { version, base, path, home } => island::remove(*version, base, path, home),
+            Self::Group { version, path, home } => cgroup::remove(path, home, *version),
+            Self::Setting { path, was } => match cgroup::write(path, was) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                outcome => outcome,
+            },
+        }
+    }
+
+    /// What it is about.
+    pub(crate) fn path(&self) -> &PathBuf {
+        match self {
+            Self::Island { path, .. } | Self::Group { path, .. } | Self::Setting { path, .. } => path,
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Outlines carried out by a real kernel, and taken back. Where this host lacks what a test needs, it says so and is skipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{Pid, sched_getaffinity};
+use sched::{Applier, Class, Host, Known, Outline, RealTime, Thread, Undo, Version, attributes, outline};
+
+/// One test at a time: the root cpuset is there once.
+fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a test with these needs cannot be had here, said aloud.
+fn lacks(known: &Known, needs: &[&str]) -> bool {
+    let missing = needs.iter().find_map(|need| {
+        let lacks = |found: &Result<sched::Hierarchy, String>| found.as_ref().err().cloned();
+        match *need {
+            "nice" => (known.host.priority < 99).then(|| "no CAP_SYS_NICE".to_owned()),
+            "real-time group" => {
+                (known.host.group_rt_us == Some(0)).then(|| "no rt_runtime_us here".to_owned())
+            }
+            "cpu" => lacks(&known.host.cpu),
+            "cpuset" => lacks(&known.host.cpuset),
+            _ => (known.topology.allowed.len() < 2).then(|| "one CPU".to_owned()),
+        }
+    });
+    let Some(reason) = missing else { return false };
+    println!("SKIPPED: {reason}");
+    true
+}
+
+/// A thread that sleeps, or that burns, until it is dropped.
+struct Worker {
+    thread: Thread,
+    stop: Arc<AtomicBool>,
+    join: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    fn start(class: Class, burns: bool) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (tell, told) = channel();
+        let seen = stop.clone();
+        let body = move || {
+            tell.send(rustix::thread::gettid()).expect("somebody listens");
+            while !seen.load(Ordering::Relaxed) {
+                if burns {
+                    std::hint::spin_loop();
+                } else {
+                    std::thread::park_timeout(Duration::from_millis(20));
+                }
+            }
+        };
+        let join = std::thread::spawn(body);
+        let tid = told.recv().expect("a number").as_raw_nonzero().get();
+        let pid = i32::try_from(std::process::id()).expect("a number of a process");
+        let (router, name) = ("edge".to_owned(), format!("edge/{class:?}"));
+        Self { thread: Thread { router, class, name, pid, tid }, stop, join: Some(join) }
+    }
+
+    fn tid(&self) -> i32 {
+        self.thread.tid
+    }
+
+    fn cpus(&self) -> Vec<usize> {
+        let set = sched_getaffinity(Pid::from_raw(self.tid())).expect("its CPUs");
+        (0..1024).filter(|cpu| set.is_set(*cpu)).collect()
+    }
+
+    fn cpu_time(&self) -> Duration {
+        let path = format!("/proc/self/task/{}/schedstat", self.tid());
+        let text = fs::read_to_string(path).expect("its time");
+        Duration::from_nanos(text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("nanoseconds"))
+    }
+
+    /// In which group of a controller's hierarchy it is.
+    fn group(&self, controller: &str) -> String {
+        let text = fs::read_to_string(format!("/proc/self/task/{}/cgroup", self.tid())).expect("its groups");
+        let mut lines = text.lines().map(|line| line.splitn(3, ':').skip(1).collect::<Vec<_>>());
+        let line = lines.find(|line| line[0].split(',').any(|name| name == controller) || line[0].is_empty());
+        line.expect("a group")[1].to_owned()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(join) = self.join.take() {
+            join.join().expect("a worker ends");
+        }
+    }
+}
+
+fn vcpu(burns: bool) -> Worker {
+    Worker::start(Class::Vcpu(0), burns)
+}
+
+fn vhost(burns: bool) -> Worker {
+    Worker::start(Class::Vhost { nic: None, direction: None, pair: None }, burns)
+}
+
+fn plan(lines: &str) -> config::Plan {
+    let text =
+        format!("[[router]]\nname = \"edge\"\n{lines}\n[[router.nic]]\nname = \"a\"\nattach = \"null\"\n");
+    config::parse(&text, "f.toml").expect("a good file")
+}
+
+#[track_caller]
+fn outlined(lines: &str, known: &Known) -> Outline {
+    let plan = plan(lines);
+    outline(&plan, known).unwrap_or_else(|refused| panic!("{}", sched::refused(&plan, refused)))
+}
+
+fn run() -> String {
+    format!("t{}", std::process::id())
+}
+
+fn applier() -> Applier {
+    Applier::new(&run(), |_| {})
+}
+
+#[track_caller]
+fn place(applier: &mut Applier, workers: &[&Worker]) {
+    let threads: Vec<Thread> = workers.iter().map(|worker| worker.thread.clone()).collect();
+    let errors: Vec<String> = applier.place(&threads).iter().map(ToString::to_string).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+/// Everything of this test that is still on the host.
+fn left_over(host: &Host) -> Vec<PathBuf> {
+    let bases = [&host.cpu, &host.cpuset].map(|found| found.as_ref().ok().map(|found| found.base.clone()));
+    let entries = bases.into_iter().flatten().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
+    let ours = entries.map(|entry| entry.path()).filter(|path| path.display().to_string().contains(&run()));
+    ours.collect()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().to_owned()
+}
+
+fn balance(host: &Host) -> Option<String> {
+    let found = host.cpuset.as_ref().ok().filter(|found| found.version == Version::V1)?;
+    Some(read(&found.base.join("cpuset.sched_load_balance")))
+}
+
+#[test]
+fn places_and_priorities() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    if lacks(&known, &["nice", "real-time group", "two CPUs"]) {
+        return;
+    }
+    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
+    let (first, second) = (cpus[0], cpus[1]);
+    let pin = |vcpu, vhost| format!("pin = {{ vcpu = \"{vcpu}\", vhost = \"{vhost}\" }}\n");
+    let policies =
+        "sched = { vcpu = { policy = \"fifo\", priority = 5 }, vhost = { policy = \"rr\", priority = 4 } }";
+    let (vcpu, vhost) = (vcpu(false), vhost(false));
+    let mut applier = applier();
+    applier.make(&outlined(&(pin(first, second) + policies), &known)).expect("nothing to make");
+    place(&mut applier, &[&vcpu, &vhost]);
+    let held = [&vcpu, &vhost].map(|worker| attributes(worker.tid()).expect("a thread"));
+    assert_eq!(held.map(|held| (held.policy, held.priority)), [(1, 5), (2, 4)], "SCHED_FIFO, SCHED_RR");
+    assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![first as usize], vec![second as usize]));
+    // The other way round, and ordinary.
+    applier.make(&outlined(&pin(second, first), &known)).expect("nothing to make");
+    place(&mut applier, &[&vcpu, &vhost]);
+    assert!([&vcpu, &vhost].iter().all(|worker| attributes(worker.tid()).expect("a thread").is_other()));
+    assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![second as usize], vec![first as usize]));
+    assert!(applier.undos().is_empty());
+}
+
+const RESERVED: &str = "sched = { vcpu = { policy = \"deadline\", runtime = \"2ms\", period = \"10ms\" } }";
+
+/// Nanoseconds of the reservation that RESERVED is for.
+fn assert_reserved(worker: &Worker, runtime: u64, period: u64) {
+    let held = attributes(worker.tid()).expect("a thread");
+    assert!(held.is_deadline());
+    assert_eq!((held.runtime, held.deadline, held.period), (runtime, period, period));
+}
+
+#[test]
+fn a_pinned_reservation_has_an_exclusive_cpuset() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    if lacks(&known, &["nice", "two CPUs", "cpuset"]) {
+        return;
+    }
+    let before = balance(&known.host);
+    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
+    let on = |cpu| format!("{RESERVED}\npin = {{ vcpu = \"{cpu}\" }}\naffinity = {{ vhost = \"free\" }}");
+    let (vcpu, vhost) = (vcpu(true), vhost(false));
+    let mut applier = applier();
+    applier.make(&outlined(&on(cpus[1]), &known)).expect("a cpuset");
+    place(&mut applier, &[&vcpu, &vhost]);
+    assert_reserved(&vcpu, 2_000_000, 10_000_000);
+    assert_eq!(vcpu.cpus(), [cpus[1] as usize]);
+    assert!(
+        vcpu.group("cpuset").ends_with(&format!("ringroad-{}.cpus{}", run(), cpus[1])),
+        "{}",
+        vcpu.group("cpuset")
+    );
+    assert!(attributes(vhost.tid()).expect("a thread").is_other());
+    if balance(&known.host).is_some() {
+        assert_eq!(balance(&known.host).as_deref(), Some("0"));
+    }
+    at_most_its_share(&vcpu, 0.2, Duration::from_millis(2));
+    // More time, in place.
+    let longer = on(cpus[1]).replace("\"2ms\"", "\"3ms\"");
+    applier.make(&outlined(&longer, &known)).expect("the same cpuset");
+    place(&mut applier, &[&vcpu, &vhost]);
+    assert_reserved(&vcpu, 3_000_000, 10_000_000);
+    // Another CPU.
+    applier.make(&outlined(&on(cpus[0]), &known)).expect("another cpuset");
+    place(&mut applier, &[&vcpu, &vhost]);
+    assert_reserved(&vcpu, 2_000_000, 10_000_000);
+    assert_eq!(vcpu.cpus(), [cpus[0] as usize]);
+    assert_eq!(left_over(&known.host).len(), 1, "{:?}", left_over(&known.host));
+    assert!(applier.undo_all().is_empty());
+    assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
+    assert_eq!(balance(&known.host), before);
+}
+
+/// A burning thread's time on a CPU over a while is no more than its share and one budget on either side.
+fn at_most_its_share(worker: &Worker, share: f64, budget: Duration) {
+    let (start, used) = (Instant::now(), worker.cpu_time());
+    sleep(Duration::from_millis(500));
+    let used = worker.cpu_time() - used;
+    let most = start.elapsed().mul_f64(share) + 2 * budget + Duration::from_millis(10);
+    assert!(used <= most, "{used:?} of at most {most:?}");
+}
+
+#[test]
+fn overlapping_reservations_of_one_run_make_room() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
+    if lacks(&known, &["nice", "two CPUs", "cpuset"]) || cpus.len() < 3 && known.topology.cpus.len() < 3 {
+        println!("SKIPPED: a set of two CPUs that are not all");
+        return;
+    }
+    let on = |set: String| format!("{RESERVED}\naffinity = {{ vcpu = \"{set}\" }}");
+    let vcpu = vcpu(false);
+    let mut applier = applier();
+    for set in [format!("{}", cpus[0]), format!("{},{}", cpus[0], cpus[1]), format!("{}", cpus[1])] {
+        applier.make(&outlined(&on(set), &known)).expect("a cpuset");
+        place(&mut applier, &[&vcpu]);
+        assert_reserved(&vcpu, 2_000_000, 10_000_000);
+    }
+    assert!(applier.undo_all().is_empty());
+    assert!(left_over(&known.host).is_empty());
+}
+
+#[test]
+fn what_the_kernel_does_not_admit_is_explained() {
+    let _alone = alone();
+    let mut known = Known::read(&plan(""));
+    if lacks(&known, &["nice", "two CPUs", "cpuset"]) || known.host.real_time.runtime_us.is_none() {
+        return;
+    }
+    // As if nothing were limited here.
+    known.host.real_time = RealTime { runtime_us: None, period_us: 1_000_000 };
+    known.host.fair_server.clear();
+    let cpu = *known.topology.allowed.last().expect("a CPU");
+    let greedy = RESERVED.replace("\"2ms\"", "\"9990us\"");
+    let vcpu = vcpu(false);
+    let mut applier = applier();
+    applier.make(&outlined(&format!("{greedy}\npin = {{ vcpu = \"{cpu}\" }}"), &known)).expect("a cpuset");
+    let errors = applier.place(std::slice::from_ref(&vcpu.thread));
+    let [error] = errors.as_slice() else { panic!("{errors:?}") };
+    let told = error.to_string();
+    assert!(told.contains("(0.999 of a CPU)") && told.contains("the kernel admits 0."), "{told}");
+    assert!(error.is_passing() && error.of_thread() == Some(vcpu.thread.name.as_str()), "{told}");
+    drop(applier);
+    assert!(left_over(&known.host).is_empty());
+}
+
+#[test]
+fn groups_hold_threads_to_their_weight_and_quota() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    if lacks(&known, &["nice", "cpu"]) {
+        return;
+    }
+    let shares = |weight, more| {
+        let burner = format!("{{ policy = \"shares\", weight = {weight}{more} }}");
+        format!("affinity = {{ vcpu = \"free\", vhost = \"free\" }}\nsched = {{ vcpu = {burner} }}")
+    };
+    let (vcpu, vhost) = (vcpu(true), vhost(false));
+    let mut applier = applier();
+    applier.make(&outlined(&shares(2, ", quota = 0.2"), &known)).expect("two groups");
+    place(&mut applier, &[&vcpu, &vhost]);
+    let group = |part: &str| format!("ringroad-{}.edge{part}", run());
+    assert!(vcpu.group("cpu").ends_with(&group(".vcpu")) && vhost.group("cpu").ends_with(&group("")));
+    at_most_its_share(&vcpu, 0.2, Duration::from_millis(5));
+    let hierarchy = known.host.cpu.as_ref().expect("there is one");
+    let folder = hierarchy.base.join(group(".vcpu"));
+    let weight = match hierarchy.version {
+        Version::V1 => ("cpu.shares", ["2048", "3072"]),
+        Version::V2 => ("cpu.weight", ["200", "300"]),
+    };
+    assert_eq!(read(&folder.join(weight.0)), weight.1[0]);
+    applier.make(&outlined(&shares(3, ""), &known)).expect("the same groups");
+    place(&mut applier, &[&vcpu, &vhost]);
+    assert_eq!(read(&folder.join(weight.0)), weight.1[1]);
+    let unlimited = match hierarchy.version {
+        Version::V1 => read(&folder.join("cpu.cfs_quota_us")) == "-1",
+        Version::V2 => read(&folder.join("cpu.max")).starts_with("max"),
+    };
+    assert!(unlimited);
+    // Out of the groups, and they are gone.
+    applier.make(&outlined("affinity = { vcpu = \"free\" }", &known)).expect("nothing to make");
+    place(&mut applier, &[&vcpu, &vhost]);
+    assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
+}
+
+#[test]
+fn who_was_told_before_can_clean_up() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    if lacks(&known, &["nice", "two CPUs", "cpuset", "cpu"]) {
+        return;
+    }
+    let before = balance(&known.host);
+    let cpu = *known.topology.allowed.last().expect("a CPU");
+    let lines = format!(
+        "pin = {{ vcpu = \"{cpu}\" }}\nsched = {{ vcpu = {{ policy = \"deadline\", runtime = \"2ms\", period = \"10ms\" }}, \
+         vhost = {{ policy = \"shares\", weight = 2 }} }}"
+    );
+    let (vcpu, vhost) = (vcpu(false), vhost(false));
+    let (tell, told) = channel();
+    let mut applier = Applier::new(&run(), move |undo| {
+        tell.send(serde_json::to_string(undo).expect("text")).expect("somebody listens");
+    });
+    applier.make(&outlined(&lines, &known)).expect("a cpuset and a group");
+    place(&mut applier, &[&vcpu, &vhost]);
+    assert_eq!(left_over(&known.host).len(), 2);
+    // Killed: nobody undoes anything.
+    std::mem::forget(applier);
+    let told: Vec<String> = told.try_iter().collect();
+    for _ in 0..2 {
+        for text in &told {
+            let undo: Undo = serde_json::from_str(text).expect("an undo");
+            undo.now().unwrap_or_else(|error| panic!("{undo:?}: {error}"));
+        }
+    }
+    assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
+    assert_eq!(balance(&known.host), before);
+}
+
+#[test]
+fn a_thread_that_has_ended_is_no_lasting_error() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    if lacks(&known, &["two CPUs"]) {
+        return;
+    }
+    let mut ended = vcpu(false).thread.clone();
+    ended.tid = i32::MAX;
+    let mut applier = applier();
+    let cpu = *known.topology.allowed.last().expect("a CPU");
+    applier.make(&outlined(&format!("pin = {{ vcpu = \"{cpu}\" }}"), &known)).expect("nothing to make");
+    let errors = applier.place(&[ended]);
+    assert_eq!(errors.iter().map(|error| error.is_passing()).collect::<Vec<_>>(), [true]);
+}
