@@ -246,7 +246,7 @@ fn start(program: &Path, netns: &Netns, text: String, folder: &Path) -> Result<(
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     // With a /sys of its namespace, and on any CPU: this thread has one of its own.
     let mut command = netns.command("unshare");
-    command.args(["--mount", "taskset", "--cpu-list", &everywhere()?, "sh", "-c", IN_ITS_OWN_SYS]);
+    command.args(["--mount", "taskset", "-c", &everywhere()?, "sh", "-c", IN_ITS_OWN_SYS]);
     environment(&mut command, folder).arg(program).arg("run").arg(&path).args(["--log", "text", "--json"]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut run = Process(child.context("cannot start the router")?);
