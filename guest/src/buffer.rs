@@ -195,12 +195,31 @@ fn list_of(at: u64) -> u64 {
 pub(crate) struct Pool {
     free: &'static mut [u64],
     len: usize,
+    /// Large frames are passing, or were not long ago: so many passes.
+    large: u32,
 }
+
+/// Passes after a large frame in which the next one is expected.
+const EXPECT: u32 = 256;
 
 impl Pool {
     /// An empty pool with room for as many buffers as `free` has places.
     pub(crate) fn new(free: &'static mut [u64]) -> Self {
-        Self { free, len: 0 }
+        Self { free, len: 0, large: 0 }
+    }
+
+    /// A large frame comes.
+    pub(crate) fn expect_large(&mut self) {
+        self.large = EXPECT;
+    }
+
+    /// Counts a pass; true while large frames are expected.
+    #[inline(always)]
+    pub(crate) fn count_pass(&mut self) -> bool {
+        self.large > 0 && {
+            self.large -= 1;
+            true
+        }
     }
 
     /// Free buffers.

@@ -141,6 +141,7 @@ impl Gather {
 
     /// Begins a frame of several buffers.
     fn begin(&mut self, buffers: usize, pool: &mut Pool, counters: &RouterNic) {
+        pool.expect_large();
         let list = if buffers <= MOST { pool.take() } else { None };
         if list.is_none() {
             counters.drop_rx_pieces.add(1);

@@ -148,10 +148,11 @@ impl Firmware {
         place.transmit_chain(chain, how, &mut self.pool, &self.shared.nics[nic])
     }
 
-    /// Takes sent buffers back from all NICs when the pool runs low.
+    /// Takes sent buffers back from all NICs when the pool runs low; and at once while large frames pass, so that as few
+    /// buffers as can be are in turn, and stay in the cache.
     #[inline(always)]
     fn keep_stocked(&mut self) {
-        if self.pool.len() < self.low {
+        if self.pool.len() < self.low || self.pool.count_pass() {
             self.restock();
         }
     }
