@@ -11,6 +11,8 @@ use std::time::Duration;
 use anyhow::Result;
 use config::{Attach, Deliver, Engine, HostFacts, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
 
+use sched::Outline;
+
 use crate::doctor::{self, Finding};
 use crate::host;
 
@@ -23,11 +25,15 @@ pub(crate) fn check(file: &Path) -> Result<()> {
     let facts = host::facts(&plan);
     let faults = plan.check_host(&facts);
     let by_process = plan.choose_engines(&facts).map(|line| line + "\n");
-    crate::print(&describe(&plan))?;
+    let threads = crate::supervisor::outline(&plan);
+    crate::print(&describe(&plan, threads.as_ref().ok()))?;
     let findings = findings(&plan, &facts);
     let by_process = by_process.unwrap_or_default();
     crate::print(&format!("this host\n{by_process}{}", doctor::table(&findings)))?;
-    if faults.is_empty() { Ok(()) } else { Err(faults.into()) }
+    if !faults.is_empty() {
+        return Err(faults.into());
+    }
+    threads.map_err(Into::into).map(drop)
 }
 
 /// What a plan needs of the host beyond what its values name.
@@ -49,7 +55,8 @@ fn threads_that_poll(plan: &Plan) -> usize {
         .sum()
 }
 
-fn describe(plan: &Plan) -> String {
+/// A plan; with what is planned for its threads, where that is to be had.
+fn describe(plan: &Plan, threads: Option<&Outline>) -> String {
     let mut text = format!("plan {}\n", plan.name);
     for (index, switch) in plan.switches.iter().enumerate() {
         let ports = plan.nics().filter(|(_, nic)| nic.attach == Attach::Switch(index));
@@ -59,6 +66,12 @@ fn describe(plan: &Plan) -> String {
     }
     for router in &plan.routers {
         describe_router(&mut text, plan, router);
+        describe_threads(&mut text, router, threads);
+    }
+    if let Some(outline) = threads {
+        // Its threads stand with their routers.
+        let made = Outline { slots: Vec::new(), ..outline.clone() };
+        text.push_str(&made.to_string());
     }
     line(&mut text, format!("memory {} MiB for {} routers", plan.memory() >> 20, plan.routers.len()));
     text
@@ -83,6 +96,15 @@ fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
     for neighbour in &router.neighbours {
         let name = nic_name(router, neighbour.nic);
         line(text, format!("  neighbour {} is {} on {name}", neighbour.address, neighbour.mac));
+    }
+}
+
+/// Where its threads run, and how they are scheduled.
+fn describe_threads(text: &mut String, router: &Router, threads: Option<&Outline>) {
+    let slots = threads.into_iter().flat_map(|outline| &outline.slots);
+    let mut planned = slots.filter(|slot| slot.router == router.name).peekable();
+    if planned.peek().is_some() {
+        return planned.for_each(|slot| line(text, format!("  thread {slot}")));
     }
     for (name, cpus) in router.threads() {
         let cpus = cpus.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU {cpu}"));

@@ -8,6 +8,7 @@
 mod answers;
 mod capturing;
 mod orders;
+mod threads;
 mod tracing;
 mod wire;
 
@@ -62,6 +63,8 @@ struct DataPlane {
     /// At most one; the engine sees to that.
     tracing: Vec<tracing::Tracing>,
     captures: Vec<capturing::Capturing>,
+    /// The threads that the supervisor was told of.
+    told: Vec<api::Thread>,
     /// Held as long as this process lives.
     locks: Vec<OwnedFd>,
 }
@@ -89,15 +92,18 @@ impl DataPlane {
         });
         match started {
             Ok((instance, locks)) => {
-                wire.say(&ToSupervisor::Started { at_ns: table::now_ns() })?;
-                Ok(Some(Self {
+                let mut plane = Self {
                     wire: wire.clone(),
                     run,
                     instance,
                     tracing: Vec::new(),
                     captures: Vec::new(),
+                    told: Vec::new(),
                     locks,
-                }))
+                };
+                plane.tell_of_threads()?;
+                wire.say(&ToSupervisor::Started { at_ns: table::now_ns() })?;
+                Ok(Some(plane))
             }
             Err(error) => {
                 wire.say(&ToSupervisor::Failed { why: format!("{error:#}") })?;
@@ -135,15 +141,21 @@ impl DataPlane {
             }
             ToPlane::Ask { id, request } => {
                 let outcome = self.answer(request);
+                self.tell_of_threads()?;
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
             }
             ToPlane::Apply { id, orders, dry_run } => {
                 let outcome = self.apply(&orders, descriptors, dry_run);
+                self.tell_of_threads()?;
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
             }
             ToPlane::Forget { id } => {
                 self.forget_trace(id);
                 self.forget_capture(id);
+                Ok(())
+            }
+            ToPlane::Share { threads } => {
+                self.instance.share(threads);
                 Ok(())
             }
             ToPlane::Replace { nic, what } => self.replace(&nic, &what, descriptors),
@@ -152,7 +164,6 @@ impl DataPlane {
             | ToPlane::Spawned { .. }
             | ToPlane::NotSpawned { .. }
             | ToPlane::FoundThread { .. }
-            | ToPlane::PlacedThread { .. }
             | ToPlane::Stop => Ok(()),
         }
     }
@@ -168,7 +179,9 @@ impl DataPlane {
 
     /// What has to be done now and then: routers that fail or break rules, traces, captures.
     fn look_after(&mut self) -> Result<()> {
-        for event in self.instance.look_after() {
+        let news = self.instance.look_after();
+        self.tell_of_threads()?;
+        for event in news {
             let (kind, router) = (event.kind.name().to_owned(), Some(event.router));
             self.wire.say(&ToSupervisor::Event { kind, router, message: event.message })?;
         }

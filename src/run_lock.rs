@@ -115,6 +115,17 @@ impl RunLock {
         }
     }
 
+    /// Where it is said what is to be taken back, of what threads of the run were put into, if this process is killed.
+    ///
+    /// # Errors
+    /// The run has no name yet, nobody would take it back, or no descriptors are left.
+    pub(crate) fn journal(&self) -> Result<impl FnMut(&sched::Undo) + Send + use<>> {
+        let (_, folder) = self.run().context("a run has a folder")?;
+        let cleaner = self.cleaner.as_ref().context("nobody cleans up after this run")?;
+        let mut journal = cleaner.journal(&folder.join("lock"))?;
+        Ok(move |undo: &sched::Undo| journal.note(undo))
+    }
+
     /// Lets go of the names of all routers but these.
     pub(crate) fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
         let (kept, gone) = std::mem::take(&mut self.routers).into_iter().partition(|(name, _)| is_kept(name));

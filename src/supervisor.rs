@@ -16,9 +16,11 @@ mod mending;
 mod metrics;
 mod notify;
 mod patience;
+mod placing;
 mod plane;
 mod rate;
 mod resources;
+mod schedule;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -29,6 +31,7 @@ use engine::BackOff;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sched::Outline;
 use telemetry::Kind;
 use uplink::{Door, Passage};
 
@@ -43,6 +46,8 @@ use events::Events;
 pub(crate) use events::Log;
 use mending::Mending;
 use metrics::Metrics;
+use placing::Placing;
+pub(crate) use placing::outline;
 use plane::Plane;
 use resources::Resources;
 
@@ -123,14 +128,15 @@ pub(crate) struct Supervisor {
     display: Display,
     desk: Desk,
     metrics: Metrics,
+    placing: Placing,
     /// Last: the names are taken as long as anything of the run is there.
     lock: RunLock,
 }
 
 impl Running {
     /// Reads a file and asks the host whether it can be run here; and a line that tells what runs as a process for want
-    /// of KVM.
-    fn read(file: &Path) -> Result<(Self, Option<String>)> {
+    /// of KVM; and what is planned for its threads.
+    fn read(file: &Path) -> Result<(Self, Option<String>, Outline)> {
         let (text, file) = (config::text(file)?, file.display().to_string());
         let mut plan = config::parse(&text, &file)?;
         let facts = host::facts(&plan);
@@ -140,7 +146,8 @@ impl Running {
         }
         let by_process = plan.choose_engines(&facts);
         host::need_tun(&plan)?;
-        Ok((Self { run: plan.name.clone(), file, text, plan, no_kvm: facts.no_kvm }, by_process))
+        let outline = placing::outline(&plan)?;
+        Ok((Self { run: plan.name.clone(), file, text, plan, no_kvm: facts.no_kvm }, by_process, outline))
     }
 
     /// Takes the names of its routers and one for the run.
@@ -160,10 +167,11 @@ impl Supervisor {
     /// # Errors
     /// What is wrong with the file or missing on this host, one line each.
     pub(crate) fn start(file: &Path, options: Options) -> Result<Option<Self>> {
-        let (mut running, by_process) = Running::read(file)?;
+        let (mut running, by_process, outline) = Running::read(file)?;
         raise_descriptor_limit();
         let (stop, started) = (Stop::listen()?, Instant::now());
         let mut lock = running.lock(&options)?;
+        let placing = Placing::begin(&running.run, outline, &mut lock)?;
         // It gets ready while the links are made.
         let life = Life { plane: Some(Plane::start()?), ..Life::default() };
         Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));
@@ -188,6 +196,7 @@ impl Supervisor {
             resources,
             mending: Mending::default(),
             events,
+            placing,
             lock,
         };
         supervisor.order(started)?;
@@ -211,6 +220,7 @@ impl Supervisor {
             self.attend_plane(now)?;
             self.attend_apart(now)?;
             self.attend_children();
+            self.attend_placing(now);
             self.resources.doors().for_each(Door::answer);
             // Before that nobody waits at the other end.
             if self.is_up() {
@@ -270,6 +280,7 @@ impl Supervisor {
             self.times.end,
             self.times.ending,
             self.metrics.deadline(),
+            self.placing.due(),
             plane,
         ];
         let lives = self.apart.values().map(|apart| &apart.life);
@@ -327,13 +338,14 @@ impl Supervisor {
             plane.wait(grace);
         }
         self.children.end_all();
+        self.give_back();
         if self.life.was_up && !had_ended {
             self.events.tell(Kind::Stopped, "the run has ended");
         }
         self.events.flush();
         let _ = self.display.flush();
-        let Self { desk, metrics, resources, lock, .. } = self;
-        drop((desk, metrics, resources));
+        let Self { desk, metrics, resources, placing, lock, .. } = self;
+        drop((desk, metrics, resources, placing));
         drop(lock);
     }
 }

@@ -94,6 +94,7 @@ fn serve_for<D: Duty>(duty: D, vcpu: &mut Vcpu, spin: u32) {
     let words = boot::shared();
     while words.stop.0.load(Relaxed) == 0 {
         shared.answer.0.store(words.challenge.0.load(Relaxed), Relaxed);
+        poller.set_spin(limited(spin, shared.spin_limit.0.load(Relaxed)));
         for _ in 0..TURNS_A_LOOK {
             if poller.turn(&mut serving, Serving::sleep) == Turn::Slept {
                 // The host may have woken us to stop.
@@ -101,6 +102,11 @@ fn serve_for<D: Duty>(duty: D, vcpu: &mut Vcpu, spin: u32) {
             }
         }
     }
+}
+
+/// A budget of empty passes where the host may have set a limit ([`VcpuShared::spin_limit`]).
+fn limited(spin: u32, limit: u32) -> u32 {
+    limit.checked_sub(1).map_or(spin, |most| spin.min(most))
 }
 
 impl<D: Duty> Serving<'_, D> {

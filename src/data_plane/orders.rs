@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use config::{HostFacts, Plan};
+use config::{HostFacts, Pin, Plan};
 use engine::{Images, Supplies};
 use uplink::Opened;
 
@@ -31,6 +31,8 @@ pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<
             .of_apart(name)
             .with_context(|| format!("no router {name} is to have a process of its own"))?;
     }
+    // It places no threads: the supervisor does, and tells nobody here where they are.
+    plan.routers.iter_mut().for_each(|router| router.pin = Pin::default());
     let mut supplies =
         Supplies { spawner: Some(wire.clone()), threads: Some(wire.clone()), ..Supplies::default() };
     let (mut locks, mut left) = (Vec::new(), descriptors.into_iter());

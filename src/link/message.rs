@@ -1,5 +1,7 @@
 //! The messages.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// What the supervisor says.
@@ -39,15 +41,15 @@ pub(crate) enum ToPlane {
         /// Why, in one line.
         why: String,
     },
-    /// What became of a thread of the kernel that was to be placed.
-    PlacedThread {
-        /// Why it was not; none: it was.
-        why: Option<String>,
-    },
     /// The thread of the kernel that was asked for, if there is one.
     FoundThread {
         /// Its number.
         thread: Option<i32>,
+    },
+    /// These threads are to sleep as soon as they have nothing to do, and no others.
+    Share {
+        /// Their names.
+        threads: BTreeSet<String>,
     },
     /// What this NIC was plugged into was deleted and is there again: its descriptors are attached.
     Replace {
@@ -90,17 +92,16 @@ pub(crate) enum ToSupervisor {
         /// One line that says it.
         message: String,
     },
+    /// The threads of routers that there are now, all of them, whenever they are others than before: also those of the
+    /// kernel that were found.
+    Threads {
+        /// What they are called, and their numbers.
+        threads: Vec<api::Thread>,
+    },
     /// Find the thread that the kernel's vhost-net has for this thread.
     FindThread {
         /// The thread that asked vhost-net for it, and is still there.
         owner: i32,
-    },
-    /// Place a thread of vhost-net that was found before.
-    PlaceThread {
-        /// Its number.
-        thread: i32,
-        /// Where to; none: anywhere.
-        cpu: Option<usize>,
     },
     /// Start a child for this router.
     Spawn {

@@ -1,9 +1,11 @@
 //! A process that does nothing but wait for the end of the one that holds the locks, and removes what that could not
 //! remove itself because it was killed: lock files and sockets (also those that peers of vhost-user connect to),
-//! macvtaps, ports of Open vSwitch. What else a run makes belongs to descriptors and goes with them.
+//! macvtaps, ports of Open vSwitch, groups and sets of CPUs that its threads were in. What else a run makes belongs to descriptors and goes with them.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,6 +23,8 @@ const LOCK: u8 = b'l';
 const RUBBISH: u8 = b'r';
 /// Before the path of a lock and, after a line feed, of an [`Undo`] that goes with it.
 const UNDO: u8 = b'u';
+/// Before the path of a lock and, after a line feed, of a [`sched::Undo`] that goes with it.
+const SCHEDULE: u8 = b's';
 /// Before a path that is not to be removed any more.
 const FORGET: u8 = b'f';
 
@@ -59,18 +63,49 @@ impl Cleaner {
         self.tell(UNDO, Path::new(&[lock.as_os_str(), OsStr::new(&undo)].join(OsStr::new("\n"))));
     }
 
+    /// Somebody else who may say what is to be done if `lock` is removed.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn journal(&self, lock: &Path) -> Result<Journal> {
+        let pipe = self.child.stdin.as_ref().context("the process that cleans up does not listen")?;
+        let pipe = pipe.as_fd().try_clone_to_owned().context("no descriptors are left")?;
+        Ok(Journal { pipe: pipe.into(), lock: lock.to_owned() })
+    }
+
     /// Not to be removed any more.
     pub(crate) fn forget(&mut self, path: &Path) {
         self.tell(FORGET, path);
     }
 
     fn tell(&mut self, what: u8, path: &Path) {
-        let Some(pipe) = &mut self.child.stdin else { return };
-        let mut line = vec![what];
-        line.extend_from_slice(path.as_os_str().as_bytes());
-        line.push(0);
-        // If somebody has killed it, the next run of the same name takes the files over.
-        let _ = pipe.write_all(&line);
+        if let Some(pipe) = &mut self.child.stdin {
+            tell(pipe, what, path);
+        }
+    }
+}
+
+fn tell(pipe: &mut impl Write, what: u8, path: &Path) {
+    let mut line = vec![what];
+    line.extend_from_slice(path.as_os_str().as_bytes());
+    line.push(0);
+    // If somebody has killed it, the next run of the same name takes the files over.
+    let _ = pipe.write_all(&line);
+}
+
+/// Where whoever places threads says what is to be undone.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pipe: File,
+    lock: PathBuf,
+}
+
+impl Journal {
+    /// To be done if the lock is removed.
+    pub(crate) fn note(&mut self, undo: &sched::Undo) {
+        let Ok(undo) = serde_json::to_string(undo) else { return };
+        let line = [self.lock.as_os_str(), OsStr::new(&undo)].join(OsStr::new("\n"));
+        tell(&mut self.pipe, SCHEDULE, Path::new(&line));
     }
 }
 
@@ -89,6 +124,8 @@ pub(super) enum Rubbish {
     File(PathBuf),
     /// Something of the host.
     Made(Undo),
+    /// Where its threads were, and how they were scheduled.
+    Scheduled(sched::Undo),
 }
 
 impl Rubbish {
@@ -97,6 +134,7 @@ impl Rubbish {
         match self {
             Self::File(path) => drop(std::fs::remove_file(path)),
             Self::Made(undo) => undo.now(),
+            Self::Scheduled(undo) => drop(undo.now()),
         }
     }
 }
@@ -126,6 +164,11 @@ fn list(told: &[u8]) -> List {
             LOCK => list.push((to_path(path), Vec::new())),
             RUBBISH => add_rubbish(&mut list, path, |path| Some(Rubbish::File(to_path(path)))),
             UNDO => add_rubbish(&mut list, path, |undo| serde_json::from_slice(undo).ok().map(Rubbish::Made)),
+            SCHEDULE => {
+                add_rubbish(&mut list, path, |undo| {
+                    serde_json::from_slice(undo).ok().map(Rubbish::Scheduled)
+                });
+            }
             FORGET => list.retain(|(lock, _)| *lock != to_path(path)),
             _ => {}
         }

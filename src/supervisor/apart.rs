@@ -125,7 +125,10 @@ impl Supervisor {
         });
         let Some(apart) = self.apart.get_mut(name) else { return };
         match outcome {
-            Ok(plane) => apart.life.plane = Some(plane),
+            Ok(plane) => {
+                apart.life.plane = Some(plane);
+                self.tell_who_shares(Some(name), now);
+            }
             Err(error) => {
                 let pause = apart.life.pause(now);
                 let what = format!("its process cannot be started: {error:#}; once more in {pause:?}");
@@ -156,6 +159,7 @@ impl Supervisor {
         let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
         let Some(mut plane) = apart.life.plane.take() else { return Ok(()) };
         plane.kill();
+        self.placing.forget(Some(name));
         let pid = plane.pid();
         if self.times.ending.is_some() {
             self.forget_questions_of(Some(name), now);
@@ -205,12 +209,9 @@ impl Supervisor {
                     self.replay(Some(name), now);
                 }
             }
+            ToSupervisor::Threads { threads } => self.note_threads(Some(name), threads, now),
             ToSupervisor::FindThread { .. } => {
                 self.say_to(Some(name), &ToPlane::FoundThread { thread: None }, Vec::new(), now);
-            }
-            ToSupervisor::PlaceThread { .. } => {
-                let why = Some(refused());
-                self.say_to(Some(name), &ToPlane::PlacedThread { why }, Vec::new(), now);
             }
             ToSupervisor::Spawn { .. } => {
                 self.say_to(Some(name), &ToPlane::NotSpawned { why: refused() }, Vec::new(), now);
@@ -291,6 +292,7 @@ impl Supervisor {
 
     fn end_apart(&mut self, name: &str) {
         self.forget_questions_of(Some(name), Instant::now());
+        self.placing.forget(Some(name));
         self.apart.remove(name);
     }
 

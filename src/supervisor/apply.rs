@@ -9,12 +9,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use api::{Answer, Change, Outcome, Ticket};
 use config::Plan;
+use sched::Outline;
 use telemetry::Kind;
 
-use super::Supervisor;
 use super::desk::Asker;
 use super::lifecycle::with_locks;
 use super::resources::Resources;
+use super::{Supervisor, placing, schedule};
 use crate::host;
 use crate::link::ToPlane;
 
@@ -33,6 +34,8 @@ pub(super) struct Staged {
     pub(super) plan: Plan,
     wanted: Wanted,
     opened: Resources,
+    /// What is planned for its threads.
+    outline: Outline,
 }
 
 impl Supervisor {
@@ -61,13 +64,14 @@ impl Supervisor {
         }
         let Wanted { file, text, dry_run } = &wanted;
         let (plan, dry_run) = (self.checked(file, text)?, *dry_run);
+        let outline = placing::outline(&plan)?;
         let opened = if dry_run { Resources::default() } else { self.prepare(&plan)? };
         let (supplies, descriptors) = self.resources.supplies(&opened, &plan)?;
         let orders = self.orders_for(file, text, plan.routers.len(), supplies);
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
         let plane = self.life.plane.as_mut().context("the data plane is down: try again in a second")?;
         let id = self.desk.number(Asker::Apply(ticket));
-        self.desk.stage(Staged { plan, wanted, opened });
+        self.desk.stage(Staged { plan, wanted, opened, outline });
         plane.say(&ToPlane::Apply { id, orders, dry_run }, descriptors, now);
         Ok(())
     }
@@ -121,8 +125,9 @@ impl Supervisor {
         let Wanted { file, text, dry_run } =
             Wanted { file: staged.wanted.file.clone(), text: staged.wanted.text.clone(), ..staged.wanted };
         let (from, to) = (self.running.plan.clone(), staged.plan.clone());
+        changes.extend(schedule::changes(&from, &to));
         if !dry_run {
-            self.adopt(staged);
+            changes.extend(self.adopt(staged, now));
         }
         let followed = self.follow_apart((&from, &to), (&file, &text), dry_run);
         let (more, told) = followed.unwrap_or_else(|error| {
@@ -150,8 +155,9 @@ impl Supervisor {
         self.reply(ticket, outcome, now);
     }
 
-    fn adopt(&mut self, staged: Staged) {
-        let Staged { plan, wanted: Wanted { file, text, .. }, opened } = staged;
+    /// The file runs; what could not be done for its threads.
+    fn adopt(&mut self, staged: Staged, now: Instant) -> Option<Change> {
+        let Staged { plan, wanted: Wanted { file, text, .. }, opened, outline } = staged;
         let resized = self.resources.adopt(opened, &self.running.plan, &plan);
         let listens = self.metrics.follow(&plan, &mut self.lock);
         for error in [resized, listens].into_iter().filter_map(Result::err) {
@@ -159,6 +165,9 @@ impl Supervisor {
         }
         self.desk.follow(&plan);
         (self.running.plan, self.running.file, self.running.text) = (plan, file, text);
+        let error = self.follow_outline(outline, now).err()?;
+        let what = "threads stay scheduled as they were".to_owned();
+        Some(Change { hitless: false, what, why: Some(format!("{error:#}")) })
     }
 
     /// Lets go of names that nothing of the run has any more.

@@ -74,6 +74,13 @@ impl Children {
         }
     }
 
+    /// Those that are there: router and process number.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = (&str, i32)> {
+        self.alive
+            .iter()
+            .flat_map(|(router, children)| children.iter().map(move |child| (router.as_str(), child.pid)))
+    }
+
     /// Those that have ended since the last time, for a reason that should be told.
     pub(crate) fn ended(&mut self) -> Vec<Ended> {
         let mut all = Vec::new();

@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 use api::{Answer, Limits, Outcome, Request, RouterShown, RouterStatus, RunStatus, Server, State, Ticket};
 use telemetry::Kind;
 
-use super::Supervisor;
 use super::apply::{Staged, Wanted};
 use super::gather::Gather;
+use super::{Supervisor, schedule};
 use crate::link::ToPlane;
 use crate::run_lock::RunLock;
 
@@ -213,6 +213,10 @@ impl Supervisor {
                 // The answer leaves before the socket goes.
                 self.times.end = Some(now);
             }
+            request if schedule::is_for_it(&request) => {
+                let outcome = self.set_schedule(&request, now);
+                self.reply(ticket, outcome, now);
+            }
             request if self.is_for(&request).is_some() => self.request_apart(ticket, request, now),
             Request::Counters { .. } if self.is_up() => {
                 self.ask_all(request.clone(), client(ticket, request), now);
@@ -245,7 +249,6 @@ impl Supervisor {
     /// The router in a process of its own that a request is for. What its NICs are plugged into is the data plane's.
     fn is_for(&self, request: &Request) -> Option<String> {
         let name = match request {
-            Request::Set { key, .. } if key == "pin.vhost" => return None,
             Request::Stop { name } => name,
             Request::Show { router }
             | Request::Set { router, .. }
@@ -390,6 +393,10 @@ impl Supervisor {
     fn shown(&self, mut shown: RouterShown) -> RouterShown {
         let name = shown.status.name.clone();
         let plan = &self.running.plan;
+        if let Some(router) = plan.routers.iter().find(|router| router.name == name) {
+            let settings = schedule::settings(router).into_iter();
+            shown.settings.extend(settings.map(|(key, value)| (key.to_owned(), value)));
+        }
         let (Some(router), Some(apart)) =
             (plan.apart().find(|router| router.name == name), self.apart.get(&name))
         else {

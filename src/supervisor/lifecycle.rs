@@ -33,6 +33,7 @@ impl Supervisor {
         let Some(plane) = &mut self.life.plane else { return Ok(()) };
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
         plane.order(orders, descriptors, now);
+        self.tell_who_shares(None, now);
         Ok(())
     }
 
@@ -75,6 +76,7 @@ impl Supervisor {
         self.life.plane = None;
         self.resources.release_sockets();
         self.children.end_all();
+        self.placing.forget(None);
         self.forget_questions_of(None, now);
         if self.times.ending.is_some() {
             return Ok(());
@@ -129,8 +131,8 @@ impl Supervisor {
                     router => self.events.pass_on(&kind, router.as_deref(), message, now),
                 }
             }
+            ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.find_thread(owner, now),
-            ToSupervisor::PlaceThread { thread, cpu } => self.place_thread(thread, cpu, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
         }
         Ok(())
@@ -185,17 +187,6 @@ impl Supervisor {
         let thread = if own { vmm::kernel_thread::of_vhost(process, owner) } else { None };
         plane.lend(thread);
         plane.say(&ToPlane::FoundThread { thread }, Vec::new(), now);
-    }
-
-    /// Places a thread of the kernel: one of those that were found for this data plane, and of no others.
-    fn place_thread(&mut self, thread: i32, cpu: Option<usize>, now: Instant) {
-        let Some(plane) = &mut self.life.plane else { return };
-        let placed = match plane.has(thread) {
-            true => engine::place_vhost(thread, cpu),
-            false => Err(anyhow!("thread {thread} is none of vhost-net's for this run")),
-        };
-        let why = placed.err().map(|error| format!("{error:#}"));
-        plane.say(&ToPlane::PlacedThread { why }, Vec::new(), now);
     }
 
     fn spawn(&mut self, router: &str, now: Instant) {

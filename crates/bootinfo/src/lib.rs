@@ -440,6 +440,9 @@ pub struct VcpuShared {
     pub alarm: Line,
     /// The value of [`Shared::challenge`] that the vCPU saw last: a sign of life.
     pub answer: Line,
+    /// One more than the empty passes after which the vCPU arms its interrupts and halts, however many more
+    /// [`BootInfo::spin`] gives it; 0: no limit. Set by the host at any time, where others need the vCPU's CPU.
+    pub spin_limit: Line,
     /// Its register access, where it is a thread of a process.
     pub access: RegisterAccess,
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cpus::CpuSet;
 use crate::error::Errors;
-use crate::plan::{Affinity, Attach, Engine, Plan, TransmitMode, VhostThreads};
+use crate::plan::{Attach, Engine, Plan, TransmitMode, VhostThreads};
 
 /// What an interface of the host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,12 +97,7 @@ impl Plan {
     /// What can be written and is not carried out.
     fn check_not_served(&self, errors: &mut Errors) {
         for (index, router) in self.routers.iter().enumerate() {
-            let keys = [
-                ("sched", !router.sched.is_empty()),
-                ("affinity", router.affinity != Affinity::default()),
-                ("guarantee", router.guarantee.is_some()),
-                ("limit", router.limit.is_some()),
-            ];
+            let keys = [("guarantee", router.guarantee.is_some()), ("limit", router.limit.is_some())];
             for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
                 let line = self.places.line(index, None, key);
                 errors.push(line, &format!("router.{key}"), "not carried out in this version; remove it");

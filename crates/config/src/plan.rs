@@ -127,6 +127,11 @@ impl Router {
         }
     }
 
+    /// Whether its file says more of its threads than where they are pinned.
+    pub fn is_scheduled(&self) -> bool {
+        !self.sched.is_empty() || self.affinity != Affinity::default() || self.guarantee.is_some()
+    }
+
     /// Queue pairs that each of its NICs has: one for each vCPU, and one beside an e1000.
     pub fn queue_pairs(&self) -> u32 {
         if self.nics.iter().any(|nic| nic.model == NicModel::E1000) { 1 } else { self.vcpus }

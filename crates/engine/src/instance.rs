@@ -5,11 +5,12 @@
 //! into outside the run (TAPs, captures) stays while the file names it.
 
 mod ground;
-mod running;
+pub(crate) mod running;
 mod settings;
 pub(crate) mod slot;
 mod status;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -59,6 +60,7 @@ impl Instance {
             confinement: supplies.confinement,
             board: TapBoard::default(),
             rules: Rules::default(),
+            sharing: BTreeSet::new(),
             news: Vec::new(),
         };
         yard.grounds.add_images(std::mem::take(&mut supplies.images));
@@ -119,6 +121,18 @@ impl Instance {
             let threads = relay.threads().iter().map(IoThread::thread);
             (relay.plan.name.as_str(), threads.map(|t| (t.name().to_owned(), t.tid())).collect())
         })
+    }
+
+    /// These threads, by name (`edge/vcpu0`), and no others, sleep as soon as they have nothing to do, because others need
+    /// their CPUs: whoever has a higher priority and polls in vain keeps them from their work. Threads that are started
+    /// later do as well.
+    pub fn share(&mut self, sharing: BTreeSet<String>) {
+        for slot in &mut self.slots {
+            let spin = slot.plan.spin;
+            slot.run.iter_mut().for_each(|run| run.router.share(&sharing, spin));
+        }
+        self.relays.iter_mut().for_each(|relay| relay.share(&sharing));
+        self.yard.sharing = sharing;
     }
 
     /// The first router that cannot go on, with the reason.

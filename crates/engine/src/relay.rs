@@ -7,6 +7,7 @@
 //!
 //! The rings are served as those of a router that is here; who reaches into them sees nothing but that router's memory.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,9 @@ use switch::Switch;
 use uplink::Door;
 
 use crate::instance::Event;
+use crate::instance::running::idle;
 use crate::instance::slot::{Yard, outlet_finder};
-use crate::io_thread::{Idle, IoThread};
+use crate::io_thread::IoThread;
 use crate::supplies::Supplies;
 use crate::tracing::TapBoard;
 use crate::watch::{NicSigns, Sample, Watch};
@@ -42,6 +44,8 @@ pub(crate) struct Relay {
     watch: Watch,
     /// When it is opened again.
     due: Option<Instant>,
+    /// Its threads that are to sleep as soon as they have nothing to do, by name.
+    sharing: BTreeSet<String>,
 }
 
 /// Ways that are served.
@@ -86,8 +90,16 @@ impl Relay {
         let RelayParts { plan, attachments, outlets, doors } = parts;
         let meet = |(nic, door)| GuestPort::new(&plan, nic, door, yard.confinement);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
-        let mut relay =
-            Self { plan, attachments, outlets, ports, open: None, watch: Watch::new(yard.rules), due: None };
+        let mut relay = Self {
+            plan,
+            attachments,
+            outlets,
+            ports,
+            open: None,
+            watch: Watch::new(yard.rules),
+            due: None,
+            sharing: yard.sharing.clone(),
+        };
         relay.open(&yard.board, yard.confinement)?;
         Ok(relay)
     }
@@ -103,6 +115,7 @@ impl Relay {
         let mut open = Open { threads: Vec::new(), outside };
         open.threads = io_threads(&self.plan, ways, confinement)?;
         self.open = Some(open);
+        self.idle();
         Ok(())
     }
 
@@ -156,8 +169,20 @@ impl Relay {
 
     /// Lets its threads poll for another time before they sleep.
     pub(crate) fn spin(&mut self, spin: Spin) {
-        self.threads().iter().for_each(|io| io.set_idle(Idle::from(spin)));
         self.plan.spin = spin;
+        self.idle();
+    }
+
+    /// From now on those of its threads that are in this set sleep as soon as they have nothing to do.
+    pub(crate) fn share(&mut self, sharing: &BTreeSet<String>) {
+        if *sharing != self.sharing {
+            self.sharing.clone_from(sharing);
+            self.idle();
+        }
+    }
+
+    fn idle(&self) {
+        self.threads().iter().for_each(|io| io.set_idle(idle(io, self.plan.spin, &self.sharing)));
     }
 
     /// Pulls the cable of a NIC out or plugs it in; what its driver is told of it, the router's process says.

@@ -82,6 +82,12 @@ impl Poller {
         Self { spin, empty: 0, armed: true, company: Company::default(), shared: false }
     }
 
+    /// Another budget of empty polls, from the next turn on.
+    #[inline]
+    pub fn set_spin(&mut self, spin: u32) {
+        self.spin = spin;
+    }
+
     /// One turn. `sleep` blocks until any of the party's rings notifies (or for any other reason the caller has); it
     /// must return at once if a notification came after the party was armed.
     #[inline]

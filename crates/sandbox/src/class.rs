@@ -253,9 +253,6 @@ fn control() -> Vec<Allowed> {
         one_of(libc::SYS_ioctl, 1, &ioctl::set_up()),
         flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC),
         any(libc::SYS_clone).and_masked(0, thread | CLONE_BEYOND_A_THREAD, thread),
-        // Threads that are moved while they run. A filter cannot see whose they are; the kernel lets a thread without
-        // privileges move those of its own user only.
-        any(libc::SYS_sched_setaffinity),
         other_than(libc::SYS_rt_sigaction, 0, libc::SIGSYS as u64),
         one_of(libc::SYS_seccomp, 0, &[u64::from(libc::SECCOMP_SET_MODE_FILTER)]),
         one_of(libc::SYS_prctl, 0, &PRCTL),

@@ -41,6 +41,13 @@ impl Namespace {
         command
     }
 
+    /// The same for a program that needs the host's control groups, which `ip netns exec` hides with all of `/sys`.
+    pub fn command_with_groups(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.name)).arg(program);
+        command
+    }
+
     /// Runs `work` inside, in a thread of its own: sockets that it opens belong to the namespace.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let file = File::open(format!("/run/netns/{}", self.name))?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,13 +58,28 @@ impl Stage {
         options: &[&str],
         prepare: impl FnOnce(&Namespace) -> Result<T>,
     ) -> Result<(Self, T)> {
+        Self::start_as(|home| home.command(binary), text, options, prepare)
+    }
+
+    /// Starts `binary run` where it sees the host's control groups.
+    pub fn start_with_groups(binary: &str, text: &str, options: &[&str]) -> Result<Self> {
+        let command = |home: &Namespace| home.command_with_groups(binary);
+        Self::start_as(command, text, options, |_| Ok(())).map(|(stage, ())| stage)
+    }
+
+    fn start_as<T>(
+        command: impl FnOnce(&Namespace) -> Command,
+        text: &str,
+        options: &[&str],
+        prepare: impl FnOnce(&Namespace) -> Result<T>,
+    ) -> Result<(Self, T)> {
         let turn = alone();
         let before = Traces::now();
         let folder = tempfile::tempdir()?;
         let home = Namespace::add("rr-home")?;
         let prepared = prepare(&home)?;
         fs::write(folder.path().join("file.toml"), text)?;
-        let mut command = home.command(binary);
+        let mut command = command(&home);
         command.current_dir(folder.path()).args(["run", "file.toml"]).args(options);
         let run = Running::start(&mut command)?;
         Ok((Self { run, home, folder, before, _turn: turn }, prepared))

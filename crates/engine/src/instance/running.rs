@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::{Pin, Spin};
@@ -23,6 +24,8 @@ pub struct RunningRouter {
     pub outside: Vec<Outside>,
     /// NICs whose cable was pulled out on demand, by number.
     pulled: BTreeSet<usize>,
+    /// Its threads that are to sleep as soon as they have nothing to do, by name.
+    sharing: BTreeSet<String>,
 }
 
 impl RunningRouter {
@@ -34,7 +37,7 @@ impl RunningRouter {
         confinement: Confinement,
     ) -> Result<Self> {
         let (threads, outside, pulled) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let mut running = Self { threads, router: guest, outside, pulled };
+        let mut running = Self { threads, router: guest, outside, pulled, sharing: BTreeSet::new() };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         for ((nic, queues), outlet) in plan.nics.iter().zip(running.router.nics()).zip(outlets) {
@@ -130,9 +133,30 @@ impl RunningRouter {
 
     /// Lets its I/O threads poll for another time before they sleep.
     pub(crate) fn spin(&self, spin: Spin) {
-        let idle = Idle::from(spin);
-        self.threads.iter().for_each(|io| io.set_idle(idle));
+        self.threads.iter().for_each(|io| io.set_idle(idle(io, spin, &self.sharing)));
     }
+
+    /// From now on those of its threads that are in this set sleep as soon as they have nothing to do, because others need
+    /// their CPUs; the rest poll for as long as `spin` says.
+    pub(crate) fn share(&mut self, sharing: &BTreeSet<String>, spin: Spin) {
+        let own = format!("{}/", self.router.plan().name);
+        let own: BTreeSet<String> = sharing.iter().filter(|name| name.starts_with(&own)).cloned().collect();
+        if own == self.sharing {
+            return;
+        }
+        self.sharing = own;
+        self.spin(spin);
+        let machine = self.router.machine();
+        for (n, vcpu) in machine.shared().vcpus.iter().take(machine.vcpus()).enumerate() {
+            let shares = self.sharing.contains(&format!("{}/vcpu{n}", self.router.plan().name));
+            vcpu.spin_limit.0.store(u32::from(shares), Ordering::Relaxed);
+        }
+    }
+}
+
+/// How an I/O thread idles.
+pub(crate) fn idle(io: &IoThread, spin: Spin, sharing: &BTreeSet<String>) -> Idle {
+    if sharing.contains(io.thread().name()) { Idle::Sleep(Duration::ZERO) } else { Idle::from(spin) }
 }
 
 impl Drop for RunningRouter {

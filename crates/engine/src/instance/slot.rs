@@ -1,5 +1,6 @@
 //! The place of one router: what is to run there, what runs there, and what became of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ pub(crate) struct Yard {
     /// Where one can look at frames.
     pub(crate) board: TapBoard,
     pub(crate) rules: Rules,
+    /// Threads that are to sleep as soon as they have nothing to do, by name.
+    pub(crate) sharing: BTreeSet<String>,
     /// What happened and was not yet told.
     pub(crate) news: Vec<Event>,
 }
@@ -134,7 +137,8 @@ impl Slot {
 
     /// Lets a guest run here.
     pub(crate) fn launch(&mut self, guest: Guest, yard: &Yard) -> Result<()> {
-        let router = RunningRouter::launch(guest, &self.outlets, &yard.board, yard.confinement)?;
+        let mut router = RunningRouter::launch(guest, &self.outlets, &yard.board, yard.confinement)?;
+        router.share(&yard.sharing, self.plan.spin);
         let watch = Watch::new(yard.rules);
         self.run = Some(Run { router, watch, up: false, started: Instant::now() });
         self.rest = State::Waiting;

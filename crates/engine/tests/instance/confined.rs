@@ -30,7 +30,6 @@ fn a_confined_owner_starts_changes_and_stops_routers() {
         let mut instance = Instance::start(&plan(&text("")), supplies).expect("it starts");
         stream.flows(50);
         instance.restart_router("two").expect("it starts again");
-        instance.set("one", "pin.vcpu", "0").expect("it moves");
         let route = "[[router.route]]\nto = '10.8.0.0/16'\nvia = '10.2.1.2'\n";
         let three = router("three", 3, "");
         for file in [text("memory = '64M'"), text("") + route, text("") + &three, text("spin = '0us'")] {

@@ -1,9 +1,11 @@
 //! What can be set while a router runs.
 
-use engine::{Plugs, State};
+use std::collections::BTreeSet;
+
+use engine::{Instance, Plugs, State};
 use rustix::thread::{Pid, sched_getaffinity};
 
-use crate::traffic::{Stream, alone, kvm, plan, router, start};
+use crate::traffic::{Stream, alone, counters, kvm, plan, router, start, wait_for};
 
 /// The CPUs that a thread of this process may use.
 fn cpus(tid: i32) -> Vec<usize> {
@@ -94,4 +96,31 @@ fn what_is_no_setting_is_one_line_and_changes_nothing() {
         assert_eq!(*instance.plan(), before);
     }
     assert_eq!(instance.status()[0].state, State::Running);
+}
+
+#[test]
+fn who_shares_a_cpu_sleeps_as_soon_as_there_is_nothing_to_do() {
+    if !kvm() {
+        return;
+    }
+    let _turn = alone();
+    let mut plugs = Plugs::new();
+    let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
+    let mut instance = start(&router("one", 1, "spin = 'always'"), plugs);
+    let slept =
+        |instance: &Instance| ["one.vcpu0.sleeps", "one/vhost.sleeps"].map(|name| counters(instance)[name]);
+    stream.flows(50);
+    assert_eq!(slept(&instance), [0, 0], "they never sleep");
+    instance.share(["one/vcpu0", "one/vhost"].map(str::to_owned).into());
+    wait_for("sleep", || slept(&instance).iter().all(|times| *times > 0));
+    stream.flows(50);
+    // Also when it is started anew: a firmware begins to count at zero.
+    instance.restart_router("one").expect("it starts");
+    wait_for("sleep", || slept(&instance).iter().all(|times| *times > 0));
+    instance.share(BTreeSet::new());
+    // A frame wakes the vCPU.
+    stream.flows(50);
+    let before = slept(&instance);
+    stream.flows(50);
+    assert_eq!(slept(&instance), before, "they never sleep again");
 }

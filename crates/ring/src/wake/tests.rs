@@ -90,6 +90,16 @@ fn a_thread_without_end_never_arms() {
     assert!(!asked.contains(&"arm"));
 }
 
+#[test]
+fn a_budget_can_be_changed_in_the_middle() {
+    let (mut poller, mut party) = (Poller::new(u32::MAX), Recorder::default());
+    turns(&mut poller, &mut party, 100);
+    poller.set_spin(0);
+    assert_eq!(turns(&mut poller, &mut party, 1).0, [Turn::Slept]);
+    poller.set_spin(1);
+    assert_eq!(turns(&mut poller, &mut party, 2).0, [Turn::Empty, Turn::Slept]);
+}
+
 /// Empty turns until it sleeps.
 fn patience(poller: &mut Poller, party: &mut Recorder) -> usize {
     let turn = |poller: &mut Poller, party: &mut Recorder| poller.turn(party, |_| {});

@@ -167,12 +167,10 @@ fn refusals() {
     assert!(std::fs::metadata("/").is_err_and(denied));
 }
 
-/// A thread that is started by control, placed and confined, as all threads of routers are.
+/// A thread that is started by control and confined, as all threads of routers are.
 fn threads() {
     let start = |class| {
         let body = move || {
-            rustix::thread::sched_setaffinity(None, &rustix::thread::sched_getaffinity(None).unwrap())
-                .unwrap();
             confine(class).unwrap();
             heap();
             panics();
@@ -182,17 +180,6 @@ fn threads() {
     for class in Class::ALL {
         start(class).join().unwrap();
     }
-    let (tell, told) = mpsc::channel();
-    let (stop, stopped) = mpsc::channel::<()>();
-    let sleeper = thread::spawn(move || {
-        tell.send(rustix::thread::gettid()).unwrap();
-        stopped.recv().unwrap_err();
-    });
-    // As a router's threads are moved while they run.
-    let (thread, cpus) = (Some(told.recv().unwrap()), rustix::thread::sched_getaffinity(None).unwrap());
-    rustix::thread::sched_setaffinity(thread, &cpus).unwrap();
-    drop(stop);
-    sleeper.join().unwrap();
 }
 
 fn memory() {

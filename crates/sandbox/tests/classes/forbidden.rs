@@ -133,6 +133,9 @@ fn powers() -> Vec<Call> {
         call("io_uring_setup", libc::SYS_io_uring_setup, &[1]),
         call("userfaultfd", libc::SYS_userfaultfd, &[NONE]),
         call("init_module", libc::SYS_init_module, &[]),
+        call("sched_setaffinity", libc::SYS_sched_setaffinity, &[NONE]),
+        call("sched_setscheduler", libc::SYS_sched_setscheduler, &[NONE]),
+        call("sched_setattr", libc::SYS_sched_setattr, &[NONE]),
         call("settimeofday", libc::SYS_settimeofday, &[]),
     ]
 }

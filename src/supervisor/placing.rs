@@ -1,0 +1,254 @@
+//! Which thread runs where, and by which rules of the scheduler: what `sched` has planned is carried out here.
+//!
+//! A data plane tells which threads it has, whenever they are others than before. Each that the plan knows is placed: new
+//! ones when they are told of, the others when the plan changes. A data plane that was started again is placed again in
+//! this way. What is made for that (groups, exclusive sets of CPUs) is told to the cleaner before it is made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use config::{Affinity, Allowed, Pin, Plan};
+use sched::{Applier, ApplyError, Known, Outline, Slot, Thread};
+use telemetry::Kind;
+
+use super::Supervisor;
+use super::children::Children;
+use super::plane::Plane;
+use crate::link::ToPlane;
+use crate::run_lock::RunLock;
+
+/// Before what could not be done is tried again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// What is in the way for longer than this is told of.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The plan of the threads, and what of it is carried out.
+pub(super) struct Placing {
+    applier: Applier,
+    outline: Outline,
+    /// Where in it the slot of a thread is, by name.
+    slots: BTreeMap<String, usize>,
+    /// Whether anything was ever planned: until then nobody's threads are touched.
+    used: bool,
+    /// The threads that there are, by who has told of them: the process of a router, or the data plane.
+    told: BTreeMap<Option<String>, Vec<api::Thread>>,
+    /// When to try again what could not be done.
+    again: Option<Instant>,
+    /// Threads that could not be placed, by name (the host as such has none): since when, and whether that was told.
+    troubled: BTreeMap<String, (Instant, bool)>,
+}
+
+/// What is planned for the threads of a plan on this host; nothing where the file says nothing of any: then the kernel
+/// places them all.
+///
+/// # Errors
+/// What cannot be had, by file, line and key.
+pub(crate) fn outline(plan: &Plan) -> Result<Outline, config::Errors> {
+    let mut plan = plan.clone();
+    if plan.routers.iter().all(|router| router.pin == Pin::default() && !router.is_scheduled()) {
+        return Ok(Outline::default());
+    }
+    // Of a router that has no schedule only that is placed which its file pins.
+    for router in plan.routers.iter_mut().filter(|router| !router.is_scheduled()) {
+        let free = |pinned: bool| if pinned { Allowed::Auto } else { Allowed::Free };
+        router.affinity =
+            Affinity { vcpu: free(router.pin.vcpu.is_some()), vhost: free(router.pin.vhost.is_some()) };
+    }
+    sched::outline(&plan, &Known::read(&plan)).map_err(|refusals| sched::refused(&plan, refusals))
+}
+
+impl Placing {
+    /// Makes what the threads of a run will be moved into.
+    ///
+    /// # Errors
+    /// One line: what the host refuses.
+    pub(super) fn begin(run: &str, outline: Outline, lock: &mut RunLock) -> Result<Self> {
+        let mut placing = Self {
+            applier: Applier::new(run, lock.journal()?),
+            outline: Outline::default(),
+            slots: BTreeMap::new(),
+            used: false,
+            told: BTreeMap::new(),
+            again: None,
+            troubled: BTreeMap::new(),
+        };
+        placing.follow(outline)?;
+        Ok(placing)
+    }
+
+    /// Another plan: makes what its threads will be moved into.
+    ///
+    /// # Errors
+    /// One line: what the host refuses; then the plan is as before.
+    pub(super) fn follow(&mut self, outline: Outline) -> Result<()> {
+        if self.used || !outline.is_empty() {
+            if let Err(error) = self.applier.make(&outline) {
+                // What was there is made again where it was given up; what is lost now is told when threads are placed.
+                let _ = self.applier.make(&self.outline);
+                return Err(error.into());
+            }
+            self.used = true;
+        }
+        self.slots = (0..).zip(&outline.slots).map(|(at, slot)| (slot.name.clone(), at)).collect();
+        self.outline = outline;
+        self.troubled.clear();
+        Ok(())
+    }
+
+    /// Who has told of threads is dead.
+    pub(super) fn forget(&mut self, whom: Option<&str>) {
+        self.told.remove(&whom.map(str::to_owned));
+    }
+
+    /// When there is something to do.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.again
+    }
+
+    /// Threads that are to sleep as soon as they have nothing to do, because others of ours need their CPUs.
+    fn sharing(&self) -> BTreeSet<String> {
+        let sharing = self.outline.slots.iter().filter(|slot| !slot.alone);
+        sharing.map(|slot| slot.name.clone()).collect()
+    }
+
+    /// A thread as the plan knows it; none: the plan says nothing of it.
+    fn thread(&self, name: &str, pid: i32, tid: i32) -> Option<Thread> {
+        let slot = self.outline.slots.get(*self.slots.get(name)?)?;
+        Some(Thread {
+            router: slot.router.clone(),
+            class: slot.class.clone(),
+            name: name.to_owned(),
+            pid,
+            tid,
+        })
+    }
+
+    /// The threads that `plane` has told of and that are its own, or the kernel's and work for it.
+    fn threads_of(&self, whom: &Option<String>, plane: &Plane) -> impl Iterator<Item = Thread> {
+        let process = plane.pid().cast_signed();
+        let of = move |thread: &api::Thread| {
+            let own = Path::new(&format!("/proc/{process}/task/{}", thread.tid)).exists();
+            let pid = if own { process } else { thread.tid };
+            let is_its = own || plane.has(thread.tid);
+            is_its.then(|| self.thread(&thread.name, pid, thread.tid)).flatten()
+        };
+        self.told.get(whom).into_iter().flatten().filter_map(of)
+    }
+
+    /// The vCPUs of routers that are processes.
+    fn vcpus_of(&self, children: &Children) -> Vec<Thread> {
+        let of = |(router, pid): (&str, i32)| {
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            let thread = move |entry: std::fs::DirEntry| {
+                let called = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+                let (_, vcpu) = called.trim_end().rsplit_once('/')?;
+                let tid = entry.file_name().to_str()?.parse().ok()?;
+                self.thread(&format!("{router}/{vcpu}"), pid, tid)
+            };
+            tasks.filter_map(thread).collect::<Vec<_>>()
+        };
+        children.processes().flat_map(of).collect()
+    }
+
+    /// Whether a vCPU of a router that is a process is not there yet.
+    fn waits_for(&self, children: &Children, threads: &[Thread]) -> bool {
+        let is_there = |slot: &Slot| threads.iter().any(|thread| thread.name == slot.name);
+        let of = |router: &str| {
+            let own = self.outline.slots.iter().filter(move |slot| slot.router == router);
+            own.filter(|slot| matches!(slot.class, sched::Class::Vcpu(_))).any(|slot| !is_there(slot))
+        };
+        children.processes().any(|(router, _)| of(router))
+    }
+
+    /// Places `threads`, all that there are; what cannot be done, and was not told before.
+    fn place(&mut self, threads: &[Thread], now: Instant) -> Vec<String> {
+        let errors = self.applier.place(threads);
+        let name = |error: &ApplyError| error.of_thread().unwrap_or_default().to_owned();
+        self.troubled.retain(|troubled, _| errors.iter().any(|error| name(error) == *troubled));
+        let mut news = Vec::new();
+        for error in errors {
+            let (since, told) = self.troubled.entry(name(&error)).or_insert((now, false));
+            if error.is_passing() {
+                self.again = Some(now + PAUSE);
+            }
+            let is_news = !error.is_passing() || now.saturating_duration_since(*since) > PATIENCE;
+            if is_news && !std::mem::replace(told, true) {
+                news.push(error.to_string());
+            }
+        }
+        news
+    }
+}
+
+impl Supervisor {
+    /// A data plane has other threads than before.
+    pub(super) fn note_threads(&mut self, whom: Option<&str>, mut threads: Vec<api::Thread>, now: Instant) {
+        if let Some(name) = whom {
+            threads.retain(|thread| thread.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')));
+        }
+        self.placing.told.insert(whom.map(str::to_owned), threads);
+        self.place(now);
+    }
+
+    /// Tries again what could not be done, where it is time to.
+    pub(super) fn attend_placing(&mut self, now: Instant) {
+        if self.placing.again.is_some_and(|again| now >= again) {
+            self.place(now);
+        }
+    }
+
+    /// Places every thread that is not where it is to be.
+    pub(super) fn place(&mut self, now: Instant) {
+        self.placing.again = None;
+        if !self.placing.used {
+            return;
+        }
+        let mut threads = self.placing.vcpus_of(&self.children);
+        if self.placing.waits_for(&self.children, &threads) {
+            self.placing.again = Some(now + PAUSE);
+        }
+        let apart = self.apart.iter().map(|(name, apart)| (Some(name.clone()), apart.life.plane.as_ref()));
+        let planes = std::iter::once((None, self.life.plane.as_ref())).chain(apart);
+        for (whom, plane) in planes {
+            threads.extend(plane.into_iter().flat_map(|plane| self.placing.threads_of(&whom, plane)));
+        }
+        for line in self.placing.place(&threads, now) {
+            self.events.tell(Kind::Notice, line);
+            self.display.leave();
+        }
+    }
+
+    /// Tells a data plane, or the process of a router, which of its threads others need the CPUs of.
+    pub(super) fn tell_who_shares(&mut self, whom: Option<&str>, now: Instant) {
+        if self.placing.used {
+            let threads = self.placing.sharing();
+            self.say_to(whom, &ToPlane::Share { threads }, Vec::new(), now);
+        }
+    }
+
+    /// Another plan of the threads is carried out on those that there are.
+    ///
+    /// # Errors
+    /// One line: what the host refuses; then the plan is as before.
+    pub(super) fn follow_outline(&mut self, outline: Outline, now: Instant) -> Result<()> {
+        let before = self.placing.sharing();
+        self.placing.follow(outline)?;
+        self.place(now);
+        if self.placing.sharing() != before {
+            let names: Vec<String> = self.apart.keys().cloned().collect();
+            for whom in std::iter::once(None).chain(names.iter().map(|name| Some(name.as_str()))) {
+                self.tell_who_shares(whom, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what was made on the host. To be called when no thread is left in it.
+    pub(super) fn give_back(&mut self) {
+        for error in self.placing.applier.undo_all() {
+            self.events.tell(Kind::Notice, error.to_string());
+        }
+    }
+}

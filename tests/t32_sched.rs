@@ -1,0 +1,378 @@
+//! Objective: what a file says of CPUs and the scheduler is what the kernel has for every thread, also after `set`, `apply` and
+//! the death of whoever runs the router; what cannot be given is refused with numbers before anything starts; nothing of it
+//! is left on the host, not even after SIGKILL.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use support::{Flow, Namespace, Stage, Traces, needs, run};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing here takes so long, even on a busy host.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Datagrams a second: far below what a third of a CPU carries.
+const RATE: u32 = 1000;
+const RIGHT: &str = "198.51.100.2:7032";
+
+/// One router between two TAPs, with these lines of its own.
+fn file(engine: &str, more: &str) -> String {
+    format!(
+        "[[router]]\nname = \"t32\"\nengine = \"{engine}\"\nvhost = \"per-nic\"\n{more}\n\
+         [[router.nic]]\nname = \"left\"\nattach = \"tap:t32-l\"\naddress = \"192.0.2.1/24\"\nqueue_len = 8000\n\
+         [[router.nic]]\nname = \"right\"\nattach = \"tap:t32-r\"\naddress = \"198.51.100.1/24\"\nqueue_len = 8000\n"
+    )
+}
+
+/// KVM where there is one.
+fn engine() -> &'static str {
+    if support::missing(&[support::Need::Kvm]).is_none() { "kvm" } else { "process" }
+}
+
+/// A run of a file with a host on each side.
+struct World {
+    stage: Stage,
+    left: Namespace,
+    right: Namespace,
+}
+
+impl World {
+    fn start(file: &str) -> Self {
+        let mut stage =
+            Stage::start_with_groups(RINGROAD, file, &["--json", "--name", "t32"]).expect("it starts");
+        let left = stage.host("t32-l", "192.0.2.2/24", "192.0.2.1").expect("left");
+        let right = stage.host("t32-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+        let mut ping = left.command("busybox");
+        ping.args(["ping", "-c", "3", "-i", "0.1", "-W", "10", "198.51.100.2"]);
+        let done = run(&mut ping, PATIENCE).expect("ping ends");
+        assert!(done.stdout.contains(" 0% packet loss"), "{}", done.stdout);
+        Self { stage, left, right }
+    }
+
+    fn flow(&self) -> Flow {
+        Flow::start(&self.left, &self.right, RIGHT.parse().expect("an address"), RATE).expect("a flow")
+    }
+
+    fn finish(self) {
+        let Self { stage, left, right } = self;
+        let counters = stage.finish(vec![left, right]).expect("nothing is left");
+        assert_eq!(counters.faults("t32"), [""; 0]);
+    }
+}
+
+fn ask(words: &[&str]) -> support::Finished {
+    run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
+}
+
+fn set(setting: &str) {
+    let done = ask(&["set", "t32", setting]);
+    assert!(done.status.success(), "{setting}: {}", done.stderr);
+}
+
+/// What the kernel has for a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Scheduled {
+    cpus: String,
+    /// As in `SCHED_FIFO`.
+    policy: String,
+    priority: u32,
+    /// Runtime, deadline and period in ns; empty where nothing is reserved.
+    reserved: Vec<u64>,
+}
+
+impl Scheduled {
+    /// As `chrt` tells it, another program; none: the thread has ended.
+    fn read(tid: u64) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
+        let said = run(Command::new("chrt").args(["-p", &tid.to_string()]), PATIENCE).ok()?.stdout;
+        let field = |name: &str| {
+            let line = said.lines().find(|line| line.contains(name))?;
+            Some(line.rsplit(": ").next()?.trim().to_owned())
+        };
+        let policy = field("scheduling policy")?.split('|').next()?.to_owned();
+        let reserved = field("runtime/deadline/period").unwrap_or_default();
+        let reserved = reserved.split('/').filter_map(|number| number.parse().ok()).collect();
+        Some(Self { cpus, policy, priority: field("scheduling priority")?.parse().ok()?, reserved })
+    }
+}
+
+/// All threads of the router that the run knows, as the kernel has them.
+fn threads() -> BTreeMap<String, Scheduled> {
+    let done = ask(&["show", "t32", "--json"]);
+    if done.stderr.contains("ask again") {
+        // There is no data plane at the moment.
+        return BTreeMap::new();
+    }
+    let shown: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    let pid = shown["status"]["pid"].as_u64();
+    let named = shown["status"]["threads"].as_array().expect("threads").iter();
+    let named = named.filter_map(|t| Some((t["name"].as_str()?.to_owned(), t["tid"].as_u64()?)));
+    let vcpus = pid.into_iter().flat_map(|pid| support::threads_of(pid as u32).unwrap_or_default());
+    let vcpus = vcpus.filter(|(_, name)| name.contains("/vcpu")).map(|(tid, name)| (name, u64::from(tid)));
+    let all = named.chain(vcpus).filter(|(name, _)| !name.ends_with("/bus"));
+    all.filter_map(|(name, tid)| Some((name, Scheduled::read(tid)?))).collect()
+}
+
+/// Waits until all threads of the router, three of them, are as they should be.
+#[track_caller]
+fn are(wanted: impl Fn(&str, &Scheduled) -> bool) -> BTreeMap<String, Scheduled> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let threads = threads();
+        if threads.len() == 3 && threads.iter().all(|(name, scheduled)| wanted(name, scheduled)) {
+            return threads;
+        }
+        assert!(Instant::now() < end, "{threads:#?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_vcpu(name: &str) -> bool {
+    name.ends_with("/vcpu0")
+}
+
+/// Folders in which this host has cgroups of a controller; version 1 has one for each.
+fn hierarchy(controller: &str) -> Option<PathBuf> {
+    let v1 = Path::new("/sys/fs/cgroup").join(controller);
+    if v1.is_dir() {
+        return Some(v1);
+    }
+    let known = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").ok()?;
+    known.split_whitespace().any(|known| known == controller).then(|| "/sys/fs/cgroup".into())
+}
+
+/// What a deadline on one CPU changes for the whole host, and must be changed back.
+fn balance() -> Option<String> {
+    fs::read_to_string("/sys/fs/cgroup/cpuset/cpuset.sched_load_balance").ok()
+}
+
+/// The last CPU that may be used; a host with one only has nothing to place.
+fn last_cpu() -> u32 {
+    let cpus = rustix::thread::sched_getaffinity(None).expect("CPUs");
+    (0..1024_u32).rev().find(|cpu| cpus.is_set(*cpu as usize)).expect("one at least")
+}
+
+#[test]
+fn real_time_priorities_are_those_of_the_file_and_of_set() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+    let cpu = last_cpu();
+    let world = World::start(&file(
+        engine(),
+        &format!(
+            "pin = {{ vcpu = \"{cpu}\" }}\naffinity = {{ vhost = \"{cpu}\" }}\nsched = {{ vcpu = {{ policy = \"fifo\", priority = 20 }}, vhost = {{ policy = \"rr\", priority = 30 }} }}"
+        ),
+    ));
+    let is = |fifo, rr| {
+        move |name: &str, is: &Scheduled| {
+            let wanted = if is_vcpu(name) { ("SCHED_FIFO", fifo) } else { ("SCHED_RR", rr) };
+            (is.policy.as_str(), is.priority) == wanted && is.cpus == cpu.to_string()
+        }
+    };
+    are(is(20, 30));
+    let flow = world.flow();
+    flow.reaches(500, PATIENCE).expect("it flows");
+    for (n, setting) in ["sched.vcpu.priority=40", "sched.vhost.priority=41"].into_iter().enumerate() {
+        set(setting);
+        are(is(40, if n == 0 { 30 } else { 41 }));
+    }
+    // Two threads on one CPU, one above the other, both never without work: neither waits for ever.
+    set("sched.vcpu.priority=50");
+    flow.reaches(1500, PATIENCE).expect("it goes on");
+    set("sched={ policy = \"other\" }");
+    are(|_, is| is.policy == "SCHED_OTHER");
+    let tally = flow.stop().expect("it ends");
+    assert_eq!(tally.lost(), 0, "{tally:?}");
+    world.finish();
+}
+
+#[test]
+fn threads_of_a_data_plane_or_router_that_died_are_placed_again() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+    let cpu = last_cpu();
+    let more = format!(
+        "affinity = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\nsched = {{ policy = \"fifo\", priority = 7 }}"
+    );
+    let mut world = World::start(&file(engine(), &more));
+    let is =
+        |_: &str, is: &Scheduled| is.policy == "SCHED_FIFO" && is.priority == 7 && is.cpus == cpu.to_string();
+    are(is);
+    assert!(ask(&["set", "t32", "state=stopped"]).status.success());
+    assert!(ask(&["set", "t32", "state=running"]).status.success());
+    are(is);
+    set("sched.priority=8");
+    let plane: Value =
+        serde_json::from_str(ask(&["ps", "--json"]).stdout.lines().next().expect("a run")).expect("JSON");
+    let plane = plane["data_plane"].as_i64().and_then(|pid| Pid::from_raw(pid as i32)).expect("a data plane");
+    kill_process(plane, Signal::KILL).expect("killed");
+    world.stage.run().wait_for_line(PATIENCE, |line| line.contains("forwards")).ok();
+    // As it was set by hand, and not as the file has it.
+    are(|_, is| is.policy == "SCHED_FIFO" && is.priority == 8);
+    let World { stage, left, right } = world;
+    stage.finish_troubled(vec![left, right]).expect("nothing is left");
+}
+
+#[test]
+fn reservations_are_the_kernels_own_and_change_without_loss() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+    if hierarchy("cpuset").is_none() {
+        println!("SKIPPED: no cpusets that can be made exclusive");
+        return;
+    }
+    let (cpu, before) = (last_cpu(), balance());
+    if cpu == 0 {
+        println!("SKIPPED: one CPU only, which cannot be taken from everybody else");
+        return;
+    }
+    let more = format!(
+        "pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n\
+         sched = {{ policy = \"deadline\", runtime = \"30ms\", period = \"200ms\" }}"
+    );
+    let world = World::start(&file(engine(), &more));
+    let is = |runtime: u64| {
+        move |_: &str, is: &Scheduled| {
+            is.policy == "SCHED_DEADLINE" && is.reserved == [runtime, 200_000_000, 200_000_000]
+        }
+    };
+    are(is(30_000_000));
+    let flow = world.flow();
+    flow.reaches(500, PATIENCE).expect("it flows");
+    for runtime in [40, 20, 50] {
+        set(&format!("sched.runtime={runtime}ms"));
+        are(is(runtime * 1_000_000));
+        let so_far = flow.so_far().received;
+        flow.reaches(so_far + 500, PATIENCE).expect("it goes on");
+    }
+    // More than there is: nothing changes.
+    let done = ask(&["set", "t32", "sched.runtime=150ms"]);
+    assert!(!done.status.success() && done.stderr.contains("router.sched"), "{}", done.stderr);
+    are(is(50_000_000));
+    set("sched={ policy = \"other\" }");
+    are(|_, is| is.policy == "SCHED_OTHER");
+    let tally = flow.stop().expect("it ends");
+    assert_eq!(tally.lost(), 0, "{tally:?}");
+    world.finish();
+    assert_eq!(balance(), before);
+}
+
+#[test]
+fn what_cannot_be_reserved_is_refused_with_numbers() {
+    needs!(Root, Tun);
+    let cpu = last_cpu();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("much.toml");
+    let more = format!(
+        "pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n\
+         sched = {{ policy = \"deadline\", runtime = \"80ms\", period = \"200ms\" }}"
+    );
+    fs::write(&path, file(engine(), &more)).expect("a file");
+    let before = Traces::now();
+    for verb in ["check", "run"] {
+        let done = run(Command::new(RINGROAD).arg(verb).arg(&path), PATIENCE).expect("it ends");
+        assert!(!done.status.success(), "{verb}: {}", done.stdout);
+        let line = done.stderr.lines().next().unwrap_or_default();
+        // Three threads of 0.4 each.
+        assert!(
+            line.contains("much.toml:") && line.contains("router.sched") && line.contains("1.2"),
+            "{verb}: {}",
+            done.stderr
+        );
+    }
+    assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+}
+
+#[test]
+fn weights_and_quotas_are_those_of_groups() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+    let Some(root) = hierarchy("cpu") else {
+        println!("SKIPPED: no cgroups with the controller cpu");
+        return;
+    };
+    let world = World::start(&file(engine(), "sched = { policy = \"shares\", weight = 3, quota = 0.5 }"));
+    let group = || group_with(&root, "ringroad");
+    let wait = |wanted: &dyn Fn(&Path) -> bool| {
+        let end = Instant::now() + PATIENCE;
+        while !group().is_some_and(|group| wanted(&group)) {
+            assert!(Instant::now() < end, "{:?}", group());
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let holds = |group: &Path, v1: u64, v2: u64| {
+        let read = |name: &str| {
+            fs::read_to_string(group.join(name)).ok().and_then(|text| text.trim().parse::<u64>().ok())
+        };
+        read("cpu.shares") == Some(v1) || read("cpu.weight") == Some(v2)
+    };
+    wait(&|group| holds(group, 3072, 300));
+    let flow = world.flow();
+    flow.reaches(500, PATIENCE).expect("it flows");
+    set("sched.weight=0.5");
+    wait(&|group| holds(group, 512, 50));
+    let so_far = flow.so_far().received;
+    flow.reaches(so_far + 500, PATIENCE).expect("it goes on");
+    let tally = flow.stop().expect("it ends");
+    assert_eq!(tally.lost(), 0, "{tally:?}");
+    world.finish();
+}
+
+/// The innermost group below `root` with this in its name that has threads in it.
+fn group_with(root: &Path, name: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(root).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    entries.into_iter().find_map(|path| {
+        if let Some(inner) = group_with(&path, name) {
+            return Some(inner);
+        }
+        let ours = path.to_string_lossy().contains(name);
+        let is_used =
+            |list: &str| fs::read_to_string(path.join(list)).is_ok_and(|text| !text.trim().is_empty());
+        (ours && (is_used("tasks") || is_used("cgroup.threads"))).then_some(path)
+    })
+}
+
+#[test]
+fn nothing_is_left_of_a_run_that_was_killed() {
+    needs!(Root, Tun, Program("chrt"), Program("nsenter"));
+    let (cpu, before, balanced) = (last_cpu(), Traces::now(), balance());
+    let reserved = format!(
+        "pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n\
+         sched = {{ policy = \"deadline\", runtime = \"30ms\", period = \"200ms\" }}"
+    );
+    let shares = "sched = { policy = \"shares\", weight = 3 }".to_owned();
+    let mut all = vec![];
+    all.extend((hierarchy("cpuset").is_some() && cpu > 0).then_some(reserved));
+    all.extend(hierarchy("cpu").map(|_| shares));
+    for more in all {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file.toml");
+        let text = file(engine(), &more).replace("tap:t32-l", "null").replace("tap:t32-r", "null");
+        fs::write(&path, text).expect("a file");
+        let mut command = Command::new(RINGROAD);
+        let mut run =
+            support::Running::start(command.args(["run", "--log", "text"]).arg(&path)).expect("it starts");
+        run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+        are(|_, is| is.policy != "SCHED_FIFO");
+        run.signal(Signal::KILL).expect("killed");
+        run.wait(PATIENCE).expect("it ends");
+        assert_eq!(Traces::left(&before, PATIENCE), [""; 0], "{more}");
+        let end = Instant::now() + PATIENCE;
+        while balance() != balanced {
+            assert!(Instant::now() < end, "{:?}", balance());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_file_that_says_nothing_is_not_touched() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+    let world = World::start(&file(engine(), ""));
+    let own = Scheduled::read(u64::from(std::process::id())).expect("this one");
+    are(|_, is| is.policy == "SCHED_OTHER" && is.cpus == own.cpus);
+    assert!(group_with(Path::new("/sys/fs/cgroup"), "ringroad").is_none());
+    world.finish();
+}
