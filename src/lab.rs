@@ -134,16 +134,34 @@ struct Room<'a> {
 
 impl Room<'_> {
     fn cases(&self) -> Result<()> {
+        let (mut told, mut refused) = (0, None);
         for case in (self.listed.cases)(self.options)? {
             cores::pin(self.options.cpu(0)?)?;
             match case {
+                // Each stands for itself: what the host refuses to one of them says nothing of the others.
+                Case::Alone(mut experiment) if experiment.is_whole() => {
+                    match run(&mut *experiment, self.options) {
+                        Ok(outcome) => {
+                            self.tell(outcome, self.options)?;
+                            told += 1;
+                        }
+                        Err(error) => {
+                            let name = format!("{}/{}", experiment.id(), experiment.case());
+                            print(&format!("NOT-RUN {name}: {error:#}\n"))?;
+                            refused = Some(error);
+                        }
+                    }
+                }
                 Case::Alone(mut experiment) => {
                     self.tell(run(&mut *experiment, self.options)?, self.options)?;
                 }
                 Case::InTurn(a, b) => self.in_turn((a, self.options), (b, self.options))?,
             }
         }
-        Ok(())
+        match refused {
+            Some(error) if told == 0 => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The same experiment with the options changed, in turn.

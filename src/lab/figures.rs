@@ -5,7 +5,7 @@ use std::io;
 
 use anyhow::Result;
 use lab::experiment::Options;
-use lab::figures::{Cell, Figure, Found, Played, judge, play, table};
+use lab::figures::{Cell, Figure, Found, Judged, Played, judge_all, play, table};
 use lab::host::Host;
 use lab::ledger_snapshot::Snapshot;
 use lab::report::{Record, Verdict, append};
@@ -16,16 +16,15 @@ use crate::print;
 pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()> {
     let played = play(figure, options, &mut io::stdout())?;
     print(&table(figure, &played))?;
-    for shape in &figure.shapes {
-        let (verdict, why) = judge(figure, shape, &played);
+    for Judged { claim, column, verdict, why } in judge_all(figure, &played) {
         let word = match verdict {
             Verdict::Holds => "holds",
             Verdict::Fails => "fails",
             Verdict::NotRun => "not-run",
         };
-        print(&format!("SHAPE {} {word}: {} ({}): {why}\n", figure.id, shape.claim, shape.column))?;
+        print(&format!("SHAPE {} {word}: {claim} ({column}): {why}\n", figure.id))?;
         if let Some(path) = &options.json {
-            let case = format!("shape/{}/{}", slug(&shape.column), slug(&shape.claim));
+            let case = format!("shape/{}/{}", slug(column), slug(claim));
             append(path, &Record { verdict, why, ..blank(figure, case, "ratio", host) })?;
         }
     }

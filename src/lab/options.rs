@@ -127,6 +127,7 @@ impl RunOptions {
         Options {
             seconds: self.seconds.unwrap_or(figures::SECONDS),
             repeat: self.repeat.unwrap_or(figures::REPEAT),
+            rounds: self.repeat,
             ..options.clone()
         }
     }

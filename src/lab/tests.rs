@@ -65,7 +65,9 @@ fn every_option_arrives() {
         cpus,
         sandbox,
         misdeed,
+        rounds,
     } = found;
+    assert_eq!(rounds, None, "a figure's own");
     assert_eq!((engine.as_str(), nic, attach), ("kvm", NicModel::VirtioNet, Attachment::Tap));
     assert_eq!(vhost, VhostThreads::Vmm);
     assert_eq!((mode, itr, combine), (TransmitMode::SendCombining, Itr::Every(100), 32));

@@ -50,6 +50,11 @@ pub trait Experiment {
         None
     }
 
+    /// Whether a slice is a whole repetition, however long: it is not cut by seconds.
+    fn is_whole(&self) -> bool {
+        false
+    }
+
     /// Builds what is measured.
     fn prepare(&mut self) -> Result<()>;
 

@@ -125,6 +125,8 @@ pub struct Options {
     pub seconds: f64,
     /// Repetitions, with a pause between them.
     pub repeat: u32,
+    /// Rounds of a figure whose cases are whole repetitions; none: as many as its file says.
+    pub rounds: Option<u32>,
     /// Where the JSON goes.
     pub json: Option<PathBuf>,
     /// CPUs to use; empty: those that this process may use, in order.
@@ -159,6 +161,7 @@ impl Default for Options {
             misdeed: None,
             seconds: 1.0,
             repeat: 5,
+            rounds: None,
             json: None,
             cpus: Vec::new(),
         }

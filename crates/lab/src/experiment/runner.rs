@@ -20,6 +20,7 @@ pub(super) const FEWEST_PAIRS: usize = 10;
 /// Runs an experiment as often and as long as `options` say.
 pub fn run(experiment: &mut dyn Experiment, options: &Options) -> Result<Outcome> {
     let (slice, slices) = cut(options)?;
+    let slices = if experiment.is_whole() { 1 } else { slices };
     prepared(experiment, |experiment| {
         let mut measured = Vec::new();
         for repetition in 0..options.repeat {
@@ -37,6 +38,7 @@ pub fn run(experiment: &mut dyn Experiment, options: &Options) -> Result<Outcome
 /// Runs two experiments in turn, a slice of one, a slice of the other, in at least ten pairs.
 pub fn compare(a: &mut dyn Experiment, b: &mut dyn Experiment, options: &Options) -> Result<Comparison> {
     let (slice, slices) = cut(options)?;
+    let slices = if a.is_whole() && b.is_whole() { 1 } else { slices };
     let pairs = (slices * options.repeat as usize).max(FEWEST_PAIRS);
     prepared(a, |a| {
         prepared(b, |b| {
@@ -50,7 +52,8 @@ pub fn compare(a: &mut dyn Experiment, b: &mut dyn Experiment, options: &Options
     })
 }
 
-/// Runs experiments in turn, a slice of each in each round, in at least so many rounds. One that goes wrong says so and
+/// Runs experiments in turn, a slice of each in each round, in at least so many rounds; if all are whole repetitions, in just
+/// so many or as many as the options say. One that goes wrong says so and
 /// leaves the others alone.
 pub fn in_turn(
     experiments: &mut [Box<dyn Experiment>],
@@ -64,7 +67,13 @@ pub fn in_turn(
     let mut all: Vec<Result<Vec<Measured>>> =
         experiments.iter_mut().map(|experiment| ready(&mut **experiment).map(|()| Vec::new())).collect();
     let is_ready: Vec<bool> = all.iter().map(Result::is_ok).collect();
-    for _ in 0..(slices * options.repeat as usize).max(fewest) {
+    let whole = experiments.iter().all(|experiment| experiment.is_whole());
+    let rounds = match options.rounds {
+        _ if !whole => (slices * options.repeat as usize).max(fewest),
+        Some(rounds) => rounds as usize,
+        None => fewest,
+    };
+    for _ in 0..rounds {
         for (experiment, so_far) in experiments.iter_mut().zip(&mut all) {
             let Ok(measured) = so_far else { continue };
             match measure(&mut **experiment, slice) {

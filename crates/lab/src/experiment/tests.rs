@@ -3,7 +3,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use ledger::NicDirection;
 
-use super::{Comparison, Experiment, Measured, Options, Outcome, Placement, Sample, compare, run, tell};
+use super::{
+    Comparison, Experiment, Measured, Options, Outcome, Placement, Sample, compare, in_turn, run, tell,
+};
 use crate::host::Host;
 use crate::ledger_snapshot::Snapshot;
 use crate::report::Verdict;
@@ -16,6 +18,7 @@ struct Told {
     log: String,
     slices: Vec<Duration>,
     fails_at: Option<usize>,
+    whole: bool,
 }
 
 impl Experiment for Told {
@@ -29,6 +32,10 @@ impl Experiment for Told {
 
     fn unit(&self) -> &'static str {
         "mpps"
+    }
+
+    fn is_whole(&self) -> bool {
+        self.whole
     }
 
     fn prepare(&mut self) -> Result<()> {
@@ -91,6 +98,22 @@ fn seconds_are_cut_into_short_slices() {
     let record = outcome.record(&Host::describe(), Verdict::Holds, "it does");
     assert_eq!(record.ledger.get("rx.frames"), Some(600));
     assert_eq!((record.median, record.ci95), (Some(2.0), Some((1.0, 3.0))));
+}
+
+#[test]
+fn a_whole_repetition_is_not_cut() {
+    let whole = || Told { whole: true, ..told(&[1.0]) };
+    let options = Options { seconds: 1.0, repeat: 3, ..Options::default() };
+    assert_eq!(run(&mut whole(), &options).unwrap().measured.len(), 3);
+    assert_eq!(compare(&mut whole(), &mut whole(), &options).unwrap().a.measured.len(), 10);
+    let rounds = |experiment: Told, rounds| {
+        let options = Options { rounds, ..options.clone() };
+        let outcomes = in_turn(&mut [Box::new(experiment)], 7, &options);
+        outcomes.into_iter().map(|outcome| outcome.unwrap().measured.len()).collect::<Vec<_>>()
+    };
+    assert_eq!((rounds(whole(), None), rounds(whole(), Some(2))), (vec![7], vec![2]));
+    // What is cut keeps to seconds, repetitions and the fewest rounds.
+    assert_eq!(rounds(told(&[1.0]), Some(2)), [15]);
 }
 
 #[test]

@@ -4,8 +4,9 @@ use anyhow::Result;
 use config::Misdeed;
 
 use super::{
-    Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, KernelFed, Livelock, Loop,
-    Overload, PortToPort, RingToRing, RoundTrip, Tcp, TcpForward, Through, Uplink, Uplinks, Waiting,
+    Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, Isolation, KernelFed,
+    Livelock, Loop, Overload, PortToPort, Promise, RingToRing, RoundTrip, Sweep, Tcp, TcpForward, Through,
+    Uplink, Uplinks, Waiting,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -34,7 +35,7 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 18] = [
+pub static LIST: [Listed; 25] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -144,6 +145,55 @@ pub static LIST: [Listed; 18] = [
         what: "the same by macvtap, with 5 to 500 frames in the queue before the router, and as many as it can take",
         has_guest: true,
         cases: |options| Ok(Overload::queue_lengths(options)?.into_iter().flat_map(alone).collect()),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "placement",
+        what: "a router by macvtap on one, two and more cores, bound or not, offered fractions of its capacity",
+        has_guest: true,
+        cases: |options| Ok(Sweep::placements(options)?.into_iter().flat_map(alone).collect()),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "priorities",
+        what: "the same on one core with real-time priorities of vCPU and vhost thread, and without",
+        has_guest: true,
+        cases: |options| Ok(Sweep::priorities(options)?.into_iter().flat_map(alone).collect()),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "threads",
+        what: "the same with one or two vhost threads and vCPUs; what each class took of the core",
+        has_guest: true,
+        cases: |options| Ok(Sweep::threads(options)?.into_iter().flat_map(alone).collect()),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "reservation",
+        what: "the same with part of a core reserved for the vhost thread or the vCPU, in periods of 200 and 10 ms",
+        has_guest: true,
+        cases: |options| Ok(Sweep::reservations(options)?.into_iter().flat_map(alone).collect()),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "reserved-queue",
+        what: "the same with a reserved vCPU and 5 to 500 frames in the queue before the router",
+        has_guest: true,
+        cases: |options| Ok(Sweep::reserved_queues(options)?.into_iter().flat_map(alone).collect()),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "isolation",
+        what: "2, 3 and 8 routers on one core, one overloaded in steps: what the others keep, protected and not",
+        has_guest: true,
+        cases: |options| Ok(Isolation::cases(options)?.into_iter().flat_map(alone).collect()),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "guarantee",
+        what: "a router that is promised a rate, delivered against promised while its neighbour's load goes up",
+        has_guest: true,
+        cases: |options| Ok(Promise::pair(options)?.into_iter().flat_map(alone).collect()),
         traffic: |_| None,
     },
     Listed {

@@ -2,6 +2,7 @@
 
 mod accesses;
 mod boot;
+mod control;
 mod exits;
 mod forward;
 mod gate;
@@ -18,6 +19,7 @@ mod mover;
 mod overload;
 mod port_to_port;
 mod ring_to_ring;
+mod room;
 mod round_trip;
 mod tcp;
 mod tcp_forward;
@@ -27,6 +29,7 @@ mod through;
 mod uplinks;
 
 pub use boot::Boot;
+pub use control::{Isolation, Promise, Sweep};
 pub use forward::Forward;
 pub use guest_rx::GuestRx;
 pub use guest_to_guest::GuestToGuest;

@@ -6,19 +6,15 @@
 //! and forwarded rates. Frames are counted by the kernel of the host behind the router. What the driver rang and how often
 //! its vCPU left the guest, for each frame of all steps, are the router's own counters.
 
-mod counted;
-mod room;
-
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use config::VhostThreads;
 
+use super::room::{self, Room};
 use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::ledger_snapshot::Snapshot;
-use room::Room;
 
 /// Offered load in frames a second, and the names of the two rates at each step. The last one: all that the socket gives.
 const STEPS: [(f64, &str, &str); 8] = [
@@ -100,18 +96,6 @@ impl Overload {
         let cpus = (options.cpu(0)?, options.cpu(1)?);
         Ok(Self { options: options.clone(), id, link, queue_len, cpus, room: None })
     }
-
-    /// The command, which this program has to be.
-    fn program() -> Result<PathBuf> {
-        let program = std::env::current_exe().context("this program's file is not known")?;
-        let is_command = program.file_name().is_some_and(|name| name == "ringroad");
-        ensure!(
-            is_command,
-            "this runs a router by the command `ringroad`, which {} is not",
-            program.display()
-        );
-        Ok(program)
-    }
 }
 
 impl Experiment for Overload {
@@ -139,8 +123,11 @@ impl Experiment for Overload {
 
     fn prepare(&mut self) -> Result<()> {
         cores::pin(self.cpus.0)?;
-        let file = room::File { options: &self.options, queue_len: self.queue_len, cpu: self.cpus.1 };
-        self.room = Some(Room::open(&Self::program()?, self.link, &file)?);
+        let cpu = self.cpus.1;
+        let pinned = [format!("pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n")];
+        let (options, link, queue_len) = (&self.options, self.link, self.queue_len);
+        self.room =
+            Some(Room::open(&room::program()?, &room::File { options, link, queue_len, routers: &pinned })?);
         Ok(())
     }
 
@@ -181,9 +168,9 @@ struct Step {
 fn step(room: &mut Room, rate: f64, length: Duration) -> Result<Step> {
     let lead = length.mul_f64(LEAD);
     offer(room, rate, lead);
-    let (before, start) = (room.forwarded()?, Instant::now());
+    let (before, start) = (room.forwarded(0)?, Instant::now());
     let offered = offer(room, rate, length - lead);
-    let (seconds, forwarded) = (start.elapsed().as_secs_f64(), room.forwarded()? - before);
+    let (seconds, forwarded) = (start.elapsed().as_secs_f64(), room.forwarded(0)? - before);
     std::thread::sleep(REST);
     Ok(Step { seconds, offered, forwarded })
 }
@@ -199,7 +186,7 @@ fn offer(room: &Room, rate: f64, length: Duration) -> u64 {
         let due = if rate.is_finite() { (elapsed.as_secs_f64() * rate) as u64 } else { u64::MAX };
         let burst = due.saturating_sub(sent).min(BURST as u64) as usize;
         if burst > 0 {
-            sent += room.send(burst) as u64;
+            sent += room.send(0, burst, 0) as u64;
         }
     }
 }

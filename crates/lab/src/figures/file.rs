@@ -41,6 +41,9 @@ pub struct Figure {
     /// What is to hold.
     #[serde(default, rename = "shape")]
     pub shapes: Vec<Shape>,
+    /// Which rows are to be proportional to what they vary.
+    #[serde(default, rename = "line")]
+    pub lines: Vec<Line>,
 }
 
 /// One column. It is played (`runs`) or worked out of others (`of`).
@@ -60,6 +63,8 @@ pub struct Column {
     pub payload: Option<u32>,
     /// The column that `of` is divided by.
     pub over: Option<String>,
+    /// Where its cells stand on the horizontal axis of a drawing; none: they are not drawn.
+    pub x: Option<f64>,
 }
 
 /// How a cell is played.
@@ -88,6 +93,8 @@ pub struct Row {
     pub plays: Option<String>,
     /// Octets of payload of its packets.
     pub payload: Option<u32>,
+    /// What is varied from row to row, as a number.
+    pub at: Option<f64>,
     /// What it is played with.
     #[serde(default)]
     pub setting: Setting,
@@ -156,6 +163,24 @@ pub struct Shape {
     pub not_below: Option<f64>,
 }
 
+/// Rows whose cells are to be proportional to what the rows vary, up to where they come near to a plateau.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// What it says.
+    pub claim: String,
+    /// Column of the cells.
+    pub column: String,
+    /// Rows, each with its `at`.
+    pub rows: Vec<String>,
+    /// The row that nothing is taken from.
+    pub plateau: String,
+    /// Greatest part by which cell / `at` may differ from the slope; as near to the plateau, the line has ended.
+    pub within: f64,
+    /// Least part of the variance that a line through the origin explains.
+    pub r2: f64,
+}
+
 impl Figure {
     /// Reads a file.
     ///
@@ -212,6 +237,21 @@ impl Figure {
             let ratio = at_least.is_some() || at_most.is_some();
             ensure!(ratio != not_below.is_some(), "{claim}: either bounds of a ratio, or not_below");
         }
+        self.lines.iter().try_for_each(|line| self.check_line(line))
+    }
+
+    fn check_line(&self, line: &Line) -> Result<()> {
+        let Line { claim, column, rows, plateau, within, r2 } = line;
+        let varied = |name: &String| {
+            self.row(name).and_then(|at| self.rows.get(at)).is_some_and(|row| row.at.is_some_and(|x| x > 0.0))
+        };
+        ensure!(self.column(column).is_some() && self.row(plateau).is_some(), "{claim}: no such cell");
+        ensure!(
+            rows.len() >= 3 && rows.iter().all(varied),
+            "{claim}: three rows at least, each with its `at`"
+        );
+        let part = |value: f64| (0.0..1.0).contains(&value);
+        ensure!(part(*within) && part(*r2), "{claim}: within and r2 are parts of 1");
         Ok(())
     }
 }

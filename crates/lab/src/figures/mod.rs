@@ -1,9 +1,12 @@
 //! Figures and tables of the papers: one file each says what is varied, what was published, and which shape is to hold.
 //!
 //! `file` reads them; `play` runs the experiment of each cell; `table` puts what came out beside what was published;
-//! `shape` judges. A cell that cannot be run says why and leaves the others alone.
+//! `chart` draws; `shape` judges. A cell that cannot be run says why and leaves the others alone.
 
 mod cell;
+mod chart;
+#[cfg(test)]
+mod claims;
 mod file;
 mod play;
 mod shape;
@@ -15,17 +18,29 @@ mod together;
 use anyhow::{Context, Result};
 
 pub use cell::{Cell, Found};
-pub use file::{Column, Figure, Published, Row, Setting, Shape};
+pub use chart::chart;
+pub use file::{Column, Figure, Line, Published, Row, Setting, Shape};
 pub use play::{Played, play};
-pub use shape::judge;
+pub use shape::{Judged, judge, judge_all};
 pub use table::{slips, table};
 
 /// The files, as they lie in `figures/`.
-const FILES: [&str; 18] = [
+const FILES: [&str; 32] = [
     include_str!("../../../../figures/000-fig1.toml"),
+    include_str!("../../../../figures/000-fig2.toml"),
+    include_str!("../../../../figures/000-fig3.toml"),
+    include_str!("../../../../figures/000-fig4.toml"),
+    include_str!("../../../../figures/000-fig5.toml"),
+    include_str!("../../../../figures/000-fig6.toml"),
+    include_str!("../../../../figures/000-fig7.toml"),
     include_str!("../../../../figures/000-fig8.toml"),
     include_str!("../../../../figures/000-fig9.toml"),
+    include_str!("../../../../figures/000-fig10.toml"),
+    include_str!("../../../../figures/000-fig11.toml"),
+    include_str!("../../../../figures/000-fig12.toml"),
     include_str!("../../../../figures/000-fig13.toml"),
+    include_str!("../../../../figures/000-fig14.toml"),
+    include_str!("../../../../figures/000-fig15.toml"),
     include_str!("../../../../figures/001-fig1a.toml"),
     include_str!("../../../../figures/001-fig1b.toml"),
     include_str!("../../../../figures/001-fig1c.toml"),
@@ -34,6 +49,9 @@ const FILES: [&str; 18] = [
     include_str!("../../../../figures/001-fig2a.toml"),
     include_str!("../../../../figures/001-fig2b.toml"),
     include_str!("../../../../figures/001-fig3.toml"),
+    include_str!("../../../../figures/003-table2.toml"),
+    include_str!("../../../../figures/003-table4.toml"),
+    include_str!("../../../../figures/003-table5.toml"),
     include_str!("../../../../figures/004-tx.toml"),
     include_str!("../../../../figures/004-rx.toml"),
     include_str!("../../../../figures/004-latency.toml"),

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::cell::ratio_of;
 use super::{Cell, Figure, Found, Played};
+use crate::stats;
 
 /// A published value that is worked out of another one and differs by more than this part is a slip: the papers round to
 /// two or three digits, and agree with themselves within 4 %.
@@ -36,6 +37,7 @@ pub fn table(figure: &Figure, played: &Played) -> String {
     }
     text.push('\n');
     if figure.in_turn > 0 {
+        text.push_str(&super::chart(figure, played));
         text.push_str(&details(figure, played));
     }
     for line in figure.players.iter().chain(&figure.notes).chain(&slips(figure)).chain(&reasons(played)) {
@@ -44,34 +46,44 @@ pub fn table(figure: &Figure, played: &Played) -> String {
     text
 }
 
-/// Where cases ran in turn: each cell's median, least and greatest sample, number of samples, distance of the CPUs, and its
+/// Where cases ran in turn: each cell's median, least and greatest sample, number of samples, mean with its 99 % interval, distance of the CPUs, and its
 /// ratio to the row that others are compared with, round by round.
 fn details(figure: &Figure, played: &Played) -> String {
     let beside = figure.beside.as_ref().and_then(|name| figure.row(name)).and_then(|at| played.cells.get(at));
-    let mut text = "| in turn | median [min, max] n | c2c ns | ratio".to_owned();
+    let mut text = "| in turn | median [min, max] n | mean ± 99 % | c2c ns | ratio".to_owned();
     if let Some(name) = figure.beside.as_ref() {
         let _ = write!(text, " to {name} [95 %]");
     }
-    text.push_str(" |\n|---|---:|---:|---:|\n");
+    text.push_str(" |\n|---|---:|---:|---:|---:|\n");
     for (row, cells) in figure.rows.iter().zip(&played.cells) {
         for (at, (cell, column)) in cells.iter().zip(&figure.columns).enumerate() {
             let Found::Played(found, outcome) = &cell.found else { continue };
             let ratio = beside.and_then(|cells| cells.get(at)).map_or_else(String::new, |of| times(cell, of));
             let _ = writeln!(
                 text,
-                "| {}, {} | {} [{}, {}] {} | {} | {ratio} |",
+                "| {}, {} | {} [{}, {}] {} | {} | {} | {ratio} |",
                 row.name,
                 column.name,
                 three_digits(found.median),
                 three_digits(found.min),
                 three_digits(found.max),
                 found.n,
+                mean(cell),
                 three_digits(outcome.c2c_ns().unwrap_or(0.0)),
             );
         }
     }
     text.push('\n');
     text
+}
+
+/// The mean of a cell's rounds and half of its 99 % interval.
+fn mean(cell: &Cell) -> String {
+    let found = stats::mean99(&cell.rounds);
+    found.map_or_else(
+        || "-".to_owned(),
+        |(mean, half)| format!("{} ± {}", three_digits(mean), three_digits(half)),
+    )
 }
 
 /// The ratio of two cells with its interval.

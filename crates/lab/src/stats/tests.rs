@@ -1,4 +1,4 @@
-use super::{Summary, interval_rank, median, ratio};
+use super::{Summary, interval_rank, mean99, median, ratio};
 
 #[test]
 fn known_medians() {
@@ -61,4 +61,17 @@ fn a_ratio_is_taken_pair_by_pair() {
     let found = ratio(&pairs).unwrap();
     assert_eq!((found.n, found.median, found.ci95), (12, 3.0, Some((3.0, 3.0))));
     assert_eq!(ratio(&[(1.0, 0.0), (0.0, 1.0), (f64::NAN, 1.0)]), None);
+}
+
+#[test]
+fn the_99_percent_interval_of_a_mean_is_students() {
+    // n = 10, mean 5.5, standard deviation 3.02765: 3.250 * 3.02765 / sqrt(10) = 3.1116.
+    let samples: Vec<f64> = (1..=10).map(f64::from).collect();
+    let (mean, half) = mean99(&samples).unwrap();
+    assert!((mean - 5.5).abs() < 1e-12 && (half - 3.1116).abs() < 1e-3, "{mean} {half}");
+    assert_eq!(mean99(&[3.0, 3.0, f64::NAN]), Some((3.0, 0.0)));
+    assert_eq!(mean99(&[3.0]), None);
+    let many: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
+    let (_, half) = mean99(&many).unwrap();
+    assert!((half - 2.576 * 0.502519 / 10.0).abs() < 1e-4, "{half}");
 }

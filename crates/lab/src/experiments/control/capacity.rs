@@ -1,0 +1,65 @@
+//! Capacity: what one router carries with vCPU and vhost thread on one CPU, the load on another one.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::load::{Manner, step};
+use crate::experiment::Options;
+use crate::experiments::Link;
+use crate::experiments::room::{File, Room, program};
+
+/// Loads that are tried, frames a second; the last one: all that the socket gives. A router's best rate is not always at the
+/// heaviest load.
+const LOADS: [f64; 7] = [60e3, 120e3, 180e3, 260e3, 380e3, 560e3, f64::INFINITY];
+/// Lead and length of each try.
+const TRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(250));
+
+/// Lines of the table of a router that stands on one CPU with all its threads.
+pub(super) fn on(cpu: usize) -> String {
+    format!("pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n")
+}
+
+/// The best rate of all loads, frames a second.
+///
+/// # Errors
+/// The router does not run, or nothing came through.
+pub(super) fn measure(options: &Options, link: Link, cpu: usize) -> Result<f64> {
+    let routers = [on(cpu)];
+    let room = Room::open(&program()?, &File { options, link, queue_len: None, routers: &routers })?;
+    let best = best(&room);
+    room.close()?;
+    best
+}
+
+/// The best rate of a room's first router, frames a second, while the others have nothing to do.
+fn best(room: &Room) -> Result<f64> {
+    let mut best: f64 = 0.0;
+    for rate in LOADS {
+        best = best.max(step(room, &[rate], TRY, Manner::Spins)?.forwarded_kpps(0) * 1e3);
+        if rate > 2.0 * best {
+            // Far beyond already.
+            break;
+        }
+    }
+    ensure!(best > 0.0, "nothing came through");
+    Ok(best)
+}
+
+/// The same, measured once in this process for each kind of router: what is to be put beside each other has one scale.
+///
+/// # Errors
+/// As [`measure`].
+pub(super) fn once(options: &Options, link: Link, cpu: usize) -> Result<f64> {
+    static KNOWN: Mutex<BTreeMap<String, f64>> = Mutex::new(BTreeMap::new());
+    let kind = format!("{}/{}/{}", options.device(), options.frame, link.name());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.get(&kind) {
+        return Ok(*found);
+    }
+    let found = measure(options, link, cpu)?;
+    known.insert(kind, found);
+    Ok(found)
+}

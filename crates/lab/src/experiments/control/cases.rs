@@ -1,0 +1,250 @@
+//! How routers stand in the experiments of one router.
+
+use anyhow::Result;
+use config::VhostThreads;
+
+use super::capacity::on;
+use super::sweep::{Loads, Stand};
+use crate::experiment::Options;
+
+/// The end of a case's name, and how its router stands, or why it cannot.
+pub(super) type Case = (String, Result<Stand>);
+
+/// Milliseconds of the period that the paper has, and of a short one.
+const PERIODS: [f64; 2] = [200.0, 10.0];
+/// Reserved parts of the period in the paper: 70 to 190 of 200 ms.
+const PARTS: [f64; 7] = [0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95];
+/// Parts below what a vCPU needs that forwards all that one CPU can: those of the paper are too large for that here.
+const SMALL_PARTS: [f64; 4] = [0.05, 0.1, 0.15, 0.25];
+
+fn stand(lines: String, cpu: usize) -> Stand {
+    Stand {
+        lines,
+        vhost: VhostThreads::Shared,
+        vcpus: 1,
+        queue_len: None,
+        arrive_at: None,
+        beside_load: false,
+        cpu,
+        loads: Loads::All,
+    }
+}
+
+/// vCPU and vhost thread each on CPUs of their own.
+fn pinned(vcpu: &str, vhost: &str) -> String {
+    format!("pin = {{ vcpu = \"{vcpu}\", vhost = \"{vhost}\" }}\n")
+}
+
+/// Both free on some CPUs.
+fn free_on(cpus: &str) -> String {
+    format!("affinity = {{ vcpu = \"{cpus}\", vhost = \"{cpus}\" }}\n")
+}
+
+/// The n-th CPUs of the options, as a list.
+fn list(options: &Options, places: &[usize]) -> Result<String> {
+    let cpus: Vec<String> = places.iter().map(|&n| Ok(options.cpu(n)?.to_string())).collect::<Result<_>>()?;
+    Ok(cpus.join(","))
+}
+
+/// Seed paper 000, figure 2. The load has the first CPU, which a router with two shares with it.
+pub(super) fn placements(options: &Options) -> Vec<Case> {
+    let one_core = || {
+        let cpu = options.cpu(1)?;
+        Ok(Stand { arrive_at: Some(cpu), ..stand(on(cpu), cpu) })
+    };
+    let two_cores = |lines: fn(&str, &str) -> String| {
+        let (first, second) = (options.cpu(0)?, options.cpu(1)?);
+        let lines = lines(&first.to_string(), &second.to_string());
+        Ok(Stand { beside_load: true, ..stand(lines, second) })
+    };
+    // The load on the first, interrupts on the second.
+    let four_cores = |lines: &dyn Fn() -> Result<String>| {
+        let (interrupts, _) = (options.cpu(1)?, options.cpu(4)?);
+        Ok(Stand { arrive_at: Some(interrupts), ..stand(lines()?, options.cpu(3)?) })
+    };
+    let free = || Ok(free_on(&list(options, &[1, 2, 3, 4])?));
+    let away = || Ok(free_on(&list(options, &[2, 3, 4])?));
+    let bound = || Ok(pinned(&list(options, &[2])?, &list(options, &[3])?));
+    vec![
+        ("1-core".to_owned(), one_core()),
+        ("2-cores".to_owned(), two_cores(|first, second| free_on(&format!("{first},{second}")))),
+        ("2-cores-bind".to_owned(), two_cores(pinned)),
+        ("4-cores".to_owned(), four_cores(&free)),
+        ("4-cores-affinity".to_owned(), four_cores(&away)),
+        ("4-cores-bind".to_owned(), four_cores(&bound)),
+    ]
+}
+
+/// Figure 3: interrupts on the CPU of the load.
+pub(super) fn priorities(options: &Options) -> Vec<Case> {
+    let fifo = |vcpu: u32, vhost: u32| {
+        let cpu = options.cpu(1)?;
+        let class = |priority| format!("{{ policy = \"fifo\", priority = {priority} }}");
+        let lines = format!("{}sched = {{ vcpu = {}, vhost = {} }}\n", on(cpu), class(vcpu), class(vhost));
+        Ok(stand(lines, cpu))
+    };
+    let fair = || {
+        let cpu = options.cpu(1)?;
+        Ok(stand(on(cpu), cpu))
+    };
+    vec![
+        ("vc98-vh99".to_owned(), fifo(98, 99)),
+        ("vc99-vh98".to_owned(), fifo(99, 98)),
+        ("vc99-vh99".to_owned(), fifo(99, 99)),
+        ("default".to_owned(), fair()),
+        ("2-cores".to_owned(), apart(options, Class::Vhost)),
+    ]
+}
+
+/// Figures 4 to 7: one or two vhost threads and vCPUs, on one CPU together and on CPUs of their own.
+pub(super) fn threads(options: &Options) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, vhost, vcpus) in [
+        ("1v1c", VhostThreads::Shared, 1),
+        ("2v1c", VhostThreads::Split, 1),
+        ("1v2c", VhostThreads::Shared, 2),
+    ] {
+        let together = || {
+            let cpu = options.cpu(1)?;
+            Ok(Stand { vhost, vcpus, ..stand(on(cpu), cpu) })
+        };
+        // The load on the first, interrupts on the second.
+        let own = || {
+            let vcpu_places: &[usize] = if vcpus == 2 { &[2, 4] } else { &[2] };
+            let vhost_places: &[usize] = if vhost == VhostThreads::Split { &[3, 4] } else { &[3] };
+            let (interrupts, cpu) = (options.cpu(1)?, options.cpu(3)?);
+            let lines = pinned(&list(options, vcpu_places)?, &list(options, vhost_places)?);
+            options.cpu(4)?;
+            Ok(Stand { vhost, vcpus, arrive_at: Some(interrupts), ..stand(lines, cpu) })
+        };
+        cases.push((format!("{name}/together"), together()));
+        cases.push((format!("{name}/own-cores"), own()));
+    }
+    cases
+}
+
+/// The thread that has a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Vhost,
+    Vcpu,
+}
+
+/// This thread on the contended CPU, the other one beside the load.
+fn apart(options: &Options, class: Class) -> Result<Stand> {
+    let (beside, cpu) = (options.cpu(0)?, options.cpu(1)?);
+    let (other, here) = (beside.to_string(), cpu.to_string());
+    let lines = match class {
+        Class::Vhost => pinned(&other, &here),
+        Class::Vcpu => pinned(&here, &other),
+    };
+    Ok(Stand { beside_load: true, ..stand(lines, cpu) })
+}
+
+/// The line that reserves part of a CPU for a thread.
+fn reserved(class: Class, part: f64, period: f64) -> String {
+    let class = match class {
+        Class::Vhost => "vhost",
+        Class::Vcpu => "vcpu",
+    };
+    let runtime = (part * period * 1000.0).round();
+    format!(
+        "sched = {{ {class} = {{ policy = \"deadline\", runtime = \"{runtime}us\", period = \"{}us\" }} }}\n",
+        period * 1000.0
+    )
+}
+
+/// Figures 10 (vhost thread, CPUs apart), 11 (vCPU, apart) and 12 (vCPU, one CPU); each also with a short period, and
+/// without a reservation, for the plateau.
+pub(super) fn reservations(options: &Options) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let together = || {
+        let cpu = options.cpu(1)?;
+        Ok(stand(on(cpu), cpu))
+    };
+    for (place, class) in
+        [("vhost/apart", Class::Vhost), ("vcpu/apart", Class::Vcpu), ("vcpu/same", Class::Vcpu)]
+    {
+        let base = || if place == "vcpu/same" { together() } else { apart(options, class) };
+        let free = base().map(|stand| Stand { loads: Loads::FewInPeriods, ..stand });
+        cases.push((format!("{place}/free"), free));
+        for period in PERIODS {
+            let loads = if period > 100.0 { Loads::FewInPeriods } else { Loads::Heavy };
+            let small = SMALL_PARTS.iter().filter(|_| class == Class::Vcpu);
+            for &part in small.chain(&PARTS) {
+                let stand = base().map(|stand| Stand {
+                    lines: format!("{}{}", stand.lines, reserved(class, part, period)),
+                    loads,
+                    ..stand
+                });
+                cases.push((format!("{place}/Q={part}/T={period}"), stand));
+            }
+        }
+    }
+    cases
+}
+
+/// Figures 14 and 15: vCPU reserved 170 and 90 of 200 ms, both threads on one CPU.
+pub(super) fn reserved_queues(options: &Options) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for runtime in [170.0, 90.0] {
+        for length in ["5", "35", "50", "110", "500"] {
+            let stand = options.cpu(1).map(|cpu| Stand {
+                queue_len: Some(length),
+                loads: Loads::AllInPeriods,
+                ..stand(format!("{}{}", on(cpu), reserved(Class::Vcpu, runtime / 200.0, 200.0)), cpu)
+            });
+            cases.push((format!("Q={runtime}/queue_len={length}"), stand));
+        }
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(options: &Options) -> Vec<Vec<Case>> {
+        vec![
+            placements(options),
+            priorities(options),
+            threads(options),
+            reservations(options),
+            reserved_queues(options),
+        ]
+    }
+
+    #[test]
+    fn every_case_has_a_name_that_no_other_one_ends_with_and_lines_that_are_toml() {
+        for cases in all(&Options { cpus: vec![0, 1, 2, 3, 4], ..Options::default() }) {
+            for (name, stand) in &cases {
+                let like = cases.iter().filter(|(other, _)| other.ends_with(&format!("/{name}"))).count();
+                assert_eq!((like, cases.iter().filter(|(other, _)| other == name).count()), (0, 1), "{name}");
+                toml::from_str::<toml::Table>(&stand.as_ref().unwrap().lines).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn on_two_cpus_what_needs_more_says_so_and_the_rest_stands() {
+        let two = Options { cpus: vec![0, 1], ..Options::default() };
+        let refused: Vec<String> = all(&two)
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, stand)| Some(format!("{name}: {}", stand.err()?)))
+            .collect();
+        assert_eq!(refused.len(), 6, "{refused:#?}");
+        assert!(refused.iter().all(|line| line.contains("CPUs, there are 2")), "{refused:#?}");
+    }
+
+    #[test]
+    fn a_reservation_says_runtime_and_period_in_microseconds() {
+        assert_eq!(
+            reserved(Class::Vhost, 0.35, 10.0),
+            "sched = { vhost = { policy = \"deadline\", runtime = \"3500us\", period = \"10000us\" } }\n"
+        );
+        let apart = apart(&Options { cpus: vec![2, 5], ..Options::default() }, Class::Vcpu).unwrap();
+        assert_eq!((apart.lines.as_str(), apart.cpu), ("pin = { vcpu = \"5\", vhost = \"2\" }\n", 5));
+        assert!(apart.beside_load);
+    }
+}

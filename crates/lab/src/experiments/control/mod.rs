@@ -1,0 +1,19 @@
+//! Who gets the core decides who forwards: the experiments of seed paper 000 §3 and seed paper 003 §4.2.
+//!
+//! All of them run the command itself from a file (`room`), with its threads where the file says, on a *contended* CPU. Load
+//! comes from another CPU, by packet sockets in front of macvtaps or TAPs: frames wait in the queue there until the routers'
+//! own threads fetch them, so that what is offered costs the contended CPU what it would cost behind a wire. The load of each
+//! step is a fraction of the *capacity*, what one router carries with vCPU and vhost thread on one CPU; both are told. What a
+//! host, or the command, refuses ends as an error, never as a figure.
+
+mod capacity;
+mod cases;
+mod isolation;
+mod load;
+mod promise;
+mod sweep;
+mod usage;
+
+pub use isolation::Isolation;
+pub use promise::Promise;
+pub use sweep::Sweep;

@@ -1,0 +1,154 @@
+//! `guarantee`: a router that is promised half of what one CPU carries, and gets just that load, beside one whose load goes up
+//! in steps to all that the socket gives. A sample is the least part of the promise that was delivered, over all steps after
+//! settling; beside it how long settling took.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::capacity;
+use super::load::{Manner, forwarded, offer, step};
+use crate::cores;
+use crate::experiment::{Experiment, Options, Sample};
+use crate::experiments::Link;
+use crate::experiments::room::{File, Room, program};
+use crate::ledger_snapshot::Snapshot;
+
+/// Part of the capacity that is promised.
+const PROMISED: f64 = 0.5;
+/// What the neighbour is offered, in capacities, and the names of what was delivered of the promise meanwhile, of the
+/// neighbour's rate, and of the time to settle.
+const STEPS: [(f64, &str, &str, &str); 5] = [
+    (0.0, "delivered_alone", "beside_alone_kpps", "settled_alone_ms"),
+    (0.3, "delivered_beside_0.3", "beside_0.3_kpps", "settled_beside_0.3_ms"),
+    (0.6, "delivered_beside_0.6", "beside_0.6_kpps", "settled_beside_0.6_ms"),
+    (1.0, "delivered_beside_1.0", "beside_1.0_kpps", "settled_beside_1.0_ms"),
+    (f64::INFINITY, "delivered_beside_flood", "beside_flood_kpps", "settled_beside_flood_ms"),
+];
+/// Looks while it settles: how long, and how many.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOKS: u32 = 12;
+/// Delivered so much of the promise in a look: it has settled.
+const SETTLED: f64 = 0.95;
+/// Shortest time measured in a step.
+const STEP: Duration = Duration::from_secs(1);
+
+/// See the head of this file.
+pub struct Promise {
+    options: Options,
+    cpus: (usize, usize),
+    /// Whether it is promised at all: without, for comparison.
+    is_promised: bool,
+}
+
+impl Promise {
+    /// With the promise, and without.
+    ///
+    /// # Errors
+    /// There are not two CPUs.
+    pub fn pair(options: &Options) -> Result<[Self; 2]> {
+        let cpus = (options.cpu(0)?, options.cpu(1)?);
+        Ok([true, false].map(|is_promised| Self { options: options.clone(), cpus, is_promised }))
+    }
+
+    fn room(&self, promised: f64) -> Result<Room> {
+        let here = capacity::on(self.cpus.1);
+        let promise =
+            if self.is_promised { format!("guarantee = \"{promised:.0}pps\"\n") } else { String::new() };
+        let routers = [format!("{here}{promise}"), here];
+        let file = File { options: &self.options, link: Link::Tap, queue_len: None, routers: &routers };
+        Room::open(&program()?, &file).with_context(|| format!("with {}", promise.trim()))
+    }
+
+    fn measure(&self, room: &Room, capacity: f64) -> Result<Sample> {
+        let promised = PROMISED * capacity;
+        let mut more = vec![("capacity_kpps", capacity * 1e-3), ("promised_kpps", promised * 1e-3)];
+        let (mut least, mut packets, mut slowest) = (f64::INFINITY, 0, 0.0);
+        let length = STEP.max(Duration::from_secs_f64(self.options.seconds));
+        for (beside, delivered_name, beside_name, settled_name) in STEPS {
+            let rates = [promised, beside * capacity];
+            let settled = settle(room, &rates, promised)?;
+            let step = step(room, &rates, (Duration::ZERO, length), Manner::Spins)?;
+            let delivered = step.forwarded_kpps(0) * 1e3 / promised;
+            least = f64::min(least, delivered);
+            slowest = f64::max(slowest, settled);
+            packets += step.forwarded.iter().sum::<u64>();
+            more.extend([
+                (delivered_name, delivered),
+                (beside_name, step.forwarded_kpps(1)),
+                (settled_name, settled),
+            ]);
+        }
+        ensure!(packets > 0, "nothing came through");
+        more.push(("settled_ms", slowest));
+        Ok(Sample { value: least, packets, lost: 0, exits: None, more, ledger: Snapshot::new() })
+    }
+}
+
+/// Offers load in short looks; returns the milliseconds up to the end of the last look in which the first router was below its
+/// promise.
+fn settle(room: &Room, rates: &[f64], promised: f64) -> Result<f64> {
+    let mut looks = Vec::new();
+    for _ in 0..LOOKS {
+        let (before, start) = (forwarded(room)?, Instant::now());
+        offer(room, rates, LOOK, Manner::Spins);
+        let (after, seconds) = (forwarded(room)?, start.elapsed().as_secs_f64());
+        let frames = after.first().zip(before.first()).map_or(0, |(after, before)| after - before);
+        looks.push(frames as f64 / seconds / promised);
+    }
+    Ok(settled_after(&looks) as f64 * LOOK.as_secs_f64() * 1e3)
+}
+
+/// How many looks there were up to the last one that was below.
+fn settled_after(looks: &[f64]) -> usize {
+    looks.iter().rposition(|delivered| *delivered < SETTLED).map_or(0, |last| last + 1)
+}
+
+impl Experiment for Promise {
+    fn id(&self) -> &'static str {
+        "guarantee"
+    }
+
+    fn case(&self) -> String {
+        let (device, frame) = (self.options.device(), self.options.frame);
+        let which = if self.is_promised { "promised" } else { "not-promised" };
+        format!("{device}/{frame}/tap/{which}")
+    }
+
+    fn unit(&self) -> &'static str {
+        "delivered/promised"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        Some(self.cpus)
+    }
+
+    fn is_whole(&self) -> bool {
+        true
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        program().map(drop)
+    }
+
+    fn run_slice(&mut self, _: Duration) -> Result<Sample> {
+        cores::pin(self.cpus.0)?;
+        let capacity = capacity::measure(&self.options, Link::Tap, self.cpus.1)?;
+        let room = self.room(PROMISED * capacity)?;
+        let sample = self.measure(&room, capacity);
+        room.close()?;
+        sample
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settling_ends_with_the_last_look_below_the_promise() {
+        assert_eq!(settled_after(&[1.0, 0.99, 1.0]), 0);
+        assert_eq!(settled_after(&[0.2, 0.9, 0.96, 1.0]), 2);
+        assert_eq!(settled_after(&[1.0, 1.0, 0.5]), 3);
+    }
+}

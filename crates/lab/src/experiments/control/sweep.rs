@@ -1,0 +1,255 @@
+//! `placement`, `priorities`, `threads`, `reservation` and `reserved-queue`: one router, offered more and more.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use config::VhostThreads;
+
+use super::capacity;
+use super::cases;
+use super::load::{Manner, Step, step};
+use super::usage::Look;
+use crate::cores;
+use crate::experiment::{Experiment, Options, Sample};
+use crate::experiments::Link;
+use crate::experiments::room::{File, Room, program};
+use crate::ledger_snapshot::Snapshot;
+
+/// One load, and what its figures are called.
+pub(super) struct Load {
+    /// Fraction of the capacity.
+    at: f64,
+    offered: &'static str,
+    forwarded: &'static str,
+    vcpu: &'static str,
+    vhost: &'static str,
+    softirq: &'static str,
+    idle: &'static str,
+}
+
+macro_rules! load {
+    ($at:literal) => {
+        Load {
+            at: $at,
+            offered: concat!("offered_at_", $at),
+            forwarded: concat!("forwarded_at_", $at),
+            vcpu: concat!("vcpu_at_", $at),
+            vhost: concat!("vhost_at_", $at),
+            softirq: concat!("softirq_at_", $at),
+            idle: concat!("idle_at_", $at),
+        }
+    };
+}
+
+/// From little to what the paper's generator gave at most, in its own measure: 1488 kpps beside a capacity of 900.
+const ALL: [Load; 6] = [load!(0.3), load!(0.6), load!(0.8), load!(1.0), load!(1.3), load!(1.65)];
+/// Where only the plateau is of interest.
+const FEW: [Load; 3] = [load!(0.6), load!(1.0), load!(1.65)];
+/// The heaviest of them.
+const HEAVY: [Load; 1] = [load!(1.65)];
+
+/// After a step: what waits is forwarded.
+const REST: Duration = Duration::from_millis(20);
+
+/// Which loads a case gets, and how long each is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loads {
+    /// All of them.
+    All,
+    /// All, for whole periods of 200 ms.
+    AllInPeriods,
+    /// Three of them, for whole periods of 200 ms.
+    FewInPeriods,
+    /// The heaviest, for whole periods of 200 ms.
+    Heavy,
+}
+
+impl Loads {
+    fn each(self) -> &'static [Load] {
+        match self {
+            Self::All | Self::AllInPeriods => &ALL,
+            Self::FewInPeriods => &FEW,
+            Self::Heavy => &HEAVY,
+        }
+    }
+
+    /// Lead, and time that is measured.
+    fn times(self) -> (Duration, Duration) {
+        match self {
+            Self::All => (Duration::from_millis(250), Duration::from_millis(600)),
+            _ => (Duration::from_millis(400), Duration::from_secs(1)),
+        }
+    }
+}
+
+/// How a router stands in the room.
+#[derive(Clone, Debug)]
+pub(super) struct Stand {
+    /// Lines of its table.
+    pub(super) lines: String,
+    pub(super) vhost: VhostThreads,
+    pub(super) vcpus: u16,
+    pub(super) queue_len: Option<&'static str>,
+    /// CPU on which the kernel takes frames in; none: that of the load, as if interrupts were served elsewhere.
+    pub(super) arrive_at: Option<usize>,
+    /// Whether a thread of the router shares the CPU of the load.
+    pub(super) beside_load: bool,
+    /// The CPU whose use is told.
+    pub(super) cpu: usize,
+    pub(super) loads: Loads,
+}
+
+/// See the head of this file.
+pub struct Sweep {
+    id: &'static str,
+    name: String,
+    options: Options,
+    cpus: (usize, usize),
+    /// Why it cannot stand so on this host, in place of how.
+    stand: Result<Stand, String>,
+    capacity: f64,
+}
+
+impl Sweep {
+    /// `placement`: one core, two, and more, bound or not (seed paper 000, figure 2).
+    ///
+    /// # Errors
+    /// There are not two CPUs. So for all of these.
+    pub fn placements(options: &Options) -> Result<Vec<Self>> {
+        Self::of("placement", options, cases::placements(options))
+    }
+
+    /// `priorities`: real-time priorities of vCPU and vhost thread on one CPU (figure 3).
+    ///
+    /// # Errors
+    /// See above.
+    pub fn priorities(options: &Options) -> Result<Vec<Self>> {
+        Self::of("priorities", options, cases::priorities(options))
+    }
+
+    /// `threads`: one or two vhost threads, one or two vCPUs (figures 4 to 7).
+    ///
+    /// # Errors
+    /// See above.
+    pub fn threads(options: &Options) -> Result<Vec<Self>> {
+        Self::of("threads", options, cases::threads(options))
+    }
+
+    /// `reservation`: part of a CPU for the vhost thread or the vCPU (figures 10 to 12).
+    ///
+    /// # Errors
+    /// See above.
+    pub fn reservations(options: &Options) -> Result<Vec<Self>> {
+        Self::of("reservation", options, cases::reservations(options))
+    }
+
+    /// `reserved-queue`: lengths of the queue before a router with a reserved vCPU (figures 14 and 15).
+    ///
+    /// # Errors
+    /// See above.
+    pub fn reserved_queues(options: &Options) -> Result<Vec<Self>> {
+        Self::of("reserved-queue", options, cases::reserved_queues(options))
+    }
+
+    fn of(id: &'static str, options: &Options, cases: Vec<cases::Case>) -> Result<Vec<Self>> {
+        let cpus = (options.cpu(0)?, options.cpu(1)?);
+        let one = |(name, stand): cases::Case| {
+            let stand = stand.map_err(|error| format!("{error:#}"));
+            Self { id, name, options: options.clone(), cpus, stand, capacity: 0.0 }
+        };
+        Ok(cases.into_iter().map(one).collect())
+    }
+
+    fn stand(&self) -> Result<&Stand> {
+        self.stand.as_ref().map_err(|why| anyhow::anyhow!("{why}"))
+    }
+
+    /// All loads in order.
+    fn sweep(&self, room: &Room, stand: &Stand) -> Result<Sample> {
+        let manner = if stand.beside_load { Manner::Sleeps } else { Manner::Spins };
+        if let Some(cpu) = stand.arrive_at {
+            room.arrive_at(cpu)?;
+        }
+        let mut more = vec![("capacity_kpps", self.capacity * 1e-3)];
+        let (mut best, mut packets, mut last, mut short) = (0.0, 0, 0.0, 0.0);
+        for load in stand.loads.each() {
+            let rate = load.at * self.capacity;
+            let before = Look::at(room.supervisor())?;
+            let step = step(room, &[rate], stand.loads.times(), manner)?;
+            let after = Look::at(room.supervisor())?;
+            last = step.forwarded_kpps(0);
+            best = f64::max(best, last);
+            short = f64::max(short, 1.0 - step.offered_kpps(0) * 1e3 / rate);
+            packets += step.forwarded.first().copied().unwrap_or(0);
+            more.extend(self.told(load, &step, stand, (&before, &after)));
+            std::thread::sleep(REST);
+        }
+        ensure!(best > 0.0, "nothing came through");
+        more.extend([("overload_kpps", last), ("kept", last / best), ("offered_short", short)]);
+        Ok(Sample { value: best, packets, lost: 0, exits: None, more, ledger: Snapshot::new() })
+    }
+
+    fn told(
+        &self,
+        load: &Load,
+        step: &Step,
+        stand: &Stand,
+        (before, after): (&Look, &Look),
+    ) -> Vec<(&'static str, f64)> {
+        let used = after.used_since(before, None);
+        let mut told = vec![
+            (load.offered, step.offered_kpps(0)),
+            (load.forwarded, step.forwarded_kpps(0)),
+            (load.vcpu, used.vcpu * 100.0),
+            (load.vhost, used.vhost * 100.0),
+        ];
+        if let Some([softirq, idle]) = after.of_cpu_since(before, stand.cpu) {
+            told.extend([(load.softirq, softirq * 100.0), (load.idle, idle * 100.0)]);
+        }
+        told
+    }
+}
+
+impl Experiment for Sweep {
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn case(&self) -> String {
+        let (device, frame) = (self.options.device(), self.options.frame);
+        format!("{device}/{frame}/macvtap/{}", self.name)
+    }
+
+    fn unit(&self) -> &'static str {
+        "kpps"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        Some(self.cpus)
+    }
+
+    fn is_whole(&self) -> bool {
+        true
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        self.stand()?;
+        cores::pin(self.cpus.0)?;
+        self.capacity = capacity::once(&self.options, Link::Macvtap, self.cpus.1)?;
+        Ok(())
+    }
+
+    fn run_slice(&mut self, _: Duration) -> Result<Sample> {
+        let stand = self.stand()?;
+        cores::pin(self.cpus.0)?;
+        let (vhost, vcpus) = (stand.vhost, stand.vcpus);
+        let options = Options { vhost, vcpus, queues: vcpus, ..self.options.clone() };
+        let routers = [stand.lines.clone()];
+        let file =
+            File { options: &options, link: Link::Macvtap, queue_len: stand.queue_len, routers: &routers };
+        let room = Room::open(&program()?, &file).with_context(|| format!("with {}", stand.lines.trim()))?;
+        let sample = self.sweep(&room, stand);
+        room.close()?;
+        sample
+    }
+}

@@ -1,0 +1,234 @@
+//! Routers of the command itself, with its supervisor and its confinement, each between two interfaces of a namespace. Load
+//! enters by packet sockets in front of them and is received by the routers' own threads; the kernel behind them counts.
+
+mod counted;
+mod links;
+mod text;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use switch::Source;
+use uplink::{Links, Netns, Wire};
+
+use self::counted::{Counted, Counts};
+use super::Link;
+use crate::cores;
+use crate::device;
+use crate::experiment::Options;
+use crate::generator::Generator;
+
+/// Routers, and Open vSwitch, are up long before this; and down.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(5);
+/// Flows of the load where a router has several queues to spread them over.
+const FLOWS: usize = 64;
+
+/// What the routers' file is made of.
+pub(super) struct File<'a> {
+    /// Device, engine, frame, vCPUs and queues of each.
+    pub(super) options: &'a Options,
+    pub(super) link: Link,
+    pub(super) queue_len: Option<&'static str>,
+    /// For each router the lines of its table that say where its threads run and what they may have.
+    pub(super) routers: &'a [String],
+}
+
+/// One router's way through the room.
+struct Lane {
+    wire: Wire,
+    /// Where what was forwarded arrives.
+    behind: String,
+}
+
+/// Running routers.
+pub(super) struct Room {
+    frames: Vec<Vec<u8>>,
+    lanes: Vec<Lane>,
+    run: Process,
+    counted: Arc<Counted>,
+    _switch: Vec<Process>,
+    netns: Netns,
+    _links: Links,
+    folder: PathBuf,
+}
+
+/// A process that ends with this.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The command, which this program has to be.
+pub(super) fn program() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("this program's file is not known")?;
+    let is_command = program.file_name().is_some_and(|name| name == "ringroad");
+    ensure!(is_command, "this runs a router by the command `ringroad`, which {} is not", program.display());
+    Ok(program)
+}
+
+impl Room {
+    pub(super) fn open(program: &Path, file: &File<'_>) -> Result<Self> {
+        let netns = Netns::new()?;
+        let links = netns.settle(false)?;
+        // Several may be open at once.
+        static ROOMS: AtomicU32 = AtomicU32::new(0);
+        let id = format!("l{:x}-{}", std::process::id(), ROOMS.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(format!("ringroad-lab-{id}"));
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let room = Self::furnish(program, file, &id, (netns, links), folder.clone());
+        if room.is_err() {
+            let _ = fs::remove_dir_all(folder);
+        }
+        room
+    }
+
+    fn furnish(
+        program: &Path,
+        file: &File<'_>,
+        id: &str,
+        (netns, links): (Netns, Links),
+        folder: PathBuf,
+    ) -> Result<Self> {
+        let routers = file.routers.len();
+        let switch = links::prepare(&netns, file.link, routers, &folder)?;
+        let (run, counted) = start(program, &netns, text::text(file, id), &folder)?;
+        let lane = |router: usize| {
+            let [near, far] = links::sides(router);
+            let (ahead, behind) = match file.link {
+                Link::Tap => (text::tap(&near), text::tap(&far)),
+                _ => (format!("{near}1"), format!("{far}1")),
+            };
+            anyhow::Ok(Lane { wire: Wire::open(&netns, &ahead)?, behind })
+        };
+        let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
+        let frames = frames(file.options)?;
+        Ok(Self { frames, lanes, run, counted, _switch: switch, netns, _links: links, folder })
+    }
+
+    /// How many routers there are.
+    pub(super) fn routers(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Sends a burst to a router; returns how many frames were taken. Where there are several flows, `turn` picks one.
+    pub(super) fn send(&self, router: usize, frames: usize, turn: u64) -> usize {
+        let flow = (turn % self.frames.len().max(1) as u64) as usize;
+        let lane = self.lanes.get(router).zip(self.frames.get(flow));
+        lane.map_or(0, |(lane, frame)| lane.wire.repeat(frame, frames))
+    }
+
+    /// Frames that have come through a router.
+    pub(super) fn forwarded(&self, router: usize) -> Result<u64> {
+        let lane = self.lanes.get(router).context("there is no such router")?;
+        Ok(self.netns.counters(&lane.behind)?.rx_frames)
+    }
+
+    /// Has the kernel take frames in for each router on this CPU, as if the NIC's interrupts were served there.
+    pub(super) fn arrive_at(&self, cpu: usize) -> Result<()> {
+        for router in 0..self.lanes.len() {
+            let [near, _] = links::sides(router);
+            links::steer(&self.netns, &format!("{near}0"), cpu)?;
+        }
+        Ok(())
+    }
+
+    /// The process that was started: the supervisor.
+    pub(super) fn supervisor(&self) -> u32 {
+        self.run.0.id()
+    }
+
+    /// What the routers have counted so far.
+    pub(super) fn counts(&self) -> Counts {
+        self.counted.so_far()
+    }
+
+    /// Kicks and exits for each frame that they forwarded since.
+    pub(super) fn each_since(&self, before: &Counts) -> Result<[f64; 2]> {
+        self.counted.each_since(before, PATIENCE)
+    }
+
+    /// Ends the routers.
+    pub(super) fn close(mut self) -> Result<()> {
+        let id = Pid::from_raw(self.run.0.id().cast_signed()).context("a process number")?;
+        kill_process(id, Signal::TERM).context("the router had ended")?;
+        let end = Instant::now() + PATIENCE;
+        while self.run.0.try_wait()?.is_none() {
+            ensure!(Instant::now() < end, "the router does not end");
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Frames for a station behind the router: one, or one of each flow where several queues share them.
+fn frames(options: &Options) -> Result<Vec<Vec<u8>>> {
+    let flows = if options.queues > 1 { FLOWS } else { 1 };
+    let traffic = crate::generator::Settings { rate: None, ..device::traffic(options) };
+    let mut generator = Generator::new(&traffic)?;
+    let mut all = Vec::new();
+    generator.drain(flows, &mut |frames| {
+        for frame in frames {
+            let mut octets = vec![0; frame.len()];
+            frame.octets().copy_to_slice(&mut octets);
+            all.push(octets);
+        }
+    });
+    ensure!(!all.is_empty(), "the generator gives no frame");
+    Ok(all)
+}
+
+/// Runs what follows it where /sys is that of its network namespace.
+const IN_ITS_OWN_SYS: &str = "mount -t sysfs none /sys && exec \"$0\" \"$@\"";
+
+/// All CPUs, as a list.
+fn everywhere() -> Result<String> {
+    Ok(cores::online()?.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
+}
+
+fn start(program: &Path, netns: &Netns, text: String, folder: &Path) -> Result<(Process, Arc<Counted>)> {
+    let path = folder.join("lab.toml");
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    // With a /sys of its namespace, and on any CPU: this thread has one of its own.
+    let mut command = netns.command("unshare");
+    command.args(["--mount", "taskset", "-c", &everywhere()?, "sh", "-c", IN_ITS_OWN_SYS]);
+    links::environment(&mut command, folder)
+        .arg(program)
+        .arg("run")
+        .arg(&path)
+        .args(["--log", "text", "--json"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut run = Process(child.context("cannot start the router")?);
+    let counted = Counted::by(run.0.stdout.take().context("the router has no output")?);
+    let said = run.0.stderr.take().context("the router has no output")?;
+    let mut heard = Vec::new();
+    let mut lines = BufReader::new(said).lines();
+    for line in lines.by_ref() {
+        let line = line.context("cannot hear the router")?;
+        if line.contains("is up after") {
+            // What else it says is read, so that it can go on.
+            thread::spawn(move || lines.for_each(drop));
+            return Ok((run, counted));
+        }
+        heard.push(line);
+    }
+    bail!("the router ended: {}", heard.join("; "))
+}

@@ -1,0 +1,226 @@
+//! Whether the claims of the figures about the sharing of cores hold for the papers' curves, and fail for wrong ones.
+
+use super::*;
+use crate::report::Verdict;
+use crate::stats::Summary;
+
+/// What is claimed about who gets the core.
+const ABOUT_CORES: [&str; 14] = [
+    "000/fig2",
+    "000/fig3",
+    "000/fig4",
+    "000/fig5",
+    "000/fig6",
+    "000/fig7",
+    "000/fig10",
+    "000/fig11",
+    "000/fig12",
+    "000/fig14",
+    "000/fig15",
+    "003/table2",
+    "003/table4",
+    "003/table5",
+];
+
+fn figure(id: &str) -> Figure {
+    find(id).unwrap().into_iter().find(|figure| figure.id == id).unwrap()
+}
+
+/// A cell with ten rounds within 0.5 % of a value.
+fn cell(value: f64) -> Cell {
+    let rounds: Vec<f64> = (0..10).map(|n| value * (0.995 + f64::from(n * 7 % 10) / 1000.0)).collect();
+    let found = Found::WorkedOut(Summary::of(&rounds).unwrap());
+    Cell { published: "-".to_owned(), number: None, found, rounds }
+}
+
+/// A figure in which every cell is what `value` says of its row and column.
+fn played(figure: &Figure, value: impl Fn(&str, &str) -> f64) -> Played {
+    let row = |row: &Row| figure.columns.iter().map(|column| cell(value(&row.name, &column.name))).collect();
+    Played { cells: figure.rows.iter().map(row).collect() }
+}
+
+fn verdicts(id: &str, value: impl Fn(&str, &str) -> f64) -> Vec<(String, Verdict, String)> {
+    let figure = figure(id);
+    let played = played(&figure, value);
+    let judged = judge_all(&figure, &played);
+    judged.into_iter().map(|judged| (judged.claim.to_owned(), judged.verdict, judged.why)).collect()
+}
+
+fn assert_holds(id: &str, value: impl Fn(&str, &str) -> f64) {
+    for (claim, verdict, why) in verdicts(id, value) {
+        assert_eq!(verdict, Verdict::Holds, "{id}: {claim}: {why}");
+    }
+}
+
+/// The value of `first` for which a shape is missed by far.
+fn wrong(shape: &Shape, second: f64) -> f64 {
+    match (shape.at_least, shape.at_most, shape.not_below) {
+        (Some(least), ..) => second * least * 0.5,
+        (None, Some(most), _) => second * most * 2.0,
+        (None, None, Some(part)) => second * (1.0 - part) * 0.5,
+        (None, None, None) => second,
+    }
+}
+
+#[test]
+fn every_claim_about_cores_fails_for_a_curve_that_misses_it() {
+    for id in ABOUT_CORES {
+        let figure = figure(id);
+        assert!(!figure.shapes.is_empty(), "{id} claims nothing");
+        for shape in &figure.shapes {
+            let bad = wrong(shape, 100.0);
+            let second = shape.second_column.as_ref().unwrap_or(&shape.column);
+            assert!((&shape.first, &shape.column) != (&shape.second, second), "{id}: {}", shape.claim);
+            let first = |row: &str, column: &str| row == shape.first && column == shape.column;
+            let played = played(&figure, |row, column| if first(row, column) { bad } else { 100.0 });
+            let (verdict, why) = judge(&figure, shape, &played);
+            assert_eq!(verdict, Verdict::Fails, "{id}: {}: {why}", shape.claim);
+        }
+    }
+}
+
+#[test]
+fn a_rate_in_proportion_to_its_reservation_holds_and_other_curves_fail() {
+    for id in ["000/fig10", "000/fig11", "000/fig12"] {
+        let of = |value: &dyn Fn(f64) -> f64| {
+            let figure = figure(id);
+            let at = |row: &str| figure.rows[figure.row(row).unwrap()].at.unwrap_or(1.0);
+            let lines = verdicts(id, |row, _| value(at(row)));
+            lines.into_iter().filter(|(claim, ..)| claim.contains("proportional")).collect::<Vec<_>>()
+        };
+        let all = |value: &dyn Fn(f64) -> f64, wanted: Verdict| {
+            let found = of(value);
+            assert_eq!(found.len(), 2);
+            assert!(found.iter().all(|(_, verdict, _)| *verdict == wanted), "{id}: {found:?}");
+        };
+        all(&|q| (500.0 * q).min(400.0), Verdict::Holds);
+        all(&|q| 300.0 * q * q, Verdict::Fails);
+        all(&|q| 50.0 + 200.0 * q, Verdict::Fails);
+        // Nothing below the plateau says nothing.
+        all(&|_| 400.0, Verdict::NotRun);
+    }
+}
+
+#[test]
+fn a_line_whose_cells_are_too_noisy_is_left_open() {
+    let figure = figure("000/fig10");
+    let mut played =
+        played(&figure, |row, _| figure.rows[figure.row(row).unwrap()].at.unwrap_or(1.0) * 400.0);
+    let line = &figure.lines[0];
+    let (row, column) = (figure.row(&line.rows[0]).unwrap(), figure.column(&line.column).unwrap());
+    let rounds: Vec<f64> = (0..10).map(|n| 140.0 * (0.8 + f64::from(n) * 0.04444)).collect();
+    played.cells[row][column].found = Found::WorkedOut(Summary::of(&rounds).unwrap());
+    let judged = judge_all(&figure, &played);
+    let found = judged.iter().find(|judged| judged.claim == line.claim).unwrap();
+    assert!(found.verdict == Verdict::NotRun && found.why.contains("too wide"), "{}", found.why);
+}
+
+#[test]
+fn the_published_tables_of_isolation_keep_their_own_claims() {
+    for id in ["003/table2", "003/table4", "003/table5"] {
+        let figure = figure(id);
+        // Rows that nothing was published for are as those of two routers.
+        let printed = |row: &str, column: &str| {
+            let at = figure.column(column).unwrap();
+            let of = |row: &Row| row.published[at].number();
+            let own = figure.rows.iter().find(|known| known.name == row).and_then(of);
+            let step = row.rsplit(' ').next().unwrap();
+            own.or_else(|| figure.rows.iter().find(|known| known.name.ends_with(step)).and_then(of)).unwrap()
+        };
+        assert_holds(id, printed);
+    }
+    // Table 4's rates in table 5's place: nobody was protected.
+    let lost = |_: &str, column: &str| if column == "VR1" { 682.0 } else { 800.0 };
+    let failed = verdicts("003/table5", lost).iter().filter(|(_, v, _)| *v == Verdict::Fails).count();
+    assert_eq!(failed, 6);
+}
+
+#[test]
+fn priorities_hold_in_the_papers_order() {
+    let rate = |row: &str, column: &str| match (row, column == "in overload") {
+        ("vc98,vh99", overload) => {
+            if overload {
+                150.0
+            } else {
+                350.0
+            }
+        }
+        ("vc99,vh98", overload) => {
+            if overload {
+                300.0
+            } else {
+                550.0
+            }
+        }
+        (_, overload) => {
+            if overload {
+                560.0
+            } else {
+                570.0
+            }
+        }
+    };
+    assert_holds("000/fig3", rate);
+}
+
+#[test]
+fn cores_threads_and_queues_hold_in_the_papers_order() {
+    assert_holds("000/fig2", |row, _| match row {
+        "1 core" => 300.0,
+        "2 cores" | "2 cores, bind" => 600.0,
+        "4 cores, no bind" => 610.0,
+        _ => 900.0,
+    });
+    assert_holds("000/fig5", |row, _| match row {
+        "2 vhost, 1 vCPU, own cores" => 1000.0,
+        row if row.ends_with("one core") => 400.0,
+        _ => 900.0,
+    });
+    for id in ["000/fig4", "000/fig6", "000/fig7"] {
+        assert_holds(id, |row, column| match (row.split(',').next().unwrap(), column.starts_with("0.3")) {
+            ("idle", little) => {
+                if little {
+                    60.0
+                } else {
+                    1.0
+                }
+            }
+            ("vhost", little) => {
+                if little {
+                    20.0
+                } else {
+                    70.0
+                }
+            }
+            (_, little) => {
+                if little {
+                    10.0
+                } else {
+                    25.0
+                }
+            }
+        });
+    }
+    for id in ["000/fig14", "000/fig15"] {
+        assert_holds(id, |row, _| if row == "5" { 200.0 } else { 300.0 });
+    }
+}
+
+#[test]
+fn every_cell_about_cores_names_one_case() {
+    let options = crate::experiment::Options { cpus: vec![0, 1, 2, 3, 4], ..Default::default() };
+    for id in ABOUT_CORES {
+        let figure = figure(id);
+        for row in &figure.rows {
+            let mut cells = 0;
+            for how in figure.columns.iter().filter_map(|column| column.run(row.plays.as_ref())) {
+                let chosen = play::chosen(&figure, row, how, &options).unwrap();
+                let found = play::experiment(how, &chosen).map(|found| found.case());
+                let case = how.case.as_deref().unwrap();
+                assert!(found.as_ref().is_ok_and(|name| name.ends_with(case)), "{id}: {case}: {found:?}");
+                cells += 1;
+            }
+            assert!(cells > 0, "{id}: {} plays nothing", row.name);
+        }
+    }
+}
