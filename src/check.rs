@@ -85,7 +85,8 @@ fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
     };
     let (vcpus, mib) = (router.vcpus, router.memory >> 20);
     let apart = if router.is_apart() { " in a process of its own" } else { "" };
-    line(text, format!("router {}: {engine}{apart}, {vcpus} vCPU, {mib} MiB, {spin}", router.name));
+    let limit = router.limit.map_or_else(String::new, |limit| format!(", lets in at most {limit}"));
+    line(text, format!("router {}: {engine}{apart}, {vcpus} vCPU, {mib} MiB, {spin}{limit}", router.name));
     for nic in &router.nics {
         line(text, format!("  nic {}", describe_nic(plan, nic)));
     }

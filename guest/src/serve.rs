@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use bootinfo::{Role, Trouble, VcpuShared};
+use ring::meter::{Meter, Timed};
 use ring::wake::{Party, Poller, Turn};
 
 use crate::application;
@@ -46,6 +47,7 @@ struct Serving<'a, D> {
     shared: &'static VcpuShared,
     /// The mailbox's word before the last look for work.
     seen: u32,
+    meter: Meter,
 }
 
 /// Serves in the role that the host asked for, until it says stop.
@@ -89,7 +91,8 @@ fn serve_for<D: Duty>(duty: D, vcpu: &mut Vcpu, spin: u32) {
     }
     vcpu.firmware.fill();
     shared.state.0.store(1, Release);
-    let mut serving = Serving { duty, firmware: &mut vcpu.firmware, mailbox: &vcpu.mailbox, shared, seen: 0 };
+    let (firmware, mailbox, meter) = (&mut vcpu.firmware, &vcpu.mailbox, Meter::default());
+    let mut serving = Serving { duty, firmware, mailbox, shared, seen: 0, meter };
     let mut poller = Poller::new(spin);
     let words = boot::shared();
     while words.stop.0.load(Relaxed) == 0 {
@@ -124,8 +127,18 @@ impl<D: Duty> Serving<'_, D> {
 impl<D: Duty> Party for Serving<'_, D> {
     #[inline(always)]
     fn poll(&mut self) -> bool {
+        let begun = self.meter.begin();
         let served = self.firmware.attend();
-        self.duty.pass(self.firmware) > 0 || served
+        let frames = self.duty.pass(self.firmware);
+        if frames == 0 {
+            return served;
+        }
+        match self.meter.end(begun, frames as u64) {
+            None => {}
+            Some(Timed::Whole(cycles)) => self.shared.work.add_pass(cycles, frames as u64),
+            Some(Timed::Torn) => self.shared.work.torn.add(1),
+        }
+        true
     }
 
     fn arm(&mut self) -> bool {

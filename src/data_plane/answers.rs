@@ -224,6 +224,9 @@ fn settings(router: &Router) -> BTreeMap<String, String> {
         ("vcpus", router.vcpus.to_string()),
         ("vhost", vhost.to_owned()),
     ]);
+    if let Some(limit) = router.limit {
+        settings.insert("limit", limit.to_string());
+    }
     if let Role::Hostile(misdeed) = router.role {
         settings.insert("misdeed", misdeed.name().to_owned());
     }

@@ -484,10 +484,10 @@ impl Supervisor {
     }
 }
 
-/// Whether a setting is for both the process of a router and the data plane: threads are in both, and a cable has its driver
-/// in the one and its frames in the other.
+/// Whether a setting is for both the process of a router and the data plane: threads are in both, a cable has its driver in
+/// the one and its frames in the other, and what the one limits the other shows.
 fn is_of_both(request: &Request) -> bool {
-    matches!(request, Request::Set { key, .. } if key == "spin" || is_of_cable(key))
+    matches!(request, Request::Set { key, .. } if key == "spin" || key == "limit" || is_of_cable(key))
 }
 
 pub(super) fn is_of_cable(key: &str) -> bool {

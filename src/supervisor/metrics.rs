@@ -88,6 +88,7 @@ fn explained() -> Page {
     page.describe("tap_read", uplink::ReadCounters::FIELDS);
     page.describe("tap_write", uplink::WriteCounters::FIELDS);
     page.describe("ingress", engine::IngressCounters::FIELDS);
+    page.describe("ingress_limit", engine::LimitCounters::FIELDS);
     page.describe("io_thread", engine::IoThreadCounters::FIELDS);
     page.describe("control_client", api::ServerCounters::FIELDS);
     page

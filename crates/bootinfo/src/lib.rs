@@ -11,7 +11,7 @@ pub mod process;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally};
+use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters};
 
 /// Most NICs of one router VM.
 pub const MAX_NICS: usize = 8;
@@ -423,6 +423,8 @@ impl RegisterAccess {
 pub struct VcpuShared {
     /// What the router did, all NICs together.
     pub router: RouterCounters,
+    /// What frames cost it.
+    pub work: WorkCounters,
     /// What it did by NIC.
     pub nics: [RouterNic; MAX_NICS],
     /// What its sink saw, if it has one.

@@ -97,10 +97,9 @@ impl Plan {
     /// What can be written and is not carried out.
     fn check_not_served(&self, errors: &mut Errors) {
         for (index, router) in self.routers.iter().enumerate() {
-            let keys = [("guarantee", router.guarantee.is_some()), ("limit", router.limit.is_some())];
-            for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
-                let line = self.places.line(index, None, key);
-                errors.push(line, &format!("router.{key}"), "not carried out in this version; remove it");
+            if router.guarantee.is_some() {
+                let line = self.places.line(index, None, "guarantee");
+                errors.push(line, "router.guarantee", "not carried out in this version; remove it");
             }
         }
     }

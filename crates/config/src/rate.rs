@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use crate::plan::Plan;
+use crate::plan::{Attach, Plan, Router, VhostThreads};
 use crate::read::{remember, valued};
 use crate::section::Section;
 use crate::values::BadValue;
@@ -129,4 +129,22 @@ fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
         rate: valued(&table, "rate", "\"400kpps\"", rate)?,
         frame: table.number("frame", range, LEAST_FRAME),
     })
+}
+
+/// What a limit asks of a router: that its frames come in by threads of ours.
+pub(crate) fn verify_limit(section: &Section<'_>, router: &Router) {
+    if router.limit.is_none() {
+        return;
+    }
+    let refuse = |what: &str| section.fault(section.line_of("limit"), "limit", what);
+    let is_handed = |nic: &crate::Nic| matches!(nic.attach, Attach::VhostUserFrontend { .. });
+    if router.vhost == VhostThreads::Kernel {
+        refuse(
+            "with vhost = \"kernel\" the kernel lets frames in, and nobody counts them; write another vhost",
+        );
+    } else if router.nics.iter().any(is_handed) {
+        refuse(
+            "the peer of a vhost-user-frontend lets frames in, and nobody counts them; remove one of the two",
+        );
+    }
 }

@@ -180,6 +180,7 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     router.nics = nic::read_all(section, index, &router, plan);
     linux::verify(section, &router);
     apart::verify(section, &router);
+    rate::verify_limit(section, &router);
     router.routes = route::routes(section, &router.nics);
     router.neighbours = route::neighbours(section, &router.nics);
     router

@@ -7,7 +7,7 @@
 //! | a router that is no longer there | it is taken down | for all others |
 //! | static routes | in the table that the vCPUs read, in one step for each router | yes |
 //! | `pin` | threads move while they run (not the vCPUs of a process) | yes |
-//! | `restart` | at once | yes |
+//! | `restart`, `limit` | at once | yes |
 //! | anything else of a router | it is replaced: another one is built, then the old one is taken down and the new one started | no: its firmware is told of it when it boots |
 //!
 //! Everything that can be refused is asked for before anything is changed. What still fails then is undone, in
@@ -21,7 +21,7 @@ use config::Plan;
 
 use crate::instance::{Instance, settled};
 use crate::supplies::Supplies;
-use difference::{RouteChange, Step, describe_pin, describe_restart, describe_route, router};
+use difference::{RouteChange, Step, describe_limit, describe_pin, describe_restart, describe_route, router};
 use transaction::Transaction;
 
 /// One thing that was changed.
@@ -116,6 +116,10 @@ fn describe(step: &Step, from: &Plan, to: &Plan) -> Vec<Change> {
         Step::Restart(name) => {
             let policy = router(to, name).map_or("", |router| describe_restart(router.restart));
             Change::hitless(format!("router {name} is {policy}"))
+        }
+        Step::Limit(name) => {
+            let limit = router(to, name).and_then(|router| router.limit);
+            Change::hitless(format!("router {name}: limit = {}", describe_limit(limit)))
         }
     }]
 }

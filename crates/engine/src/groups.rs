@@ -6,7 +6,7 @@ use crate::guest::Guest;
 use crate::instance::{Instance, RunningRouter};
 use crate::io_thread::IoThread;
 use crate::relay::Relay;
-use crate::wiring::Outside;
+use crate::wiring::{Gate, Outside};
 
 impl Instance {
     /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`, `edge.vcpu0`,
@@ -19,6 +19,7 @@ impl Instance {
             relay
                 .each_group(&mut |nic, way, group| visit(&format!("{}.{nic}.{way}", relay.plan.name), group));
             outside_groups(&relay.plan, relay.outside(), visit);
+            gate_groups(&relay.plan, &relay.gate, visit);
             thread_groups(relay.threads(), visit);
         }
         for switch in self.switches() {
@@ -70,13 +71,28 @@ impl Guest {
 fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group)) {
     let plan = running.router.plan();
     running.router.each_group(&mut |prefix, group| visit(&format!("{}.{prefix}", plan.name), group));
+    let machine = running.router.machine();
+    for (number, vcpu) in machine.shared().vcpus.iter().take(machine.vcpus()).enumerate() {
+        visit(&format!("{}/vcpu{number}.work", plan.name), &vcpu.work);
+    }
     outside_groups(plan, &running.outside, visit);
+    gate_groups(plan, &running.gate, visit);
     thread_groups(running.io_threads(), visit);
 }
 
 fn thread_groups(threads: &[IoThread], visit: &mut dyn FnMut(&str, &dyn Group)) {
     for io in threads {
         visit(io.thread().name(), &**io.counters());
+        visit(&format!("{}.work", io.thread().name()), &**io.work());
+    }
+}
+
+/// What came while there was a limit: `edge.wan.limit`.
+fn gate_groups(plan: &config::Router, gate: &Gate, visit: &mut dyn FnMut(&str, &dyn Group)) {
+    for (nic, gate) in plan.nics.iter().zip(gate.nics()) {
+        if let Some(counters) = gate.counters() {
+            visit(&format!("{}.{}.limit", plan.name, nic.name), counters);
+        }
     }
 }
 

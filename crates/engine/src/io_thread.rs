@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use config::Spin;
-use ledger::counters;
+use ledger::{WorkCounters, counters};
+use ring::meter::{Meter, Timed};
 use ring::wake::{Party, Poller, Turn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -63,6 +64,7 @@ pub struct IoThread {
     thread: Thread,
     orders: Arc<Orders>,
     counters: Arc<IoThreadCounters>,
+    work: Arc<WorkCounters>,
 }
 
 /// What the thread is told while it runs.
@@ -116,13 +118,20 @@ impl IoThread {
         confinement: Confinement,
     ) -> Result<Self> {
         let orders = Arc::new(Orders::new(idle)?);
-        let counters = Arc::<IoThreadCounters>::default();
+        let (counters, work) = <(Arc<IoThreadCounters>, Arc<WorkCounters>)>::default();
         let pumps: Vec<_> = pumps.into_iter().map(|pump| (pump, Backlog::default())).collect();
         let waits = Vec::with_capacity(pumps.len());
-        let (seen, counted, since) = (orders.clone(), counters.clone(), Instant::now());
-        let mut work = Loop { pumps, waits, orders: seen, counters: counted, since };
-        let thread = Thread::spawn(name, cpus, Class::Vhost, confinement, move || work.run())?;
-        Ok(Self { thread, orders, counters })
+        let mut body = Loop {
+            pumps,
+            waits,
+            orders: orders.clone(),
+            counters: counters.clone(),
+            work: work.clone(),
+            meter: Meter::default(),
+            since: Instant::now(),
+        };
+        let thread = Thread::spawn(name, cpus, Class::Vhost, confinement, move || body.run())?;
+        Ok(Self { thread, orders, counters, work })
     }
 
     /// Lets it idle in another way from now on. Nothing that it moves is held up or lost by that.
@@ -141,6 +150,11 @@ impl IoThread {
     /// How it spends its passes.
     pub fn counters(&self) -> &Arc<IoThreadCounters> {
         &self.counters
+    }
+
+    /// What frames cost it.
+    pub fn work(&self) -> &Arc<WorkCounters> {
+        &self.work
     }
 
     /// Ends the thread; its sources and sinks are dropped there.
@@ -162,6 +176,8 @@ struct Loop {
     waits: Vec<Wait>,
     orders: Arc<Orders>,
     counters: Arc<IoThreadCounters>,
+    work: Arc<WorkCounters>,
+    meter: Meter,
     since: Instant,
 }
 
@@ -221,15 +237,21 @@ impl Loop {
 impl Party for Loop {
     #[inline]
     fn poll(&mut self) -> bool {
+        let begun = self.meter.begin();
         let pumps = self.pumps.iter_mut();
         let moved: usize = pumps.map(|(p, backlog)| pump_on(&mut *p.source, &*p.sink, backlog)).sum();
         self.counters.passes.add(1);
         if moved == 0 {
             self.counters.passes_empty.add(1);
-        } else {
-            self.counters.frames.add(moved as u64);
+            return false;
         }
-        moved > 0
+        self.counters.frames.add(moved as u64);
+        match self.meter.end(begun, moved as u64) {
+            None => {}
+            Some(Timed::Whole(cycles)) => self.work.add_pass(cycles, moved as u64),
+            Some(Timed::Torn) => self.work.torn.add(1),
+        }
+        true
     }
 
     fn arm(&mut self) -> bool {

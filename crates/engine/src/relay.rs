@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use config::{Pin, Plan, Router, Spin};
+use config::{Pin, Plan, Rate, Router, Spin};
 use ledger::Group;
 use switch::Switch;
 use uplink::Door;
@@ -24,7 +24,7 @@ use crate::io_thread::IoThread;
 use crate::supplies::Supplies;
 use crate::tracing::TapBoard;
 use crate::watch::{NicSigns, Sample, Watch};
-use crate::wiring::{GuestPort, Outlet, Outside, connect, io_threads};
+use crate::wiring::{Gate, GuestPort, Outlet, Outside, connect, io_threads};
 use sandbox::Confinement;
 use telemetry::Kind;
 use vhost_user::backend::{GONE, SERVED};
@@ -40,6 +40,7 @@ pub(crate) struct Relay {
     outlets: Vec<Arc<Outlet>>,
     ports: Vec<Arc<GuestPort>>,
     open: Option<Open>,
+    pub(crate) gate: Gate,
     /// Judges what the router does with its rings and doorbells, which its own process does not see.
     watch: Watch,
     /// When it is opened again.
@@ -91,6 +92,7 @@ impl Relay {
         let meet = |(nic, door)| GuestPort::new(&plan, nic, door, yard.confinement);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
         let mut relay = Self {
+            gate: Gate::new(&plan),
             plan,
             attachments,
             outlets,
@@ -106,8 +108,11 @@ impl Relay {
 
     fn open(&mut self, board: &TapBoard, confinement: Confinement) -> Result<()> {
         let (mut ways, mut outside) = (Vec::new(), Vec::new());
-        for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
-            let (way, far) = connect((&self.plan, nic), (port.queues(), None), outlet, board)
+        let gates = self.gate.nics();
+        for (((nic, port), outlet), gate) in
+            self.plan.nics.iter().zip(&self.ports).zip(&self.outlets).zip(gates)
+        {
+            let (way, far) = connect((&self.plan, nic), (port.queues(), None), outlet, (board, gate))
                 .with_context(|| format!("router {}, NIC {}", self.plan.name, nic.name))?;
             outside.push(far);
             ways.push(way);
@@ -183,6 +188,12 @@ impl Relay {
 
     fn idle(&self) {
         self.threads().iter().for_each(|io| io.set_idle(idle(io, self.plan.spin, &self.sharing)));
+    }
+
+    /// Lets so many packets a second in from now on.
+    pub(crate) fn limit(&mut self, limit: Option<Rate>) {
+        self.gate.set(limit);
+        self.plan.limit = limit;
     }
 
     /// Pulls the cable of a NIC out or plugs it in; what its driver is told of it, the router's process says.

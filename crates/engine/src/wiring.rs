@@ -1,6 +1,7 @@
 //! What is between a router's NICs and the world: ports, queues, and the threads that move frames.
 
 mod early_drop;
+mod gate;
 mod guest_port;
 mod links;
 mod main_loop;
@@ -24,6 +25,7 @@ use crate::kernel_vhost::KernelNic;
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
 use early_drop::EarlyDrop;
+pub(crate) use gate::{Gate, NicGate};
 pub use guest_port::GuestPort;
 pub use links::undo;
 pub(crate) use main_loop::MainLock;
@@ -97,6 +99,8 @@ struct Plugging<'a> {
     nic: &'a Nic,
     queues: &'a Arc<NicQueues>,
     taps: NicTaps<'a>,
+    /// What frames pass before anything is done with them.
+    gate: &'a NicGate,
     /// What is held by who moves frames, where one works at a time.
     lock: Option<&'a MainLock>,
 }
@@ -106,9 +110,9 @@ pub(crate) fn connect(
     (plan, nic): (&Router, &Nic),
     (queues, lock): (&Arc<NicQueues>, Option<&MainLock>),
     outlet: &Outlet,
-    board: &TapBoard,
+    (board, gate): (&TapBoard, &NicGate),
 ) -> Result<(Ways, Outside)> {
-    let plugging = Plugging { plan, nic, queues, taps: board.nic(&plan.name, nic), lock };
+    let plugging = Plugging { plan, nic, queues, taps: board.nic(&plan.name, nic), gate, lock };
     queues.spread_by(plugging.hash());
     let (rx, tx, outside) = match &outlet.far {
         Far::Nothing => (Vec::new(), plugging.tx(false, |_| Arc::new(Null::new())), Outside::Other),
@@ -150,10 +154,24 @@ impl Plugging<'_> {
     /// Pumps into the NIC. Where there is a source for each pair and frames were `spread` over them by flow, each source
     /// has its pair; otherwise each frame's pair is found here.
     fn rx(&self, sources: Vec<Box<dyn Source>>, spread: bool) -> Vec<Pump> {
+        self.rx_by(sources, spread, |sink| self.gate.before(sink))
+    }
+
+    /// The same from where frames have passed the gate already.
+    fn rx_within(&self, sources: Vec<Box<dyn Source>>, spread: bool) -> Vec<Pump> {
+        self.rx_by(sources, spread, |sink| sink)
+    }
+
+    fn rx_by(
+        &self,
+        sources: Vec<Box<dyn Source>>,
+        spread: bool,
+        gated: impl Fn(Arc<dyn Sink>) -> Arc<dyn Sink>,
+    ) -> Vec<Pump> {
         let parts = sources.len();
         let spread = spread && parts == self.threads();
         let pump = |(part, source)| {
-            let sink = match parts {
+            let sink: Arc<dyn Sink> = match parts {
                 0 | 1 => self.queues.sink(),
                 _ if spread => self.queues.sink_of(part, parts),
                 _ => self.queues.common_sink(),
@@ -162,7 +180,7 @@ impl Plugging<'_> {
                 Some(lock) => lock.source(source),
                 None => source,
             };
-            Pump { source, sink: self.taps.at(Spot::Rx, sink) }
+            Pump { source, sink: self.taps.at(Spot::Rx, gated(sink)) }
         };
         sources.into_iter().enumerate().map(pump).collect()
     }
@@ -237,13 +255,14 @@ impl Plugging<'_> {
     /// A port of the switch, with a queue before it for each thread unless the senders fill the NIC's rings themselves.
     fn switch(&self, switch: &Arc<Switch>) -> Result<Plugged> {
         let (entry, rx, queue) = if self.nic.deliver == Deliver::Direct {
-            (self.taps.at(Spot::Rx, self.queues.common_sink()), Vec::new(), None)
+            (self.taps.at(Spot::Rx, self.gate.before(self.queues.common_sink())), Vec::new(), None)
         } else {
             let queues = self.plan.outer_queues(self.nic);
             let (fan, waiting) = ingress_fan(self.nic.queue_len.most(), queues, self.hash())
                 .context("cannot make an ingress queue")?;
             let waiting = waiting.into_iter().map(|queue| Box::new(queue) as Box<dyn Source>).collect();
-            (self.taps.at(Spot::Queue, fan.clone()), self.rx(waiting, true), Some(fan))
+            let entry = self.gate.before(fan.clone());
+            (self.taps.at(Spot::Queue, entry), self.rx_within(waiting, true), Some(fan))
         };
         let port = switch.add_port(&format!("{}.{}", self.plan.name, self.nic.name), entry)?;
         let tx = self.tx(true, |pair| Arc::new(port.lane(pair)));

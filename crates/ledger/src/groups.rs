@@ -193,6 +193,18 @@ counters! {
         foreign,
     }
 
+    /// What frames cost the thread that moves them, of the passes that were timed: one in some of those that moved something.
+    pub struct WorkCounters {
+        /// Cycles of the time-stamp counter that these passes took.
+        cycles,
+        /// Frames that they moved.
+        frames,
+        /// Passes.
+        passes,
+        /// Passes that were left out because the thread was away from its core meanwhile.
+        torn,
+    }
+
     /// Why one vCPU left guest mode for the VMM, and how often.
     pub struct VcpuExits {
         /// Reads of PCI configuration space.
@@ -213,5 +225,15 @@ counters! {
         other,
         /// Accesses after which the vCPU had to wait, because it makes the host do costly work too often.
         paced,
+    }
+}
+
+impl WorkCounters {
+    /// Counts a pass that took so many cycles for so many frames.
+    #[inline]
+    pub fn add_pass(&self, cycles: u64, frames: u64) {
+        self.cycles.add(cycles);
+        self.frames.add(frames);
+        self.passes.add(1);
     }
 }

@@ -4,6 +4,7 @@
 pub mod combine;
 pub mod e1000;
 pub mod memory;
+pub mod meter;
 pub mod prefetch;
 pub mod regions;
 #[cfg(feature = "alloc")]

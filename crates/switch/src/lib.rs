@@ -8,6 +8,7 @@ pub mod conformance;
 mod entry;
 pub mod fault;
 pub mod ingress;
+pub mod limit;
 pub mod null;
 pub mod offload;
 pub mod pair;
@@ -21,6 +22,7 @@ pub mod tap_point;
 
 pub use frame::offload::{Gso, Offload, Offloads};
 pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
+pub use limit::{Limit, LimitCounters, Limited};
 pub use null::Null;
 pub use offload::{Backlog, Completed, deliver, plainly, pump_on};
 pub use pair::{PairPort, PairSink, pair};

@@ -56,6 +56,9 @@ fn part(group: &str) -> (&'static str, Labels) {
             ("nic_interrupts", owned(&[("router", router), ("nic", nic)]))
         }
         [router, nic, "queue"] if !is_vcpu(nic) => ("ingress", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "limit"] if !is_vcpu(nic) => {
+            ("ingress_limit", owned(&[("router", router), ("nic", nic)]))
+        }
         [router, nic, "tap", "read"] => ("tap_read", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "tap", "write"] => ("tap_write", owned(&[("router", router), ("nic", nic)])),
         [router, vcpu] if is_vcpu(vcpu) => ("router", owned(&[("router", router), ("vcpu", vcpu)])),
@@ -65,6 +68,7 @@ fn part(group: &str) -> (&'static str, Labels) {
         ["control"] => ("control_client", Labels::new()),
         ["telemetry"] => ("telemetry_client", Labels::new()),
         [thread] if thread.contains('/') => ("io_thread", thread_labels(thread)),
+        [thread, "work"] if thread.contains('/') => ("thread_work", thread_labels(thread)),
         _ => ("other", owned(&[("group", group)])),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use ledger::{Group, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic};
+use ledger::{Group, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, WorkCounters};
 
 use crate::ResponderCounters;
 use crate::family::{self, Labels, NAMESPACE, Sample, classify};
@@ -54,13 +54,14 @@ impl Page {
         page.describe("nic_interrupts", NicInterrupts::FIELDS);
         page.describe("switch_port", PortCounters::FIELDS);
         page.describe("router", RouterCounters::FIELDS);
+        page.describe("thread_work", WorkCounters::FIELDS);
         page.describe("guest_nic", RouterNic::FIELDS);
         page.describe("telemetry_client", ResponderCounters::FIELDS);
         page
     }
 
     /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
-    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_read`, `tap_write`, `ingress`, `io_thread`, `control_client` and
+    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_read`, `tap_write`, `ingress`, `ingress_limit`, `io_thread`, `thread_work`, `control_client` and
     /// `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));

@@ -204,3 +204,22 @@ fn counters_for_prometheus() {
         "f.toml:2: telemetry.port: unknown key; keys: prometheus"
     );
 }
+
+#[test]
+fn limits() {
+    let limit = |lines: &str| plan(&router(lines)).routers[0].limit.map(crate::Rate::pps);
+    assert_eq!((limit(""), limit("limit = \"200kpps\"")), (None, Some(200_000)));
+    let kernel = GOOD.replacen("vhost = \"shared\"", "vhost = \"kernel\"\nlimit = \"1kpps\"", 1);
+    let kernel = kernel.replacen("attach = \"switch:lan\"", "attach = \"tap:tap1\"", 1);
+    let kernel = kernel.replacen("deliver = \"queued\"\n", "", 1);
+    assert_eq!(
+        errors(&kernel),
+        "f.toml:10: router.limit: with vhost = \"kernel\" the kernel lets frames in, and nobody counts them; write \
+         another vhost"
+    );
+    let handed = router("limit = \"1kpps\"").replacen("tap:tap0", "vhost-user-frontend:/run/x.sock", 1);
+    let handed = handed.replacen("queues = 1", "listen = true", 1);
+    assert!(
+        errors(&handed).contains("f.toml:6: router.limit: the peer of a vhost-user-frontend lets frames in")
+    );
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 
-use config::{Engine, Nic, Pin, Plan, Prefix, Restart, Role, Route, Router, Spin, VhostThreads};
+use config::{Engine, Nic, Pin, Plan, Prefix, Rate, Restart, Role, Route, Router, Spin, VhostThreads};
 
 /// One thing to do. Names and indices are those of the new plan; what is to go is named as in the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(crate) enum Step {
     Pin(String),
     /// Another restart policy.
     Restart(String),
+    /// Another limit.
+    Limit(String),
     /// A switch that is no longer there; nobody is on it.
     RemoveSwitch(String),
 }
@@ -105,6 +107,9 @@ fn router_steps(old: In<'_>, new: In<'_>) -> Vec<Step> {
     }
     if old.1.restart != new.1.restart {
         steps.push(Step::Restart(name()));
+    }
+    if old.1.limit != new.1.limit {
+        steps.push(Step::Limit(name()));
     }
     steps
 }
@@ -267,6 +272,11 @@ pub(crate) fn describe_restart(restart: Restart) -> &'static str {
         Restart::Always => "started again when it fails",
         Restart::Never => "not started again when it fails",
     }
+}
+
+/// A limit as a file says it.
+pub(crate) fn describe_limit(limit: Option<Rate>) -> String {
+    limit.map_or_else(|| "none".to_owned(), |rate| rate.to_string())
 }
 
 fn role(role: Role) -> String {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use config::{Pin, Plan, Restart};
+use config::{Pin, Plan, Rate, Restart};
 use switch::Switch;
 
 use super::difference::{RouteChange, Step};
@@ -35,6 +35,7 @@ enum Undo {
     Routes(String, Vec<RouteChange>),
     Pin(String, Pin),
     Restart(String, Restart),
+    Limit(String, Option<Rate>),
 }
 
 impl Transaction {
@@ -148,6 +149,11 @@ impl Transaction {
                 self.done.push(Undo::Restart(name.clone(), slot.plan.restart));
                 slot.set_restart(wanted(name)?.restart);
             }
+            Step::Limit(name) => {
+                let slot = find(slots, name)?;
+                self.done.push(Undo::Limit(name.clone(), slot.plan.limit));
+                slot.set_limit(wanted(name)?.limit);
+            }
         }
         Ok(())
     }
@@ -186,6 +192,7 @@ fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result
     for router in plan.apart() {
         if let Some(relay) = instance.relays.iter_mut().find(|relay| relay.plan.name == router.name) {
             relay.pin(router.pin.clone())?;
+            relay.limit(router.limit);
             relay.plan = router.clone();
         }
     }
@@ -226,6 +233,7 @@ impl Undo {
             }
             Self::Pin(name, pin) => find(&mut instance.slots, &name)?.pin(pin)?,
             Self::Restart(name, restart) => find(&mut instance.slots, &name)?.set_restart(restart),
+            Self::Limit(name, limit) => find(&mut instance.slots, &name)?.set_limit(limit),
         }
         Ok(())
     }

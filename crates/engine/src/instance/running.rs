@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use config::{Pin, Spin};
+use config::{Pin, Rate, Spin};
 use sandbox::Confinement;
 
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread};
 use crate::kernel_vhost::KernelNic;
 use crate::tracing::TapBoard;
-use crate::wiring::{Outlet, Outside, connect, io_threads};
+use crate::wiring::{Gate, Outlet, Outside, connect, io_threads};
 
 /// A router with its outside. Dropping it takes it down, and nothing else.
 pub struct RunningRouter {
@@ -22,6 +22,7 @@ pub struct RunningRouter {
     pub router: Guest,
     /// What each NIC is plugged into, in the order of the file.
     pub outside: Vec<Outside>,
+    pub(crate) gate: Gate,
     /// NICs whose cable was pulled out on demand, by number.
     pulled: BTreeSet<usize>,
     /// Its threads that are to sleep as soon as they have nothing to do, by name.
@@ -37,12 +38,16 @@ impl RunningRouter {
         confinement: Confinement,
     ) -> Result<Self> {
         let (threads, outside, pulled) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let mut running = Self { threads, router: guest, outside, pulled, sharing: BTreeSet::new() };
+        let (gate, sharing) = (Gate::new(guest.plan()), BTreeSet::new());
+        let mut running = Self { threads, router: guest, outside, gate, pulled, sharing };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
-        for ((nic, queues), outlet) in plan.nics.iter().zip(running.router.nics()).zip(outlets) {
+        let gates = running.gate.nics();
+        for (((nic, queues), outlet), gate) in
+            plan.nics.iter().zip(running.router.nics()).zip(outlets).zip(gates)
+        {
             let served = (queues, running.router.main_lock());
-            let (way, outside) = connect((&plan, nic), served, outlet, board)
+            let (way, outside) = connect((&plan, nic), served, outlet, (board, gate))
                 .with_context(|| format!("router {}, NIC {}", plan.name, nic.name))?;
             running.outside.push(outside);
             ways.push(way);
@@ -129,6 +134,11 @@ impl RunningRouter {
             io.thread().pin(&cpu(&pin.vhost, n)).with_context(|| format!("thread {}", io.thread().name()))?;
         }
         Ok(())
+    }
+
+    /// Lets so many packets a second in from now on.
+    pub(crate) fn limit(&self, limit: Option<Rate>) {
+        self.gate.set(limit);
     }
 
     /// Lets its I/O threads poll for another time before they sleep.

@@ -1,7 +1,7 @@
 //! Settings that can be changed while a router runs.
 
 use anyhow::{Context, Result, bail};
-use config::{CpuSet, Pin, Restart, Router, Spin};
+use config::{CpuSet, Pin, Rate, Restart, Router, Spin};
 
 use super::slot::Slot;
 use super::{Instance, find};
@@ -9,13 +9,13 @@ use crate::apply::Change;
 use crate::apply::difference::describe_restart;
 
 /// The keys, with what they take.
-const KEYS: &str = "pin.vcpu, pin.vhost, restart, spin, state, NIC.link";
+const KEYS: &str = "limit, pin.vcpu, pin.vhost, restart, spin, state, NIC.link";
 
 /// The key that ends in this is of a NIC.
 const LINK: &str = ".link";
 
 impl Instance {
-    /// Changes one setting of a router as its file would: `pin.vcpu` and `pin.vhost` (CPUs, or `any`), `restart`
+    /// Changes one setting of a router as its file would: `limit` (a rate, or `none`), `pin.vcpu` and `pin.vhost` (CPUs, or `any`), `restart`
     /// (`always`, `never`), `spin` (a time, or `always`), and `state` (`running`, `stopped`); and, which no file says, the
     /// cable of a NIC: `NIC.link` (`up`, `down`), until the router is started anew.
     ///
@@ -30,6 +30,7 @@ impl Instance {
         let change = match key {
             "pin.vcpu" => pin(slot, |pin, cpus| pin.vcpu = cpus, value, key),
             "pin.vhost" => pin(slot, |pin, cpus| pin.vhost = cpus, value, key),
+            "limit" => limit(slot, value),
             "restart" => restart(slot, value),
             "spin" => spin(slot, value),
             "state" => return self.set_state(&name, value),
@@ -40,6 +41,7 @@ impl Instance {
         let now = slot.plan.clone();
         if let Some(plan) = self.plan.routers.iter_mut().find(|plan| plan.name == name) {
             (plan.pin, plan.restart, plan.spin) = (now.pin, now.restart, now.spin);
+            plan.limit = now.limit;
         }
         Ok(change)
     }
@@ -55,15 +57,16 @@ impl Instance {
                 relay.pin(pin).with_context(place)?;
             }
             "spin" => relay.spin(value.parse::<Spin>().with_context(place)?),
+            "limit" => relay.limit(rate(value).with_context(place)?),
             _ if key.ends_with(LINK) => {
                 let nic = known(&relay.plan, key.trim_end_matches(LINK)).with_context(place)?;
                 relay.plug(nic, is_up(value).with_context(place)?);
             }
             _ => bail!("router {name}: {key:?} is for the router's own process to set"),
         }
-        let now = (relay.plan.pin.clone(), relay.plan.spin);
+        let now = (relay.plan.pin.clone(), relay.plan.spin, relay.plan.limit);
         if let Some(plan) = self.plan.routers.iter_mut().find(|plan| plan.name == name) {
-            (plan.pin, plan.spin) = now;
+            (plan.pin, plan.spin, plan.limit) = now;
         }
         Ok(Change::hitless(format!("router {name}: {key} = {value}")))
     }
@@ -121,6 +124,19 @@ fn cpus(value: &str) -> Result<Option<CpuSet>> {
     let set: Result<CpuSet, _> = value.parse();
     let wrong = || format!("{value:?} is not a list of CPUs; write e.g. 1 or 0-1,3, or any");
     Ok(Some(set.ok().with_context(wrong)?))
+}
+
+fn limit(slot: &mut Slot, value: &str) -> Result<Change> {
+    slot.set_limit(rate(value)?);
+    Ok(Change::hitless(format!("router {}: limit = {value}", slot.plan.name)))
+}
+
+fn rate(value: &str) -> Result<Option<Rate>> {
+    if value == "none" {
+        return Ok(None);
+    }
+    let rate: Result<Rate, _> = value.parse();
+    rate.map(Some).map_err(|wrong| anyhow::anyhow!("{wrong}, or none"))
 }
 
 fn restart(slot: &mut Slot, value: &str) -> Result<Change> {

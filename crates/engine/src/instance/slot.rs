@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bootinfo::Role;
-use config::{Engine, Pin, Plan, Restart, Router};
+use config::{Engine, Pin, Plan, Rate, Restart, Router};
 use sandbox::Confinement;
 use switch::Switch;
 use telemetry::Kind;
@@ -255,6 +255,14 @@ impl Slot {
         }
         self.plan.pin = pin;
         Ok(())
+    }
+
+    /// Lets so many packets a second in, from now on and whenever it is started.
+    pub(crate) fn set_limit(&mut self, limit: Option<Rate>) {
+        self.plan.limit = limit;
+        if let Some(run) = &self.run {
+            run.router.limit(limit);
+        }
     }
 
     /// Another restart policy; one that has failed, or waits, follows it.

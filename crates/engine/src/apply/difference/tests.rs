@@ -79,6 +79,10 @@ impl Model {
                 let restart = router(to, name).expect("in the new plan").restart;
                 self.routers.get_mut(name).expect("there").router.restart = restart;
             }
+            Step::Limit(name) => {
+                let limit = router(to, name).expect("in the new plan").limit;
+                self.routers.get_mut(name).expect("there").router.limit = limit;
+            }
         }
     }
 
@@ -138,7 +142,7 @@ fn one_router(name: &'static str, switches: usize) -> impl Strategy<Value = Rout
         _ => vec![x, y],
     });
     let routes = prop::collection::btree_map(0..4_u8, route(), 0..4);
-    let pins = (0..3_u32, 0..2_u32);
+    let pins = (0..3_u32, 0..2_u32, 0..3_u64);
     // Mostly the same, so that small differences come alone.
     let rare =
         (prop::bool::weighted(0.2), prop::bool::weighted(0.2), prop::bool::weighted(0.2), any::<bool>());
@@ -159,7 +163,7 @@ fn one_router(name: &'static str, switches: usize) -> impl Strategy<Value = Rout
             affinity: config::Affinity::default(),
             sched: config::Sched::default(),
             guarantee: None,
-            limit: None,
+            limit: config::Rate::from_pps(pins.2),
             spin: Spin::Always,
             isolate: false,
             nics,
@@ -203,7 +207,8 @@ fn about(step: &Step) -> Option<&str> {
         | Step::ReplaceRouter(name, _)
         | Step::ChangeRoutes(name, _)
         | Step::Pin(name)
-        | Step::Restart(name) => Some(name),
+        | Step::Restart(name)
+        | Step::Limit(name) => Some(name),
     }
 }
 
@@ -238,6 +243,7 @@ proptest! {
             let (mut old, new) = (Model::of(&from).routers[&name].clone(), Model::of(&to).routers[&name].clone());
             old.routes = new.routes.clone();
             old.router.restart = new.router.restart;
+            old.router.limit = new.router.limit;
             old.router.pin.vhost = new.router.pin.vhost.clone();
             if old.router.engine == Some(Engine::Kvm) {
                 old.router.pin = new.router.pin.clone();
