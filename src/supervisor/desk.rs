@@ -484,8 +484,8 @@ impl Supervisor {
     }
 }
 
-/// Whether a setting is for both the process of a router and the data plane: threads are in both, a cable has its driver in
-/// the one and its frames in the other, and what the one limits the other shows.
+/// Whether a setting is for both the process of a router and the data plane: threads are in both, a cable and a limit act in the
+/// one and are known to the other.
 fn is_of_both(request: &Request) -> bool {
     matches!(request, Request::Set { key, .. } if key == "spin" || key == "limit" || is_of_cable(key))
 }

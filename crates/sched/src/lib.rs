@@ -5,12 +5,14 @@
 //! back; what it has made is told before as [`Undo`]s, for who cleans up after a process that was killed.
 //! `docs/sched.md` has the keys and what each policy means.
 
+pub mod account;
 mod admission;
 mod apply;
 mod attr;
 mod automatic;
 mod cgroup;
 mod error;
+pub mod guarantee;
 mod host;
 mod interrupts;
 mod island;

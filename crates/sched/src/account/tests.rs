@@ -1,0 +1,266 @@
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use rustix::process::getpid;
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::parse::{cores, schedstat, stat, status};
+use super::*;
+
+#[test]
+fn cores_by_their_ticks() {
+    let text = "cpu  36447 1 10506 89318 3802 7 1359 203 114 0\n\
+                cpu0 17129 1 5152 46789 531 3 1245 90 2 0\n\
+                cpu12 5 0 6 7 8 9 10 11 0 0\nintr 123 4 5\nctxt 99\ncpu99 1 1 1 1 1 1 1 1\n";
+    let cores = cores(text);
+    let first = CoreTicks { user: 17130, system: 5152, idle: 47320, irq: 3, softirq: 1245, steal: 90 };
+    assert_eq!(cores.get(&0), Some(&first));
+    assert_eq!(cores.keys().collect::<Vec<_>>(), [&0, &12], "lines behind the CPUs are something else");
+    assert_eq!(first.all(), 70940);
+}
+
+#[test]
+fn a_thread_by_its_files() {
+    let mut times = ThreadTimes::default();
+    let text = "77 (a) R (b) S 1 77 77 0 -1 4194560 40 37 0 9 59 273 2 22 10 -10 13 0 24 48 42 \
+                18446744073709551615 1 1 0 0 0 0 0 4096 1256 0 0 0 17 3 0 0 0 41 5 0 0 0 0 0 0 0\n";
+    assert_eq!(stat(text, &mut times), Some(()));
+    assert_eq!(schedstat("597312 65307 2\n", &mut times), Some(()));
+    let text =
+        "Name:\tvoluntary_ctxt_switches: 9\nvoluntary_ctxt_switches:\t362\nnonvoluntary_ctxt_switches:\t20\n";
+    assert_eq!(status(text, &mut times), Some(()));
+    let wanted = ThreadTimes {
+        tid: 0,
+        cpu: 3,
+        run_ns: 597_312,
+        wait_ns: 65_307,
+        user: 59,
+        system: 273,
+        guest: 41,
+        sleeps: 362,
+        preemptions: 20,
+    };
+    assert_eq!(times, wanted);
+}
+
+#[test]
+fn what_is_no_such_file_is_nothing() {
+    for text in ["", "7 (x)", "7 (x) R 1", "no bracket", "7 (x) R a b c d e f g h i j k l m n o p"] {
+        assert_eq!(stat(text, &mut ThreadTimes::default()), None, "{text}");
+    }
+    assert_eq!(schedstat("1", &mut ThreadTimes::default()), None);
+    assert_eq!(status("voluntary_ctxt_switches:\tx\n", &mut ThreadTimes::default()), None);
+    assert!(cores("cpu0 1 2\ncpux 1 2 3 4 5 6 7 8\n").is_empty());
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+fn sample(at_ns: u64, core: CoreTicks, threads: &[(&str, Column, ThreadTimes)]) -> Sample {
+    let threads =
+        threads.iter().map(|(name, column, times)| ((*name).to_owned(), (*column, *times))).collect();
+    Sample { at_ns, cores: [(1, core)].into(), threads, ..Sample::default() }
+}
+
+/// A core in the Fig. 4 way: a vCPU of which nine tenths are in the guest, a vhost thread, and others.
+#[test]
+fn a_core_is_split_among_who_had_it() {
+    let start = sample(0, CoreTicks::default(), &[]);
+    let vcpu = ThreadTimes {
+        tid: 5,
+        cpu: 1,
+        run_ns: 300_000_000,
+        user: 27,
+        system: 3,
+        guest: 27,
+        sleeps: 40,
+        ..ThreadTimes::default()
+    };
+    let vhost = ThreadTimes {
+        tid: 6,
+        cpu: 1,
+        run_ns: 250_000_000,
+        user: 15,
+        system: 10,
+        preemptions: 2,
+        ..ThreadTimes::default()
+    };
+    let core = CoreTicks { user: 52, system: 18, idle: 20, irq: 1, softirq: 6, steal: 3 };
+    let end =
+        sample(SECOND, core, &[("edge/vcpu0", Column::Guest, vcpu), ("edge/vhost", Column::Vhost, vhost)]);
+    let split = Split::between(&start, &end);
+    let percent = |ns: f64| (ns / 1e7).round() as u32;
+    let shown = split.cores[&1].columns().map(|(name, ns)| (name, percent(ns)));
+    assert_eq!(
+        shown,
+        [
+            ("guest", 27),
+            ("vhost", 25),
+            // 100 - 27 - 25 - 1 - 6 - 3 - 20, of which the kernel had 8 ticks and programs 10.
+            ("kernel", 8),
+            ("user", 10),
+            ("irq", 1),
+            ("softirq", 6),
+            ("steal", 3),
+            ("idle", 20)
+        ]
+    );
+    let vcpu = split.threads["edge/vcpu0"];
+    assert_eq!((percent(vcpu.run), percent(vcpu.guest), percent(vcpu.system)), (30, 27, 3));
+    assert_eq!((vcpu.wakeups, vcpu.switches, vcpu.cpu, vcpu.moved), (40, 40, 1, false));
+    assert_eq!(split.threads["edge/vhost"].switches, 2);
+}
+
+#[test]
+fn a_tracer_takes_interrupts_from_whom_they_interrupted() {
+    let traced = |softirq_ns| {
+        let known = Interrupts { irq_ns: 0, softirq_ns };
+        Some(Traced { cores: [(1, known)].into(), threads: [(6, known)].into() })
+    };
+    let before = Sample { traced: traced(7), ..sample(0, CoreTicks::default(), &[]) };
+    let vhost = ThreadTimes { tid: 6, cpu: 1, run_ns: 600_000_000, system: 60, ..ThreadTimes::default() };
+    // The ticks have seen less of the softirqs than there was.
+    let core = CoreTicks { system: 35, softirq: 25, idle: 40, ..CoreTicks::default() };
+    let after = Sample {
+        traced: traced(300_000_007),
+        ..sample(SECOND, core, &[("edge/vhost", Column::Vhost, vhost)])
+    };
+    let split = Split::between(&before, &after);
+    let core = split.cores[&1];
+    assert_eq!((core.vhost, core.softirq, core.idle), (3e8, 3e8, 4e8));
+    assert_eq!(split.threads["edge/vhost"].run, 3e8);
+    // Without one, what is known of the core bounds the thread.
+    let blind = Split::between(&Sample { traced: None, ..before }, &Sample { traced: None, ..after });
+    assert_eq!((blind.cores[&1].vhost, blind.cores[&1].softirq), (3.5e8, 2.5e8));
+}
+
+#[test]
+fn another_thread_of_that_name_counts_from_its_start() {
+    let times = |tid, run_ns| ThreadTimes { tid, cpu: 1, run_ns, ..ThreadTimes::default() };
+    let before = sample(0, CoreTicks::default(), &[("edge/vhost", Column::Vhost, times(6, 900))]);
+    let after = sample(SECOND, CoreTicks::default(), &[("edge/vhost", Column::Vhost, times(7, 1000))]);
+    assert_eq!(Split::between(&before, &after).threads["edge/vhost"].run, 1000.0);
+}
+
+prop_compose! {
+    fn some_times()(run_ns in 0..3 * SECOND, user in 0..300_u64, system in 0..300_u64, guest in 0..400_u64) -> ThreadTimes {
+        ThreadTimes { tid: 1, cpu: 1, run_ns, user, system, guest, ..ThreadTimes::default() }
+    }
+}
+
+prop_compose! {
+    fn some_ticks()(user in 0..200_u64, system in 0..200_u64, idle in 0..200_u64, irq in 0..200_u64, softirq in 0..200_u64,
+                    steal in 0..200_u64) -> CoreTicks {
+        CoreTicks { user, system, idle, irq, softirq, steal }
+    }
+}
+
+proptest! {
+    /// Whatever the files say, no column is negative, and together they are the interval unless interrupts alone are more.
+    #[test]
+    fn columns_are_the_interval(vcpu in some_times(), vhost in some_times(), core in some_ticks()) {
+        let before = sample(0, CoreTicks::default(), &[]);
+        let after = sample(SECOND, core, &[("a", Column::Guest, vcpu), ("b", Column::Vhost, vhost)]);
+        let split = Split::between(&before, &after).cores[&1];
+        prop_assert!(split.columns().iter().all(|(_, ns)| *ns >= 0.0), "{split:?}");
+        let interrupts = (core.irq + core.softirq) as f64 * 1e7;
+        prop_assert!((split.all() - interrupts.max(1e9)).abs() < 1.0, "{split:?}");
+    }
+}
+
+/// Time that the calling thread has spent on a CPU.
+fn own_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Takes 3 ms in 10 for so long; what it took.
+fn burn(long: Duration) -> Duration {
+    let (start, before) = (Instant::now(), own_time());
+    let mut due = start;
+    while start.elapsed() < long {
+        let until = own_time() + Duration::from_millis(3);
+        while own_time() < until {
+            std::hint::spin_loop();
+        }
+        due += Duration::from_millis(10);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    own_time() - before
+}
+
+/// What a thread has burned is in the column that it belongs to, on the core where it ran, to two hundredths of that core.
+#[test]
+fn a_burn_is_found_in_its_column() {
+    let Ok(allowed) = sched_getaffinity(None) else { return println!("SKIPPED: no affinity can be read") };
+    let cpu = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("a CPU");
+    for column in [Column::Vhost, Column::Other] {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let burner = std::thread::spawn(move || {
+            let mut one = CpuSet::new();
+            one.set(cpu);
+            sched_setaffinity(None, &one).expect("a CPU of its own");
+            tell.send(gettid().as_raw_nonzero().get()).expect("somebody listens");
+            gone.recv().expect("somebody speaks");
+            let burned = burn(Duration::from_secs(3));
+            // It is there until its last sample was taken, and asleep, so that its clock is not old.
+            tell.send(0).expect("somebody listens");
+            let _ = gone.recv();
+            burned
+        });
+        let tid = told.recv().expect("a thread");
+        let thread = Thread { name: "t/burn".to_owned(), pid: getpid().as_raw_nonzero().get(), tid, column };
+        let mut account = Account::open(&[cpu as u32], &[thread]).expect("files to read");
+        let before = account.sample();
+        go.send(()).expect("it listens");
+        told.recv().expect("it burns");
+        std::thread::sleep(Duration::from_millis(20));
+        let after = account.sample();
+        drop(go);
+        let burned = burner.join().expect("it ends").as_nanos() as f64;
+        let split = Split::between(&before, &after);
+        let (thread, core) = (split.threads["t/burn"], split.cores[&(cpu as u32)]);
+        let two = 0.02 * split.interval;
+        println!("{column:?}: burned {burned}, seen {}, core {core:?}", thread.run);
+        assert!((thread.run - burned).abs() <= two, "{burned} and not {}", thread.run);
+        assert_eq!((thread.cpu, thread.moved), (cpu as u32, false));
+        // It slept at the end, if not before: where others have the core it is always late.
+        assert!(thread.wakeups >= 1 && thread.wakeups <= thread.switches, "{thread:?}");
+        let seen = match column {
+            Column::Vhost => core.vhost,
+            _ => core.user + core.kernel,
+        };
+        // Others may have burned there, too, but none that count as a vhost thread.
+        let most = if column == Column::Vhost { burned + two } else { f64::INFINITY };
+        assert!(seen >= burned - 2.0 * two && seen <= most, "{burned} in {core:?}");
+        assert!((core.all() - split.interval).abs() <= two, "{core:?} of {}", split.interval);
+    }
+}
+
+#[test]
+fn a_thread_that_has_ended_is_missing() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        tell.send(gettid().as_raw_nonzero().get()).expect("somebody listens");
+        let _ = ended.recv();
+    });
+    let pid = getpid().as_raw_nonzero().get();
+    let named = |name: &str, tid| Thread { name: name.to_owned(), pid, tid, column: Column::Other };
+    let threads = [named("t/short", told.recv().expect("a thread")), named("t/none", i32::MAX)];
+    let mut account = Account::open(&[], &threads).expect("files to read");
+    assert_eq!(account.sample().threads.keys().collect::<Vec<_>>(), ["t/short"]);
+    drop(end);
+    thread.join().expect("it ends");
+    let mut left = usize::MAX;
+    // The kernel takes it out of its tables a moment after others may know that it has ended.
+    for _ in 0..1000 {
+        left = account.sample().threads.len();
+        if left == 0 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert_eq!(left, 0);
+}

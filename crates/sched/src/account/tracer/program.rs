@@ -1,0 +1,192 @@
+//! The programs, word by word, in the instructions of `linux/bpf.h`.
+//!
+//! r6 is the account of this core, r7 a time, r8 what is at hand. An account is words of 64 bits:
+//!
+//! ```text
+//!   core:   | softirq began | irq began | irq within this softirq | irq | softirq |        thread: | irq | softirq |
+//! ```
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Words of a core's account.
+pub(super) const CORE_WORDS: usize = 5;
+const SOFTIRQ_BEGAN: usize = 0;
+const IRQ_BEGAN: usize = 1;
+const IRQ_WITHIN: usize = 2;
+/// Time in interrupt handlers.
+pub(super) const IRQ: usize = 3;
+/// Time in softirqs.
+pub(super) const SOFTIRQ: usize = 4;
+
+/// Where the account of threads is, and that of cores.
+pub(super) struct Maps<'a> {
+    pub(super) core: BorrowedFd<'a>,
+    pub(super) threads: BorrowedFd<'a>,
+}
+
+/// What has come when a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    SoftirqBegins,
+    SoftirqEnds,
+    InterruptBegins,
+    InterruptEnds,
+}
+
+const R0: u8 = 0;
+const R1: u8 = 1;
+const R2: u8 = 2;
+const R6: u8 = 6;
+const R7: u8 = 7;
+const R8: u8 = 8;
+/// The stack's end.
+const R10: u8 = 10;
+
+const LOAD_WIDE: u8 = 0x18;
+/// A register = a word of memory, and the other way round.
+const LOAD: u8 = 0x79;
+const STORE: u8 = 0x7b;
+const STORE_HALF: u8 = 0x63;
+const STORE_HALF_CONSTANT: u8 = 0x62;
+const STORE_CONSTANT: u8 = 0x7a;
+const ADD: u8 = 0x0f;
+const ADD_CONSTANT: u8 = 0x07;
+const SUBTRACT: u8 = 0x1f;
+const MOVE: u8 = 0xbf;
+const MOVE_CONSTANT: u8 = 0xb7;
+const IF_ZERO: u8 = 0x15;
+const CALL: u8 = 0x85;
+const EXIT: u8 = 0x95;
+const PSEUDO_MAP: u8 = 1;
+
+const LOOK_UP: i32 = 1;
+const TIME: i32 = 5;
+const WHO: i32 = 14;
+
+/// Where on the stack a key lies.
+const KEY: i16 = -8;
+
+#[derive(Default)]
+struct Assembler {
+    code: Vec<u64>,
+    /// Jumps to the end.
+    leave: Vec<usize>,
+}
+
+impl Assembler {
+    fn put(&mut self, opcode: u8, (to, from): (u8, u8), offset: i16, constant: i32) {
+        let registers = u64::from(to | from << 4) << 8;
+        let offset = u64::from(offset as u16) << 16;
+        self.code.push(u64::from(opcode) | registers | offset | u64::from(constant as u32) << 32);
+    }
+
+    fn with(&mut self, operation: u8, to: u8, from: u8) {
+        self.put(operation, (to, from), 0, 0);
+    }
+
+    fn call(&mut self, what: i32) {
+        self.put(CALL, (0, 0), 0, what);
+    }
+
+    fn leave_if_zero(&mut self, register: u8) {
+        self.leave.push(self.code.len());
+        self.put(IF_ZERO, (register, 0), 0, 0);
+    }
+
+    /// `register` = word `word` of the account that `base` points to.
+    fn get(&mut self, register: u8, base: u8, word: usize) {
+        self.put(LOAD, (register, base), 8 * word as i16, 0);
+    }
+
+    fn set(&mut self, base: u8, word: usize, register: u8) {
+        self.put(STORE, (base, register), 8 * word as i16, 0);
+    }
+
+    fn clear(&mut self, base: u8, word: usize) {
+        self.put(STORE_CONSTANT, (base, 0), 8 * word as i16, 0);
+    }
+
+    /// Word `word` += r7. Uses r8.
+    fn add(&mut self, base: u8, word: usize) {
+        self.get(R8, base, word);
+        self.with(ADD, R8, R7);
+        self.set(base, word, R8);
+    }
+
+    /// r0 = what the map holds under the key on the stack.
+    fn look_up(&mut self, map: BorrowedFd<'_>) {
+        self.put(LOAD_WIDE, (R1, PSEUDO_MAP), 0, map.as_raw_fd());
+        self.put(0, (0, 0), 0, 0);
+        self.with(MOVE, R2, R10);
+        self.put(ADD_CONSTANT, (R2, 0), 0, KEY.into());
+        self.call(LOOK_UP);
+        self.leave_if_zero(R0);
+    }
+
+    /// r6 = the account of this core.
+    fn core(&mut self, maps: &Maps<'_>) {
+        self.put(STORE_HALF_CONSTANT, (R10, 0), KEY, 0);
+        self.look_up(maps.core);
+        self.with(MOVE, R6, R0);
+    }
+
+    /// r7 = the time since what word `word` says, which says nothing from now on.
+    fn since(&mut self, word: usize) {
+        self.get(R8, R6, word);
+        self.leave_if_zero(R8);
+        self.call(TIME);
+        self.with(MOVE, R7, R0);
+        self.with(SUBTRACT, R7, R8);
+        self.clear(R6, word);
+    }
+
+    /// The thread whose time this was is charged with r7.
+    fn charge(&mut self, maps: &Maps<'_>, word: usize) {
+        self.call(WHO);
+        self.put(STORE_HALF, (R10, R0), KEY, 0);
+        self.look_up(maps.threads);
+        self.add(R0, word);
+    }
+
+    fn finish(mut self) -> Vec<u64> {
+        let end = self.code.len();
+        for at in &self.leave {
+            self.code[*at] |= ((end - at - 1) as u64) << 16;
+        }
+        self.put(MOVE_CONSTANT, (R0, 0), 0, 0);
+        self.put(EXIT, (0, 0), 0, 0);
+        self.code
+    }
+}
+
+/// The program for one end of a handler.
+pub(super) fn assemble(end: End, maps: &Maps<'_>) -> Vec<u64> {
+    let mut code = Assembler::default();
+    code.core(maps);
+    match end {
+        End::SoftirqBegins => {
+            code.call(TIME);
+            code.set(R6, SOFTIRQ_BEGAN, R0);
+            code.clear(R6, IRQ_WITHIN);
+        }
+        End::SoftirqEnds => {
+            code.since(SOFTIRQ_BEGAN);
+            code.get(R8, R6, IRQ_WITHIN);
+            code.with(SUBTRACT, R7, R8);
+            code.add(R6, SOFTIRQ);
+            code.charge(maps, 1);
+        }
+        End::InterruptBegins => {
+            code.call(TIME);
+            code.set(R6, IRQ_BEGAN, R0);
+        }
+        End::InterruptEnds => {
+            code.since(IRQ_BEGAN);
+            code.add(R6, IRQ);
+            // Within no softirq this is forgotten when one begins.
+            code.add(R6, IRQ_WITHIN);
+            code.charge(maps, 0);
+        }
+    }
+    code.finish()
+}

@@ -1,0 +1,131 @@
+//! Whether a rate can be promised beside those that are promised already.
+
+use std::fmt;
+
+use super::model::{Basis, Cost};
+
+/// Rounding of shares by who carries them out.
+const ROUNDING: f64 = 1e-9;
+
+/// A core, as far as promises go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Core {
+    /// Its number.
+    pub cpu: u32,
+    /// Cycles of the time-stamp counter in a second.
+    pub hertz: f64,
+    /// The part of it that can be promised in all: real-time throttling leaves 0.95, a kernel with a fair server about 0.90.
+    pub most: f64,
+    /// The part that is reserved otherwise.
+    pub reserved: f64,
+}
+
+/// What a router takes of one core for each packet: all of its threads there together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Need {
+    /// The core's number.
+    pub cpu: u32,
+    /// For each packet.
+    pub cost: Cost,
+}
+
+/// A rate that is promised, or is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// Name of the router.
+    pub router: String,
+    /// Packets a second.
+    pub pps: f64,
+    /// By core.
+    pub needs: Vec<Need>,
+}
+
+impl Promise {
+    /// The part of a core that it takes.
+    pub fn share(&self, core: &Core) -> f64 {
+        let needs = self.needs.iter().filter(|need| need.cpu == core.cpu);
+        let cycles: f64 = needs.map(|need| need.cost.cycles).sum();
+        self.pps * cycles / core.hertz
+    }
+}
+
+/// Why a rate is not promised: one line, with the arithmetic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// Name of the router.
+    pub router: String,
+    line: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.line)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The part of each core that `asked` takes, if it fits beside what is `held`. A promise to the same router among those is the
+/// one that it replaces.
+///
+/// # Errors
+/// One line: which core is too small, by how much, and what could be promised.
+pub fn admit(cores: &[Core], held: &[Promise], asked: &Promise) -> Result<Vec<(u32, f64)>, Refusal> {
+    let refusal = |line| Refusal { router: asked.router.clone(), line };
+    for need in &asked.needs {
+        if cores.iter().all(|core| core.cpu != need.cpu) {
+            return Err(refusal(format!("CPU {} is not there, so nothing can be promised on it", need.cpu)));
+        }
+    }
+    let mut shares = Vec::new();
+    for core in cores.iter().filter(|core| asked.needs.iter().any(|need| need.cpu == core.cpu)) {
+        let others = held.iter().filter(|promise| promise.router != asked.router);
+        let taken = core.reserved + others.map(|promise| promise.share(core)).sum::<f64>();
+        let share = asked.share(core);
+        if share + taken > core.most + ROUNDING {
+            return Err(refusal(arithmetic(asked, core, taken)));
+        }
+        shares.push((core.cpu, share));
+    }
+    Ok(shares)
+}
+
+/// `400 kpps x 5200 cycles = 2.08 GHz of 2.60 GHz on CPU 1, 0.80; 0.35 already promised; at most 0.90 can be`, and what would fit.
+fn arithmetic(asked: &Promise, core: &Core, taken: f64) -> String {
+    let needs: Vec<&Need> = asked.needs.iter().filter(|need| need.cpu == core.cpu).collect();
+    let cycles: f64 = needs.iter().map(|need| need.cost.cycles).sum();
+    let guessed = needs.iter().any(|need| need.cost.basis == Basis::Default);
+    let basis = if guessed { " (an estimate: no packet was seen yet)" } else { "" };
+    let fits = ((core.most - taken) * core.hertz / cycles.max(1.0)).max(0.0);
+    let fits = if fits < 1.0 { "no rate fits".to_owned() } else { format!("{} would fit", rate(fits)) };
+    format!(
+        "{} x {cycles:.0} cycles{basis} = {:.2} GHz of {:.2} GHz on CPU {}, {:.2}; {taken:.2} already promised; at most {:.2} \
+         can be; {fits}",
+        rate(asked.pps),
+        asked.pps * cycles / 1e9,
+        core.hertz / 1e9,
+        core.cpu,
+        asked.share(core),
+        core.most,
+    )
+}
+
+/// A rate, rounded down to three digits: `400 kpps`.
+pub(super) fn rate(pps: f64) -> String {
+    let (value, unit) = match pps {
+        pps if pps >= 1e6 => (pps / 1e6, "Mpps"),
+        pps if pps >= 1e3 => (pps / 1e3, "kpps"),
+        _ => (pps, "pps"),
+    };
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    let scale = 10_f64.powi(digits);
+    // What is a whole number but for rounding stays one.
+    let value = (value * scale + 1e-6).floor() / scale;
+    format!("{value} {unit}")
+}
