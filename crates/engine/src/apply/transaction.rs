@@ -191,7 +191,9 @@ fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result
     instance.relays.retain(|relay| plan.apart().any(|router| relay.fits(plan, router)));
     for router in plan.apart() {
         if let Some(relay) = instance.relays.iter_mut().find(|relay| relay.plan.name == router.name) {
-            relay.pin(router.pin.clone())?;
+            if relay.plan.pin != router.pin {
+                relay.pin(router.pin.clone())?;
+            }
             relay.limit(router.limit);
             relay.plan = router.clone();
         }
