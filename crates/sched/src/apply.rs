@@ -202,7 +202,8 @@ impl Applier {
         undo.now().err().map(|error| failed(&undo, error))
     }
 
-    /// Places each of these threads that is not placed yet, or whose place has changed.
+    /// Places each of these threads that is not placed yet, or whose place has changed. Those that are not among the errors have
+    /// their place; those whose errors are passing ([`ApplyError::is_passing`]) get it when they are told of again.
     pub fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
         let mut moves: Vec<(&Thread, Schedule)> = Vec::new();
         for thread in threads {
@@ -324,11 +325,18 @@ impl Applier {
     /// What a refusal of the kernel means.
     fn refused(&self, thread: &Thread, to: &Schedule, error: io::Error) -> ApplyError {
         let mut what = format!("{to}");
+        if let (Policy::Deadline(_), Some(libc::EPERM), Some(cpu)) =
+            (to.policy, error.raw_os_error(), elsewhere(thread, to))
+        {
+            // The kernel judges by the CPU that the thread was on last.
+            what.push_str(&format!("; it sleeps on CPU {cpu}, which it leaves when it wakes"));
+            return ApplyError::thread(&thread.name, what, io::Error::from_raw_os_error(libc::EAGAIN));
+        }
         if let (Policy::Deadline(_), Some(libc::EBUSY)) = (to.policy, error.raw_os_error()) {
             let cpus = to.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.cpus().to_vec());
             let (_, how) = admission::most(&self.host, cpus);
             what.push_str(&format!(
-                "; the kernel admits {how}, less what else is reserved there (a fair_server of 0.050 since Linux 6.12)"
+                "; the kernel admits {how}, less what else is reserved there, and what was until a moment ago"
             ));
         }
         ApplyError::thread(&thread.name, what, error)
@@ -360,6 +368,14 @@ fn is_ordinary(policy: Policy) -> bool {
 fn exists(thread: &Thread) -> io::Result<()> {
     let path = format!("/proc/{}/task/{}", thread.pid, thread.tid);
     if Path::new(&path).exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+}
+
+/// The CPU that a thread was on last, if that is not one of those that it may be on now.
+fn elsewhere(thread: &Thread, to: &Schedule) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{}/task/{}/stat", thread.pid, thread.tid)).ok()?;
+    // The name may hold anything; what follows it is numbers. The processor is field 39, the state after the name is 3.
+    let cpu = stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()?;
+    to.cpus.as_ref().filter(|cpus| !cpus.cpus().contains(&cpu)).map(|_| cpu)
 }
 
 /// Confines a thread to CPUs; none: to those that this process may use.

@@ -187,10 +187,12 @@ pub(crate) fn remove(path: &Path, home: &Path, version: Version) -> io::Result<(
     loop {
         let listed = fs::read_to_string(path.join(version.threads())).unwrap_or_default();
         for tid in listed.lines().filter_map(|line| line.parse::<i32>().ok()) {
-            // A reservation may not fit where it goes to.
-            if enter(home, version, tid).is_err() && attr::set(tid, Policy::Other).is_ok() {
-                let _ = enter(home, version, tid);
+            // A reservation may not fit where it goes to. Nor does it go along while its time is used up: on Linux 6.18 threads
+            // that did, and ended soon after, were seen never to end.
+            if attr::attributes(tid).is_ok_and(|held| held.is_deadline()) {
+                let _ = attr::set(tid, Policy::Other);
             }
+            let _ = enter(home, version, tid);
         }
         match fs::remove_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -27,8 +27,9 @@ impl ApplyError {
         self.thread.as_deref()
     }
 
-    /// Whether it may succeed a little later: somebody else has what is wanted and may let go of it, or the thread has just
-    /// ended and another will be told of.
+    /// Whether it may succeed a little later: somebody else has what is wanted and may let go of it (also a thread whose
+    /// reservation was given back in this period), the thread sleeps on another CPU, or it has just ended and another will be
+    /// told of.
     pub fn is_passing(&self) -> bool {
         let passing = [Errno::BUSY, Errno::AGAIN, Errno::SRCH, Errno::INTR, Errno::NOMEM, Errno::NOENT];
         self.source

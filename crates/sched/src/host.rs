@@ -8,6 +8,12 @@ use std::str::FromStr;
 use rustix::process::{Resource, getrlimit};
 
 use crate::cgroup::{self, Hierarchy};
+use crate::topology::Topology;
+
+/// The first kernel that reserves something of each CPU for ordinary threads.
+const WITH_FAIR_SERVER: (u32, u32) = (6, 12);
+/// How much, in nanoseconds, unless somebody has changed it. So exclusive CPUs of Linux 6.18 admit 0.900 and no more.
+const FAIR_SERVER: (u64, u64) = (50_000_000, 1_000_000_000);
 
 /// The bit of CAP_SYS_NICE.
 const SYS_NICE: u32 = 23;
@@ -37,8 +43,8 @@ pub struct Host {
     pub may_reserve: bool,
     /// What real-time threads may have.
     pub real_time: RealTime,
-    /// What the kernel keeps of each CPU for ordinary threads by a reservation of its own (`fair_server` in debugfs): runtime and
-    /// period in nanoseconds. Empty where it has none, or where that cannot be read.
+    /// What the kernel keeps of each CPU for ordinary threads by a reservation of its own (`fair_server`): runtime and period in
+    /// nanoseconds, as debugfs has them, else as such a kernel starts with. Empty where it has none.
     pub fair_server: BTreeMap<u32, (u64, u64)>,
     /// Shortest and longest period of a reservation, in µs.
     pub periods_us: (u64, u64),
@@ -78,6 +84,7 @@ impl Host {
     /// This host.
     pub(crate) fn read() -> Self {
         let may = may_nice();
+        let version = version(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default());
         let cpu = Hierarchy::find("cpu");
         let group_rt_us = cpu.as_ref().ok().and_then(|found| number(&found.base.join("cpu.rt_runtime_us")));
         Self {
@@ -87,12 +94,12 @@ impl Host {
                 runtime_us: kernel::<i64>("sched_rt_runtime_us").and_then(|us| u64::try_from(us).ok()),
                 period_us: kernel("sched_rt_period_us").unwrap_or(1_000_000),
             },
-            fair_server: fair_server(Path::new("/sys/kernel/debug/sched/fair_server")),
+            fair_server: fair_server(version, Path::new("/sys/kernel/debug/sched/fair_server")),
             periods_us: (
                 kernel("sched_deadline_period_min_us").unwrap_or(100),
                 kernel("sched_deadline_period_max_us").unwrap_or(4_194_304),
             ),
-            kernel: version(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()),
+            kernel: version,
             cpu,
             cpuset: Hierarchy::find("cpuset"),
             group_rt_us,
@@ -120,13 +127,16 @@ fn real_time_limit() -> u32 {
     getrlimit(Resource::Rtprio).current.map_or(99, |limit| u32::try_from(limit).unwrap_or(99).min(99))
 }
 
-fn fair_server(folder: &Path) -> BTreeMap<u32, (u64, u64)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let of_cpu = entries.filter_map(|entry| {
-        let cpu = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
-        Some((cpu, (number(&entry.path().join("runtime"))?, number(&entry.path().join("period"))?)))
-    });
-    of_cpu.collect()
+fn fair_server(version: (u32, u32), folder: &Path) -> BTreeMap<u32, (u64, u64)> {
+    if version < WITH_FAIR_SERVER {
+        return BTreeMap::new();
+    }
+    let of_cpu = |cpu: u32| {
+        let held = folder.join(format!("cpu{cpu}"));
+        let shown = number(&held.join("runtime")).zip(number(&held.join("period")));
+        (cpu, shown.unwrap_or(FAIR_SERVER))
+    };
+    Topology::read().cpus.iter().map(|cpu| of_cpu(cpu.number)).collect()
 }
 
 /// `6.18.44-x` is (6, 18).

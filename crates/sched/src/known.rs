@@ -1,6 +1,9 @@
 //! What is known before threads are placed.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
 use config::{Attach, Plan};
 
@@ -28,6 +31,43 @@ pub struct Load {
     pub threads: BTreeMap<String, f64>,
     /// What others take of each CPU: 0 to 1.
     pub cpus: BTreeMap<u32, f64>,
+}
+
+impl Load {
+    /// What is done on each CPU now, watched for so long (100 ms tell tenths: the kernel counts in ticks). Threads of this
+    /// process are among those that do it: for before there are any. Nothing where the kernel does not tell.
+    pub fn of_host(watched: Duration) -> Self {
+        let read = || fs::read_to_string("/proc/stat").unwrap_or_default();
+        let before = read();
+        sleep(watched);
+        Self { cpus: busy(&before, &read()), ..Self::default() }
+    }
+}
+
+/// The part of each CPU's time that was not idle between two copies of `/proc/stat`.
+pub(crate) fn busy(before: &str, after: &str) -> BTreeMap<u32, f64> {
+    let (before, after) = (ticks(before), ticks(after));
+    let part = |(cpu, (idle, all)): (u32, (u64, u64))| {
+        let (idle_before, all_before) = before.get(&cpu)?;
+        let (idle, all) = (idle.saturating_sub(*idle_before), all.saturating_sub(*all_before));
+        (all > 0).then(|| (cpu, 1.0 - idle.min(all) as f64 / all as f64))
+    };
+    after.into_iter().filter_map(part).collect()
+}
+
+/// Ticks of each CPU: idle ones, and all.
+fn ticks(stat: &str) -> BTreeMap<u32, (u64, u64)> {
+    let line = |line: &str| {
+        let (cpu, counts) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let counts: Vec<u64> = counts.split_whitespace().map_while(|count| count.parse().ok()).collect();
+        // user nice system idle iowait irq softirq steal; what follows is in user and nice already.
+        let idle = counts.get(3)?.saturating_add(*counts.get(4)?);
+        Some((
+            cpu.parse().ok()?,
+            (idle, counts.iter().take(8).fold(0_u64, |all, count| all.saturating_add(*count))),
+        ))
+    };
+    stat.lines().filter_map(line).collect()
 }
 
 impl Known {

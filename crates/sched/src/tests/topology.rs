@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Topology;
+use crate::{Topology, known};
 
 fn write(root: &Path, name: &str, text: &str) {
     let path = root.join(name);
@@ -53,4 +53,20 @@ fn a_host_that_tells_of_its_cpus_only() {
     let topology = Topology::read_from(root.path());
     let told: Vec<_> = topology.cpus.iter().map(|cpu| (cpu.number, cpu.core, cpu.cache, cpu.node)).collect();
     assert_eq!(told, [(0, 0, 0, 0), (2, 2, 2, 0)]);
+}
+
+#[test]
+fn what_others_do_on_each_cpu() {
+    let before =
+        "cpu  9 0 0 9 0 0 0 0 0 0\ncpu0 100 0 50 800 50 0 0 0 0 0\ncpu1 7 7 7 7 7 7 7 7 7 7\nintr 5\n";
+    let after = "cpu  9 0 0 9 0 0 0 0 0 0\ncpu0 110 5 60 860 60 1 2 2 10 0\ncpu1 7 7 7 7 7 7 7 7 7 7\nintr 5\ncpu2 1 1 1 1 1\n";
+    let busy = known::busy(before, after);
+    assert_eq!(
+        busy.keys().collect::<Vec<_>>(),
+        [&0],
+        "nothing is known of a CPU whose clock stood still, nor of a new one"
+    );
+    // 10 + 5 + 10 of work, 60 + 10 idle, 1 + 2 + 2 of interrupts and others' machines.
+    assert!((busy[&0] - 0.3).abs() < 1e-9, "{busy:?}");
+    assert!(known::busy("", "cpu0 x\ncpux 1 2 3 4 5\ncpu0\n").is_empty());
 }
