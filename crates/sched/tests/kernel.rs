@@ -1,6 +1,7 @@
 //! Outlines carried out by a real kernel, and taken back. Where this host lacks what a test needs, it says so and is skipped.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -8,9 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use config::CpuSet;
 use rustix::thread::{Pid, sched_getaffinity};
 use sched::{
-    Applier, ApplyError, Class, Host, Known, Outline, RealTime, Thread, Undo, Version, attributes, outline,
+    Applier, ApplyError, Class, Host, Interrupt, Irq, Known, Outline, RealTime, Thread, Undo, Version,
+    attributes, outline,
 };
 
 /// One test at a time: the root cpuset is there once.
@@ -371,6 +374,41 @@ fn who_was_told_before_can_clean_up() {
     }
     assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
     assert_eq!(balance(&known.host), before);
+}
+
+/// An interrupt of this host that may be moved, with where it is.
+fn movable() -> Option<(u32, String)> {
+    let entries = fs::read_dir("/proc/irq").ok()?.flatten();
+    let mut numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.find_map(|number| {
+        let path = format!("/proc/irq/{number}/smp_affinity_list");
+        let held = fs::read_to_string(&path).ok()?.trim().to_owned();
+        fs::OpenOptions::new().write(true).open(&path).ok()?.write_all(held.as_bytes()).ok()?;
+        Some((number, held))
+    })
+}
+
+#[test]
+fn interrupts_are_moved_and_go_back() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    let Some((number, held)) = movable() else {
+        println!("SKIPPED: no interrupt of this host can be moved");
+        return;
+    };
+    let cpu = *known.topology.allowed.last().expect("a CPU");
+    let irq = Irq { number, name: "x".to_owned() };
+    let cpus = CpuSet::from_cpus([cpu]).expect("a CPU");
+    let moved = Interrupt { interface: "eth0".to_owned(), irq, cpus };
+    let path = format!("/proc/irq/{number}/smp_affinity_list");
+    let mut applier = applier();
+    applier.make(&Outline { interrupts: vec![moved], ..Outline::default() }).expect("one that can be moved");
+    assert_eq!(read(Path::new(&path)), cpu.to_string());
+    assert_eq!(applier.undos().len(), 1);
+    applier.make(&Outline::default()).expect("nothing to make");
+    place(&mut applier, &[]);
+    assert_eq!(read(Path::new(&path)), held);
+    assert!(applier.undos().is_empty());
 }
 
 #[test]

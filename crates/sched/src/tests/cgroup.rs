@@ -1,6 +1,10 @@
 //! Where control groups are found.
 
-use crate::cgroup::{Version, locate};
+use std::fs;
+
+use config::Shares;
+
+use crate::cgroup::{Version, locate, weigh};
 
 const OWN: &str = "9:name=systemd:/\n3:cpuset:/set\n2:cpu,cpuacct:/box/one\n0::/unit.service\n";
 const MOUNTS: &str = "\
@@ -32,4 +36,37 @@ fn version_2_is_for_what_version_1_has_not() {
     assert_eq!(locate("", OWN, "cpu"), None);
     assert_eq!(locate(MOUNTS, "", "cpu"), None);
     assert_eq!(locate("- \n - \n1 - 2\n", OWN, "cpu"), None);
+}
+
+/// What the files of a group hold after it was weighed.
+fn weighed(version: Version, files: &[&str], shares: Shares) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    files.iter().for_each(|file| fs::write(folder.path().join(file), "").expect("a file"));
+    weigh(folder.path(), version, &shares).expect("all files are there");
+    files.iter().map(|file| fs::read_to_string(folder.path().join(file)).expect("a file")).collect()
+}
+
+#[test]
+fn weights_and_quotas_in_both_versions() {
+    let half = Shares { weight: 150, quota: Some(500) };
+    let little = Shares { weight: 5, quota: Some(10) };
+    let v2 = ["cpu.weight", "cpu.max"];
+    assert_eq!(weighed(Version::V2, &v2, half), ["150", "5000 10000"]);
+    assert_eq!(weighed(Version::V2, &v2, little), ["5", "1000 100000"]);
+    assert_eq!(weighed(Version::V2, &v2, Shares::ORDINARY), ["100", "max"]);
+    assert_eq!(weighed(Version::V2, &v2[..1], Shares::ORDINARY), ["100"]);
+    let v1 = ["cpu.shares", "cpu.cfs_period_us"];
+    let quota = ["cpu.shares", "cpu.cfs_period_us", "cpu.cfs_quota_us"];
+    assert_eq!(weighed(Version::V1, &quota, half)[..2], ["1536", "10000"]);
+    assert_eq!(weighed(Version::V1, &quota, little)[..2], ["51", "100000"]);
+    assert_eq!(weighed(Version::V1, &quota, Shares::ORDINARY), ["1024", "", "-1"]);
+    assert_eq!(weighed(Version::V1, &v1, Shares::ORDINARY), ["1024", ""], "a kernel without quotas");
+}
+
+#[test]
+fn a_quota_that_cannot_be_had_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("cpu.weight"), "").expect("a file");
+    let limited = Shares { weight: 100, quota: Some(500) };
+    assert!(weigh(folder.path(), Version::V2, &limited).is_err());
 }
