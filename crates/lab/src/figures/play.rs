@@ -57,8 +57,11 @@ pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<P
             } else {
                 measure((figure, row, column), options, wanted, &turns)
             };
-            // A case that ran once is told once.
-            if matches!(turns, Turns::Each) || cells.is_empty() || matches!(found, Found::NotRun(_)) {
+            // A case that ran once is told once, and so is why it did not.
+            let known =
+                |cell: &Cell| matches!((&cell.found, &found), (Found::NotRun(a), Found::NotRun(b)) if a == b);
+            let news = cells.is_empty() || matches!(found, Found::NotRun(_)) && !cells.iter().any(known);
+            if matches!(turns, Turns::Each) || news {
                 tell(figure, row, column, &found, out)?;
             }
             cells.push(Cell { published: published.shown(), number, found, rounds });

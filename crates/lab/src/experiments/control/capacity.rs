@@ -17,6 +17,9 @@ const LOADS: [f64; 7] = [60e3, 120e3, 180e3, 260e3, 380e3, 560e3, f64::INFINITY]
 /// Lead and length of each try.
 const TRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(250));
 
+/// Who forwards less than this part is far beyond its best load.
+const FAR_BEYOND: f64 = 0.4;
+
 /// Lines of the table of a router that stands on one CPU with all its threads.
 pub(super) fn on(cpu: usize) -> String {
     format!("pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n")
@@ -38,9 +41,9 @@ pub(super) fn measure(options: &Options, link: Link, cpu: usize) -> Result<f64> 
 fn best(room: &Room) -> Result<f64> {
     let mut best: f64 = 0.0;
     for rate in LOADS {
-        best = best.max(step(room, &[rate], TRY, Manner::Spins)?.forwarded_kpps(0) * 1e3);
-        if rate > 2.0 * best {
-            // Far beyond already.
+        let found = step(room, &[rate], TRY, Manner::PLAIN)?;
+        best = best.max(found.forwarded_kpps(0) * 1e3);
+        if found.forwarded_kpps(0) < FAR_BEYOND * found.offered_kpps(0) {
             break;
         }
     }

@@ -1,8 +1,8 @@
 //! `isolation`: routers that share one CPU; one is overloaded in steps, and what the others keep is measured (seed paper 003,
 //! section 4.2, tables 2, 4 and 5).
 //!
-//! The first router is offered the paper's fraction of the capacity, the second one more and more, each further one what the
-//! second is offered. The capacity is measured anew before each sample. A sample is the part of its load that the router keeps
+//! The first router is offered the paper's fraction of the capacity, the second one more and more; where there are more than two,
+//! all others together what the paper's second one is offered. The capacity is measured anew before each sample. A sample is the part of its load that the router keeps
 //! which is not overloaded, at the heaviest step.
 
 use std::time::Duration;
@@ -129,6 +129,12 @@ impl Isolation {
         if self.overloaded == 0 { &FIRST } else { &SECOND }
     }
 
+    /// What a router is offered, in capacities.
+    fn part(&self, offer: &Offer, router: usize) -> f64 {
+        let among = if router == 0 { 1 } else { self.routers - 1 };
+        offer.kpps[router.min(1)] / PAPER / among as f64
+    }
+
     fn room(&self, capacity: f64) -> Result<Room> {
         let promised = self.steps().first().map_or(0.0, |offer| offer.kpps[0] / PAPER * capacity);
         let line = |router| {
@@ -143,20 +149,22 @@ impl Isolation {
 
     fn measure(&self, room: &Room, capacity: f64) -> Result<Sample> {
         let mut more = vec![("capacity_kpps", capacity * 1e-3)];
-        let (mut packets, mut kept) = (0, 0.0);
+        let (mut packets, mut kept, mut short) = (0, 0.0, 0.0);
         for offer in self.steps() {
             let rates: Vec<f64> =
-                (0..self.routers).map(|router| offer.kpps[router.min(1)] / PAPER * capacity).collect();
+                (0..self.routers).map(|router| self.part(offer, router) * capacity).collect();
             let before = Look::at(room.supervisor())?;
-            let step = step(room, &rates, TIMES, Manner::Spins)?;
+            let step = step(room, &rates, TIMES, Manner::PLAIN)?;
             let after = Look::at(room.supervisor())?;
             packets += step.forwarded.iter().sum::<u64>();
             more.extend(told(offer, &step, (&before, &after)));
+            short = f64::max(short, 1.0 - step.offered_kpps(0) * 1e3 / rates[0]);
             let victim = 1 - self.overloaded;
             kept = step.forwarded_kpps(victim) / step.offered_kpps(victim).max(f64::MIN_POSITIVE);
             more.push((offer.kept, kept));
         }
         ensure!(packets > 0, "nothing came through");
+        more.push(("offered_short", short));
         Ok(Sample { value: kept, packets, lost: 0, exits: None, more, ledger: Snapshot::new() })
     }
 }

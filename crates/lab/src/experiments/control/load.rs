@@ -6,20 +6,34 @@ use anyhow::Result;
 
 use crate::experiments::room::Room;
 
-/// Frames sent at once.
-const BURST: u64 = 16;
+/// Most frames sent at once.
+const BURST: u64 = 64;
+/// The same before a queue whose length is what is measured.
+const SHORT_BURST: u64 = 16;
+/// Frames of so much time go together, up to a burst, as a NIC's interrupts gather them. One at a time each would wake a thread
+/// on another CPU, which takes the load as long as a burst where the host is itself virtual.
+const GATHERED: Duration = Duration::from_micros(250);
 /// Who is later than this with a frame leaves it out: what comes in a heap is no rate.
 const LATE: Duration = Duration::from_millis(2);
 /// Shortest sleep between bursts.
 const NAP: Duration = Duration::from_micros(60);
 
-/// Whether the thread that offers load lets others have its CPU meanwhile.
+/// How load is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
-    /// It has the CPU for itself.
-    Spins,
-    /// A router's thread runs there too.
-    Sleeps,
+pub(super) struct Manner {
+    /// Whether the thread that offers it sleeps between bursts: a router's thread runs on its CPU too.
+    pub(super) sleeps: bool,
+    /// Whether it keeps to short bursts.
+    pub(super) short: bool,
+}
+
+impl Manner {
+    /// The load has its CPU for itself.
+    pub(super) const PLAIN: Self = Self { sleeps: false, short: false };
+
+    const fn burst(self) -> u64 {
+        if self.short { SHORT_BURST } else { BURST }
+    }
 }
 
 /// What came of a step: for each router frames offered, and forwarded.
@@ -77,14 +91,14 @@ pub(super) fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner
         }
         let mut idle = true;
         for (router, (lane, &rate)) in lanes.iter_mut().zip(rates).enumerate() {
-            let burst = lane.now(elapsed, rate);
+            let burst = lane.now(elapsed, rate, manner.burst());
             if burst > 0 {
                 lane.sent += room.send(router, burst as usize, turn) as u64;
                 turn += 1;
                 idle = false;
             }
         }
-        if idle && manner == Manner::Sleeps {
+        if idle && manner.sleeps {
             std::thread::sleep(NAP);
         }
     }
@@ -98,16 +112,18 @@ struct Due {
 }
 
 impl Due {
-    /// Frames to send now: a burst, or the rest of what is due where bursts are rare.
-    fn now(&mut self, elapsed: Duration, rate: f64) -> u64 {
+    /// Frames to send now: none until those of [`GATHERED`] are due.
+    fn now(&mut self, elapsed: Duration, rate: f64, burst: u64) -> u64 {
         if !rate.is_finite() {
-            return BURST;
+            return burst;
         }
         let due = (elapsed.as_secs_f64() * rate) as u64;
-        let most = ((LATE.as_secs_f64() * rate) as u64).max(2 * BURST);
+        let most = ((LATE.as_secs_f64() * rate) as u64).max(2 * burst);
         let waiting = due.saturating_sub(self.sent + self.left_out);
         self.left_out += waiting.saturating_sub(most);
-        waiting.min(BURST)
+        let gathered = GATHERED.as_secs_f64() * burst as f64 / BURST as f64;
+        let least = ((gathered * rate) as u64).clamp(1, burst);
+        if waiting < least { 0 } else { waiting.min(burst) }
     }
 }
 
@@ -118,19 +134,23 @@ mod tests {
     #[test]
     fn what_is_due_is_sent_and_what_is_late_is_left_out() {
         let second = Duration::from_secs(1);
+        let (micros, burst) = (Duration::from_micros, SHORT_BURST);
         let mut lane = Due::default();
-        assert_eq!(lane.now(Duration::ZERO, 1e6), 0);
-        assert_eq!(lane.now(Duration::from_micros(5), 1e6), 5);
-        lane.sent += 5;
-        assert_eq!(lane.now(Duration::from_micros(5), 1e6), 0);
+        assert_eq!(lane.now(Duration::ZERO, 1e6, burst), 0);
+        assert_eq!(lane.now(micros(15), 1e6, burst), 0);
+        assert_eq!(lane.now(micros(17), 1e6, burst), burst);
+        assert_eq!(Due::default().now(micros(71), 1e5, burst), 7);
+        assert_eq!(Due::default().now(micros(1001), 1e3, burst), 1);
+        lane.sent += burst;
+        assert_eq!(lane.now(micros(17), 1e6, burst), 0);
         // A second without the CPU: of a million frames only those of the last two milliseconds are sent.
         let mut all = 0;
-        while lane.now(second, 1e6) > 0 {
-            lane.sent += BURST;
-            all += BURST;
+        while lane.now(second, 1e6, burst) > 0 {
+            lane.sent += burst;
+            all += burst;
         }
-        assert!((1_990..2_010 + BURST).contains(&all), "{all}");
-        assert_eq!(Due::default().now(second, f64::INFINITY), BURST);
+        assert!((1_980..=2_000).contains(&all), "{all}");
+        assert_eq!(Due::default().now(second, f64::INFINITY, burst), burst);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Promise {
         for (beside, delivered_name, beside_name, settled_name) in STEPS {
             let rates = [promised, beside * capacity];
             let settled = settle(room, &rates, promised)?;
-            let step = step(room, &rates, (Duration::ZERO, length), Manner::Spins)?;
+            let step = step(room, &rates, (Duration::ZERO, length), Manner::PLAIN)?;
             let delivered = step.forwarded_kpps(0) * 1e3 / promised;
             least = f64::min(least, delivered);
             slowest = f64::max(slowest, settled);
@@ -91,7 +91,7 @@ fn settle(room: &Room, rates: &[f64], promised: f64) -> Result<f64> {
     let mut looks = Vec::new();
     for _ in 0..LOOKS {
         let (before, start) = (forwarded(room)?, Instant::now());
-        offer(room, rates, LOOK, Manner::Spins);
+        offer(room, rates, LOOK, Manner::PLAIN);
         let (after, seconds) = (forwarded(room)?, start.elapsed().as_secs_f64());
         let frames = after.first().zip(before.first()).map_or(0, |(after, before)| after - before);
         looks.push(frames as f64 / seconds / promised);

@@ -166,7 +166,7 @@ impl Sweep {
 
     /// All loads in order.
     fn sweep(&self, room: &Room, stand: &Stand) -> Result<Sample> {
-        let manner = if stand.beside_load { Manner::Sleeps } else { Manner::Spins };
+        let manner = Manner { sleeps: stand.beside_load, short: stand.queue_len.is_some() };
         if let Some(cpu) = stand.arrive_at {
             room.arrive_at(cpu)?;
         }

@@ -22,7 +22,7 @@ use uplink::{Links, Netns, Wire};
 use self::counted::{Counted, Counts};
 use super::Link;
 use crate::cores;
-use crate::device;
+use crate::device::{self, NEAR_MAC};
 use crate::experiment::Options;
 use crate::generator::Generator;
 
@@ -45,13 +45,14 @@ pub(super) struct File<'a> {
 /// One router's way through the room.
 struct Lane {
     wire: Wire,
+    /// One frame for a station behind the router; where it has several queues, one of each flow.
+    frames: Vec<Vec<u8>>,
     /// Where what was forwarded arrives.
     behind: String,
 }
 
 /// Running routers.
 pub(super) struct Room {
-    frames: Vec<Vec<u8>>,
     lanes: Vec<Lane>,
     run: Process,
     counted: Arc<Counted>,
@@ -111,11 +112,11 @@ impl Room {
                 Link::Tap => (text::tap(&near), text::tap(&far)),
                 _ => (format!("{near}1"), format!("{far}1")),
             };
-            anyhow::Ok(Lane { wire: Wire::open(&netns, &ahead)?, behind })
+            let frames = frames(file.options, text::mac(NEAR_MAC, router))?;
+            anyhow::Ok(Lane { wire: Wire::open(&netns, &ahead)?, frames, behind })
         };
         let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
-        let frames = frames(file.options)?;
-        Ok(Self { frames, lanes, run, counted, _switch: switch, netns, _links: links, folder })
+        Ok(Self { lanes, run, counted, _switch: switch, netns, _links: links, folder })
     }
 
     /// How many routers there are.
@@ -125,9 +126,9 @@ impl Room {
 
     /// Sends a burst to a router; returns how many frames were taken. Where there are several flows, `turn` picks one.
     pub(super) fn send(&self, router: usize, frames: usize, turn: u64) -> usize {
-        let flow = (turn % self.frames.len().max(1) as u64) as usize;
-        let lane = self.lanes.get(router).zip(self.frames.get(flow));
-        lane.map_or(0, |(lane, frame)| lane.wire.repeat(frame, frames))
+        let Some(lane) = self.lanes.get(router) else { return 0 };
+        let flow = (turn % lane.frames.len().max(1) as u64) as usize;
+        lane.frames.get(flow).map_or(0, |frame| lane.wire.repeat(frame, frames))
     }
 
     /// Frames that have come through a router.
@@ -179,10 +180,14 @@ impl Drop for Room {
     }
 }
 
-/// Frames for a station behind the router: one, or one of each flow where several queues share them.
-fn frames(options: &Options) -> Result<Vec<Vec<u8>>> {
+/// Frames for a station behind a router, whose NIC has this address.
+fn frames(options: &Options, near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
     let flows = if options.queues > 1 { FLOWS } else { 1 };
-    let traffic = crate::generator::Settings { rate: None, ..device::traffic(options) };
+    let traffic = crate::generator::Settings {
+        rate: None,
+        destination_mac: frame::Mac(near),
+        ..device::traffic(options)
+    };
     let mut generator = Generator::new(&traffic)?;
     let mut all = Vec::new();
     generator.drain(flows, &mut |frames| {
@@ -196,8 +201,10 @@ fn frames(options: &Options) -> Result<Vec<Vec<u8>>> {
     Ok(all)
 }
 
-/// Runs what follows it where /sys is that of its network namespace.
-const IN_ITS_OWN_SYS: &str = "mount -t sysfs none /sys && exec \"$0\" \"$@\"";
+/// Runs what follows it where /sys is that of its network namespace, with the control groups of the host, if there are any.
+const IN_ITS_OWN_SYS: &str = "if mount -o rbind /sys/fs/cgroup \"$LAB_GROUPS\" 2>/dev/null; \
+     then mount -t sysfs none /sys && mount -o rbind \"$LAB_GROUPS\" /sys/fs/cgroup; \
+     else mount -t sysfs none /sys; fi && exec \"$0\" \"$@\"";
 
 /// All CPUs, as a list.
 fn everywhere() -> Result<String> {
@@ -206,11 +213,14 @@ fn everywhere() -> Result<String> {
 
 fn start(program: &Path, netns: &Netns, text: String, folder: &Path) -> Result<(Process, Arc<Counted>)> {
     let path = folder.join("lab.toml");
+    let groups = folder.join("groups");
+    fs::create_dir_all(&groups).with_context(|| format!("cannot make {}", groups.display()))?;
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     // With a /sys of its namespace, and on any CPU: this thread has one of its own.
     let mut command = netns.command("unshare");
     command.args(["--mount", "taskset", "-c", &everywhere()?, "sh", "-c", IN_ITS_OWN_SYS]);
     links::environment(&mut command, folder)
+        .env("LAB_GROUPS", &groups)
         .arg(program)
         .arg("run")
         .arg(&path)

@@ -9,7 +9,14 @@ use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 /// One table for each router; they differ in their names, in what they are attached to, and in the lines of the file.
 pub(super) fn text(file: &File<'_>, id: &str) -> String {
     let routers = file.routers.iter().enumerate();
-    routers.map(|(at, lines)| router(file, &name(id, at), lines, &sides(at))).collect()
+    routers.map(|(at, lines)| router(file, (&name(id, at), at), lines)).collect()
+}
+
+/// The address of the n-th router's NIC in place of this one of the first router.
+pub(super) fn mac(first: [u8; 6], router: usize) -> [u8; 6] {
+    let mut mac = first;
+    mac[2] = (router % 256) as u8;
+    mac
 }
 
 /// The n-th router's name: short, as threads show no more than 15 octets of theirs.
@@ -23,7 +30,7 @@ pub(super) fn tap(side: &str) -> String {
     format!("lab-{side}")
 }
 
-fn router(file: &File<'_>, name: &str, lines: &str, sides: &[String; 2]) -> String {
+fn router(file: &File<'_>, (name, at): (&str, usize), lines: &str) -> String {
     let options = file.options;
     let (engine, vhost) = (device::engine(options).name(), options.vhost.name());
     let mut text =
@@ -32,7 +39,7 @@ fn router(file: &File<'_>, name: &str, lines: &str, sides: &[String; 2]) -> Stri
         let _ = writeln!(text, "vcpus = {}", options.vcpus);
     }
     let ends = [("near", NEAR_MAC, "198.18.0.1"), ("far", FAR_MAC, "198.19.0.1")];
-    for (side, (nic, mac, address)) in sides.iter().zip(ends) {
+    for (side, (nic, mac, address)) in sides(at).iter().zip(ends) {
         let attach = match file.link {
             Link::Macvtap => format!("macvtap:{side}0"),
             Link::Bridge => format!("bridge:br-{side}"),
@@ -45,7 +52,7 @@ fn router(file: &File<'_>, name: &str, lines: &str, sides: &[String; 2]) -> Stri
             text,
             "[[router.nic]]\nname = \"{nic}\"\nmodel = \"{model}\"\nattach = \"{attach}\"\nmac = \"{}\"\n\
              address = \"{address}/24\"\n",
-            frame::Mac(mac)
+            frame::Mac(self::mac(mac, at))
         );
         if options.queues > 1 {
             let _ = writeln!(text, "queues = {}", options.queues);
@@ -83,6 +90,9 @@ mod tests {
         assert_eq!(text.matches("queue_len = 35").count(), 4);
         let first = text.find("l7b").unwrap();
         assert_eq!(text.find("pin =").map(|at| at > first), Some(true), "{text}");
+        let macs: std::collections::BTreeSet<&str> =
+            text.lines().filter(|line| line.starts_with("mac = ") && !line.contains(":09:09")).collect();
+        assert_eq!(macs.len(), 4, "{text}");
         let tables: toml::Table = toml::from_str(&text).unwrap();
         assert_eq!(tables["router"].as_array().map(Vec::len), Some(2));
     }
