@@ -15,6 +15,7 @@ use sched::Outline;
 
 use crate::doctor::{self, Finding};
 use crate::host;
+use crate::supervisor::{Planned, Promises};
 
 /// Checks a file; prints the plan and this host's part in it.
 ///
@@ -25,7 +26,7 @@ pub(crate) fn check(file: &Path) -> Result<()> {
     let facts = host::facts(&plan);
     let faults = plan.check_host(&facts);
     let by_process = plan.choose_engines(&facts).map(|line| line + "\n");
-    let threads = crate::supervisor::outline(&plan);
+    let threads = crate::supervisor::planned(&plan, None);
     crate::print(&describe(&plan, threads.as_ref().ok()))?;
     let findings = findings(&plan, &facts);
     let by_process = by_process.unwrap_or_default();
@@ -56,7 +57,7 @@ fn threads_that_poll(plan: &Plan) -> usize {
 }
 
 /// A plan; with what is planned for its threads, where that is to be had.
-fn describe(plan: &Plan, threads: Option<&Outline>) -> String {
+fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
     let mut text = format!("plan {}\n", plan.name);
     for (index, switch) in plan.switches.iter().enumerate() {
         let ports = plan.nics().filter(|(_, nic)| nic.attach == Attach::Switch(index));
@@ -66,12 +67,13 @@ fn describe(plan: &Plan, threads: Option<&Outline>) -> String {
     }
     for router in &plan.routers {
         describe_router(&mut text, plan, router);
-        describe_threads(&mut text, router, threads);
+        describe_threads(&mut text, router, threads.map(|threads| &threads.outline));
     }
-    if let Some(outline) = threads {
+    if let Some(Planned { outline, promises }) = threads {
         // Its threads stand with their routers.
         let made = Outline { slots: Vec::new(), ..outline.clone() };
         text.push_str(&made.to_string());
+        promises.iter().flat_map(Promises::lines).for_each(|promised| line(&mut text, promised));
     }
     line(&mut text, format!("memory {} MiB for {} routers", plan.memory() >> 20, plan.routers.len()));
     text

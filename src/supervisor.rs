@@ -18,6 +18,7 @@ mod notify;
 mod patience;
 mod placing;
 mod plane;
+mod promises;
 mod rate;
 mod resources;
 mod schedule;
@@ -31,7 +32,6 @@ use engine::BackOff;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sched::Outline;
 use telemetry::Kind;
 use uplink::{Door, Passage};
 
@@ -47,8 +47,9 @@ pub(crate) use events::Log;
 use mending::Mending;
 use metrics::Metrics;
 use placing::Placing;
-pub(crate) use placing::outline;
+pub(crate) use placing::{Planned, planned};
 use plane::Plane;
+pub(crate) use promises::Promises;
 use resources::Resources;
 
 /// Between two tables.
@@ -136,7 +137,7 @@ pub(crate) struct Supervisor {
 impl Running {
     /// Reads a file and asks the host whether it can be run here; and a line that tells what runs as a process for want
     /// of KVM; and what is planned for its threads.
-    fn read(file: &Path) -> Result<(Self, Option<String>, Outline)> {
+    fn read(file: &Path) -> Result<(Self, Option<String>, Planned)> {
         let (text, file) = (config::text(file)?, file.display().to_string());
         let mut plan = config::parse(&text, &file)?;
         let facts = host::facts(&plan);
@@ -146,8 +147,8 @@ impl Running {
         }
         let by_process = plan.choose_engines(&facts);
         host::need_tun(&plan)?;
-        let outline = placing::outline(&plan)?;
-        Ok((Self { run: plan.name.clone(), file, text, plan, no_kvm: facts.no_kvm }, by_process, outline))
+        let threads = placing::planned(&plan, None)?;
+        Ok((Self { run: plan.name.clone(), file, text, plan, no_kvm: facts.no_kvm }, by_process, threads))
     }
 
     /// Takes the names of its routers and one for the run.
@@ -167,11 +168,11 @@ impl Supervisor {
     /// # Errors
     /// What is wrong with the file or missing on this host, one line each.
     pub(crate) fn start(file: &Path, options: Options) -> Result<Option<Self>> {
-        let (mut running, by_process, outline) = Running::read(file)?;
+        let (mut running, by_process, threads) = Running::read(file)?;
         raise_descriptor_limit();
         let (stop, started) = (Stop::listen()?, Instant::now());
         let mut lock = running.lock(&options)?;
-        let placing = Placing::begin(&running.run, outline, &mut lock)?;
+        let placing = Placing::begin(&running.run, threads, &mut lock)?;
         // It gets ready while the links are made.
         let life = Life { plane: Some(Plane::start()?), ..Life::default() };
         Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));

@@ -9,11 +9,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use api::{Answer, Change, Outcome, Ticket};
 use config::Plan;
-use sched::Outline;
 use telemetry::Kind;
 
 use super::desk::Asker;
 use super::lifecycle::with_locks;
+use super::placing::Planned;
 use super::resources::Resources;
 use super::{Supervisor, placing, schedule};
 use crate::host;
@@ -35,7 +35,7 @@ pub(super) struct Staged {
     wanted: Wanted,
     opened: Resources,
     /// What is planned for its threads.
-    outline: Outline,
+    threads: Planned,
 }
 
 impl Supervisor {
@@ -64,14 +64,14 @@ impl Supervisor {
         }
         let Wanted { file, text, dry_run } = &wanted;
         let (plan, dry_run) = (self.checked(file, text)?, *dry_run);
-        let outline = placing::outline(&plan)?;
+        let threads = placing::planned(&plan, self.placing.promises.as_ref())?;
         let opened = if dry_run { Resources::default() } else { self.prepare(&plan)? };
         let (supplies, descriptors) = self.resources.supplies(&opened, &plan)?;
         let orders = self.orders_for(file, text, plan.routers.len(), supplies);
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
         let plane = self.life.plane.as_mut().context("the data plane is down: try again in a second")?;
         let id = self.desk.number(Asker::Apply(ticket));
-        self.desk.stage(Staged { plan, wanted, opened, outline });
+        self.desk.stage(Staged { plan, wanted, opened, threads });
         plane.say(&ToPlane::Apply { id, orders, dry_run }, descriptors, now);
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Supervisor {
 
     /// The file runs; what could not be done for its threads.
     fn adopt(&mut self, staged: Staged, now: Instant) -> Option<Change> {
-        let Staged { plan, wanted: Wanted { file, text, .. }, opened, outline } = staged;
+        let Staged { plan, wanted: Wanted { file, text, .. }, opened, threads } = staged;
         let resized = self.resources.adopt(opened, &self.running.plan, &plan);
         let listens = self.metrics.follow(&plan, &mut self.lock);
         for error in [resized, listens].into_iter().filter_map(Result::err) {
@@ -165,7 +165,7 @@ impl Supervisor {
         }
         self.desk.follow(&plan);
         (self.running.plan, self.running.file, self.running.text) = (plan, file, text);
-        let error = self.follow_outline(outline, now).err()?;
+        let error = self.follow_planned(threads, now).err()?;
         let what = "threads stay scheduled as they were".to_owned();
         Some(Change { hitless: false, what, why: Some(format!("{error:#}")) })
     }

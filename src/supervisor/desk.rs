@@ -27,6 +27,8 @@ pub(super) const DIED: &str =
 pub(super) enum Asker {
     /// The table.
     Display,
+    /// Who keeps promises.
+    Promises,
     /// Somebody who wants a page of metrics.
     Metrics,
     /// A client.
@@ -349,6 +351,7 @@ impl Supervisor {
     pub(super) fn deliver(&mut self, asker: Asker, outcome: Outcome, now: Instant) {
         match (asker, outcome) {
             (Asker::Display, Ok(Answer::Counters(counters))) => self.show(counters),
+            (Asker::Promises, Ok(Answer::Counters(counters))) => self.keep_promises(&counters, now),
             (Asker::Metrics, Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
             (Asker::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
             (Asker::Metrics, Err(_)) => self.publish_nothing(),
@@ -396,6 +399,8 @@ impl Supervisor {
         if let Some(router) = plan.routers.iter().find(|router| router.name == name) {
             let settings = schedule::settings(router).into_iter();
             shown.settings.extend(settings.map(|(key, value)| (key.to_owned(), value)));
+            let standing = self.placing.promises.as_ref().and_then(|promises| promises.standing(&name));
+            shown.settings.extend(standing.map(|standing| ("guarantee is".to_owned(), standing)));
         }
         let (Some(router), Some(apart)) =
             (plan.apart().find(|router| router.name == name), self.apart.get(&name))
@@ -468,7 +473,7 @@ impl Supervisor {
                     self.reply(ticket, Err(api::Error::new(why)), now);
                 }
                 Asker::Metrics => self.publish_nothing(),
-                Asker::Display | Asker::Replay(_) | Asker::Both | Asker::Applied(..) => {}
+                Asker::Display | Asker::Promises | Asker::Replay(_) | Asker::Both | Asker::Applied(..) => {}
             }
         }
     }

@@ -15,7 +15,9 @@ use telemetry::Kind;
 
 use super::Supervisor;
 use super::children::Children;
+use super::desk::Asker;
 use super::plane::Plane;
+use super::promises::Promises;
 use crate::link::ToPlane;
 use crate::run_lock::RunLock;
 
@@ -24,10 +26,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What is in the way for longer than this is told of.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// What is planned for the threads of a file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Planned {
+    pub(crate) outline: Outline,
+    /// Rates that are promised.
+    pub(crate) promises: Option<Promises>,
+}
+
 /// The plan of the threads, and what of it is carried out.
 pub(super) struct Placing {
     applier: Applier,
     outline: Outline,
+    pub(super) promises: Option<Promises>,
     /// Where in it the slot of a thread is, by name.
     slots: BTreeMap<String, usize>,
     /// Whether anything was ever planned: until then nobody's threads are touched.
@@ -41,14 +52,14 @@ pub(super) struct Placing {
 }
 
 /// What is planned for the threads of a plan on this host; nothing where the file says nothing of any: then the kernel
-/// places them all.
+/// places them all. What packets cost was perhaps `seen` already.
 ///
 /// # Errors
 /// What cannot be had, by file, line and key.
-pub(crate) fn outline(plan: &Plan) -> Result<Outline, config::Errors> {
+pub(crate) fn planned(plan: &Plan, seen: Option<&Promises>) -> Result<Planned, config::Errors> {
     let mut plan = plan.clone();
     if plan.routers.iter().all(|router| router.pin == Pin::default() && !router.is_scheduled()) {
-        return Ok(Outline::default());
+        return Ok(Planned::default());
     }
     // Of a router that has no schedule only that is placed which its file pins.
     for router in plan.routers.iter_mut().filter(|router| !router.is_scheduled()) {
@@ -56,7 +67,15 @@ pub(crate) fn outline(plan: &Plan) -> Result<Outline, config::Errors> {
         router.affinity =
             Affinity { vcpu: free(router.pin.vcpu.is_some()), vhost: free(router.pin.vhost.is_some()) };
     }
-    sched::outline(&plan, &Known::read(&plan)).map_err(|refusals| sched::refused(&plan, refusals))
+    let outline = outlined(&plan)?;
+    let promises = Promises::make(&plan, &outline, seen).map_err(|faults| plan.faults(faults))?;
+    // Now with what the promises weigh.
+    let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(&promises.plan))?;
+    Ok(Planned { outline, promises })
+}
+
+fn outlined(plan: &Plan) -> Result<Outline, config::Errors> {
+    sched::outline(plan, &Known::read(plan)).map_err(|refusals| sched::refused(plan, refusals))
 }
 
 impl Placing {
@@ -64,17 +83,18 @@ impl Placing {
     ///
     /// # Errors
     /// One line: what the host refuses.
-    pub(super) fn begin(run: &str, outline: Outline, lock: &mut RunLock) -> Result<Self> {
+    pub(super) fn begin(run: &str, planned: Planned, lock: &mut RunLock) -> Result<Self> {
         let mut placing = Self {
             applier: Applier::new(run, lock.journal()?),
             outline: Outline::default(),
+            promises: planned.promises,
             slots: BTreeMap::new(),
             used: false,
             told: BTreeMap::new(),
             again: None,
             troubled: BTreeMap::new(),
         };
-        placing.follow(outline)?;
+        placing.follow(planned.outline)?;
         Ok(placing)
     }
 
@@ -104,7 +124,7 @@ impl Placing {
 
     /// When there is something to do.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.again
+        self.again.into_iter().chain(self.promises.as_ref().map(|promises| promises.due)).min()
     }
 
     /// Threads that are to sleep as soon as they have nothing to do, because others of ours need their CPUs.
@@ -197,6 +217,27 @@ impl Supervisor {
         if self.placing.again.is_some_and(|again| now >= again) {
             self.place(now);
         }
+        let Some(promises) = self.placing.promises.as_mut().filter(|promises| now >= promises.due) else {
+            return;
+        };
+        promises.due = now + PAUSE;
+        if self.is_up() && !self.desk.is_asked_by(&Asker::Promises) {
+            self.ask_all(api::Request::Counters { router: None }, Asker::Promises, now);
+        }
+    }
+
+    /// Corrects what is done for promises, by what was counted.
+    pub(super) fn keep_promises(&mut self, counters: &api::Counters, now: Instant) {
+        let Some(promises) = &mut self.placing.promises else { return };
+        let (changed, news) = promises.look(counters);
+        let outline = changed.then(|| outlined(&promises.plan).map_err(anyhow::Error::from));
+        for (router, line) in news {
+            self.events.pass_on(Kind::Notice.name(), Some(&router), line, now);
+            self.display.leave();
+        }
+        if let Some(Err(error)) = outline.map(|outline| self.follow_outline(outline?, now)) {
+            self.events.tell(Kind::Notice, format!("weights stay as they were: {error:#}"));
+        }
     }
 
     /// Places every thread that is not where it is to be.
@@ -232,7 +273,13 @@ impl Supervisor {
     ///
     /// # Errors
     /// One line: what the host refuses; then the plan is as before.
-    pub(super) fn follow_outline(&mut self, outline: Outline, now: Instant) -> Result<()> {
+    pub(super) fn follow_planned(&mut self, planned: Planned, now: Instant) -> Result<()> {
+        self.follow_outline(planned.outline, now)?;
+        self.placing.promises = planned.promises;
+        Ok(())
+    }
+
+    fn follow_outline(&mut self, outline: Outline, now: Instant) -> Result<()> {
         let before = self.placing.sharing();
         self.placing.follow(outline)?;
         self.place(now);

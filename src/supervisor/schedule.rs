@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use api::{Answer, Change, Outcome, Request};
-use config::{Allowed, CpuSet, Plan, Router};
+use config::{Allowed, CpuSet, Guarantee, Plan, Router};
 
 use super::Supervisor;
 use super::desk::is_of_cable;
-use super::placing::outline;
+use super::placing::planned;
 
 /// All keys that can be set, with those of the data plane.
-const KEYS: &str = "sched, sched.KEY, sched.vcpu.KEY, sched.vhost.KEY, affinity.vcpu, affinity.vhost, pin.vcpu, pin.vhost, \
+const KEYS: &str = "guarantee, limit, sched, sched.KEY, sched.vcpu.KEY, sched.vhost.KEY, affinity.vcpu, affinity.vhost, pin.vcpu, pin.vhost, \
                     restart, spin, state, NIC.link";
 /// Those of the data plane, beside that of a NIC.
 const OF_DATA_PLANE: [&str; 4] = ["limit", "restart", "spin", "state"];
@@ -33,6 +33,7 @@ pub(super) fn settings(router: &Router) -> Vec<(&'static str, String)> {
         Allowed::Free => Some((key, "free".to_owned())),
         Allowed::Within(cpus) => Some((key, cpus.to_string())),
     }));
+    settings.extend(router.guarantee.map(|promised| ("guarantee", promised.to_string())));
     settings.extend((!router.sched.is_empty()).then(|| ("sched", router.sched.to_string())));
     settings
 }
@@ -72,11 +73,11 @@ impl Supervisor {
             format!("there is no router {name:?}; routers: {}", routers().collect::<Vec<_>>().join(", "))
         })?;
         set(router, key, value).with_context(place)?;
-        let planned = outline(&plan).map_err(|errors| {
+        let planned = planned(&plan, self.placing.promises.as_ref()).map_err(|errors| {
             let lines: Vec<_> = errors.lines().collect();
             anyhow::anyhow!("{}", lines.join("; "))
         });
-        self.follow_outline(planned.with_context(place)?, now).with_context(place)?;
+        self.follow_planned(planned.with_context(place)?, now).with_context(place)?;
         self.running.plan = plan;
         Ok(())
     }
@@ -89,6 +90,7 @@ fn set(router: &mut Router, key: &str, value: &str) -> Result<()> {
         "affinity.vhost" => router.affinity.vhost = allowed(value, pin.vhost.is_some(), "pin.vhost")?,
         "pin.vcpu" => router.pin.vcpu = pinned(value, &affinity.vcpu, "affinity.vcpu")?,
         "pin.vhost" => router.pin.vhost = pinned(value, &affinity.vhost, "affinity.vhost")?,
+        "guarantee" => router.guarantee = guarantee(value)?,
         "sched" => router.sched = router.sched.with("", value)?,
         _ => match key.strip_prefix("sched.") {
             Some(rest) => router.sched = router.sched.with(rest, value)?,
@@ -96,6 +98,10 @@ fn set(router: &mut Router, key: &str, value: &str) -> Result<()> {
         },
     }
     Ok(())
+}
+
+fn guarantee(value: &str) -> Result<Option<Guarantee>> {
+    if value == "none" { Ok(None) } else { Ok(Some(value.parse()?)) }
 }
 
 fn allowed(value: &str, is_pinned: bool, pin: &str) -> Result<Allowed> {

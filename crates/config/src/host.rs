@@ -38,7 +38,6 @@ impl Plan {
     pub fn check_host(&self, host: &HostFacts) -> Errors {
         let mut errors = Errors::new(self.places.file());
         self.check_engines(host, &mut errors);
-        self.check_not_served(&mut errors);
         self.check_cpus(host, &mut errors);
         self.check_interfaces(host, &mut errors);
         self.check_memory(host, &mut errors);
@@ -91,16 +90,6 @@ impl Plan {
         for (n, _) in nics.iter().enumerate().filter(|(_, nic)| nic.mode == TransmitMode::Coalesced) {
             let what = format!("{reason}, and KVM collects the writes; write mode = \"async\"");
             errors.push(self.places.line(index, Some(n), "mode"), "router.nic.mode", what);
-        }
-    }
-
-    /// What can be written and is not carried out.
-    fn check_not_served(&self, errors: &mut Errors) {
-        for (index, router) in self.routers.iter().enumerate() {
-            if router.guarantee.is_some() {
-                let line = self.places.line(index, None, "guarantee");
-                errors.push(line, "router.guarantee", "not carried out in this version; remove it");
-            }
         }
     }
 

@@ -1,0 +1,435 @@
+//! Rates that are promised (`guarantee`): weights of control groups, corrected ten times a second by what is delivered.
+//!
+//! Which part of a CPU a rate takes, whether it fits, and how it is corrected, says `sched::guarantee`; here are the threads,
+//! the counters and the groups that it is about. A weight leaves to others what a router does not use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use api::Counters;
+use config::{Attach, Guarantee, NicModel, Plan, Policy, Router, Sched, Shares, TransmitMode};
+use sched::guarantee::{
+    Adjustment, Class, Controller, Core, Cost, Kept, Kind, Measured, Model, Need, Observation, Path, Promise,
+};
+use sched::{Outline, Slot};
+
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(100);
+/// The part of a CPU that can be promised: real-time throttling and the kernel's own threads want the rest.
+const MOST: f64 = 0.90;
+/// Packets of a pass, as long as none were seen, and for whose cost a rate is promised.
+const BATCH: f64 = 16.0;
+/// Hundredths of an ordinary thread that a group weighs at least and at most.
+const WEIGHTS: (u64, u64) = (5, 10_000);
+/// What a group weighs that nothing is said for.
+const ORDINARY: u64 = 100;
+
+/// The rates that are promised, and how that is going.
+#[derive(Clone, Debug)]
+pub(crate) struct Promises {
+    /// The plan as it is carried out: those who are promised something have weights.
+    pub(super) plan: Plan,
+    controller: Controller,
+    parts: Vec<Part>,
+    /// Cycles of the time-stamp counter in a second.
+    hertz: f64,
+    /// What routers without a promise weigh together, by CPU.
+    others: BTreeMap<u32, u64>,
+    started: Instant,
+    pub(super) due: Instant,
+    /// Whether each CPU had nothing to do, in the kernel's ticks.
+    idle: BTreeMap<u32, u64>,
+    /// Routers whose promise was told to be broken.
+    broken: BTreeSet<String>,
+}
+
+/// The threads of a class of a router on one CPU.
+#[derive(Clone, Debug)]
+struct Part {
+    router: String,
+    cpu: u32,
+    class: Class,
+    threads: Vec<String>,
+    octets: f64,
+    model: Model,
+    seen: Option<Observation>,
+}
+
+impl Part {
+    fn cost(&self) -> Cost {
+        self.model.per_frame(self.octets, BATCH)
+    }
+}
+
+/// Which thread of a router a fault is about, and what it is.
+pub(super) type Fault = (usize, &'static str, String);
+
+impl Promises {
+    /// What is promised in a plan whose threads are placed like this, by costs that were `seen` before; none: nothing is.
+    ///
+    /// # Errors
+    /// What cannot be promised, with the arithmetic.
+    pub(super) fn make(
+        plan: &Plan,
+        outline: &Outline,
+        seen: Option<&Self>,
+    ) -> Result<Option<Self>, Vec<Fault>> {
+        let asked = |router: &Router| router.guarantee;
+        if plan.routers.iter().all(|router| asked(router).is_none()) {
+            return Ok(None);
+        }
+        let (mut faults, mut parts) = (Vec::new(), Vec::new());
+        for (index, router) in plan.routers.iter().enumerate() {
+            let Some(guarantee) = asked(router) else { continue };
+            match parts_of(router, guarantee, outline, seen) {
+                Ok(own) => parts.extend(own),
+                Err(what) => faults.push((index, "guarantee", what)),
+            }
+        }
+        let hertz = hertz();
+        let mut controller = Controller::new(cores(&parts, outline, hertz));
+        for (index, router) in plan.routers.iter().enumerate() {
+            let Some(guarantee) = asked(router).filter(|_| faults.is_empty()) else { continue };
+            if let Err(refusal) = controller.promise(promise(router, guarantee, &parts)) {
+                faults.push((index, "guarantee", refusal.to_string()));
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let (now, others) = (Instant::now(), others(plan, outline));
+        let mut promises = Self {
+            plan: plan.clone(),
+            controller,
+            parts,
+            hertz,
+            others,
+            started: now,
+            due: now + TICK,
+            idle: idle(),
+            broken: BTreeSet::new(),
+        };
+        let first = promises.controller.tick(Duration::ZERO, &[]);
+        promises.weigh(&first);
+        Ok(Some(promises))
+    }
+
+    /// In one line for each: what is promised, and what that takes.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let share = |need: &Need, pps: f64| {
+            let share = pps * need.cost.cycles / self.hertz;
+            let basis = match need.cost.basis {
+                sched::guarantee::Basis::Default => "an estimate",
+                sched::guarantee::Basis::Measured { .. } => "measured",
+            };
+            format!("{share:.2} of CPU {}, {:.0} cycles each ({basis})", need.cpu, need.cost.cycles)
+        };
+        self.controller.promises().map(move |promise| {
+            let needs: Vec<String> = promise.needs.iter().map(|need| share(need, promise.pps)).collect();
+            format!("guarantee {}: {:.0} packets/s take {}", promise.router, promise.pps, needs.join(" and "))
+        })
+    }
+
+    /// How the promise to a router is kept, in words.
+    pub(super) fn standing(&self, router: &str) -> Option<String> {
+        let known = self.controller.standings().find(|known| known.router == router)?;
+        let kept = match &known.kept {
+            Kept::Unknown => "nothing was measured yet".to_owned(),
+            Kept::Unasked => "less is asked for".to_owned(),
+            Kept::Yes => "kept".to_owned(),
+            Kept::Settling => "shares are being moved".to_owned(),
+            Kept::No(line) => format!("not kept: {line}"),
+        };
+        Some(format!("{kept}; {:.0} of {:.0} packets/s delivered", known.delivered, known.offered))
+    }
+
+    /// Looks at what was counted; whether weights have changed, and what is to be told: router and line.
+    pub(super) fn look(&mut self, counters: &Counters) -> (bool, Vec<(String, String)>) {
+        let (before, after) = (std::mem::take(&mut self.idle), idle());
+        let busy = |cpu: &u32| before.get(cpu).is_some_and(|ticks| after.get(cpu) == Some(ticks));
+        let mut measured = Vec::new();
+        let routers: BTreeSet<String> = self.parts.iter().map(|part| part.router.clone()).collect();
+        for router in &routers {
+            let came = Came::of(counters, router);
+            let contended = self.parts.iter().any(|part| part.router == *router && busy(&part.cpu));
+            self.learn(counters, router, &came);
+            measured.push((router, came, contended));
+        }
+        self.idle = after;
+        let measured: Vec<Measured<'_>> = measured
+            .iter()
+            .map(|(router, came, contended)| Measured {
+                router: router.as_str(),
+                delivered: came.delivered,
+                dropped: came.dropped,
+                contended: *contended,
+            })
+            .collect();
+        let adjustments = self.controller.tick(self.started.elapsed(), &measured);
+        let news = self.news();
+        (self.weigh(&adjustments), news)
+    }
+
+    fn learn(&mut self, counters: &Counters, router: &str, came: &Came) {
+        let mut cpus = BTreeSet::new();
+        for part in self.parts.iter_mut().filter(|part| part.router == router) {
+            let time: u64 = part.threads.iter().filter_map(|name| counters.cpu_ns.get(name)).sum();
+            let work = |what: &str| -> u64 {
+                let names = part.threads.iter().map(|name| format!("{name}.work.{what}"));
+                names.filter_map(|name| counters.counters.get(&name)).sum()
+            };
+            let (frames, passes) = (work("frames"), work("passes"));
+            let batch = if passes == 0 { BATCH } else { frames as f64 / passes as f64 };
+            let seen = Observation {
+                cycles: (time as f64 * self.hertz / 1e9) as u64,
+                frames: came.delivered,
+                octets: came.octets,
+                batches: (came.delivered as f64 / batch.max(1.0)) as u64,
+            };
+            if let Some(before) = part.seen.replace(seen) {
+                part.model.learn(&seen.since(&before));
+            }
+            cpus.insert(part.cpu);
+        }
+        for cpu in cpus {
+            if let Some(cost) = cost_on(&self.parts, router, cpu) {
+                self.controller.learn(router, cpu, cost);
+            }
+        }
+    }
+
+    /// Promises that are broken, and those that are kept again.
+    fn news(&mut self) -> Vec<(String, String)> {
+        let mut news = Vec::new();
+        for standing in self.controller.standings() {
+            match &standing.kept {
+                Kept::No(line) if self.broken.insert(standing.router.clone()) => {
+                    news.push((standing.router.clone(), format!("its guarantee is not kept: {line}")));
+                }
+                Kept::Yes | Kept::Unasked if self.broken.remove(&standing.router) => {
+                    news.push((standing.router.clone(), "its guarantee is kept again".to_owned()));
+                }
+                _ => {}
+            }
+        }
+        news
+    }
+
+    /// Writes weights into the plan; whether any is another than before.
+    fn weigh(&mut self, adjustments: &[Adjustment]) -> bool {
+        let mut changed = false;
+        for router in &mut self.plan.routers {
+            let own: Vec<&Adjustment> =
+                adjustments.iter().filter(|adjustment| adjustment.router == router.name).collect();
+            if own.is_empty() {
+                continue;
+            }
+            let weight = |class: Option<Class>| {
+                let on = |cpu: u32| {
+                    let mut parts = self.parts.iter().filter(|part| part.router == router.name);
+                    parts.any(|part| part.cpu == cpu && class.is_none_or(|class| part.class == class))
+                };
+                let others = |cpu| self.others.get(&cpu).copied().unwrap_or(ORDINARY);
+                let weights = own.iter().filter(|own| on(own.cpu)).map(|own| own.weight(others(own.cpu)));
+                let weight = weights.max()?.clamp(WEIGHTS.0, WEIGHTS.1);
+                Some(Policy::Shares(Shares { weight: weight as u32, quota: None }))
+            };
+            let sched = if own.len() == 1 {
+                Sched { all: weight(None), ..Sched::default() }
+            } else {
+                let held = |policy: Option<Policy>, before| policy.or(before);
+                Sched {
+                    all: None,
+                    vcpu: held(weight(Some(Class::Vcpu)), router.sched.vcpu),
+                    vhost: held(weight(Some(Class::Vhost)), router.sched.vhost),
+                }
+            };
+            changed |= sched != router.sched;
+            router.sched = sched;
+        }
+        changed
+    }
+}
+
+/// What came to a router and what became of it.
+struct Came {
+    delivered: u64,
+    dropped: u64,
+    octets: u64,
+}
+
+impl Came {
+    fn of(counters: &Counters, router: &str) -> Self {
+        let mut came = Self { delivered: 0, dropped: 0, octets: 0 };
+        for (name, value) in &counters.counters {
+            let own = name.strip_prefix(router).and_then(|rest| rest.strip_prefix('.'));
+            let last = name.rsplit('.').next().unwrap_or_default();
+            let is_port = name.starts_with("switch.") && name.split('.').nth(2) == Some(router);
+            match own {
+                Some(rest) if is_done_with(rest) => came.delivered += value,
+                Some(rest) if rest.ends_with(".rx.bytes") => came.octets += value,
+                _ if (own.is_some() || is_port) && ["drop_full", "drop_no_buffer"].contains(&last) => {
+                    came.dropped += value;
+                }
+                _ => {}
+            }
+        }
+        came
+    }
+}
+
+/// Whether a counter of a router, such as `vcpu0.forwarded`, counts packets that one of its vCPUs was done with.
+fn is_done_with(counter: &str) -> bool {
+    let Some((vcpu, what)) = counter.split_once('.') else { return false };
+    let is_end = ["forwarded", "consumed"].contains(&what) || what.starts_with("drop_");
+    vcpu.starts_with("vcpu") && is_end
+}
+
+/// The threads of a router that is promised a rate, by CPU and class.
+fn parts_of(
+    router: &Router,
+    guarantee: Guarantee,
+    outline: &Outline,
+    seen: Option<&Promises>,
+) -> Result<Vec<Part>, String> {
+    let policies = [router.sched.all, router.sched.vcpu, router.sched.vhost];
+    if policies.into_iter().flatten().any(|policy| !matches!(policy, Policy::Other)) {
+        return Err(format!(
+            "a rate is promised by weights, and sched = {} says otherwise; remove one of the two",
+            router.sched
+        ));
+    }
+    let mut parts: Vec<Part> = Vec::new();
+    for slot in outline.slots.iter().filter(|slot| slot.router == router.name) {
+        let cpu = cpu_of(slot).ok_or_else(|| {
+            format!(
+                "{} has several CPUs, and a rate is promised on one; write pin for both classes",
+                slot.name
+            )
+        })?;
+        let class = if matches!(slot.class, sched::Class::Vcpu(_)) { Class::Vcpu } else { Class::Vhost };
+        match parts.iter_mut().find(|part| (part.cpu, part.class) == (cpu, class)) {
+            Some(part) => part.threads.push(slot.name.clone()),
+            None => parts.push(Part {
+                router: router.name.clone(),
+                cpu,
+                class,
+                threads: vec![slot.name.clone()],
+                octets: f64::from(guarantee.frame),
+                model: Model::new(Kind { class, ..kind(router) }),
+                seen: None,
+            }),
+        }
+    }
+    let far = parts.iter().any(|part| part.cpu != parts[0].cpu);
+    for part in &mut parts {
+        let known =
+            |known: &&Part| (&known.router, known.cpu, known.class) == (&part.router, part.cpu, part.class);
+        match seen.and_then(|seen| seen.parts.iter().find(known)) {
+            Some(known) => (part.model, part.seen) = (known.model.clone(), known.seen),
+            None => part.model = Model::new(Kind { class: part.class, far, ..kind(router) }),
+        }
+    }
+    Ok(parts)
+}
+
+fn cpu_of(slot: &Slot) -> Option<u32> {
+    match slot.schedule.cpus.as_ref()?.cpus() {
+        [cpu] => Some(*cpu),
+        _ => None,
+    }
+}
+
+/// What decides what its packets cost: the dearest of its NICs.
+fn kind(router: &Router) -> Kind {
+    let is = |wanted: fn(&Attach) -> bool| router.nics.iter().any(|nic| wanted(&nic.attach));
+    let taps: fn(&Attach) -> bool = |attach| {
+        matches!(attach, Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. })
+    };
+    let path = if is(taps) {
+        Path::Tap
+    } else if is(|attach| matches!(attach, Attach::Xdp(_))) {
+        Path::Xdp
+    } else {
+        Path::Switch
+    };
+    let leaves = |nic: &config::Nic| nic.model == NicModel::E1000 && nic.mode != TransmitMode::Csb;
+    Kind { class: Class::Vhost, path, exits: router.nics.iter().any(leaves), far: false }
+}
+
+/// What a packet costs a router on one CPU, all classes together.
+fn cost_on(parts: &[Part], router: &str, cpu: u32) -> Option<Cost> {
+    let own = parts.iter().filter(|part| part.router == router && part.cpu == cpu);
+    own.map(Part::cost).reduce(|a, b| {
+        let basis = if a.basis == sched::guarantee::Basis::Default { a.basis } else { b.basis };
+        Cost { cycles: a.cycles + b.cycles, basis }
+    })
+}
+
+fn promise(router: &Router, guarantee: Guarantee, parts: &[Part]) -> Promise {
+    let cpus: BTreeSet<u32> =
+        parts.iter().filter(|part| part.router == router.name).map(|part| part.cpu).collect();
+    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, &router.name, cpu)? });
+    Promise {
+        router: router.name.clone(),
+        pps: guarantee.rate.pps() as f64,
+        needs: cpus.into_iter().filter_map(need).collect(),
+    }
+}
+
+fn cores(parts: &[Part], outline: &Outline, hertz: f64) -> Vec<Core> {
+    let cpus: BTreeSet<u32> = parts.iter().map(|part| part.cpu).collect();
+    let reserved = |cpu: u32| -> f64 {
+        let held = outline.slots.iter().filter(|slot| cpu_of(slot) == Some(cpu));
+        held.filter_map(|slot| match slot.schedule.policy {
+            Policy::Deadline(held) => Some(held.share()),
+            _ => None,
+        })
+        .sum()
+    };
+    cpus.into_iter().map(|cpu| Core { cpu, hertz, most: MOST, reserved: reserved(cpu) }).collect()
+}
+
+/// What routers without a promise weigh, by CPU; at least as much as one thread of somebody else.
+fn others(plan: &Plan, outline: &Outline) -> BTreeMap<u32, u64> {
+    let mut weights: BTreeMap<u32, BTreeMap<&str, u64>> = BTreeMap::new();
+    for slot in &outline.slots {
+        let router = plan.routers.iter().find(|router| router.name == slot.router);
+        if router.is_none_or(|router| router.guarantee.is_some()) {
+            continue;
+        }
+        let weight = match slot.schedule.policy {
+            Policy::Shares(shares) => u64::from(shares.weight),
+            _ => ORDINARY,
+        };
+        for cpu in slot.schedule.cpus.iter().flat_map(|cpus| cpus.cpus()) {
+            weights.entry(*cpu).or_default().insert(&slot.router, weight);
+        }
+    }
+    weights
+        .into_iter()
+        .map(|(cpu, weights)| (cpu, weights.into_values().sum::<u64>().max(ORDINARY)))
+        .collect()
+}
+
+/// Cycles of the time-stamp counter in a second, as the kernel tells them.
+fn hertz() -> f64 {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let speeds = text.lines().filter(|line| line.starts_with("cpu MHz"));
+    let mhz =
+        speeds.filter_map(|line| line.rsplit(": ").next()?.trim().parse::<f64>().ok()).fold(0.0, f64::max);
+    if mhz > 0.0 { mhz * 1e6 } else { 2e9 }
+}
+
+/// For how many of the kernel's ticks each CPU had nothing to do.
+fn idle() -> BTreeMap<u32, u64> {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let of = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let cpu = words.next()?.parse().ok()?;
+        // After user, nice and system time.
+        Some((cpu, words.nth(3)?.parse().ok()?))
+    };
+    text.lines().filter_map(of).collect()
+}

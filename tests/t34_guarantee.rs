@@ -1,0 +1,140 @@
+//! Objective: a packet rate that is promised becomes the weight of a control group, which follows `set` while frames pass; what a
+//! CPU cannot do is refused with the arithmetic, before anything starts and while it runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{Flow, Stage, Traces, needs, run};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing here takes so long, even on a busy host.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Datagrams a second: far below what is promised.
+const RATE: u32 = 1000;
+
+/// Two routers on one CPU, of which one is promised a rate.
+fn file(guarantee: &str) -> String {
+    let pin = "pin = { vcpu = \"0\", vhost = \"0\" }";
+    format!(
+        "[[router]]\nname = \"t34\"\n{pin}\nguarantee = \"{guarantee}\"\n\
+         [[router.nic]]\nname = \"left\"\nattach = \"tap:t34-l\"\naddress = \"192.0.2.1/24\"\nqueue_len = 8000\n\
+         [[router.nic]]\nname = \"right\"\nattach = \"tap:t34-r\"\naddress = \"198.51.100.1/24\"\nqueue_len = 8000\n\
+         [[router]]\nname = \"b34\"\n{pin}\n\
+         [[router.nic]]\nname = \"left\"\nattach = \"null\"\naddress = \"203.0.113.1/24\"\n"
+    )
+}
+
+/// Where the control group of a router is, if there is one.
+fn group(router: &str) -> Option<PathBuf> {
+    fn find(folder: &Path, end: &str, depth: u32) -> Option<PathBuf> {
+        let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        entries.into_iter().filter(|path| path.is_dir() && !path.is_symlink()).find_map(|path| {
+            let is_it = path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(end));
+            let has_weight = ["cpu.shares", "cpu.weight"].iter().any(|file| path.join(file).exists());
+            if is_it && has_weight {
+                return Some(path);
+            }
+            if depth > 0 { find(&path, end, depth - 1) } else { None }
+        })
+    }
+    find(Path::new("/sys/fs/cgroup"), &format!("ringroad-t34.{router}"), 5)
+}
+
+/// What it weighs, in hundredths of an ordinary thread.
+fn weight(router: &str) -> Option<u64> {
+    let group = group(router)?;
+    let read = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
+    read("cpu.shares").map(|shares| shares * 100 / 1024).or_else(|| read("cpu.weight"))
+}
+
+/// Waits until the weight of the router is as it should be.
+#[track_caller]
+fn weighs(wanted: impl Fn(Option<u64>) -> bool) -> Option<u64> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let now = weight("t34");
+        if wanted(now) {
+            return now;
+        }
+        assert!(Instant::now() < end, "{now:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn ask(words: &[&str]) -> support::Finished {
+    run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
+}
+
+/// Whether this host has control groups with weights.
+fn has_groups() -> bool {
+    let v2 = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers");
+    Path::new("/sys/fs/cgroup/cpu").is_dir()
+        || v2.is_ok_and(|known| known.split_whitespace().any(|known| known == "cpu"))
+}
+
+#[test]
+fn a_promised_rate_is_a_weight_that_follows_it() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
+    if !has_groups() {
+        println!("SKIPPED: no control groups with the controller cpu");
+        return;
+    }
+    let options = ["--json", "--name", "t34"];
+    let mut stage = Stage::start_with_groups(RINGROAD, &file("20kpps"), &options).expect("it starts");
+    let left = stage.host("t34-l", "192.0.2.2/24", "192.0.2.1").expect("left");
+    let right = stage.host("t34-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+    // No packet has come: the cost is the estimate, and the weight is in proportion to the rate.
+    let least = weighs(|weight| weight.is_some()).expect("a weight");
+    assert_eq!(weight("b34"), Some(100), "as one ordinary thread");
+    assert!(ask(&["set", "t34", "guarantee=60kpps"]).status.success());
+    let more = weighs(|weight| weight > Some(2 * least)).expect("a weight");
+
+    let mut ping = left.command("busybox");
+    ping.args(["ping", "-c", "3", "-i", "0.1", "-W", "10", "198.51.100.2"]);
+    assert!(run(&mut ping, PATIENCE).expect("ping ends").stdout.contains(" 0% packet loss"));
+    let flow =
+        Flow::start(&left, &right, "198.51.100.2:7034".parse().expect("an address"), RATE).expect("a flow");
+    flow.reaches(500, PATIENCE).expect("it flows");
+    let shown = ask(&["show", "t34"]).stdout;
+    assert!(shown.contains("guarantee = 60kpps of 60 octets"), "{shown}");
+    // More than a CPU can do: nothing changes.
+    let done = ask(&["set", "t34", "guarantee=50Mpps"]);
+    let said = &done.stderr;
+    assert!(!done.status.success() && said.contains("50 Mpps x ") && said.contains(" would fit"), "{said}");
+    assert!(weight("t34").is_some_and(|now| now > least / 2), "{more}");
+    assert!(ask(&["set", "t34", "guarantee=none"]).status.success());
+    weighs(|weight| weight.is_none());
+    let tally = flow.stop().expect("it ends");
+    assert_eq!(tally.lost(), 0, "{tally:?}");
+    let counters = stage.finish(vec![left, right]).expect("nothing is left");
+    assert_eq!(counters.faults("t34"), [""; 0]);
+}
+
+#[test]
+fn what_a_cpu_cannot_do_is_refused_with_the_arithmetic() {
+    needs!(Root, Tun);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("much.toml");
+    let before = Traces::now();
+    for (text, why) in [
+        (file("50Mpps"), "much.toml:4: router.guarantee: 50 Mpps x "),
+        (
+            file("1kpps").replace("pin = { vcpu = \"0\", vhost = \"0\" }", "affinity = { vcpu = \"free\" }"),
+            "write pin for both classes",
+        ),
+        (
+            file("1kpps").replace("guarantee", "sched = { policy = \"fifo\", priority = 1 }\nguarantee"),
+            "remove one of the two",
+        ),
+    ] {
+        fs::write(&path, text).expect("a file");
+        for verb in ["check", "run"] {
+            let done = run(Command::new(RINGROAD).arg(verb).arg(&path), PATIENCE).expect("it ends");
+            assert!(!done.status.success() && done.stderr.contains(why), "{verb}: {}", done.stderr);
+        }
+    }
+    assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+}
