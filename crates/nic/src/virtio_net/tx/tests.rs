@@ -87,21 +87,22 @@ fn frames_in_any_pieces_are_gathered() {
 #[test]
 fn what_cannot_be_gathered_at_once_comes_with_the_next_burst() {
     const LONGEST: usize = 9014;
-    let mut guest = Guest::new(64);
+    const AT_ONCE: usize = (GATHER + LONGEST) / LONGEST;
+    const ALL: usize = AT_ONCE + 20;
+    let mut guest = Guest::new(256);
     let mut queue = TxQueue::new(guest.device(), LONGEST);
     let ledger = NicDirection::default();
-    for i in 0..20 {
-        guest.send(i, &frame(i.into(), LONGEST), &[100]);
+    let segments = guest.send(0, &frame(7, LONGEST), &[100]);
+    for token in 1..ALL {
+        assert!(guest.driver.push_chain(token as u16, &segments));
     }
-    let (first, drained) = drain(&mut queue, &ledger, 64);
-    assert_eq!((first.len(), drained.frames), (8, 8));
-    let mut shown = first;
-    for _ in 0..2 {
-        shown.extend(drain(&mut queue, &ledger, 64).0);
-    }
-    assert_eq!(shown, (0..20).map(|i| frame(i, LONGEST)).collect::<Vec<_>>());
-    assert_eq!(guest.back(), (0..20).map(|i| (i, 0)).collect::<Vec<_>>());
-    assert_eq!(ledger.frames.get(), 20);
+    guest.driver.publish();
+    let (mut shown, drained) = drain(&mut queue, &ledger, 64);
+    assert_eq!((shown.len(), drained.frames), (AT_ONCE, AT_ONCE));
+    shown.extend(drain(&mut queue, &ledger, 64).0);
+    assert_eq!(shown, vec![frame(7, LONGEST); ALL]);
+    assert_eq!(guest.back(), (0..ALL).map(|i| (i as u16, 0)).collect::<Vec<_>>());
+    assert_eq!(ledger.frames.get(), ALL as u64);
 }
 
 #[test]
