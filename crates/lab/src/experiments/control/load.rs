@@ -80,7 +80,7 @@ pub(super) fn forwarded(room: &Room) -> Result<Vec<u64>> {
     (0..room.routers()).map(|router| room.forwarded(router)).collect()
 }
 
-/// Offers load; returns the frames that the interfaces took.
+/// Offers load; returns the frames that were offered, whether the interfaces took them or not.
 pub(super) fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner) -> Vec<u64> {
     let (start, mut lanes) = (Instant::now(), vec![Due::default(); rates.len()]);
     let mut turn = 0;
@@ -93,7 +93,9 @@ pub(super) fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner
         for (router, (lane, &rate)) in lanes.iter_mut().zip(rates).enumerate() {
             let burst = lane.now(elapsed, rate, manner.burst());
             if burst > 0 {
-                lane.sent += room.send(router, burst as usize, turn) as u64;
+                // What a full queue refuses is lost there, as what comes by a wire is.
+                room.send(router, burst as usize, turn);
+                lane.sent += burst;
                 turn += 1;
                 idle = false;
             }
