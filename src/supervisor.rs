@@ -331,6 +331,7 @@ impl Supervisor {
         let now = Instant::now();
         notify::notify("STOPPING=1");
         let had_ended = self.life.plane.is_none();
+        self.let_go_of_threads();
         self.finish_apart(now, GRACE);
         if let Some(mut plane) = self.life.plane.take() {
             plane.say(&crate::link::ToPlane::Stop, Vec::new(), now);

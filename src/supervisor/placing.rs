@@ -292,6 +292,12 @@ impl Supervisor {
         Ok(())
     }
 
+    /// The threads are about to end, and places no more.
+    pub(super) fn let_go_of_threads(&mut self) {
+        self.placing.used = false;
+        self.placing.applier.let_go();
+    }
+
     /// Takes back what was made on the host. To be called when no thread is left in it.
     pub(super) fn give_back(&mut self) {
         for error in self.placing.applier.undo_all() {

@@ -67,6 +67,17 @@ impl Applier {
         &self.undos
     }
 
+    /// Makes ordinary threads of all that have a reservation, before they end: on Linux 6.18 the reaper of a process with such
+    /// threads was seen to wait in the kernel for ever.
+    pub fn let_go(&mut self) {
+        let is_reserved = |placed: &&Placed| matches!(placed.schedule.policy, Policy::Deadline(_));
+        for placed in self.placed.values().filter(is_reserved) {
+            // Who has ended already needs nothing; numbers are not used again so soon.
+            let _ = attr::set(placed.tid, Policy::Other);
+        }
+        self.placed.clear();
+    }
+
     /// Takes away everything that was made. Threads that are in it go on as ordinary ones.
     pub fn undo_all(&mut self) -> Vec<ApplyError> {
         self.placed.clear();
