@@ -4,6 +4,7 @@
 //! the locks of the names, the control socket and the telemetry, so all of these outlive a data plane. A run is a loop
 //! around one poll(2); nobody outside (the data plane, a client, a reader of its output) can make it wait.
 
+mod account;
 mod apart;
 mod apply;
 mod children;
@@ -38,6 +39,7 @@ use uplink::{Door, Passage};
 use crate::host;
 use crate::run_lock::RunLock;
 use crate::signals::Stop;
+use account::Accounting;
 use apart::Aparts;
 use children::Children;
 use desk::{Asker, Desk};
@@ -130,6 +132,7 @@ pub(crate) struct Supervisor {
     desk: Desk,
     metrics: Metrics,
     placing: Placing,
+    accounting: Accounting,
     /// Last: the names are taken as long as anything of the run is there.
     lock: RunLock,
 }
@@ -198,6 +201,7 @@ impl Supervisor {
             mending: Mending::default(),
             events,
             placing,
+            accounting: Accounting::default(),
             lock,
         };
         supervisor.order(started)?;

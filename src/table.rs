@@ -121,7 +121,9 @@ impl Interval {
             }
             let exits = self.exits_per_packet(router).map_or("-".to_owned(), |n| format!("{n:.5}"));
             let _ = writeln!(text, "{router}: exits/packet {exits}; CPU % {}", self.cpu(router));
+            text.push_str(&self.threads_of(router));
         }
+        text.push_str(&self.cores());
         let drops: Vec<_> = self.drops().map(|(name, n)| format!("{name} {n}")).collect();
         let _ =
             writeln!(text, "drops: {}", if drops.is_empty() { "none".to_owned() } else { drops.join(", ") });
@@ -134,6 +136,43 @@ impl Interval {
         own.map(|(name, percent)| format!("{} {percent:.1}", &name[prefix.len()..]))
             .collect::<Vec<_>>()
             .join(", ")
+    }
+
+    /// What the threads of a router did beside running, where that is known: a line for each.
+    fn threads_of(&self, router: &str) -> String {
+        let mut text = String::new();
+        for (name, spent) in self.threads.iter().filter(|(name, _)| name.starts_with(&format!("{router}/"))) {
+            let known = |what: &str| self.counters.get(&format!("{name}.sched.{what}")).map(|n| *n as f64);
+            let (Some(switches), Some(wakeups)) = (known("switches"), known("wakeups")) else { continue };
+            let percent = |what: &str| known(what).unwrap_or(0.0) / self.seconds * 1e-7;
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "  {name}: CPU {spent:.1} %, guest {:.1} %, kernel {:.1} %, waits {:.1} %; {:.0} switches/s, {:.0} wake-ups/s",
+                percent("guest_ns"),
+                percent("system_ns"),
+                percent("wait_ns"),
+                switches / self.seconds,
+                wakeups / self.seconds
+            );
+        }
+        text
+    }
+
+    /// Where the time of each core went, where that is known: a line for each.
+    fn cores(&self) -> String {
+        let mut cores: BTreeMap<u32, String> = BTreeMap::new();
+        for column in ["guest", "vhost", "kernel", "user", "irq", "softirq", "steal", "idle"] {
+            for (name, ns) in &self.counters {
+                let cpu = name.strip_prefix("host.cpu").and_then(|rest| rest.strip_suffix("_ns"));
+                let cpu = cpu.and_then(|rest| rest.strip_suffix(column)?.strip_suffix('.')?.parse().ok());
+                let Some(cpu) = cpu else { continue };
+                let part = *ns as f64 / self.seconds * 1e-7;
+                // Writing to a string cannot fail.
+                let _ = write!(cores.entry(cpu).or_default(), " {column} {part:.1}");
+            }
+        }
+        cores.into_iter().map(|(cpu, text)| format!("CPU {cpu} %:{text}\n")).collect()
     }
 
     /// One JSON object: seconds, counters that moved, CPU by thread.

@@ -348,7 +348,7 @@ impl Supervisor {
     }
 
     /// Gives an answer to who has asked.
-    pub(super) fn deliver(&mut self, asker: Asker, outcome: Outcome, now: Instant) {
+    pub(super) fn hand_over(&mut self, asker: Asker, outcome: Outcome, now: Instant) {
         match (asker, outcome) {
             (Asker::Display, Ok(Answer::Counters(counters))) => self.show(counters),
             (Asker::Promises, Ok(Answer::Counters(counters))) => self.keep_promises(&counters, now),
@@ -365,7 +365,6 @@ impl Supervisor {
                 self.reply(ticket, Ok(answer), now);
             }
             (Asker::Client(ticket, Request::Ps {}), Err(_)) => {
-                // Who should know has died; what is known here is an answer too.
                 let routers = self.routers_that_wait();
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers))), now);
             }
@@ -489,8 +488,7 @@ impl Supervisor {
     }
 }
 
-/// Whether a setting is for both the process of a router and the data plane: threads are in both, a cable and a limit act in the
-/// one and are known to the other.
+/// Whether both the process of a router and the data plane have to know a setting: each has a part of what it is about.
 fn is_of_both(request: &Request) -> bool {
     matches!(request, Request::Set { key, .. } if key == "spin" || key == "limit" || is_of_cable(key))
 }

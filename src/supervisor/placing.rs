@@ -122,6 +122,11 @@ impl Placing {
         self.told.remove(&whom.map(str::to_owned));
     }
 
+    /// The threads that somebody has told of.
+    pub(super) fn told(&self, whom: &Option<String>) -> &[api::Thread] {
+        self.told.get(whom).map_or(&[], Vec::as_slice)
+    }
+
     /// When there is something to do.
     pub(super) fn due(&self) -> Option<Instant> {
         self.again.into_iter().chain(self.promises.as_ref().map(|promises| promises.due)).min()

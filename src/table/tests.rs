@@ -74,3 +74,27 @@ fn tables_follow_each_other_where_there_is_no_terminal() {
     screen.leave();
     assert_eq!(screen.draw("d\n"), "d\n");
 }
+
+#[test]
+fn what_is_known_of_threads_and_cores_is_shown() {
+    let plan = config::parse(FILE, "x.toml").expect("a good file");
+    let moved = [
+        ("edge.vcpu0.forwarded", 1000),
+        ("edge/vcpu0.sched.guest_ns", 800_000_000),
+        ("edge/vcpu0.sched.system_ns", 200_000_000),
+        ("edge/vcpu0.sched.wait_ns", 20_000_000),
+        ("edge/vcpu0.sched.switches", 300),
+        ("edge/vcpu0.sched.wakeups", 200),
+        ("host.cpu1.guest_ns", 800_000_000),
+        ("host.cpu1.softirq_ns", 600_000_000),
+        ("host.cpu1.irq_ns", 100_000_000),
+        ("host.cpu1.idle_ns", 500_000_000),
+    ];
+    let later = counters(2_000_000_000, &moved, &[("edge/vcpu0", 1_000_000_000)]);
+    let table = Interval::between(&counters(0, &[], &[]), &later).table(&plan);
+    let lines: Vec<&str> = table.lines().collect();
+    let thread =
+        "  edge/vcpu0: CPU 50.0 %, guest 40.0 %, kernel 10.0 %, waits 1.0 %; 150 switches/s, 100 wake-ups/s";
+    assert_eq!(lines[3], thread);
+    assert_eq!(lines[4], "CPU 1 %: guest 40.0 irq 5.0 softirq 30.0 idle 25.0");
+}

@@ -68,6 +68,8 @@ fn part(group: &str) -> (&'static str, Labels) {
         ["control"] => ("control_client", Labels::new()),
         ["telemetry"] => ("telemetry_client", Labels::new()),
         [thread] if thread.contains('/') => ("io_thread", thread_labels(thread)),
+        [thread, "sched"] if thread.contains('/') => ("thread_sched", thread_labels(thread)),
+        ["host", cpu] => ("host_cpu", owned(&[("cpu", cpu.trim_start_matches("cpu"))])),
         [thread, "work"] if thread.contains('/') => ("thread_work", thread_labels(thread)),
         _ => ("other", owned(&[("group", group)])),
     }

@@ -222,7 +222,10 @@ fn a_burn_is_found_in_its_column() {
         let split = Split::between(&before, &after);
         let (thread, core) = (split.threads["t/burn"], split.cores[&(cpu as u32)]);
         let two = 0.02 * split.interval;
-        println!("{column:?}: burned {burned}, seen {}, core {core:?}", thread.run);
+        println!(
+            "{column:?}: burned {burned}, seen {}, core {core:?}; a sample took {} ns",
+            thread.run, after.took_ns
+        );
         assert!((thread.run - burned).abs() <= two, "{burned} and not {}", thread.run);
         assert_eq!((thread.cpu, thread.moved), (cpu as u32, false));
         // It slept at the end, if not before: where others have the core it is always late.

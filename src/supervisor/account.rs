@@ -1,0 +1,159 @@
+//! What threads and cores spend their time on, beside what the data plane counts: read here, as the data plane opens no file.
+//!
+//! It is read when somebody asks for counters, and only then. All of it counts up, so that whoever wants rates takes the difference
+//! of two answers; the first answer begins at zero.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use api::{Answer, Outcome, Request};
+use sched::account::{Account, Column, Sample, Split, Thread};
+
+use super::Supervisor;
+use super::desk::Asker;
+
+/// Who reads it, and what was read so far.
+#[derive(Debug, Default)]
+pub(super) struct Accounting {
+    account: Option<Account>,
+    last: Option<Sample>,
+    /// Nanoseconds and counts, by name.
+    sums: BTreeMap<String, f64>,
+}
+
+impl Accounting {
+    /// Reads on; these are the threads that there are now.
+    fn read(&mut self, threads: &[Thread]) {
+        let account = match self.account.take() {
+            Some(mut account) => account.watch(threads).map(|()| account),
+            None => Account::open(&[], threads),
+        };
+        // Where no file can be opened, nothing is known, and it is tried again the next time.
+        let Ok(mut account) = account else { return };
+        let sample = account.sample();
+        if let Some(last) = self.last.replace(sample.clone()) {
+            self.add(&Split::between(&last, &sample));
+        }
+        self.account = Some(account);
+    }
+
+    fn add(&mut self, split: &Split) {
+        let mut add = |name: String, value: f64| *self.sums.entry(name).or_default() += value;
+        for (cpu, core) in &split.cores {
+            for (column, ns) in core.columns() {
+                add(format!("host.cpu{cpu}.{column}_ns"), ns);
+            }
+        }
+        for (name, thread) in &split.threads {
+            let times = [("guest_ns", thread.guest), ("system_ns", thread.system), ("wait_ns", thread.wait)];
+            let counts = [("switches", thread.switches as f64), ("wakeups", thread.wakeups as f64)];
+            for (what, value) in times.into_iter().chain(counts) {
+                add(format!("{name}.sched.{what}"), value);
+            }
+        }
+    }
+
+    /// What is known of the threads of one router, or else of all and of the cores.
+    fn known(&self, router: Option<&str>) -> impl Iterator<Item = (String, u64)> {
+        let own = router.map(|router| format!("{router}/"));
+        let wanted = move |name: &str| own.as_ref().is_none_or(|own| name.starts_with(own.as_str()));
+        self.sums.iter().filter(move |(name, _)| wanted(name)).map(|(name, sum)| (name.clone(), *sum as u64))
+    }
+}
+
+/// What a thread's time counts as, by its name.
+fn column(name: &str) -> Column {
+    let what = name.split_once('/').map_or(name, |(_, what)| what);
+    let numbered = |begin| what.strip_prefix(begin).is_some_and(|n: &str| n.parse::<u32>().is_ok());
+    match what {
+        _ if numbered("vcpu") => Column::Guest,
+        "bus" | "clock" | "capture" => Column::Other,
+        _ if what.ends_with("-peer") || what.ends_with("-talk") || what.ends_with("-replay") => Column::Other,
+        _ => Column::Vhost,
+    }
+}
+
+impl Supervisor {
+    /// Gives an answer to who has asked; what is known of threads and cores goes with what was counted.
+    pub(super) fn deliver(&mut self, asker: Asker, mut outcome: Outcome, now: Instant) {
+        // Who keeps promises asks ten times a second, and for nothing of this.
+        if let Ok(Answer::Counters(counters)) = &mut outcome
+            && asker != Asker::Promises
+        {
+            let router = match &asker {
+                Asker::Client(_, Request::Counters { router }) => router.as_deref(),
+                _ => None,
+            };
+            let threads = self.threads_told();
+            self.accounting.read(&threads);
+            counters.counters.extend(self.accounting.known(router));
+        }
+        self.hand_over(asker, outcome, now);
+    }
+
+    fn threads_told(&self) -> Vec<Thread> {
+        let apart = self.apart.iter().map(|(name, apart)| (Some(name.clone()), apart.life.plane.as_ref()));
+        let planes = std::iter::once((None, self.life.plane.as_ref())).chain(apart);
+        let mut threads = Vec::new();
+        for (whom, plane) in planes {
+            let Some(plane) = plane else { continue };
+            let process = plane.pid().cast_signed();
+            for thread in self.placing.told(&whom) {
+                let own = Path::new(&format!("/proc/{process}/task/{}", thread.tid)).exists();
+                // A thread of the kernel's vhost-net may be a process of its own.
+                if !own && !plane.has(thread.tid) {
+                    continue;
+                }
+                let pid = if own { process } else { thread.tid };
+                let column = column(&thread.name);
+                threads.push(Thread { name: thread.name.clone(), pid, tid: thread.tid, column });
+            }
+        }
+        threads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_as_what_their_names_say() {
+        for (name, wanted) in [
+            ("edge/vcpu0", Column::Guest),
+            ("edge/vcpu15", Column::Guest),
+            ("edge/vhost", Column::Vhost),
+            ("edge/wan", Column::Vhost),
+            ("edge/wan-rx", Column::Vhost),
+            ("edge/q0", Column::Vhost),
+            ("edge/wan-kernel0", Column::Vhost),
+            // A NIC of that name.
+            ("edge/vcpu", Column::Vhost),
+            ("edge/bus", Column::Other),
+            ("edge/wan-peer", Column::Other),
+            ("ringroad/clock", Column::Other),
+        ] {
+            assert_eq!(column(name), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_counts_up() {
+        let mut accounting = Accounting::default();
+        let own = std::process::id().cast_signed();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        let thread = Thread { name: "edge/vhost".to_owned(), pid: own, tid, column: Column::Vhost };
+        accounting.read(std::slice::from_ref(&thread));
+        assert_eq!(accounting.known(None).count(), 0, "one reading is no interval");
+        for _ in 0..2 {
+            std::thread::yield_now();
+            accounting.read(std::slice::from_ref(&thread));
+        }
+        let all: BTreeMap<_, _> = accounting.known(None).collect();
+        assert!(all.contains_key("edge/vhost.sched.wakeups"), "{all:?}");
+        assert!(all.keys().any(|name| name.starts_with("host.cpu") && name.ends_with(".idle_ns")), "{all:?}");
+        assert!(accounting.known(Some("edge")).all(|(name, _)| name.starts_with("edge/vhost.sched.")));
+        assert_eq!(accounting.known(Some("edg")).count(), 0);
+    }
+}
