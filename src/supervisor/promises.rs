@@ -20,8 +20,8 @@ const TICK: Duration = Duration::from_millis(100);
 const MOST: f64 = 0.90;
 /// Packets of a pass, as long as none were seen, and for whose cost a rate is promised.
 const BATCH: f64 = 16.0;
-/// Hundredths of an ordinary thread that a group weighs at least and at most.
-const WEIGHTS: (u64, u64) = (5, 10_000);
+/// Hundredths of an ordinary thread that a group weighs at least and at most: a promise takes nothing from a router.
+const WEIGHTS: (u64, u64) = (ORDINARY, 10_000);
 /// What a group weighs that nothing is said for.
 const ORDINARY: u64 = 100;
 
@@ -42,6 +42,37 @@ pub(crate) struct Promises {
     idle: BTreeMap<u32, u64>,
     /// Routers whose promise was told to be broken.
     broken: BTreeSet<String>,
+    /// What is not seen to be lost, because it is lost before it comes to a queue of ours, by router.
+    hunger: BTreeMap<String, Hunger>,
+}
+
+/// A router whose I/O threads always have work is behind: what it lacks to its promise, somebody drops before it.
+#[derive(Clone, Debug, Default)]
+struct Hunger {
+    /// Whether it was behind at the last look.
+    is_behind: bool,
+    /// Packets that it was done with, frames and sleeps of its I/O threads, at the last look.
+    last: Option<(Instant, u64, u64, u64)>,
+    /// Packets that it lacked so far.
+    lacked: u64,
+}
+
+impl Hunger {
+    /// Looks at what was counted; packets that it lacked so far to a rate of `pps`.
+    fn look(&mut self, pps: f64, delivered: u64, (frames, sleeps): (u64, u64), now: Instant) -> u64 {
+        let last = self.last.replace((now, delivered, frames, sleeps));
+        let Some((then, delivered_before, frames_before, sleeps_before)) = last else { return self.lacked };
+        if sleeps != sleeps_before {
+            self.is_behind = false;
+        } else if frames != frames_before {
+            self.is_behind = true;
+        }
+        if self.is_behind {
+            let due = pps * now.saturating_duration_since(then).as_secs_f64();
+            self.lacked += (due as u64).saturating_sub(delivered.saturating_sub(delivered_before));
+        }
+        self.lacked
+    }
 }
 
 /// The threads of a class of a router on one CPU.
@@ -109,6 +140,7 @@ impl Promises {
             due: now + TICK,
             idle: idle(),
             broken: BTreeSet::new(),
+            hunger: BTreeMap::new(),
         };
         let first = promises.controller.tick(Duration::ZERO, &[]);
         promises.weigh(&first);
@@ -151,7 +183,8 @@ impl Promises {
         let mut measured = Vec::new();
         let routers: BTreeSet<String> = self.parts.iter().map(|part| part.router.clone()).collect();
         for router in &routers {
-            let came = Came::of(counters, router);
+            let mut came = Came::of(counters, router);
+            came.dropped += self.lacked(counters, router, came.delivered);
             let contended = self.parts.iter().any(|part| part.router == *router && busy(&part.cpu));
             self.learn(counters, router, &came);
             measured.push((router, came, contended));
@@ -169,6 +202,19 @@ impl Promises {
         let adjustments = self.controller.tick(self.started.elapsed(), &measured);
         let news = self.news();
         (self.weigh(&adjustments), news)
+    }
+
+    /// Packets that a router lacked so far to its promise while its I/O threads never came to rest.
+    fn lacked(&mut self, counters: &Counters, router: &str, delivered: u64) -> u64 {
+        let vhosts = self.parts.iter().filter(|part| part.router == router && part.class == Class::Vhost);
+        let threads: Vec<&String> = vhosts.flat_map(|part| &part.threads).collect();
+        let sum = |what: &str| -> u64 {
+            threads.iter().filter_map(|name| counters.counters.get(&format!("{name}.{what}"))).sum()
+        };
+        let promise = self.controller.promises().find(|promise| promise.router == router);
+        let pps = promise.map_or(0.0, |promise| promise.pps);
+        let hunger = self.hunger.entry(router.to_owned()).or_default();
+        hunger.look(pps, delivered, (sum("frames"), sum("sleeps")), Instant::now())
     }
 
     fn learn(&mut self, counters: &Counters, router: &str, came: &Came) {
