@@ -23,6 +23,7 @@ mod promises;
 mod rate;
 mod resources;
 mod schedule;
+mod status;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

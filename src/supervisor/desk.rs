@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use api::{Answer, Limits, Outcome, Request, RouterShown, RouterStatus, RunStatus, Server, State, Ticket};
+use api::{Answer, Limits, Outcome, Request, Server, Ticket};
 use telemetry::Kind;
 
 use super::apply::{Staged, Wanted};
@@ -389,66 +389,6 @@ impl Supervisor {
             }
             answer => answer,
         }
-    }
-
-    /// A router in a process of its own as its file has it: that process knows only where its rings are handed to.
-    fn shown(&self, mut shown: RouterShown) -> RouterShown {
-        let name = shown.status.name.clone();
-        let plan = &self.running.plan;
-        if let Some(router) = plan.routers.iter().find(|router| router.name == name) {
-            let settings = schedule::settings(router).into_iter();
-            shown.settings.extend(settings.map(|(key, value)| (key.to_owned(), value)));
-            let standing = self.placing.promises.as_ref().and_then(|promises| promises.standing(&name));
-            shown.settings.extend(standing.map(|standing| ("guarantee is".to_owned(), standing)));
-        }
-        let (Some(router), Some(apart)) =
-            (plan.apart().find(|router| router.name == name), self.apart.get(&name))
-        else {
-            return shown;
-        };
-        shown.status = apart.completed(shown.status);
-        shown.settings.insert("isolate".to_owned(), "process".to_owned());
-        for nic in &mut shown.nics {
-            if let Some(known) = router.nics.iter().find(|known| known.name == nic.name) {
-                nic.attach = plan.attachment(known);
-                nic.settings.remove("peer");
-            }
-        }
-        shown
-    }
-
-    fn run_status(&self, routers: Vec<RouterStatus>) -> RunStatus {
-        RunStatus {
-            run: self.running.run.clone(),
-            file: self.running.file.clone(),
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            data_plane: self.life.plane.as_ref().map(super::Plane::pid),
-            restarts: self.life.restarts,
-            up_ms: u64::try_from(self.up_time().as_millis()).unwrap_or(u64::MAX),
-            routers,
-        }
-    }
-
-    /// The routers while the data plane cannot tell how they are.
-    pub(super) fn routers_that_wait(&self) -> Vec<RouterStatus> {
-        let engine = |engine: Option<config::Engine>| engine.map_or("", config::Engine::name).to_owned();
-        let reason = if self.is_up() {
-            "the data plane is busy or does not answer any more"
-        } else {
-            "there is no data plane at the moment; it comes by itself"
-        };
-        let routers = self.running.plan.routers.iter().map(|router| RouterStatus {
-            name: router.name.clone(),
-            engine: engine(router.engine),
-            state: State::Waiting,
-            since_ms: 0,
-            restarts: 0,
-            reason: Some(reason.to_owned()),
-            pid: None,
-            threads: Vec::new(),
-        });
-        routers.collect()
     }
 
     /// The data plane is dead, or the process of a router: nobody will answer what was asked of it.
