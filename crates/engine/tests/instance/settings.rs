@@ -70,12 +70,12 @@ fn what_is_no_setting_is_one_line_and_changes_nothing() {
         (
             "memory",
             "64M",
-            "\"memory\" cannot be set while a router runs; keys: pin.vcpu, pin.vhost, restart, spin, state, NIC.link",
+            "\"memory\" cannot be set while a router runs; keys: limit, pin.vcpu, pin.vhost, restart, spin, state, NIC.link",
         ),
         (
             "",
             "",
-            "\"\" cannot be set while a router runs; keys: pin.vcpu, pin.vhost, restart, spin, state, NIC.link",
+            "\"\" cannot be set while a router runs; keys: limit, pin.vcpu, pin.vhost, restart, spin, state, NIC.link",
         ),
         ("pin.vcpu", "x", "router one: pin.vcpu: \"x\" is not a list of CPUs; write e.g. 1 or 0-1,3, or any"),
         (
