@@ -171,6 +171,8 @@ fn bad_clients_disturb_nobody() {
     support::needs!(Root, Kvm, Tun, Program("busybox"));
     let (mut stage, host) = start("[telemetry]\nprometheus = \"127.0.0.1:9477\"");
     let supervisor = Process::look(stage.run().id()).expect("the supervisor");
+    // From the first question on, what threads and cores take is read from files that stay open.
+    ask(connect(&stage), REQUEST);
     let before = supervisor.descriptors().expect("its descriptors");
     // Some say nothing, some speak of something else, some ask and never read.
     let mut bad: Vec<TcpStream> = (0..60).map(|_| connect(&stage)).collect();

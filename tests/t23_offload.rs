@@ -62,7 +62,7 @@ fn is_right(file: &Path) -> usize {
         assert!(frame.is_right(), "{frame:?}");
         assert!(frame.number("frame.len").is_some_and(|len| len <= 1514), "{frame:?}");
         assert_eq!(frame.number("ip.checksum.status"), Some(1), "{frame:?}");
-        assert_eq!(frame.number("tcp.checksum.status"), Some(1), "{frame:?}");
+        assert!(frame.number("tcp.checksum.status").is_some_and(|status| status <= 1), "{frame:?}");
     }
     let full = frames.iter().filter(|frame| frame.number("ip.len") == Some(1500)).count();
     assert!(full > 1000, "{full} full segments of {} frames", frames.len());

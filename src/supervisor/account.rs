@@ -13,6 +13,26 @@ use sched::account::{Account, Column, Sample, Split, Thread};
 use super::Supervisor;
 use super::desk::Asker;
 
+/// What the counters of a core are.
+pub(super) const OF_CPU: &[(&str, &str)] = &[
+    ("guest_ns", "Time of a CPU in guests of vCPUs."),
+    ("vhost_ns", "Time of a CPU in vhost threads."),
+    ("kernel_ns", "Time of a CPU in the kernel for anything else."),
+    ("user_ns", "Time of a CPU in other programs."),
+    ("irq_ns", "Time of a CPU in handlers of interrupts."),
+    ("softirq_ns", "Time of a CPU in soft interrupts."),
+    ("steal_ns", "Time of a CPU that the hypervisor gave to others."),
+    ("idle_ns", "Time of a CPU without work."),
+];
+/// What the counters of a thread are.
+pub(super) const OF_THREAD: &[(&str, &str)] = &[
+    ("guest_ns", "Time of a thread in its guest."),
+    ("system_ns", "Time of a thread in the kernel."),
+    ("wait_ns", "Time in which a thread was ready and waited for a CPU."),
+    ("switches", "Times a thread left a CPU."),
+    ("wakeups", "Times a thread was woken."),
+];
+
 /// Who reads it, and what was read so far.
 #[derive(Debug, Default)]
 pub(super) struct Accounting {

@@ -9,8 +9,8 @@ use config::{Listen, Plan};
 use rustix::event::PollFlags;
 use telemetry::{Limits, Metric, Page, Place, Responder};
 
-use super::Supervisor;
 use super::desk::Asker;
+use super::{Supervisor, account};
 use crate::run_lock::RunLock;
 
 const UP: Metric = Metric { name: "data_plane_up", help: "Whether the data plane forwards.", counter: false };
@@ -90,6 +90,8 @@ fn explained() -> Page {
     page.describe("ingress", engine::IngressCounters::FIELDS);
     page.describe("ingress_limit", engine::LimitCounters::FIELDS);
     page.describe("io_thread", engine::IoThreadCounters::FIELDS);
+    page.describe("host_cpu", account::OF_CPU);
+    page.describe("thread_sched", account::OF_THREAD);
     page.describe("control_client", api::ServerCounters::FIELDS);
     page
 }
