@@ -14,8 +14,9 @@ use crate::bus::Bus;
 use crate::futex;
 use crate::vcpu::Stopped;
 
-/// How long a process may take to stop after it was asked to; its main loop looks within microseconds.
-const GRACE: Duration = Duration::from_millis(200);
+/// How long a process may take to stop after it was asked to. Its main loop looks within microseconds of its own time, but one
+/// with a small reservation or quota may have to wait for its next period.
+const GRACE: Duration = Duration::from_secs(1);
 
 impl Process {
     /// Serves the process until it ends. For a thread of its own: a process that asks without end keeps nobody else
