@@ -15,7 +15,7 @@ const KEEP: usize = 256 * 1024;
 /// Bursts after the last one with a large frame in which the next one is expected.
 const EXPECT: u8 = 64;
 /// Passes for which a large frame waits for room: who has less than that for longer, has not got so much.
-const PATIENCE: u16 = 20_000;
+const PATIENCE: u16 = 1000;
 
 /// What lies between one source and one sink: nothing, as a rule. After a frame that was cut, the segments that the sink
 /// had no room for.
