@@ -78,6 +78,9 @@ fn has_feature(guest: &Running, bit: usize) -> bool {
     features.as_bytes().get(bit) == Some(&b'1')
 }
 
+/// Entries of a ring of the router.
+const RING: u64 = 1024;
+
 #[test]
 fn stock_guests_talk_tcp_through_a_router_and_one_is_killed_meanwhile() {
     support::needs!(Root, Kvm, Program("qemu-system-x86_64"), Program("busybox"));
@@ -123,5 +126,12 @@ fn stock_guests_talk_tcp_through_a_router_and_one_is_killed_meanwhile() {
     assert_eq!(count("b.guest.tx.left_segments"), 0);
     assert!(count("b.guest.rx.bytes") > 4_000_000 && count("a.guest.rx.bytes") > 4_000_000, "{counters:?}");
     assert!(count("b.guest.rx.bytes") <= 1514 * count("b.guest.rx.frames"), "{counters:?}");
-    assert_eq!(counters.faults("t26q"), [""; 0]);
+    // Both guests were killed in traffic: what was on its way to them waits in the router's rings for the next ones.
+    let waiting = counters.sum(|name| name.starts_with("t26q.vcpu0.") && name.ends_with(".tx_frames"))
+        - count("a.tx.frames")
+        - count("b.tx.frames");
+    assert!(waiting <= 2 * RING, "{waiting} frames: {counters:?}");
+    let mut faults = counters.faults("t26q");
+    faults.retain(|fault| waiting == 0 || !fault.contains("host tx.frames"));
+    assert_eq!(faults, [""; 0]);
 }
