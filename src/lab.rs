@@ -117,8 +117,9 @@ fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
             (Named::Experiment(listed), None) => Room { listed, options: &options, host: &host }.cases()?,
             (Named::Figures(_), Some(_)) => bail!("a figure says itself what is varied; leave --versus out"),
             (Named::Figures(all), None) => {
-                let options = chosen.for_a_figure(&options);
-                all.iter().try_for_each(|figure| figures::run(figure, &options, &host))?;
+                let run =
+                    |figure: &Figure| figures::run(figure, &chosen.for_a_figure(figure, &options), &host);
+                all.iter().try_for_each(run)?;
             }
         }
     }

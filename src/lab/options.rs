@@ -9,7 +9,7 @@ use clap::{Args, Parser};
 use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
 use engine::Confinement;
 use lab::experiment::{Attachment, Conversation, Direction, Options};
-use lab::figures;
+use lab::figures::{self, Figure};
 
 /// What can be varied between two variants.
 #[derive(Args, Clone, Debug, Default)]
@@ -86,7 +86,7 @@ pub(crate) struct Varied {
 pub(crate) struct RunOptions {
     #[command(flatten)]
     varied: Varied,
-    /// Seconds of each repetition.
+    /// Seconds of each repetition; of each judged step, where a repetition has steps of its own.
     #[arg(long)]
     seconds: Option<f64>,
     /// Repetitions.
@@ -115,6 +115,7 @@ impl RunOptions {
         let mut options = Options {
             json: self.json.clone(),
             cpus: self.cpus.clone(),
+            step: self.seconds,
             ..self.varied.change(&Options::default())
         };
         set(&mut options.seconds, &self.seconds);
@@ -122,10 +123,12 @@ impl RunOptions {
         options
     }
 
-    /// The options of a figure, which has many cells: each is measured for a shorter time, if nobody says how long.
-    pub(crate) fn for_a_figure(&self, options: &Options) -> Options {
+    /// The options of a figure, which has many cells: each is measured for a shorter time, if nobody says how long, neither
+    /// here nor in its file.
+    pub(crate) fn for_a_figure(&self, figure: &Figure, options: &Options) -> Options {
         Options {
             seconds: self.seconds.unwrap_or(figures::SECONDS),
+            step: self.seconds.or(figure.seconds),
             repeat: self.repeat.unwrap_or(figures::REPEAT),
             rounds: self.repeat,
             ..options.clone()

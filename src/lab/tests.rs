@@ -60,6 +60,7 @@ fn every_option_arrives() {
         queues,
         vcpus,
         seconds,
+        step,
         repeat,
         json,
         cpus,
@@ -74,10 +75,21 @@ fn every_option_arrives() {
     assert_eq!((segment, write, work, queue), (Some(1514), 16_384, 500, 64));
     assert_eq!((conversation, direction), (Some(Conversation::Requests), Some(Direction::Rx)));
     assert_eq!((frame, flows, routes, rate), (1514, 7, 1_000_000, Some(1.5e6)));
-    assert_eq!((queues, vcpus, seconds, repeat), (2, 3, 0.5, 9));
+    assert_eq!((queues, vcpus, seconds, step, repeat), (2, 3, 0.5, Some(0.5), 9));
     assert_eq!((json, cpus), (Some(PathBuf::from("out.json")), vec![2, 3]));
     assert_eq!(sandbox, engine::Confinement::On);
     assert_eq!(misdeed, Some(config::Misdeed::OldEpoch));
+}
+
+#[test]
+fn a_figure_says_how_long_its_steps_are_if_nobody_else_does() {
+    let figure = lab::figures::find("003/table5").unwrap().remove(0);
+    let step = |words| {
+        let (_, chosen) = parse(words).unwrap();
+        chosen.for_a_figure(&figure, &chosen.options()).step
+    };
+    assert_eq!([step("run 003/table5"), step("run 003/table5 --seconds 0.5")], [Some(5.0), Some(0.5)]);
+    assert_eq!(options("run isolation").step, None);
 }
 
 #[test]

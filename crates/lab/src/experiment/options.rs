@@ -1,6 +1,7 @@
 //! What can be asked of an experiment.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
@@ -123,6 +124,9 @@ pub struct Options {
     pub misdeed: Option<Misdeed>,
     /// Seconds measured in each repetition, cut into slices; each slice is a sample.
     pub seconds: f64,
+    /// Seconds of each judged step where a repetition is whole and has steps of its own; none, or less: as long as the
+    /// experiment says.
+    pub step: Option<f64>,
     /// Repetitions, with a pause between them.
     pub repeat: u32,
     /// Rounds of a figure whose cases are whole repetitions; none: as many as its file says.
@@ -160,6 +164,7 @@ impl Default for Options {
             sandbox: Confinement::Off,
             misdeed: None,
             seconds: 1.0,
+            step: None,
             repeat: 5,
             rounds: None,
             json: None,
@@ -173,6 +178,12 @@ impl Options {
     pub fn cpu(&self, n: usize) -> Result<usize> {
         let list = if self.cpus.is_empty() { cores::allowed()? } else { self.cpus.clone() };
         list.get(n).copied().with_context(|| format!("needs {} CPUs, there are {}", n + 1, list.len()))
+    }
+
+    /// Time of a judged step, of which the experiment wants at least this.
+    pub fn step(&self, least: Duration) -> Duration {
+        let asked = self.step.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        asked.map_or(least, |asked| asked.max(least))
     }
 
     /// Whether the options fit together.
@@ -242,6 +253,12 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_is_as_long_as_was_asked_for_and_no_shorter_than_it_can_be() {
+        let step = |step| Options { step, ..Options::default() }.step(Duration::from_secs(1)).as_secs_f64();
+        assert_eq!([None, Some(5.0), Some(0.2), Some(f64::NAN)].map(step), [1.0, 5.0, 1.0, 1.0]);
+    }
 
     #[test]
     fn what_does_not_fit_together_is_one_line() {

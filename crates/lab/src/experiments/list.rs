@@ -4,9 +4,9 @@ use anyhow::Result;
 use config::Misdeed;
 
 use super::{
-    Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, Isolation, KernelFed,
-    Livelock, Loop, Overload, PortToPort, Promise, RingToRing, RoundTrip, Sweep, Tcp, TcpForward, Through,
-    Uplink, Uplinks, Waiting,
+    Accounting, Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, Isolation,
+    KernelFed, Livelock, Loop, Overload, PortToPort, Promise, RingToRing, RoundTrip, Sweep, Tcp, TcpForward,
+    Through, Uplink, Uplinks, Waiting,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -35,7 +35,7 @@ pub struct Listed {
 }
 
 /// All of them.
-pub static LIST: [Listed; 25] = [
+pub static LIST: [Listed; 26] = [
     Listed {
         name: "forward",
         what: "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -194,6 +194,13 @@ pub static LIST: [Listed; 25] = [
         what: "a router that is promised a rate, delivered against promised while its neighbour's load goes up",
         has_guest: true,
         cases: |options| Ok(Promise::pair(options)?.into_iter().flat_map(alone).collect()),
+        traffic: |_| None,
+    },
+    Listed {
+        name: "accounting",
+        what: "30 % of a core burnt in a vCPU, a vhost thread and softirqs: what `top` would say, and what asking costs",
+        has_guest: true,
+        cases: |options| Ok(Accounting::cases(options)?.into_iter().flat_map(alone).collect()),
         traffic: |_| None,
     },
     Listed {

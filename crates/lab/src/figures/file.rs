@@ -30,6 +30,8 @@ pub struct Figure {
     /// Fewest rounds in which all cases run in turn, a slice of each; 0: one case after the other, for each cell anew.
     #[serde(default)]
     pub in_turn: usize,
+    /// Seconds of each judged step, if nobody says how long; none: as long as the experiments say.
+    pub seconds: Option<f64>,
     /// The row that the others are compared with.
     pub beside: Option<String>,
     /// Columns in order.
@@ -222,6 +224,8 @@ impl Figure {
         }
         let beside = self.beside.as_ref().is_none_or(|row| self.row(row).is_some());
         ensure!(beside, "the rows are compared with one that is not there");
+        let seconds = self.seconds.is_none_or(|seconds| (0.001..=3600.0).contains(&seconds));
+        ensure!(seconds, "seconds must be 0.001 to 3600");
         let known = |name: &Option<String>| name.as_ref().is_none_or(|name| self.column(name).is_some());
         for column in &self.columns {
             let name = &column.name;

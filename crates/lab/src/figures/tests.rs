@@ -107,6 +107,7 @@ fn a_file_that_makes_no_sense_is_refused() {
         good.replace("plays = \"tx\"\n", ""),
         good.replace("unit", "colour"),
         format!("missing = \"both\"\n{good}"),
+        format!("seconds = 0.0\n{good}"),
         "id = \"9/x\"\ntitle = \"neither\"".to_owned(),
         format!("{good}[[column]]\nname = \"d\"\nunit = \"Mbps\"\nof = \"e\"\n"),
         format!(

@@ -2,16 +2,17 @@
 //! section 4.2, tables 2, 4 and 5).
 //!
 //! The first router is offered the paper's fraction of the capacity, the second one more and more; where there are more than two,
-//! all others together what the paper's second one is offered. The capacity is measured anew before each sample. A sample is the part of its load that the router keeps
-//! which is not overloaded, at the heaviest step.
+//! all others together what the paper's second one is offered. The capacity is measured anew before each sample. A sample is the
+//! part of its load that the router keeps which is not overloaded, at the heaviest step.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use sched::account::Split;
 
 use super::capacity;
 use super::load::{Manner, Step, step};
-use super::usage::Look;
+use super::usage::{self, Reader};
 use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Link;
@@ -20,8 +21,9 @@ use crate::ledger_snapshot::Snapshot;
 
 /// Capacity of the paper's core, kpps: both routers together in overload, as its tables 2 and 4 print it.
 const PAPER: f64 = 1241.0;
-/// Time before a step is measured, and that of a step: whole periods of what a controller corrects in.
-const TIMES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(1));
+/// Time before a step is measured, and least time of a step: whole periods of what a controller corrects in.
+const LEAD: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_secs(1);
 
 /// What the first two routers are offered in a step, in the paper's kpps, and what the step's figures are called.
 struct Offer {
@@ -148,16 +150,19 @@ impl Isolation {
     }
 
     fn measure(&self, room: &Room, capacity: f64) -> Result<Sample> {
+        let mut reader = Reader::by_ticks()?;
+        let mut look = || reader.look(&usage::threads(room.supervisor())?);
+        let times = (LEAD, self.options.step(STEP));
         let mut more = vec![("capacity_kpps", capacity * 1e-3)];
         let (mut packets, mut kept, mut short) = (0, 0.0, 0.0);
         for offer in self.steps() {
             let rates: Vec<f64> =
                 (0..self.routers).map(|router| self.part(offer, router) * capacity).collect();
-            let before = Look::at(room.supervisor())?;
-            let step = step(room, &rates, TIMES, Manner::PLAIN)?;
-            let after = Look::at(room.supervisor())?;
+            let before = look()?;
+            let step = step(room, &rates, times, Manner::PLAIN)?;
+            let split = Split::between(&before, &look()?);
             packets += step.forwarded.iter().sum::<u64>();
-            more.extend(told(offer, &step, (&before, &after)));
+            more.extend(told(offer, &step, &split));
             short = f64::max(short, 1.0 - step.offered_kpps(0) * 1e3 / rates[0]);
             let victim = 1 - self.overloaded;
             kept = step.forwarded_kpps(victim) / step.offered_kpps(victim).max(f64::MIN_POSITIVE);
@@ -169,11 +174,11 @@ impl Isolation {
     }
 }
 
-fn told(offer: &Offer, step: &Step, (before, after): (&Look, &Look)) -> Vec<(&'static str, f64)> {
+fn told(offer: &Offer, step: &Step, split: &Split) -> Vec<(&'static str, f64)> {
     let all = 0..step.forwarded.len();
     let mut told = vec![(offer.total, all.map(|router| step.forwarded_kpps(router)).sum())];
     for router in 0..2 {
-        let used = after.used_since(before, Some(router));
+        let used = usage::used(split, Some(router));
         told.extend([
             (offer.offered[router], step.offered_kpps(router)),
             (offer.forwarded[router], step.forwarded_kpps(router)),

@@ -4,8 +4,10 @@
 //! comes from another CPU, by packet sockets in front of macvtaps or TAPs: frames wait in the queue there until the routers'
 //! own threads fetch them, so that what is offered costs the contended CPU what it would cost behind a wire. The load of each
 //! step is a fraction of the *capacity*, what one router carries with vCPU and vhost thread on one CPU; both are told. What a
-//! host, or the command, refuses ends as an error, never as a figure.
+//! host, or the command, refuses ends as an error, never as a figure. Only `accounting` loads the contended CPU in other ways: by
+//! burns whose size is known.
 
+mod accounting;
 mod capacity;
 mod cases;
 mod isolation;
@@ -14,6 +16,7 @@ mod promise;
 mod sweep;
 mod usage;
 
+pub use accounting::Accounting;
 pub use isolation::Isolation;
 pub use promise::Promise;
 pub use sweep::Sweep;

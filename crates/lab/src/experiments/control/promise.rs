@@ -64,7 +64,7 @@ impl Promise {
         let promised = PROMISED * capacity;
         let mut more = vec![("capacity_kpps", capacity * 1e-3), ("promised_kpps", promised * 1e-3)];
         let (mut least, mut packets, mut slowest) = (f64::INFINITY, 0, 0.0);
-        let length = STEP.max(Duration::from_secs_f64(self.options.seconds));
+        let length = self.options.step(STEP);
         for (beside, delivered_name, beside_name, settled_name) in STEPS {
             let rates = [promised, beside * capacity];
             let settled = settle(room, &rates, promised)?;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use config::VhostThreads;
+use sched::account::Split;
 
 use super::capacity;
 use super::cases;
 use super::load::{Manner, Step, step};
-use super::usage::Look;
+use super::usage::{self, Reader};
 use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Link;
@@ -73,12 +74,20 @@ impl Loads {
         }
     }
 
-    /// Lead, and time that is measured.
+    /// Lead, and least time that is measured.
     fn times(self) -> (Duration, Duration) {
         match self {
             Self::All => (Duration::from_millis(250), Duration::from_millis(600)),
             _ => (Duration::from_millis(400), Duration::from_secs(1)),
         }
+    }
+
+    /// Lead and time of the n-th load. Longer ones, if they are asked for, are for what is judged: of a few loads that is the
+    /// heaviest.
+    fn times_of(self, load: usize, options: &Options) -> (Duration, Duration) {
+        let (lead, least) = self.times();
+        let is_judged = self != Self::FewInPeriods || load + 1 == self.each().len();
+        (lead, if is_judged { options.step(least) } else { least })
     }
 }
 
@@ -170,44 +179,46 @@ impl Sweep {
         if let Some(cpu) = stand.arrive_at {
             room.arrive_at(cpu)?;
         }
+        let mut reader = self.reader()?;
+        let mut look = || reader.look(&usage::threads(room.supervisor())?);
         let mut more = vec![("capacity_kpps", self.capacity * 1e-3)];
         let (mut best, mut packets, mut last, mut short) = (0.0, 0, 0.0, 0.0);
-        for load in stand.loads.each() {
+        for (at, load) in stand.loads.each().iter().enumerate() {
             let rate = load.at * self.capacity;
-            let before = Look::at(room.supervisor())?;
-            let step = step(room, &[rate], stand.loads.times(), manner)?;
-            let after = Look::at(room.supervisor())?;
+            let before = look()?;
+            let step = step(room, &[rate], stand.loads.times_of(at, &self.options), manner)?;
+            let split = Split::between(&before, &look()?);
             last = step.forwarded_kpps(0);
             best = f64::max(best, last);
             short = f64::max(short, 1.0 - step.offered_kpps(0) * 1e3 / rate);
             packets += step.forwarded.first().copied().unwrap_or(0);
-            more.extend(self.told(load, &step, stand, (&before, &after)));
+            more.extend(told(load, &step, stand, &split));
             std::thread::sleep(REST);
         }
         ensure!(best > 0.0, "nothing came through");
         more.extend([("overload_kpps", last), ("kept", last / best), ("offered_short", short)]);
+        more.push(("traced", f64::from(u8::from(reader.is_traced()))));
         Ok(Sample { value: best, packets, lost: 0, exits: None, more, ledger: Snapshot::new() })
     }
 
-    fn told(
-        &self,
-        load: &Load,
-        step: &Step,
-        stand: &Stand,
-        (before, after): (&Look, &Look),
-    ) -> Vec<(&'static str, f64)> {
-        let used = after.used_since(before, None);
-        let mut told = vec![
-            (load.offered, step.offered_kpps(0)),
-            (load.forwarded, step.forwarded_kpps(0)),
-            (load.vcpu, used.vcpu * 100.0),
-            (load.vhost, used.vhost * 100.0),
-        ];
-        if let Some([softirq, idle]) = after.of_cpu_since(before, stand.cpu) {
-            told.extend([(load.softirq, softirq * 100.0), (load.idle, idle * 100.0)]);
-        }
-        told
+    /// The tracer takes some of the core that the rates of other experiments are about.
+    fn reader(&self) -> Result<Reader> {
+        if self.id == "threads" { Reader::traced() } else { Reader::by_ticks() }
     }
+}
+
+fn told(load: &Load, step: &Step, stand: &Stand, split: &Split) -> Vec<(&'static str, f64)> {
+    let used = usage::used(split, None);
+    let mut told = vec![
+        (load.offered, step.offered_kpps(0)),
+        (load.forwarded, step.forwarded_kpps(0)),
+        (load.vcpu, used.vcpu * 100.0),
+        (load.vhost, used.vhost * 100.0),
+    ];
+    if let Some([softirq, idle]) = usage::of_cpu(split, stand.cpu) {
+        told.extend([(load.softirq, softirq * 100.0), (load.idle, idle * 100.0)]);
+    }
+    told
 }
 
 impl Experiment for Sweep {
@@ -247,9 +258,28 @@ impl Experiment for Sweep {
         let routers = [stand.lines.clone()];
         let file =
             File { options: &options, link: Link::Macvtap, queue_len: stand.queue_len, routers: &routers };
-        let room = Room::open(&program()?, &file).with_context(|| format!("with {}", stand.lines.trim()))?;
+        let lines = || format!("with {}", stand.lines.trim().replace('\n', ", "));
+        let room = Room::open(&program()?, &file).with_context(lines)?;
         let sample = self.sweep(&room, stand);
         room.close()?;
         sample
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_judged_takes_as_long_as_was_asked_for() {
+        let options = Options { step: Some(5.0), ..Options::default() };
+        let times = |loads: Loads, options: &Options| {
+            let all = 0..loads.each().len();
+            all.map(|at| loads.times_of(at, options).1.as_secs_f64()).collect::<Vec<_>>()
+        };
+        assert_eq!(times(Loads::FewInPeriods, &options), [1.0, 1.0, 5.0]);
+        assert_eq!((times(Loads::All, &options), times(Loads::Heavy, &options)), (vec![5.0; 6], vec![5.0]));
+        let nobody = Options::default();
+        assert_eq!((times(Loads::All, &nobody), times(Loads::Heavy, &nobody)), (vec![0.6; 6], vec![1.0]));
     }
 }

@@ -1,82 +1,98 @@
-//! What the routers' threads took of a CPU, from the scheduler's own sums (`/proc/PID/task/TID/schedstat`), and what was left
-//! of a CPU, from the kernel's ticks (`/proc/stat`).
+//! What the routers' threads took, and what was left of a CPU, by the account that `top` shows (`sched::account`).
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
 
 use anyhow::{Context, Result};
+use sched::account::{Account, Column, Sample, Split, Thread, Tracer};
 
-/// Ticks of `/proc/stat` a second (USER_HZ).
-const TICKS: f64 = 100.0;
-
-/// A look at the clocks.
-pub(super) struct Look {
-    at: Instant,
-    /// Nanoseconds of each thread: its number, its router, whether it is a vCPU.
-    threads: BTreeMap<u32, (Thread, u64)>,
-    cpus: BTreeMap<usize, Ticks>,
+/// Who reads the account.
+pub(super) struct Reader {
+    account: Account,
+    tracer: Option<Tracer>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Thread {
-    router: usize,
-    is_vcpu: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Ticks {
-    softirq: f64,
-    idle: f64,
-}
-
-/// Shares of one CPU between two looks.
+/// Shares of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Used {
     pub(super) vcpu: f64,
     pub(super) vhost: f64,
 }
 
-impl Look {
-    /// Looks at the threads of all processes that this one started.
+impl Reader {
+    /// Costs the watched nothing; interrupts are told apart by the kernel's ticks.
     ///
     /// # Errors
     /// There is no /proc.
-    pub(super) fn at(supervisor: u32) -> Result<Self> {
-        let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-        let mut threads = BTreeMap::new();
-        for process in processes(supervisor)? {
-            // Who ends meanwhile took nothing more.
-            let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
-            for task in tasks.flatten().map(|entry| entry.path()) {
-                threads.extend(thread(&task));
-            }
-        }
-        Ok(Self { at: Instant::now(), threads, cpus: cpus(&stat) })
+    pub(super) fn by_ticks() -> Result<Self> {
+        let account = Account::open(&[], &[]).context("cannot read /proc/stat")?;
+        Ok(Self { account, tracer: None })
     }
 
-    /// What each class of a router's threads took since an earlier look; of all routers if none is named.
-    pub(super) fn used_since(&self, before: &Self, router: Option<usize>) -> Used {
-        let seconds = self.at.duration_since(before.at).as_secs_f64();
-        let mut used = Used::default();
-        for (number, (thread, now)) in &self.threads {
-            if router.is_some_and(|router| router != thread.router) {
-                continue;
-            }
-            let then = before.threads.get(number).map_or(0, |(_, then)| *then);
-            let share = now.saturating_sub(then) as f64 * 1e-9 / seconds;
-            *(if thread.is_vcpu { &mut used.vcpu } else { &mut used.vhost }) += share;
-        }
-        used
+    /// With the tracer, if the host has one: interrupts to the nanosecond, and none of their time in that of threads. It costs
+    /// some 0.1 us for each softirq.
+    ///
+    /// # Errors
+    /// There is no /proc.
+    pub(super) fn traced() -> Result<Self> {
+        Ok(Self { tracer: Tracer::start().ok(), ..Self::by_ticks()? })
     }
 
-    /// Shares of a CPU that were softirq, and idle.
-    pub(super) fn of_cpu_since(&self, before: &Self, cpu: usize) -> Option<[f64; 2]> {
-        let (now, then) = (self.cpus.get(&cpu)?, before.cpus.get(&cpu)?);
-        let ticks = self.at.duration_since(before.at).as_secs_f64() * TICKS;
-        Some([now.softirq - then.softirq, now.idle - then.idle].map(|share| (share / ticks).clamp(0.0, 1.0)))
+    /// Whether there is a tracer.
+    pub(super) fn is_traced(&self) -> bool {
+        self.tracer.is_some()
     }
+
+    /// Cores and these threads as they are now.
+    ///
+    /// # Errors
+    /// There are more threads than can be watched.
+    pub(super) fn look(&mut self, threads: &[Thread]) -> Result<Sample> {
+        self.account.watch(threads).context("cannot watch threads")?;
+        if let Some(tracer) = &mut self.tracer {
+            let numbers: Vec<i32> = threads.iter().map(|thread| thread.tid).collect();
+            tracer.watch(&numbers).context("cannot trace threads")?;
+        }
+        let traced = self.tracer.as_ref().map(Tracer::read);
+        Ok(Sample { traced, ..self.account.sample() })
+    }
+}
+
+/// What each class of a router's threads took; of all routers if none is named.
+pub(super) fn used(split: &Split, router: Option<usize>) -> Used {
+    let mut used = Used::default();
+    for (name, thread) in &split.threads {
+        if router.is_some() && router != class(name).map(|(known, _)| known) {
+            continue;
+        }
+        let share = thread.run / split.interval;
+        match thread.column {
+            Column::Guest => used.vcpu += share,
+            Column::Vhost => used.vhost += share,
+            Column::Other => {}
+        }
+    }
+    used
+}
+
+/// Shares of a CPU that were softirq, and idle.
+pub(super) fn of_cpu(split: &Split, cpu: usize) -> Option<[f64; 2]> {
+    let core = split.cores.get(&u32::try_from(cpu).ok()?)?;
+    Some([core.softirq, core.idle].map(|ns| ns / split.interval))
+}
+
+/// The routers' threads in the processes that this one has started.
+///
+/// # Errors
+/// There is no /proc.
+pub(super) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
+    let mut threads = Vec::new();
+    for process in processes(supervisor)? {
+        // Who ends meanwhile takes nothing more.
+        let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        threads.extend(tasks.flatten().filter_map(|task| thread(process, &task.path())));
+    }
+    Ok(threads)
 }
 
 /// This process and what it started, down to the last one.
@@ -103,75 +119,68 @@ fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// One thread, if it is one of a router's, and the nanoseconds that it has run.
-fn thread(task: &Path) -> Option<(u32, (Thread, u64))> {
-    let number = task.file_name()?.to_str()?.parse().ok()?;
+/// One thread, if it is one of a router's. Names are cut at 15 octets, so that its number is part of the name here.
+fn thread(process: u32, task: &Path) -> Option<Thread> {
+    let tid = task.file_name()?.to_str()?.parse().ok()?;
     let name = fs::read_to_string(task.join("comm")).ok()?;
-    let ran = fs::read_to_string(task.join("schedstat")).ok()?;
-    let ran = ran.split_whitespace().next()?.parse().ok()?;
-    Some((number, (class(name.trim())?, ran)))
+    let (_, column) = class(name.trim())?;
+    Some(Thread { name: format!("{}#{tid}", name.trim()), pid: process.cast_signed(), tid, column })
 }
 
-/// `ROUTER/vcpu0`, or any other thread of a router. Names are cut at 15 octets.
-fn class(name: &str) -> Option<Thread> {
+/// The router of a thread, and what its time counts as: `ROUTER/vcpu0`, or any other thread of a router.
+fn class(name: &str) -> Option<(usize, Column)> {
     let (router, role) = name.split_once('/')?;
     let letter =
         router.bytes().last().filter(|letter| router.starts_with('l') && letter.is_ascii_lowercase())?;
-    Some(Thread { router: usize::from(letter - b'a'), is_vcpu: role.starts_with("vc") })
-}
-
-/// `cpuN user nice system idle iowait irq softirq …`.
-fn cpus(stat: &str) -> BTreeMap<usize, Ticks> {
-    let of = |line: &str| {
-        let mut words = line.strip_prefix("cpu")?.split_whitespace();
-        let cpu = words.next()?.parse().ok()?;
-        let ticks: Vec<f64> = words.map_while(|word| word.parse().ok()).collect();
-        Some((cpu, Ticks { softirq: *ticks.get(6)?, idle: *ticks.get(3)? }))
-    };
-    stat.lines().filter_map(of).collect()
+    let column = if role.starts_with("vc") { Column::Guest } else { Column::Vhost };
+    Some((usize::from(letter - b'a'), column))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
     fn threads_are_told_by_their_names() {
-        let of = |name| class(name).map(|thread| (thread.router, thread.is_vcpu));
-        assert_eq!(of("l1f2-0a/vcpu0"), Some((0, true)));
-        assert_eq!(of("l1f2b-10b/vcpu"), Some((1, true)));
-        assert_eq!(of("l1f2-0h/near-rx"), Some((7, false)));
-        assert_eq!((of("ringroad/clock"), of("ksoftirqd/1"), of("l1f2-0")), (None, None, None));
+        assert_eq!(class("l1f2-0a/vcpu0"), Some((0, Column::Guest)));
+        assert_eq!(class("l1f2b-10b/vcpu#71"), Some((1, Column::Guest)));
+        assert_eq!(class("l1f2-0h/near-rx#9"), Some((7, Column::Vhost)));
+        assert_eq!((class("ringroad/clock"), class("ksoftirqd/1"), class("l1f2-0")), (None, None, None));
     }
 
     #[test]
-    fn what_is_read_of_proc_is_what_it_says() {
+    fn a_parent_is_behind_a_name_that_may_hold_anything() {
         assert_eq!(parent("12 (a name) with) R 7 12 0"), Some(7));
         assert_eq!(parent("12"), None);
-        let read = cpus("cpu  1 2 3 4 5 6 7\ncpu1 10 20 30 40 50 60 70 0 0 0\nintr 5\n");
-        assert_eq!(read.into_iter().collect::<Vec<_>>(), [(1, Ticks { softirq: 70.0, idle: 40.0 })]);
     }
 
     #[test]
     fn a_thread_that_runs_is_seen_running_and_its_process_among_the_parents() {
         let me = std::process::id();
         assert!(processes(me).unwrap().contains(&me));
+        let (say, hear) = mpsc::channel();
+        let (end, wait) = mpsc::channel::<()>();
         let worker = std::thread::Builder::new().name("l0-0c/vcpu0".to_owned());
-        let (say, hear) = std::sync::mpsc::channel();
-        let (end, wait) = std::sync::mpsc::channel::<()>();
         let burn = worker.spawn(move || {
             say.send(()).unwrap();
-            while wait.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {}
+            while wait.try_recv() == Err(mpsc::TryRecvError::Empty) {}
         });
         hear.recv().unwrap();
-        let before = Look::at(me).unwrap();
-        let mut used = Used::default();
-        let patience = Instant::now() + std::time::Duration::from_secs(20);
-        while used.vcpu == 0.0 && Instant::now() < patience {
-            used = Look::at(me).unwrap().used_since(&before, Some(2));
+        let mut reader = Reader::traced().unwrap();
+        let mut look = || reader.look(&threads(me).unwrap()).unwrap();
+        let before = look();
+        let (mut split, patience) = (Split::default(), Instant::now() + Duration::from_secs(20));
+        while used(&split, Some(2)).vcpu == 0.0 && Instant::now() < patience {
+            split = Split::between(&before, &look());
         }
-        assert!(used.vcpu > 0.0 && used.vhost == 0.0, "{used:?}");
-        assert_eq!(Look::at(me).unwrap().used_since(&before, Some(0)), Used::default());
+        let (own, all) = (used(&split, Some(2)), used(&split, None));
+        assert!(own.vcpu > 0.0 && own.vhost == 0.0 && all.vcpu >= own.vcpu, "{split:?}");
+        assert_eq!(used(&split, Some(0)), Used::default());
+        assert_eq!(of_cpu(&split, usize::MAX), None);
+        assert!((0..64).filter_map(|cpu| of_cpu(&split, cpu)).count() > 0, "{split:?}");
         end.send(()).unwrap();
         burn.unwrap().join().unwrap();
     }

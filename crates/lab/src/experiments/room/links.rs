@@ -36,12 +36,13 @@ pub(super) fn prepare(netns: &Netns, link: Link, routers: usize, folder: &Path) 
     if link == Link::Ovs { open_vswitch(netns, &sides, folder) } else { Ok(Vec::new()) }
 }
 
-fn ip(netns: &Netns, words: &str) -> Result<()> {
+/// Runs ip(8) in a namespace.
+pub(in crate::experiments) fn ip(netns: &Netns, words: &str) -> Result<()> {
     finished(netns.command("ip").args(words.split(' ')))
 }
 
 /// Has the kernel take in what comes to an interface on this CPU (RPS).
-pub(super) fn steer(netns: &Netns, interface: &str, cpu: usize) -> Result<()> {
+pub(in crate::experiments) fn steer(netns: &Netns, interface: &str, cpu: usize) -> Result<()> {
     ensure!(cpu < 32, "CPU {cpu} is beyond the 32 that a mask names here");
     let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
     let write = format!("mount -t sysfs none /sys && echo {:x} > {file}", 1u32 << cpu);

@@ -20,6 +20,7 @@ use switch::Source;
 use uplink::{Links, Netns, Wire};
 
 use self::counted::{Counted, Counts};
+pub(super) use self::links::{ip, steer};
 use super::Link;
 use crate::cores;
 use crate::device::{self, NEAR_MAC};

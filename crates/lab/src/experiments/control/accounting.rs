@@ -1,0 +1,190 @@
+//! `accounting`: a burn of 30 % of a core in a vCPU, in a vhost thread and in softirqs, and what the account says of it in that
+//! column; and what the account itself takes.
+//!
+//! A sample is what the account says, in percent of the core; beside it what the burn took by a measure of its own (`burn`), how
+//! far the two are apart, what ticks alone would say, and all other columns of the core. For `cost` it is the CPU time of a
+//! thread that reads threads and cores once a second, as `top` has it done.
+
+mod burn;
+
+use std::hint::black_box;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use sched::account::{Account, CoreSplit, Sample as Taken, Split};
+
+use self::burn::{Application, Burn, Burner, Softirqs, cpu_time};
+use super::capacity;
+use super::usage::{self, Reader};
+use crate::cores;
+use crate::experiment::{Experiment, Options, Sample};
+use crate::experiments::Link;
+use crate::experiments::room::{File, Room, program};
+
+/// Part of the core that is burnt.
+const PART: f64 = 0.3;
+/// Least time of a sample: the kernel's ticks tell 30 % of so much to a percent.
+const LEAST: Duration = Duration::from_secs(6);
+/// Before it is looked at.
+const LEAD: Duration = Duration::from_millis(300);
+/// Routers whose threads are read for `cost`, and how often.
+const ROUTERS: usize = 8;
+const EACH: Duration = Duration::from_secs(1);
+
+/// Where it burns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Vcpu,
+    Vhost,
+    Softirq,
+}
+
+impl Place {
+    /// What the account says of the burn, in nanoseconds.
+    const fn said(self, core: &CoreSplit) -> f64 {
+        match self {
+            Self::Vcpu => core.guest,
+            Self::Vhost => core.vhost,
+            Self::Softirq => core.softirq,
+        }
+    }
+}
+
+/// See the head of this file.
+pub struct Accounting {
+    options: Options,
+    cpus: (usize, usize),
+    /// None: what the account costs.
+    place: Option<Place>,
+}
+
+impl Accounting {
+    /// Each place of a burn, and the cost.
+    ///
+    /// # Errors
+    /// There are not two CPUs.
+    pub fn cases(options: &Options) -> Result<Vec<Self>> {
+        let cpus = (options.cpu(0)?, options.cpu(1)?);
+        let places = [Some(Place::Vcpu), Some(Place::Vhost), Some(Place::Softirq), None];
+        Ok(places.map(|place| Self { options: options.clone(), cpus, place }).into())
+    }
+
+    fn burn(&self, place: Place) -> Result<Box<dyn Burn>> {
+        let (near, far) = self.cpus;
+        Ok(match place {
+            Place::Vcpu => Box::new(Application::start(&self.options, near, far)?),
+            Place::Vhost => Box::new(Burner::start(far)?),
+            Place::Softirq => Box::new(Softirqs::start(far)?),
+        })
+    }
+
+    fn burnt(&self, place: Place) -> Result<Sample> {
+        let mut burn = self.burn(place)?;
+        burn.go(LEAD)?;
+        let threads = burn.threads();
+        let mut reader = Reader::traced()?;
+        let before = reader.look(&threads)?;
+        burn.go(self.options.step(LEAST))?;
+        let after = reader.look(&threads)?;
+        let (took, doubt) = burn.took()?;
+        let mut sample = told(place, self.cpus.1, (before, after), took)?;
+        let traced = f64::from(u8::from(reader.is_traced()));
+        sample.more.extend([("burnt_doubt_points", doubt * 100.0), ("traced", traced)]);
+        Ok(sample)
+    }
+
+    fn cost(&self) -> Result<Sample> {
+        let routers = vec![capacity::on(self.cpus.1); ROUTERS];
+        let file = File { options: &self.options, link: Link::Tap, queue_len: None, routers: &routers };
+        let room = Room::open(&program()?, &file)?;
+        let sample = self.read_each_second(&room);
+        room.close()?;
+        sample
+    }
+
+    fn read_each_second(&self, room: &Room) -> Result<Sample> {
+        let threads = usage::threads(room.supervisor())?;
+        ensure!(threads.len() >= 2 * ROUTERS, "there are {} threads of {ROUTERS} routers", threads.len());
+        let mut account = Account::open(&[], &threads).context("cannot open the account")?;
+        let mut last = account.sample();
+        let length = self.options.step(LEAST);
+        let (start, before, mut looks) = (Instant::now(), cpu_time(), 0u32);
+        while start.elapsed() < length {
+            looks += 1;
+            thread::sleep((EACH * looks).saturating_sub(start.elapsed()));
+            let now = account.sample();
+            black_box(Split::between(&last, &now));
+            last = now;
+        }
+        let (took, passed) = (cpu_time().saturating_sub(before), start.elapsed());
+        ensure!(last.threads.len() == threads.len(), "a router's thread has ended");
+        let more = vec![
+            ("threads", threads.len() as f64),
+            ("looks", f64::from(looks)),
+            ("us_a_look", took.as_secs_f64() * 1e6 / f64::from(looks)),
+        ];
+        let value = took.as_secs_f64() / passed.as_secs_f64() * 100.0;
+        Ok(Sample { value, more, ..Sample::default() })
+    }
+}
+
+/// What the account says of a burn that took this part of a core.
+fn told(place: Place, cpu: usize, (before, after): (Taken, Taken), took: f64) -> Result<Sample> {
+    let core = core(cpu, &before, &after)?;
+    let [before, after] = [before, after].map(|taken| Taken { traced: None, ..taken });
+    let ticks = self::core(cpu, &before, &after)?;
+    let said = |core: &CoreSplit| place.said(core) / core.all() * 100.0;
+    let mut more = vec![
+        ("burnt_percent", took * 100.0),
+        ("apart_points", said(&core) - took * 100.0),
+        ("by_ticks_percent", said(&ticks)),
+    ];
+    more.extend(core.columns().map(|(column, ns)| (column, ns / core.all() * 100.0)));
+    Ok(Sample { value: said(&core), more, ..Sample::default() })
+}
+
+fn core(cpu: usize, before: &Taken, after: &Taken) -> Result<CoreSplit> {
+    let split = Split::between(before, after);
+    let core = u32::try_from(cpu).ok().and_then(|cpu| split.cores.get(&cpu).copied());
+    core.filter(|core| core.all() > 0.0).with_context(|| format!("the account knows nothing of CPU {cpu}"))
+}
+
+impl Experiment for Accounting {
+    fn id(&self) -> &'static str {
+        "accounting"
+    }
+
+    fn case(&self) -> String {
+        match self.place {
+            Some(Place::Vcpu) => format!("{}/vcpu", self.options.device()),
+            Some(Place::Vhost) => "vhost".to_owned(),
+            Some(Place::Softirq) => "softirq".to_owned(),
+            None => format!("cost/{ROUTERS}-routers"),
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        "percent-of-a-core"
+    }
+
+    fn cpus(&self) -> Option<(usize, usize)> {
+        Some(self.cpus)
+    }
+
+    fn is_whole(&self) -> bool {
+        true
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        if self.place.is_none() { program().map(drop) } else { Ok(()) }
+    }
+
+    fn run_slice(&mut self, _: Duration) -> Result<Sample> {
+        cores::pin(self.cpus.0)?;
+        self.place.map_or_else(|| self.cost(), |place| self.burnt(place))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! What takes 30 % of a core, and knows by a measure of its own how much it took: work on frames in a guest, a thread with an eye
+//! on its own CPU time, and frames that the kernel forwards in softirqs.
+
+mod softirqs;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bootinfo::{Role, TrafficInfo};
+use config::{Engine, Spin};
+use engine::{Duty, Guest};
+use rustix::thread::gettid;
+use rustix::time::{ClockId, clock_gettime};
+use sched::account::{Column, Thread};
+use switch::Sink;
+use switch::port::pump;
+
+use super::PART;
+use crate::cores;
+use crate::device::{self, Seats};
+use crate::experiment::Options;
+use crate::experiments::mover::Mover;
+use crate::generator::Generator;
+pub(super) use softirqs::Softirqs;
+
+/// Something that burns while it is told to.
+pub(super) trait Burn {
+    /// Threads that the account is to watch.
+    fn threads(&self) -> Vec<Thread>;
+
+    /// Burns for so long.
+    fn go(&mut self, length: Duration) -> Result<()>;
+
+    /// Part of the core that the last burn took, by its own measure, and how far that may be off.
+    fn took(&mut self) -> Result<(f64, f64)>;
+}
+
+/// CPU time of the calling thread.
+pub(super) fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// A thread of this process.
+fn own(name: &str, tid: i32, column: Column) -> Result<Thread> {
+    let pid = i32::try_from(std::process::id()).context("a process number")?;
+    Ok(Thread { name: name.to_owned(), pid, tid, column })
+}
+
+/// Work of the application on a frame: long beside what an interrupt takes.
+const WORK: Duration = Duration::from_millis(20);
+
+/// An application in a guest, which works on each frame for a fixed time by the guest's own clock. What else had the CPU meanwhile
+/// does not count as work.
+pub(super) struct Application {
+    guest: Guest,
+    into: Arc<dyn Sink>,
+    /// What the guest sends, which is nothing: it keeps the time of interrupts.
+    back: Mover,
+    options: Options,
+    thread: Thread,
+    /// See [`Burn::took`]: a frame may be half done.
+    took: (f64, f64),
+}
+
+impl Application {
+    /// The measuring thread on the first CPU, the vCPU on the second.
+    pub(super) fn start(options: &Options, host: usize, vcpu: usize) -> Result<Self> {
+        let rate = Some(PART / WORK.as_secs_f64());
+        let options = Options { rate, vcpus: 1, queues: 1, ..options.clone() };
+        let mut plan = device::end_plan(&options, &Seats { host, vcpus: vec![vcpu] })?;
+        // It is to sleep when there is no frame.
+        plan.spin = Spin::For(Duration::ZERO);
+        let work_ns = u32::try_from(WORK.as_nanos()).context("the work on a frame is too long")?;
+        let traffic =
+            TrafficInfo { work_ns, queue_len: options.queue, protected: 1, ..TrafficInfo::default() };
+        let duty = Duty { role: Role::Application, traffic };
+        let mut guest = Guest::new(&plan, duty, &device::ground(&options)?)?;
+        if guest.engine() != Engine::Kvm {
+            bail!("a vCPU that is a process shows its time to nobody else: --engine kvm");
+        }
+        let into = guest.nics()[0].sink();
+        let back = Mover::new(&guest.nics()[0], Arc::new(switch::Null::default()));
+        guest.start()?;
+        cores::pin(host)?;
+        let vcpu = guest.threads().first().context("the guest has no vCPU")?;
+        let thread = own(vcpu.name(), vcpu.tid(), Column::Guest)?;
+        Ok(Self { guest, into, back, options, thread, took: (0.0, 0.0) })
+    }
+
+    fn delivered(&self) -> u64 {
+        self.guest.machine().shared().vcpus[0].application.delivered.get()
+    }
+}
+
+impl Burn for Application {
+    fn threads(&self) -> Vec<Thread> {
+        vec![self.thread.clone()]
+    }
+
+    fn go(&mut self, length: Duration) -> Result<()> {
+        let mut generator = Generator::new(&device::traffic(&self.options))?;
+        let (before, start) = (self.delivered(), Instant::now());
+        while start.elapsed() < length {
+            pump(&mut generator, &*self.into);
+            self.back.pump();
+        }
+        let (frames, part) = (self.delivered() - before, WORK.as_secs_f64() / start.elapsed().as_secs_f64());
+        self.took = (frames as f64 * part, part);
+        match self.guest.fault() {
+            Some(fault) => bail!("the guest stopped: {fault}"),
+            None => Ok(()),
+        }
+    }
+
+    fn took(&mut self) -> Result<(f64, f64)> {
+        Ok(self.took)
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        self.guest.stop();
+    }
+}
+
+/// A thread on one CPU that runs until it is dropped.
+struct Seated {
+    tid: i32,
+    stop: Arc<AtomicBool>,
+    join: Option<JoinHandle<()>>,
+}
+
+impl Seated {
+    /// `turn` is called again and again.
+    fn start(name: &str, cpu: usize, mut turn: impl FnMut() + Send + 'static) -> Result<Self> {
+        let stop = Arc::<AtomicBool>::default();
+        let (asks, (tell, told)) = (stop.clone(), mpsc::channel());
+        let work = move || {
+            let placed = cores::pin(cpu).map(|()| gettid().as_raw_nonzero().get());
+            let is_placed = placed.is_ok();
+            // The parent waits for this message, so it is there to take it.
+            let _ = tell.send(placed);
+            while is_placed && !asks.load(Relaxed) {
+                turn();
+            }
+        };
+        let join = thread::Builder::new().name(name.to_owned()).spawn(work);
+        let join = Some(join.with_context(|| format!("cannot start thread {name}"))?);
+        let tid = told.recv().context("a thread ended before it began")??;
+        Ok(Self { tid, stop, join })
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(join) = self.join.take() {
+            // A panic of the thread has been printed by its hook.
+            let _ = join.join();
+        }
+    }
+}
+
+/// Name of the thread that stands for a vhost thread.
+const NAME: &str = "burn/vhost";
+/// Between two burns of the thread.
+const NAP: Duration = Duration::from_millis(3);
+
+/// A thread that keeps its CPU time at a part of all.
+pub(super) struct Burner {
+    seated: Seated,
+    /// Nanoseconds of CPU time so far.
+    ran: Arc<AtomicU64>,
+    took: f64,
+}
+
+impl Burner {
+    /// On this CPU.
+    pub(super) fn start(cpu: usize) -> Result<Self> {
+        let ran = Arc::<AtomicU64>::default();
+        let (tells, start) = (ran.clone(), Instant::now());
+        let turn = move || {
+            loop {
+                let time = cpu_time();
+                tells.store(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+                if time >= start.elapsed().mul_f64(PART) {
+                    break;
+                }
+            }
+            thread::sleep(NAP);
+        };
+        Ok(Self { seated: Seated::start(NAME, cpu, turn)?, ran, took: 0.0 })
+    }
+}
+
+impl Burn for Burner {
+    fn threads(&self) -> Vec<Thread> {
+        own(NAME, self.seated.tid, Column::Vhost).into_iter().collect()
+    }
+
+    fn go(&mut self, length: Duration) -> Result<()> {
+        let (before, start) = (self.ran.load(Relaxed), Instant::now());
+        thread::sleep(length);
+        let ran = self.ran.load(Relaxed) - before;
+        self.took = ran as f64 * 1e-9 / start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn took(&mut self) -> Result<(f64, f64)> {
+        Ok((self.took, 0.0))
+    }
+}

@@ -1,0 +1,67 @@
+use sched::account::{Column, CoreTicks, Interrupts, ThreadTimes, Traced};
+
+use super::*;
+
+fn figure(sample: &Sample, name: &str) -> f64 {
+    sample.more.iter().find(|(known, _)| *known == name).unwrap().1
+}
+
+/// Ten seconds in which a vCPU had 3, a vhost thread 2 and softirqs 1.5, of which ticks have seen 1.
+fn ten_seconds() -> (Taken, Taken) {
+    let core = CoreTicks { user: 320, system: 200, softirq: 100, idle: 380, ..CoreTicks::default() };
+    let vcpu =
+        ThreadTimes { tid: 5, cpu: 1, run_ns: 3_000_000_000, user: 300, guest: 300, ..Default::default() };
+    let vhost = ThreadTimes { tid: 6, cpu: 1, run_ns: 2_000_000_000, system: 200, ..Default::default() };
+    let traced = |softirq_ns| {
+        let core = Interrupts { irq_ns: 0, softirq_ns };
+        Some(Traced { cores: [(1, core)].into(), threads: [].into() })
+    };
+    let before = Taken { cores: [(1, CoreTicks::default())].into(), traced: traced(0), ..Taken::default() };
+    let threads = [("a", Column::Guest, vcpu), ("b", Column::Vhost, vhost)];
+    let after = Taken {
+        at_ns: 10_000_000_000,
+        cores: [(1, core)].into(),
+        threads: threads.map(|(name, column, times)| (name.to_owned(), (column, times))).into(),
+        traced: traced(1_500_000_000),
+        ..Taken::default()
+    };
+    (before, after)
+}
+
+#[test]
+fn a_burn_is_looked_for_in_its_column() {
+    let told = |place| told(place, 1, ten_seconds(), 0.28).unwrap();
+    let near = |value: f64, wanted: f64| assert!((value - wanted).abs() < 1e-6, "{value} and not {wanted}");
+    for (place, said, by_ticks) in
+        [(Place::Vcpu, 30.0, 30.0), (Place::Vhost, 20.0, 20.0), (Place::Softirq, 15.0, 10.0)]
+    {
+        let sample = told(place);
+        near(sample.value, said);
+        near(figure(&sample, "apart_points"), said - 28.0);
+        near(figure(&sample, "by_ticks_percent"), by_ticks);
+        near(figure(&sample, "guest"), 30.0);
+    }
+    assert!(super::told(Place::Vcpu, 0, ten_seconds(), 0.3).is_err(), "nothing is known of that CPU");
+}
+
+#[test]
+fn what_a_thread_burns_by_its_own_clock_is_what_the_account_says() {
+    let cpus = cores::allowed().unwrap();
+    let mut burn = Burner::start(cpus[0]).unwrap();
+    let threads = burn.threads();
+    let mut reader = Reader::by_ticks().unwrap();
+    let before = reader.look(&threads).unwrap();
+    burn.go(Duration::from_secs(1)).unwrap();
+    let after = reader.look(&threads).unwrap();
+    let (took, doubt) = burn.took().unwrap();
+    assert!(took > 0.0 && doubt == 0.0);
+    let said = Split::between(&before, &after).threads.values().next().unwrap().run * 1e-9;
+    assert!((said - took).abs() < 0.1, "{said} s, and by its own clock {took}");
+}
+
+#[test]
+fn there_is_a_case_for_each_place_and_one_for_the_cost() {
+    let options = Options { cpus: vec![0, 1], ..Options::default() };
+    let cases: Vec<String> = Accounting::cases(&options).unwrap().iter().map(Experiment::case).collect();
+    assert_eq!(cases, ["kvm/virtio-net/vcpu", "vhost", "softirq", "cost/8-routers"]);
+}
