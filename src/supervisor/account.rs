@@ -4,7 +4,6 @@
 //! of two answers; the first answer begins at zero.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Instant;
 
 use api::{Answer, Outcome, Request};
@@ -12,6 +11,7 @@ use sched::account::{Account, Column, Sample, Split, Thread};
 
 use super::Supervisor;
 use super::desk::Asker;
+use super::placing::Told;
 
 /// What the counters of a core are.
 pub(super) const OF_CPU: &[(&str, &str)] = &[
@@ -94,6 +94,11 @@ fn column(name: &str) -> Column {
     }
 }
 
+/// What is read of a thread.
+fn watched((name, pid, tid): Told<'_>) -> Thread {
+    Thread { name: name.to_owned(), pid, tid, column: column(name) }
+}
+
 impl Supervisor {
     /// Gives an answer to who has asked; what is known of threads and cores goes with what was counted.
     pub(super) fn deliver(&mut self, asker: Asker, mut outcome: Outcome, now: Instant) {
@@ -105,32 +110,11 @@ impl Supervisor {
                 Asker::Client(_, Request::Counters { router }) => router.as_deref(),
                 _ => None,
             };
-            let threads = self.threads_told();
+            let threads: Vec<Thread> = self.threads_told().into_iter().map(watched).collect();
             self.accounting.read(&threads);
             counters.counters.extend(self.accounting.known(router));
         }
         self.hand_over(asker, outcome, now);
-    }
-
-    fn threads_told(&self) -> Vec<Thread> {
-        let apart = self.apart.iter().map(|(name, apart)| (Some(name.clone()), apart.life.plane.as_ref()));
-        let planes = std::iter::once((None, self.life.plane.as_ref())).chain(apart);
-        let mut threads = Vec::new();
-        for (whom, plane) in planes {
-            let Some(plane) = plane else { continue };
-            let process = plane.pid().cast_signed();
-            for thread in self.placing.told(&whom) {
-                let own = Path::new(&format!("/proc/{process}/task/{}", thread.tid)).exists();
-                // A thread of the kernel's vhost-net may be a process of its own.
-                if !own && !plane.has(thread.tid) {
-                    continue;
-                }
-                let pid = if own { process } else { thread.tid };
-                let column = column(&thread.name);
-                threads.push(Thread { name: thread.name.clone(), pid, tid: thread.tid, column });
-            }
-        }
-        threads
     }
 }
 

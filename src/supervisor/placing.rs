@@ -34,6 +34,9 @@ pub(crate) struct Planned {
     pub(crate) promises: Option<Promises>,
 }
 
+/// A thread that a data plane has told of: its name, its process and its number.
+pub(super) type Told<'a> = (&'a str, i32, i32);
+
 /// The plan of the threads, and what of it is carried out.
 pub(super) struct Placing {
     applier: Applier,
@@ -122,11 +125,6 @@ impl Placing {
         self.told.remove(&whom.map(str::to_owned));
     }
 
-    /// The threads that somebody has told of.
-    pub(super) fn told(&self, whom: &Option<String>) -> &[api::Thread] {
-        self.told.get(whom).map_or(&[], Vec::as_slice)
-    }
-
     /// When there is something to do.
     pub(super) fn due(&self) -> Option<Instant> {
         self.again.into_iter().chain(self.promises.as_ref().map(|promises| promises.due)).min()
@@ -150,14 +148,14 @@ impl Placing {
         })
     }
 
-    /// The threads that `plane` has told of and that are its own, or the kernel's and work for it.
-    fn threads_of(&self, whom: &Option<String>, plane: &Plane) -> impl Iterator<Item = Thread> {
+    /// The threads that `plane` has told of and that are its own, or the kernel's and work for it: name, process, thread.
+    fn threads_of<'a>(&'a self, whom: &Option<String>, plane: &'a Plane) -> impl Iterator<Item = Told<'a>> {
         let process = plane.pid().cast_signed();
-        let of = move |thread: &api::Thread| {
+        let of = move |thread: &'a api::Thread| {
             let own = Path::new(&format!("/proc/{process}/task/{}", thread.tid)).exists();
+            // A thread of the kernel's vhost-net may be a process of its own.
             let pid = if own { process } else { thread.tid };
-            let is_its = own || plane.has(thread.tid);
-            is_its.then(|| self.thread(&thread.name, pid, thread.tid)).flatten()
+            (own || plane.has(thread.tid)).then_some((thread.name.as_str(), pid, thread.tid))
         };
         self.told.get(whom).into_iter().flatten().filter_map(of)
     }
@@ -255,15 +253,23 @@ impl Supervisor {
         if self.placing.waits_for(&self.children, &threads) {
             self.placing.again = Some(now + PAUSE);
         }
-        let apart = self.apart.iter().map(|(name, apart)| (Some(name.clone()), apart.life.plane.as_ref()));
-        let planes = std::iter::once((None, self.life.plane.as_ref())).chain(apart);
-        for (whom, plane) in planes {
-            threads.extend(plane.into_iter().flat_map(|plane| self.placing.threads_of(&whom, plane)));
-        }
+        let known = |(name, pid, tid): Told<'_>| self.placing.thread(name, pid, tid);
+        threads.extend(self.threads_told().into_iter().filter_map(known));
         for line in self.placing.place(&threads, now) {
             self.events.tell(Kind::Notice, line);
             self.display.leave();
         }
+    }
+
+    /// The threads that all data planes have told of and that are theirs.
+    pub(super) fn threads_told(&self) -> Vec<Told<'_>> {
+        let apart = self.apart.iter().map(|(name, apart)| (Some(name.clone()), apart.life.plane.as_ref()));
+        let planes = std::iter::once((None, self.life.plane.as_ref())).chain(apart);
+        let mut threads = Vec::new();
+        for (whom, plane) in planes {
+            threads.extend(plane.into_iter().flat_map(|plane| self.placing.threads_of(&whom, plane)));
+        }
+        threads
     }
 
     /// Tells a data plane, or the process of a router, which of its threads others need the CPUs of.
