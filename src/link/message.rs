@@ -1,7 +1,8 @@
 //! The messages.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use api::Sharing;
 use serde::{Deserialize, Serialize};
 
 /// What the supervisor says.
@@ -46,10 +47,10 @@ pub(crate) enum ToPlane {
         /// Its number.
         thread: Option<i32>,
     },
-    /// These threads are to sleep as soon as they have nothing to do, and no others.
+    /// These threads share their CPUs, and no others.
     Share {
-        /// Their names.
-        threads: BTreeSet<String>,
+        /// By name.
+        threads: BTreeMap<String, Sharing>,
     },
     /// What this NIC was plugged into was deleted and is there again: its descriptors are attached.
     Replace {

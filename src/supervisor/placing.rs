@@ -4,13 +4,14 @@
 //! ones when they are told of, the others when the plan changes. A data plane that was started again is placed again in
 //! this way. What is made for that (groups, exclusive sets of CPUs) is told to the cleaner before it is made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use api::Sharing;
 use config::{Affinity, Allowed, Pin, Plan};
-use sched::{Applier, ApplyError, Known, Outline, Slot, Thread};
+use sched::{Applier, ApplyError, Company, Known, Outline, Slot, Thread};
 use telemetry::Kind;
 
 use super::Supervisor;
@@ -130,10 +131,14 @@ impl Placing {
         self.again.into_iter().chain(self.promises.as_ref().map(|promises| promises.due)).min()
     }
 
-    /// Threads that are to sleep as soon as they have nothing to do, because others of ours need their CPUs.
-    fn sharing(&self) -> BTreeSet<String> {
-        let sharing = self.outline.slots.iter().filter(|slot| !slot.alone);
-        sharing.map(|slot| slot.name.clone()).collect()
+    /// Threads that share their CPUs with others of ours.
+    fn sharing(&self) -> BTreeMap<String, Sharing> {
+        let sharing = |slot: &Slot| match slot.company {
+            Company::Nobody => None,
+            Company::Others => Some((slot.name.clone(), Sharing::Others)),
+            Company::Guest => Some((slot.name.clone(), Sharing::Guest)),
+        };
+        self.outline.slots.iter().filter_map(sharing).collect()
     }
 
     /// A thread as the plan knows it; none: the plan says nothing of it.

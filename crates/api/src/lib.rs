@@ -24,7 +24,9 @@ pub use conversation::Limits;
 pub use line::{encode_answer, encode_request, parse_answer, parse_request};
 pub use request::Request;
 pub use server::{Server, ServerCounters, Ticket};
-pub use status::{NeighbourShown, NicShown, RouteShown, RouterShown, RouterStatus, RunStatus, State, Thread};
+pub use status::{
+    NeighbourShown, NicShown, RouteShown, RouterShown, RouterStatus, RunStatus, Sharing, State, Thread,
+};
 pub use trace::{Fate, Filter, Hop, Packet, TraceEnd};
 
 /// Version of the protocol; a message of another one is refused.

@@ -87,6 +87,16 @@ pub struct Thread {
     pub tid: i32,
 }
 
+/// Who is on the CPUs of a thread that does not have them for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// Others, who need them: it sleeps as soon as it has nothing to do.
+    Others,
+    /// A vCPU of its router, too, which it wakes: it does not interrupt it either before it has nothing to do.
+    Guest,
+}
+
 /// A router with its plan as it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

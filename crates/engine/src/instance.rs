@@ -10,11 +10,12 @@ mod settings;
 pub(crate) mod slot;
 mod status;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use api::Sharing;
 use config::Plan;
 use switch::Switch;
 use uplink::Opened;
@@ -60,7 +61,7 @@ impl Instance {
             confinement: supplies.confinement,
             board: TapBoard::default(),
             rules: Rules::default(),
-            sharing: BTreeSet::new(),
+            sharing: BTreeMap::new(),
             news: Vec::new(),
         };
         yard.grounds.add_images(std::mem::take(&mut supplies.images));
@@ -123,10 +124,9 @@ impl Instance {
         })
     }
 
-    /// These threads, by name (`edge/vcpu0`), and no others, sleep as soon as they have nothing to do, because others need
-    /// their CPUs: whoever has a higher priority and polls in vain keeps them from their work. Threads that are started
+    /// These threads, by name (`edge/vcpu0`), and no others, share their CPUs and behave accordingly. Threads that are started
     /// later do as well.
-    pub fn share(&mut self, sharing: BTreeSet<String>) {
+    pub fn share(&mut self, sharing: BTreeMap<String, Sharing>) {
         for slot in &mut self.slots {
             let spin = slot.plan.spin;
             slot.run.iter_mut().for_each(|run| run.router.share(&sharing, spin));

@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use sandbox::{Class, Confinement};
 use switch::{Backlog, Bell, Sink, Source, pump_on};
+use vmm::held;
 
 use crate::thread::Thread;
 
@@ -48,6 +49,9 @@ pub enum Idle {
     Poll,
     /// It sleeps after this time without work.
     Sleep(Duration),
+    /// It sleeps as soon as it has nothing to do, and interrupts nobody before ([`vmm::held`]): it is beside the vCPU that it
+    /// wakes, on one CPU.
+    Beside,
 }
 
 impl From<Spin> for Idle {
@@ -187,7 +191,9 @@ const CALIBRATION: u32 = 64;
 impl Loop {
     fn run(&mut self) {
         loop {
-            let mut poller = Poller::new(self.spin(self.orders.idle()));
+            let idle = self.orders.idle();
+            held::hold(idle == Idle::Beside);
+            let mut poller = Poller::new(self.spin(idle));
             while self.orders.order.load(Ordering::Relaxed) == SERVE {
                 match poller.turn(self, Self::sleep) {
                     Turn::Slept => self.counters.sleeps.add(1),
@@ -196,6 +202,7 @@ impl Loop {
                 }
             }
             if !self.orders.seen() {
+                held::hold(false);
                 return;
             }
         }
@@ -203,7 +210,11 @@ impl Loop {
 
     /// How many empty passes fit into the time that the thread may poll for nothing.
     fn spin(&mut self, idle: Idle) -> u32 {
-        let Idle::Sleep(budget) = idle else { return u32::MAX };
+        let budget = match idle {
+            Idle::Poll => return u32::MAX,
+            Idle::Beside => return 0,
+            Idle::Sleep(budget) => budget,
+        };
         let start = Instant::now();
         for _ in 0..CALIBRATION {
             self.poll();
@@ -243,9 +254,11 @@ impl Party for Loop {
         self.counters.passes.add(1);
         if moved == 0 {
             self.counters.passes_empty.add(1);
+            held::release();
             return false;
         }
         self.counters.frames.add(moved as u64);
+        held::release_late();
         match self.meter.end(begun, moved as u64) {
             None => {}
             Some(Timed::Whole(cycles)) => self.work.add_pass(cycles, moved as u64),

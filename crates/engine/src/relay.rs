@@ -7,11 +7,12 @@
 //!
 //! The rings are served as those of a router that is here; who reaches into them sees nothing but that router's memory.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use api::Sharing;
 use config::{Pin, Plan, Rate, Router, Spin};
 use ledger::Group;
 use switch::Switch;
@@ -46,7 +47,7 @@ pub(crate) struct Relay {
     /// When it is opened again.
     due: Option<Instant>,
     /// Its threads that are to sleep as soon as they have nothing to do, by name.
-    sharing: BTreeSet<String>,
+    sharing: BTreeMap<String, Sharing>,
 }
 
 /// Ways that are served.
@@ -178,8 +179,8 @@ impl Relay {
         self.idle();
     }
 
-    /// From now on those of its threads that are in this set sleep as soon as they have nothing to do.
-    pub(crate) fn share(&mut self, sharing: &BTreeSet<String>) {
+    /// From now on those of its threads that are in this set share their CPUs.
+    pub(crate) fn share(&mut self, sharing: &BTreeMap<String, Sharing>) {
         if *sharing != self.sharing {
             self.sharing.clone_from(sharing);
             self.idle();

@@ -33,7 +33,7 @@ pub use error::ApplyError;
 pub use host::{Host, RealTime};
 pub use interrupts::{Interrupt, Irq};
 pub use known::{Known, Load};
-pub use outline::{Group, Island, Outline, Placement, Refusal, Schedule, Slot, refused};
+pub use outline::{Company, Group, Island, Outline, Placement, Refusal, Schedule, Slot, refused};
 pub use plan::outline;
 pub use thread::{Class, Direction, Thread};
 pub use topology::{Cpu, Topology};

@@ -31,8 +31,20 @@ pub struct Slot {
     pub name: String,
     /// Where and how it runs.
     pub schedule: Schedule,
-    /// Whether it has its CPUs for itself, as far as threads of ours go.
-    pub alone: bool,
+    /// Who else is on its CPUs, as far as threads of ours go.
+    pub company: Company,
+}
+
+/// Who is on the CPUs of a thread beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Company {
+    /// Nobody: it has them for itself.
+    #[default]
+    Nobody,
+    /// Other threads.
+    Others,
+    /// Of a vhost thread: other threads, and a vCPU of its router among them, which it wakes by interrupts.
+    Guest,
 }
 
 /// Where and how a thread runs.
@@ -114,7 +126,7 @@ impl Outline {
 
     /// Whether a thread has its CPUs for itself, as far as threads of ours go. Who has not should not poll while others wait.
     pub fn is_alone(&self, router: &str, class: &Class) -> bool {
-        self.slot(router, class).is_none_or(|slot| slot.alone)
+        self.slot(router, class).is_none_or(|slot| slot.company == Company::Nobody)
     }
 
     /// Whether there is nothing to be done: every thread runs as a program's threads do.
@@ -127,13 +139,21 @@ impl Outline {
     }
 
     /// Says of each thread whether it is alone: more threads that are confined to a set than it has CPUs are not.
-    pub(crate) fn tell_who_is_alone(&mut self) {
+    pub(crate) fn tell_company(&mut self) {
         let sets: Vec<Option<CpuSet>> =
             self.slots.iter().map(|slot| slot.schedule.cpus.clone().filter(|_| slot.is_confined())).collect();
+        let is_vcpu = |slot: &Slot| matches!(slot.class, Class::Vcpu(_)).then(|| slot.router.clone());
+        let guests: Vec<Option<String>> = self.slots.iter().map(is_vcpu).collect();
         for (slot, own) in self.slots.iter_mut().zip(&sets) {
             let Some(own) = own else { continue };
-            let inside = sets.iter().flatten().filter(|set| is_within(set, own));
-            slot.alone = inside.count() <= own.cpus().len();
+            let is_inside = |set: &Option<CpuSet>| set.as_ref().is_some_and(|set| is_within(set, own));
+            if sets.iter().filter(|set| is_inside(set)).count() <= own.cpus().len() {
+                continue;
+            }
+            let mut inside = sets.iter().zip(&guests).filter(|(set, _)| is_inside(set));
+            let is_vhost = matches!(slot.class, Class::Vhost { .. });
+            let wakes = is_vhost && inside.any(|(_, router)| router.as_ref() == Some(&slot.router));
+            slot.company = if wakes { Company::Guest } else { Company::Others };
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::admission;
 use crate::automatic;
 use crate::interrupts;
 use crate::known::Known;
-use crate::outline::{Group, Outline, Placement, Refusal, Schedule, Slot};
+use crate::outline::{Company, Group, Outline, Placement, Refusal, Schedule, Slot};
 use crate::thread::{self, Class};
 
 /// Since this kernel a thread is held back by a quota when it returns to user space, which one of the kernel never does.
@@ -35,7 +35,7 @@ pub fn outline(plan: &Plan, known: &Known) -> Result<Outline, Vec<Refusal>> {
     automatic::place(plan, known, &mut outline);
     groups(plan, &mut outline);
     admission::real_time(plan, known, &mut outline, &mut refusals);
-    outline.tell_who_is_alone();
+    outline.tell_company();
     interrupts::place(plan, known, &mut outline);
     if refusals.is_empty() { Ok(outline) } else { Err(refusals) }
 }
@@ -56,7 +56,7 @@ fn slots(router: &Router) -> Vec<Slot> {
         };
         *number += 1;
         let schedule = Schedule { cpus, placement, policy, island: None, group: None };
-        Slot { router: router.name.clone(), class, name, schedule, alone: true }
+        Slot { router: router.name.clone(), class, name, schedule, company: Company::default() }
     };
     thread::of_router(router).into_iter().map(&mut slot).collect()
 }

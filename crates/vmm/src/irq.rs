@@ -6,6 +6,7 @@
 //!
 //! Pins (`pin`): one for each NIC that has no messages, by an ioctl. Either may have to wait (`timed`).
 
+pub mod held;
 mod intx;
 mod messages;
 mod pc;

@@ -30,7 +30,7 @@ pub mod vm;
 
 pub use attach::{E1000Nic, Model, attach, attach_handed};
 pub use handed::{HandedQueue, Receiver, SetUp};
-pub use irq::{IrqLine, IrqRouter, Message};
+pub use irq::{IrqLine, IrqRouter, Message, held};
 pub use kvm_ioctls::Kvm;
 pub use machine::{Machine, MachineConfig};
 pub use memory::{GuestRam, SharedMemory};

@@ -1,11 +1,12 @@
 //! A router that runs: its guest, what its NICs are plugged into, and the threads between them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use api::Sharing;
 use config::{Pin, Rate, Spin};
 use sandbox::Confinement;
 
@@ -25,8 +26,8 @@ pub struct RunningRouter {
     pub(crate) gate: Gate,
     /// NICs whose cable was pulled out on demand, by number.
     pulled: BTreeSet<usize>,
-    /// Its threads that are to sleep as soon as they have nothing to do, by name.
-    sharing: BTreeSet<String>,
+    /// Its threads that share their CPUs, by name.
+    sharing: BTreeMap<String, Sharing>,
 }
 
 impl RunningRouter {
@@ -38,7 +39,7 @@ impl RunningRouter {
         confinement: Confinement,
     ) -> Result<Self> {
         let (threads, outside, pulled) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let (gate, sharing) = (Gate::new(guest.plan()), BTreeSet::new());
+        let (gate, sharing) = (Gate::new(guest.plan()), BTreeMap::new());
         let mut running = Self { threads, router: guest, outside, gate, pulled, sharing };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
@@ -148,9 +149,13 @@ impl RunningRouter {
 
     /// From now on those of its threads that are in this set sleep as soon as they have nothing to do, because others need
     /// their CPUs; the rest poll for as long as `spin` says.
-    pub(crate) fn share(&mut self, sharing: &BTreeSet<String>, spin: Spin) {
+    pub(crate) fn share(&mut self, sharing: &BTreeMap<String, Sharing>, spin: Spin) {
         let own = format!("{}/", self.router.plan().name);
-        let own: BTreeSet<String> = sharing.iter().filter(|name| name.starts_with(&own)).cloned().collect();
+        let own: BTreeMap<String, Sharing> = sharing
+            .iter()
+            .filter(|(name, _)| name.starts_with(&own))
+            .map(|(name, sharing)| (name.clone(), *sharing))
+            .collect();
         if own == self.sharing {
             return;
         }
@@ -158,15 +163,19 @@ impl RunningRouter {
         self.spin(spin);
         let machine = self.router.machine();
         for (n, vcpu) in machine.shared().vcpus.iter().take(machine.vcpus()).enumerate() {
-            let shares = self.sharing.contains(&format!("{}/vcpu{n}", self.router.plan().name));
+            let shares = self.sharing.contains_key(&format!("{}/vcpu{n}", self.router.plan().name));
             vcpu.spin_limit.0.store(u32::from(shares), Ordering::Relaxed);
         }
     }
 }
 
 /// How an I/O thread idles.
-pub(crate) fn idle(io: &IoThread, spin: Spin, sharing: &BTreeSet<String>) -> Idle {
-    if sharing.contains(io.thread().name()) { Idle::Sleep(Duration::ZERO) } else { Idle::from(spin) }
+pub(crate) fn idle(io: &IoThread, spin: Spin, sharing: &BTreeMap<String, Sharing>) -> Idle {
+    match sharing.get(io.thread().name()) {
+        None => Idle::from(spin),
+        Some(Sharing::Others) => Idle::Sleep(Duration::ZERO),
+        Some(Sharing::Guest) => Idle::Beside,
+    }
 }
 
 impl Drop for RunningRouter {

@@ -1,10 +1,11 @@
 //! The place of one router: what is to run there, what runs there, and what became of it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use api::Sharing;
 use bootinfo::Role;
 use config::{Engine, Pin, Plan, Rate, Restart, Router};
 use sandbox::Confinement;
@@ -32,7 +33,7 @@ pub(crate) struct Yard {
     pub(crate) board: TapBoard,
     pub(crate) rules: Rules,
     /// Threads that are to sleep as soon as they have nothing to do, by name.
-    pub(crate) sharing: BTreeSet<String>,
+    pub(crate) sharing: BTreeMap<String, Sharing>,
     /// What happened and was not yet told.
     pub(crate) news: Vec<Event>,
 }

@@ -1,7 +1,8 @@
 //! What can be set while a router runs.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use api::Sharing;
 use engine::{Instance, Plugs, State};
 use rustix::thread::{Pid, sched_getaffinity};
 
@@ -111,13 +112,13 @@ fn who_shares_a_cpu_sleeps_as_soon_as_there_is_nothing_to_do() {
         |instance: &Instance| ["one.vcpu0.sleeps", "one/vhost.sleeps"].map(|name| counters(instance)[name]);
     stream.flows(50);
     assert_eq!(slept(&instance), [0, 0], "they never sleep");
-    instance.share(["one/vcpu0", "one/vhost"].map(str::to_owned).into());
+    instance.share(["one/vcpu0", "one/vhost"].map(|name| (name.to_owned(), Sharing::Guest)).into());
     wait_for("sleep", || slept(&instance).iter().all(|times| *times > 0));
     stream.flows(50);
     // Also when it is started anew: a firmware begins to count at zero.
     instance.restart_router("one").expect("it starts");
     wait_for("sleep", || slept(&instance).iter().all(|times| *times > 0));
-    instance.share(BTreeSet::new());
+    instance.share(BTreeMap::new());
     // A frame wakes the vCPU.
     stream.flows(50);
     let before = slept(&instance);

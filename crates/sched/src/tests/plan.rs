@@ -1,13 +1,18 @@
 //! Who is placed where.
 
 use super::{host, outline, places, router};
-use crate::{Class, Direction, Irq, Known, Load, Placement};
+use crate::{Class, Company, Direction, Irq, Known, Load, Placement, Slot};
 
 #[test]
 fn a_router_has_a_cpu_for_each_thread() {
     let outline = outline(&router("edge", ""), &host(4));
     assert_eq!(places(&outline), ["edge/vcpu0 0", "edge/vhost 1"]);
-    assert!(outline.slots.iter().all(|slot| slot.alone && slot.schedule.placement == Placement::Auto));
+    assert!(
+        outline
+            .slots
+            .iter()
+            .all(|slot| slot.company == Company::Nobody && slot.schedule.placement == Placement::Auto)
+    );
     assert!(!outline.is_empty());
 }
 
@@ -16,7 +21,7 @@ fn too_few_cpus_are_left_to_the_kernel() {
     let text = router("edge", "") + &router("core", "");
     let outline = outline(&text, &host(3));
     assert_eq!(places(&outline), ["edge/vcpu0 any", "edge/vhost any", "core/vcpu0 any", "core/vhost any"]);
-    assert!(outline.slots.iter().all(|slot| slot.alone), "nobody is confined");
+    assert!(outline.slots.iter().all(|slot| slot.company == Company::Nobody), "nobody is confined");
     assert!(outline.is_empty());
 }
 
@@ -28,7 +33,7 @@ fn loads_decide_where_cpus_are_few() {
     let known = Known { load: Load { threads, ..Load::default() }, ..host(2) };
     let outline = outline(&text, &known);
     assert_eq!(places(&outline), ["edge/vcpu0 0", "edge/vhost 1", "core/vcpu0 0", "core/vhost 1"]);
-    assert!(outline.slots.iter().all(|slot| !slot.alone));
+    assert!(outline.slots.iter().all(|slot| slot.company != Company::Nobody));
 }
 
 #[test]
@@ -101,11 +106,22 @@ fn who_shares_a_cpu_is_not_alone() {
     let text = router("edge", "pin = { vcpu = \"1\", vhost = \"1\" }");
     let shared = outline(&text, &host(2));
     let vhost = Class::Vhost { nic: None, direction: None, pair: None };
-    assert!(!shared.is_alone("edge", &Class::Vcpu(0)) && !shared.is_alone("edge", &vhost));
+    let company = |class| shared.slot("edge", class).expect("a slot").company;
+    assert_eq!((company(&Class::Vcpu(0)), company(&vhost)), (Company::Others, Company::Guest));
     let text = router("edge", "vcpus = 3\naffinity = { vcpu = \"0-1\" }\npin = { vhost = \"2\" }");
     let crowded = outline(&text, &host(3));
     assert!(!crowded.is_alone("edge", &Class::Vcpu(2)), "three threads on two CPUs");
     assert!(crowded.is_alone("edge", &vhost));
+    let text = [
+        router("edge", "pin = { vcpu = \"1\", vhost = \"0\" }"),
+        router("core", "pin = { vcpu = \"1\", vhost = \"0\" }"),
+    ];
+    let apart = outline(&text.concat(), &host(2));
+    let is_vhost = |slot: &&Slot| matches!(slot.class, Class::Vhost { .. });
+    assert!(
+        apart.slots.iter().filter(is_vhost).all(|slot| slot.company == Company::Others),
+        "its vCPU is elsewhere"
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nic::moderation::{Moderation, Moderator, Work};
 
-use super::IrqLine;
 use super::timed::{Counts, Waiting};
+use super::{IrqLine, held};
 
 /// Which queue of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Message {
     fn send(&mut self) {
         if let Some(line) = &self.line {
             self.counts.raised += 1;
-            line.signal();
+            held::signal(line);
         }
     }
 

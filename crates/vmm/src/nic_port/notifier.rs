@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::irq::{Intx, IrqLine, Messages, Queue, Timed};
+use crate::irq::{Intx, IrqLine, Messages, Queue, Timed, held};
 
 /// A queue that runs, and how it interrupts.
 pub(crate) struct Running<Q> {
@@ -35,7 +35,7 @@ impl Notifier {
 
     fn interrupt(&self, causes: u32, frames: usize) {
         match self {
-            Self::Message(Some(line)) => line.signal(),
+            Self::Message(Some(line)) => held::signal(line),
             Self::Message(None) | Self::Call(None) => {}
             // Where the count is full it rings already.
             Self::Call(Some(call)) => drop((&*call).write(&1u64.to_ne_bytes())),

@@ -1,0 +1,139 @@
+//! Interrupts that a thread holds back as long as it has work, because it is on one CPU with the vCPU that they wake.
+//!
+//! A vCPU that is woken takes the CPU from the thread that has just handed it a burst, and gives it back a burst later: two
+//! switches, an entry into the guest and an exit for each burst. (Seed paper 000, section 3.2: of all priorities of the two on
+//! one core those are best by which neither interrupts the other.) So the thread goes on until it has nothing to do, or until
+//! the first interrupt has waited for [`LONGEST`], and sends them then. The more there is to do the more frames go with
+//! one; where there is one frame it goes at once.
+//!
+//! Pins (INTx) are not held back: their moderation is the device's.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::IrqLine;
+
+/// How long an interrupt is held back at most; about as long as it takes to fill a ring of 1024 from a TAP.
+pub const LONGEST: Duration = Duration::from_millis(1);
+
+/// What one thread holds back.
+#[derive(Default)]
+struct Held {
+    /// Whether it does.
+    holds: bool,
+    lines: Vec<Arc<IrqLine>>,
+    /// When the first of them came.
+    since: Option<Instant>,
+}
+
+thread_local! {
+    static HELD: RefCell<Held> = RefCell::default();
+}
+
+/// From now on the calling thread holds its interrupts back; or no longer, and those that wait are sent. Who does calls
+/// [`release`] whenever there is nothing to do, [`release_late`] while there is, and this again before it ends.
+pub fn hold(holds: bool) {
+    HELD.with_borrow_mut(|held| held.holds = holds);
+    if !holds {
+        release();
+    }
+}
+
+/// Sends what the calling thread holds back.
+pub fn release() {
+    HELD.with_borrow_mut(|held| {
+        held.since = None;
+        held.lines.drain(..).for_each(|line| line.signal());
+    });
+}
+
+/// The same if it has waited for [`LONGEST`].
+#[inline]
+pub fn release_late() {
+    let is_late = |held: &Held| held.since.is_some_and(|since| since.elapsed() >= LONGEST);
+    if HELD.with_borrow(is_late) {
+        release();
+    }
+}
+
+/// Interrupts by this line: at once, or later with the others that the calling thread holds back.
+pub(crate) fn signal(line: &Arc<IrqLine>) {
+    let is_held = HELD.with_borrow_mut(|held| held.keep(line));
+    if !is_held {
+        line.signal();
+    }
+}
+
+impl Held {
+    /// Takes note of an interrupt; false if it is not to wait.
+    fn keep(&mut self, line: &Arc<IrqLine>) -> bool {
+        if self.holds {
+            self.since.get_or_insert_with(Instant::now);
+            if !self.lines.iter().any(|other| Arc::ptr_eq(other, line)) {
+                self.lines.push(line.clone());
+            }
+        }
+        self.holds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{line, sent};
+    use super::*;
+
+    fn unmasked() -> Arc<IrqLine> {
+        let line = line();
+        line.unmask();
+        Arc::new(line)
+    }
+
+    #[test]
+    fn who_does_not_hold_back_sends_at_once() {
+        let line = unmasked();
+        (0..3).for_each(|_| signal(&line));
+        assert_eq!(sent(&line), 3);
+        release();
+        assert_eq!(sent(&line), 0);
+    }
+
+    #[test]
+    fn what_is_held_back_is_sent_once_when_there_is_nothing_to_do() {
+        let lines = [unmasked(), unmasked()];
+        hold(true);
+        (0..3).for_each(|_| lines.iter().for_each(signal));
+        release_late();
+        assert_eq!(lines.each_ref().map(|line| sent(line)), [0, 0]);
+        release();
+        assert_eq!(lines.each_ref().map(|line| sent(line)), [1, 1]);
+        release();
+        assert_eq!(lines.each_ref().map(|line| sent(line)), [0, 0]);
+        hold(false);
+    }
+
+    #[test]
+    fn it_waits_no_longer_than_it_may() {
+        let line = unmasked();
+        hold(true);
+        signal(&line);
+        std::thread::sleep(LONGEST);
+        signal(&line);
+        release_late();
+        assert_eq!(sent(&line), 1);
+        signal(&line);
+        release_late();
+        assert_eq!(sent(&line), 0, "its time begins anew");
+        hold(false);
+        assert_eq!(sent(&line), 1, "nothing is left behind");
+    }
+
+    #[test]
+    fn another_thread_holds_nothing_back() {
+        let line = unmasked();
+        hold(true);
+        std::thread::scope(|scope| scope.spawn(|| signal(&line)).join().expect("no panic"));
+        assert_eq!(sent(&line), 1);
+        hold(false);
+    }
+}
