@@ -6,6 +6,7 @@ mod good;
 mod host;
 mod linux;
 mod model;
+mod one_line;
 mod running;
 mod sched;
 mod values;
