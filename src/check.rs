@@ -26,7 +26,7 @@ pub(crate) fn check(file: &Path) -> Result<()> {
     let facts = host::facts(&plan);
     let faults = plan.check_host(&facts);
     let by_process = plan.choose_engines(&facts).map(|line| line + "\n");
-    let threads = crate::supervisor::planned(&plan, None);
+    let threads = crate::supervisor::planned(&plan);
     crate::print(&describe(&plan, threads.as_ref().ok()))?;
     let findings = findings(&plan, &facts);
     let by_process = by_process.unwrap_or_default();
@@ -69,7 +69,7 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
         describe_router(&mut text, plan, router);
         describe_threads(&mut text, router, threads.map(|threads| &threads.outline));
     }
-    if let Some(Planned { outline, promises }) = threads {
+    if let Some(Planned { outline, promises, .. }) = threads {
         // Its threads stand with their routers.
         let made = Outline { slots: Vec::new(), ..outline.clone() };
         text.push_str(&made.to_string());

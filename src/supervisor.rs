@@ -151,7 +151,7 @@ impl Running {
         }
         let by_process = plan.choose_engines(&facts);
         host::need_tun(&plan)?;
-        let threads = placing::planned(&plan, None)?;
+        let threads = placing::planned(&plan)?;
         Ok((Self { run: plan.name.clone(), file, text, plan, no_kvm: facts.no_kvm }, by_process, threads))
     }
 

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 use support::{Flow, Namespace, Stage, Traces, needs, run};
 
@@ -365,6 +368,71 @@ fn nothing_is_left_of_a_run_that_was_killed() {
             thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// Keeps a CPU busy until it is dropped.
+struct Burn {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Burn {
+    fn on(cpu: u32) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = stop.clone();
+        let thread = thread::spawn(move || {
+            let mut cpus = CpuSet::new();
+            cpus.set(cpu as usize);
+            sched_setaffinity(None, &cpus).expect("a CPU that may be used");
+            while !asked.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Burn {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[test]
+fn a_cpu_that_others_keep_busy_is_left_to_them() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+    let cpu = last_cpu();
+    if cpu == 0 {
+        println!("SKIPPED: one CPU only, on which everybody is");
+        return;
+    }
+    // Two threads, for whom two CPUs would be enough.
+    let text =
+        file(engine(), "sched = { policy = \"fifo\", priority = 7 }").replace("vhost = \"per-nic\"\n", "");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file.toml");
+    fs::write(&path, &text).expect("a file");
+    let burn = Burn::on(cpu);
+    let plan = run(Command::new(RINGROAD).arg("check").arg(&path), PATIENCE).expect("it ends").stdout;
+    let note = format!("note: no thread is placed on CPU {cpu} automatically: others keep it busy for ");
+    let percent =
+        plan.lines().find_map(|line| line.strip_prefix(&note)?.split(' ').next()?.parse::<u32>().ok());
+    assert!(percent.is_some_and(|percent| percent >= 50), "{plan}");
+    assert!(!plan.contains(&format!("on CPU {cpu} (automatic)")), "{plan}");
+
+    let world = World::start(&text);
+    let end = Instant::now() + PATIENCE;
+    let placed = loop {
+        let threads = threads();
+        if threads.len() == 2 && threads.values().all(|is| is.policy == "SCHED_FIFO") {
+            break threads;
+        }
+        assert!(Instant::now() < end, "{threads:#?}");
+    };
+    drop(burn);
+    assert!(placed.values().all(|is| is.cpus != cpu.to_string()), "{placed:#?}");
+    world.finish();
 }
 
 #[test]

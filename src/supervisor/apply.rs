@@ -15,7 +15,7 @@ use super::desk::Asker;
 use super::lifecycle::with_locks;
 use super::placing::Planned;
 use super::resources::Resources;
-use super::{Supervisor, placing, schedule};
+use super::{Supervisor, schedule};
 use crate::host;
 use crate::link::ToPlane;
 
@@ -64,7 +64,7 @@ impl Supervisor {
         }
         let Wanted { file, text, dry_run } = &wanted;
         let (plan, dry_run) = (self.checked(file, text)?, *dry_run);
-        let threads = placing::planned(&plan, self.placing.promises.as_ref())?;
+        let threads = self.placing.planned(&plan)?;
         let opened = if dry_run { Resources::default() } else { self.prepare(&plan)? };
         let (supplies, descriptors) = self.resources.supplies(&opened, &plan)?;
         let orders = self.orders_for(file, text, plan.routers.len(), supplies);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use api::Sharing;
 use config::{Affinity, Allowed, Pin, Plan};
-use sched::{Applier, ApplyError, Company, Known, Outline, Slot, Thread};
+use sched::{Applier, ApplyError, Company, Known, Load, Outline, Slot, Thread};
 use telemetry::Kind;
 
 use super::Supervisor;
@@ -24,6 +24,8 @@ use crate::run_lock::RunLock;
 
 /// Before what could not be done is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long what others do on each CPU is watched, where threads are placed by it.
+const WATCH: Duration = Duration::from_millis(200);
 /// What is in the way for longer than this is told of.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -33,6 +35,8 @@ pub(crate) struct Planned {
     pub(crate) outline: Outline,
     /// Rates that are promised.
     pub(crate) promises: Option<Promises>,
+    /// What others did on the host before the run had threads.
+    load: Load,
 }
 
 /// A thread that a data plane has told of: its name, its process and its number.
@@ -43,6 +47,9 @@ pub(super) struct Placing {
     applier: Applier,
     outline: Outline,
     pub(super) promises: Option<Promises>,
+    /// What others did on the host before there were threads: what comes later is planned by the same, so that no thread moves
+    /// for nothing.
+    load: Load,
     /// Where in it the slot of a thread is, by name.
     slots: BTreeMap<String, usize>,
     /// Whether anything was ever planned: until then nobody's threads are touched.
@@ -56,30 +63,47 @@ pub(super) struct Placing {
 }
 
 /// What is planned for the threads of a plan on this host; nothing where the file says nothing of any: then the kernel
-/// places them all. What packets cost was perhaps `seen` already.
+/// places them all. Where some are placed automatically, what others do on each CPU is watched for 200 ms.
 ///
 /// # Errors
 /// What cannot be had, by file, line and key.
-pub(crate) fn planned(plan: &Plan, seen: Option<&Promises>) -> Result<Planned, config::Errors> {
+pub(crate) fn planned(plan: &Plan) -> Result<Planned, config::Errors> {
+    match explicit(plan) {
+        Some(plan) => {
+            let load = if sched::is_automatic(&plan) { Load::of_host(WATCH) } else { Load::default() };
+            planned_with(&plan, None, load)
+        }
+        None => Ok(Planned::default()),
+    }
+}
+
+/// The plan with what it leaves to the kernel said in it: of a router that has no schedule only that is placed which its
+/// file pins. None where nothing is said of any.
+fn explicit(plan: &Plan) -> Option<Plan> {
     let mut plan = plan.clone();
     if plan.routers.iter().all(|router| router.pin == Pin::default() && !router.is_scheduled()) {
-        return Ok(Planned::default());
+        return None;
     }
-    // Of a router that has no schedule only that is placed which its file pins.
     for router in plan.routers.iter_mut().filter(|router| !router.is_scheduled()) {
         let free = |pinned: bool| if pinned { Allowed::Auto } else { Allowed::Free };
         router.affinity =
             Affinity { vcpu: free(router.pin.vcpu.is_some()), vhost: free(router.pin.vhost.is_some()) };
     }
-    let outline = outlined(&plan)?;
-    let promises = Promises::make(&plan, &outline, seen).map_err(|faults| plan.faults(faults))?;
-    // Now with what the promises weigh.
-    let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(&promises.plan))?;
-    Ok(Planned { outline, promises })
+    Some(plan)
 }
 
-fn outlined(plan: &Plan) -> Result<Outline, config::Errors> {
-    sched::outline(plan, &Known::read(plan)).map_err(|refusals| sched::refused(plan, refusals))
+/// The same where that was watched before, and what packets cost was perhaps `seen`.
+fn planned_with(plan: &Plan, seen: Option<&Promises>, load: Load) -> Result<Planned, config::Errors> {
+    let outline = outlined(plan, &load)?;
+    let promises = Promises::make(plan, &outline, seen).map_err(|faults| plan.faults(faults))?;
+    // Now with what the promises weigh.
+    let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(&promises.plan, &load))?;
+    Ok(Planned { outline, promises, load })
+}
+
+fn outlined(plan: &Plan, load: &Load) -> Result<Outline, config::Errors> {
+    let known = Known { load: load.clone(), ..Known::read(plan) };
+    sched::outline(plan, &known).map_err(|refusals| sched::refused(plan, refusals))
 }
 
 impl Placing {
@@ -92,6 +116,7 @@ impl Placing {
             applier: Applier::new(run, lock.journal()?),
             outline: Outline::default(),
             promises: planned.promises,
+            load: planned.load,
             slots: BTreeMap::new(),
             used: false,
             told: BTreeMap::new(),
@@ -119,6 +144,17 @@ impl Placing {
         self.outline = outline;
         self.troubled.clear();
         Ok(())
+    }
+
+    /// What is planned for the threads of another plan, in the run as it is.
+    ///
+    /// # Errors
+    /// As those of [`planned`].
+    pub(super) fn planned(&self, plan: &Plan) -> Result<Planned, config::Errors> {
+        match explicit(plan) {
+            Some(plan) => planned_with(&plan, self.promises.as_ref(), self.load.clone()),
+            None => Ok(Planned::default()),
+        }
     }
 
     /// Who has told of threads is dead.
@@ -238,7 +274,8 @@ impl Supervisor {
     pub(super) fn keep_promises(&mut self, counters: &api::Counters, now: Instant) {
         let Some(promises) = &mut self.placing.promises else { return };
         let (changed, news) = promises.look(counters);
-        let outline = changed.then(|| outlined(&promises.plan).map_err(anyhow::Error::from));
+        let outline =
+            changed.then(|| outlined(&promises.plan, &self.placing.load).map_err(anyhow::Error::from));
         for (router, line) in news {
             self.events.pass_on(Kind::Notice.name(), Some(&router), line, now);
             self.display.leave();

@@ -9,7 +9,6 @@ use config::{Allowed, CpuSet, Guarantee, Plan, Router};
 
 use super::Supervisor;
 use super::desk::is_of_cable;
-use super::placing::planned;
 
 /// All keys that can be set, with those of the data plane.
 const KEYS: &str = "guarantee, limit, sched, sched.KEY, sched.vcpu.KEY, sched.vhost.KEY, affinity.vcpu, affinity.vhost, pin.vcpu, pin.vhost, \
@@ -73,7 +72,7 @@ impl Supervisor {
             format!("there is no router {name:?}; routers: {}", routers().collect::<Vec<_>>().join(", "))
         })?;
         set(router, key, value).with_context(place)?;
-        let planned = planned(&plan, self.placing.promises.as_ref()).map_err(|errors| {
+        let planned = self.placing.planned(&plan).map_err(|errors| {
             let lines: Vec<_> = errors.lines().collect();
             anyhow::anyhow!("{}", lines.join("; "))
         });

@@ -153,7 +153,7 @@ pub(crate) fn enter_islands(plan: &Plan, known: &Known, outline: &mut Outline, r
             refuse(
                 key,
                 format!(
-                    "{}: CPU {island} is exclusive to reservations (cgroup v2), and CPU {cpus} is not; choose one side",
+                    "{}: CPU {island} is exclusive to reservations, and of CPU {cpus} not all are; choose one side",
                     slot.name
                 ),
             );

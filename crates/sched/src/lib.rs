@@ -28,6 +28,7 @@ mod undo;
 
 pub use apply::Applier;
 pub use attr::{Attributes, attributes};
+pub use automatic::is_automatic;
 pub use cgroup::{Hierarchy, Version};
 pub use error::ApplyError;
 pub use host::{Host, RealTime};

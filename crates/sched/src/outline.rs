@@ -104,6 +104,12 @@ impl Slot {
         }
     }
 
+    /// Whether the file lets it run on this CPU beside others.
+    pub(crate) fn may_roam(&self, cpu: u32) -> bool {
+        self.schedule.placement == Placement::Affinity
+            && self.schedule.cpus.as_ref().is_some_and(|cpus| cpus.cpus().contains(&cpu))
+    }
+
     /// Whether it moves frames between the host and the router.
     pub(crate) fn is_vhost(&self) -> bool {
         matches!(self.class, Class::Vhost { .. } | Class::KernelVhost { .. })
@@ -138,19 +144,23 @@ impl Outline {
         self.slots.iter().all(plain) && self.interrupts.is_empty()
     }
 
-    /// Says of each thread whether it is alone: more threads that are confined to a set than it has CPUs are not.
+    /// Says of each thread who is on its CPUs: more threads that are confined to a set than it has CPUs share it, all of them.
     pub(crate) fn tell_company(&mut self) {
         let sets: Vec<Option<CpuSet>> =
             self.slots.iter().map(|slot| slot.schedule.cpus.clone().filter(|_| slot.is_confined())).collect();
         let is_vcpu = |slot: &Slot| matches!(slot.class, Class::Vcpu(_)).then(|| slot.router.clone());
         let guests: Vec<Option<String>> = self.slots.iter().map(is_vcpu).collect();
+        let is_inside = |inner: &Option<CpuSet>, outer: &CpuSet| {
+            inner.as_ref().is_some_and(|inner| is_within(inner, outer))
+        };
+        let is_crowded =
+            |set: &&CpuSet| sets.iter().filter(|inner| is_inside(inner, set)).count() > set.cpus().len();
+        let crowded: Vec<&CpuSet> = sets.iter().flatten().filter(is_crowded).collect();
         for (slot, own) in self.slots.iter_mut().zip(&sets) {
-            let Some(own) = own else { continue };
-            let is_inside = |set: &Option<CpuSet>| set.as_ref().is_some_and(|set| is_within(set, own));
-            if sets.iter().filter(|set| is_inside(set)).count() <= own.cpus().len() {
+            let Some(own) = own.as_ref().filter(|own| crowded.iter().any(|set| is_within(own, set))) else {
                 continue;
-            }
-            let mut inside = sets.iter().zip(&guests).filter(|(set, _)| is_inside(set));
+            };
+            let mut inside = sets.iter().zip(&guests).filter(|(set, _)| is_inside(set, own));
             let is_vhost = matches!(slot.class, Class::Vhost { .. });
             let wakes = is_vhost && inside.any(|(_, router)| router.as_ref() == Some(&slot.router));
             slot.company = if wakes { Company::Guest } else { Company::Others };

@@ -1,6 +1,7 @@
 //! Tests of what is pure. Those that ask a kernel are in `tests/`.
 
 mod admission;
+mod any_host;
 mod cgroup;
 mod plan;
 mod topology;

@@ -57,7 +57,45 @@ fn what_is_pinned_is_left_where_it_is() {
 fn a_cpu_that_others_take_is_not_free() {
     let load = Load { cpus: [(0, 0.9), (1, 0.3)].into(), ..Load::default() };
     let known = Known { load, ..host(4) };
-    assert_eq!(places(&outline(&router("edge", ""), &known)), ["edge/vcpu0 2", "edge/vhost 3"]);
+    let placed = outline(&router("edge", ""), &known);
+    assert_eq!(places(&placed), ["edge/vcpu0 2", "edge/vhost 3"]);
+    let note = "no thread is placed on CPU 0 automatically: others keep it busy for 90 % of the time";
+    assert_eq!(placed.notes, [note]);
+    // Nobody is placed, or everybody is by his file: there is nothing to be told.
+    let pinned = router("edge", "pin = { vcpu = \"0\", vhost = \"1\" }");
+    assert!(outline(&pinned, &known).notes.is_empty());
+}
+
+#[test]
+fn a_promise_has_a_cpu_even_where_others_are_busy() {
+    let load = Load { cpus: [(0, 0.9), (1, 0.7)].into(), ..Load::default() };
+    let known = Known { load, ..host(3) };
+    let text = router("edge", "guarantee = \"1kpps\"") + &router("core", "pin = { vcpu = \"2\" }");
+    assert_eq!(
+        places(&outline(&text, &known)),
+        ["edge/vcpu0 any", "edge/vhost any", "core/vcpu0 2", "core/vhost any"],
+        "three threads on two CPUs"
+    );
+    let placed = outline(&router("edge", "guarantee = \"1kpps\""), &known);
+    assert_eq!(places(&placed), ["edge/vcpu0 2", "edge/vhost 1"]);
+    let wide = outline(&router("edge", ""), &known);
+    assert_eq!(places(&wide), ["edge/vcpu0 any", "edge/vhost any"]);
+    assert_eq!(
+        placed.notes,
+        [
+            "no thread is placed on CPU 0 automatically: others keep it busy for 90 % of the time",
+            "edge/vhost is placed on CPU 1, for want of a better one: others keep it busy for 70 % of the time"
+        ]
+    );
+}
+
+#[test]
+fn who_is_placed_keeps_out_of_the_way_of_those_who_may_come() {
+    let text = router("edge", "vcpus = 2\naffinity = { vcpu = \"0-1\" }");
+    assert_eq!(places(&outline(&text, &host(4))), ["edge/vcpu0 0-1", "edge/vcpu1 0-1", "edge/vhost 2"]);
+    let few = outline(&text, &host(2));
+    assert_eq!(places(&few), ["edge/vcpu0 0-1", "edge/vcpu1 0-1", "edge/vhost 0"]);
+    assert!(few.slots.iter().all(|slot| slot.company == Company::Others), "three threads on two CPUs");
 }
 
 #[test]
