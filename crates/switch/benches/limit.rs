@@ -1,0 +1,91 @@
+//! Nanoseconds a frame that stand between a pump and its sink: a tap point at which nobody looks, a limit (none, one that is
+//! not reached, one that is), and the timing of passes. Frames of 60 octets in cache into a null port, bursts of 1, 8 and 64;
+//! all ways in turn, 21 slices each; printed are the median of the bare way, and the medians of what each other way takes more in
+//! the same turn.
+//!
+//! `cargo bench -p ringroad-switch --bench limit`
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ledger::WorkCounters;
+use ring::meter::{Meter, Timed};
+use ring::{BURST, Slots};
+use switch::{Frame, Frames, Limit, Limited, Null, Sink, TapPoint};
+
+const SLICE: Duration = Duration::from_millis(10);
+const TURNS: usize = 21;
+const LENGTH: usize = 60;
+
+/// A way of a burst to its end, and its name.
+type Way = (&'static str, Body);
+type Body = Box<dyn FnMut(&[Frame<'_>])>;
+
+/// Nanoseconds a frame in one slice.
+fn slice(way: &mut dyn FnMut(&[Frame<'_>]), frames: &[Frame<'_>]) -> f64 {
+    let (start, mut bursts) = (Instant::now(), 0_u32);
+    while start.elapsed() < SLICE {
+        (0..256).for_each(|_| way(black_box(frames)));
+        bursts += 256;
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(bursts) / frames.len() as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn limited(pps: Option<u64>) -> Arc<dyn Sink> {
+    let limit = Arc::new(Limit::default());
+    limit.set(pps);
+    Arc::new(Limited::new(Arc::new(Null::new()), limit, Arc::default()))
+}
+
+fn ways() -> Vec<Way> {
+    let into = |sink: Arc<dyn Sink>| -> Body {
+        Box::new(move |frames| {
+            black_box(sink.deliver(frames));
+        })
+    };
+    let bare: Arc<dyn Sink> = Arc::new(Null::new());
+    let (timed, work) = (bare.clone(), WorkCounters::default());
+    let mut meter = Meter::default();
+    let pass = move |frames: &[Frame<'_>]| {
+        let begun = meter.begin();
+        let moved = black_box(timed.deliver(frames)) as u64;
+        match meter.end(begun, moved) {
+            None => {}
+            Some(Timed::Whole(cycles)) => work.add_pass(cycles, moved),
+            Some(Timed::Torn) => work.torn.add(1),
+        }
+    };
+    vec![
+        ("bare", into(bare)),
+        ("tap point", into(Arc::new(TapPoint::new(Arc::new(Null::new()))))),
+        ("no limit", into(limited(None))),
+        ("limit not reached", into(limited(Some(switch::limit::MOST)))),
+        ("limit reached", into(limited(Some(1)))),
+        ("timed passes", Box::new(pass)),
+    ]
+}
+
+fn main() {
+    let slots = Slots::new(BURST, 2048);
+    let frames: Frames<'_> =
+        (0..BURST).map(|i| Frame::new(slots.get(i, LENGTH).expect("a slot for each frame"))).collect();
+    for burst in [1, 8, BURST] {
+        let mut ways = ways();
+        let turn = |ways: &mut [Way]| -> Vec<f64> {
+            ways.iter_mut().map(|(_, way)| slice(way, &frames[..burst])).collect()
+        };
+        turn(&mut ways);
+        let turns: Vec<Vec<f64>> = (0..TURNS).map(|_| turn(&mut ways)).collect();
+        for (n, (name, _)) in ways.iter().enumerate() {
+            let more: Vec<f64> =
+                turns.iter().map(|turn| if n == 0 { turn[0] } else { turn[n] - turn[0] }).collect();
+            println!("burst={burst:<2} {name:<18} ns_per_frame={:+.3}", median(more));
+        }
+    }
+}
