@@ -9,6 +9,7 @@ use config::Plan;
 use engine::Instance;
 use ledger::Group;
 use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
 
 /// Reads every counter and the CPU time of every thread, without stopping anything.
 pub(crate) fn read(instance: &Instance) -> Counters {
@@ -48,6 +49,34 @@ struct NicRates {
     rx_mbits: f64,
     tx_pps: f64,
     tx_mbits: f64,
+}
+
+/// A rate that a router was promised, and what became of it. Packets a second.
+struct Promised {
+    promised: f64,
+    offered: f64,
+    delivered: f64,
+    /// Seconds in which it was not kept.
+    broken: f64,
+}
+
+impl Promised {
+    fn line(&self) -> String {
+        let Self { promised, offered, delivered, broken } = self;
+        let kept = if *broken > 0.0 { format!("not kept for {broken:.1} s") } else { "kept".to_owned() };
+        format!("guarantee {promised:.0} pps, {kept}; {delivered:.0} of {offered:.0} pps delivered")
+    }
+
+    fn json(&self) -> Value {
+        let Self { promised, offered, delivered, broken } = self;
+        let pps = |rate: &f64| rate.round() as u64;
+        json!({
+            "promised_pps": pps(promised),
+            "offered_pps": pps(offered),
+            "delivered_pps": pps(delivered),
+            "kept": *broken == 0.0,
+        })
+    }
 }
 
 impl Interval {
@@ -96,6 +125,16 @@ impl Interval {
         (packets > 0).then(|| exits as f64 / packets as f64)
     }
 
+    /// What became of a promise; none: there is none, or nobody looked.
+    fn promised(&self, router: &str) -> Option<Promised> {
+        let get = |what: &str| self.counters.get(&format!("{router}.guarantee.{what}")).map(|n| *n as f64);
+        let (kept, broken) = (get("kept_ms")? * 1e-3, get("broken_ms")? * 1e-3);
+        // They are counted ten times a second: rates are of the time between two of these moments.
+        let rate = |what: &str| get(what).map(|packets| packets / (kept + broken));
+        let [promised, offered, delivered] = [rate("promised")?, rate("offered")?, rate("delivered")?];
+        (kept + broken > 0.0).then_some(Promised { promised, offered, delivered, broken })
+    }
+
     /// The table, one line for each NIC, router and its threads.
     pub(crate) fn table(&self, plan: &Plan) -> String {
         let nics = |router: &config::Router| router.nics.iter().map(|nic| nic.name.clone()).collect();
@@ -121,6 +160,9 @@ impl Interval {
             }
             let exits = self.exits_per_packet(router).map_or("-".to_owned(), |n| format!("{n:.5}"));
             let _ = writeln!(text, "{router}: exits/packet {exits}; CPU % {}", self.cpu(router));
+            if let Some(promised) = self.promised(router) {
+                let _ = writeln!(text, "{router}: {}", promised.line());
+            }
             text.push_str(&self.threads_of(router));
         }
         text.push_str(&self.cores());
@@ -175,13 +217,19 @@ impl Interval {
         cores.into_iter().map(|(cpu, text)| format!("CPU {cpu} %:{text}\n")).collect()
     }
 
-    /// One JSON object: seconds, counters that moved, CPU by thread.
+    /// One JSON object: seconds, counters that moved, CPU by thread; how promises were kept, where there are any.
     pub(crate) fn json(&self) -> String {
         let counters: BTreeMap<_, _> = self.counters.iter().filter(|(_, n)| **n > 0).collect();
         let threads: BTreeMap<&str, f64> =
             self.threads.iter().map(|(name, share)| (name.as_str(), *share)).collect();
-        serde_json::json!({ "seconds": self.seconds, "counters": counters, "cpu_percent": threads })
-            .to_string()
+        let mut value = json!({ "seconds": self.seconds, "counters": counters, "cpu_percent": threads });
+        let routers = self.counters.keys().filter_map(|name| name.strip_suffix(".guarantee.promised"));
+        let promises: serde_json::Map<String, Value> =
+            routers.filter_map(|router| Some((router.to_owned(), self.promised(router)?.json()))).collect();
+        if let Some(object) = value.as_object_mut().filter(|_| !promises.is_empty()) {
+            object.insert("guarantees".to_owned(), Value::Object(promises));
+        }
+        value.to_string()
     }
 }
 

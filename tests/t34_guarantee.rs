@@ -2,16 +2,21 @@
 //! CPU cannot do is refused with the arithmetic, before anything starts and while it runs.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use support::{Flow, Stage, Traces, needs, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing here takes so long, even on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Where the counters are handed out.
+const METRICS: &str = "/run/ringroad/t34.prom";
 /// Datagrams a second: far below what is promised.
 const RATE: u32 = 1000;
 
@@ -19,7 +24,7 @@ const RATE: u32 = 1000;
 fn file(guarantee: &str) -> String {
     let pin = "pin = { vcpu = \"0\", vhost = \"0\" }";
     format!(
-        "[[router]]\nname = \"t34\"\n{pin}\nguarantee = \"{guarantee}\"\n\
+        "[telemetry]\nprometheus = \"unix:{METRICS}\"\n[[router]]\nname = \"t34\"\n{pin}\nguarantee = \"{guarantee}\"\n\
          [[router.nic]]\nname = \"left\"\nattach = \"tap:t34-l\"\naddress = \"192.0.2.1/24\"\nqueue_len = 8000\n\
          [[router.nic]]\nname = \"right\"\nattach = \"tap:t34-r\"\naddress = \"198.51.100.1/24\"\nqueue_len = 8000\n\
          [[router]]\nname = \"b34\"\n{pin}\n\
@@ -76,6 +81,33 @@ fn would_fit(refusal: &str) -> u64 {
     (number.parse::<f64>().expect("a number") * times) as u64
 }
 
+/// `top` and the metrics tell what is promised, and that it is kept.
+fn looks_kept(promised: u64) {
+    let end = Instant::now() + PATIENCE;
+    let promise = loop {
+        let done = ask(&["top", "t34", "--once", "--json"]);
+        let second = done.stdout.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
+        let promise = second.map(|second| second["guarantees"]["t34"].clone()).unwrap_or_default();
+        // A second in which the host was busy with other things is none to judge by.
+        if promise["kept"] == true && promise["delivered_pps"].as_u64() > Some(u64::from(RATE) / 4) {
+            break promise;
+        }
+        assert!(Instant::now() < end, "{done:?}");
+    };
+    let told = promise["promised_pps"].as_u64().expect("a rate");
+    assert!(told.abs_diff(promised) <= promised / 50, "{promise} of {promised}");
+    let table = ask(&["top", "t34", "--once"]).stdout;
+    assert!(table.lines().any(|line| line.starts_with("t34: guarantee ")), "{table}");
+    let mut metrics = UnixStream::connect(METRICS).expect("it listens");
+    metrics.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is asked");
+    let mut page = String::new();
+    metrics.read_to_string(&mut page).expect("text");
+    for name in ["promised", "offered", "delivered", "kept_ms", "broken_ms"] {
+        let sample = format!("ringroad_guarantee_{name}_total{{router=\"t34\"}} ");
+        assert!(page.contains(&sample), "{sample} is not in {page}");
+    }
+}
+
 /// Whether this host has control groups with weights.
 fn has_groups() -> bool {
     let v2 = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers");
@@ -109,6 +141,7 @@ fn a_promised_rate_is_a_weight_that_follows_it() {
     flow.reaches(500, PATIENCE).expect("it flows");
     let shown = ask(&["show", "t34"]).stdout;
     assert!(shown.contains(" of 60 octets") && shown.contains("guarantee is"), "{shown}");
+    looks_kept(most * 9 / 10);
     // More than a CPU can do: nothing changes.
     let done = ask(&["set", "t34", "guarantee=50Mpps"]);
     let said = &done.stderr;
@@ -129,7 +162,7 @@ fn what_a_cpu_cannot_do_is_refused_with_the_arithmetic() {
     let path = folder.path().join("much.toml");
     let before = Traces::now();
     for (text, why) in [
-        (file("50Mpps"), "much.toml:4: router.guarantee: 50 Mpps x "),
+        (file("50Mpps"), "much.toml:6: router.guarantee: 50 Mpps x "),
         (
             file("1kpps").replace("pin = { vcpu = \"0\", vhost = \"0\" }", "affinity = { vcpu = \"free\" }"),
             "write pin for both classes",

@@ -113,6 +113,8 @@ impl Supervisor {
             let threads: Vec<Thread> = self.threads_told().into_iter().map(watched).collect();
             self.accounting.read(&threads);
             counters.counters.extend(self.accounting.known(router));
+            let promises = self.placing.promises.iter();
+            counters.counters.extend(promises.flat_map(|promises| promises.counters(router)));
         }
         self.hand_over(asker, outcome, now);
     }

@@ -10,7 +10,7 @@ use rustix::event::PollFlags;
 use telemetry::{Limits, Metric, Page, Place, Responder};
 
 use super::desk::Asker;
-use super::{Supervisor, account};
+use super::{Supervisor, account, promises};
 use crate::run_lock::RunLock;
 
 const UP: Metric = Metric { name: "data_plane_up", help: "Whether the data plane forwards.", counter: false };
@@ -92,6 +92,7 @@ fn explained() -> Page {
     page.describe("io_thread", engine::IoThreadCounters::FIELDS);
     page.describe("host_cpu", account::OF_CPU);
     page.describe("thread_sched", account::OF_THREAD);
+    page.describe("guarantee", promises::FIELDS);
     page.describe("control_client", api::ServerCounters::FIELDS);
     page
 }

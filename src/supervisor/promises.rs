@@ -3,6 +3,9 @@
 //! Which part of a CPU a rate takes, whether it fits, and how it is corrected, says `sched::guarantee`; here are the threads,
 //! the counters and the groups that it is about. A weight leaves to others what a router does not use.
 
+mod hunger;
+mod tally;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,6 +16,10 @@ use sched::guarantee::{
     Adjustment, Class, Controller, Core, Cost, Kept, Kind, Measured, Model, Need, Observation, Path, Promise,
 };
 use sched::{Outline, Slot};
+
+use hunger::Hunger;
+pub(super) use tally::FIELDS;
+use tally::Tally;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(100);
@@ -44,35 +51,8 @@ pub(crate) struct Promises {
     broken: BTreeSet<String>,
     /// What is not seen to be lost, because it is lost before it comes to a queue of ours, by router.
     hunger: BTreeMap<String, Hunger>,
-}
-
-/// A router whose I/O threads always have work is behind: what it lacks to its promise, somebody drops before it.
-#[derive(Clone, Debug, Default)]
-struct Hunger {
-    /// Whether it was behind at the last look.
-    is_behind: bool,
-    /// Packets that it was done with, frames and sleeps of its I/O threads, at the last look.
-    last: Option<(Instant, u64, u64, u64)>,
-    /// Packets that it lacked so far.
-    lacked: u64,
-}
-
-impl Hunger {
-    /// Looks at what was counted; packets that it lacked so far to a rate of `pps`.
-    fn look(&mut self, pps: f64, delivered: u64, (frames, sleeps): (u64, u64), now: Instant) -> u64 {
-        let last = self.last.replace((now, delivered, frames, sleeps));
-        let Some((then, delivered_before, frames_before, sleeps_before)) = last else { return self.lacked };
-        if sleeps != sleeps_before {
-            self.is_behind = false;
-        } else if frames != frames_before {
-            self.is_behind = true;
-        }
-        if self.is_behind {
-            let due = pps * now.saturating_duration_since(then).as_secs_f64();
-            self.lacked += (due as u64).saturating_sub(delivered.saturating_sub(delivered_before));
-        }
-        self.lacked
-    }
+    /// What was promised so far, and what became of it, by router.
+    tallies: BTreeMap<String, Tally>,
 }
 
 /// The threads of a class of a router on one CPU.
@@ -141,7 +121,11 @@ impl Promises {
             idle: idle(),
             broken: BTreeSet::new(),
             hunger: BTreeMap::new(),
+            tallies: seen.map(|seen| seen.tallies.clone()).unwrap_or_default(),
         };
+        promises
+            .tallies
+            .retain(|router, _| promises.controller.promises().any(|held| held.router == *router));
         let first = promises.controller.tick(Duration::ZERO, &[]);
         promises.weigh(&first);
         Ok(Some(promises))
@@ -176,6 +160,14 @@ impl Promises {
         Some(format!("{kept}; {:.0} of {:.0} packets/s delivered", known.delivered, known.offered))
     }
 
+    /// What was promised so far, and what became of it: of one router, or else of all. `edge.guarantee.delivered`.
+    pub(super) fn counters(&self, router: Option<&str>) -> impl Iterator<Item = (String, u64)> {
+        let wanted = self.tallies.iter().filter(move |(name, _)| router.is_none_or(|router| router == *name));
+        wanted.flat_map(|(name, tally)| {
+            tally.counters().map(|(field, value)| (format!("{name}.guarantee.{field}"), value))
+        })
+    }
+
     /// Looks at what was counted; whether weights have changed, and what is to be told: router and line.
     pub(super) fn look(&mut self, counters: &Counters) -> (bool, Vec<(String, String)>) {
         let (before, after) = (std::mem::take(&mut self.idle), idle());
@@ -200,6 +192,12 @@ impl Promises {
             })
             .collect();
         let adjustments = self.controller.tick(self.started.elapsed(), &measured);
+        for standing in self.controller.standings() {
+            if let Some(measured) = measured.iter().find(|known| known.router == standing.router) {
+                let tally = self.tallies.entry(standing.router.clone()).or_default();
+                tally.look(measured, standing, Instant::now());
+            }
+        }
         let news = self.news();
         (self.weigh(&adjustments), news)
     }

@@ -98,3 +98,37 @@ fn what_is_known_of_threads_and_cores_is_shown() {
     assert_eq!(lines[3], thread);
     assert_eq!(lines[4], "CPU 1 %: guest 40.0 irq 5.0 softirq 30.0 idle 25.0");
 }
+
+#[test]
+fn a_promise_is_shown_with_what_became_of_it() {
+    let plan = config::parse(FILE, "x.toml").expect("a good file");
+    let at = |ms: u64, broken: u64| {
+        let moved = [
+            ("edge.guarantee.promised", 20 * ms),
+            ("edge.guarantee.offered", 40 * ms),
+            ("edge.guarantee.delivered", 21 * ms),
+            ("edge.guarantee.kept_ms", ms - broken),
+            ("edge.guarantee.broken_ms", broken),
+        ];
+        counters(ms * 1_000_000, &moved, &[])
+    };
+    // The counters are of a moment up to a tenth of a second before they are read.
+    let mut later = at(1900, 0);
+    later.at_ns = 2_000_000_000;
+    let interval = Interval::between(&at(1000, 0), &later);
+    let table = interval.table(&plan);
+    let line = "edge: guarantee 20000 pps, kept; 21000 of 40000 pps delivered";
+    assert!(table.lines().any(|shown| shown == line), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&interval.json()).expect("JSON");
+    let wanted = serde_json::json!({
+        "edge": { "promised_pps": 20000, "offered_pps": 40000, "delivered_pps": 21000, "kept": true }
+    });
+    assert_eq!(json["guarantees"], wanted);
+
+    let broken = Interval::between(&at(1000, 0), &at(2000, 300));
+    let table = broken.table(&plan);
+    assert!(table.contains("edge: guarantee 20000 pps, not kept for 0.3 s; 21000 of "), "{table}");
+    assert!(broken.json().contains("\"kept\":false"));
+    // Nobody has looked meanwhile.
+    assert!(!Interval::between(&at(1000, 0), &at(1000, 0)).json().contains("guarantees"));
+}

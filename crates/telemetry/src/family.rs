@@ -65,6 +65,7 @@ fn part(group: &str) -> (&'static str, Labels) {
         [router, vcpu, nic] if is_vcpu(vcpu) => {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
+        [router, "guarantee"] => ("guarantee", owned(&[("router", router)])),
         ["control"] => ("control_client", Labels::new()),
         ["telemetry"] => ("telemetry_client", Labels::new()),
         [thread] if thread.contains('/') => ("io_thread", thread_labels(thread)),

@@ -62,7 +62,7 @@ impl Page {
 
     /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
     /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_read`, `tap_write`, `ingress`, `ingress_limit`, `io_thread`,
-    /// `thread_work`, `thread_sched`, `host_cpu`, `control_client` and `telemetry_client`.
+    /// `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `control_client` and `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));
     }

@@ -116,6 +116,7 @@ fn every_kind_of_group_has_its_metric() {
         "edge.wan.registers.tdt_write",
         "edge.wan.interrupts.moderated",
         "edge/wan-rx.sleeps",
+        "edge.guarantee.delivered",
         "control.accepted",
         "telemetry.served",
         "something.new.and.strange",
@@ -129,6 +130,7 @@ fn every_kind_of_group_has_its_metric() {
         series,
         [
             "ringroad_control_client_accepted_total",
+            r#"ringroad_guarantee_delivered_total{router="edge"}"#,
             r#"ringroad_guest_nic_rx_frames_total{router="edge",vcpu="vcpu0",nic="wan"}"#,
             r#"ringroad_ingress_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_io_thread_sleeps_total{router="edge",thread="wan-rx"}"#,
