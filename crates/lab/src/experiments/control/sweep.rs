@@ -46,8 +46,8 @@ macro_rules! load {
 const ALL: [Load; 6] = [load!(0.3), load!(0.6), load!(0.8), load!(1.0), load!(1.3), load!(1.65)];
 /// Where only the plateau is of interest.
 const FEW: [Load; 3] = [load!(0.6), load!(1.0), load!(1.65)];
-/// The heaviest of them.
-const HEAVY: [Load; 1] = [load!(1.65)];
+/// The one of them that is judged: more than a part of a CPU carries, and not too much for the CPU that it comes from.
+const FULL: [Load; 1] = [load!(1.0)];
 
 /// After a step: what waits is forwarded.
 const REST: Duration = Duration::from_millis(20);
@@ -61,8 +61,8 @@ pub(super) enum Loads {
     AllInPeriods,
     /// Three of them, for whole periods of 200 ms.
     FewInPeriods,
-    /// The heaviest, for whole periods of 200 ms.
-    Heavy,
+    /// What one CPU carries, for whole periods of 200 ms.
+    Full,
 }
 
 impl Loads {
@@ -70,7 +70,7 @@ impl Loads {
         match self {
             Self::All | Self::AllInPeriods => &ALL,
             Self::FewInPeriods => &FEW,
-            Self::Heavy => &HEAVY,
+            Self::Full => &FULL,
         }
     }
 
@@ -82,11 +82,12 @@ impl Loads {
         }
     }
 
-    /// Lead and time of the n-th load. Longer ones, if they are asked for, are for what is judged: of a few loads that is the
-    /// heaviest.
+    /// Lead and time of the n-th load. Longer ones, if they are asked for, are for what is judged: of a few loads that is what
+    /// one CPU carries.
     fn times_of(self, load: usize, options: &Options) -> (Duration, Duration) {
         let (lead, least) = self.times();
-        let is_judged = self != Self::FewInPeriods || load + 1 == self.each().len();
+        let is_judged =
+            self != Self::FewInPeriods || self.each().get(load).is_some_and(|load| load.at == FULL[0].at);
         (lead, if is_judged { options.step(least) } else { least })
     }
 }
@@ -277,9 +278,9 @@ mod tests {
             let all = 0..loads.each().len();
             all.map(|at| loads.times_of(at, options).1.as_secs_f64()).collect::<Vec<_>>()
         };
-        assert_eq!(times(Loads::FewInPeriods, &options), [1.0, 1.0, 5.0]);
-        assert_eq!((times(Loads::All, &options), times(Loads::Heavy, &options)), (vec![5.0; 6], vec![5.0]));
+        assert_eq!(times(Loads::FewInPeriods, &options), [1.0, 5.0, 1.0]);
+        assert_eq!((times(Loads::All, &options), times(Loads::Full, &options)), (vec![5.0; 6], vec![5.0]));
         let nobody = Options::default();
-        assert_eq!((times(Loads::All, &nobody), times(Loads::Heavy, &nobody)), (vec![0.6; 6], vec![1.0]));
+        assert_eq!((times(Loads::All, &nobody), times(Loads::Full, &nobody)), (vec![0.6; 6], vec![1.0]));
     }
 }
