@@ -5,14 +5,12 @@
 //! one core those are best by which neither interrupts the other.) So the thread goes on until it has nothing to do, or until
 //! the first interrupt has waited for [`LONGEST`], and sends them then. The more there is to do the more frames go with
 //! one; where there is one frame it goes at once.
-//!
-//! Pins (INTx) are not held back: their moderation is the device's.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::IrqLine;
+use super::{Intx, IrqLine, Timed};
 
 /// How long an interrupt is held back at most; about as long as it takes to fill a ring of 1024 from a TAP.
 pub const LONGEST: Duration = Duration::from_millis(1);
@@ -23,6 +21,8 @@ struct Held {
     /// Whether it does.
     holds: bool,
     lines: Vec<Arc<IrqLine>>,
+    /// Devices with a pin, the causes of their interrupts, and how many frames they tell of.
+    pins: Vec<(Arc<Timed<Intx>>, u32, u32)>,
     /// When the first of them came.
     since: Option<Instant>,
 }
@@ -45,6 +45,7 @@ pub fn release() {
     HELD.with_borrow_mut(|held| {
         held.since = None;
         held.lines.drain(..).for_each(|line| line.signal());
+        held.pins.drain(..).for_each(|(intx, causes, frames)| raise(&intx, causes, frames));
     });
 }
 
@@ -59,10 +60,20 @@ pub fn release_late() {
 
 /// Interrupts by this line: at once, or later with the others that the calling thread holds back.
 pub(crate) fn signal(line: &Arc<IrqLine>) {
-    let is_held = HELD.with_borrow_mut(|held| held.keep(line));
-    if !is_held {
+    if !HELD.with_borrow_mut(|held| held.keep(line)) {
         line.signal();
     }
+}
+
+/// The same for these causes, of which `frames` are told, by the device's pin.
+pub(crate) fn signal_pin(intx: &Arc<Timed<Intx>>, causes: u32, frames: u32) {
+    if !HELD.with_borrow_mut(|held| held.keep_pin(intx, causes, frames)) {
+        raise(intx, causes, frames);
+    }
+}
+
+fn raise(intx: &Timed<Intx>, causes: u32, frames: u32) {
+    intx.with(|intx, now| intx.interrupts.raise(causes, frames, now));
 }
 
 impl Held {
@@ -76,11 +87,27 @@ impl Held {
         }
         self.holds
     }
+
+    fn keep_pin(&mut self, intx: &Arc<Timed<Intx>>, causes: u32, frames: u32) -> bool {
+        if self.holds {
+            self.since.get_or_insert_with(Instant::now);
+            match self.pins.iter_mut().find(|(other, ..)| Arc::ptr_eq(other, intx)) {
+                Some((_, all, sum)) => (*all, *sum) = (*all | causes, sum.saturating_add(frames)),
+                None => self.pins.push((intx.clone(), causes, frames)),
+            }
+        }
+        self.holds
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{line, sent};
+    use nic::e1000::Interrupts;
+    use nic::moderation::Moderation;
+
+    use super::super::tests::{line, ram, sent};
+    use super::super::timed::Waiting;
+    use super::super::{Pin, pin};
     use super::*;
 
     fn unmasked() -> Arc<IrqLine> {
@@ -126,6 +153,24 @@ mod tests {
         assert_eq!(sent(&line), 0, "its time begins anew");
         hold(false);
         assert_eq!(sent(&line), 1, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_pin_is_raised_once_for_all_its_causes() {
+        let place = pin::Place { nic: 0, vcpu: 0, open: true, pc: false };
+        let pin = Arc::new(Pin::new(None, place, ram()).expect("a pin"));
+        let intx = Intx::new(Interrupts::new(Moderation::Off), pin);
+        let intx = Arc::new(Timed::new(intx).expect("a timer"));
+        // None is enabled, so each is counted as suppressed.
+        let raised = || intx.with(|intx, _| intx.counts().suppressed);
+        hold(true);
+        (0..3).for_each(|cause| signal_pin(&intx, 1 << cause, 1));
+        assert_eq!(raised(), 0);
+        release();
+        assert_eq!(raised(), 1);
+        hold(false);
+        (0..3).for_each(|cause| signal_pin(&intx, 1 << cause, 1));
+        assert_eq!(raised(), 4);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::*;
 
-fn ram() -> Arc<GuestRam> {
+pub(super) fn ram() -> Arc<GuestRam> {
     Arc::new(GuestRam::new("irq-tests", 12 << 20).expect("memory"))
 }
 

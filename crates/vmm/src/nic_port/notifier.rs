@@ -40,7 +40,7 @@ impl Notifier {
             // Where the count is full it rings already.
             Self::Call(Some(call)) => drop((&*call).write(&1u64.to_ne_bytes())),
             Self::Moderated(pair, queue) => pair.with(|messages, now| messages.request(*queue, frames, now)),
-            Self::Pin(intx) => intx.with(|intx, now| intx.interrupts.raise(causes, frames as u32, now)),
+            Self::Pin(intx) => held::signal_pin(intx, causes, frames as u32),
         }
     }
 
