@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -99,6 +99,39 @@ fn counters_are_handed_out_at_a_port() {
     let counted = stage.run().wait_for_line(PATIENCE, |line| line.contains("edge.wan.rx.frames"));
     assert!(counted.is_ok());
     stage.finish(vec![host]).expect("a clean end");
+}
+
+/// A router that is stopped fetches nothing: what its TAP does not hold is lost, and counted.
+#[test]
+fn what_the_kernel_loses_before_a_router_is_counted() {
+    support::needs!(Root, Kvm, Tun);
+    let text =
+        file("[telemetry]\nprometheus = \"127.0.0.1:9477\"").replace("/24\"\n", "/24\"\nqueue_len = 50\n");
+    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &text).expect("it starts");
+    stage.run().wait_for_line(PATIENCE, |line| line.contains("edge.wan.rx.frames")).expect("it is up");
+    let lost = || {
+        let (_, page) = ask(connect(&stage), REQUEST);
+        samples(&page)[r#"ringroad_tap_kernel_drops_total{router="edge",nic="wan",reason="full"}"#]
+    };
+    let send = |frames: u32| {
+        let home = stage.home().inside(move || {
+            let links = uplink::Links::here()?;
+            links.set_address("t15-wan", Ipv4Addr::new(192, 0, 2, 2), 24)?;
+            links.add_neighbour("t15-wan", Ipv4Addr::new(192, 0, 2, 1), [2, 0, 0, 0, 0, 1])?;
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+            (0..frames)
+                .try_for_each(|_| socket.send_to(&[0; 20], (Ipv4Addr::new(192, 0, 2, 1), 9)).map(drop))?;
+            anyhow::Ok(())
+        });
+        home.expect("inside").expect("sent");
+    };
+    let before = lost();
+    let mut stop = stage.home().command(env!("CARGO_BIN_EXE_ringroad"));
+    assert!(support::run(stop.args(["stop", "edge"]), PATIENCE).expect("it ends").status.success());
+    send(500);
+    let lost = lost() - before;
+    assert!((300.0..=500.0).contains(&lost), "{lost}");
+    stage.finish(vec![]).expect("a clean end");
 }
 
 /// By a program that is not ours, where it is installed (Debian: `prometheus`).

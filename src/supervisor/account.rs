@@ -99,17 +99,26 @@ fn watched((name, pid, tid): Told<'_>) -> Thread {
     Thread { name: name.to_owned(), pid, tid, column: column(name) }
 }
 
+/// What the kernel counts for a TAP or macvtap.
+pub(super) const OF_TAP: &[(&str, &str)] =
+    &[("drop_full", "Frames lost because those before them were not fetched in time.")];
+
 impl Supervisor {
     /// Gives an answer to who has asked; what is known of threads and cores goes with what was counted.
     pub(super) fn deliver(&mut self, asker: Asker, mut outcome: Outcome, now: Instant) {
-        // Who keeps promises asks ten times a second, and for nothing of this.
-        if let Ok(Answer::Counters(counters)) = &mut outcome
-            && asker != Asker::Promises
-        {
+        if let Ok(Answer::Counters(counters)) = &mut outcome {
             let router = match &asker {
                 Asker::Client(_, Request::Counters { router }) => router.as_deref(),
                 _ => None,
             };
+            let lost = self.resources.lost_before(&self.running.plan).into_iter();
+            let is_asked = |nic: &str| router.is_none_or(|router| nic.split('.').next() == Some(router));
+            let lost = lost.filter(|(nic, _)| is_asked(nic));
+            counters.counters.extend(lost.map(|(nic, lost)| (format!("{nic}.tap.kernel.drop_full"), lost)));
+            // Who keeps promises asks ten times a second, and for nothing of this.
+            if asker == Asker::Promises {
+                return self.hand_over(asker, outcome, now);
+            }
             let threads: Vec<Thread> = self.threads_told().into_iter().map(watched).collect();
             self.accounting.read(&threads);
             counters.counters.extend(self.accounting.known(router));

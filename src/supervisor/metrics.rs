@@ -90,6 +90,7 @@ fn explained() -> Page {
     page.describe("ingress", engine::IngressCounters::FIELDS);
     page.describe("ingress_limit", engine::LimitCounters::FIELDS);
     page.describe("io_thread", engine::IoThreadCounters::FIELDS);
+    page.describe("tap_kernel", account::OF_TAP);
     page.describe("host_cpu", account::OF_CPU);
     page.describe("thread_sched", account::OF_THREAD);
     page.describe("guarantee", promises::FIELDS);

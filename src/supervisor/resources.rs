@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
-use uplink::{Description, Door, Membership, Opened, Passage, Tap, Undo, Xdp};
+use uplink::{Description, Door, LinkTable, Membership, Opened, Passage, Tap, Undo, Xdp};
 
 use crate::link::Supply;
 
@@ -212,6 +212,19 @@ impl Resources {
     /// Does what was wished for. A link that does not take it has been moved or deleted, which is told elsewhere.
     pub(crate) fn fulfil(&self) {
         self.uplinks.values().filter_map(Opened::tap).for_each(|tap| drop(tap.fulfil()));
+    }
+
+    /// By NIC (`edge.wan`) the frames that the kernel has lost since its link is there, because the queue before us was full.
+    /// Not for links that lie in another namespace by now.
+    pub(crate) fn lost_before(&self, plan: &Plan) -> Vec<(String, u64)> {
+        let Ok(table) = LinkTable::here() else { return Vec::new() };
+        let lost = |router: &Router, nic: &Nic| {
+            let counted = table.of(self.uplinks.get(&key(router, nic))?.tap()?.name())?;
+            // The host sends into a TAP; a macvtap's frames come from below.
+            let is_below = matches!(nic.attach, Attach::Macvtap { .. });
+            Some((label(router, nic), if is_below { counted.rx_drops } else { counted.tx_drops }))
+        };
+        plan.nics().filter_map(|(router, nic)| lost(router, nic)).collect()
     }
 
     /// NICs whose link somebody has deleted: `edge.wan`.

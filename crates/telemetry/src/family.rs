@@ -59,6 +59,7 @@ fn part(group: &str) -> (&'static str, Labels) {
         [router, nic, "limit"] if !is_vcpu(nic) => {
             ("ingress_limit", owned(&[("router", router), ("nic", nic)]))
         }
+        [router, nic, "tap", "kernel"] => ("tap_kernel", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "tap", "read"] => ("tap_read", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "tap", "write"] => ("tap_write", owned(&[("router", router), ("nic", nic)])),
         [router, vcpu] if is_vcpu(vcpu) => ("router", owned(&[("router", router), ("vcpu", vcpu)])),

@@ -22,7 +22,7 @@ pub mod xdp;
 
 pub use door::{Door, Passage};
 pub use error::Error;
-pub use links::{LinkCounters, Links, Mac};
+pub use links::{LinkCounters, LinkTable, Links, Mac};
 pub use macvtap::MacvtapConfig;
 pub use membership::Membership;
 pub use netns::Netns;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-pub use counters::LinkCounters;
+pub use counters::{LinkCounters, LinkTable};
 
 use crate::Error;
 use crate::request::{InterfaceRequest, Name, ioctl, sockaddr, socket_address};

@@ -16,6 +16,8 @@ use super::model::Cost;
 const GAIN: f64 = 0.4;
 /// What is within this of the promise is kept.
 const GOOD: f64 = 0.01;
+/// What is lost of it beyond this part is made up for.
+const LOST: f64 = 0.002;
 /// What is missing, or too much, that is told as a broken promise.
 const BROKEN: f64 = 0.05;
 /// Part of its way to the model's share that a correction goes in one tick, where there is nothing to correct.
@@ -281,7 +283,7 @@ impl Held {
             return self.forget();
         }
         let missing = 1.0 - self.standing.delivered / wanted;
-        if missing > GOOD {
+        if missing > LOST {
             self.short = self.short.saturating_add(1);
             self.correction *= 1.0 + GAIN * missing;
         } else {

@@ -1,6 +1,29 @@
 //! What the kernel counts for an interface, from the table /proc/net/dev (proc(5)).
 
+use std::fs;
+
 use crate::Error;
+
+/// What the kernel has counted for all interfaces of the namespace that the calling thread was in.
+#[derive(Clone, Debug)]
+pub struct LinkTable(String);
+
+impl LinkTable {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// There is no /proc.
+    pub fn here() -> Result<Self, Error> {
+        fs::read_to_string("/proc/thread-self/net/dev")
+            .map(Self)
+            .map_err(|e| Error::system("reading /proc/thread-self/net/dev", e))
+    }
+
+    /// Of this interface; none: it is not there.
+    pub fn of(&self, name: &str) -> Option<LinkCounters> {
+        LinkCounters::find(&self.0, name)
+    }
+}
 
 /// What the kernel has counted for an interface; `rx` is what the kernel received from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,9 +45,8 @@ pub struct LinkCounters {
 impl LinkCounters {
     /// The counters of `name` in the namespace that the calling thread is in.
     pub fn here(name: &str) -> Result<Self, Error> {
-        let table = std::fs::read_to_string("/proc/thread-self/net/dev")
-            .map_err(|e| Error::system("reading /proc/thread-self/net/dev", e))?;
-        Self::find(&table, name)
+        LinkTable::here()?
+            .of(name)
             .ok_or_else(|| Error::NoInterface { what: format!("reading the counters of `{name}`") })
     }
 
