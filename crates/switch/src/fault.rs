@@ -7,12 +7,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
-use frame::offload::Offloads;
 use ledger::counters;
 use ring::{BURST, Slots};
 
-use crate::offload::Completed;
-use crate::port::{Bell, Frame, Frames, Sink, Source};
+use crate::port::{Frame, Frames, Sink, Source};
+use crate::wrapper::{SinkWrapper, SourceWrapper};
 
 /// Longest frame of which a corrupt copy can be made; longer ones are passed on unharmed.
 const LONGEST: usize = 2048;
@@ -188,8 +187,19 @@ impl<S: Source> FaultSource<S> {
     }
 }
 
-impl<S: Source> Source for FaultSource<S> {
-    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+impl<S: Source> SourceWrapper for FaultSource<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        // After a stall, or a burst that vanished, frames may wait though none is shown: the inner source says so when it is armed.
         if self.schedule.stalls() {
             return 0;
         }
@@ -202,27 +212,6 @@ impl<S: Source> Source for FaultSource<S> {
             }
         });
         passed
-    }
-
-    fn waits(&self) -> bool {
-        self.inner.waits()
-    }
-
-    fn arm(&mut self) -> bool {
-        // After a stall, or a burst that vanished, frames may wait though the last drain showed none.
-        self.inner.arm()
-    }
-
-    fn disarm(&mut self) {
-        self.inner.disarm();
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        self.inner.bell()
-    }
-
-    fn settle(&mut self, takes: Offloads) {
-        self.inner.settle(takes);
     }
 }
 
@@ -261,8 +250,12 @@ impl FaultSink {
     }
 }
 
-impl Sink for FaultSink {
-    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+impl SinkWrapper for FaultSink {
+    fn inner(&self) -> &dyn Sink {
+        &*self.inner
+    }
+
+    fn deliver_on(&self, frames: &[Frame<'_>]) -> usize {
         let mut schedule = self.schedule.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = 0;
         let mut whole = true;
@@ -273,34 +266,6 @@ impl Sink for FaultSink {
             whole &= n == burst.len();
         }
         taken
-    }
-
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn large_room(&self) -> usize {
-        self.inner.large_room()
-    }
-
-    fn arm(&self) -> bool {
-        self.inner.arm()
-    }
-
-    fn disarm(&self) {
-        self.inner.disarm();
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        self.inner.bell()
-    }
-
-    fn offloads(&self) -> Offloads {
-        self.inner.offloads()
-    }
-
-    fn completed(&self, done: &Completed) {
-        self.inner.completed(done);
     }
 }
 

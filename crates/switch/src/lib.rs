@@ -19,6 +19,7 @@ pub mod steer;
 pub mod switch;
 pub mod table;
 pub mod tap_point;
+pub mod wrapper;
 
 pub use frame::offload::{Gso, Offload, Offloads};
 pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
@@ -29,3 +30,4 @@ pub use pair::{PairPort, PairSink, pair};
 pub use port::{Bell, Frame, Frames, Sink, Source};
 pub use switch::{Config, PortId, Switch, SwitchPort};
 pub use tap_point::{Observer, TapPoint};
+pub use wrapper::{SinkWrapper, SourceWrapper};

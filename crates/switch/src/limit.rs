@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use frame::offload::Offloads;
 use ledger::counters;
 
-use crate::offload::Completed;
-use crate::port::{Bell, Frame, Sink};
+use crate::port::{Frame, Sink};
+use crate::wrapper::SinkWrapper;
 
 /// Parts of a nanosecond that the bucket counts in: at 3 Mpps it is right to 15 parts in a million, and it overflows after
 /// nine years.
@@ -117,41 +116,17 @@ impl Limited {
     }
 }
 
-impl Sink for Limited {
+impl SinkWrapper for Limited {
+    fn inner(&self) -> &dyn Sink {
+        &*self.inner
+    }
+
     #[inline]
-    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+    fn deliver_on(&self, frames: &[Frame<'_>]) -> usize {
         match self.limit.pps.load(Relaxed) {
             0 => self.inner.deliver(frames),
             pps => self.deliver_some(pps, frames),
         }
-    }
-
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn large_room(&self) -> usize {
-        self.inner.large_room()
-    }
-
-    fn arm(&self) -> bool {
-        self.inner.arm()
-    }
-
-    fn disarm(&self) {
-        self.inner.disarm();
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        self.inner.bell()
-    }
-
-    fn offloads(&self) -> Offloads {
-        self.inner.offloads()
-    }
-
-    fn completed(&self, done: &Completed) {
-        self.inner.completed(done);
     }
 }
 

@@ -7,10 +7,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use frame::offload::Offloads;
-
-use crate::offload::Completed;
-use crate::port::{Bell, Frame, Sink};
+use crate::port::{Frame, Sink};
+use crate::wrapper::SinkWrapper;
 
 /// What looks at frames: [`crate::pcap::Pcap`], or who follows packets through an instance.
 pub trait Observer: Send {
@@ -112,42 +110,18 @@ impl TapPoint {
     }
 }
 
-impl Sink for TapPoint {
+impl SinkWrapper for TapPoint {
+    fn inner(&self) -> &dyn Sink {
+        &*self.inner
+    }
+
     #[inline]
-    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+    fn deliver_on(&self, frames: &[Frame<'_>]) -> usize {
         if self.enabled.load(Ordering::Relaxed) {
             self.deliver_shown(frames)
         } else {
             self.inner.deliver(frames)
         }
-    }
-
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn large_room(&self) -> usize {
-        self.inner.large_room()
-    }
-
-    fn arm(&self) -> bool {
-        self.inner.arm()
-    }
-
-    fn disarm(&self) {
-        self.inner.disarm();
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        self.inner.bell()
-    }
-
-    fn offloads(&self) -> Offloads {
-        self.inner.offloads()
-    }
-
-    fn completed(&self, done: &Completed) {
-        self.inner.completed(done);
     }
 }
 

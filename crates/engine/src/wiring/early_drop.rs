@@ -13,7 +13,7 @@ pub(super) mod tuner;
 use std::sync::Arc;
 use std::time::Instant;
 
-use switch::{Bell, Frame, Offloads, Sink, Source};
+use switch::{Frame, Sink, Source, SourceWrapper};
 use uplink::QueueLimit;
 
 use tuner::{Look, PERIOD, Tuner};
@@ -51,8 +51,18 @@ impl<S: Source> EarlyDrop<S> {
     }
 }
 
-impl<S: Source> Source for EarlyDrop<S> {
-    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+impl<S: Source> SourceWrapper for EarlyDrop<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.source
+    }
+
+    fn inner_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let room = self.router.room();
         let shown = self.source.drain(budget, take);
         self.tuner.look(Look { room, budget, shown });
@@ -61,25 +71,5 @@ impl<S: Source> Source for EarlyDrop<S> {
             self.judge();
         }
         shown
-    }
-
-    fn waits(&self) -> bool {
-        self.source.waits()
-    }
-
-    fn arm(&mut self) -> bool {
-        self.source.arm()
-    }
-
-    fn disarm(&mut self) {
-        self.source.disarm();
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        self.source.bell()
-    }
-
-    fn settle(&mut self, takes: Offloads) {
-        self.source.settle(takes);
     }
 }

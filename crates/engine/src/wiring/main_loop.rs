@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use switch::{Bell, Completed, Frame, Offloads, Sink, Source};
+use switch::{Frame, Sink, SinkWrapper, Source, SourceWrapper};
 
 /// Who holds it may move frames.
 #[derive(Clone, Debug, Default)]
@@ -55,30 +55,20 @@ struct LockedSource {
     lock: MainLock,
 }
 
-impl Source for LockedSource {
-    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+impl SourceWrapper for LockedSource {
+    type Inner = dyn Source;
+
+    fn inner(&self) -> &Self::Inner {
+        &*self.source
+    }
+
+    fn inner_mut(&mut self) -> &mut Self::Inner {
+        &mut *self.source
+    }
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Some(_held) = self.lock.hold_later() else { return 0 };
         self.source.drain(budget, take)
-    }
-
-    fn waits(&self) -> bool {
-        self.source.waits()
-    }
-
-    fn arm(&mut self) -> bool {
-        self.source.arm()
-    }
-
-    fn disarm(&mut self) {
-        self.source.disarm();
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        self.source.bell()
-    }
-
-    fn settle(&mut self, takes: Offloads) {
-        self.source.settle(takes);
     }
 }
 
@@ -87,38 +77,14 @@ struct LockedSink {
     lock: MainLock,
 }
 
-impl Sink for LockedSink {
-    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+impl SinkWrapper for LockedSink {
+    fn inner(&self) -> &dyn Sink {
+        &*self.sink
+    }
+
+    fn deliver_on(&self, frames: &[Frame<'_>]) -> usize {
         let _held = self.lock.hold_soon();
         self.sink.deliver(frames)
-    }
-
-    fn room(&self) -> usize {
-        self.sink.room()
-    }
-
-    fn large_room(&self) -> usize {
-        self.sink.large_room()
-    }
-
-    fn arm(&self) -> bool {
-        self.sink.arm()
-    }
-
-    fn disarm(&self) {
-        self.sink.disarm();
-    }
-
-    fn bell(&self) -> Bell<'_> {
-        self.sink.bell()
-    }
-
-    fn offloads(&self) -> Offloads {
-        self.sink.offloads()
-    }
-
-    fn completed(&self, done: &Completed) {
-        self.sink.completed(done);
     }
 }
 
