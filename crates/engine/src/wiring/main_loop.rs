@@ -101,7 +101,9 @@ mod tests {
         let held = lock.hold();
         std::thread::scope(|scope| {
             let vcpu = scope.spawn(|| sink.deliver(&[Frame::new(ring::Bytes::from_slice(&mut [0; 60]))]));
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            while lock.0.waiting.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
             assert!(!vcpu.is_finished());
             assert!(lock.hold_later().is_none(), "the main loop takes the lock before a vCPU that waits");
             drop(held);
