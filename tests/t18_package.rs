@@ -227,6 +227,54 @@ fn file_with(engine: &str) -> String {
     )
 }
 
+/// A program with the capabilities that the unit leaves it, where what the unit says can only be read.
+fn confined(root: &Path, program: &Path) -> Command {
+    let capabilities = unit_words(root, "CapabilityBoundingSet");
+    assert!(!capabilities.is_empty());
+    let kept = capabilities.iter().map(|name| name.trim_start_matches("CAP_").to_ascii_lowercase());
+    let kept = kept.map(|name| format!(",+{name}")).collect::<String>();
+    let mut closed = unit_words(root, "ReadOnlyPaths");
+    // systemd.exec(5).
+    if unit_words(root, "ProtectKernelTunables") == ["yes"] {
+        closed.extend(["/sys", "/proc/sys", "/proc/irq"].map(str::to_owned));
+    }
+    if unit_words(root, "ProtectControlGroups") == ["yes"] {
+        closed.push("/sys/fs/cgroup".to_owned());
+    }
+    let closed = closed.iter().map(|path| format!(" '{}'", path.trim_start_matches('-'))).collect::<String>();
+    let script = format!(
+        "for path in{closed}; do [ -e $path ] || continue; mount --rbind $path $path && mount -o remount,bind,ro $path || exit 99; \
+         done; exec setpriv --inh-caps=-all --no-new-privs --bounding-set=-all{kept} \"$@\""
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh"]).arg(program);
+    command
+}
+
+#[test]
+fn the_unit_lets_interrupts_be_moved() {
+    support::needs!(
+        Root,
+        Program("dpkg-shlibdeps"),
+        Program("strip"),
+        Program("git"),
+        Program("setpriv"),
+        Program("unshare")
+    );
+    let root = unpacked();
+    // To where they are.
+    let script = "for file in /proc/irq/*/smp_affinity_list; do echo \"$(cat $file)\" >$file && exit 0; done 2>/dev/null; exit 1";
+    if !run(Command::new("sh").args(["-c", script])).status.success() {
+        println!("SKIPPED: no interrupt of this host can be moved");
+        return;
+    }
+    let done = run(confined(root.path(), Path::new("sh")).args(["-c", script]));
+    assert!(done.status.success(), "{}: {}", done.status, done.stderr);
+    // What holds of the host's tunables is that they can be read.
+    let done = run(confined(root.path(), Path::new("sh")).args(["-c", "echo 1 >/proc/sys/vm/stat_interval"]));
+    assert!(!done.status.success() && done.stderr.contains("Read-only"), "{}: {}", done.status, done.stderr);
+}
+
 #[test]
 fn the_capabilities_of_the_unit_are_enough() {
     support::needs!(
@@ -235,7 +283,8 @@ fn the_capabilities_of_the_unit_are_enough() {
         Program("dpkg-shlibdeps"),
         Program("strip"),
         Program("git"),
-        Program("setpriv")
+        Program("setpriv"),
+        Program("unshare")
     );
     let _turn = alone();
     let root = unpacked();
@@ -244,23 +293,12 @@ fn the_capabilities_of_the_unit_are_enough() {
         None => engines.push("kvm"),
         Some(why) => println!("SKIPPED: engine kvm: {why}"),
     }
-    let capabilities = unit_words(root.path(), "CapabilityBoundingSet");
-    let kept: Vec<String> = capabilities
-        .iter()
-        .map(|name| format!("+{}", name.trim_start_matches("CAP_").to_ascii_lowercase()))
-        .collect();
-    assert!(!kept.is_empty());
     for engine in engines {
         let before = Traces::now();
         let file = root.path().join("file.toml");
         fs::write(&file, file_with(engine)).expect("written");
-        let mut command = Command::new("setpriv");
-        command.args(["--inh-caps=-all", "--no-new-privs"]);
-        command.arg(format!("--bounding-set=-all,{}", kept.join(",")));
-        command
-            .arg(root.path().join("usr/bin/ringroad"))
-            .args(["run", "--json", "--seconds", "1"])
-            .arg(&file);
+        let mut command = confined(root.path(), &root.path().join("usr/bin/ringroad"));
+        command.args(["run", "--json", "--seconds", "1"]).arg(&file);
         let done = run(&mut command);
         assert!(done.status.success(), "{engine}: {}", done.stderr);
         assert!(done.stdout.contains("t18"), "{engine}: {}", done.stdout);

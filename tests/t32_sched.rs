@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
-use support::{Flow, Namespace, Stage, Traces, needs, run};
+use support::{Flow, Namespace, Scheduled, Stage, Traces, needs, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing here takes so long, even on a busy host.
@@ -77,57 +77,12 @@ fn set(setting: &str) {
     assert!(done.status.success(), "{setting}: {}", done.stderr);
 }
 
-/// What the kernel has for a thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Scheduled {
-    cpus: String,
-    /// As in `SCHED_FIFO`.
-    policy: String,
-    priority: u32,
-    /// Runtime, deadline and period in ns; empty where nothing is reserved.
-    reserved: Vec<u64>,
-}
-
-impl Scheduled {
-    /// As `chrt` tells it, another program; none: the thread has ended.
-    fn read(tid: u64) -> Option<Self> {
-        let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
-        let said = run(Command::new("chrt").args(["-p", &tid.to_string()]), PATIENCE).ok()?.stdout;
-        let field = |name: &str| {
-            let line = said.lines().find(|line| line.contains(name))?;
-            Some(line.rsplit(": ").next()?.trim().to_owned())
-        };
-        let policy = field("scheduling policy")?.split('|').next()?.to_owned();
-        let reserved = field("runtime/deadline/period").unwrap_or_default();
-        let reserved = reserved.split('/').filter_map(|number| number.parse().ok()).collect();
-        Some(Self { cpus, policy, priority: field("scheduling priority")?.parse().ok()?, reserved })
-    }
-}
-
-/// All threads of the router that the run knows, as the kernel has them.
-fn threads() -> BTreeMap<String, Scheduled> {
-    let done = ask(&["show", "t32", "--json"]);
-    if done.stderr.contains("ask again") {
-        // There is no data plane at the moment.
-        return BTreeMap::new();
-    }
-    let shown: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
-    let pid = shown["status"]["pid"].as_u64();
-    let named = shown["status"]["threads"].as_array().expect("threads").iter();
-    let named = named.filter_map(|t| Some((t["name"].as_str()?.to_owned(), t["tid"].as_u64()?)));
-    let vcpus = pid.into_iter().flat_map(|pid| support::threads_of(pid as u32).unwrap_or_default());
-    let vcpus = vcpus.filter(|(_, name)| name.contains("/vcpu")).map(|(tid, name)| (name, u64::from(tid)));
-    let all = named.chain(vcpus).filter(|(name, _)| !name.ends_with("/bus"));
-    all.filter_map(|(name, tid)| Some((name, Scheduled::read(tid)?))).collect()
-}
-
 /// Waits until all threads of the router, three of them, are as they should be.
 #[track_caller]
 fn are(wanted: impl Fn(&str, &Scheduled) -> bool) -> BTreeMap<String, Scheduled> {
     let end = Instant::now() + PATIENCE;
     loop {
-        let threads = threads();
+        let threads = Scheduled::of_router(RINGROAD, "t32").expect("an answer");
         if threads.len() == 3 && threads.iter().all(|(name, scheduled)| wanted(name, scheduled)) {
             return threads;
         }
@@ -424,7 +379,7 @@ fn a_cpu_that_others_keep_busy_is_left_to_them() {
     let world = World::start(&text);
     let end = Instant::now() + PATIENCE;
     let placed = loop {
-        let threads = threads();
+        let threads = Scheduled::of_router(RINGROAD, "t32").expect("an answer");
         if threads.len() == 2 && threads.values().all(|is| is.policy == "SCHED_FIFO") {
             break threads;
         }
@@ -439,7 +394,7 @@ fn a_cpu_that_others_keep_busy_is_left_to_them() {
 fn a_file_that_says_nothing_is_not_touched() {
     needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
     let world = World::start(&file(engine(), ""));
-    let own = Scheduled::read(u64::from(std::process::id())).expect("this one");
+    let own = Scheduled::read(std::process::id()).expect("this one");
     are(|_, is| is.policy == "SCHED_OTHER" && is.cpus == own.cpus);
     assert!(group_with(Path::new("/sys/fs/cgroup"), "ringroad").is_none());
     world.finish();

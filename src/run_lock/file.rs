@@ -99,7 +99,8 @@ pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[Rubbish]) {
         sleep(LOOK);
     }
     if is_dead() && matches!(is_at(&lock, path), Ok(true)) {
-        rubbish.iter().for_each(Rubbish::remove);
+        // What was made last may stand on what was made before.
+        rubbish.iter().rev().for_each(Rubbish::remove);
         remove(path);
     }
 }

@@ -81,6 +81,7 @@ impl Supervisor {
         let mut plan = config::parse(text, file)?;
         let mut facts = host::facts(&plan);
         facts.memory_available = facts.memory_available.map(|free| free + self.running.plan.memory());
+        facts.cpus.extend(self.placing.exclusive());
         let errors = plan.check_host(&facts);
         if !errors.is_empty() {
             return Err(errors.into());

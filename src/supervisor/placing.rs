@@ -71,7 +71,7 @@ pub(crate) fn planned(plan: &Plan) -> Result<Planned, config::Errors> {
     match explicit(plan) {
         Some(plan) => {
             let load = if sched::is_automatic(&plan) { Load::of_host(WATCH) } else { Load::default() };
-            planned_with(&plan, None, load)
+            planned_with(&plan, None, load, &Outline::default())
         }
         None => Ok(Planned::default()),
     }
@@ -92,17 +92,22 @@ fn explicit(plan: &Plan) -> Option<Plan> {
     Some(plan)
 }
 
-/// The same where that was watched before, and what packets cost was perhaps `seen`.
-fn planned_with(plan: &Plan, seen: Option<&Promises>, load: Load) -> Result<Planned, config::Errors> {
-    let outline = outlined(plan, &load)?;
+/// The same where that was watched before, what packets cost was perhaps `seen`, and `held` is what is carried out for the run.
+fn planned_with(
+    plan: &Plan,
+    seen: Option<&Promises>,
+    load: Load,
+    held: &Outline,
+) -> Result<Planned, config::Errors> {
+    let outline = outlined(plan, &load, held)?;
     let promises = Promises::make(plan, &outline, seen).map_err(|faults| plan.faults(faults))?;
     // Now with what the promises weigh.
-    let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(&promises.plan, &load))?;
+    let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(&promises.plan, &load, held))?;
     Ok(Planned { outline, promises, load })
 }
 
-fn outlined(plan: &Plan, load: &Load) -> Result<Outline, config::Errors> {
-    let known = Known { load: load.clone(), ..Known::read(plan) };
+fn outlined(plan: &Plan, load: &Load, held: &Outline) -> Result<Outline, config::Errors> {
+    let known = Known { load: load.clone(), ..Known::read(plan).holding(held) };
     sched::outline(plan, &known).map_err(|refusals| sched::refused(plan, refusals))
 }
 
@@ -134,8 +139,9 @@ impl Placing {
     pub(super) fn follow(&mut self, outline: Outline) -> Result<()> {
         if self.used || !outline.is_empty() {
             if let Err(error) = self.applier.make(&outline) {
-                // What was there is made again where it was given up; what is lost now is told when threads are placed.
+                // What was there is made again where it was given up, and threads go back; what is lost now is told then.
                 let _ = self.applier.make(&self.outline);
+                self.again = Some(Instant::now());
                 return Err(error.into());
             }
             self.used = true;
@@ -152,9 +158,14 @@ impl Placing {
     /// As those of [`planned`].
     pub(super) fn planned(&self, plan: &Plan) -> Result<Planned, config::Errors> {
         match explicit(plan) {
-            Some(plan) => planned_with(&plan, self.promises.as_ref(), self.load.clone()),
+            Some(plan) => planned_with(&plan, self.promises.as_ref(), self.load.clone(), &self.outline),
             None => Ok(Planned::default()),
         }
+    }
+
+    /// The CPUs that the run has for itself.
+    pub(super) fn exclusive(&self) -> impl Iterator<Item = u32> {
+        self.outline.islands.iter().flat_map(|island| island.cpus.cpus()).copied()
     }
 
     /// Who has told of threads is dead.
@@ -274,8 +285,9 @@ impl Supervisor {
     pub(super) fn keep_promises(&mut self, counters: &api::Counters, now: Instant) {
         let Some(promises) = &mut self.placing.promises else { return };
         let (changed, news) = promises.look(counters);
-        let outline =
-            changed.then(|| outlined(&promises.plan, &self.placing.load).map_err(anyhow::Error::from));
+        let outline = changed.then(|| {
+            outlined(&promises.plan, &self.placing.load, &self.placing.outline).map_err(anyhow::Error::from)
+        });
         for (router, line) in news {
             self.events.pass_on(Kind::Notice.name(), Some(&router), line, now);
             self.display.leave();

@@ -21,7 +21,7 @@ const MEMORY: u32 = 2048;
 const TESTS: &str = "tests";
 
 /// Programs of this host that tests use; what is not installed here is missing inside, and tests say so.
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 14] = [
     "ip",
     "chrt",
     "bridge",
@@ -29,6 +29,9 @@ const PROGRAMS: [&str; 11] = [
     "iperf3",
     "timeout",
     "bash",
+    "unshare",
+    "nsenter",
+    "systemctl",
     "ovs-vsctl",
     "ovsdb-tool",
     "ovsdb-server",
@@ -36,6 +39,9 @@ const PROGRAMS: [&str; 11] = [
 ];
 /// Debian's package of Open vSwitch with DPDK moves this name; the plain one is what the kernel's datapath needs.
 const VSWITCHD: (&str, &str) = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "/usr/sbin/ovs-vswitchd");
+/// What runs the unit of the package.
+const SYSTEMD: &str = "/lib/systemd/systemd";
+const UNIT: &str = "packaging/ringroad@.service";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// Modules that are loaded before the tests.
@@ -147,8 +153,11 @@ fn build(wish: &Wish) -> Result<Programs> {
         Some(binary) => binary.clone(),
         None => command()?,
     };
-    // They wait most of the time, and the tests of the other crates are built in the same way.
-    let step = Step::new("cargo").args(["test", "--package", "ringroad-inbox", "--tests"]);
+    // They wait most of the time, and the tests of the other crates are built in the same way. Those of `sched` ask the kernel, whose
+    // control groups are of version 2 in the box.
+    let step =
+        Step::new("cargo").args(["test", "--package", "ringroad-inbox", "--package", "ringroad-sched"]);
+    let step = step.args(["--test", "*"]);
     let step = step.args(["--no-run", "--message-format", "json-render-diagnostics"]);
     let mut tests = Vec::new();
     let well = step.lines(&mut |line| match test_of(line) {
@@ -192,6 +201,9 @@ fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) ->
     if Path::new(VSWITCHD.0).is_file() {
         files.program_as(Path::new(VSWITCHD.0), VSWITCHD.1)?;
         files.file(Path::new(SCHEMA), SCHEMA)?;
+    }
+    if Path::new(SYSTEMD).is_file() {
+        files.program(SYSTEMD)?.file(&root().join(UNIT), "/lib/systemd/system/ringroad@.service")?;
     }
     lean(&programs.ringroad, folder, "ringroad", &mut files, "/usr/bin/ringroad")?;
     files.modules(kernel, &MODULES)?;

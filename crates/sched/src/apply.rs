@@ -1,21 +1,23 @@
 //! An outline carried out, and taken back. Needs privileges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use config::{CpuSet, Policy};
-use rustix::thread::{CpuSet as Mask, Pid, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet as Mask, Pid, sched_setaffinity};
 
 use crate::admission;
 use crate::attr;
 use crate::cgroup::{self, Hierarchy, Version};
+use crate::controller;
 use crate::error::ApplyError;
 use crate::host::Host;
 use crate::island;
 use crate::outline::{Group, Outline, Schedule};
 use crate::thread::{Class, Thread};
+use crate::topology::Topology;
 use crate::undo::Undo;
 
 /// Makes what threads are moved into, and moves them.
@@ -23,6 +25,8 @@ pub struct Applier {
     run: String,
     journal: Box<dyn FnMut(&Undo) + Send>,
     host: Host,
+    /// CPUs that this process might use when there was nothing of its own yet.
+    usable: BTreeSet<u32>,
     outline: Outline,
     undos: Vec<Undo>,
     placed: BTreeMap<(String, Class), Placed>,
@@ -42,6 +46,7 @@ impl Applier {
             run: run.to_owned(),
             journal: Box::new(journal),
             host: Host::read(),
+            usable: Topology::read().allowed,
             outline: Outline::default(),
             undos: Vec::new(),
             placed: BTreeMap::new(),
@@ -54,8 +59,10 @@ impl Applier {
     /// # Errors
     /// The kernel refuses. What was made is taken away by [`Applier::undo_all`], or kept for the next outline.
     pub fn make(&mut self, outline: &Outline) -> Result<(), ApplyError> {
-        self.make_room(outline)?;
-        self.islands(outline)?;
+        let is_given_back = self.make_room(outline)?;
+        if self.islands(outline)? || is_given_back {
+            self.hold_places();
+        }
         self.groups(outline)?;
         self.interrupts(outline)?;
         self.outline = outline.clone();
@@ -104,92 +111,103 @@ impl Applier {
         self.host.cpu.as_ref().map_err(lacks)
     }
 
-    /// Gives exclusive CPUs back that stand in the way of others. Threads on them run as ordinary ones for a moment.
-    fn make_room(&mut self, outline: &Outline) -> Result<(), ApplyError> {
-        let overlaps = |held: &CpuSet| {
+    /// Gives exclusive CPUs back that stand in the way of others. Threads on them run as ordinary ones for a moment. In version 2
+    /// those that nobody wants are in the way of everybody: only when they are given back can a thread outside be confined to them.
+    /// Whether any were.
+    fn make_room(&mut self, outline: &Outline) -> Result<bool, ApplyError> {
+        let is_v2 = self.host.cpuset.as_ref().is_ok_and(|found| found.version == Version::V2);
+        let mut is_given_back = false;
+        let is_in_the_way = |held: &CpuSet| {
             let stays = outline.islands.iter().any(|island| island.cpus == *held);
             let mut wanted = outline.islands.iter().flat_map(|island| island.cpus.cpus());
-            !stays && wanted.any(|cpu| held.cpus().contains(cpu))
+            !stays && (is_v2 || wanted.any(|cpu| held.cpus().contains(cpu)))
         };
-        for held in self.outline.islands.clone().into_iter().filter(|island| overlaps(&island.cpus)) {
+        for held in self.outline.islands.clone().into_iter().filter(|island| is_in_the_way(&island.cpus)) {
             let path = island::path(self.cpuset()?, &self.run, &held.cpus);
-            for placed in
-                self.placed.values().filter(|placed| placed.schedule.island.as_ref() == Some(&held.cpus))
-            {
+            let is_there = |placed: &&mut Placed| placed.schedule.island.as_ref() == Some(&held.cpus);
+            for placed in self.placed.values_mut().filter(is_there) {
                 let _ = attr::set(placed.tid, Policy::Other);
+                (placed.schedule.policy, placed.schedule.island) = (Policy::Other, None);
             }
-            self.placed.retain(|_, placed| placed.schedule.island.as_ref() != Some(&held.cpus));
-            self.take_away(|undo| *undo.path() == path).map_or(Ok(()), Err)?;
+            self.take_away(|undo| undo.path() == path).map_or(Ok(()), Err)?;
+            is_given_back = true;
         }
-        Ok(())
+        Ok(is_given_back)
     }
 
-    fn islands(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+    /// Makes CPUs exclusive; whether any were not before.
+    fn islands(&mut self, outline: &Outline) -> Result<bool, ApplyError> {
+        let mut is_made = false;
         for wanted in &outline.islands {
             let hierarchy = self.cpuset()?.clone();
             let path = island::path(&hierarchy, &self.run, &wanted.cpus);
-            if self.undos.iter().any(|undo| *undo.path() == path) && path.exists() {
+            if self.undos.iter().any(|undo| undo.path() == path) && path.exists() {
                 continue;
             }
             let Hierarchy { version, base, home } = hierarchy.clone();
-            self.delegate(&hierarchy, "cpuset")?;
+            self.will_need(&hierarchy, controller::CPUSET);
             self.record(Undo::Island { version, base, path: path.clone(), home });
-            island::make(&hierarchy, &path, &wanted.cpus).map_err(|error| {
-                ApplyError::host(
-                    format!("CPU {} cannot be made exclusive by {}", wanted.cpus, path.display()),
-                    error,
-                )
-            })?;
+            if let Err(error) = island::make(&hierarchy, &path, &wanted.cpus) {
+                // What is there of it must not be taken for exclusive CPUs the next time.
+                let _ = self.take_away(|undo| undo.path() == path);
+                let what = format!("CPU {} cannot be made exclusive by {}", wanted.cpus, path.display());
+                return Err(ApplyError::host(what, error));
+            }
+            is_made = true;
         }
-        Ok(())
+        Ok(is_made)
     }
 
     fn groups(&mut self, outline: &Outline) -> Result<(), ApplyError> {
         for wanted in &outline.groups {
             let hierarchy = self.cpu()?.clone();
             let path = self.group_path(&hierarchy, &wanted.name);
-            let is_made = self.undos.iter().any(|undo| *undo.path() == path) && path.exists();
+            let is_made = self.undos.iter().any(|undo| undo.path() == path) && path.exists();
             if is_made && self.outline.groups.contains(wanted) {
                 continue;
             }
             let Hierarchy { version, home, .. } = hierarchy.clone();
+            self.will_need(&hierarchy, controller::CPU);
             self.record(Undo::Group { version, path: path.clone(), home });
-            self.group(&hierarchy, &path, wanted).map_err(|error| {
+            make_group(&hierarchy, &path, wanted).map_err(|error| {
                 ApplyError::host(format!("the control group {} cannot be had", path.display()), error)
             })?;
         }
         Ok(())
     }
 
-    fn group(&mut self, hierarchy: &Hierarchy, path: &Path, wanted: &Group) -> io::Result<()> {
-        cgroup::make(path, hierarchy.version)?;
-        self.delegate(hierarchy, "cpu").map_err(io::Error::other)?;
-        cgroup::weigh(path, hierarchy.version, &wanted.shares)
+    /// Version 2: tells of a controller that groups are to have.
+    fn will_need(&mut self, hierarchy: &Hierarchy, controller: &str) {
+        if hierarchy.version == Version::V2 {
+            let (base, controller) = (hierarchy.base.clone(), controller.to_owned());
+            self.record(Undo::Controller { base, controller });
+        }
     }
 
-    /// Version 2: lets groups inside have a controller.
-    fn delegate(&mut self, hierarchy: &Hierarchy, controller: &str) -> Result<(), ApplyError> {
-        if hierarchy.version == Version::V1 {
-            return Ok(());
+    /// Confines a thread to CPUs; none: to those that this process may use, or might before it made some of them exclusive.
+    fn confine(&self, tid: i32, cpus: Option<&CpuSet>) -> io::Result<()> {
+        if let Some(cpus) = cpus {
+            return confine(tid, cpus.cpus());
         }
-        let path = hierarchy.base.join("cgroup.subtree_control");
-        let held = fs::read_to_string(&path).unwrap_or_default();
-        if held.split_whitespace().any(|held| held == controller) {
-            return Ok(());
+        let usable: BTreeSet<u32> = self.usable.union(&Topology::read().allowed).copied().collect();
+        confine(tid, &Vec::from_iter(usable))
+    }
+
+    /// Confines those again that are placed outside of exclusive CPUs: up to Linux 6.1 all threads there lose their own CPUs when a
+    /// partition comes or goes.
+    fn hold_places(&self) {
+        let is_outside =
+            |placed: &&Placed| placed.schedule.island.is_none() && exists(placed.pid, placed.tid);
+        for placed in self.placed.values().filter(is_outside) {
+            // Who cannot be confined now has just ended, or is told of when it is placed.
+            let _ = self.confine(placed.tid, placed.schedule.cpus.as_ref());
         }
-        // Each controller is told of by itself: the file is not what tells two of them apart.
-        let undo = Undo::Setting { path: path.clone(), was: format!("-{controller}") };
-        (self.journal)(&undo);
-        self.undos.insert(0, undo);
-        cgroup::write(&path, &format!("+{controller}"))
-            .map_err(|error| ApplyError::host(format!("{} +{controller}", path.display()), error))
     }
 
     fn interrupts(&mut self, outline: &Outline) -> Result<(), ApplyError> {
         for wanted in &outline.interrupts {
             let path = wanted.path();
-            if self.outline.interrupts.contains(wanted) && self.undos.iter().any(|undo| *undo.path() == path)
-            {
+            if self.outline.interrupts.contains(wanted) && self.undos.iter().any(|undo| undo.path() == path) {
                 continue;
             }
             let what =
@@ -262,10 +280,9 @@ impl Applier {
         if let Ok(hierarchy) = &self.host.cpu {
             wanted.extend(self.outline.groups.iter().map(|held| self.group_path(hierarchy, &held.name)));
         }
-        let is_spare = |undo: &Undo| {
-            let is_control = undo.path().ends_with("cgroup.subtree_control");
-            !is_control && !wanted.contains(undo.path())
-        };
+        // A controller is for whoever needs it until the end of the run.
+        let is_spare =
+            |undo: &Undo| !matches!(undo, Undo::Controller { .. }) && !wanted.contains(&undo.path());
         let mut errors = Vec::new();
         while self.undos.iter().any(is_spare) {
             errors.extend(self.take_away(is_spare));
@@ -279,7 +296,10 @@ impl Applier {
         let same = |held: &&Placed| (held.pid, held.tid) == (thread.pid, thread.tid);
         let from = self.placed.get(&key).filter(same).map(|held| &held.schedule);
         let fails = |what: String| move |error| ApplyError::thread(&thread.name, what, error);
-        exists(thread).map_err(fails("has ended".to_owned()))?;
+        if !exists(thread.pid, thread.tid) {
+            let ended = io::Error::from_raw_os_error(libc::ESRCH);
+            return Err(ApplyError::thread(&thread.name, "has ended", ended));
+        }
         let held = attr::attributes(thread.tid).map_err(fails("has ended".to_owned()))?;
         let stays = from
             .is_some_and(|from| (&from.cpus, &from.island, &from.group) == (&to.cpus, &to.island, &to.group));
@@ -291,7 +311,7 @@ impl Applier {
             self.enter_island(thread, from, to)?;
             self.enter_group(thread, from, to)?;
             if from.is_some() || to.cpus.is_some() {
-                confine(thread.tid, to.cpus.as_ref()).map_err(fails(format!("{to}")))?;
+                self.confine(thread.tid, to.cpus.as_ref()).map_err(fails(format!("{to}")))?;
             }
         }
         if from.is_none() && held.is_other() && is_ordinary(to.policy) {
@@ -375,10 +395,21 @@ fn is_ordinary(policy: Policy) -> bool {
     matches!(policy, Policy::Other | Policy::Shares(_))
 }
 
-/// Whether the thread is the one that was told of: numbers are used again.
-fn exists(thread: &Thread) -> io::Result<()> {
-    let path = format!("/proc/{}/task/{}", thread.pid, thread.tid);
-    if Path::new(&path).exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+/// Whether a thread is that of its process: numbers are used again.
+fn exists(pid: i32, tid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+}
+
+/// Makes a group with a weight and a quota.
+fn make_group(hierarchy: &Hierarchy, path: &Path, wanted: &Group) -> io::Result<()> {
+    let Hierarchy { version, base, .. } = hierarchy;
+    // Until it is there nobody sees that the controller is needed.
+    let _lock = (*version == Version::V2).then(|| cgroup::lock(base)).transpose()?;
+    if *version == Version::V2 {
+        controller::switch_on(base, controller::CPU)?;
+    }
+    cgroup::make(path, *version)?;
+    cgroup::weigh(path, *version, &wanted.shares)
 }
 
 /// The CPU that a thread was on last, if that is not one of those that it may be on now.
@@ -389,16 +420,10 @@ fn elsewhere(thread: &Thread, to: &Schedule) -> Option<u32> {
     to.cpus.as_ref().filter(|cpus| !cpus.cpus().contains(&cpu)).map(|_| cpu)
 }
 
-/// Confines a thread to CPUs; none: to those that this process may use.
-fn confine(tid: i32, cpus: Option<&CpuSet>) -> io::Result<()> {
-    let mask = match cpus {
-        None => sched_getaffinity(None)?,
-        Some(cpus) => {
-            let mut mask = Mask::new();
-            cpus.cpus().iter().for_each(|cpu| mask.set(*cpu as usize));
-            mask
-        }
-    };
+/// Confines a thread to CPUs.
+fn confine(tid: i32, cpus: &[u32]) -> io::Result<()> {
+    let mut mask = Mask::new();
+    cpus.iter().for_each(|cpu| mask.set(*cpu as usize));
     let pid = Pid::from_raw(tid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
     Ok(sched_setaffinity(Some(pid), &mask)?)
 }

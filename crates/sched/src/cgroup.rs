@@ -1,16 +1,17 @@
 //! Control groups of both versions: where they are, and threads in them.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use config::{Policy, Shares};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, FlockOperation, access, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::attr;
+use crate::island::PARTITION;
 
 /// How long threads of a process that was killed may take to go.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -70,7 +71,7 @@ impl Hierarchy {
     }
 
     /// The same, if the controller can be used in it.
-    fn usable(self, controller: &str) -> Result<Self, String> {
+    pub(crate) fn usable(self, controller: &str) -> Result<Self, String> {
         let base = self.base.display();
         match self.version {
             // Only the root has this file.
@@ -80,15 +81,39 @@ impl Hierarchy {
             Version::V1 => Ok(self),
             Version::V2 => {
                 let held = fs::read_to_string(self.base.join("cgroup.controllers")).unwrap_or_default();
-                if held.split_whitespace().any(|held| held == controller) {
-                    return Ok(self);
+                if !held.split_whitespace().any(|held| held == controller) {
+                    return Err(format!(
+                        "the control group {base} has not got the controller {controller} (systemd: Delegate=yes)"
+                    ));
                 }
-                Err(format!(
-                    "the control group {base} has not got the controller {controller} (systemd: Delegate=yes)"
-                ))
+                if controller == "cpuset" && !may_hold_partitions(&self.base) {
+                    return Err(format!(
+                        "the control group {base} is neither the root nor a partition (cpuset.cpus.partition), and only in \
+                         such can another one be made"
+                    ));
+                }
+                Ok(self)
             }
         }
     }
+}
+
+/// Whether a group of version 2 may have partitions in it. The root has no file that says so. Since Linux 6.7 whoever has given a
+/// group CPUs of its own (`cpuset.cpus.exclusive`) has allowed them as well.
+fn may_hold_partitions(base: &Path) -> bool {
+    let is_partition = |state: &str| matches!(state.trim(), "root" | "isolated");
+    let has_own = || {
+        let own = fs::read_to_string(base.join("cpuset.cpus.exclusive"));
+        own.is_ok_and(|cpus| !cpus.trim().is_empty())
+    };
+    fs::read_to_string(base.join(PARTITION)).map_or(true, |state| is_partition(&state) || has_own())
+}
+
+/// One of us at a time changes what is in a group. The lock is held until the file is closed.
+pub(crate) fn lock(base: &Path) -> io::Result<File> {
+    let folder = File::open(base)?;
+    flock(&folder, FlockOperation::LockExclusive)?;
+    Ok(folder)
 }
 
 /// Finds a controller's hierarchy in `/proc/self/mountinfo`, and the own group of `/proc/self/cgroup` in it.
@@ -181,19 +206,24 @@ pub(crate) fn enter(group: &Path, version: Version, tid: i32) -> io::Result<()> 
     write(&group.join(version.threads()), &tid.to_string())
 }
 
+/// Has the threads of a group go to `home`.
+pub(crate) fn empty(path: &Path, home: &Path, version: Version) {
+    let listed = fs::read_to_string(path.join(version.threads())).unwrap_or_default();
+    for tid in listed.lines().filter_map(|line| line.parse::<i32>().ok()) {
+        // A reservation may not fit where it goes to. Nor does it go along while its time is used up: on Linux 6.18 threads
+        // that did, and ended soon after, were seen never to end.
+        if attr::attributes(tid).is_ok_and(|held| held.is_deadline()) {
+            let _ = attr::set(tid, Policy::Other);
+        }
+        let _ = enter(home, version, tid);
+    }
+}
+
 /// Removes a group; threads that are in it go to `home`. One that is not there is no error.
 pub(crate) fn remove(path: &Path, home: &Path, version: Version) -> io::Result<()> {
     let end = Instant::now() + LEAVING;
     loop {
-        let listed = fs::read_to_string(path.join(version.threads())).unwrap_or_default();
-        for tid in listed.lines().filter_map(|line| line.parse::<i32>().ok()) {
-            // A reservation may not fit where it goes to. Nor does it go along while its time is used up: on Linux 6.18 threads
-            // that did, and ended soon after, were seen never to end.
-            if attr::attributes(tid).is_ok_and(|held| held.is_deadline()) {
-                let _ = attr::set(tid, Policy::Other);
-            }
-            let _ = enter(home, version, tid);
-        }
+        empty(path, home, version);
         match fs::remove_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(_) if Instant::now() < end => sleep(LOOK),

@@ -5,18 +5,20 @@
 //! by a cpuset `ringroad-rest`, that nobody is in. It is there as long as there is an exclusive one of ours, whoever made that,
 //! and says that it was us who switched the root's balancing off. Version 2: a partition.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use config::CpuSet;
-use rustix::fs::{FlockOperation, flock};
 
-use crate::cgroup::{self, Hierarchy, Version, write};
+use crate::cgroup::{self, Hierarchy, Version, lock, write};
+use crate::controller;
 
 /// What the names of our groups begin with.
 pub(crate) const OURS: &str = "ringroad-";
 const REST: &str = "ringroad-rest";
+/// What a group of version 2 is to the kernel's scheduling domains.
+pub(crate) const PARTITION: &str = "cpuset.cpus.partition";
 const BALANCE: &str = "cpuset.sched_load_balance";
 
 /// The folder of an exclusive set of CPUs.
@@ -28,26 +30,22 @@ pub(crate) fn path(hierarchy: &Hierarchy, run: &str, cpus: &CpuSet) -> PathBuf {
 pub(crate) fn make(hierarchy: &Hierarchy, path: &Path, cpus: &CpuSet) -> io::Result<()> {
     match hierarchy.version {
         Version::V1 => make_v1(&hierarchy.base, path, cpus),
-        Version::V2 => make_v2(path, cpus),
+        Version::V2 => make_v2(&hierarchy.base, path, cpus),
     }
 }
 
 /// Gives them back. What is not there is no error.
 pub(crate) fn remove(version: Version, base: &Path, path: &Path, home: &Path) -> io::Result<()> {
     if version == Version::V2 {
+        cgroup::empty(path, home, version);
+        // Of a group that is removed the kernel gives CPUs back some time later. Where there is none, there is nothing to give.
+        let _ = write(&path.join(PARTITION), "member");
         return cgroup::remove(path, home, version);
     }
     let _lock = lock(base)?;
     let removed = cgroup::remove(path, home, version);
     rebalance(base, None)?;
     removed
-}
-
-/// One of us at a time.
-fn lock(base: &Path) -> io::Result<File> {
-    let folder = File::open(base)?;
-    flock(&folder, FlockOperation::LockExclusive)?;
-    Ok(folder)
 }
 
 fn make_v1(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
@@ -99,7 +97,9 @@ fn exclusive(base: &Path) -> io::Result<Vec<u32>> {
     Ok(cpus)
 }
 
-fn make_v2(path: &Path, cpus: &CpuSet) -> io::Result<()> {
+fn make_v2(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
+    let _lock = lock(base)?;
+    controller::switch_on(base, controller::CPUSET)?;
     cgroup::make(path, Version::V2)?;
     write(&path.join("cpuset.cpus"), &cpus.to_string())?;
     // Since Linux 6.7 a partition may be below one that is none.
@@ -107,7 +107,7 @@ fn make_v2(path: &Path, cpus: &CpuSet) -> io::Result<()> {
     if exclusive.exists() {
         write(&exclusive, &cpus.to_string())?;
     }
-    let partition = path.join("cpuset.cpus.partition");
+    let partition = path.join(PARTITION);
     write(&partition, "root")?;
     let state = read(&partition)?;
     if state.trim() == "root" { Ok(()) } else { Err(io::Error::other(state.trim().to_owned())) }

@@ -9,6 +9,7 @@ use config::{Attach, Plan};
 
 use crate::host::Host;
 use crate::interrupts::{self, Irq};
+use crate::outline::Outline;
 use crate::topology::Topology;
 
 /// What is known of a host.
@@ -71,6 +72,14 @@ fn ticks(stat: &str) -> BTreeMap<u32, (u64, u64)> {
 }
 
 impl Known {
+    /// The same for the run that has carried out `held`: the CPUs that it has made exclusive may be used by its threads. (In version 2
+    /// its supervisor, which is outside, may not use them meanwhile.)
+    #[must_use]
+    pub fn holding(mut self, held: &Outline) -> Self {
+        self.topology.allowed.extend(held.islands.iter().flat_map(|island| island.cpus.cpus()));
+        self
+    }
+
     /// What can be read on this host. Changes nothing.
     pub fn read(plan: &Plan) -> Self {
         let interfaces = plan.nics().filter_map(|(_, nic)| match &nic.attach {

@@ -11,6 +11,7 @@ mod apply;
 mod attr;
 mod automatic;
 mod cgroup;
+mod controller;
 mod error;
 pub mod guarantee;
 mod host;

@@ -154,7 +154,8 @@ fn groups(plan: &Plan, outline: &mut Outline) {
     }
     for router in &plan.routers {
         let slots = outline.slots.iter_mut().filter(|slot| slot.router == router.name);
-        for slot in slots {
+        // Who has entered exclusive CPUs of version 2 would leave them by entering a group.
+        for slot in slots.filter(|slot| slot.schedule.island.is_none()) {
             let (part, shares) = match (slot.schedule.policy, &slot.class) {
                 (Policy::Other, _) => ("", Shares::ORDINARY),
                 (Policy::Shares(shares), _) if router.sched.all.is_some() => ("", shares),

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{self, Version};
+use crate::controller;
 use crate::island;
 
-/// What is to be taken away. In any order, and as often as one likes.
+/// What is to be taken away: what was made last first, and as often as one likes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
@@ -32,6 +33,13 @@ pub enum Undo {
         /// Where threads go that are still in it.
         home: PathBuf,
     },
+    /// A controller that groups of version 2 have, if nobody needs it any more.
+    Controller {
+        /// The group that they are in.
+        base: PathBuf,
+        /// Its name.
+        controller: String,
+    },
     /// A file that held something else before.
     Setting {
         /// The file.
@@ -50,6 +58,7 @@ impl Undo {
         match self {
             Self::Island { version, base, path, home } => island::remove(*version, base, path, home),
             Self::Group { version, path, home } => cgroup::remove(path, home, *version),
+            Self::Controller { base, controller } => controller::switch_off(base, controller),
             Self::Setting { path, was } => match cgroup::write(path, was) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 outcome => outcome,
@@ -58,9 +67,10 @@ impl Undo {
     }
 
     /// What it is about.
-    pub(crate) fn path(&self) -> &PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         match self {
-            Self::Island { path, .. } | Self::Group { path, .. } | Self::Setting { path, .. } => path,
+            Self::Island { path, .. } | Self::Group { path, .. } | Self::Setting { path, .. } => path.clone(),
+            Self::Controller { base, controller } => controller::mark(base, controller),
         }
     }
 }

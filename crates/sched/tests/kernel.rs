@@ -1,5 +1,6 @@
 //! Outlines carried out by a real kernel, and taken back. Where this host lacks what a test needs, it says so and is skipped.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -157,6 +158,8 @@ fn lasting(
 /// Everything of this test that is still on the host.
 fn left_over(host: &Host) -> Vec<PathBuf> {
     let bases = [&host.cpu, &host.cpuset].map(|found| found.as_ref().ok().map(|found| found.base.clone()));
+    // One folder in version 2.
+    let bases = BTreeSet::from(bases);
     let entries = bases.into_iter().flatten().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
     let ours = entries.map(|entry| entry.path()).filter(|path| path.display().to_string().contains(&run()));
     ours.collect()
@@ -169,6 +172,13 @@ fn read(path: &Path) -> String {
 fn balance(host: &Host) -> Option<String> {
     let found = host.cpuset.as_ref().ok().filter(|found| found.version == Version::V1)?;
     Some(read(&found.base.join("cpuset.sched_load_balance")))
+}
+
+/// What there is once on a host and must be as it was: who balances load, and which controllers groups have.
+fn settings(host: &Host) -> Vec<Option<String>> {
+    let bases = [&host.cpu, &host.cpuset].map(|found| found.as_ref().ok().map(|found| found.base.clone()));
+    let controllers = |base: &PathBuf| fs::read_to_string(base.join("cgroup.subtree_control")).ok();
+    bases.iter().map(|base| base.as_ref().and_then(controllers)).chain([balance(host)]).collect()
 }
 
 #[test]
@@ -214,7 +224,7 @@ fn a_pinned_reservation_has_an_exclusive_cpuset() {
     if lacks(&known, &["nice", "two CPUs", "cpuset"]) {
         return;
     }
-    let before = balance(&known.host);
+    let before = settings(&known.host);
     let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
     let on = |cpu| format!("{RESERVED}\npin = {{ vcpu = \"{cpu}\" }}\naffinity = {{ vhost = \"free\" }}");
     let (vcpu, vhost) = (vcpu(true), vhost(false));
@@ -246,7 +256,57 @@ fn a_pinned_reservation_has_an_exclusive_cpuset() {
     assert_eq!(left_over(&known.host).len(), 1, "{:?}", left_over(&known.host));
     assert!(applier.undo_all().is_empty());
     assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
-    assert_eq!(balance(&known.host), before);
+    assert_eq!(settings(&known.host), before);
+}
+
+#[test]
+fn who_is_outside_of_exclusive_cpus_keeps_its_own() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    if lacks(&known, &["nice", "two CPUs", "cpuset"]) {
+        return;
+    }
+    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
+    let pinned = format!("pin = {{ vcpu = \"{}\", vhost = \"{}\" }}", cpus[1], cpus[0]);
+    let (vcpu, vhost) = (vcpu(false), vhost(false));
+    let mut applier = applier();
+    for lines in [pinned.clone(), format!("{RESERVED}\n{pinned}"), pinned] {
+        applier.make(&outlined(&lines, &known)).expect("a cpuset, or nothing to make");
+        place(&mut applier, &[&vcpu, &vhost]);
+        assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![cpus[1] as usize], vec![cpus[0] as usize]), "{lines}");
+    }
+    // One of them without any: it has all that there are, as before.
+    let all: Vec<usize> = cpus.iter().map(|cpu| *cpu as usize).collect();
+    for lines in [format!("{RESERVED}\npin = {{ vcpu = \"{}\" }}", cpus[1]), String::new()] {
+        let free = lines + "\naffinity = { vhost = \"free\" }";
+        applier.make(&outlined(&free, &known)).expect("a cpuset, or nothing to make");
+        place(&mut applier, &[&vcpu, &vhost]);
+    }
+    assert_eq!(vhost.cpus(), all);
+    assert!(applier.undo_all().is_empty());
+}
+
+#[test]
+fn a_run_that_ends_leaves_others_what_they_have() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    if lacks(&known, &["nice", "cpu"]) {
+        return;
+    }
+    let before = settings(&known.host);
+    let shares = outlined("sched = { policy = \"shares\", weight = 3 }", &known);
+    let [mut first, mut second] = ["a", "b"].map(|n| Applier::new(&format!("{}{n}", run()), |_| {}));
+    first.make(&shares).expect("a group");
+    second.make(&shares).expect("a group");
+    assert!(first.undo_all().is_empty());
+    let hierarchy = known.host.cpu.as_ref().expect("there is one");
+    let group = hierarchy.base.join(format!("ringroad-{}b.edge", run()));
+    let weight =
+        ["cpu.shares", "cpu.weight"].iter().find_map(|file| fs::read_to_string(group.join(file)).ok());
+    assert!(weight.is_some_and(|weight| ["3072", "300"].contains(&weight.trim())), "it weighs what it did");
+    assert!(second.undo_all().is_empty());
+    assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
+    assert_eq!(settings(&known.host), before);
 }
 
 /// A burning thread's time on a CPU over a while is no more than its share and one budget on either side.
@@ -349,7 +409,7 @@ fn who_was_told_before_can_clean_up() {
     if lacks(&known, &["nice", "two CPUs", "cpuset", "cpu"]) {
         return;
     }
-    let before = balance(&known.host);
+    let before = settings(&known.host);
     let cpu = *known.topology.allowed.last().expect("a CPU");
     let lines = format!(
         "pin = {{ vcpu = \"{cpu}\" }}\nsched = {{ vcpu = {{ policy = \"deadline\", runtime = \"2ms\", period = \"10ms\" }}, \
@@ -367,13 +427,13 @@ fn who_was_told_before_can_clean_up() {
     std::mem::forget(applier);
     let told: Vec<String> = told.try_iter().collect();
     for _ in 0..2 {
-        for text in &told {
+        for text in told.iter().rev() {
             let undo: Undo = serde_json::from_str(text).expect("an undo");
             undo.now().unwrap_or_else(|error| panic!("{undo:?}: {error}"));
         }
     }
     assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
-    assert_eq!(balance(&known.host), before);
+    assert_eq!(settings(&known.host), before);
 }
 
 /// An interrupt of this host that may be moved, with where it is.

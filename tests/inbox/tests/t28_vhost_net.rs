@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use support::{Counters, Namespace, Running, Signal, Stage, transfer};
+use support::{Counters, Namespace, Running, Signal, Stage, allowed_cpus, transfer};
 
 /// Nothing here takes so long, even under software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -65,11 +65,11 @@ fn adds_up(counters: &Counters, router: &str) {
     assert!(came > 0 && came == handled, "{came} frames came, {handled} were handled");
 }
 
-fn vhost_threads() -> Vec<(i32, String)> {
+fn vhost_threads() -> Vec<(u32, String)> {
     let entries = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let name =
-        |id: i32| Some((id, std::fs::read_to_string(format!("/proc/{id}/comm")).ok()?.trim().to_owned()));
+        |id: u32| Some((id, std::fs::read_to_string(format!("/proc/{id}/comm")).ok()?.trim().to_owned()));
     ids.filter_map(name).filter(|(_, name)| name.starts_with("vhost-")).collect()
 }
 
@@ -92,9 +92,7 @@ fn ping_tcp_and_udp_pass_through_the_kernel() {
     let threads: Vec<_> = vhost_threads().into_iter().filter(|thread| !before.contains(thread)).collect();
     assert_eq!(threads.len(), 2, "{threads:?}");
     for (id, name) in &threads {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("a thread");
-        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
-        assert_eq!(allowed, Some("1"), "{name} ({id})");
+        assert_eq!(allowed_cpus(*id).as_deref(), Some("1"), "{name} ({id})");
     }
     let lines = stage.run().lines(0);
     for nic in ["left", "right"] {
@@ -143,11 +141,7 @@ fn several_pairs_have_a_thread_of_the_kernel_each() {
     }
     let threads: Vec<_> = vhost_threads().into_iter().filter(|thread| !before.contains(thread)).collect();
     assert_eq!(threads.len(), 4, "a thread for each pair of each NIC: {threads:?}");
-    let place = |(id, _): &(i32, String)| {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("a thread");
-        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t").map(str::to_owned))
-    };
-    let mut places: Vec<_> = threads.iter().filter_map(place).collect();
+    let mut places: Vec<_> = threads.iter().filter_map(|(id, _)| allowed_cpus(*id)).collect();
     places.sort();
     assert_eq!(places, ["0", "0", "1", "1"], "dealt to the CPUs of pin.vhost");
     // It is a thread like any other: root may give it a class of its own, and it goes on to carry frames.

@@ -199,6 +199,14 @@ fn who_is_pinned_to_a_partition_is_in_it() {
     };
     assert_eq!(inside(&partitions(2)), [true, false, true, false]);
     assert_eq!(inside(&host(2)), [true, false, false, false]);
+    // A group would take it out again.
+    let third = router(
+        "wide",
+        "affinity = { vcpu = \"0\", vhost = \"0\" }\nsched = { policy = \"shares\", weight = 2 }",
+    );
+    let placed = outline(&(beside("pin = { vcpu = \"1\", vhost = \"0\" }") + &third), &partitions(2));
+    let groups: Vec<_> = placed.slots.iter().map(|slot| slot.schedule.group.as_deref()).collect();
+    assert_eq!(groups, [None, Some("edge"), None, Some("core"), Some("wide"), Some("wide")]);
     let shares = "pin = { vcpu = \"1\" }\nsched = { policy = \"shares\", weight = 2 }";
     assert!(refusal(&beside(shares), &partitions(2)).contains("where no shares are"));
     assert!(refusal(&beside("affinity = { vcpu = \"0-1\" }"), &partitions(2)).contains("choose one side"));

@@ -4,7 +4,7 @@ use std::fs;
 
 use config::Shares;
 
-use crate::cgroup::{Version, locate, weigh};
+use crate::cgroup::{Hierarchy, Version, locate, weigh};
 
 const OWN: &str = "9:name=systemd:/\n3:cpuset:/set\n2:cpu,cpuacct:/box/one\n0::/unit.service\n";
 const MOUNTS: &str = "\
@@ -36,6 +36,34 @@ fn version_2_is_for_what_version_1_has_not() {
     assert_eq!(locate("", OWN, "cpu"), None);
     assert_eq!(locate(MOUNTS, "", "cpu"), None);
     assert_eq!(locate("- \n - \n1 - 2\n", OWN, "cpu"), None);
+}
+
+#[test]
+fn partitions_are_made_in_the_root_or_in_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |file: &str, text: &str| fs::write(folder.path().join(file), text).expect("a file");
+    let usable = || {
+        let (base, home) = (folder.path().to_owned(), folder.path().to_owned());
+        Hierarchy { version: Version::V2, base, home }.usable("cpuset").map(drop)
+    };
+    assert!(
+        usable().is_err_and(|why| why.ends_with("has not got the controller cpuset (systemd: Delegate=yes)"))
+    );
+    write("cgroup.controllers", "cpuset cpu pids\n");
+    assert_eq!(usable(), Ok(()), "the root");
+    write("cpuset.cpus.partition", "member\n");
+    assert!(usable().is_err_and(|why| why.contains("is neither the root nor a partition")));
+    write("cpuset.cpus.partition", "root invalid (Parent is not a partition root)\n");
+    assert!(usable().is_err());
+    write("cpuset.cpus.exclusive", "\n");
+    assert!(usable().is_err());
+    write("cpuset.cpus.exclusive", "1\n");
+    assert_eq!(usable(), Ok(()), "CPUs of its own");
+    fs::remove_file(folder.path().join("cpuset.cpus.exclusive")).expect("it goes");
+    for state in ["root\n", "isolated\n"] {
+        write("cpuset.cpus.partition", state);
+        assert_eq!(usable(), Ok(()));
+    }
 }
 
 /// What the files of a group hold after it was weighed.

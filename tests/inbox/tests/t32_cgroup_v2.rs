@@ -1,0 +1,323 @@
+//! Objective: where control groups are of version 2, the kernel gives threads what a file says of shares, quotas, reservations and
+//! guarantees, also after `set`; and neither groups nor partitions nor controllers are left of a run, not even after SIGKILL.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{Namespace, Running, Scheduled, Signal, Stage, Traces, router_threads};
+
+/// Nothing here takes so long, even under software emulation on a busy host.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long CPU time is counted: some hundred turns of the kernel's scheduler.
+const WATCHED: Duration = Duration::from_secs(5);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(50);
+const ROOT: &str = "/sys/fs/cgroup";
+const SWITCHES: &str = "/sys/fs/cgroup/cgroup.subtree_control";
+/// Name of the runs.
+const RUN: &str = "t32v2";
+
+/// Whether this is not the box, whose control groups are nobody else's; there it switches controllers off that other tests have
+/// left on.
+fn not_alone() -> bool {
+    if !inbox::inside() {
+        println!("SKIPPED: not in the box, whose control groups are nobody else's");
+        return true;
+    }
+    fs::write(SWITCHES, "-cpu -cpuset").expect("no group has them");
+    assert_eq!(controllers(), "");
+    false
+}
+
+/// The controllers that groups in the root have.
+fn controllers() -> String {
+    fs::read_to_string(SWITCHES).expect("version 2").trim().to_owned()
+}
+
+/// The group of a router, or with `cpusN` that of exclusive CPUs.
+fn group(of: &str) -> PathBuf {
+    Path::new(ROOT).join(format!("ringroad-{RUN}.{of}"))
+}
+
+/// What a file of a group holds; none: there is no such group, or it has no such file.
+fn held(of: &str, file: &str) -> Option<String> {
+    Some(fs::read_to_string(group(of).join(file)).ok()?.trim().to_owned())
+}
+
+/// A line of a group's `cpu.stat`.
+fn stat(of: &str, key: &str) -> u64 {
+    let text = held(of, "cpu.stat").expect("a group");
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("no {key} in {text}"))
+}
+
+/// What the CPU time of groups grows by while they are watched, in parts of one CPU.
+fn used<const N: usize>(of: [&str; N]) -> [f64; N] {
+    let read = || of.map(|of| stat(of, "usage_usec"));
+    let (start, before) = (Instant::now(), read());
+    thread::sleep(WATCHED);
+    let (after, watched) = (read(), start.elapsed().as_micros() as f64);
+    std::array::from_fn(|at| (after[at] - before[at]) as f64 / watched)
+}
+
+#[track_caller]
+fn wait(what: &str, is_there: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_there() {
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
+        thread::sleep(LOOK);
+    }
+}
+
+fn ask(words: &[&str]) -> support::Finished {
+    support::run(Command::new(inbox::ringroad()).args(words), PATIENCE).expect("it ends")
+}
+
+#[track_caller]
+fn set(router: &str, setting: &str) {
+    let done = ask(&["set", router, setting]);
+    assert!(done.status.success(), "{setting}: {}", done.stderr);
+}
+
+fn start(text: &str) -> Stage {
+    Stage::start_with_groups(&inbox::ringroad(), text, &["--json", "--name", RUN]).expect("it starts")
+}
+
+/// A router on CPU 1 with a network behind it that leads back to itself: each frame to 203.0.113.0/24 passes it until its time to
+/// live is over. Its weight is a part of the address of its NIC there as well.
+fn circle(name: &str, weight: u32) -> String {
+    let mac = format!("02:00:00:00:32:{weight:02}");
+    format!(
+        "[switch.{name}]\n\
+         [[router]]\nname = \"{name}\"\nengine = \"process\"\npin = {{ vcpu = \"1\", vhost = \"1\" }}\n\
+         sched = {{ policy = \"shares\", weight = {weight} }}\n\
+         [[router.nic]]\nname = \"in\"\nattach = \"tap:{name}\"\naddress = \"192.0.2.1/24\"\n\
+         [[router.nic]]\nname = \"out\"\nattach = \"switch:{name}\"\naddress = \"10.32.1.1/24\"\n\
+         [[router.nic]]\nname = \"back\"\nattach = \"switch:{name}\"\naddress = \"10.32.2.1/24\"\nmac = \"{mac}\"\n\
+         [[router.neighbour]]\naddress = \"10.32.1.2\"\nmac = \"{mac}\"\n\
+         [[router.route]]\nto = \"203.0.113.0/24\"\nvia = \"10.32.1.2\"\n"
+    )
+}
+
+/// Sends datagrams with the longest life into circles until it is enough: more than their routers can do in all of a CPU.
+fn feed(host: &Namespace, enough: &AtomicBool) {
+    let socket = host.inside(|| UdpSocket::bind(("0.0.0.0", 0))).expect("a namespace").expect("a socket");
+    socket.set_ttl(255).expect("the longest life");
+    while !enough.load(Relaxed) {
+        for _ in 0..20 {
+            // Where there is no room there is enough.
+            let _ = socket.send_to(&[0; 18], "203.0.113.9:9");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn weights_and_quotas_decide_over_a_cpu() {
+    support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    if not_alone() {
+        return;
+    }
+    let mut stage = start(&(circle("big", 2) + &circle("small", 1)));
+    let hosts = ["big", "small"].map(|tap| stage.host(tap, "192.0.2.2/24", "192.0.2.1").expect("a host"));
+    wait("both routers have threads in their groups", || {
+        ["big", "small"]
+            .iter()
+            .all(|of| held(of, "cgroup.threads").is_some_and(|ids| ids.lines().count() == 2))
+    });
+    assert_eq!([held("big", "cpu.weight"), held("small", "cpu.weight")].map(Option::unwrap), ["200", "100"]);
+    assert_eq!(controllers(), "cpu");
+
+    let enough = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let senders = hosts.each_ref().map(|host| scope.spawn(|| feed(host, &enough)));
+        wait("they want the whole CPU", || used(["big", "small"]).iter().sum::<f64>() > 0.8);
+        let [big, small] = used(["big", "small"]);
+        println!("weights 2 and 1: {big:.3} and {small:.3} of CPU 1, {:.2}", big / small);
+        assert!((1.5..2.7).contains(&(big / small)), "{big:.3} and {small:.3}");
+        set("big", "sched.weight=1");
+        wait("the weight", || held("big", "cpu.weight").as_deref() == Some("100"));
+        let [big, small] = used(["big", "small"]);
+        println!("weights 1 and 1: {big:.3} and {small:.3} of CPU 1, {:.2}", big / small);
+        assert!((0.7..1.4).contains(&(big / small)), "{big:.3} and {small:.3}");
+
+        set("big", "sched.quota=0.2");
+        wait("the quota", || held("big", "cpu.max").as_deref() == Some("2000 10000"));
+        let throttled = stat("big", "nr_throttled");
+        let [big, small] = used(["big", "small"]);
+        println!("a quota of 0.2: {big:.3}, and {small:.3} for the other");
+        assert!((0.1..0.25).contains(&big) && small > 2.0 * big, "{big:.3} and {small:.3}");
+        assert!(stat("big", "nr_throttled") > throttled);
+        enough.store(true, Relaxed);
+        senders.into_iter().for_each(|sender| sender.join().expect("a sender"));
+    });
+    // Frames were dropped, as they should be.
+    stage.finish_troubled(hosts.into()).expect("nothing is left");
+    assert_eq!(controllers(), "");
+}
+
+/// One router between two TAPs or nowhere, with these lines of its own.
+fn file(lines: &str, attach: [&str; 2]) -> String {
+    let [left, right] = attach;
+    format!(
+        "[[router]]\nname = \"edge\"\nengine = \"process\"\n{lines}\n\
+         [[router.nic]]\nname = \"left\"\nattach = \"{left}\"\naddress = \"192.0.2.1/24\"\n\
+         [[router.nic]]\nname = \"right\"\nattach = \"{right}\"\naddress = \"198.51.100.1/24\"\n"
+    )
+}
+
+const TAPS: [&str; 2] = ["tap:v2-l", "tap:v2-r"];
+const ON_1: &str = "pin = { vcpu = \"1\", vhost = \"1\" }";
+const RESERVED: &str = "sched = { policy = \"deadline\", runtime = \"30ms\", period = \"200ms\" }";
+
+/// Waits until all threads of the router are as they should be.
+#[track_caller]
+fn threads_are(what: &str, wanted: impl Fn(&Scheduled) -> bool) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let threads = Scheduled::of_router(&inbox::ringroad(), "edge").expect("an answer");
+        if threads.len() == 2 && threads.values().all(&wanted) {
+            return;
+        }
+        assert!(Instant::now() < end, "not {what}: {threads:#?}");
+        thread::sleep(LOOK);
+    }
+}
+
+/// Whether a thread has so many ms of each 200 reserved, on CPU 1.
+fn is_reserved(ms: u64) -> impl Fn(&Scheduled) -> bool {
+    let reserved = [ms * 1_000_000, 200_000_000, 200_000_000];
+    move |is| is.policy == "SCHED_DEADLINE" && is.reserved == reserved && is.cpus == "1"
+}
+
+fn ping(from: &Namespace) {
+    let mut command = from.command("busybox");
+    command.args(["ping", "-c", "3", "-i", "0.2", "-W", "30", "198.51.100.2"]);
+    let said = support::run(&mut command, PATIENCE).expect("ping ends").stdout;
+    assert!(said.contains(" 0% packet loss"), "{said}");
+}
+
+#[test]
+fn a_pinned_reservation_has_a_partition() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+    if not_alone() {
+        return;
+    }
+    let mut stage = start(&file(&format!("{ON_1}\n{RESERVED}"), TAPS));
+    let left = stage.host("v2-l", "192.0.2.2/24", "192.0.2.1").expect("left");
+    let right = stage.host("v2-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+    // The kernel judges by where a thread ran last, and these have slept since they were moved.
+    ping(&left);
+    threads_are("30 of 200 ms", is_reserved(30));
+    assert_eq!(held("cpus1", "cpuset.cpus.partition").as_deref(), Some("root"));
+    let inside = held("cpus1", "cgroup.threads").expect("a partition");
+    let mut threads: Vec<u32> = router_threads(&inbox::ringroad(), "edge")
+        .expect("an answer")
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
+    threads.sort_unstable();
+    let mut listed: Vec<u32> = inside.lines().map(|id| id.parse().expect("a number")).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, threads);
+    // Everybody else is elsewhere.
+    assert_eq!(support::allowed_cpus(std::process::id()).as_deref(), Some("0"));
+    // Its supervisor may not use that CPU any more, and still gives it to its threads.
+    set("edge", "sched.runtime=40ms");
+    threads_are("40 of 200 ms", is_reserved(40));
+    set("edge", "sched={ policy = \"other\" }");
+    threads_are("ordinary on CPU 1", |is| is.policy == "SCHED_OTHER" && is.cpus == "1");
+    wait("the partition goes", || !group("cpus1").exists());
+    set("edge", "pin.vhost=0");
+    set("edge", "sched={ vcpu = { policy = \"deadline\", runtime = \"50ms\", period = \"200ms\" } }");
+    let places = || Scheduled::of_router(&inbox::ringroad(), "edge").expect("an answer");
+    let vcpu = |name: &String| name.ends_with("/vcpu0");
+    wait("the vCPU's is back, and the other thread beside it", || {
+        let places = places();
+        places.len() == 2
+            && places.iter().all(|(name, is)| if vcpu(name) { is_reserved(50)(is) } else { is.cpus == "0" })
+    });
+    ping(&left);
+    set("edge", "sched={ policy = \"other\" }");
+    wait("the partition goes again", || !group("cpus1").exists());
+    // Those that were outside keep their CPUs, whatever the kernel gives to all that are there.
+    wait("each on its CPU", || {
+        let places = places();
+        places.len() == 2 && places.iter().all(|(name, is)| is.cpus == if vcpu(name) { "1" } else { "0" })
+    });
+    // It may have told that a thread slept where it was for a while.
+    stage.finish_troubled(vec![left, right]).expect("nothing is left");
+    assert_eq!(controllers(), "");
+    assert_eq!(support::allowed_cpus(std::process::id()).as_deref(), Some("0-1"));
+}
+
+#[test]
+fn nothing_is_left_of_a_run_that_was_killed() {
+    support::needs!(Root, Tun, Program("chrt"));
+    if not_alone() {
+        return;
+    }
+    let shares = "sched = { policy = \"shares\", weight = 3, quota = 0.5 }".to_owned();
+    for (lines, group_of, switched_on) in
+        [(format!("{ON_1}\n{RESERVED}"), "cpus1", "cpuset"), (shares, "edge", "cpu")]
+    {
+        let before = Traces::now();
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file.toml");
+        fs::write(&path, file(&lines, ["null", "null"])).expect("a file");
+        let mut command = Command::new(inbox::ringroad());
+        let mut run =
+            Running::start(command.args(["run", "--json", "--name", RUN]).arg(&path)).expect("it starts");
+        wait("its threads are there", || {
+            held(group_of, "cgroup.threads").is_some_and(|ids| ids.lines().count() == 2)
+        });
+        assert_eq!(controllers(), switched_on);
+        run.signal(Signal::KILL).expect("killed");
+        run.wait(PATIENCE).expect("it ends");
+        assert_eq!(Traces::left(&before, PATIENCE), [""; 0], "{lines}");
+        wait("controllers are switched off again", || controllers().is_empty());
+        wait("all CPUs are everybody's", || {
+            support::allowed_cpus(std::process::id()).as_deref() == Some("0-1")
+        });
+    }
+}
+
+/// The rate that a refusal says would fit: `217 kpps would fit`.
+fn would_fit(refusal: &str) -> u64 {
+    let words: Vec<&str> = refusal.split_once(" would fit").expect("a rate that fits").0.split(' ').collect();
+    let [.., number, unit] = words.as_slice() else { panic!("{refusal}") };
+    let times = match *unit {
+        "Mpps" => 1e6,
+        "kpps" => 1e3,
+        _ => 1.0,
+    };
+    (number.parse::<f64>().expect("a number") * times) as u64
+}
+
+#[test]
+fn a_promised_rate_is_a_weight() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
+    if not_alone() {
+        return;
+    }
+    let other = file(ON_1, ["null", "null"]).replace("edge", "other");
+    let mut stage = start(&(file(&format!("{ON_1}\nguarantee = \"100pps\""), TAPS) + &other));
+    let left = stage.host("v2-l", "192.0.2.2/24", "192.0.2.1").expect("left");
+    let right = stage.host("v2-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+    let weight = |of: &str| held(of, "cpu.weight").and_then(|weight| weight.parse::<u64>().ok());
+    wait("weights", || weight("edge").is_some());
+    assert_eq!((weight("edge"), weight("other")), (Some(100), Some(100)), "as one ordinary thread");
+    let refusal = ask(&["set", "edge", "guarantee=50Mpps"]).stderr;
+    set("edge", &format!("guarantee={}pps", would_fit(&refusal) * 9 / 10));
+    wait("a larger weight", || weight("edge") > Some(200));
+    ping(&left);
+    set("edge", "guarantee=none");
+    wait("no weight", || weight("edge").is_none());
+    stage.finish(vec![left, right]).expect("nothing is left");
+    assert_eq!(controllers(), "");
+}
