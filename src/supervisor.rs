@@ -236,6 +236,7 @@ impl Supervisor {
             self.mend(now);
             self.attend_clients(now);
             self.attend_metrics(now);
+            self.accounting.attend(now);
             self.attend_display(now);
             if self.is_over(now) {
                 return Ok(());
@@ -287,6 +288,7 @@ impl Supervisor {
             self.times.ending,
             self.metrics.deadline(),
             self.placing.due(),
+            self.accounting.due(),
             plane,
         ];
         let lives = self.apart.values().map(|apart| &apart.life);

@@ -11,6 +11,11 @@ use ledger::Group;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
+/// What a core's time goes to, in the order in which it is shown.
+const COLUMNS: [&str; 8] = ["guest", "vhost", "kernel", "user", "irq", "softirq", "steal", "idle"];
+/// Part of an interval that is as good as all of it.
+const WHOLE: f64 = 0.99;
+
 /// Reads every counter and the CPU time of every thread, without stopping anything.
 pub(crate) fn read(instance: &Instance) -> Counters {
     let (mut counters, mut cpu_ns) = (BTreeMap::new(), BTreeMap::new());
@@ -204,20 +209,34 @@ impl Interval {
     /// Where the time of each core went, where that is known: a line for each.
     fn cores(&self) -> String {
         let mut cores: BTreeMap<u32, String> = BTreeMap::new();
-        for column in ["guest", "vhost", "kernel", "user", "irq", "softirq", "steal", "idle"] {
-            for (name, ns) in &self.counters {
-                let cpu = name.strip_prefix("host.cpu").and_then(|rest| rest.strip_suffix("_ns"));
-                let cpu = cpu.and_then(|rest| rest.strip_suffix(column)?.strip_suffix('.')?.parse().ok());
-                let Some(cpu) = cpu else { continue };
-                let part = *ns as f64 / self.seconds * 1e-7;
+        for column in COLUMNS {
+            for (cpu, ns) in self.column(column) {
+                let part = ns as f64 / self.seconds * 1e-7;
                 // Writing to a string cannot fail.
                 let _ = write!(cores.entry(cpu).or_default(), " {column} {part:.1}");
             }
         }
-        cores.into_iter().map(|(cpu, text)| format!("CPU {cpu} %:{text}\n")).collect()
+        let head = self.source().map(|source| format!("CPUs, softirq by {source}:\n"));
+        let lines = cores.into_iter().map(|(cpu, text)| format!("CPU {cpu} %:{text}\n"));
+        head.into_iter().chain(lines).collect()
     }
 
-    /// One JSON object: seconds, counters that moved, CPU by thread; how promises were kept, where there are any.
+    /// One column of the cores: nanoseconds by CPU.
+    fn column(&self, column: &str) -> impl Iterator<Item = (u32, u64)> {
+        let end = format!(".{column}_ns");
+        let cpu = move |name: &str| name.strip_prefix("host.cpu")?.strip_suffix(&end)?.parse().ok();
+        self.counters.iter().filter_map(move |(name, ns)| Some((cpu(name)?, *ns)))
+    }
+
+    /// Who told interrupts apart; none where nothing is known of cores. What was traced for a part of the time only, was not.
+    fn source(&self) -> Option<&'static str> {
+        let all: u64 = COLUMNS.iter().flat_map(|column| self.column(column)).map(|(_, ns)| ns).sum();
+        let traced: u64 = self.column("traced").map(|(_, ns)| ns).sum();
+        (all > 0).then_some(if traced as f64 >= all as f64 * WHOLE { "tracer" } else { "ticks" })
+    }
+
+    /// One JSON object: seconds, counters that moved, CPU by thread; how promises were kept, where there are any; who told
+    /// interrupts apart, where cores are known.
     pub(crate) fn json(&self) -> String {
         let counters: BTreeMap<_, _> = self.counters.iter().filter(|(_, n)| **n > 0).collect();
         let threads: BTreeMap<&str, f64> =
@@ -228,6 +247,9 @@ impl Interval {
             routers.filter_map(|router| Some((router.to_owned(), self.promised(router)?.json()))).collect();
         if let Some(object) = value.as_object_mut().filter(|_| !promises.is_empty()) {
             object.insert("guarantees".to_owned(), Value::Object(promises));
+        }
+        if let (Some(object), Some(source)) = (value.as_object_mut(), self.source()) {
+            object.insert("softirq_by".to_owned(), source.into());
         }
         value.to_string()
     }

@@ -1,10 +1,11 @@
 //! What threads and cores spend their time on, beside what the data plane counts: read here, as the data plane opens no file.
 //!
 //! It is read when somebody asks for counters, and only then. All of it counts up, so that whoever wants rates takes the difference
-//! of two answers; the first answer begins at zero.
+//! of two answers; the first answer begins at zero. As long as a client asks for the cores, interrupts are told apart by the
+//! tracer, where there can be one; the table of the run and its metrics are content with ticks.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use api::{Answer, Outcome, Request};
 use sched::account::{Account, Column, Sample, Split, Thread};
@@ -12,6 +13,9 @@ use sched::account::{Account, Column, Sample, Split, Thread};
 use super::Supervisor;
 use super::desk::Asker;
 use super::placing::Told;
+
+/// How long the tracer stays after a client has asked for cores.
+const LET_GO: Duration = Duration::from_secs(10);
 
 /// What the counters of a core are.
 pub(super) const OF_CPU: &[(&str, &str)] = &[
@@ -23,6 +27,7 @@ pub(super) const OF_CPU: &[(&str, &str)] = &[
     ("softirq_ns", "Time of a CPU in soft interrupts."),
     ("steal_ns", "Time of a CPU that the hypervisor gave to others."),
     ("idle_ns", "Time of a CPU without work."),
+    ("traced_ns", "Time of a CPU in which interrupts were told apart by a tracer, and not by ticks."),
 ];
 /// What the counters of a thread are.
 pub(super) const OF_THREAD: &[(&str, &str)] = &[
@@ -40,6 +45,8 @@ pub(super) struct Accounting {
     last: Option<Sample>,
     /// Nanoseconds and counts, by name.
     sums: BTreeMap<String, f64>,
+    /// Until when interrupts are traced, if nobody asks for it any more.
+    traced_until: Option<Instant>,
 }
 
 impl Accounting {
@@ -51,11 +58,34 @@ impl Accounting {
         };
         // Where no file can be opened, nothing is known, and it is tried again the next time.
         let Ok(mut account) = account else { return };
+        if self.traced_until.is_some() {
+            // Where that is refused, ticks have to do.
+            let _ = account.trace();
+        }
         let sample = account.sample();
         if let Some(last) = self.last.replace(sample.clone()) {
             self.add(&Split::between(&last, &sample));
         }
         self.account = Some(account);
+    }
+
+    /// Somebody asks for the cores.
+    fn trace(&mut self, now: Instant) {
+        self.traced_until = Some(now + LET_GO);
+    }
+
+    /// Lets go of the tracer when nobody has asked for a while.
+    pub(super) fn attend(&mut self, now: Instant) {
+        if self.traced_until.take_if(|until| now >= *until).is_some()
+            && let Some(account) = &mut self.account
+        {
+            account.stop_tracing();
+        }
+    }
+
+    /// When there is something to do although nobody asks.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.traced_until
     }
 
     fn add(&mut self, split: &Split) {
@@ -64,6 +94,7 @@ impl Accounting {
             for (column, ns) in core.columns() {
                 add(format!("host.cpu{cpu}.{column}_ns"), ns);
             }
+            add(format!("host.cpu{cpu}.traced_ns"), if core.traced { core.all() } else { 0.0 });
         }
         for (name, thread) in &split.threads {
             let times = [("guest_ns", thread.guest), ("system_ns", thread.system), ("wait_ns", thread.wait)];
@@ -119,6 +150,9 @@ impl Supervisor {
             if asker == Asker::Promises {
                 return self.hand_over(asker, outcome, now);
             }
+            if matches!(asker, Asker::Client(..)) && router.is_none() {
+                self.accounting.trace(now);
+            }
             let threads: Vec<Thread> = self.threads_told().into_iter().map(watched).collect();
             self.accounting.read(&threads);
             counters.counters.extend(self.accounting.known(router));
@@ -170,5 +204,37 @@ mod tests {
         assert!(all.keys().any(|name| name.starts_with("host.cpu") && name.ends_with(".idle_ns")), "{all:?}");
         assert!(accounting.known(Some("edge")).all(|(name, _)| name.starts_with("edge/vhost.sched.")));
         assert_eq!(accounting.known(Some("edg")).count(), 0);
+    }
+
+    #[test]
+    fn interrupts_are_traced_as_long_as_somebody_asks() {
+        let (mut accounting, start) = (Accounting::default(), Instant::now());
+        let traced = |accounting: &Accounting| {
+            let known: BTreeMap<_, _> = accounting.known(None).collect();
+            let (name, idle) = known.iter().find(|(name, _)| name.ends_with(".idle_ns")).expect("a core");
+            (known[&name.replace("idle", "traced")], *idle)
+        };
+        let read = |accounting: &mut Accounting| {
+            std::thread::sleep(Duration::from_millis(20));
+            accounting.read(&[]);
+        };
+        accounting.read(&[]);
+        read(&mut accounting);
+        assert_eq!((traced(&accounting).0, accounting.due()), (0, None), "nobody has asked");
+        accounting.trace(start);
+        assert_eq!(accounting.due(), Some(start + LET_GO));
+        read(&mut accounting);
+        if !accounting.account.as_ref().is_some_and(Account::is_traced) {
+            return println!("SKIPPED: no tracer here");
+        }
+        assert_eq!(traced(&accounting).0, 0, "it has just been started");
+        read(&mut accounting);
+        let so_far = traced(&accounting).0;
+        assert!(so_far > 0);
+        accounting.attend(start + LET_GO / 2);
+        assert!(accounting.account.as_ref().is_some_and(Account::is_traced));
+        accounting.attend(start + LET_GO);
+        read(&mut accounting);
+        assert_eq!((traced(&accounting).0, accounting.due()), (so_far, None), "it is let go");
     }
 }

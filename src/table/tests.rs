@@ -96,7 +96,26 @@ fn what_is_known_of_threads_and_cores_is_shown() {
     let thread =
         "  edge/vcpu0: CPU 50.0 %, guest 40.0 %, kernel 10.0 %, waits 1.0 %; 150 switches/s, 100 wake-ups/s";
     assert_eq!(lines[3], thread);
-    assert_eq!(lines[4], "CPU 1 %: guest 40.0 irq 5.0 softirq 30.0 idle 25.0");
+    let core = "CPU 1 %: guest 40.0 irq 5.0 softirq 30.0 idle 25.0";
+    assert_eq!(lines[4..6], ["CPUs, softirq by ticks:", core]);
+}
+
+#[test]
+fn who_told_interrupts_apart_is_said_where_cores_are_known() {
+    let source = |traced_ns: Option<u64>| {
+        let columns = [("host.cpu10.softirq_ns", 600_000_000), ("host.cpu10.idle_ns", 400_000_000)];
+        let traced = traced_ns.map(|ns| ("host.cpu10.traced_ns", ns));
+        let moved: Vec<_> = columns.into_iter().chain(traced).collect();
+        let later = counters(1_000_000_000, &moved, &[]);
+        let interval = Interval::between(&counters(0, &[], &[]), &later);
+        let json: serde_json::Value = serde_json::from_str(&interval.json()).expect("JSON");
+        let said = json["softirq_by"].as_str().expect("a source").to_owned();
+        assert!(interval.cores().starts_with(&format!("CPUs, softirq by {said}:\nCPU 10 %: softirq 60.0 ")));
+        said
+    };
+    assert_eq!([None, Some(500_000_000), Some(1_000_000_000)].map(source), ["ticks", "ticks", "tracer"]);
+    let none = Interval::between(&counters(0, &[], &[]), &counters(1, &[("edge.wan.rx.frames", 1)], &[]));
+    assert!(none.cores().is_empty() && !none.json().contains("softirq_by"));
 }
 
 #[test]

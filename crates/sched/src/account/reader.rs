@@ -1,4 +1,4 @@
-//! Reads the files. They stay open, and are read from their beginning each time.
+//! Reads the files, and the tracer where there is one. The files stay open, and are read from their beginning each time.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::parse::{self, ThreadTimes};
-use super::{Sample, Thread};
+use super::{Sample, Thread, Tracer};
 
 /// Longer than `/proc/stat` of a host of 500 CPUs; what comes behind those is interrupts by number.
 const STAT: usize = 64 << 10;
@@ -22,6 +22,7 @@ pub struct Account {
     stat: File,
     threads: Vec<Watched>,
     buffer: Vec<u8>,
+    tracer: Option<Tracer>,
 }
 
 #[derive(Debug)]
@@ -39,7 +40,8 @@ impl Account {
     /// `/proc/stat` cannot be opened, or no descriptors are left.
     pub fn open(cpus: &[u32], threads: &[Thread]) -> io::Result<Self> {
         let stat = File::open("/proc/stat")?;
-        let mut account = Self { cpus: cpus.to_vec(), stat, threads: Vec::new(), buffer: vec![0; STAT] };
+        let (cpus, threads_of, buffer) = (cpus.to_vec(), Vec::new(), vec![0; STAT]);
+        let mut account = Self { cpus, stat, threads: threads_of, buffer, tracer: None };
         account.watch(threads)?;
         Ok(account)
     }
@@ -60,7 +62,36 @@ impl Account {
                 Err(error) => return Err(error),
             }
         }
+        self.watch_traced();
         Ok(())
+    }
+
+    /// Has interrupts told apart by a tracer from now on, instead of by ticks.
+    ///
+    /// # Errors
+    /// As [`Tracer::start`]; then it goes on by ticks.
+    pub fn trace(&mut self) -> io::Result<()> {
+        if self.tracer.is_none() {
+            self.tracer = Some(Tracer::start()?);
+            self.watch_traced();
+        }
+        Ok(())
+    }
+
+    /// Goes on by ticks.
+    pub fn stop_tracing(&mut self) {
+        self.tracer = None;
+    }
+
+    /// Whether there is a tracer.
+    pub fn is_traced(&self) -> bool {
+        self.tracer.is_some()
+    }
+
+    /// The tracer watches the same threads. One that cannot watch them all is of no use.
+    fn watch_traced(&mut self) {
+        let threads: Vec<i32> = self.threads.iter().map(|watched| watched.thread.tid).collect();
+        self.tracer.take_if(|tracer| tracer.watch(&threads).is_err());
     }
 
     /// Reads everything. A thread that has ended is missing from now on.
@@ -77,7 +108,8 @@ impl Account {
             threads.extend(times.map(|times| (watched.thread.name.clone(), (watched.thread.column, times))));
             times.is_some()
         });
-        Sample { at_ns, took_ns: now().saturating_sub(at_ns), cores, threads, traced: None }
+        let traced = self.tracer.as_ref().map(Tracer::read);
+        Sample { at_ns, took_ns: now().saturating_sub(at_ns), cores, threads, traced }
     }
 }
 
@@ -120,7 +152,7 @@ fn read<T>(file: &File, buffer: &mut [u8], parse: impl FnOnce(&str) -> T) -> Opt
 }
 
 /// CLOCK_MONOTONIC.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     // Neither is negative: the clock began with the host.
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)

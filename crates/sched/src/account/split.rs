@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::parse::{CoreTicks, ThreadTimes};
-use super::{Column, Interrupts, Sample};
+use super::{Column, Interrupts, Sample, Traced};
 
 /// Nanoseconds of a tick of USER_HZ, which is 100 on every x86-64 kernel.
 const TICK: f64 = 1e7;
@@ -27,6 +27,8 @@ pub struct CoreSplit {
     pub steal: f64,
     /// Nothing to do.
     pub idle: f64,
+    /// Whether interrupts are those of a tracer, and not of ticks.
+    pub traced: bool,
 }
 
 impl CoreSplit {
@@ -42,6 +44,14 @@ impl CoreSplit {
             ("steal", self.steal),
             ("idle", self.idle),
         ]
+    }
+
+    /// Lets interrupts have no more than this, each its part of it: what is read later has gone on meanwhile.
+    fn shrink_interrupts(&mut self, most: f64) {
+        let interrupts = self.irq + self.softirq;
+        if interrupts > most {
+            (self.irq, self.softirq) = (self.irq * most / interrupts, self.softirq * most / interrupts);
+        }
     }
 
     /// Lets guests and vhost threads have no more than this, each its part of it.
@@ -170,22 +180,32 @@ fn thread(column: Column, before: &ThreadTimes, now: &ThreadTimes, charged: f64)
     }
 }
 
+/// What one and the same tracer knew at both times.
+fn tracers<'a>(earlier: &'a Sample, later: &'a Sample) -> Option<(&'a Traced, &'a Traced)> {
+    let both = (earlier.traced.as_ref()?, later.traced.as_ref()?);
+    (both.0.since_ns == both.1.since_ns).then_some(both)
+}
+
 /// What a tracer knows to have run on the time of a thread.
 fn charged(earlier: &Sample, later: &Sample, tid: i32) -> f64 {
-    let Some(now) = later.traced.as_ref().and_then(|traced| traced.threads.get(&tid)) else { return 0.0 };
-    let before = earlier.traced.as_ref().and_then(|traced| traced.threads.get(&tid));
-    let Interrupts { irq_ns, softirq_ns } = before.copied().unwrap_or_default();
-    (grown(irq_ns, now.irq_ns) + grown(softirq_ns, now.softirq_ns)) as f64
+    let Some((earlier, later)) = tracers(earlier, later) else { return 0.0 };
+    let of = |traced: &Traced| traced.threads.get(&tid).copied().unwrap_or_default();
+    let known = difference(of(earlier), of(later));
+    (known.irq_ns + known.softirq_ns) as f64
 }
 
 /// What a tracer knows of a core.
 fn traced(earlier: &Sample, later: &Sample, cpu: u32) -> Option<Interrupts> {
-    let now = later.traced.as_ref()?.cores.get(&cpu)?;
-    let before = earlier.traced.as_ref()?.cores.get(&cpu).copied().unwrap_or_default();
-    Some(Interrupts {
+    let (earlier, later) = tracers(earlier, later)?;
+    let before = earlier.cores.get(&cpu).copied().unwrap_or_default();
+    Some(difference(before, *later.cores.get(&cpu)?))
+}
+
+fn difference(before: Interrupts, now: Interrupts) -> Interrupts {
+    Interrupts {
         irq_ns: grown(before.irq_ns, now.irq_ns),
         softirq_ns: grown(before.softirq_ns, now.softirq_ns),
-    })
+    }
 }
 
 fn core(
@@ -202,8 +222,10 @@ fn core(
         softirq: traced.map_or_else(|| ticks(|t| t.softirq), |known| known.softirq_ns as f64),
         steal: ticks(|t| t.steal),
         idle: ticks(|t| t.idle),
+        traced: traced.is_some(),
         ..CoreSplit::default()
     };
+    split.shrink_interrupts(interval);
     if traced.is_none() {
         // Threads may have been charged with interrupts that nobody has told apart.
         let left = interval - split.irq - split.softirq - split.steal - split.idle;

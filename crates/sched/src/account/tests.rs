@@ -115,7 +115,7 @@ fn a_core_is_split_among_who_had_it() {
 fn a_tracer_takes_interrupts_from_whom_they_interrupted() {
     let traced = |softirq_ns| {
         let known = Interrupts { irq_ns: 0, softirq_ns };
-        Some(Traced { cores: [(1, known)].into(), threads: [(6, known)].into() })
+        Some(Traced { since_ns: 5, cores: [(1, known)].into(), threads: [(6, known)].into() })
     };
     let before = Sample { traced: traced(7), ..sample(0, CoreTicks::default(), &[]) };
     let vhost = ThreadTimes { tid: 6, cpu: 1, run_ns: 600_000_000, system: 60, ..ThreadTimes::default() };
@@ -127,11 +127,19 @@ fn a_tracer_takes_interrupts_from_whom_they_interrupted() {
     };
     let split = Split::between(&before, &after);
     let core = split.cores[&1];
-    assert_eq!((core.vhost, core.softirq, core.idle), (3e8, 3e8, 4e8));
+    assert_eq!((core.vhost, core.softirq, core.idle, core.traced), (3e8, 3e8, 4e8, true));
     assert_eq!(split.threads["edge/vhost"].run, 3e8);
-    // Without one, what is known of the core bounds the thread.
-    let blind = Split::between(&Sample { traced: None, ..before }, &Sample { traced: None, ..after });
-    assert_eq!((blind.cores[&1].vhost, blind.cores[&1].softirq), (3.5e8, 2.5e8));
+    // Without one, or with another than before, what is known of the core bounds the thread.
+    let another = after.traced.clone().map(|traced| Traced { since_ns: 6, ..traced });
+    for (first, second) in [(None, None), (None, after.traced.clone()), (before.traced.clone(), another)] {
+        let (before, after) =
+            (Sample { traced: first, ..before.clone() }, Sample { traced: second, ..after.clone() });
+        let blind = Split::between(&before, &after);
+        assert_eq!(
+            (blind.cores[&1].vhost, blind.cores[&1].softirq, blind.cores[&1].traced),
+            (3.5e8, 2.5e8, false)
+        );
+    }
 }
 
 #[test]
@@ -155,16 +163,24 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn some_interrupts()(are in any::<bool>(), irq_ns in 0..2 * SECOND, softirq_ns in 0..2 * SECOND) -> Option<Interrupts> {
+        are.then_some(Interrupts { irq_ns, softirq_ns })
+    }
+}
+
 proptest! {
-    /// Whatever the files say, no column is negative, and together they are the interval unless interrupts alone are more.
+    /// Whatever the files and a tracer say, no column is negative, and together they are the interval.
     #[test]
-    fn columns_are_the_interval(vcpu in some_times(), vhost in some_times(), core in some_ticks()) {
-        let before = sample(0, CoreTicks::default(), &[]);
+    fn columns_are_the_interval(vcpu in some_times(), vhost in some_times(), core in some_ticks(), traced in some_interrupts()) {
+        let none = traced.map(|_| Traced { cores: [(1, Interrupts::default())].into(), ..Traced::default() });
+        let before = Sample { traced: none, ..sample(0, CoreTicks::default(), &[]) };
         let after = sample(SECOND, core, &[("a", Column::Guest, vcpu), ("b", Column::Vhost, vhost)]);
-        let split = Split::between(&before, &after).cores[&1];
+        let known = traced.map(|known| Traced { cores: [(1, known)].into(), threads: [(1, known)].into(), ..Traced::default() });
+        let split = Split::between(&before, &Sample { traced: known, ..after }).cores[&1];
         prop_assert!(split.columns().iter().all(|(_, ns)| *ns >= 0.0), "{split:?}");
-        let interrupts = (core.irq + core.softirq) as f64 * 1e7;
-        prop_assert!((split.all() - interrupts.max(1e9)).abs() < 1.0, "{split:?}");
+        prop_assert!((split.all() - 1e9).abs() < 1.0, "{split:?}");
+        prop_assert_eq!(split.traced, traced.is_some());
     }
 }
 

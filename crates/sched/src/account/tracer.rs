@@ -5,14 +5,15 @@
 //! clock and two at a table for each softirq, some 0.1 us, and is off unless somebody asks for it. It needs CAP_BPF and
 //! CAP_PERFMON (root), and a kernel with `CONFIG_BPF_EVENTS`; nothing is mounted, and everything ends with its descriptors.
 
-mod bpf;
 mod program;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use bpf::{Kind, Map, Purpose, attach_to_tracepoint};
+
+use super::reader::now;
 use super::{Interrupts, Traced};
 use program::{CORE_WORDS, End, Maps};
 
@@ -25,11 +26,10 @@ const INTERRUPTS: [&str; 5] =
 /// The programs, attached. They go when it is dropped.
 #[derive(Debug)]
 pub struct Tracer {
-    core: OwnedFd,
-    threads: OwnedFd,
-    /// CPUs that the kernel keeps an account for.
-    possible: usize,
+    core: Map,
+    threads: Map,
     watched: Vec<i32>,
+    since_ns: u64,
     _attached: Vec<OwnedFd>,
 }
 
@@ -39,26 +39,25 @@ impl Tracer {
     /// # Errors
     /// No rights, or a kernel that cannot.
     pub fn start() -> io::Result<Self> {
-        let core = bpf::map(bpf::Kind::ArrayOfEachCpu, 8 * CORE_WORDS as u32, 1)?;
-        let threads = bpf::map(bpf::Kind::Hash, 16, MOST_THREADS)?;
+        let core = Map::new(Kind::ArrayOfEachCpu, 8 * CORE_WORDS as u32, 1)?;
+        let threads = Map::new(Kind::Hash, 16, MOST_THREADS)?;
         let maps = Maps { core: core.as_fd(), threads: threads.as_fd() };
+        let load = |end| bpf::load(Purpose::Tracepoint, &program::assemble(end, &maps));
+        let [begins, ends] = [load(End::InterruptBegins)?, load(End::InterruptEnds)?];
         let mut attached = Vec::new();
         for (point, end) in [("softirq_entry", End::SoftirqBegins), ("softirq_exit", End::SoftirqEnds)] {
-            attached.push(bpf::attach(point, &program::assemble(end, &maps))?);
+            attached.push(attach_to_tracepoint(point, load(end)?.as_fd())?);
         }
         for (n, point) in INTERRUPTS.iter().enumerate() {
-            let begins = program::assemble(End::InterruptBegins, &maps);
-            let ends = program::assemble(End::InterruptEnds, &maps);
-            let both = bpf::attach(&format!("{point}_entry"), &begins)
-                .and_then(|begin| Ok([begin, bpf::attach(&format!("{point}_exit"), &ends)?]));
+            let both = attach_to_tracepoint(&format!("{point}_entry"), begins.as_fd())
+                .and_then(|begin| Ok([begin, attach_to_tracepoint(&format!("{point}_exit"), ends.as_fd())?]));
             match both {
                 Ok(both) => attached.extend(both),
                 Err(error) if n == 0 => return Err(error),
                 Err(_) => {}
             }
         }
-        let possible = possible_cpus(&fs::read_to_string("/sys/devices/system/cpu/possible")?);
-        Ok(Self { core, threads, possible, watched: Vec::new(), _attached: attached })
+        Ok(Self { core, threads, watched: Vec::new(), since_ns: now(), _attached: attached })
     }
 
     /// Watches these threads from now on, by their numbers, and no others.
@@ -68,11 +67,11 @@ impl Tracer {
     pub fn watch(&mut self, threads: &[i32]) -> io::Result<()> {
         for gone in self.watched.iter().filter(|known| !threads.contains(known)) {
             // It is there, as it was put there.
-            let _ = bpf::remove(self.threads.as_fd(), gone.cast_unsigned());
+            let _ = self.threads.remove(gone.cast_unsigned());
         }
         let known = std::mem::take(&mut self.watched);
         for new in threads.iter().filter(|new| !known.contains(new)) {
-            bpf::put(self.threads.as_fd(), new.cast_unsigned(), &[0, 0])?;
+            self.threads.put(new.cast_unsigned(), &[0; 16])?;
         }
         self.watched = threads.to_vec();
         Ok(())
@@ -81,8 +80,8 @@ impl Tracer {
     /// What is known by now.
     pub fn read(&self) -> Traced {
         let mut cores = BTreeMap::new();
-        let mut words = vec![0; self.possible * CORE_WORDS];
-        if bpf::get(self.core.as_fd(), 0, &mut words).is_ok() {
+        let mut words = vec![0; self.core.len_of_value() / 8];
+        if self.core.get(0, &mut words).is_ok() {
             for (cpu, core) in words.chunks_exact(CORE_WORDS).enumerate() {
                 let known = Interrupts { irq_ns: core[program::IRQ], softirq_ns: core[program::SOFTIRQ] };
                 cores.insert(cpu as u32, known);
@@ -90,17 +89,12 @@ impl Tracer {
         }
         let thread = |tid: &i32| {
             let mut words = [0; 2];
-            bpf::get(self.threads.as_fd(), tid.cast_unsigned(), &mut words).ok()?;
+            self.threads.get(tid.cast_unsigned(), &mut words).ok()?;
             Some((*tid, Interrupts { irq_ns: words[0], softirq_ns: words[1] }))
         };
-        Traced { cores, threads: self.watched.iter().filter_map(thread).collect() }
+        let threads = self.watched.iter().filter_map(thread).collect();
+        Traced { since_ns: self.since_ns, cores, threads }
     }
-}
-
-/// How many CPUs there may ever be: `0-3` are four.
-fn possible_cpus(text: &str) -> usize {
-    let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
-    last.map_or(1, |last| last + 1)
 }
 
 #[cfg(test)]

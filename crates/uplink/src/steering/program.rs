@@ -66,10 +66,8 @@ struct Assembler {
 }
 
 impl Assembler {
-    fn put(&mut self, opcode: u8, (to, from): (u8, u8), offset: i16, constant: i32) {
-        let registers = u64::from(to | from << 4) << 8;
-        let offset = u64::from(offset as u16) << 16;
-        self.code.push(u64::from(opcode) | registers | offset | u64::from(constant as u32) << 32);
+    fn put(&mut self, opcode: u8, registers: (u8, u8), offset: i16, constant: i32) {
+        self.code.push(bpf::instruction(opcode, registers, offset, constant));
     }
 
     fn by(&mut self, operation: u8, to: u8, constant: i32) {

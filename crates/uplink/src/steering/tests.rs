@@ -1,14 +1,15 @@
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
+use bpf::Purpose;
 use ring::Bytes;
 use switch::Frame;
 use switch::steer::{Hash, by_flow};
 
-use super::{load, program, run};
+use super::program;
 
 /// The program in the kernel, if this host lets us load it.
 fn loaded(queues: usize, hash: Hash) -> Option<OwnedFd> {
-    match load(&program::assemble(queues as u32, hash)) {
+    match bpf::load(Purpose::SocketFilter, &program::assemble(queues as u32, hash)) {
         Ok(program) => Some(program),
         Err(why) if why.raw_os_error() == Some(libc::EPERM) => {
             println!("SKIPPED: needs the right to load a program into the kernel");
@@ -26,7 +27,7 @@ fn ours(frame: &[u8], queues: usize, hash: Hash) -> usize {
 
 /// What the kernel chooses: it takes an Ethernet header off before it runs the program in a test.
 fn kernels(program: &OwnedFd, frame: &[u8]) -> usize {
-    run(program, &[&[0; 14][..], frame].concat()).expect("run") as usize
+    bpf::run(program.as_fd(), &[&[0; 14][..], frame].concat()).expect("run") as usize
 }
 
 /// Numbers that look random, always the same.

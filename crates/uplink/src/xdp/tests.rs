@@ -1,4 +1,3 @@
-use super::program::program;
 use super::*;
 
 #[test]
@@ -50,9 +49,4 @@ fn parts_that_make_no_sense_are_refused() {
     let opened =
         Xdp::from_parts(XdpParts { ring: 1024, ..parts }, [null(), null()]).expect("two descriptors");
     assert!(opened.ports(1).is_err(), "/dev/null has no rings");
-}
-
-#[test]
-fn the_program_is_six_instructions_of_eight_octets() {
-    assert_eq!(size_of_val(&program(0)), 48);
 }

@@ -4,12 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use sched::account::{Account, Column, Sample, Split, Thread, Tracer};
+use sched::account::{Account, Column, Sample, Split, Thread};
 
 /// Who reads the account.
 pub(super) struct Reader {
     account: Account,
-    tracer: Option<Tracer>,
 }
 
 /// Shares of one CPU.
@@ -26,35 +25,33 @@ impl Reader {
     /// There is no /proc.
     pub(super) fn by_ticks() -> Result<Self> {
         let account = Account::open(&[], &[]).context("cannot read /proc/stat")?;
-        Ok(Self { account, tracer: None })
+        Ok(Self { account })
     }
 
-    /// With the tracer, if the host has one: interrupts to the nanosecond, and none of their time in that of threads. It costs
-    /// some 0.1 us for each softirq.
+    /// With the tracer, if the host has one: interrupts to the nanosecond, and none of their time in that of threads. What it
+    /// costs says `docs/account.md`.
     ///
     /// # Errors
     /// There is no /proc.
     pub(super) fn traced() -> Result<Self> {
-        Ok(Self { tracer: Tracer::start().ok(), ..Self::by_ticks()? })
+        let mut reader = Self::by_ticks()?;
+        // Without one ticks have to do, and `is_traced` says so.
+        let _ = reader.account.trace();
+        Ok(reader)
     }
 
     /// Whether there is a tracer.
     pub(super) fn is_traced(&self) -> bool {
-        self.tracer.is_some()
+        self.account.is_traced()
     }
 
     /// Cores and these threads as they are now.
     ///
     /// # Errors
-    /// There are more threads than can be watched.
+    /// No descriptors are left.
     pub(super) fn look(&mut self, threads: &[Thread]) -> Result<Sample> {
         self.account.watch(threads).context("cannot watch threads")?;
-        if let Some(tracer) = &mut self.tracer {
-            let numbers: Vec<i32> = threads.iter().map(|thread| thread.tid).collect();
-            tracer.watch(&numbers).context("cannot trace threads")?;
-        }
-        let traced = self.tracer.as_ref().map(Tracer::read);
-        Ok(Sample { traced, ..self.account.sample() })
+        Ok(self.account.sample())
     }
 }
 

@@ -74,10 +74,8 @@ struct Assembler {
 }
 
 impl Assembler {
-    fn put(&mut self, opcode: u8, (to, from): (u8, u8), offset: i16, constant: i32) {
-        let registers = u64::from(to | from << 4) << 8;
-        let offset = u64::from(offset as u16) << 16;
-        self.code.push(u64::from(opcode) | registers | offset | u64::from(constant as u32) << 32);
+    fn put(&mut self, opcode: u8, registers: (u8, u8), offset: i16, constant: i32) {
+        self.code.push(bpf::instruction(opcode, registers, offset, constant));
     }
 
     fn with(&mut self, operation: u8, to: u8, from: u8) {
@@ -140,9 +138,10 @@ impl Assembler {
         self.clear(R6, word);
     }
 
-    /// The thread whose time this was is charged with r7.
+    /// The thread whose time this was is charged with r7. Who has number 0 is idle.
     fn charge(&mut self, maps: &Maps<'_>, word: usize) {
         self.call(WHO);
+        self.leave_if_zero(R0);
         self.put(STORE_HALF, (R10, R0), KEY, 0);
         self.look_up(maps.threads);
         self.add(R0, word);

@@ -7,13 +7,6 @@ use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_getcpu, sched_seta
 use super::super::{Account, Column, Split, Thread};
 use super::*;
 
-#[test]
-fn cpus_that_there_may_be() {
-    for (text, cpus) in [("0\n", 1), ("0-3\n", 4), ("0-1,4-7", 8), ("", 1), ("x", 1)] {
-        assert_eq!(possible_cpus(text), cpus, "{text:?}");
-    }
-}
-
 /// Sends datagrams to nobody by the loopback device, in whose softirq they are received and thrown away: 3 ms in 10.
 fn flood(long: Duration) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");

@@ -14,7 +14,7 @@ fn ten_seconds() -> (Taken, Taken) {
     let vhost = ThreadTimes { tid: 6, cpu: 1, run_ns: 2_000_000_000, system: 200, ..Default::default() };
     let traced = |softirq_ns| {
         let core = Interrupts { irq_ns: 0, softirq_ns };
-        Some(Traced { cores: [(1, core)].into(), threads: [].into() })
+        Some(Traced { cores: [(1, core)].into(), ..Traced::default() })
     };
     let before = Taken { cores: [(1, CoreTicks::default())].into(), traced: traced(0), ..Taken::default() };
     let threads = [("a", Column::Guest, vcpu), ("b", Column::Vhost, vhost)];

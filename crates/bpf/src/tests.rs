@@ -1,0 +1,70 @@
+use std::io;
+use std::os::fd::AsFd;
+
+use super::map::of_ranges;
+use super::*;
+
+/// What the kernel gives, if this user may ask for it.
+fn granted<T>(result: io::Result<T>) -> Option<T> {
+    match result {
+        Ok(granted) => Some(granted),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            println!("SKIPPED: needs the right to use bpf(2)");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn cpus_that_there_may_be() {
+    for (text, cpus) in [("0\n", Some(1)), ("0-3\n", Some(4)), ("0-1,4-7", Some(8)), ("", None), ("x", None)]
+    {
+        assert_eq!(of_ranges(text), cpus, "{text:?}");
+    }
+}
+
+#[test]
+fn what_is_put_is_there_until_it_is_removed() {
+    let Some(map) = granted(Map::new(Kind::Hash, 16, 2)) else { return };
+    let mut words = [0; 2];
+    assert_eq!(map.get(7, &mut words).map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
+    map.put(7, &[1; 16]).unwrap();
+    map.get(7, &mut words).unwrap();
+    assert_eq!(words, [0x0101_0101_0101_0101; 2]);
+    map.put(8, &[2; 16]).unwrap();
+    assert!(map.put(9, &[3; 16]).is_err(), "it is full");
+    map.remove(7).unwrap();
+    assert!(map.get(7, &mut words).is_err() && map.remove(7).is_err());
+}
+
+#[test]
+fn a_place_of_another_length_is_refused() {
+    let Some(map) = granted(Map::new(Kind::Hash, 16, 2)) else { return };
+    let refused = |result: io::Result<()>| result.map_err(|error| error.kind());
+    map.put(7, &[1; 16]).unwrap();
+    for words in [0, 1, 3] {
+        assert_eq!(refused(map.get(7, &mut vec![0; words])), Err(io::ErrorKind::InvalidInput));
+        assert_eq!(refused(map.put(7, &vec![0; 8 * words])), Err(io::ErrorKind::InvalidInput));
+    }
+    let each = granted(Map::new(Kind::ArrayOfEachCpu, 12, 1)).expect("the same right");
+    assert_eq!(each.len_of_value() % 16, 0, "12 octets are two words for each CPU");
+    let mut words = vec![1; each.len_of_value() / 8];
+    each.get(0, &mut words).unwrap();
+    assert!(words.iter().all(|word| *word == 0), "{words:?}");
+    assert!(each.get(0, &mut words[1..]).is_err());
+}
+
+#[test]
+fn a_program_answers_and_a_wrong_one_is_refused() {
+    const MOVE: u8 = 0xb7;
+    const EXIT: u8 = 0x95;
+    let code = [instruction(MOVE, (0, 0), 0, 42), instruction(EXIT, (0, 0), 0, 0)];
+    assert_eq!(code, [0x0000_002a_0000_00b7, 0x95]);
+    assert_eq!(instruction(0x7b, (10, 8), -8, -1), 0xffff_ffff_fff8_8a7b);
+    let Some(program) = granted(load(Purpose::SocketFilter, &code)) else { return };
+    assert_eq!(run(program.as_fd(), &[0; 64]).unwrap(), 42);
+    assert!(load(Purpose::SocketFilter, &code[..1]).is_err(), "it has no end");
+    assert!(attach_to_tracepoint("softirq_entry", program.as_fd()).is_err(), "it is for something else");
+    assert!(attach_to_tracepoint("a\0b", program.as_fd()).is_err());
+}

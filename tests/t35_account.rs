@@ -1,0 +1,144 @@
+//! Objective: `top` of a run says what cores spend their time on, and who told softirqs apart: the tracer, where the host lets us have
+//! one, or else ticks, without a word about it.
+//! Expected: the columns of a core are the interval; a flood of softirqs is in their column.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Flow, Namespace, Stage, needs, run};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing here takes so long, even on a busy host.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Datagrams a second through the router.
+const RATE: u32 = 2000;
+const FILE: &str = r#"
+[[router]]
+name = "acc"
+[[router.nic]]
+name = "left"
+attach = "tap:acc-l"
+address = "192.0.2.1/24"
+[[router.nic]]
+name = "right"
+attach = "tap:acc-r"
+address = "198.51.100.1/24"
+"#;
+const COLUMNS: [&str; 8] = ["guest", "vhost", "kernel", "user", "irq", "softirq", "steal", "idle"];
+
+/// A router that forwards.
+struct World {
+    stage: Stage,
+    hosts: [Namespace; 2],
+    flow: Flow,
+}
+
+impl World {
+    fn start(binary: &str) -> Self {
+        let mut stage = Stage::start_with(binary, FILE, &["--json", "--name", "t35"]).expect("it starts");
+        let left = stage.host("acc-l", "192.0.2.2/24", "192.0.2.1").expect("left");
+        let right = stage.host("acc-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+        let to = "198.51.100.2:7035".parse().expect("an address");
+        let flow = Flow::start(&left, &right, to, RATE).expect("a flow");
+        flow.reaches(100, PATIENCE).expect("it forwards");
+        Self { stage, hosts: [left, right], flow }
+    }
+
+    fn top(&self, words: &[&str]) -> String {
+        let mut command = self.stage.home().command(RINGROAD);
+        let done = run(command.args(["top"]).args(words), PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{}", done.stderr);
+        done.stdout
+    }
+
+    fn finish(self) {
+        // A busy host loses some of it before the router; that is another test's.
+        self.flow.stop().expect("it ends");
+        self.stage.finish(self.hosts.into()).expect("nothing is left, and nothing was said");
+    }
+}
+
+/// Sends datagrams to nobody by the loopback device, in whose softirqs they are received, until it is told to stop.
+fn flood(stop: &AtomicBool) {
+    let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+    let to = sockets[1].local_addr().expect("its address");
+    while !stop.load(Relaxed) {
+        let burst = Instant::now();
+        while burst.elapsed() < Duration::from_millis(5) {
+            let _ = sockets[0].send_to(&[7; 1400], to);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Nanoseconds of all cores in a column.
+fn column(top: &Value, column: &str) -> u64 {
+    let counters = top["counters"].as_object().expect("counters");
+    let end = format!(".{column}_ns");
+    let of_cores = counters.iter().filter(|(name, _)| name.starts_with("host.cpu") && name.ends_with(&end));
+    of_cores.map(|(_, ns)| ns.as_u64().expect("a number")).sum()
+}
+
+/// What a second of `top` says under a flood of softirqs.
+fn flooded(world: &World) -> Value {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| flood(&stop));
+        let said = world.top(&["t35", "--once", "--json"]);
+        stop.store(true, Relaxed);
+        serde_json::from_str(&said).expect("JSON")
+    })
+}
+
+/// The columns of all cores are the interval of each, which is about the one that `top` tells.
+fn adds_up(top: &Value) {
+    let seconds = top["seconds"].as_f64().expect("seconds");
+    let all: u64 = COLUMNS.iter().map(|name| column(top, name)).sum();
+    let online = fs::read_to_string("/proc/stat").expect("/proc/stat");
+    let cpus = online.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
+    let each = all as f64 * 1e-9 / cpus as f64;
+    // Counters are read by the data plane, and cores when its answer has come.
+    assert!((each - seconds).abs() <= 0.3 * seconds, "{each} s of {seconds}: {top}");
+    let traced = column(top, "traced") as f64 / all as f64;
+    let wanted = if top["softirq_by"] == "tracer" { 1.0 } else { 0.0 };
+    assert!((traced - wanted).abs() < 1e-3, "{traced}: {top}");
+    let softirq = column(top, "softirq") as f64 * 1e-9;
+    println!("{}: softirq {softirq:.4} s of {cpus} x {each:.4} s", top["softirq_by"]);
+    assert!(softirq > 0.005 * seconds, "half of a CPU sends by the loopback device: {top}");
+}
+
+#[test]
+fn softirqs_are_told_by_the_tracer_where_there_can_be_one() {
+    needs!(Root, Tun, Program("ip"));
+    let source = if sched::account::Tracer::start().is_ok() { "tracer" } else { "ticks" };
+    let world = World::start(RINGROAD);
+    let top = flooded(&world);
+    assert_eq!(top["softirq_by"], source, "{top}");
+    adds_up(&top);
+    let table = world.top(&["t35", "--once"]);
+    assert!(table.contains(&format!("CPUs, softirq by {source}:\nCPU 0 %: guest ")), "{table}");
+    // Who asks for one router gets nothing of cores.
+    assert!(!world.top(&["acc", "--once", "--json"]).contains("softirq_by"));
+    world.finish();
+}
+
+#[test]
+fn who_may_not_trace_goes_by_ticks_and_says_nothing() {
+    needs!(Root, Tun, Program("ip"), Program("setpriv"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let poor = folder.path().join("poor");
+    // CAP_SYS_ADMIN stands for CAP_PERFMON.
+    let script = format!("#!/bin/sh\nexec setpriv --bounding-set -sys_admin,-perfmon {RINGROAD} \"$@\"\n");
+    fs::write(&poor, script).expect("a script");
+    fs::set_permissions(&poor, fs::Permissions::from_mode(0o755)).expect("it may be run");
+    let world = World::start(poor.to_str().expect("a path"));
+    let top = flooded(&world);
+    assert_eq!(top["softirq_by"], "ticks", "{top}");
+    adds_up(&top);
+    world.finish();
+}
