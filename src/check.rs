@@ -74,6 +74,7 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
         let made = Outline { slots: Vec::new(), ..outline.clone() };
         text.push_str(&made.to_string());
         promises.iter().flat_map(Promises::lines).for_each(|promised| line(&mut text, promised));
+        promises.iter().filter_map(Promises::doubt).for_each(|doubt| line(&mut text, doubt));
     }
     line(&mut text, format!("memory {} MiB for {} routers", plan.memory() >> 20, plan.routers.len()));
     text

@@ -8,6 +8,7 @@ mod account;
 mod apart;
 mod apply;
 mod children;
+mod costs;
 mod desk;
 mod display;
 mod events;
@@ -205,6 +206,7 @@ impl Supervisor {
             accounting: Accounting::default(),
             lock,
         };
+        supervisor.tell_of_costs();
         supervisor.order(started)?;
         Ok(Some(supervisor))
     }
@@ -339,6 +341,7 @@ impl Supervisor {
         notify::notify("STOPPING=1");
         let had_ended = self.life.plane.is_none();
         self.let_go_of_threads();
+        self.remember_costs();
         self.finish_apart(now, GRACE);
         if let Some(mut plane) = self.life.plane.take() {
             plane.say(&crate::link::ToPlane::Stop, Vec::new(), now);

@@ -183,6 +183,8 @@ fn systemd_accepts_the_unit_and_finds_little_exposed() {
 fn the_unit_calls_the_program_as_it_can_be_called() {
     support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
     let root = unpacked();
+    // Where it finds again what packets cost.
+    assert_eq!(unit_words(root.path(), "StateDirectory"), ["ringroad"]);
     for key in ["ExecStart", "ExecReload"] {
         let words = unit_words(root.path(), key);
         let (program, words) = words.split_first().expect("a command");

@@ -1,14 +1,19 @@
 //! Objective: a packet rate that is promised becomes the weight of a control group, which follows `set` while frames pass; what a
-//! CPU cannot do is refused with the arithmetic, before anything starts and while it runs.
+//! CPU cannot do is refused with the arithmetic, before anything starts and while it runs; and what packets were seen to cost, the
+//! next run knows.
 
 use std::fs;
+use std::hint;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 use support::{Flow, Stage, Traces, needs, run};
 
@@ -19,6 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const METRICS: &str = "/run/ringroad/t34.prom";
 /// Datagrams a second: far below what is promised.
 const RATE: u32 = 1000;
+/// The same where costs are to be learned.
+const HEAVY: u32 = 100_000;
+/// So many of them are enough.
+const ENOUGH: u64 = 100_000;
 
 /// Two routers on one CPU, of which one is promised a rate.
 fn file(guarantee: &str) -> String {
@@ -71,6 +80,45 @@ fn weighs(wanted: impl Fn(Option<u64>) -> bool) -> Option<u64> {
 
 fn ask(words: &[&str]) -> support::Finished {
     run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
+}
+
+/// Keeps CPU 0 busy until it is dropped, so that frames wait for their router and make long passes.
+struct Busy {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn start() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let shared = Arc::clone(&over);
+        let work = move || {
+            let mut here = CpuSet::new();
+            here.set(0);
+            sched_setaffinity(None, &here).expect("CPU 0 is there");
+            while !shared.load(Relaxed) {
+                hint::spin_loop();
+            }
+        };
+        Self { over, thread: Some(thread::spawn(work)) }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Says `check` or `run` of a file with this promise, by what is remembered in this folder.
+fn judged(verb: &str, guarantee: &str, state: &Path) -> support::Finished {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file.toml");
+    fs::write(&path, file(guarantee)).expect("a file");
+    let mut command = Command::new(RINGROAD);
+    command.arg(verb).arg(path).env("STATE_DIRECTORY", state);
+    run(&mut command, PATIENCE).expect("it ends")
 }
 
 /// The rate that a refusal says would fit: `217 kpps would fit`.
@@ -174,9 +222,76 @@ fn what_a_cpu_cannot_do_is_refused_with_the_arithmetic() {
     ] {
         fs::write(&path, text).expect("a file");
         for verb in ["check", "run"] {
-            let done = run(Command::new(RINGROAD).arg(verb).arg(&path), PATIENCE).expect("it ends");
+            let mut command = Command::new(RINGROAD);
+            command.arg(verb).arg(&path).env("STATE_DIRECTORY", folder.path().join("state"));
+            let done = run(&mut command, PATIENCE).expect("it ends");
             assert!(!done.status.success() && done.stderr.contains(why), "{verb}: {}", done.stderr);
         }
     }
     assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+}
+
+#[test]
+fn what_packets_cost_is_remembered_by_the_next_run() {
+    needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    if !has_groups() {
+        println!("SKIPPED: no control groups with the controller cpu");
+        return;
+    }
+    let (nothing, state) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (nothing, state) = (nothing.path(), state.path());
+    let guess = judged("check", "50Mpps", state);
+    assert!(guess.stderr.contains("(an estimate: no packet was seen yet)"), "{}", guess.stderr);
+    assert!(
+        guess.stderr.contains("start with that, send all that it takes for some seconds"),
+        "{}",
+        guess.stderr
+    );
+    assert!(guess.stderr.contains("then `ringroad set t34 guarantee=50Mpps`"), "{}", guess.stderr);
+
+    let options = ["--json", "--name", "t34"];
+    let start = |text: &str, options: &[&str]| {
+        let mut stage = Stage::start_with_state(RINGROAD, text, options, state).expect("it starts");
+        let left = stage.host("t34-l", "192.0.2.2/24", "192.0.2.1").expect("left");
+        let right = stage.host("t34-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+        (stage, left, right)
+    };
+    let (stage, left, right) = start(&file("20kpps"), &options);
+    let to = "198.51.100.2:7034".parse().expect("an address");
+    let busy = Busy::start();
+    let flow = Flow::start(&left, &right, to, HEAVY).expect("a flow");
+    flow.reaches(ENOUGH, PATIENCE).expect("it flows");
+    flow.stop().expect("it ends");
+    drop(busy);
+    // On a host that is busy anyway it may have told that the promise was not kept meanwhile.
+    stage.finish_troubled(vec![left, right]).expect("nothing is left");
+
+    let sight = judged("check", "50Mpps", state);
+    assert!(!sight.status.success() && !sight.stderr.contains("an estimate"), "{}", sight.stderr);
+    let plan = judged("check", "20kpps", state);
+    assert!(plan.stdout.contains(" cycles each (measured here on 20"), "{}{}", plan.stdout, plan.stderr);
+    // A promise between what fits by the estimate and by what was seen: the latter decides.
+    let (guessed, seen) = (would_fit(&guess.stderr), would_fit(&sight.stderr));
+    let between = format!("{}pps", guessed.midpoint(seen));
+    println!("{guessed} pps fit by the estimate, {seen} by what was seen");
+    let (admits, refuses) = if seen > guessed { (state, nothing) } else { (nothing, state) };
+    assert!(judged("check", &between, admits).status.success(), "{between}");
+    for verb in ["check", "run"] {
+        let refused = judged(verb, &between, refuses);
+        let is_refused = !refused.status.success() && refused.stderr.contains("router.guarantee: ");
+        assert!(is_refused, "{verb}: {}", refused.stderr);
+    }
+
+    let rate = if seen > guessed { between } else { format!("{}pps", seen / 2) };
+    let (mut stage, left, right) = start(&file(&rate), &["--json", "--log", "text", "--name", "t34"]);
+    let is_told = |line: &str| line.contains("guarantee t34: ") && line.contains("(measured here on 20");
+    stage.run().wait_for_line(PATIENCE, is_told).expect("it says by what the promise was judged");
+    stage.finish_troubled(vec![left, right]).expect("nothing is left");
+
+    // Whatever is in the file, a run does its work.
+    fs::write(state.join("costs.json"), "{").expect("written");
+    let (stage, left, right) = start(&file("20kpps"), &options);
+    let done = stage.finish_troubled(vec![left, right]).expect("nothing is left");
+    let lines: Vec<&str> = done.stderr.lines().collect();
+    assert!(matches!(lines[..], [line] if line.contains("costs.json: it is broken")), "{lines:?}");
 }

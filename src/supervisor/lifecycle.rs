@@ -9,6 +9,7 @@ use telemetry::Kind;
 use super::apart::Apart;
 use super::notify::notify;
 use super::plane::Plane;
+use super::promises::Promises;
 use super::{Life, SECOND, Supervisor};
 use crate::link::{Orders, Supply, ToPlane, ToSupervisor};
 
@@ -164,6 +165,8 @@ impl Supervisor {
         let after = self.times.started.elapsed().as_secs_f64() * 1e3;
         let message = format!("everything of {} is up after {after:.1} ms", self.running.file);
         notify("READY=1");
+        let promises = self.placing.promises.iter().flat_map(Promises::lines);
+        promises.for_each(|line| self.events.tell(Kind::Started, line));
         self.events.tell(Kind::Started, message);
         self.times.end = self.options.time.map(|time| now + time);
     }

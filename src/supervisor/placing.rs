@@ -285,6 +285,7 @@ impl Supervisor {
     pub(super) fn keep_promises(&mut self, counters: &api::Counters, now: Instant) {
         let Some(promises) = &mut self.placing.promises else { return };
         let (changed, news) = promises.look(counters);
+        promises.costs.keep_if_due(now);
         let outline = changed.then(|| {
             outlined(&promises.plan, &self.placing.load, &self.placing.outline).map_err(anyhow::Error::from)
         });
@@ -294,6 +295,22 @@ impl Supervisor {
         }
         if let Some(Err(error)) = outline.map(|outline| self.follow_outline(outline?, now)) {
             self.events.tell(Kind::Notice, format!("weights stay as they were: {error:#}"));
+        }
+        self.tell_of_costs();
+    }
+
+    /// What packets were seen to cost is kept for the next run.
+    pub(super) fn remember_costs(&mut self) {
+        self.placing.promises.iter_mut().for_each(|promises| promises.costs.keep_now());
+        self.tell_of_costs();
+    }
+
+    /// Tells what is wrong with the file in which that is kept, if something is.
+    pub(super) fn tell_of_costs(&mut self) {
+        let Some(promises) = &mut self.placing.promises else { return };
+        if let Some(trouble) = promises.costs.trouble() {
+            self.events.tell(Kind::Notice, trouble);
+            self.display.leave();
         }
     }
 
@@ -340,7 +357,11 @@ impl Supervisor {
     /// One line: what the host refuses; then the plan is as before.
     pub(super) fn follow_planned(&mut self, planned: Planned, now: Instant) -> Result<()> {
         self.follow_outline(planned.outline, now)?;
+        if planned.promises.is_none() {
+            self.remember_costs();
+        }
         self.placing.promises = planned.promises;
+        self.tell_of_costs();
         Ok(())
     }
 

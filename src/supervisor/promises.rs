@@ -3,7 +3,9 @@
 //! Which part of a CPU a rate takes, whether it fits, and how it is corrected, says `sched::guarantee`; here are the threads,
 //! the counters and the groups that it is about. A weight leaves to others what a router does not use.
 
+mod came;
 mod hunger;
+mod parts;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +13,14 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use api::Counters;
-use config::{Attach, Guarantee, NicModel, Plan, Policy, Router, Sched, Shares, TransmitMode};
-use sched::guarantee::{
-    Adjustment, Class, Controller, Core, Cost, Kept, Kind, Measured, Model, Need, Observation, Path, Promise,
-};
-use sched::{Outline, Slot};
+use config::{Guarantee, Plan, Policy, Router, Sched, Shares};
+use sched::Outline;
+use sched::guarantee::{Adjustment, Basis, Class, Controller, Core, Kept, Measured, Need, Promise};
 
+use super::costs::Costs;
+use came::Came;
 use hunger::Hunger;
+use parts::{Ground, Part, cost_on, cpu_of, parts_of};
 pub(super) use tally::FIELDS;
 use tally::Tally;
 
@@ -53,24 +56,8 @@ pub(crate) struct Promises {
     hunger: BTreeMap<String, Hunger>,
     /// What was promised so far, and what became of it, by router.
     tallies: BTreeMap<String, Tally>,
-}
-
-/// The threads of a class of a router on one CPU.
-#[derive(Clone, Debug)]
-struct Part {
-    router: String,
-    cpu: u32,
-    class: Class,
-    threads: Vec<String>,
-    octets: f64,
-    model: Model,
-    seen: Option<Observation>,
-}
-
-impl Part {
-    fn cost(&self) -> Cost {
-        self.model.per_frame(self.octets, BATCH)
-    }
+    /// What packets were seen to cost, in this run and in others before it.
+    pub(super) costs: Costs,
 }
 
 /// Which thread of a router a fault is about, and what it is.
@@ -90,10 +77,12 @@ impl Promises {
         if plan.routers.iter().all(|router| asked(router).is_none()) {
             return Ok(None);
         }
+        let costs = seen.map_or_else(Costs::load, |seen| seen.costs.clone());
+        let ground = Ground { plan, outline, seen, costs: &costs };
         let (mut faults, mut parts) = (Vec::new(), Vec::new());
         for (index, router) in plan.routers.iter().enumerate() {
             let Some(guarantee) = asked(router) else { continue };
-            match parts_of(router, guarantee, outline, seen) {
+            match parts_of(router, guarantee, &ground) {
                 Ok(own) => parts.extend(own),
                 Err(what) => faults.push((index, "guarantee", what)),
             }
@@ -103,7 +92,8 @@ impl Promises {
         for (index, router) in plan.routers.iter().enumerate() {
             let Some(guarantee) = asked(router).filter(|_| faults.is_empty()) else { continue };
             if let Err(refusal) = controller.promise(promise(router, guarantee, &parts)) {
-                faults.push((index, "guarantee", refusal.to_string()));
+                let doubt = costs.doubt().map_or_else(String::new, |doubt| format!("; {doubt}"));
+                faults.push((index, "guarantee", format!("{refusal}{doubt}")));
             }
         }
         if !faults.is_empty() {
@@ -122,6 +112,7 @@ impl Promises {
             broken: BTreeSet::new(),
             hunger: BTreeMap::new(),
             tallies: seen.map(|seen| seen.tallies.clone()).unwrap_or_default(),
+            costs,
         };
         promises
             .tallies
@@ -136,8 +127,9 @@ impl Promises {
         let share = |need: &Need, pps: f64| {
             let share = pps * need.cost.cycles / self.hertz;
             let basis = match need.cost.basis {
-                sched::guarantee::Basis::Default => "an estimate",
-                sched::guarantee::Basis::Measured { .. } => "measured",
+                Basis::Default => "an estimate".to_owned(),
+                Basis::Remembered { day } => format!("measured here on {day}"),
+                Basis::Measured { .. } => "measured".to_owned(),
             };
             format!("{share:.2} of CPU {}, {:.0} cycles each ({basis})", need.cpu, need.cost.cycles)
         };
@@ -145,6 +137,11 @@ impl Promises {
             let needs: Vec<String> = promise.needs.iter().map(|need| share(need, promise.pps)).collect();
             format!("guarantee {}: {:.0} packets/s take {}", promise.router, promise.pps, needs.join(" and "))
         })
+    }
+
+    /// What is wrong with the file that tells what packets cost in earlier runs.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        self.costs.doubt().map(str::to_owned)
     }
 
     /// How the promise to a router is kept, in words.
@@ -218,26 +215,11 @@ impl Promises {
     fn learn(&mut self, counters: &Counters, router: &str, came: &Came) {
         let mut cpus = BTreeSet::new();
         for part in self.parts.iter_mut().filter(|part| part.router == router) {
-            let time: u64 = part.threads.iter().filter_map(|name| counters.cpu_ns.get(name)).sum();
-            let work = |what: &str| -> u64 {
-                let names = part.threads.iter().map(|name| format!("{name}.work.{what}"));
-                names.filter_map(|name| counters.counters.get(&name)).sum()
-            };
-            let (frames, passes) = (work("frames"), work("passes"));
-            let batch = if passes == 0 { BATCH } else { frames as f64 / passes as f64 };
-            let seen = Observation {
-                cycles: (time as f64 * self.hertz / 1e9) as u64,
-                frames: came.delivered,
-                octets: came.octets,
-                batches: (came.delivered as f64 / batch.max(1.0)) as u64,
-            };
-            if let Some(before) = part.seen.replace(seen) {
-                part.model.learn(&seen.since(&before));
-            }
+            part.learn(counters, came, self.hertz, &mut self.costs);
             cpus.insert(part.cpu);
         }
         for cpu in cpus {
-            if let Some(cost) = cost_on(&self.parts, router, cpu) {
+            if let Some(cost) = cost_on(&self.parts, (router, cpu), Part::cost) {
                 self.controller.learn(router, cpu, cost);
             }
         }
@@ -296,125 +278,10 @@ impl Promises {
     }
 }
 
-/// What came to a router and what became of it.
-struct Came {
-    delivered: u64,
-    dropped: u64,
-    octets: u64,
-}
-
-impl Came {
-    fn of(counters: &Counters, router: &str) -> Self {
-        let mut came = Self { delivered: 0, dropped: 0, octets: 0 };
-        for (name, value) in &counters.counters {
-            let own = name.strip_prefix(router).and_then(|rest| rest.strip_prefix('.'));
-            let last = name.rsplit('.').next().unwrap_or_default();
-            let is_port = name.starts_with("switch.") && name.split('.').nth(2) == Some(router);
-            match own {
-                Some(rest) if is_done_with(rest) => came.delivered += value,
-                Some(rest) if rest.ends_with(".rx.bytes") => came.octets += value,
-                _ if (own.is_some() || is_port) && ["drop_full", "drop_no_buffer"].contains(&last) => {
-                    came.dropped += value;
-                }
-                _ => {}
-            }
-        }
-        came
-    }
-}
-
-/// Whether a counter of a router, such as `vcpu0.forwarded`, counts packets that one of its vCPUs was done with.
-fn is_done_with(counter: &str) -> bool {
-    let Some((vcpu, what)) = counter.split_once('.') else { return false };
-    let is_end = ["forwarded", "consumed"].contains(&what) || what.starts_with("drop_");
-    vcpu.starts_with("vcpu") && is_end
-}
-
-/// The threads of a router that is promised a rate, by CPU and class.
-fn parts_of(
-    router: &Router,
-    guarantee: Guarantee,
-    outline: &Outline,
-    seen: Option<&Promises>,
-) -> Result<Vec<Part>, String> {
-    let policies = [router.sched.all, router.sched.vcpu, router.sched.vhost];
-    if policies.into_iter().flatten().any(|policy| !matches!(policy, Policy::Other)) {
-        return Err(format!(
-            "a rate is promised by weights, and sched = {} says otherwise; remove one of the two",
-            router.sched
-        ));
-    }
-    let mut parts: Vec<Part> = Vec::new();
-    for slot in outline.slots.iter().filter(|slot| slot.router == router.name) {
-        let cpu = cpu_of(slot).ok_or_else(|| {
-            format!(
-                "{} has several CPUs, and a rate is promised on one; write pin for both classes",
-                slot.name
-            )
-        })?;
-        let class = if matches!(slot.class, sched::Class::Vcpu(_)) { Class::Vcpu } else { Class::Vhost };
-        match parts.iter_mut().find(|part| (part.cpu, part.class) == (cpu, class)) {
-            Some(part) => part.threads.push(slot.name.clone()),
-            None => parts.push(Part {
-                router: router.name.clone(),
-                cpu,
-                class,
-                threads: vec![slot.name.clone()],
-                octets: f64::from(guarantee.frame),
-                model: Model::new(Kind { class, ..kind(router) }),
-                seen: None,
-            }),
-        }
-    }
-    let far = parts.iter().any(|part| part.cpu != parts[0].cpu);
-    for part in &mut parts {
-        let known =
-            |known: &&Part| (&known.router, known.cpu, known.class) == (&part.router, part.cpu, part.class);
-        match seen.and_then(|seen| seen.parts.iter().find(known)) {
-            Some(known) => (part.model, part.seen) = (known.model.clone(), known.seen),
-            None => part.model = Model::new(Kind { class: part.class, far, ..kind(router) }),
-        }
-    }
-    Ok(parts)
-}
-
-fn cpu_of(slot: &Slot) -> Option<u32> {
-    match slot.schedule.cpus.as_ref()?.cpus() {
-        [cpu] => Some(*cpu),
-        _ => None,
-    }
-}
-
-/// What decides what its packets cost: the dearest of its NICs.
-fn kind(router: &Router) -> Kind {
-    let is = |wanted: fn(&Attach) -> bool| router.nics.iter().any(|nic| wanted(&nic.attach));
-    let taps: fn(&Attach) -> bool = |attach| {
-        matches!(attach, Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. })
-    };
-    let path = if is(taps) {
-        Path::Tap
-    } else if is(|attach| matches!(attach, Attach::Xdp(_))) {
-        Path::Xdp
-    } else {
-        Path::Switch
-    };
-    let leaves = |nic: &config::Nic| nic.model == NicModel::E1000 && nic.mode != TransmitMode::Csb;
-    Kind { class: Class::Vhost, path, exits: router.nics.iter().any(leaves), far: false }
-}
-
-/// What a packet costs a router on one CPU, all classes together.
-fn cost_on(parts: &[Part], router: &str, cpu: u32) -> Option<Cost> {
-    let own = parts.iter().filter(|part| part.router == router && part.cpu == cpu);
-    own.map(Part::cost).reduce(|a, b| {
-        let basis = if a.basis == sched::guarantee::Basis::Default { a.basis } else { b.basis };
-        Cost { cycles: a.cycles + b.cycles, basis }
-    })
-}
-
 fn promise(router: &Router, guarantee: Guarantee, parts: &[Part]) -> Promise {
     let cpus: BTreeSet<u32> =
         parts.iter().filter(|part| part.router == router.name).map(|part| part.cpu).collect();
-    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, &router.name, cpu)? });
+    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, (&router.name, cpu), Part::judged)? });
     Promise {
         router: router.name.clone(),
         pps: guarantee.rate.pps() as f64,

@@ -23,6 +23,9 @@ const END: Duration = Duration::from_secs(60);
 /// Namespaces, and what is in them, are gone long before this.
 const GONE: Duration = Duration::from_secs(60);
 
+/// The variable that says where a run keeps what the next one is to know.
+const STATE: &str = "STATE_DIRECTORY";
+
 /// Lets the tests of one program that look for leftovers run one after the other.
 pub fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -67,6 +70,16 @@ impl Stage {
         Self::start_as(command, text, options, |_| Ok(())).map(|(stage, ())| stage)
     }
 
+    /// The same, with this folder for what the run keeps for the next one.
+    pub fn start_with_state(binary: &str, text: &str, options: &[&str], state: &Path) -> Result<Self> {
+        let command = |home: &Namespace| {
+            let mut command = home.command_with_groups(binary);
+            command.env(STATE, state);
+            command
+        };
+        Self::start_as(command, text, options, |_| Ok(())).map(|(stage, ())| stage)
+    }
+
     fn start_as<T>(
         command: impl FnOnce(&Namespace) -> Command,
         text: &str,
@@ -80,6 +93,10 @@ impl Stage {
         let prepared = prepare(&home)?;
         fs::write(folder.path().join("file.toml"), text)?;
         let mut command = command(&home);
+        if command.get_envs().all(|(name, _)| name != STATE) {
+            // Nothing of what a test has seen is to be remembered by the host's own runs.
+            command.env(STATE, folder.path().join("state"));
+        }
         command.current_dir(folder.path()).args(["run", "file.toml"]).args(options);
         let run = Running::start(&mut command)?;
         Ok((Self { run, home, folder, before, _turn: turn }, prepared))

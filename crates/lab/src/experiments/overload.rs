@@ -126,8 +126,10 @@ impl Experiment for Overload {
         let cpu = self.cpus.1;
         let pinned = [format!("pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n")];
         let (options, link, queue_len) = (&self.options, self.link, self.queue_len);
-        self.room =
-            Some(Room::open(&room::program()?, &room::File { options, link, queue_len, routers: &pinned })?);
+        self.room = Some(Room::open(
+            &room::program()?,
+            &room::File { options, link, queue_len, routers: &pinned, memory: None },
+        )?);
         Ok(())
     }
 

@@ -97,7 +97,11 @@ fn arithmetic(asked: &Promise, core: &Core, taken: f64) -> String {
     let guessed = needs.iter().any(|need| need.cost.basis == Basis::Default);
     let basis = if guessed { " (an estimate: no packet was seen yet)" } else { "" };
     let fits = ((core.most - taken) * core.hertz / cycles.max(1.0)).max(0.0);
-    let fits = if fits < 1.0 { "no rate fits".to_owned() } else { format!("{} would fit", rate(fits)) };
+    let fits = match (fits < 1.0, guessed) {
+        (true, _) => "no rate fits".to_owned(),
+        (false, false) => format!("{} would fit", rate(fits)),
+        (false, true) => format!("{} would fit; {}", rate(fits), way_out(asked)),
+    };
     format!(
         "{} x {cycles:.0} cycles{basis} = {:.2} GHz of {:.2} GHz on CPU {}, {:.2}; {taken:.2} already promised; at most {:.2} \
          can be; {fits}",
@@ -107,6 +111,16 @@ fn arithmetic(asked: &Promise, core: &Core, taken: f64) -> String {
         core.cpu,
         asked.share(core),
         core.most,
+    )
+}
+
+/// How it can be judged by what was seen.
+fn way_out(asked: &Promise) -> String {
+    format!(
+        "to be judged by what packets cost here: start with that, send all that it takes for some seconds, then \
+         `ringroad set {} guarantee={}`, and it is remembered",
+        asked.router,
+        rate(asked.pps).replace(' ', ""),
     )
 }
 

@@ -17,10 +17,12 @@
 
 mod admit;
 mod control;
+mod memory;
 mod model;
 
 pub use admit::{Core, Need, Promise, Refusal, admit};
 pub use control::{Adjustment, Controller, Kept, Measured, Standing};
+pub use memory::{Day, Machine, Memory, Unusable, Way};
 pub use model::{Basis, Class, Cost, Kind, Model, Observation, Path};
 
 #[cfg(test)]

@@ -7,6 +7,10 @@
 //! for the kind of thread (least squares with a prior, Hoerl and Kennard 1970): where something was seen, it decides; for another
 //! size or pass, what is usual fills in. What is older than some seconds counts for little.
 
+use serde::{Deserialize, Serialize};
+
+use super::memory::Day;
+
 /// Windows after which what was seen counts for a third: 5 s of ten a second.
 const MEMORY: f64 = 0.98;
 /// How much what is usual counts, in windows.
@@ -19,7 +23,8 @@ const LEAST: f64 = 0.1;
 const USUAL: (f64, f64) = (60.0, 16.0);
 
 /// Which thread it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Class {
     /// A vCPU.
     Vcpu,
@@ -28,7 +33,8 @@ pub enum Class {
 }
 
 /// How frames come to and leave a router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Path {
     /// A port of our switch, or other memory: no system call for a frame.
     Switch,
@@ -83,6 +89,11 @@ impl Observation {
 pub enum Basis {
     /// Nothing was seen yet: what such a thread takes at most on the machines it was tried on.
     Default,
+    /// Packets of an earlier run were seen, the last ones on this day.
+    Remembered {
+        /// UTC.
+        day: Day,
+    },
     /// So many packets were seen.
     Measured {
         /// Packets.
@@ -125,6 +136,8 @@ pub struct Model {
     products: [[f64; 3]; 3],
     sums: [f64; 3],
     frames: u64,
+    /// It has begun with what was seen up to this day.
+    day: Option<Day>,
 }
 
 /// The three parts of a packet of this size in a pass of this length.
@@ -147,7 +160,7 @@ impl Model {
             // In parts of the whole packet's cost; one that is usually small may turn out larger.
             *scale = (usual * at).max(whole * 0.05) / at;
         }
-        Self { usual, scale, products: [[0.0; 3]; 3], sums: [0.0; 3], frames: 0 }
+        Self { usual, scale, products: [[0.0; 3]; 3], sums: [0.0; 3], frames: 0, day: None }
     }
 
     /// Learns from a window: what came since the last one. One without packets says nothing.
@@ -173,6 +186,20 @@ impl Model {
         self.frames = self.frames.saturating_add(new.frames);
     }
 
+    /// What was learned so far is what was seen up to this day.
+    pub(super) fn remember(&mut self, day: Day) {
+        (self.frames, self.day) = (0, Some(day));
+    }
+
+    /// Where its cost comes from.
+    fn basis(&self) -> Basis {
+        match self.day {
+            Some(day) if self.frames == 0 => Basis::Remembered { day },
+            None if self.frames == 0 => Basis::Default,
+            _ => Basis::Measured { frames: self.frames },
+        }
+    }
+
     /// Cycles of a usual packet of this kind, in which all is measured.
     fn unit(&self) -> f64 {
         dot(&self.usual, &parts(USUAL.0, USUAL.1))
@@ -187,8 +214,9 @@ impl Model {
     /// What a packet of this size costs, in passes of so many.
     pub fn per_frame(&self, octets: f64, batch: f64) -> Cost {
         let usual = dot(&self.usual, &parts(octets, batch));
-        if self.frames == 0 {
-            return Cost { cycles: usual, basis: Basis::Default };
+        let basis = self.basis();
+        if basis == Basis::Default {
+            return Cost { cycles: usual, basis };
         }
         let unit = self.unit();
         let (mut left, mut right) = (self.products, self.sums);
@@ -200,7 +228,7 @@ impl Model {
             let part = self.scaled(octets, batch, unit);
             (dot(&line, &part) * unit).max(LEAST * usual)
         });
-        Cost { cycles, basis: Basis::Measured { frames: self.frames } }
+        Cost { cycles, basis }
     }
 }
 

@@ -96,7 +96,13 @@ impl Accounting {
 
     fn cost(&self) -> Result<Sample> {
         let routers = vec![capacity::on(self.cpus.1); ROUTERS];
-        let file = File { options: &self.options, link: Link::Tap, queue_len: None, routers: &routers };
+        let file = File {
+            options: &self.options,
+            link: Link::Tap,
+            queue_len: None,
+            routers: &routers,
+            memory: None,
+        };
         let room = Room::open(&program()?, &file)?;
         let sample = self.read_each_second(&room);
         room.close()?;

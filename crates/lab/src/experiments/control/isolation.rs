@@ -16,7 +16,7 @@ use super::usage::{self, Reader};
 use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Link;
-use crate::experiments::room::{File, Room, program};
+use crate::experiments::room::{File, Memory, Room, program};
 use crate::ledger_snapshot::Snapshot;
 
 /// Capacity of the paper's core, kpps: both routers together in overload, as its tables 2 and 4 print it.
@@ -137,14 +137,20 @@ impl Isolation {
         offer.kpps[router.min(1)] / PAPER / among as f64
     }
 
-    fn room(&self, capacity: f64) -> Result<Room> {
+    fn room(&self, capacity: f64, memory: &Memory) -> Result<Room> {
         let promised = self.steps().first().map_or(0.0, |offer| offer.kpps[0] / PAPER * capacity);
         let line = |router| {
             let control = self.control.line(router, self.routers, promised);
             format!("{}{control}", capacity::on(self.cpus.1))
         };
         let routers: Vec<String> = (0..self.routers).map(line).collect();
-        let file = File { options: &self.options, link: Link::Tap, queue_len: None, routers: &routers };
+        let file = File {
+            options: &self.options,
+            link: Link::Tap,
+            queue_len: None,
+            routers: &routers,
+            memory: Some(memory),
+        };
         let first = routers.first().map_or("", |lines| lines.trim());
         Room::open(&program()?, &file).with_context(|| format!("with {}", first.replace('\n', ", ")))
     }
@@ -217,8 +223,9 @@ impl Experiment for Isolation {
 
     fn run_slice(&mut self, _: Duration) -> Result<Sample> {
         cores::pin(self.cpus.0)?;
-        let capacity = capacity::measure(&self.options, Link::Tap, self.cpus.1)?;
-        let room = self.room(capacity)?;
+        let memory = Memory::new()?;
+        let capacity = capacity::measure(&self.options, Link::Tap, self.cpus.1, Some(&memory))?;
+        let room = self.room(capacity, &memory)?;
         let sample = self.measure(&room, capacity);
         room.close()?;
         sample

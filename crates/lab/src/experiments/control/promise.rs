@@ -1,5 +1,5 @@
-//! `guarantee`: a router that is promised half of what one CPU carries, and gets just that load, beside one whose load goes up
-//! in steps to all that the socket gives. A sample is the least part of the promise that was delivered, over all steps after
+//! `guarantee`: a router that is promised two thirds of what one CPU carries, more than a fair scheduler leaves it, and gets just
+//! that load, beside one whose load goes up in steps to all that the socket gives. A sample is the least part of the promise that was delivered, over all steps after
 //! settling; beside it how long settling took.
 
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use super::load::{Manner, forwarded, offer, step};
 use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Link;
-use crate::experiments::room::{File, Room, program};
+use crate::experiments::room::{File, Memory, Room, program};
 use crate::ledger_snapshot::Snapshot;
 
-/// Part of the capacity that is promised.
-const PROMISED: f64 = 0.5;
+/// Part of the capacity that is promised: what `isolation` offers the router that it protects.
+const PROMISED: f64 = 0.64;
 /// What the neighbour is offered, in capacities, and the names of what was delivered of the promise meanwhile, of the
 /// neighbour's rate, and of the time to settle.
 const STEPS: [(f64, &str, &str, &str); 5] = [
@@ -51,12 +51,18 @@ impl Promise {
         Ok([true, false].map(|is_promised| Self { options: options.clone(), cpus, is_promised }))
     }
 
-    fn room(&self, promised: f64) -> Result<Room> {
+    fn room(&self, promised: f64, memory: &Memory) -> Result<Room> {
         let here = capacity::on(self.cpus.1);
         let promise =
             if self.is_promised { format!("guarantee = \"{promised:.0}pps\"\n") } else { String::new() };
         let routers = [format!("{here}{promise}"), here];
-        let file = File { options: &self.options, link: Link::Tap, queue_len: None, routers: &routers };
+        let file = File {
+            options: &self.options,
+            link: Link::Tap,
+            queue_len: None,
+            routers: &routers,
+            memory: Some(memory),
+        };
         Room::open(&program()?, &file).with_context(|| format!("with {}", promise.trim()))
     }
 
@@ -133,8 +139,9 @@ impl Experiment for Promise {
 
     fn run_slice(&mut self, _: Duration) -> Result<Sample> {
         cores::pin(self.cpus.0)?;
-        let capacity = capacity::measure(&self.options, Link::Tap, self.cpus.1)?;
-        let room = self.room(PROMISED * capacity)?;
+        let memory = Memory::new()?;
+        let capacity = capacity::measure(&self.options, Link::Tap, self.cpus.1, Some(&memory))?;
+        let room = self.room(PROMISED * capacity, &memory)?;
         let sample = self.measure(&room, capacity);
         room.close()?;
         sample

@@ -257,8 +257,13 @@ impl Experiment for Sweep {
         let (vhost, vcpus) = (stand.vhost, stand.vcpus);
         let options = Options { vhost, vcpus, queues: vcpus, ..self.options.clone() };
         let routers = [stand.lines.clone()];
-        let file =
-            File { options: &options, link: Link::Macvtap, queue_len: stand.queue_len, routers: &routers };
+        let file = File {
+            options: &options,
+            link: Link::Macvtap,
+            queue_len: stand.queue_len,
+            routers: &routers,
+            memory: None,
+        };
         let lines = || format!("with {}", stand.lines.trim().replace('\n', ", "));
         let room = Room::open(&program()?, &file).with_context(lines)?;
         let sample = self.sweep(&room, stand);

@@ -3,6 +3,7 @@
 
 mod counted;
 mod links;
+mod memory;
 mod text;
 
 use std::fs;
@@ -21,6 +22,7 @@ use uplink::{Links, Netns, Wire};
 
 use self::counted::{Counted, Counts};
 pub(super) use self::links::{ip, steer};
+pub(super) use self::memory::Memory;
 use super::Link;
 use crate::cores;
 use crate::device::{self, NEAR_MAC};
@@ -41,6 +43,8 @@ pub(super) struct File<'a> {
     pub(super) queue_len: Option<&'static str>,
     /// For each router the lines of its table that say where its threads run and what they may have.
     pub(super) routers: &'a [String],
+    /// What the command remembers from other rooms; none: nothing.
+    pub(super) memory: Option<&'a Memory>,
 }
 
 /// One router's way through the room.
@@ -85,11 +89,7 @@ impl Room {
     pub(super) fn open(program: &Path, file: &File<'_>) -> Result<Self> {
         let netns = Netns::new()?;
         let links = netns.settle(false)?;
-        // Several may be open at once.
-        static ROOMS: AtomicU32 = AtomicU32::new(0);
-        let id = format!("l{:x}-{}", std::process::id(), ROOMS.fetch_add(1, Relaxed));
-        let folder = std::env::temp_dir().join(format!("ringroad-lab-{id}"));
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let (id, folder) = own_folder()?;
         let room = Self::furnish(program, file, &id, (netns, links), folder.clone());
         if room.is_err() {
             let _ = fs::remove_dir_all(folder);
@@ -106,7 +106,8 @@ impl Room {
     ) -> Result<Self> {
         let routers = file.routers.len();
         let switch = links::prepare(&netns, file.link, routers, &folder)?;
-        let (run, counted) = start(program, &netns, text::text(file, id), &folder)?;
+        let state = file.memory.map_or_else(|| folder.join("state"), |memory| memory.folder().to_owned());
+        let (run, counted) = start(program, &netns, text::text(file, id), (&folder, &state))?;
         let lane = |router: usize| {
             let [near, far] = links::sides(router);
             let (ahead, behind) = match file.link {
@@ -181,6 +182,16 @@ impl Drop for Room {
     }
 }
 
+/// An id of a few letters, and a folder of that name.
+fn own_folder() -> Result<(String, PathBuf)> {
+    // Several may be there at once.
+    static FOLDERS: AtomicU32 = AtomicU32::new(0);
+    let id = format!("l{:x}-{}", std::process::id(), FOLDERS.fetch_add(1, Relaxed));
+    let folder = std::env::temp_dir().join(format!("ringroad-lab-{id}"));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok((id, folder))
+}
+
 /// Frames for a station behind a router, whose NIC has this address.
 fn frames(options: &Options, near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
     let flows = if options.queues > 1 { FLOWS } else { 1 };
@@ -212,7 +223,12 @@ fn everywhere() -> Result<String> {
     Ok(cores::online()?.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
 }
 
-fn start(program: &Path, netns: &Netns, text: String, folder: &Path) -> Result<(Process, Arc<Counted>)> {
+fn start(
+    program: &Path,
+    netns: &Netns,
+    text: String,
+    (folder, state): (&Path, &Path),
+) -> Result<(Process, Arc<Counted>)> {
     let path = folder.join("lab.toml");
     let groups = folder.join("groups");
     fs::create_dir_all(&groups).with_context(|| format!("cannot make {}", groups.display()))?;
@@ -222,6 +238,7 @@ fn start(program: &Path, netns: &Netns, text: String, folder: &Path) -> Result<(
     command.args(["--mount", "taskset", "-c", &everywhere()?, "sh", "-c", IN_ITS_OWN_SYS]);
     links::environment(&mut command, folder)
         .env("LAB_GROUPS", &groups)
+        .env("STATE_DIRECTORY", state)
         .arg(program)
         .arg("run")
         .arg(&path)

@@ -37,6 +37,10 @@ fn an_estimate_is_called_one() {
         line.starts_with("1 Mpps x 9000 cycles (an estimate: no packet was seen yet) = 9.00 GHz"),
         "{line}"
     );
+    // And how to come to something better.
+    let way_out = "260 kpps would fit; to be judged by what packets cost here: start with that, send all that it \
+                   takes for some seconds, then `ringroad set edge guarantee=1Mpps`, and it is remembered";
+    assert!(line.ends_with(way_out), "{line}");
     let full = Core { reserved: 0.9, ..core(1) };
     let line = admit(&[full], &[], &asked).expect_err("no room").to_string();
     assert!(line.ends_with("at most 0.90 can be; no rate fits"), "{line}");

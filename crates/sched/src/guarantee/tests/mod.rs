@@ -1,6 +1,7 @@
 mod admission;
 mod control;
 mod learning;
+mod memory;
 
 use super::*;
 

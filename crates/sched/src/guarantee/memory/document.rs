@@ -1,0 +1,152 @@
+//! The memory as a JSON document.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::model::{Class, Kind, Path};
+use super::{Day, FRAMES, LONGEST, MOST, MOST_CYCLES, Machine, Memory, PASSES, Seen, Way};
+
+/// The format that is written, and read.
+const VERSION: u32 = 1;
+/// Letters of a reason that are told.
+const TOLD: usize = 160;
+
+/// Why a document is not used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// It is no such document: where, and what is wrong.
+    #[error("it is broken: {0}")]
+    Broken(String),
+    /// It has another format.
+    #[error("its version is {0}, and only {VERSION} is known")]
+    Version(u32),
+    /// It is true for another machine.
+    #[error("it is true for another machine: {}, kernel {}, ringroad {}", .0.cpu, .0.kernel, .0.ringroad)]
+    Elsewhere(Machine),
+}
+
+impl Unusable {
+    fn broken(why: impl ToString) -> Self {
+        Self::Broken(plain(&why.to_string()))
+    }
+}
+
+/// A text that can be told in a line.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TOLD).collect()
+}
+
+/// To hundredths, which read back as the same number.
+fn rounded(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
+/// What every version has.
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    version: u32,
+    machine: Machine,
+    costs: Vec<Row>,
+}
+
+/// A point. Numbers are those of a packet.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    class: Class,
+    path: Path,
+    exits: bool,
+    far: bool,
+    device: String,
+    cpus: u32,
+    /// Frames of at most so many octets, in passes of at least so many packets.
+    frames_to: u32,
+    passes_from: u32,
+    cycles: f64,
+    octets: f64,
+    packets_of_a_pass: f64,
+    packets: u64,
+    day: Day,
+}
+
+impl Row {
+    /// Whether it can have been written by us.
+    fn is_sound(&self) -> bool {
+        let device = !self.device.chars().any(char::is_control) && self.device.len() <= LONGEST;
+        let sort = FRAMES.contains(&self.frames_to) && PASSES.contains(&self.passes_from);
+        let numbers = self.cycles > 0.0
+            && self.cycles <= MOST_CYCLES
+            && (0.0..=f64::from(self.frames_to)).contains(&self.octets)
+            && (f64::from(self.passes_from)..=1e6).contains(&self.packets_of_a_pass);
+        device && sort && numbers && self.packets > 0
+    }
+}
+
+impl Memory {
+    /// Octets of the longest document that is worth reading.
+    pub const LONGEST: u64 = 512 * 1024;
+
+    /// Reads what [`Memory::json`] has written.
+    ///
+    /// # Errors
+    /// Why it is not to be used on this machine.
+    pub fn read(text: &str, machine: &Machine) -> Result<Self, Unusable> {
+        let head: Head = serde_json::from_str(text).map_err(Unusable::broken)?;
+        if head.version != VERSION {
+            return Err(Unusable::Version(head.version));
+        }
+        let document: Document = serde_json::from_str(text).map_err(Unusable::broken)?;
+        if document.machine != *machine {
+            let Machine { cpu, kernel, ringroad } = &document.machine;
+            let [cpu, kernel, ringroad] = [cpu, kernel, ringroad].map(|text| plain(text));
+            return Err(Unusable::Elsewhere(Machine { cpu, kernel, ringroad }));
+        }
+        if document.costs.len() > MOST {
+            return Err(Unusable::broken("more costs than are ever written"));
+        }
+        let mut memory = Self::new(document.machine);
+        for (n, row) in document.costs.into_iter().enumerate() {
+            if !row.is_sound() {
+                return Err(Unusable::broken(format!("number {n} of its costs cannot have been seen")));
+            }
+            let kind = Kind { class: row.class, path: row.path, exits: row.exits, far: row.far };
+            let way = Way { kind, device: row.device, cpus: row.cpus };
+            let seen = Seen {
+                cycles: row.cycles,
+                octets: row.octets,
+                batch: row.packets_of_a_pass,
+                frames: row.packets,
+                day: row.day,
+            };
+            memory.costs.insert((way, (row.frames_to, row.passes_from)), seen);
+        }
+        Ok(memory)
+    }
+
+    /// The document.
+    pub fn json(&self) -> String {
+        let rows = self.costs.iter().map(|((way, (frames_to, passes_from)), seen)| Row {
+            class: way.kind.class,
+            path: way.kind.path,
+            exits: way.kind.exits,
+            far: way.kind.far,
+            device: way.device.clone(),
+            cpus: way.cpus,
+            frames_to: *frames_to,
+            passes_from: *passes_from,
+            cycles: rounded(seen.cycles),
+            octets: rounded(seen.octets),
+            packets_of_a_pass: rounded(seen.batch),
+            packets: seen.frames,
+            day: seen.day,
+        });
+        let document = Document { version: VERSION, machine: self.machine.clone(), costs: rows.collect() };
+        // Nothing in it can fail to be written.
+        serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+    }
+}

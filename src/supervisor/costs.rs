@@ -1,0 +1,252 @@
+//! What packets were seen to cost, in a file from one run to the next: `costs.json` in the folder for state.
+//!
+//! Runs share the file. Whoever writes it locks the folder (flock(2)), reads what is there, and puts a whole new file in its
+//! place. What is wrong with it is told in a line; then it is not used, and no run waits for it or ends by it.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, open, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use sched::guarantee::{Cost, Day, Machine, Memory, Model, Observation, Way};
+use telemetry::Moment;
+
+/// Name of the file.
+const NAME: &str = "costs.json";
+/// Between two times that it is written.
+const PAUSE: Duration = Duration::from_secs(60);
+/// How often and how long a run that ends waits for others that are writing.
+const TRIES: u32 = 50;
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What is known of costs.
+#[derive(Clone, Debug)]
+pub(super) struct Costs {
+    /// Where the file is; none: nowhere.
+    folder: Option<PathBuf>,
+    memory: Memory,
+    /// As it was when the file was read or written last.
+    kept: Memory,
+    due: Instant,
+    /// What is to be told.
+    trouble: Option<String>,
+    /// It could not be written, and that was told.
+    failed: bool,
+}
+
+impl Costs {
+    /// Reads the file, if there is one.
+    pub(super) fn load() -> Self {
+        match folder() {
+            Ok(folder) => Self::load_from(Some(folder), machine()),
+            Err(error) => Self { trouble: Some(format!("{error:#}")), ..Self::load_from(None, machine()) },
+        }
+    }
+
+    fn load_from(folder: Option<PathBuf>, machine: Machine) -> Self {
+        let read = folder.as_ref().map_or(Ok(None), |folder| read_in(folder, &machine));
+        let (memory, trouble) = match read {
+            Ok(known) => (known.unwrap_or_else(|| Memory::new(machine)), None),
+            Err(error) => {
+                (Memory::new(machine), Some(format!("what packets cost is learned anew: {error:#}")))
+            }
+        };
+        let (kept, due) = (memory.clone(), Instant::now() + PAUSE);
+        Self { folder, memory, kept, due, trouble, failed: false }
+    }
+
+    /// What is wrong with the file, once.
+    pub(super) fn trouble(&mut self) -> Option<String> {
+        self.trouble.take()
+    }
+
+    /// What is wrong with the file, as long as nobody was told.
+    pub(super) fn doubt(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// What a packet of so many octets costs on a way, if that is known.
+    pub(super) fn cost(&self, way: &Way, octets: f64) -> Option<Cost> {
+        self.memory.cost(way, octets)
+    }
+
+    /// A model that begins with what is known of a way, if the cost of packets of so many octets is.
+    pub(super) fn model(&self, way: &Way, octets: f64) -> Option<Model> {
+        self.memory.model(way, octets)
+    }
+
+    /// Takes into account what was seen of a thread, which `polls` in vain before it sleeps or does not.
+    pub(super) fn note(&mut self, way: &Way, window: &Observation, polls: bool) {
+        if let Some(day) = today() {
+            self.memory.note(way, window, polls, day);
+        }
+    }
+
+    /// Writes the file, if there is something new and it is time to.
+    pub(super) fn keep_if_due(&mut self, now: Instant) {
+        if now >= self.due {
+            self.due = now + PAUSE;
+            self.keep(1);
+        }
+    }
+
+    /// Writes the file now, if there is something new.
+    pub(super) fn keep_now(&mut self) {
+        self.keep(TRIES);
+    }
+
+    fn keep(&mut self, tries: u32) {
+        let Some(folder) = self.folder.as_ref().filter(|_| self.memory != self.kept) else { return };
+        match write_in(folder, &self.memory, &self.kept, tries) {
+            Ok(Some(written)) => (self.memory, self.kept, self.failed) = (written.clone(), written, false),
+            // Others write all the time: the next time then.
+            Ok(None) => {}
+            Err(error) if !self.failed => {
+                self.trouble = Some(format!("what packets cost is not remembered: {error:#}"));
+                self.failed = true;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Where state is kept: where systemd says, else `/var/lib/ringroad` for root, else in the user's own folder for it.
+///
+/// # Errors
+/// One line: the user has none.
+fn folder() -> Result<PathBuf> {
+    let place = |name: &str| {
+        let value = std::env::var_os(name)?.into_string().ok()?;
+        // systemd may name several.
+        let first = PathBuf::from(value.split(':').next()?);
+        first.is_absolute().then_some(first)
+    };
+    if let Some(folder) = place("STATE_DIRECTORY") {
+        return Ok(folder);
+    }
+    if geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/ringroad"));
+    }
+    let own = place("XDG_STATE_HOME").or_else(|| Some(place("HOME")?.join(".local/state")));
+    let none = || anyhow!("what packets cost is not remembered: no place for it; set XDG_STATE_HOME");
+    Ok(own.ok_or_else(none)?.join("ringroad"))
+}
+
+/// The machine that costs are true for.
+fn machine() -> Machine {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let get = |name| crate::host::field(&cpuinfo, name).unwrap_or("unknown");
+    Machine {
+        cpu: format!("{} (family {} model {})", get("model name"), get("cpu family"), get("model")),
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        ringroad: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// By the clock of the day, UTC.
+fn today() -> Option<Day> {
+    Moment::now().to_string().get(..10)?.parse().ok()
+}
+
+fn read_in(folder: &Path, machine: &Machine) -> Result<Option<Memory>> {
+    let place = || folder.join(NAME).display().to_string();
+    match opened(folder).with_context(place)? {
+        Some(folder) => read(&folder, machine).with_context(place),
+        None => Ok(None),
+    }
+}
+
+/// The folder, if it is there.
+fn opened(folder: &Path) -> Result<Option<OwnedFd>> {
+    match open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => Ok(None),
+        opened => Ok(Some(opened.context("cannot open the folder")?)),
+    }
+}
+
+/// Reads the file of a folder, if there is one; only a plain one that nobody else can have written.
+fn read(folder: &OwnedFd, machine: &Machine) -> Result<Option<Memory>> {
+    // Of anything else than a plain file not even the opening may wait.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match openat(folder, NAME, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => bail!("it is a symbolic link"),
+        opened => File::from(opened.context("cannot open it")?),
+    };
+    let facts = file.metadata().context("cannot look at it")?;
+    let is_ours = facts.uid() == geteuid().as_raw() || facts.uid() == 0;
+    ensure!(facts.is_file(), "it is no plain file");
+    ensure!(is_ours && facts.mode() & 0o022 == 0, "others can write it");
+    let mut octets = Vec::new();
+    file.take(Memory::LONGEST + 1).read_to_end(&mut octets).context("cannot read it")?;
+    ensure!(octets.len() as u64 <= Memory::LONGEST, "it has more than {} octets", Memory::LONGEST);
+    let text = String::from_utf8(octets).map_err(|_| anyhow!("it is broken: no text"))?;
+    Ok(Some(Memory::read(&text, machine)?))
+}
+
+/// Puts a new file in the place of the one that is there, with what others have written into that; returns what it
+/// says, or none if others were writing whenever it was tried.
+fn write_in(folder: &Path, memory: &Memory, kept: &Memory, tries: u32) -> Result<Option<Memory>> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
+    let place = || folder.join(NAME).display().to_string();
+    let folder =
+        opened(folder).and_then(|folder| folder.context("its folder is gone")).with_context(place)?;
+    if !lock(&folder, tries).with_context(place)? {
+        return Ok(None);
+    }
+    // What cannot be used is replaced.
+    let written = read(&folder, memory.machine()).ok().flatten();
+    let all = written.map_or_else(|| memory.clone(), |written| memory.merged(kept, &written));
+    let text = all.json();
+    replace(&folder, &text).with_context(place)?;
+    // Numbers are rounded there.
+    Ok(Some(Memory::read(&text, memory.machine())?))
+}
+
+/// Locks the folder until it is closed, if others let go of it in time.
+fn lock(folder: &OwnedFd, tries: u32) -> Result<bool> {
+    for turn in 0..tries {
+        match flock(folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(error) => return Err(error).context("cannot lock its folder"),
+        }
+        if turn + 1 < tries {
+            sleep(LOOK);
+        }
+    }
+    Ok(false)
+}
+
+/// There is either the old file or the new one, at any time.
+fn replace(folder: &OwnedFd, text: &str) -> io::Result<()> {
+    let draft = format!(".{NAME}.{}", std::process::id());
+    // What a run has left that was killed in the middle of this.
+    let _ = unlinkat(folder, &draft, AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o644);
+    let finish = || -> io::Result<()> {
+        let mut file = File::from(openat(folder, &draft, flags, mode)?);
+        file.write_all(text.as_bytes())?;
+        // Whatever this process masks: others may read it.
+        fchmod(&file, mode)?;
+        Ok(renameat(folder, &draft, folder, NAME)?)
+    };
+    finish().inspect_err(|_| {
+        let _ = unlinkat(folder, &draft, AtFlags::empty());
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use sched::guarantee::{Class, Kind, Path as Way_};
+use tempfile::TempDir;
+
+use super::*;
+
+fn way() -> Way {
+    let kind = Kind { class: Class::Vhost, path: Way_::Tap, exits: false, far: false };
+    Way { kind, device: "kvm shared virtio-net/tap".to_owned(), cpus: 1 }
+}
+
+fn window(cycles: u64) -> Observation {
+    Observation { cycles: 20_000 * cycles, frames: 20_000, octets: 1_200_000, batches: 1000 }
+}
+
+fn costs(folder: &Path) -> Costs {
+    Costs::load_from(Some(folder.to_owned()), machine())
+}
+
+/// A run that sees packets of this cost, and ends.
+fn run(folder: &Path, cycles: u64) -> Costs {
+    let mut costs = costs(folder);
+    costs.note(&way(), &window(cycles), false);
+    costs.keep_now();
+    costs
+}
+
+fn known(folder: &Path) -> Option<f64> {
+    Some(costs(folder).model(&way(), 60.0)?.per_frame(60.0, 20.0).cycles.round())
+}
+
+fn temporary() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+#[test]
+fn what_a_run_has_seen_the_next_one_knows() {
+    let top = temporary();
+    let folder = top.path().join("deep/ringroad");
+    assert!(known(&folder).is_none() && !folder.exists(), "who only reads makes nothing");
+    let mut silent = costs(&folder);
+    silent.keep_now();
+    assert!(!folder.exists(), "nothing was seen");
+    assert_eq!(run(&folder, 5467).trouble(), None);
+    let cost = known(&folder).expect("it is known");
+    assert!((cost / 5467.0 - 1.0).abs() < 0.02, "{cost}");
+    let file = fs::metadata(folder.join(NAME)).expect("a file");
+    assert_eq!(file.permissions().mode() & 0o7777, 0o644);
+    let names: Vec<_> =
+        fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("one").file_name()).collect();
+    assert_eq!(names, [NAME], "no draft is left");
+}
+
+#[test]
+fn two_runs_write_one_file() {
+    let folder = temporary();
+    let (mut first, mut second) = (costs(folder.path()), costs(folder.path()));
+    let other = Way { cpus: 2, ..way() };
+    first.note(&way(), &window(5000), false);
+    second.note(&other, &window(7000), false);
+    first.keep_now();
+    second.keep_now();
+    assert!(known(folder.path()).is_some());
+    assert!(costs(folder.path()).model(&other, 60.0).is_some());
+    // Who writes again has what the other one has seen.
+    first.note(&way(), &window(5000), false);
+    first.keep_now();
+    assert!(first.model(&other, 60.0).is_some());
+}
+
+#[test]
+fn who_is_not_at_the_end_does_not_wait_for_others_that_write() {
+    let folder = temporary();
+    let held = opened(folder.path()).expect("it opens").expect("it is there");
+    assert!(lock(&held, 1).expect("it can be locked"));
+    let mut costs = costs(folder.path());
+    costs.note(&way(), &window(5000), false);
+    costs.keep_if_due(costs.due);
+    assert_eq!((costs.trouble(), known(folder.path())), (None, None));
+    let start = Instant::now();
+    costs.keep_now();
+    assert!(start.elapsed() >= LOOK * (TRIES - 1), "at the end it waits a little");
+    assert!(costs.trouble().is_none() && known(folder.path()).is_none());
+    drop(held);
+    costs.keep_if_due(Instant::now());
+    assert!(known(folder.path()).is_none(), "a minute is not over");
+    costs.keep_if_due(costs.due);
+    assert!(known(folder.path()).is_some());
+}
+
+#[test]
+fn a_file_that_is_not_as_it_should_be_is_told_of_and_replaced() {
+    let folder = temporary();
+    let file = folder.path().join(NAME);
+    let elsewhere = folder.path().join("elsewhere");
+    let fill = |text: &str| fs::write(&file, text).expect("written");
+    let cases: [(&str, &dyn Fn()); 7] = [
+        ("it is broken", &|| fill("{")),
+        ("it is broken: no text", &|| fs::write(&file, [0xff, 0xfe]).expect("written")),
+        ("its version is 7", &|| fill("{\"version\": 7}")),
+        ("it has more than", &|| fill(&" ".repeat(600_000))),
+        ("it is a symbolic link", &|| {
+            fs::write(&elsewhere, "precious").expect("written");
+            symlink(&elsewhere, &file).expect("a link");
+        }),
+        ("it is no plain file", &|| {
+            let path = file.to_str().expect("a path");
+            let done = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
+            assert!(done.success());
+        }),
+        ("others can write it", &|| {
+            run(folder.path(), 5000);
+            fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("set");
+        }),
+    ];
+    for (why, make) in cases {
+        let _ = fs::remove_file(&file);
+        make();
+        let mut run = costs(folder.path());
+        assert!(run.model(&way(), 60.0).is_none(), "{why}");
+        let line = run.doubt().unwrap_or_default().to_owned();
+        assert!(line.contains(why) && line.contains("costs.json") && !line.contains('\n'), "{line}");
+        assert_eq!((run.trouble(), run.trouble()), (Some(line), None), "it is told once");
+        run.note(&way(), &window(5000), false);
+        run.keep_now();
+        assert!(run.trouble().is_none() && known(folder.path()).is_some(), "{why}");
+    }
+    assert_eq!(fs::read_to_string(&elsewhere).expect("a file"), "precious", "where the link went");
+}
+
+#[test]
+fn what_cannot_be_written_is_told_once_and_nothing_ends() {
+    let folder = temporary();
+    let taken = folder.path().join("taken");
+    fs::write(&taken, "").expect("a file");
+    for place in [taken.clone(), taken.join("below")] {
+        let mut costs = costs(&place);
+        let _ = costs.trouble();
+        for told in [true, false] {
+            costs.note(&way(), &window(5000), false);
+            costs.keep_now();
+            assert_eq!(costs.trouble().is_some(), told, "{}", place.display());
+            assert!(costs.model(&way(), 60.0).is_some(), "it is known all the same");
+        }
+    }
+    let mut nowhere = Costs::load_from(None, machine());
+    nowhere.note(&way(), &window(5000), false);
+    nowhere.keep_now();
+    assert!(nowhere.trouble().is_none() && nowhere.model(&way(), 60.0).is_some());
+}

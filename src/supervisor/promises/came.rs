@@ -1,0 +1,37 @@
+//! What came to a router that is promised a rate, by its counters.
+
+use api::Counters;
+
+/// What came to a router and what became of it.
+pub(super) struct Came {
+    pub(super) delivered: u64,
+    pub(super) dropped: u64,
+    pub(super) octets: u64,
+}
+
+impl Came {
+    pub(super) fn of(counters: &Counters, router: &str) -> Self {
+        let mut came = Self { delivered: 0, dropped: 0, octets: 0 };
+        for (name, value) in &counters.counters {
+            let own = name.strip_prefix(router).and_then(|rest| rest.strip_prefix('.'));
+            let last = name.rsplit('.').next().unwrap_or_default();
+            let is_port = name.starts_with("switch.") && name.split('.').nth(2) == Some(router);
+            match own {
+                Some(rest) if is_done_with(rest) => came.delivered += value,
+                Some(rest) if rest.ends_with(".rx.bytes") => came.octets += value,
+                _ if (own.is_some() || is_port) && ["drop_full", "drop_no_buffer"].contains(&last) => {
+                    came.dropped += value;
+                }
+                _ => {}
+            }
+        }
+        came
+    }
+}
+
+/// Whether a counter of a router, such as `vcpu0.forwarded`, counts packets that one of its vCPUs was done with.
+fn is_done_with(counter: &str) -> bool {
+    let Some((vcpu, what)) = counter.split_once('.') else { return false };
+    let is_end = ["forwarded", "consumed"].contains(&what) || what.starts_with("drop_");
+    vcpu.starts_with("vcpu") && is_end
+}

@@ -1,0 +1,216 @@
+//! The threads of routers that are promised a rate, and what packets cost them.
+
+use api::Counters;
+use config::{Attach, Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, TransmitMode};
+use sched::guarantee::{Basis, Class, Cost, Kind, Model, Observation, Path, Way};
+use sched::{Company, Outline, Slot};
+
+use super::came::Came;
+use super::{BATCH, Promises};
+use crate::supervisor::costs::Costs;
+
+/// The threads of a class of a router on one CPU.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) router: String,
+    pub(super) cpu: u32,
+    pub(super) class: Class,
+    pub(super) threads: Vec<String>,
+    octets: f64,
+    way: Way,
+    /// Whether its threads poll in vain before they sleep.
+    polls: bool,
+    model: Model,
+    /// What was remembered when this was made: what a promise is judged by, if it is there.
+    known: Option<Cost>,
+    seen: Option<Counted>,
+}
+
+/// What was counted so far.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    all: Observation,
+    /// Frames of the passes that were timed, and those passes.
+    timed: [u64; 2],
+}
+
+impl Counted {
+    /// What has come since; and whether it is known how long passes were.
+    fn since(&self, earlier: &Self) -> (Observation, bool) {
+        let mut new = self.all.since(&earlier.all);
+        let [frames, passes] =
+            [0, 1].map(|n| self.timed[n].checked_sub(earlier.timed[n]).unwrap_or(self.timed[n]));
+        let is_known = frames > 0 && passes > 0;
+        let batch = if is_known { frames as f64 / passes as f64 } else { BATCH };
+        new.batches = (new.frames as f64 / batch).round() as u64;
+        (new, is_known)
+    }
+}
+
+impl Part {
+    /// What a packet costs, as it is seen now.
+    pub(super) fn cost(&self) -> Cost {
+        self.model.per_frame(self.octets, BATCH)
+    }
+
+    /// What a packet is thought to cost where a rate is to be promised.
+    pub(super) fn judged(&self) -> Cost {
+        self.known.unwrap_or_else(|| self.cost())
+    }
+
+    /// Learns from what was counted.
+    pub(super) fn learn(&mut self, counters: &Counters, came: &Came, hertz: f64, costs: &mut Costs) {
+        let time: u64 = self.threads.iter().filter_map(|name| counters.cpu_ns.get(name)).sum();
+        let work = |what: &str| -> u64 {
+            let names = self.threads.iter().map(|name| format!("{name}.work.{what}"));
+            names.filter_map(|name| counters.counters.get(&name)).sum()
+        };
+        let cycles = (time as f64 * hertz / 1e9) as u64;
+        let all = Observation { cycles, frames: came.delivered, octets: came.octets, batches: 0 };
+        let counted = Counted { all, timed: [work("frames"), work("passes")] };
+        let Some(before) = self.seen.replace(counted) else { return };
+        let (window, is_known) = counted.since(&before);
+        self.model.learn(&window);
+        if is_known {
+            costs.note(&self.way, &window, self.polls);
+        }
+    }
+}
+
+/// What promises are made from.
+pub(super) struct Ground<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) outline: &'a Outline,
+    pub(super) seen: Option<&'a Promises>,
+    pub(super) costs: &'a Costs,
+}
+
+/// The threads of a router that is promised a rate, by CPU and class.
+///
+/// # Errors
+/// One line: why none can be promised.
+pub(super) fn parts_of(
+    router: &Router,
+    guarantee: Guarantee,
+    ground: &Ground<'_>,
+) -> Result<Vec<Part>, String> {
+    let policies = [router.sched.all, router.sched.vcpu, router.sched.vhost];
+    if policies.into_iter().flatten().any(|policy| !matches!(policy, Policy::Other)) {
+        return Err(format!(
+            "a rate is promised by weights, and sched = {} says otherwise; remove one of the two",
+            router.sched
+        ));
+    }
+    let mut parts: Vec<Part> = Vec::new();
+    for slot in ground.outline.slots.iter().filter(|slot| slot.router == router.name) {
+        let cpu = cpu_of(slot).ok_or_else(|| {
+            format!(
+                "{} has several CPUs, and a rate is promised on one; write pin for both classes",
+                slot.name
+            )
+        })?;
+        let class = if matches!(slot.class, sched::Class::Vcpu(_)) { Class::Vcpu } else { Class::Vhost };
+        let polls = slot.company == Company::Nobody && router.spin != Spin::For(std::time::Duration::ZERO);
+        match parts.iter_mut().find(|part| (part.cpu, part.class) == (cpu, class)) {
+            Some(part) => {
+                part.threads.push(slot.name.clone());
+                part.polls |= polls;
+            }
+            None => {
+                let kind = Kind { class, ..kind(router) };
+                let way = Way { kind, device: device(ground.plan, router), cpus: 1 };
+                let (octets, model) = (f64::from(guarantee.frame), Model::new(kind));
+                let (router, threads) = (router.name.clone(), vec![slot.name.clone()]);
+                parts.push(Part {
+                    router,
+                    cpu,
+                    class,
+                    threads,
+                    octets,
+                    way,
+                    polls,
+                    model,
+                    known: None,
+                    seen: None,
+                });
+            }
+        }
+    }
+    recall(&mut parts, ground);
+    Ok(parts)
+}
+
+/// Fills in where they are to each other, and what is known of their costs.
+fn recall(parts: &mut [Part], ground: &Ground<'_>) {
+    let places: Vec<(u32, Class)> = parts.iter().map(|part| (part.cpu, part.class)).collect();
+    let far = places.iter().any(|(cpu, _)| *cpu != places[0].0);
+    for part in parts {
+        part.way.kind.far = far;
+        part.way.cpus = places.iter().filter(|(_, class)| *class == part.class).count() as u32;
+        part.known = ground.costs.cost(&part.way, part.octets);
+        let same =
+            |known: &&Part| (&known.router, known.cpu, known.class) == (&part.router, part.cpu, part.class);
+        match ground.seen.and_then(|seen| seen.parts.iter().find(same)) {
+            Some(same) => (part.model, part.seen) = (same.model.clone(), same.seen),
+            None => {
+                let remembered = ground.costs.model(&part.way, part.octets);
+                part.model = remembered.unwrap_or_else(|| Model::new(part.way.kind));
+            }
+        }
+    }
+}
+
+/// The CPU of a thread that has one.
+pub(super) fn cpu_of(slot: &Slot) -> Option<u32> {
+    match slot.schedule.cpus.as_ref()?.cpus() {
+        [cpu] => Some(*cpu),
+        _ => None,
+    }
+}
+
+/// What decides what its packets cost: the dearest of its NICs.
+fn kind(router: &Router) -> Kind {
+    let is = |wanted: fn(&Attach) -> bool| router.nics.iter().any(|nic| wanted(&nic.attach));
+    let taps: fn(&Attach) -> bool = |attach| {
+        matches!(attach, Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. })
+    };
+    let path = if is(taps) {
+        Path::Tap
+    } else if is(|attach| matches!(attach, Attach::Xdp(_))) {
+        Path::Xdp
+    } else {
+        Path::Switch
+    };
+    let leaves = |nic: &Nic| nic.model == NicModel::E1000 && nic.mode != TransmitMode::Csb;
+    Kind { class: Class::Vhost, path, exits: router.nics.iter().any(leaves), far: false }
+}
+
+/// What else decides it, as far as a file says: `kvm shared virtio-net/tap`.
+fn device(plan: &Plan, router: &Router) -> String {
+    let nic = |nic: &Nic| {
+        let attachment = plan.attachment(nic);
+        let to = attachment.split([':', ' ']).next().unwrap_or_default();
+        match nic.model {
+            NicModel::VirtioNet => format!("{}/{to}", nic.model.name()),
+            NicModel::E1000 => format!("{}-{}/{to}", nic.model.name(), nic.mode.name()),
+        }
+    };
+    let engine = router.engine.map_or("", config::Engine::name);
+    let mut nics: Vec<String> = router.nics.iter().map(nic).collect();
+    nics.sort();
+    nics.dedup();
+    format!("{engine} {} {}", router.vhost.name(), nics.join(" "))
+}
+
+/// What a packet costs a router on one CPU, all classes together, where `cost` says what it costs a part.
+pub(super) fn cost_on(
+    parts: &[Part],
+    (router, cpu): (&str, u32),
+    cost: impl Fn(&Part) -> Cost,
+) -> Option<Cost> {
+    let own = parts.iter().filter(|part| part.router == router && part.cpu == cpu);
+    own.map(cost).reduce(|a, b| Cost {
+        cycles: a.cycles + b.cycles,
+        basis: if a.basis == Basis::Default { a.basis } else { b.basis },
+    })
+}
