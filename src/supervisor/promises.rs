@@ -173,7 +173,9 @@ impl Promises {
         let routers: BTreeSet<String> = self.parts.iter().map(|part| part.router.clone()).collect();
         for router in &routers {
             let mut came = Came::of(counters, router);
-            came.dropped += self.lacked(counters, router, came.delivered);
+            if !came.sees_queue {
+                came.dropped += self.lacked(counters, router, came.delivered);
+            }
             let contended = self.parts.iter().any(|part| part.router == *router && busy(&part.cpu));
             self.learn(counters, router, &came);
             measured.push((router, came, contended));

@@ -7,11 +7,13 @@ pub(super) struct Came {
     pub(super) delivered: u64,
     pub(super) dropped: u64,
     pub(super) octets: u64,
+    /// Whether what the kernel loses before a NIC is among what was dropped.
+    pub(super) sees_queue: bool,
 }
 
 impl Came {
     pub(super) fn of(counters: &Counters, router: &str) -> Self {
-        let mut came = Self { delivered: 0, dropped: 0, octets: 0 };
+        let mut came = Self { delivered: 0, dropped: 0, octets: 0, sees_queue: false };
         for (name, value) in &counters.counters {
             let own = name.strip_prefix(router).and_then(|rest| rest.strip_prefix('.'));
             let last = name.rsplit('.').next().unwrap_or_default();
@@ -21,6 +23,7 @@ impl Came {
                 Some(rest) if rest.ends_with(".rx.bytes") => came.octets += value,
                 _ if (own.is_some() || is_port) && ["drop_full", "drop_no_buffer"].contains(&last) => {
                     came.dropped += value;
+                    came.sees_queue |= name.ends_with(".tap.kernel.drop_full");
                 }
                 _ => {}
             }
