@@ -3,9 +3,11 @@
 //!
 //! A sample is what the account says, in percent of the core; beside it what the burn took by a measure of its own (`burn`), how
 //! far the two are apart, what ticks alone would say, and all other columns of the core. For `cost` it is the CPU time of a
-//! thread that reads threads and cores once a second, as `top` has it done.
+//! thread that reads threads and cores once a second, as `top` has it done; for `tracer` what the tracer adds to an interrupt, and
+//! takes from what a router forwards.
 
 mod burn;
+mod tracing;
 
 use std::hint::black_box;
 use std::thread;
@@ -51,23 +53,41 @@ impl Place {
     }
 }
 
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Burn(Place),
+    Cost,
+    TracedInterrupt,
+    TracedForwarding,
+}
+
+impl What {
+    const ALL: [Self; 6] = [
+        Self::Burn(Place::Vcpu),
+        Self::Burn(Place::Vhost),
+        Self::Burn(Place::Softirq),
+        Self::Cost,
+        Self::TracedInterrupt,
+        Self::TracedForwarding,
+    ];
+}
+
 /// See the head of this file.
 pub struct Accounting {
     options: Options,
     cpus: (usize, usize),
-    /// None: what the account costs.
-    place: Option<Place>,
+    what: What,
 }
 
 impl Accounting {
-    /// Each place of a burn, and the cost.
+    /// Each place of a burn, and the costs.
     ///
     /// # Errors
     /// There are not two CPUs.
     pub fn cases(options: &Options) -> Result<Vec<Self>> {
         let cpus = (options.cpu(0)?, options.cpu(1)?);
-        let places = [Some(Place::Vcpu), Some(Place::Vhost), Some(Place::Softirq), None];
-        Ok(places.map(|place| Self { options: options.clone(), cpus, place }).into())
+        Ok(What::ALL.map(|what| Self { options: options.clone(), cpus, what }).into())
     }
 
     fn burn(&self, place: Place) -> Result<Box<dyn Burn>> {
@@ -162,16 +182,22 @@ impl Experiment for Accounting {
     }
 
     fn case(&self) -> String {
-        match self.place {
-            Some(Place::Vcpu) => format!("{}/vcpu", self.options.device()),
-            Some(Place::Vhost) => "vhost".to_owned(),
-            Some(Place::Softirq) => "softirq".to_owned(),
-            None => format!("cost/{ROUTERS}-routers"),
+        match self.what {
+            What::Burn(Place::Vcpu) => format!("{}/vcpu", self.options.device()),
+            What::Burn(Place::Vhost) => "vhost".to_owned(),
+            What::Burn(Place::Softirq) => "softirq".to_owned(),
+            What::Cost => format!("cost/{ROUTERS}-routers"),
+            What::TracedInterrupt => "tracer/interrupt".to_owned(),
+            What::TracedForwarding => format!("tracer/{}/tap", self.options.device()),
         }
     }
 
     fn unit(&self) -> &'static str {
-        "percent-of-a-core"
+        match self.what {
+            What::Burn(_) | What::Cost => "percent-of-a-core",
+            What::TracedInterrupt => "ns",
+            What::TracedForwarding => "percent-less",
+        }
     }
 
     fn cpus(&self) -> Option<(usize, usize)> {
@@ -183,12 +209,20 @@ impl Experiment for Accounting {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        if self.place.is_none() { program().map(drop) } else { Ok(()) }
+        match self.what {
+            What::Cost | What::TracedForwarding => program().map(drop),
+            What::Burn(_) | What::TracedInterrupt => Ok(()),
+        }
     }
 
     fn run_slice(&mut self, _: Duration) -> Result<Sample> {
         cores::pin(self.cpus.0)?;
-        self.place.map_or_else(|| self.cost(), |place| self.burnt(place))
+        match self.what {
+            What::Burn(place) => self.burnt(place),
+            What::Cost => self.cost(),
+            What::TracedInterrupt => tracing::of_an_interrupt(self.cpus.1),
+            What::TracedForwarding => tracing::of_forwarding(&self.options, self.cpus.1),
+        }
     }
 }
 

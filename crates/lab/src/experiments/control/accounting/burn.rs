@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
 use config::{Engine, Spin};
 use engine::{Duty, Guest};
@@ -18,6 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sched::account::{Column, Thread};
 use switch::Sink;
 use switch::port::pump;
+use vmm::probe::tsc_khz;
 
 use super::PART;
 use crate::cores;
@@ -25,7 +26,7 @@ use crate::device::{self, Seats};
 use crate::experiment::Options;
 use crate::experiments::mover::Mover;
 use crate::generator::Generator;
-pub(super) use softirqs::Softirqs;
+pub(super) use softirqs::{Softirqs, Taken};
 
 /// Something that burns while it is told to.
 pub(super) trait Burn {
@@ -53,9 +54,14 @@ fn own(name: &str, tid: i32, column: Column) -> Result<Thread> {
 
 /// Work of the application on a frame: long beside what an interrupt takes.
 const WORK: Duration = Duration::from_millis(20);
+/// Time in which frames come to find what one takes, and after which all of them are done.
+const TRIAL: Duration = Duration::from_millis(600);
+const REST: Duration = Duration::from_millis(100);
+/// In which the frequency of the time-stamp counter is measured.
+const TIMED: Duration = Duration::from_millis(50);
 
-/// An application in a guest, which works on each frame for a fixed time by the guest's own clock. What else had the CPU meanwhile
-/// does not count as work.
+/// An application in a guest, which works on each frame for a fixed time. What that took is counted by the guest, pass by pass, with
+/// its own clock: one in eight is timed, and those that were interrupted count as if they had not been.
 pub(super) struct Application {
     guest: Guest,
     into: Arc<dyn Sink>,
@@ -63,8 +69,29 @@ pub(super) struct Application {
     back: Mover,
     options: Options,
     thread: Thread,
-    /// See [`Burn::took`]: a frame may be half done.
-    took: (f64, f64),
+    /// Cycles of the guest's clock in a second.
+    frequency: f64,
+    /// See [`Burn::took`].
+    took: f64,
+}
+
+/// What a guest has counted.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    /// Frames that the application is done with.
+    frames: f64,
+    /// Passes that moved or worked on something.
+    passes: f64,
+    /// Of those that were timed, cycles and how many they are.
+    cycles: f64,
+    timed: f64,
+}
+
+impl Counted {
+    /// Cycles of all passes since then.
+    fn cycles_since(&self, before: &Self) -> f64 {
+        (self.passes - before.passes) * (self.cycles - before.cycles) / (self.timed - before.timed).max(1.0)
+    }
 }
 
 impl Application {
@@ -89,11 +116,47 @@ impl Application {
         cores::pin(host)?;
         let vcpu = guest.threads().first().context("the guest has no vCPU")?;
         let thread = own(vcpu.name(), vcpu.tid(), Column::Guest)?;
-        Ok(Self { guest, into, back, options, thread, took: (0.0, 0.0) })
+        let frequency = tsc_khz(TIMED) as f64 * 1e3;
+        let mut application = Self { guest, into, back, options, thread, frequency, took: 0.0 };
+        application.calibrate()?;
+        Ok(application)
     }
 
-    fn delivered(&self) -> u64 {
-        self.guest.machine().shared().vcpus[0].application.delivered.get()
+    /// A frame takes more than the work on it: between two slices of that the guest looks for frames.
+    fn calibrate(&mut self) -> Result<()> {
+        let before = self.counted();
+        self.feed(TRIAL)?;
+        thread::sleep(REST);
+        let after = self.counted();
+        let frames = after.frames - before.frames;
+        ensure!(frames >= 1.0, "the guest works on none of its frames");
+        let each = after.cycles_since(&before) / self.frequency / frames;
+        ensure!(each >= WORK.as_secs_f64(), "the guest says that a frame took {each} s, less than its work");
+        self.options.rate = Some(PART / each);
+        Ok(())
+    }
+
+    fn feed(&mut self, length: Duration) -> Result<()> {
+        let mut generator = Generator::new(&device::traffic(&self.options))?;
+        let start = Instant::now();
+        while start.elapsed() < length {
+            pump(&mut generator, &*self.into);
+            self.back.pump();
+        }
+        match self.guest.fault() {
+            Some(fault) => bail!("the guest stopped: {fault}"),
+            None => Ok(()),
+        }
+    }
+
+    fn counted(&self) -> Counted {
+        let vcpu = &self.guest.machine().shared().vcpus[0];
+        Counted {
+            frames: vcpu.application.delivered.get() as f64,
+            passes: vcpu.router.polls.get().saturating_sub(vcpu.router.polls_empty.get()) as f64,
+            cycles: vcpu.work.cycles.get() as f64,
+            timed: vcpu.work.passes.get() as f64,
+        }
     }
 }
 
@@ -103,22 +166,15 @@ impl Burn for Application {
     }
 
     fn go(&mut self, length: Duration) -> Result<()> {
-        let mut generator = Generator::new(&device::traffic(&self.options))?;
-        let (before, start) = (self.delivered(), Instant::now());
-        while start.elapsed() < length {
-            pump(&mut generator, &*self.into);
-            self.back.pump();
-        }
-        let (frames, part) = (self.delivered() - before, WORK.as_secs_f64() / start.elapsed().as_secs_f64());
-        self.took = (frames as f64 * part, part);
-        match self.guest.fault() {
-            Some(fault) => bail!("the guest stopped: {fault}"),
-            None => Ok(()),
-        }
+        let (before, start) = (self.counted(), Instant::now());
+        self.feed(length)?;
+        let (after, elapsed) = (self.counted(), start.elapsed().as_secs_f64());
+        self.took = after.cycles_since(&before) / self.frequency / elapsed;
+        Ok(())
     }
 
     fn took(&mut self) -> Result<(f64, f64)> {
-        Ok(self.took)
+        Ok((self.took, 0.0))
     }
 }
 

@@ -60,8 +60,10 @@ fn what_a_thread_burns_by_its_own_clock_is_what_the_account_says() {
 }
 
 #[test]
-fn there_is_a_case_for_each_place_and_one_for_the_cost() {
+fn there_is_a_case_for_each_place_and_for_the_costs() {
     let options = Options { cpus: vec![0, 1], ..Options::default() };
     let cases: Vec<String> = Accounting::cases(&options).unwrap().iter().map(Experiment::case).collect();
-    assert_eq!(cases, ["kvm/virtio-net/vcpu", "vhost", "softirq", "cost/8-routers"]);
+    let burns = ["kvm/virtio-net/vcpu", "vhost", "softirq"];
+    let costs = ["cost/8-routers", "tracer/interrupt", "tracer/kvm/virtio-net/tap"];
+    assert_eq!(cases, [burns, costs].concat());
 }

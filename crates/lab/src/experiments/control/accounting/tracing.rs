@@ -1,0 +1,122 @@
+//! What it costs to have interrupts told apart by the tracer: of each interrupt, and of what a router forwards. In one run it is
+//! there and not there in turn.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use sched::account::Tracer;
+
+use super::burn::{Softirqs, Taken};
+use crate::experiment::{Options, Sample};
+use crate::experiments::Link;
+use crate::experiments::control::capacity;
+use crate::experiments::control::load::{Manner, step};
+use crate::experiments::room::{File, Room, program};
+use crate::stats;
+
+/// Turns of a sample, each with and without.
+const TURNS: usize = 8;
+/// How long each half of a turn is, and before it.
+const HALF: Duration = Duration::from_millis(300);
+const LEAD: Duration = Duration::from_millis(50);
+
+/// Thousands of frames forwarded, and interrupts and softirqs, a second.
+type Half = (f64, f64);
+
+/// Halves of all turns, without the tracer and with it. Which comes first changes from turn to turn.
+fn in_turn<T>(mut half: impl FnMut() -> Result<T>) -> Result<Vec<[T; 2]>> {
+    let mut traced = |is_traced: bool| {
+        let tracer = is_traced.then(Tracer::start).transpose().context("no tracer here")?;
+        let half = half();
+        drop(tracer);
+        half
+    };
+    let turn = |n: usize| {
+        let is_even = n.is_multiple_of(2);
+        let (first, second) = (traced(!is_even)?, traced(is_even)?);
+        Ok(if is_even { [first, second] } else { [second, first] })
+    };
+    (0..TURNS).map(turn).collect()
+}
+
+/// Nanoseconds that it adds to an interrupt with its softirq.
+///
+/// # Errors
+/// There is no tracer, or no way to interrupt the CPU.
+pub(super) fn of_an_interrupt(cpu: usize) -> Result<Sample> {
+    let softirqs = Softirqs::start(cpu)?;
+    let turns = in_turn(|| Ok(softirqs.interrupted(HALF).0))?;
+    let each = |taken: &Taken| taken.lost / taken.gaps.max(1.0) * 1e9;
+    let of = |part: &dyn Fn(&[Taken; 2]) -> f64| median(turns.iter().map(part));
+    let more = vec![
+        ("untraced_ns", of(&|[without, _]| each(without))),
+        ("interrupts_a_second", of(&|[_, with]| with.gaps / with.elapsed)),
+    ];
+    Ok(Sample { value: of(&|[without, with]| each(with) - each(without)), more, ..Sample::default() })
+}
+
+/// Percent that a router on one core forwards less, at all that the socket gives.
+///
+/// # Errors
+/// There is no tracer, or the router does not run.
+pub(super) fn of_forwarding(options: &Options, cpu: usize) -> Result<Sample> {
+    let routers = [capacity::on(cpu)];
+    let room =
+        Room::open(&program()?, &File { options, link: Link::Tap, queue_len: None, routers: &routers })?;
+    let half = || {
+        let before = events(cpu)?;
+        let step = step(&room, &[f64::INFINITY], (LEAD, HALF), Manner::PLAIN)?;
+        let seconds = (LEAD + HALF).as_secs_f64();
+        Ok((step.forwarded_kpps(0), events(cpu)?.saturating_sub(before) as f64 / seconds))
+    };
+    let turns = in_turn(half);
+    room.close()?;
+    let turns: Vec<[Half; 2]> = turns?;
+    ensure!(turns.iter().flatten().all(|(kpps, _)| *kpps > 0.0), "nothing came through");
+    let of = |part: fn(&[Half; 2]) -> f64| median(turns.iter().map(part));
+    let more = vec![
+        ("untraced_kpps", of(|[without, _]| without.0)),
+        ("traced_kpps", of(|[_, with]| with.0)),
+        ("events_a_second", of(|[_, with]| with.1)),
+    ];
+    let value = of(|[without, with]| (1.0 - with.0 / without.0) * 100.0);
+    Ok(Sample { value, more, ..Sample::default() })
+}
+
+/// Of all turns.
+fn median(turns: impl Iterator<Item = f64>) -> f64 {
+    stats::median(&turns.collect::<Vec<_>>()).unwrap_or(f64::NAN)
+}
+
+/// Interrupts and softirqs of a CPU since the host was started.
+fn events(cpu: usize) -> Result<u64> {
+    let tables = ["/proc/interrupts", "/proc/softirqs"].map(|name| fs::read_to_string(name).context(name));
+    let mut all = 0;
+    for table in tables {
+        all += of_cpu(&table?, cpu).with_context(|| format!("nothing is counted for CPU {cpu}"))?;
+    }
+    Ok(all)
+}
+
+/// The sum of a CPU's column.
+fn of_cpu(table: &str, cpu: usize) -> Option<u64> {
+    let mut lines = table.lines();
+    let name = format!("CPU{cpu}");
+    let column = lines.next()?.split_ascii_whitespace().position(|word| word == name)?;
+    // Behind the name of a line; some have one number for all CPUs.
+    let counts = lines.filter_map(|line| line.split_ascii_whitespace().nth(column + 1)?.parse::<u64>().ok());
+    Some(counts.sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_has_a_column() {
+        let table = "           CPU0       CPU2\n  LOC:        7         11   Local timer interrupts\n   25:   1  2  virtio\n  ERR:   5\n";
+        assert_eq!([0, 1, 2].map(|cpu| of_cpu(table, cpu)), [Some(13), None, Some(13)]);
+        assert_eq!(of_cpu("", 0), None);
+    }
+}
