@@ -62,8 +62,10 @@ pub(super) fn of_an_interrupt(cpu: usize) -> Result<Sample> {
 /// There is no tracer, or the router does not run.
 pub(super) fn of_forwarding(options: &Options, cpu: usize) -> Result<Sample> {
     let routers = [capacity::on(cpu)];
-    let room =
-        Room::open(&program()?, &File { options, link: Link::Tap, queue_len: None, routers: &routers })?;
+    let room = Room::open(
+        &program()?,
+        &File { options, link: Link::Tap, queue_len: None, routers: &routers, memory: None },
+    )?;
     let half = || {
         let before = events(cpu)?;
         let step = step(&room, &[f64::INFINITY], (LEAD, HALF), Manner::PLAIN)?;
