@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use support::{Namespace, Stage, descendants_of, transfer};
+use support::{Stage, descendants_of, transfer};
 
 /// Nothing here takes so long, even under software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -49,13 +49,6 @@ impl Drop for Group {
     }
 }
 
-fn ping(from: &Namespace) {
-    let mut command = from.command("busybox");
-    command.args(["ping", "-c", "3", "-i", "0.2", "-W", "30", "198.51.100.2"]);
-    let said = support::run(&mut command, PATIENCE).expect("ping ends").stdout;
-    assert!(said.contains(" 0% packet loss"), "{said}");
-}
-
 #[test]
 fn a_run_is_charged_and_throttled_and_goes_on_to_forward() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
@@ -67,7 +60,7 @@ fn a_run_is_charged_and_throttled_and_goes_on_to_forward() {
     let mut stage = Stage::start(&inbox::ringroad(), FILE).expect("it starts");
     let left = stage.host("cg-l", "192.0.2.2/24", "192.0.2.1").expect("left");
     let right = stage.host("cg-r", "198.51.100.2/24", "198.51.100.1").expect("right");
-    ping(&left);
+    inbox::ping(&left);
     assert_eq!(group.stat("usage_usec"), 0);
 
     let first = stage.run().id();
@@ -93,7 +86,7 @@ fn a_run_is_charged_and_throttled_and_goes_on_to_forward() {
     assert!(used <= (periods + 5) * QUOTA * 2, "{used} us in {periods} periods of {QUOTA} us each");
 
     group.set("cpu.max", "max");
-    ping(&left);
+    inbox::ping(&left);
     let counters = stage.finish(vec![left, right]).expect("it has told of no trouble, and nothing is left");
     let faults = counters.faults("cg");
     assert!(faults.is_empty(), "{faults:?}");

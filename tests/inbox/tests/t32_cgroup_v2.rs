@@ -195,13 +195,6 @@ fn is_reserved(ms: u64) -> impl Fn(&Scheduled) -> bool {
     move |is| is.policy == "SCHED_DEADLINE" && is.reserved == reserved && is.cpus == "1"
 }
 
-fn ping(from: &Namespace) {
-    let mut command = from.command("busybox");
-    command.args(["ping", "-c", "3", "-i", "0.2", "-W", "30", "198.51.100.2"]);
-    let said = support::run(&mut command, PATIENCE).expect("ping ends").stdout;
-    assert!(said.contains(" 0% packet loss"), "{said}");
-}
-
 #[test]
 fn a_pinned_reservation_has_a_partition() {
     support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
@@ -212,7 +205,7 @@ fn a_pinned_reservation_has_a_partition() {
     let left = stage.host("v2-l", "192.0.2.2/24", "192.0.2.1").expect("left");
     let right = stage.host("v2-r", "198.51.100.2/24", "198.51.100.1").expect("right");
     // The kernel judges by where a thread ran last, and these have slept since they were moved.
-    ping(&left);
+    inbox::ping(&left);
     threads_are("30 of 200 ms", is_reserved(30));
     assert_eq!(held("cpus1", "cpuset.cpus.partition").as_deref(), Some("root"));
     let inside = held("cpus1", "cgroup.threads").expect("a partition");
@@ -242,7 +235,7 @@ fn a_pinned_reservation_has_a_partition() {
         places.len() == 2
             && places.iter().all(|(name, is)| if vcpu(name) { is_reserved(50)(is) } else { is.cpus == "0" })
     });
-    ping(&left);
+    inbox::ping(&left);
     set("edge", "sched={ policy = \"other\" }");
     wait("the partition goes again", || !group("cpus1").exists());
     // Those that were outside keep their CPUs, whatever the kernel gives to all that are there.
@@ -315,7 +308,7 @@ fn a_promised_rate_is_a_weight() {
     let refusal = ask(&["set", "edge", "guarantee=50Mpps"]).stderr;
     set("edge", &format!("guarantee={}pps", would_fit(&refusal) * 9 / 10));
     wait("a larger weight", || weight("edge") > Some(200));
-    ping(&left);
+    inbox::ping(&left);
     set("edge", "guarantee=none");
     wait("no weight", || weight("edge").is_none());
     stage.finish(vec![left, right]).expect("nothing is left");
