@@ -15,6 +15,8 @@ use support::{Counters, Namespace, Running, Signal, Stage, Testpmd, run, transfe
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(50);
+/// Most frames that a driver takes at once.
+const BURST: u64 = 64;
 /// What has to have passed before anybody is content.
 const FRAMES: u64 = 2_000;
 const EAST: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), 7027);
@@ -90,7 +92,9 @@ fn survives(engine: &str, side: &str) {
     let count = |name: &str| counters.get(&format!("t27.{name}"));
     // What the driver took out of its ring it sent back, and nobody else here has seen any of it.
     assert!(count("vcpu0.wan.rx_frames") >= 2 * FRAMES);
-    assert_eq!(count("vcpu0.wan.rx_frames"), count("vcpu0.wan.tx_frames") + count("vcpu0.wan.drop_tx_full"));
+    // It was counted while frames flowed: a burst may have been in hand.
+    let back = count("vcpu0.wan.tx_frames") + count("vcpu0.wan.drop_tx_full");
+    assert!((back..=back + BURST).contains(&count("vcpu0.wan.rx_frames")), "{back}");
     assert_eq!((count("wan.rx.frames"), count("wan.tx.frames")), (0, 0));
     assert_eq!((count("wan.peer.handed"), count("wan.peer.lost")), (2, 1));
 }

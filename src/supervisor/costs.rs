@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, open, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use sched::guarantee::{Cost, Day, Machine, Memory, Model, Observation, Way};
+use sched::guarantee::{Cost, Day, Machine, Memory, Model, Observation, Rest, Way};
 use telemetry::Moment;
 
 /// Name of the file.
@@ -82,10 +82,10 @@ impl Costs {
         self.memory.model(way, octets)
     }
 
-    /// Takes into account what was seen of a thread, which `polls` in vain before it sleeps or does not.
-    pub(super) fn note(&mut self, way: &Way, window: &Observation, polls: bool) {
+    /// Takes into account what was seen of a thread.
+    pub(super) fn note(&mut self, way: &Way, window: &Observation, rest: Rest) {
         if let Some(day) = today() {
-            self.memory.note(way, window, polls, day);
+            self.memory.note(way, window, rest, day);
         }
     }
 

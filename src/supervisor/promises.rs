@@ -4,6 +4,7 @@
 //! the counters and the groups that it is about. A weight leaves to others what a router does not use.
 
 mod came;
+mod demand;
 mod hunger;
 mod parts;
 mod tally;
@@ -19,6 +20,7 @@ use sched::guarantee::{Adjustment, Basis, Class, Controller, Core, Kept, Measure
 
 use super::costs::Costs;
 use came::Came;
+use demand::{Demand, Demands};
 use hunger::Hunger;
 use parts::{Ground, Part, cost_on, cpu_of, parts_of};
 pub(super) use tally::FIELDS;
@@ -48,8 +50,7 @@ pub(crate) struct Promises {
     others: BTreeMap<u32, u64>,
     started: Instant,
     pub(super) due: Instant,
-    /// Whether each CPU had nothing to do, in the kernel's ticks.
-    idle: BTreeMap<u32, u64>,
+    demands: Demands,
     /// Routers whose promise was told to be broken.
     broken: BTreeSet<String>,
     /// What is not seen to be lost, because it is lost before it comes to a queue of ours, by router.
@@ -108,7 +109,7 @@ impl Promises {
             others,
             started: now,
             due: now + TICK,
-            idle: idle(),
+            demands: Demands::new(),
             broken: BTreeSet::new(),
             hunger: BTreeMap::new(),
             tallies: seen.map(|seen| seen.tallies.clone()).unwrap_or_default(),
@@ -167,8 +168,7 @@ impl Promises {
 
     /// Looks at what was counted; whether weights have changed, and what is to be told: router and line.
     pub(super) fn look(&mut self, counters: &Counters) -> (bool, Vec<(String, String)>) {
-        let (before, after) = (std::mem::take(&mut self.idle), idle());
-        let busy = |cpu: &u32| before.get(cpu).is_some_and(|ticks| after.get(cpu) == Some(ticks));
+        self.demands.look(&self.parts, counters);
         let mut measured = Vec::new();
         let routers: BTreeSet<String> = self.parts.iter().map(|part| part.router.clone()).collect();
         for router in &routers {
@@ -176,11 +176,11 @@ impl Promises {
             if !came.sees_queue {
                 came.dropped += self.lacked(counters, router, came.delivered);
             }
-            let contended = self.parts.iter().any(|part| part.router == *router && busy(&part.cpu));
+            let wanted = |part: &Part| self.demands.of(router, part.cpu) == Demand::Others;
+            let contended = self.parts.iter().any(|part| part.router == *router && wanted(part));
             self.learn(counters, router, &came);
             measured.push((router, came, contended));
         }
-        self.idle = after;
         let measured: Vec<Measured<'_>> = measured
             .iter()
             .map(|(router, came, contended)| Measured {
@@ -217,7 +217,7 @@ impl Promises {
     fn learn(&mut self, counters: &Counters, router: &str, came: &Came) {
         let mut cpus = BTreeSet::new();
         for part in self.parts.iter_mut().filter(|part| part.router == router) {
-            part.learn(counters, came, self.hertz, &mut self.costs);
+            part.learn(counters, (came, self.demands.of(router, part.cpu)), self.hertz, &mut self.costs);
             cpus.insert(part.cpu);
         }
         for cpu in cpus {
@@ -283,7 +283,7 @@ impl Promises {
 fn promise(router: &Router, guarantee: Guarantee, parts: &[Part]) -> Promise {
     let cpus: BTreeSet<u32> =
         parts.iter().filter(|part| part.router == router.name).map(|part| part.cpu).collect();
-    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, (&router.name, cpu), Part::judged)? });
+    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, (&router.name, cpu), Part::cost)? });
     Promise {
         router: router.name.clone(),
         pps: guarantee.rate.pps() as f64,
@@ -333,16 +333,4 @@ fn hertz() -> f64 {
     let mhz =
         speeds.filter_map(|line| line.rsplit(": ").next()?.trim().parse::<f64>().ok()).fold(0.0, f64::max);
     if mhz > 0.0 { mhz * 1e6 } else { 2e9 }
-}
-
-/// For how many of the kernel's ticks each CPU had nothing to do.
-fn idle() -> BTreeMap<u32, u64> {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let of = |line: &str| {
-        let mut words = line.strip_prefix("cpu")?.split_whitespace();
-        let cpu = words.next()?.parse().ok()?;
-        // After user, nice and system time.
-        Some((cpu, words.nth(3)?.parse().ok()?))
-    };
-    text.lines().filter_map(of).collect()
 }

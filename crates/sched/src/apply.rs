@@ -356,11 +356,13 @@ impl Applier {
     /// What a refusal of the kernel means.
     fn refused(&self, thread: &Thread, to: &Schedule, error: io::Error) -> ApplyError {
         let mut what = format!("{to}");
-        if let (Policy::Deadline(_), Some(libc::EPERM), Some(cpu)) =
-            (to.policy, error.raw_os_error(), elsewhere(thread, to))
+        if let (Policy::Deadline(_), Some(libc::EPERM), Some(_)) =
+            (to.policy, error.raw_os_error(), &to.island)
         {
-            // The kernel judges by the CPU that the thread was on last.
-            what.push_str(&format!("; it sleeps on CPU {cpu}, which it leaves when it wakes"));
+            // The kernel judges by the CPU that the thread was on last, which it may have left since.
+            if let Some(cpu) = elsewhere(thread, to) {
+                what.push_str(&format!("; it sleeps on CPU {cpu}, which it leaves when it wakes"));
+            }
             return ApplyError::thread(&thread.name, what, io::Error::from_raw_os_error(libc::EAGAIN));
         }
         if let (Policy::Deadline(_), Some(libc::EBUSY)) = (to.policy, error.raw_os_error()) {

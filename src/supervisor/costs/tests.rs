@@ -22,13 +22,13 @@ fn costs(folder: &Path) -> Costs {
 /// A run that sees packets of this cost, and ends.
 fn run(folder: &Path, cycles: u64) -> Costs {
     let mut costs = costs(folder);
-    costs.note(&way(), &window(cycles), false);
+    costs.note(&way(), &window(cycles), Rest::Never);
     costs.keep_now();
     costs
 }
 
 fn known(folder: &Path) -> Option<f64> {
-    Some(costs(folder).model(&way(), 60.0)?.per_frame(60.0, 20.0).cycles.round())
+    Some(costs(folder).memory.model(&way(), 60.0)?.per_frame(60.0, 20.0).cycles.round())
 }
 
 fn temporary() -> TempDir {
@@ -58,16 +58,16 @@ fn two_runs_write_one_file() {
     let folder = temporary();
     let (mut first, mut second) = (costs(folder.path()), costs(folder.path()));
     let other = Way { cpus: 2, ..way() };
-    first.note(&way(), &window(5000), false);
-    second.note(&other, &window(7000), false);
+    first.note(&way(), &window(5000), Rest::Never);
+    second.note(&other, &window(7000), Rest::Never);
     first.keep_now();
     second.keep_now();
     assert!(known(folder.path()).is_some());
-    assert!(costs(folder.path()).model(&other, 60.0).is_some());
+    assert!(costs(folder.path()).memory.model(&other, 60.0).is_some());
     // Who writes again has what the other one has seen.
-    first.note(&way(), &window(5000), false);
+    first.note(&way(), &window(5000), Rest::Never);
     first.keep_now();
-    assert!(first.model(&other, 60.0).is_some());
+    assert!(first.memory.model(&other, 60.0).is_some());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn who_is_not_at_the_end_does_not_wait_for_others_that_write() {
     let held = opened(folder.path()).expect("it opens").expect("it is there");
     assert!(lock(&held, 1).expect("it can be locked"));
     let mut costs = costs(folder.path());
-    costs.note(&way(), &window(5000), false);
+    costs.note(&way(), &window(5000), Rest::Never);
     costs.keep_if_due(costs.due);
     assert_eq!((costs.trouble(), known(folder.path())), (None, None));
     let start = Instant::now();
@@ -119,11 +119,11 @@ fn a_file_that_is_not_as_it_should_be_is_told_of_and_replaced() {
         let _ = fs::remove_file(&file);
         make();
         let mut run = costs(folder.path());
-        assert!(run.model(&way(), 60.0).is_none(), "{why}");
+        assert!(run.memory.model(&way(), 60.0).is_none(), "{why}");
         let line = run.doubt().unwrap_or_default().to_owned();
         assert!(line.contains(why) && line.contains("costs.json") && !line.contains('\n'), "{line}");
         assert_eq!((run.trouble(), run.trouble()), (Some(line), None), "it is told once");
-        run.note(&way(), &window(5000), false);
+        run.note(&way(), &window(5000), Rest::Never);
         run.keep_now();
         assert!(run.trouble().is_none() && known(folder.path()).is_some(), "{why}");
     }
@@ -139,14 +139,14 @@ fn what_cannot_be_written_is_told_once_and_nothing_ends() {
         let mut costs = costs(&place);
         let _ = costs.trouble();
         for told in [true, false] {
-            costs.note(&way(), &window(5000), false);
+            costs.note(&way(), &window(5000), Rest::Never);
             costs.keep_now();
             assert_eq!(costs.trouble().is_some(), told, "{}", place.display());
-            assert!(costs.model(&way(), 60.0).is_some(), "it is known all the same");
+            assert!(costs.memory.model(&way(), 60.0).is_some(), "it is known all the same");
         }
     }
     let mut nowhere = Costs::load_from(None, machine());
-    nowhere.note(&way(), &window(5000), false);
+    nowhere.note(&way(), &window(5000), Rest::Never);
     nowhere.keep_now();
-    assert!(nowhere.trouble().is_none() && nowhere.model(&way(), 60.0).is_some());
+    assert!(nowhere.trouble().is_none() && nowhere.memory.model(&way(), 60.0).is_some());
 }

@@ -2,12 +2,19 @@
 
 use api::Counters;
 use config::{Attach, Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, TransmitMode};
-use sched::guarantee::{Basis, Class, Cost, Kind, Model, Observation, Path, Way};
+use sched::guarantee::{Basis, Class, Cost, Kind, Model, Observation, Path, Rest, Way};
 use sched::{Company, Outline, Slot};
 
 use super::came::Came;
+use super::demand::Demand;
 use super::{BATCH, Promises};
 use crate::supervisor::costs::Costs;
+
+/// What the last window counts among those before it.
+const LATE: f64 = 0.1;
+
+/// Packets lost for each that was delivered: so many, and the threads did not keep up.
+const BEHIND: f64 = 0.05;
 
 /// The threads of a class of a router on one CPU.
 #[derive(Clone, Debug)]
@@ -21,6 +28,9 @@ pub(super) struct Part {
     /// Whether its threads poll in vain before they sleep.
     polls: bool,
     model: Model,
+    /// Packets of a pass, as they were of late, at least [`BATCH`]: who gets less of a CPU makes longer ones, and needs less for
+    /// each packet.
+    batch: f64,
     /// What was remembered when this was made: what a promise is judged by, if it is there.
     known: Option<Cost>,
     seen: Option<Counted>,
@@ -30,6 +40,8 @@ pub(super) struct Part {
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     all: Observation,
+    /// Packets that there was no time for.
+    dropped: u64,
     /// Frames of the passes that were timed, and those passes.
     timed: [u64; 2],
 }
@@ -48,31 +60,47 @@ impl Counted {
 }
 
 impl Part {
-    /// What a packet costs, as it is seen now.
+    /// What a packet costs where the CPU is full: as it was remembered, or else by what was seen so far. Who is given more than it
+    /// needs is woken for each few packets and uses all of it, so what is seen is no measure of what is needed.
     pub(super) fn cost(&self) -> Cost {
-        self.model.per_frame(self.octets, BATCH)
+        self.known.unwrap_or_else(|| self.model.per_frame(self.octets, self.batch))
     }
 
-    /// What a packet is thought to cost where a rate is to be promised.
-    pub(super) fn judged(&self) -> Cost {
-        self.known.unwrap_or_else(|| self.cost())
+    /// Nanoseconds that its threads had of a CPU so far.
+    pub(super) fn time(&self, counters: &Counters) -> u64 {
+        self.threads.iter().filter_map(|name| counters.cpu_ns.get(name)).sum()
     }
 
-    /// Learns from what was counted.
-    pub(super) fn learn(&mut self, counters: &Counters, came: &Came, hertz: f64, costs: &mut Costs) {
-        let time: u64 = self.threads.iter().filter_map(|name| counters.cpu_ns.get(name)).sum();
+    /// Learns from what was counted while there was such a demand for its CPU.
+    pub(super) fn learn(
+        &mut self,
+        counters: &Counters,
+        (came, demand): (&Came, Demand),
+        hertz: f64,
+        costs: &mut Costs,
+    ) {
         let work = |what: &str| -> u64 {
             let names = self.threads.iter().map(|name| format!("{name}.work.{what}"));
             names.filter_map(|name| counters.counters.get(&name)).sum()
         };
-        let cycles = (time as f64 * hertz / 1e9) as u64;
+        let cycles = (self.time(counters) as f64 * hertz / 1e9) as u64;
         let all = Observation { cycles, frames: came.delivered, octets: came.octets, batches: 0 };
-        let counted = Counted { all, timed: [work("frames"), work("passes")] };
+        let counted = Counted { all, dropped: came.dropped, timed: [work("frames"), work("passes")] };
         let Some(before) = self.seen.replace(counted) else { return };
         let (window, is_known) = counted.since(&before);
         self.model.learn(&window);
         if is_known {
-            costs.note(&self.way, &window, self.polls);
+            let batch = window.frames as f64 / window.batches.max(1) as f64;
+            self.batch = (self.batch + (batch - self.batch) * LATE).max(BATCH);
+            let lost = counted.dropped.saturating_sub(before.dropped) as f64;
+            let kept_up = lost < BEHIND * window.frames as f64;
+            let rest = match (self.polls, demand) {
+                (true, _) => Rest::Polling,
+                (false, Demand::Less) => Rest::Asleep,
+                (false, _) if kept_up => Rest::Never,
+                (false, _) => Rest::Behind,
+            };
+            costs.note(&self.way, &window, rest);
         }
     }
 }
@@ -130,6 +158,7 @@ pub(super) fn parts_of(
                     way,
                     polls,
                     model,
+                    batch: BATCH,
                     known: None,
                     seen: None,
                 });
@@ -151,7 +180,9 @@ fn recall(parts: &mut [Part], ground: &Ground<'_>) {
         let same =
             |known: &&Part| (&known.router, known.cpu, known.class) == (&part.router, part.cpu, part.class);
         match ground.seen.and_then(|seen| seen.parts.iter().find(same)) {
-            Some(same) => (part.model, part.seen) = (same.model.clone(), same.seen),
+            Some(same) => {
+                (part.model, part.batch, part.seen) = (same.model.clone(), same.batch, same.seen);
+            }
             None => {
                 let remembered = ground.costs.model(&part.way, part.octets);
                 part.model = remembered.unwrap_or_else(|| Model::new(part.way.kind));

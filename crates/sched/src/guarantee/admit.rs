@@ -80,7 +80,8 @@ pub fn admit(cores: &[Core], held: &[Promise], asked: &Promise) -> Result<Vec<(u
     let mut shares = Vec::new();
     for core in cores.iter().filter(|core| asked.needs.iter().any(|need| need.cpu == core.cpu)) {
         let others = held.iter().filter(|promise| promise.router != asked.router);
-        let taken = core.reserved + others.map(|promise| promise.share(core)).sum::<f64>();
+        // An empty sum is -0.
+        let taken = core.reserved + others.map(|promise| promise.share(core)).sum::<f64>() + 0.0;
         let share = asked.share(core);
         if share + taken > core.most + ROUNDING {
             return Err(refusal(arithmetic(asked, core, taken)));

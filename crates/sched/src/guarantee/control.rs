@@ -1,8 +1,10 @@
 //! Keeps promises: looks ten times a second at what was delivered, and moves the shares.
 //!
-//! The share of a router is what the model says, times a correction. Where less is delivered than was promised although more
+//! The share of a router is what the model says, times a correction that begins somewhat above 1. Where less is delivered than was promised although more
 //! was offered, the correction grows with what is missing; where a router gets more than was promised while others want
-//! its cores, it shrinks; where there is nothing to correct, it goes back slowly to what the model says. A gain of 0.4 a tick
+//! its cores, it shrinks; where nobody else wants them, it goes back slowly to what the model says. Who is given more than it
+//! needs is woken for each few packets, which then cost more, so that all of it is used: so while others want its cores and nothing
+//! is lost, the share shrinks slowly, until something is, and then stays for some seconds a little above that. A gain of 0.4 a tick
 //! settles within a second although what is done now is seen one tick later (a loop with one delay swings from 0.25 on, and
 //! is stable up to 1).
 
@@ -16,12 +18,23 @@ use super::model::Cost;
 const GAIN: f64 = 0.4;
 /// What is within this of the promise is kept.
 const GOOD: f64 = 0.01;
-/// What is lost of it beyond this part is made up for.
-const LOST: f64 = 0.002;
+/// What is lost of it beyond this part is made up for: in one tick, where a burst may have found a ring full, and of late.
+const LOST: f64 = 0.01;
+const LOST_OF_LATE: f64 = 0.003;
+/// What a tick counts among those before it.
+const LATE: f64 = 0.1;
 /// What is missing, or too much, that is told as a broken promise.
 const BROKEN: f64 = 0.05;
-/// Part of its way to the model's share that a correction goes in one tick, where there is nothing to correct.
+/// Where nothing was seen yet and nobody wants the core a router has so many times what the model says, if there is so much: bursts
+/// want some room, and what is not needed is taken back.
+const ROOM: f64 = 1.1;
+/// Part of its way there that a correction goes in one tick, where there is nothing to correct.
 const FORGET: f64 = 0.01;
+/// Part of a share that is taken back in one tick, to find out whether less is enough.
+const TRIED: f64 = 0.005;
+/// Ticks without a loss before that is tried, and what is given back after it has failed.
+const CALM: u32 = 100;
+const BACK: f64 = 0.08;
 /// Corrections are within this of 1.
 const MOST: f64 = 4.0;
 const LEAST: f64 = 0.5;
@@ -109,8 +122,11 @@ struct Held {
     correction: f64,
     /// When it was measured last, and what it had counted.
     last: Option<(Duration, u64, u64)>,
-    /// Ticks in which less was delivered than was promised.
+    /// Ticks in which less was delivered than was promised, and those since.
     short: u32,
+    calm: u32,
+    /// What was missing of late.
+    missing: f64,
     standing: Standing,
 }
 
@@ -212,9 +228,15 @@ impl Controller {
             let plain: Vec<f64> = routers.iter().map(|n| self.routers[*n].promise.share(core)).collect();
             let wanted = routers.iter().zip(&plain).map(|(n, plain)| plain * self.routers[*n].correction);
             let mut shares: Vec<f64> = wanted.collect();
+            let asked = shares.clone();
             fit(&mut shares, &plain, free);
             let rest = (1.0 - core.reserved - shares.iter().sum::<f64>()).max(0.0);
-            for (n, share) in routers.into_iter().zip(shares) {
+            for ((n, share), asked) in routers.into_iter().zip(shares).zip(asked) {
+                // What it does not get it need not ask for again.
+                if asked > share {
+                    self.routers[n].correction =
+                        (self.routers[n].correction * share / asked).clamp(LEAST, MOST);
+                }
                 let router = self.routers[n].promise.router.clone();
                 all.push(Adjustment { router, cpu: core.cpu, share, rest });
             }
@@ -251,7 +273,7 @@ impl Held {
             delivered: 0.0,
             kept: Kept::Unknown,
         };
-        Self { promise, correction: 1.0, last: None, short: 0, standing }
+        Self { promise, correction: ROOM, last: None, short: 0, calm: 0, missing: 0.0, standing }
     }
 
     fn look(&mut self, now: Duration, measured: &Measured<'_>) {
@@ -283,15 +305,21 @@ impl Held {
             return self.forget();
         }
         let missing = 1.0 - self.standing.delivered / wanted;
-        if missing > LOST {
+        self.missing += (missing.max(0.0) - self.missing) * LATE;
+        if missing > LOST || (missing > 0.0 && self.missing > LOST_OF_LATE) {
+            let back = if contended && self.calm > CALM { BACK } else { 0.0 };
+            self.correction *= 1.0 + (GAIN * missing).max(back);
             self.short = self.short.saturating_add(1);
-            self.correction *= 1.0 + GAIN * missing;
+            self.calm = 0;
         } else {
             self.short = 0;
-            if asked && contended && missing < -GOOD {
-                self.correction /= 1.0 + GAIN * (-missing).min(1.0);
-            } else {
+            self.calm = self.calm.saturating_add(1);
+            if !(asked && contended) {
                 self.forget();
+            } else if missing < -GOOD {
+                self.correction /= 1.0 + GAIN * (-missing).min(1.0);
+            } else if self.calm > CALM {
+                self.correction *= 1.0 - TRIED;
             }
         }
         self.correction = self.correction.clamp(LEAST, MOST);
@@ -299,7 +327,7 @@ impl Held {
 
     /// Goes back towards what the model says.
     fn forget(&mut self) {
-        self.correction += (1.0 - self.correction) * FORGET;
+        self.correction += (ROOM - self.correction) * FORGET;
     }
 
     fn judge(&mut self) {

@@ -7,9 +7,9 @@
 //! what has changed within some ten seconds of traffic.
 //!
 //! A promise counts where its CPU is full, and there passes are long, for frames wait until a thread has its turn. So it is
-//! judged by the longest passes of which enough was seen. In shorter ones part of a thread's time is that of waking up and of
-//! polling in vain: they can show that packets cost less than was estimated, and not that they cost more; the shortest say
-//! nothing at all.
+//! judged by the longest passes of which enough was seen, before all by those of a thread that did not keep up. In shorter ones,
+//! and on a CPU that slept, part of a thread's time is that of waking up and of polling in vain: they can show that packets cost
+//! less than was estimated, and not that they cost more; the shortest say nothing at all.
 
 mod document;
 
@@ -34,10 +34,13 @@ const DOWN: f64 = 0.01;
 /// Sizes that frames are sorted by: at most so many octets each.
 const FRAMES: [u32; 7] = [128, 256, 512, 1024, 1536, 9216, 65_550];
 /// Lengths that passes are sorted by: at least so many packets each. Shorter ones than what estimates are for are not taken.
-const PASSES: [u32; 3] = [ESTIMATED, 32, FULL];
+const PASSES: [u32; 3] = [ESTIMATED, LONG, FULL];
 /// Packets of the passes that estimates are for.
 const ESTIMATED: u32 = 16;
-/// In passes of so many, of which the longest has 64, a thread's work is never done.
+/// Packets of long passes. The longest that there are have 64: those of a thread that puts interrupts off have them, too, where it
+/// has little to do.
+const LONG: u32 = 32;
+/// In passes of so many, on a CPU that never sleeps, a thread hardly wakes up.
 const FULL: u32 = 48;
 /// A packet that cost more was not measured.
 const MOST_CYCLES: f64 = 1e8;
@@ -60,6 +63,19 @@ pub struct Machine {
     pub kernel: String,
     /// The version of this program.
     pub ringroad: String,
+}
+
+/// What a thread and its CPU did in a window beside the thread's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing: the CPU never slept, and the thread did not keep up.
+    Behind,
+    /// The CPU never slept.
+    Never,
+    /// It slept now and then, so that part of the thread's time is that of waking up.
+    Asleep,
+    /// The thread has polled in vain, if passes were not so long that it had no time to.
+    Polling,
 }
 
 /// What packets take through a class of a router's threads.
@@ -122,8 +138,9 @@ impl fmt::Display for Day {
     }
 }
 
-/// Frames of about one size in passes of about one length: octets at most, packets at least.
-type Sort = (u32, u32);
+/// Frames of about one size in passes of about one length: octets at most, packets at least, and whether the thread did not keep
+/// up.
+type Sort = (u32, u32, bool);
 
 /// A point of what was seen. Numbers are those of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,7 +164,7 @@ impl Seen {
         let frames = window.frames as f64;
         let cycles = window.cycles as f64 / frames;
         let (octets, batch) = (window.octets as f64 / frames, frames / window.batches as f64);
-        let sort = (*size(octets)?, *PASSES.iter().rfind(|least| batch >= f64::from(**least))?);
+        let sort = (*size(octets)?, *PASSES.iter().rfind(|least| batch >= f64::from(**least))?, false);
         (cycles <= MOST_CYCLES).then_some((sort, Self { cycles, octets, batch, frames: window.frames, day }))
     }
 
@@ -205,11 +222,16 @@ impl Memory {
         &self.machine
     }
 
-    /// Takes a window of a thread that `polls` in vain before it sleeps, or does not, into account. One that says nothing of
-    /// what packets cost is left out.
-    pub fn note(&mut self, way: &Way, window: &Observation, polls: bool, day: Day) {
-        let Some((sort, new)) = Seen::of(window, day) else { return };
-        if way.device.len() > LONGEST || (polls && sort.1 < FULL) || !new.is_likely(way) {
+    /// Takes a window of a thread into account. One that says nothing of what packets cost is left out.
+    pub fn note(&mut self, way: &Way, window: &Observation, rest: Rest, day: Day) {
+        let Some((mut sort, new)) = Seen::of(window, day) else { return };
+        match rest {
+            Rest::Polling if sort.1 < FULL => return,
+            Rest::Asleep => sort.1 = sort.1.min(LONG),
+            Rest::Behind => sort.2 = sort.1 == FULL,
+            Rest::Polling | Rest::Never => {}
+        }
+        if way.device.len() > LONGEST || !new.is_likely(way) {
             return;
         }
         self.costs.entry((way.clone(), sort)).and_modify(|seen| seen.follow(&new)).or_insert(new);
@@ -228,9 +250,9 @@ impl Memory {
     /// What a packet of so many octets costs on a way; none where that is not known.
     pub fn cost(&self, way: &Way, octets: f64) -> Option<Cost> {
         let size = size(octets)?;
-        let close = self.costs.iter().filter(|((of, (frame, _)), _)| of == way && frame == size);
+        let close = self.costs.iter().filter(|((of, (frame, ..)), _)| of == way && frame == size);
         let known = close.filter(|(_, seen)| seen.frames >= ENOUGH);
-        let ((_, (_, pass)), seen) = known.max_by_key(|((_, (_, pass)), _)| *pass)?;
+        let ((_, (_, pass, _)), seen) = known.max_by_key(|((_, (_, pass, behind)), _)| (*pass, *behind))?;
         let estimate = Model::new(way.kind).per_frame(octets, f64::from(ESTIMATED)).cycles;
         let counts = *pass == FULL || seen.cycles <= estimate;
         counts.then_some(Cost { cycles: seen.cycles, basis: Basis::Remembered { day: seen.day } })

@@ -21,8 +21,9 @@ use crate::ledger_snapshot::Snapshot;
 
 /// Capacity of the paper's core, kpps: both routers together in overload, as its tables 2 and 4 print it.
 const PAPER: f64 = 1241.0;
-/// Time before a step is measured, and least time of a step: whole periods of what a controller corrects in.
-const LEAD: Duration = Duration::from_millis(500);
+/// Time before a step is measured, in which what controls it settles, and least time of a step: whole periods of what a controller
+/// corrects in.
+const LEAD: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_secs(1);
 
 /// What the first two routers are offered in a step, in the paper's kpps, and what the step's figures are called.

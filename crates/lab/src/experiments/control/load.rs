@@ -76,12 +76,12 @@ pub(super) fn step(
 }
 
 /// What each router has forwarded so far.
-pub(super) fn forwarded(room: &Room) -> Result<Vec<u64>> {
+fn forwarded(room: &Room) -> Result<Vec<u64>> {
     (0..room.routers()).map(|router| room.forwarded(router)).collect()
 }
 
 /// Offers load; returns the frames that were offered, whether the interfaces took them or not.
-pub(super) fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner) -> Vec<u64> {
+fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner) -> Vec<u64> {
     let (start, mut lanes) = (Instant::now(), vec![Due::default(); rates.len()]);
     let mut turn = 0;
     loop {
@@ -93,8 +93,7 @@ pub(super) fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner
         for (router, (lane, &rate)) in lanes.iter_mut().zip(rates).enumerate() {
             let burst = lane.now(elapsed, rate, manner.burst());
             if burst > 0 {
-                // What a full queue refuses is lost there, as what comes by a wire is.
-                room.send(router, burst as usize, turn);
+                send(room, router, (burst as usize, turn), rate.is_finite());
                 lane.sent += burst;
                 turn += 1;
                 idle = false;
@@ -103,6 +102,16 @@ pub(super) fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner
         if idle && manner.sleeps {
             std::thread::sleep(NAP);
         }
+    }
+}
+
+/// Sends a burst. What a full queue refuses is lost there, as what comes by a wire is; the frames behind that are tried, too, one
+/// by one, if each counts.
+fn send(room: &Room, router: usize, (burst, turn): (usize, u64), each: bool) {
+    let mut left = burst;
+    while left > 0 {
+        let taken = room.send(router, left, turn);
+        left = if each { left.saturating_sub(taken + 1) } else { 0 };
     }
 }
 

@@ -6,7 +6,7 @@ use super::super::model::{Class, Kind, Path};
 use super::{Day, FRAMES, LONGEST, MOST, MOST_CYCLES, Machine, Memory, PASSES, Seen, Way};
 
 /// The format that is written, and read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Letters of a reason that are told.
 const TOLD: usize = 160;
 
@@ -67,6 +67,8 @@ struct Row {
     /// Frames of at most so many octets, in passes of at least so many packets.
     frames_to: u32,
     passes_from: u32,
+    /// Of a thread that did not keep up.
+    behind: bool,
     cycles: f64,
     octets: f64,
     packets_of_a_pass: f64,
@@ -123,14 +125,14 @@ impl Memory {
                 frames: row.packets,
                 day: row.day,
             };
-            memory.costs.insert((way, (row.frames_to, row.passes_from)), seen);
+            memory.costs.insert((way, (row.frames_to, row.passes_from, row.behind)), seen);
         }
         Ok(memory)
     }
 
     /// The document.
     pub fn json(&self) -> String {
-        let rows = self.costs.iter().map(|((way, (frames_to, passes_from)), seen)| Row {
+        let rows = self.costs.iter().map(|((way, (frames_to, passes_from, behind)), seen)| Row {
             class: way.kind.class,
             path: way.kind.path,
             exits: way.kind.exits,
@@ -139,6 +141,7 @@ impl Memory {
             cpus: way.cpus,
             frames_to: *frames_to,
             passes_from: *passes_from,
+            behind: *behind,
             cycles: rounded(seen.cycles),
             octets: rounded(seen.octets),
             packets_of_a_pass: rounded(seen.batch),

@@ -23,7 +23,7 @@ fn window(frames: u64, batch: u64, cycles: u64) -> Observation {
 
 fn note(memory: &mut Memory, window: &Observation, times: usize) {
     for _ in 0..times {
-        memory.note(&way("tap"), window, false, day(TODAY));
+        memory.note(&way("tap"), window, Rest::Never, day(TODAY));
     }
 }
 
@@ -106,7 +106,7 @@ fn too_little_is_no_evidence() {
         assert_eq!(memory, Memory::new(machine()), "{new:?}");
     }
     // A thread that polls in vain between short passes.
-    memory.note(&way("tap"), &window(20_000, 40, 5000), true, day(TODAY));
+    memory.note(&way("tap"), &window(20_000, 40, 5000), Rest::Polling, day(TODAY));
     assert_eq!(memory, Memory::new(machine()));
     note(&mut memory, &window(4999, 16, 5000), 2);
     assert!(cost(&memory).is_none(), "9998 packets");
@@ -120,8 +120,28 @@ fn too_little_is_no_evidence() {
     assert!(memory.cost(&Way { cpus: 2, ..way("tap") }, 60.0).is_none());
     // One that polls in vain has no time to in long passes.
     let mut polling = Memory::new(machine());
-    polling.note(&way("tap"), &window(20_000, 50, 5000), true, day(TODAY));
+    polling.note(&way("tap"), &window(20_000, 50, 5000), Rest::Polling, day(TODAY));
     assert!(cost(&polling).is_some());
+}
+
+#[test]
+fn long_passes_of_a_cpu_that_rests_are_not_the_longest() {
+    let noted = |rest, cycles| {
+        let mut memory = Memory::new(machine());
+        memory.note(&way("tap"), &window(20_000, 64, cycles), rest, day(TODAY));
+        memory
+    };
+    assert_eq!(cost(&noted(Rest::Asleep, 30_000)), None, "it woke up for each");
+    close(cost(&noted(Rest::Asleep, 4000)), 4000.0);
+    let mut memory = noted(Rest::Asleep, 4000);
+    memory.note(&way("tap"), &window(20_000, 64, 5000), Rest::Never, day(TODAY));
+    close(cost(&memory), 5000.0);
+    // Who did not keep up shows best what packets take.
+    memory.note(&way("tap"), &window(20_000, 64, 4500), Rest::Behind, day(TODAY));
+    memory.note(&way("tap"), &window(20_000, 64, 5500), Rest::Never, day(TODAY));
+    close(cost(&memory), 4500.0);
+    let read = Memory::read(&memory.json(), &machine()).expect("it is sound");
+    assert_eq!(cost(&read), cost(&memory));
 }
 
 #[test]
@@ -151,14 +171,14 @@ fn what_was_written_is_read() {
         let window = Observation { octets: 777 * octets, ..window(777, 16 + 3 * n, 5001 + n) };
         let kind = Kind { class: Class::Vcpu, path: Path::Xdp, exits: true, far: true };
         let way = Way { kind, device: "kvm split e1000-csb/tap \"x\" é".to_owned(), cpus: 2 };
-        memory.note(&way, &window, false, day("2027-01-31"));
+        memory.note(&way, &window, Rest::Never, day("2027-01-31"));
     }
     let text = memory.json();
     let read = Memory::read(&text, &machine()).expect("it is ours");
     assert_eq!(read.json(), text);
     assert_eq!(Memory::read(&read.json(), &machine()), Ok(read.clone()));
     close(cost(&read), 5467.0);
-    for wanted in ["\"version\": 1", "\"Some CPU (family 6 model 167)\"", "\"class\": \"vhost\"", TODAY] {
+    for wanted in ["\"version\": 2", "\"Some CPU (family 6 model 167)\"", "\"class\": \"vhost\"", TODAY] {
         assert!(text.contains(wanted), "{text}");
     }
 }
@@ -187,7 +207,7 @@ fn a_hostile_document_is_told_in_a_line() {
         assert!(good.contains(from), "{from} is not in {good}");
         good.replace(from, to)
     };
-    let nothing = format!("{{\"version\":1,\"machine\":{{\"cpu\":\"{}\",\"kernel\":\"", "\\n".repeat(500));
+    let nothing = format!("{{\"version\":2,\"machine\":{{\"cpu\":\"{}\",\"kernel\":\"", "\\n".repeat(500));
     let elsewhere = nothing + "6\",\"ringroad\":\"0\"},\"costs\":[]}";
     let many = {
         let at = good.find("[\n").expect("a list") + 1;
@@ -200,10 +220,10 @@ fn a_hostile_document_is_told_in_a_line() {
         "[1".to_owned(),
         "\u{0}\n\n".to_owned(),
         "[".repeat(100_000),
-        "{\"version\":1}".to_owned(),
+        "{\"version\":2}".to_owned(),
         good[..good.len() / 2].to_owned(),
-        with("\"version\": 1", "\"version\": 2"),
-        with("\"version\": 1", "\"version\": 4294967296"),
+        with("\"version\": 2", "\"version\": 3"),
+        with("\"version\": 2", "\"version\": 4294967296"),
         with("\"version\"", "\"\\n\\n\\u001b[2J\": 1, \"version\""),
         with("5467.0", "0"),
         with("5467.0", "-5467.0"),
@@ -234,9 +254,9 @@ fn only_so_much_is_kept() {
     let mut memory = Memory::new(machine());
     for n in 0..3000 {
         let day = day(&format!("20{:02}-11-22", n / 100));
-        memory.note(&way(&format!("{n:0200}")), &window(4000, 16, 5000), false, day);
+        memory.note(&way(&format!("{n:0200}")), &window(4000, 16, 5000), Rest::Never, day);
     }
-    memory.note(&way(&"x".repeat(201)), &window(40_000, 16, 5000), false, day("2099-11-22"));
+    memory.note(&way(&"x".repeat(201)), &window(40_000, 16, 5000), Rest::Never, day("2099-11-22"));
     assert!(memory.model(&way(&"x".repeat(201)), 60.0).is_none());
     let text = memory.json();
     assert!(text.len() as u64 <= Memory::LONGEST, "{}", text.len());
@@ -257,7 +277,7 @@ fn what_two_runs_have_seen_is_put_together() {
     close(cost(&ours.merged(&before, &theirs)), 4500.0);
     close(cost(&theirs.merged(&before, &ours)), 4500.0);
     // What only one knows stays.
-    theirs.note(&way("ovs"), &window(20_000, 50, 7000), false, day(TODAY));
+    theirs.note(&way("ovs"), &window(20_000, 50, 7000), Rest::Never, day(TODAY));
     let both = ours.merged(&before, &theirs);
     assert!(both.model(&way("ovs"), 60.0).is_some());
     // Of another machine there is nothing to be learned.

@@ -1,0 +1,124 @@
+//! Who wanted the CPUs on which something is promised.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Instant;
+
+use api::Counters;
+
+use super::parts::Part;
+
+/// A router and a CPU.
+type Place = (String, u32);
+
+/// The part of its CPU that a router has at least which nobody else wants: the kernel has some work of its own, and so has the
+/// host of a virtual machine.
+const ALL: f64 = 0.90;
+
+/// What a CPU of a router had to do between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// It slept now and then.
+    Less,
+    /// It never slept, and nobody but the router had much of it.
+    Own,
+    /// It never slept, and others had it, too.
+    Others,
+}
+
+/// What was seen at a look.
+#[derive(Clone, Debug)]
+struct Look {
+    at: Instant,
+    /// Ticks of the kernel's in which a CPU had nothing to do.
+    idle: BTreeMap<u32, u64>,
+    /// Nanoseconds that a router's threads had of a CPU.
+    own: BTreeMap<Place, u64>,
+}
+
+/// The last two looks.
+#[derive(Clone, Debug)]
+pub(super) struct Demands {
+    last: Look,
+    now: BTreeMap<Place, Demand>,
+}
+
+impl Demands {
+    /// Nothing was seen yet.
+    pub(super) fn new() -> Self {
+        let last = Look { at: Instant::now(), idle: BTreeMap::new(), own: BTreeMap::new() };
+        Self { last, now: BTreeMap::new() }
+    }
+
+    /// Looks at where these threads are.
+    pub(super) fn look(&mut self, parts: &[Part], counters: &Counters) {
+        let mut own: BTreeMap<Place, u64> = BTreeMap::new();
+        for part in parts {
+            *own.entry((part.router.clone(), part.cpu)).or_default() += part.time(counters);
+        }
+        self.take(Look { at: Instant::now(), idle: idle(&stat()), own });
+    }
+
+    fn take(&mut self, new: Look) {
+        let last = std::mem::replace(&mut self.last, new);
+        let since = self.last.at.saturating_duration_since(last.at).as_nanos() as f64;
+        let demand = |place: &Place, own: u64| {
+            let before = last.own.get(place)?;
+            let slept = last.idle.get(&place.1) != self.last.idle.get(&place.1);
+            let is_all = own.saturating_sub(*before) as f64 >= ALL * since;
+            Some(match (slept, is_all) {
+                (true, _) => Demand::Less,
+                (false, true) => Demand::Own,
+                (false, false) => Demand::Others,
+            })
+        };
+        let places = self.last.own.iter();
+        self.now = places.filter_map(|(place, own)| Some((place.clone(), demand(place, *own)?))).collect();
+    }
+
+    /// What the last two looks have shown of a router's CPU.
+    pub(super) fn of(&self, router: &str, cpu: u32) -> Demand {
+        self.now.get(&(router.to_owned(), cpu)).copied().unwrap_or(Demand::Less)
+    }
+}
+
+fn stat() -> String {
+    fs::read_to_string("/proc/stat").unwrap_or_default()
+}
+
+/// For how many of the kernel's ticks each CPU had nothing to do.
+fn idle(stat: &str) -> BTreeMap<u32, u64> {
+    let of = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let cpu = words.next()?.parse().ok()?;
+        // After user, nice and system time.
+        Some((cpu, words.nth(3)?.parse().ok()?))
+    };
+    stat.lines().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_wanted_by_others_if_it_never_sleeps_and_the_router_has_not_had_all_of_it() {
+        let start = Instant::now();
+        let mut demands = Demands::new();
+        let mut look = |ms: u64, stat: &str, own_ms: u64| {
+            let own = [(("edge".to_owned(), 1), own_ms * 1_000_000)].into();
+            demands.take(Look { at: start + Duration::from_millis(ms), idle: idle(stat), own });
+            demands.of("edge", 1)
+        };
+        let stat =
+            |ticks: u64| format!("cpu 1 1 1 9 0\ncpu0 1 1 1 {} 0\ncpu1 7 7 7 {ticks} 0\nintr 5", ticks * 2);
+        assert_eq!(look(0, &stat(5), 0), Demand::Less, "nothing to compare with");
+        assert_eq!(look(100, &stat(5), 98), Demand::Own);
+        assert_eq!(look(200, &stat(5), 170), Demand::Others);
+        assert_eq!(look(300, &stat(7), 240), Demand::Less);
+        assert_eq!(look(400, &stat(7), 240), Demand::Others, "it had nothing of it");
+        assert_eq!(demands.of("edge", 0), Demand::Less);
+    }
+}
