@@ -2,9 +2,10 @@
 //!
 //! A *way* is what packets take through a class of a router's threads. Of each there is one point for frames of about one size
 //! in passes of about one length, and a [`Model`] begins with the line through these points, before any packet has come. A
-//! point is the dear end of what windows have shown, as a promise is to be kept also where packets cost somewhat more than they
-//! mostly do: the expectile (Newey and Powell 1987) that windows above it pull at ten times as hard as those below. It follows
-//! what has changed within some ten seconds of traffic.
+//! point is one end of what windows have shown: the expectile (Newey and Powell 1987) that windows on one side of it pull at ten
+//! times as hard as those on the other. Of a thread that does not keep up it is the dear end, as a promise is to be kept also where
+//! packets cost somewhat more than they mostly do; of one that keeps up the cheap end, where it wakes up least. It follows what
+//! has changed within some ten seconds of traffic.
 //!
 //! A promise counts where its CPU is full, and there passes are long, for frames wait until a thread has its turn. So it is
 //! judged by the longest passes of which enough was seen, before all by those of a thread that did not keep up. In shorter ones,
@@ -28,9 +29,9 @@ const FEWEST: u64 = 200;
 const ENOUGH: u64 = 10_000;
 /// Packets that make a window count as a whole one.
 const WHOLE: f64 = 500.0;
-/// Parts of the way to a whole window's cost that the point goes, if that is above it, and if it is below.
-const UP: f64 = 0.1;
-const DOWN: f64 = 0.01;
+/// Parts of the way to a whole window's cost that the point goes, if that is on the side that counts more, and if not.
+const HARD: f64 = 0.1;
+const LITTLE: f64 = 0.01;
 /// Sizes that frames are sorted by: at most so many octets each.
 const FRAMES: [u32; 7] = [128, 256, 512, 1024, 1536, 9216, 65_550];
 /// Lengths that passes are sorted by: at least so many packets each. Shorter ones than what estimates are for are not taken.
@@ -168,16 +169,16 @@ impl Seen {
         (cycles <= MOST_CYCLES).then_some((sort, Self { cycles, octets, batch, frames: window.frames, day }))
     }
 
-    /// Goes towards what a window has shown.
-    fn follow(&mut self, new: &Self) {
+    /// Goes towards what a window has shown, that of a thread that is `behind` or keeps up.
+    fn follow(&mut self, new: &Self, behind: bool) {
         let all = self.frames.saturating_add(new.frames);
         // The mean of all, as long as they are few.
         let mean = new.frames as f64 / all as f64;
         let window = (new.frames as f64 / WHOLE).min(1.0);
-        let dear = if new.cycles > self.cycles { UP } else { DOWN };
-        self.cycles += (new.cycles - self.cycles) * mean.max(dear * window);
-        self.octets += (new.octets - self.octets) * mean.max(DOWN * window);
-        self.batch += (new.batch - self.batch) * mean.max(DOWN * window);
+        let pulls = if (new.cycles > self.cycles) == behind { HARD } else { LITTLE };
+        self.cycles += (new.cycles - self.cycles) * mean.max(pulls * window);
+        self.octets += (new.octets - self.octets) * mean.max(LITTLE * window);
+        self.batch += (new.batch - self.batch) * mean.max(LITTLE * window);
         (self.frames, self.day) = (all, new.day);
     }
 
@@ -234,7 +235,7 @@ impl Memory {
         if way.device.len() > LONGEST || !new.is_likely(way) {
             return;
         }
-        self.costs.entry((way.clone(), sort)).and_modify(|seen| seen.follow(&new)).or_insert(new);
+        self.costs.entry((way.clone(), sort)).and_modify(|seen| seen.follow(&new, sort.2)).or_insert(new);
         self.forget();
     }
 

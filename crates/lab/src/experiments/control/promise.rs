@@ -54,8 +54,12 @@ impl Promise {
 
     fn room(&self, promised: f64, memory: &Memory) -> Result<Room> {
         let here = capacity::on(self.cpus.1);
-        let promise =
-            if self.is_promised { format!("guarantee = \"{promised:.0}pps\"\n") } else { String::new() };
+        let frame = self.options.frame;
+        let promise = if self.is_promised {
+            format!("guarantee = {{ rate = \"{promised:.0}pps\", frame = {frame} }}\n")
+        } else {
+            String::new()
+        };
         let routers = [format!("{here}{promise}"), here];
         let file = File {
             options: &self.options,
