@@ -1,12 +1,12 @@
 //! Keeps promises: looks ten times a second at what was delivered, and moves the shares.
 //!
-//! The share of a router is what the model says, times a correction that begins somewhat above 1. Where less is delivered than was promised although more
-//! was offered, the correction grows with what is missing; where a router gets more than was promised while others want
-//! its cores, it shrinks; where nobody else wants them, it goes back slowly to what the model says. Who is given more than it
-//! needs is woken for each few packets, which then cost more, so that all of it is used: so while others want its cores and nothing
-//! is lost, the share shrinks slowly, until something is, and then stays for some seconds a little above that. A gain of 0.4 a tick
-//! settles within a second although what is done now is seen one tick later (a loop with one delay swings from 0.25 on, and
-//! is stable up to 1).
+//! The share of a router is what the model says, times a correction that begins somewhat above 1. Where less is delivered than
+//! was promised although more was offered, the correction grows with what is missing; where a router gets more than was promised
+//! while others want its cores, it shrinks; where nobody else wants them, it goes back slowly to where it began. Who is given more
+//! than it needs is woken for each few packets, which then cost more, so that all of it is used: so while others want its cores and
+//! nothing is lost, the share shrinks slowly, until something is, and then stays for some seconds a little above that. A gain of
+//! 0.4 a tick settles within a second although what is done now is seen one tick later (a loop with one delay swings from 0.25 on,
+//! and is stable up to 1).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -307,22 +307,32 @@ impl Held {
         let missing = 1.0 - self.standing.delivered / wanted;
         self.missing += (missing.max(0.0) - self.missing) * LATE;
         if missing > LOST || (missing > 0.0 && self.missing > LOST_OF_LATE) {
-            let back = if contended && self.calm > CALM { BACK } else { 0.0 };
-            self.correction *= 1.0 + (GAIN * missing).max(back);
-            self.short = self.short.saturating_add(1);
-            self.calm = 0;
+            self.make_up_for(missing, contended);
         } else {
-            self.short = 0;
-            self.calm = self.calm.saturating_add(1);
-            if !(asked && contended) {
-                self.forget();
-            } else if missing < -GOOD {
-                self.correction /= 1.0 + GAIN * (-missing).min(1.0);
-            } else if self.calm > CALM {
-                self.correction *= 1.0 - TRIED;
-            }
+            self.take_back(missing, asked && contended);
         }
         self.correction = self.correction.clamp(LEAST, MOST);
+    }
+
+    /// Something was lost.
+    fn make_up_for(&mut self, missing: f64, contended: bool) {
+        let back = if contended && self.calm > CALM { BACK } else { 0.0 };
+        self.correction *= 1.0 + (GAIN * missing).max(back);
+        self.short = self.short.saturating_add(1);
+        self.calm = 0;
+    }
+
+    /// Nothing was; others want the core, and the router all that it was promised, or not.
+    fn take_back(&mut self, missing: f64, wanted: bool) {
+        self.short = 0;
+        self.calm = self.calm.saturating_add(1);
+        if !wanted {
+            self.forget();
+        } else if missing < -GOOD {
+            self.correction /= 1.0 + GAIN * (-missing).min(1.0);
+        } else if self.calm > CALM {
+            self.correction *= 1.0 - TRIED;
+        }
     }
 
     /// Goes back towards what the model says.
