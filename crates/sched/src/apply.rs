@@ -360,9 +360,10 @@ impl Applier {
             (to.policy, error.raw_os_error(), &to.island)
         {
             // The kernel judges by the CPU that the thread was on last, which it may have left since.
-            if let Some(cpu) = elsewhere(thread, to) {
-                what.push_str(&format!("; it sleeps on CPU {cpu}, which it leaves when it wakes"));
-            }
+            what.push_str(&match elsewhere(thread, to) {
+                Some(cpu) => format!("; it sleeps on CPU {cpu}, which it leaves when it wakes"),
+                None => format!("; {error}, where it was when it was asked"),
+            });
             return ApplyError::thread(&thread.name, what, io::Error::from_raw_os_error(libc::EAGAIN));
         }
         if let (Policy::Deadline(_), Some(libc::EBUSY)) = (to.policy, error.raw_os_error()) {

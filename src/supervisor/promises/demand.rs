@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Instant;
 
 use api::Counters;
+use sched::account::{CoreTicks, cores};
 
 use super::parts::Part;
 
@@ -30,8 +31,8 @@ pub(super) enum Demand {
 #[derive(Clone, Debug)]
 struct Look {
     at: Instant,
-    /// Ticks of the kernel's in which a CPU had nothing to do.
-    idle: BTreeMap<u32, u64>,
+    /// By CPU.
+    ticks: BTreeMap<u32, CoreTicks>,
     /// Nanoseconds that a router's threads had of a CPU.
     own: BTreeMap<Place, u64>,
 }
@@ -46,7 +47,7 @@ pub(super) struct Demands {
 impl Demands {
     /// Nothing was seen yet.
     pub(super) fn new() -> Self {
-        let last = Look { at: Instant::now(), idle: BTreeMap::new(), own: BTreeMap::new() };
+        let last = Look { at: Instant::now(), ticks: BTreeMap::new(), own: BTreeMap::new() };
         Self { last, now: BTreeMap::new() }
     }
 
@@ -56,15 +57,17 @@ impl Demands {
         for part in parts {
             *own.entry((part.router.clone(), part.cpu)).or_default() += part.time(counters);
         }
-        self.take(Look { at: Instant::now(), idle: idle(&stat()), own });
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        self.take(Look { at: Instant::now(), ticks: cores(&stat), own });
     }
 
     fn take(&mut self, new: Look) {
         let last = std::mem::replace(&mut self.last, new);
         let since = self.last.at.saturating_duration_since(last.at).as_nanos() as f64;
+        let idle = |look: &Look, cpu| look.ticks.get(&cpu).map(|ticks| ticks.idle);
         let demand = |place: &Place, own: u64| {
             let before = last.own.get(place)?;
-            let slept = last.idle.get(&place.1) != self.last.idle.get(&place.1);
+            let slept = idle(&last, place.1) != idle(&self.last, place.1);
             let is_all = own.saturating_sub(*before) as f64 >= ALL * since;
             Some(match (slept, is_all) {
                 (true, _) => Demand::Less,
@@ -82,21 +85,6 @@ impl Demands {
     }
 }
 
-fn stat() -> String {
-    fs::read_to_string("/proc/stat").unwrap_or_default()
-}
-
-/// For how many of the kernel's ticks each CPU had nothing to do.
-fn idle(stat: &str) -> BTreeMap<u32, u64> {
-    let of = |line: &str| {
-        let mut words = line.strip_prefix("cpu")?.split_whitespace();
-        let cpu = words.next()?.parse().ok()?;
-        // After user, nice and system time.
-        Some((cpu, words.nth(3)?.parse().ok()?))
-    };
-    stat.lines().filter_map(of).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -109,11 +97,12 @@ mod tests {
         let mut demands = Demands::new();
         let mut look = |ms: u64, stat: &str, own_ms: u64| {
             let own = [(("edge".to_owned(), 1), own_ms * 1_000_000)].into();
-            demands.take(Look { at: start + Duration::from_millis(ms), idle: idle(stat), own });
+            demands.take(Look { at: start + Duration::from_millis(ms), ticks: cores(stat), own });
             demands.of("edge", 1)
         };
-        let stat =
-            |ticks: u64| format!("cpu 1 1 1 9 0\ncpu0 1 1 1 {} 0\ncpu1 7 7 7 {ticks} 0\nintr 5", ticks * 2);
+        let stat = |ticks: u64| {
+            format!("cpu 1 1 1 9 0 0 0\ncpu0 1 1 1 {} 0 0 0\ncpu1 7 7 7 {ticks} 0 0 0\nintr 5", ticks * 2)
+        };
         assert_eq!(look(0, &stat(5), 0), Demand::Less, "nothing to compare with");
         assert_eq!(look(100, &stat(5), 98), Demand::Own);
         assert_eq!(look(200, &stat(5), 170), Demand::Others);

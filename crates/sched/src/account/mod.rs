@@ -21,7 +21,7 @@ mod reader;
 mod split;
 mod tracer;
 
-pub use parse::{CoreTicks, ThreadTimes};
+pub use parse::{CoreTicks, ThreadTimes, cores};
 pub use reader::Account;
 pub use split::{CoreSplit, Split, ThreadSplit};
 pub use tracer::Tracer;

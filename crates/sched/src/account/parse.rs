@@ -27,7 +27,7 @@ impl CoreTicks {
 }
 
 /// Every CPU of `/proc/stat`, by its number. `user` and `nice` are one here, and what guests take is among them.
-pub(super) fn cores(text: &str) -> BTreeMap<u32, CoreTicks> {
+pub fn cores(text: &str) -> BTreeMap<u32, CoreTicks> {
     let core = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
         let cpu = words.next()?.parse().ok()?;

@@ -55,7 +55,7 @@ pub struct Measured<'a> {
     /// Packets that were lost on their way in because it had no time: `drop_full`, `drop_no_buffer`, what a TAP dropped. What
     /// `limit` drops was never promised and is none of them.
     pub dropped: u64,
-    /// Whether others wanted its cores meanwhile: somebody without a promise waited there, or there was no idle time.
+    /// Whether others wanted its cores meanwhile: one of them never slept, and the router has not had all of it.
     pub contended: bool,
 }
 

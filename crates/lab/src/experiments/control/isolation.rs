@@ -170,7 +170,7 @@ impl Isolation {
             let split = Split::between(&before, &look()?);
             packets += step.forwarded.iter().sum::<u64>();
             more.extend(told(offer, &step, &split));
-            short = f64::max(short, 1.0 - step.offered_kpps(0) * 1e3 / rates[0]);
+            short = f64::max(short, step.short(0, rates[0]));
             let victim = 1 - self.overloaded;
             kept = step.forwarded_kpps(victim) / step.offered_kpps(victim).max(f64::MIN_POSITIVE);
             more.push((offer.kept, kept));

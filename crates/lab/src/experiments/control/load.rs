@@ -49,6 +49,11 @@ impl Step {
         kpps(&self.offered, router, self.seconds)
     }
 
+    /// The part of this rate, frames a second, that a router was not offered: the thread that offers it fell behind.
+    pub(super) fn short(&self, router: usize, rate: f64) -> f64 {
+        1.0 - self.offered_kpps(router) * 1e3 / rate
+    }
+
     /// Thousands of frames a second that it forwarded.
     pub(super) fn forwarded_kpps(&self, router: usize) -> f64 {
         kpps(&self.forwarded, router, self.seconds)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::capacity;
-use super::load::{Manner, step};
+use super::load::{Manner, Step, step};
 use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Link;
@@ -80,10 +80,9 @@ impl Promise {
             let rates = [promised, beside * capacity];
             let settled = settle(room, &rates, promised)?;
             let step = step(room, &rates, (Duration::ZERO, length), Manner::PLAIN)?;
-            let offered = step.offered_kpps(0) * 1e3;
-            let delivered = step.forwarded_kpps(0) * 1e3 / offered.min(promised);
+            let delivered = delivered(&step, promised);
             least = f64::min(least, delivered);
-            short = f64::max(short, 1.0 - offered / promised);
+            short = f64::max(short, step.short(0, promised));
             slowest = f64::max(slowest, settled);
             packets += step.forwarded.iter().sum::<u64>();
             more.extend([
@@ -104,10 +103,14 @@ fn settle(room: &Room, rates: &[f64], promised: f64) -> Result<f64> {
     let mut looks = Vec::new();
     for _ in 0..LOOKS {
         let step = step(room, rates, (Duration::ZERO, LOOK), Manner::PLAIN)?;
-        let wanted = step.offered_kpps(0).min(promised * 1e-3);
-        looks.push(step.forwarded_kpps(0) / wanted);
+        looks.push(delivered(&step, promised));
     }
     Ok(settled_after(&looks) as f64 * LOOK.as_secs_f64() * 1e3)
+}
+
+/// The part of a promise that the first router kept, or of what it was offered, if that is less.
+fn delivered(step: &Step, promised: f64) -> f64 {
+    step.forwarded_kpps(0) / step.offered_kpps(0).min(promised * 1e-3)
 }
 
 /// How many looks there were up to the last one that was below.

@@ -191,7 +191,7 @@ impl Sweep {
             let split = Split::between(&before, &look()?);
             last = step.forwarded_kpps(0);
             best = f64::max(best, last);
-            short = f64::max(short, 1.0 - step.offered_kpps(0) * 1e3 / rate);
+            short = f64::max(short, step.short(0, rate));
             packets += step.forwarded.first().copied().unwrap_or(0);
             more.extend(told(load, &step, stand, &split));
             std::thread::sleep(REST);
