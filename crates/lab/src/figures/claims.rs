@@ -109,9 +109,32 @@ fn a_line_whose_cells_are_too_noisy_is_left_open() {
     let line = &figure.lines[0];
     let (row, column) = (figure.row(&line.rows[0]).unwrap(), figure.column(&line.column).unwrap());
     let rounds: Vec<f64> = (0..10).map(|n| 140.0 * (0.8 + f64::from(n) * 0.04444)).collect();
-    played.cells[row][column].found = Found::WorkedOut(Summary::of(&rounds).unwrap());
+    let cell = &mut played.cells[row][column];
+    (cell.found, cell.rounds) = (Found::WorkedOut(Summary::of(&rounds).unwrap()), rounds);
     let judged = judge_all(&figure, &played);
     let found = judged.iter().find(|judged| judged.claim == line.claim).unwrap();
+    assert!(found.verdict == Verdict::NotRun && found.why.contains("too wide"), "{}", found.why);
+}
+
+#[test]
+fn a_machine_that_is_slower_in_some_rounds_is_not_what_a_line_is_judged_by() {
+    let figure = figure("000/fig10");
+    let at = |row: &str| figure.rows[figure.row(row).unwrap()].at.unwrap_or(1.0);
+    let mut played = played(&figure, |row, _| at(row) * 400.0);
+    for cell in played.cells.iter_mut().flatten() {
+        let rounds = (0..).zip(&cell.rounds).map(|(n, rate)| rate * (0.8 + f64::from(n) * 0.04444));
+        cell.rounds = rounds.collect();
+        cell.found = Found::WorkedOut(Summary::of(&cell.rounds).unwrap());
+    }
+    let verdict = |played: &Played| {
+        let judged = judge_all(&figure, played);
+        judged.into_iter().find(|judged| judged.claim == figure.lines[0].claim).unwrap()
+    };
+    let found = verdict(&played);
+    assert!(found.verdict == Verdict::Holds, "{}", found.why);
+    // What did not run in turn cannot be told from a curve that is none.
+    played.cells.iter_mut().flatten().for_each(|cell| cell.rounds.clear());
+    let found = verdict(&played);
     assert!(found.verdict == Verdict::NotRun && found.why.contains("too wide"), "{}", found.why);
 }
 

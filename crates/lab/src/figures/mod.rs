@@ -1,7 +1,7 @@
 //! Figures and tables of the papers: one file each says what is varied, what was published, and which shape is to hold.
 //!
 //! `file` reads them; `play` runs the experiment of each cell; `table` puts what came out beside what was published;
-//! `chart` draws; `shape` judges. A cell that cannot be run says why and leaves the others alone.
+//! `chart` draws; `shape` and `proportion` judge. A cell that cannot be run says why and leaves the others alone.
 
 mod cell;
 mod chart;
@@ -9,6 +9,7 @@ mod chart;
 mod claims;
 mod file;
 mod play;
+mod proportion;
 mod shape;
 mod table;
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Whether a shape holds.
 
 use super::cell::{Cell, ratio_of};
-use super::file::Line;
+use super::proportion::judge_line;
 use super::{Figure, Played, Shape};
 use crate::report::Verdict;
 use crate::stats::Summary;
-use crate::stats::line::{Proportion, below_knee};
 
 /// A second cell whose interval goes further below its median than by this part says nothing of who is below it.
 const WIDEST: f64 = 0.15;
@@ -34,47 +33,6 @@ pub fn judge_all<'a>(figure: &'a Figure, played: &Played) -> Vec<Judged<'a>> {
         Judged { claim: &line.claim, column: &line.column, verdict, why }
     });
     shapes.chain(lines).collect()
-}
-
-/// Judges whether rows lie on a line through the origin: it fails if the line explains too little, or if the whole 95 %
-/// interval of a cell lies off it, and holds if all of them lie on it.
-fn judge_line(figure: &Figure, line: &Line, played: &Played) -> (Verdict, String) {
-    let summary = |row: &String| played.cell(figure, row, &line.column).and_then(Cell::summary);
-    let at = |row: &String| figure.rows.get(figure.row(row)?)?.at;
-    let Some(plateau) = summary(&line.plateau) else {
-        return (Verdict::NotRun, format!("{} was not run", line.plateau));
-    };
-    let points: Vec<(f64, Summary)> = line.rows.iter().filter_map(|row| at(row).zip(summary(row))).collect();
-    let medians: Vec<(f64, f64)> = points.iter().map(|(x, found)| (*x, found.median)).collect();
-    let below = below_knee(&medians, plateau.median, line.within);
-    let Some(fit) = Proportion::of(&below) else {
-        let (few, all) = (below.len(), points.len());
-        return (Verdict::NotRun, format!("{few} of {all} points that were run lie below the plateau"));
-    };
-    let mut widest: f64 = 0.0;
-    let (mut off, mut unsure) = (false, false);
-    for (x, found) in points.iter().filter(|(x, _)| below.iter().any(|(below, _)| below == x)) {
-        let parts = |value: f64| value / (x * fit.slope) - 1.0;
-        widest = widest.max(parts(found.median).abs());
-        let Some((low, high)) = found.ci95 else {
-            return (Verdict::NotRun, "fewer than 6 samples have no interval".to_owned());
-        };
-        off |= parts(low) > line.within || parts(high) < -line.within;
-        unsure |= parts(low) < -line.within || parts(high) > line.within;
-    }
-    let told = format!(
-        "{} points below the plateau, R2 {:.4}, at most {:.1} % off, asked {} and {} %",
-        below.len(),
-        fit.r2,
-        widest * 100.0,
-        line.r2,
-        line.within * 100.0
-    );
-    match (off || fit.r2 < line.r2, unsure) {
-        (true, _) => (Verdict::Fails, told),
-        (false, true) => (Verdict::NotRun, format!("{told}: the intervals are too wide")),
-        (false, false) => (Verdict::Holds, told),
-    }
 }
 
 /// Judges one shape by the 95 % intervals of its two cells: it holds if every ratio that they allow keeps the bounds, fails

@@ -67,9 +67,9 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 }
 
 /// The ratio first / second of interleaved pairs: its median over the pairs, and the interval of that median. Pairs
-/// in which one side is not a positive number are left out.
+/// whose first is no number or negative, or whose second is not a positive one, are left out.
 pub fn ratio(pairs: &[(f64, f64)]) -> Option<Summary> {
-    let usable = |&&(a, b): &&(f64, f64)| a > 0.0 && b > 0.0;
+    let usable = |&&(a, b): &&(f64, f64)| a >= 0.0 && b > 0.0;
     let ratios: Vec<f64> = pairs.iter().filter(usable).map(|(a, b)| a / b).collect();
     Summary::of(&ratios)
 }

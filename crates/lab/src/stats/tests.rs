@@ -60,7 +60,9 @@ fn a_ratio_is_taken_pair_by_pair() {
     let pairs: Vec<(f64, f64)> = (1..=12).map(|i| (3.0 * f64::from(i), f64::from(i))).collect();
     let found = ratio(&pairs).unwrap();
     assert_eq!((found.n, found.median, found.ci95), (12, 3.0, Some((3.0, 3.0))));
-    assert_eq!(ratio(&[(1.0, 0.0), (0.0, 1.0), (f64::NAN, 1.0)]), None);
+    assert_eq!(ratio(&[(1.0, 0.0), (-1.0, 1.0), (f64::NAN, 1.0)]), None);
+    // Nothing of something is a ratio, and counts.
+    assert_eq!(ratio(&[(0.0, 1.0), (0.0, 2.0), (1.0, 1.0)]).map(|found| found.median), Some(0.0));
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! Whether rows lie on a line through the origin: a rate in proportion to what is reserved.
+
+use super::cell::{Cell, scaled};
+use super::file::Line;
+use super::{Figure, Played};
+use crate::report::Verdict;
+use crate::stats::Summary;
+use crate::stats::line::{Proportion, below_knee};
+
+/// A row that was run.
+struct Point<'a> {
+    /// Where on the line it is to lie.
+    x: f64,
+    cell: &'a Cell,
+    found: Summary,
+}
+
+/// Judges whether rows lie on a line through the origin: it fails if the line explains too little, or if the whole 95 %
+/// interval of a cell lies off it, and holds if all of them lie on it. Where all rows ran in turn, each cell is put beside the line
+/// of its own round.
+pub(super) fn judge_line(figure: &Figure, line: &Line, played: &Played) -> (Verdict, String) {
+    let Some(plateau) = played.cell(figure, &line.plateau, &line.column).and_then(Cell::summary) else {
+        return (Verdict::NotRun, format!("{} was not run", line.plateau));
+    };
+    let mut points = points(figure, line, played);
+    let medians: Vec<(f64, f64)> = points.iter().map(|point| (point.x, point.found.median)).collect();
+    let below = below_knee(&medians, plateau.median, line.within);
+    let Some(fit) = Proportion::of(&below) else {
+        let (few, all) = (below.len(), points.len());
+        return (Verdict::NotRun, format!("{few} of {all} points that were run lie below the plateau"));
+    };
+    points.retain(|point| below.iter().any(|(x, _)| *x == point.x));
+    weigh(line, fit.r2, &beside(&points, fit.slope))
+}
+
+fn points<'a>(figure: &Figure, line: &Line, played: &'a Played) -> Vec<Point<'a>> {
+    let point = |row: &String| {
+        let x = figure.rows.get(figure.row(row)?)?.at?;
+        let cell = played.cell(figure, row, &line.column)?;
+        Some(Point { x, cell, found: cell.summary()? })
+    };
+    line.rows.iter().filter_map(point).collect()
+}
+
+/// The cells as parts of what the line says.
+fn beside(points: &[Point<'_>], slope: f64) -> Vec<Option<Summary>> {
+    let slopes = slopes(points);
+    let part = |point: &Point<'_>| match &slopes {
+        Some(slopes) => {
+            let rounds = point.cell.rounds.iter().zip(slopes);
+            Summary::of(&rounds.map(|(rate, slope)| rate / (point.x * slope)).collect::<Vec<_>>())
+        }
+        None => Some(scaled(point.found, 1.0 / (point.x * slope))),
+    };
+    points.iter().map(part).collect()
+}
+
+/// The slope of each round's own line, where all ran in turn.
+fn slopes(points: &[Point<'_>]) -> Option<Vec<f64>> {
+    let rounds = points.first()?.cell.rounds.len();
+    if rounds == 0 || points.iter().any(|point| point.cell.rounds.len() != rounds) {
+        return None;
+    }
+    let slope = |round: usize| {
+        let cells: Vec<_> = points.iter().map(|point| (point.x, point.cell.rounds[round])).collect();
+        Some(Proportion::of(&cells)?.slope)
+    };
+    (0..rounds).map(slope).collect()
+}
+
+/// A verdict on cells as parts of what the line says.
+fn weigh(line: &Line, r2: f64, cells: &[Option<Summary>]) -> (Verdict, String) {
+    let mut widest: f64 = 0.0;
+    let (mut off, mut unsure) = (false, false);
+    let (least, most) = (1.0 - line.within, 1.0 + line.within);
+    for cell in cells {
+        let Some((median, (low, high))) = cell.and_then(|cell| Some((cell.median, cell.ci95?))) else {
+            return (Verdict::NotRun, "fewer than 6 samples have no interval".to_owned());
+        };
+        widest = widest.max((median - 1.0).abs());
+        off |= low > most || high < least;
+        unsure |= low < least || high > most;
+    }
+    let told = format!(
+        "{} points below the plateau, R2 {r2:.4}, at most {:.1} % off, asked {} and {} %",
+        cells.len(),
+        widest * 100.0,
+        line.r2,
+        line.within * 100.0
+    );
+    match (off || r2 < line.r2, unsure) {
+        (true, _) => (Verdict::Fails, told),
+        (false, true) => (Verdict::NotRun, format!("{told}: the intervals are too wide")),
+        (false, false) => (Verdict::Holds, told),
+    }
+}
