@@ -3,6 +3,7 @@
 //! Which part of a CPU a rate takes, whether it fits, and how it is corrected, says `sched::guarantee`; here are the threads,
 //! the counters and the groups that it is about. A weight leaves to others what a router does not use.
 
+mod admission;
 mod came;
 mod demand;
 mod hunger;
@@ -10,26 +11,24 @@ mod parts;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::time::{Duration, Instant};
 
 use api::Counters;
-use config::{Guarantee, Plan, Policy, Router, Sched, Shares};
+use config::{Plan, Policy, Sched, Shares};
 use sched::Outline;
-use sched::guarantee::{Adjustment, Basis, Class, Controller, Core, Kept, Measured, Need, Promise};
+use sched::guarantee::{Adjustment, Basis, Class, Controller, Kept, Measured, Need};
 
 use super::costs::Costs;
+use admission::Admitted;
 use came::Came;
 use demand::{Demand, Demands};
 use hunger::Hunger;
-use parts::{Ground, Part, cost_on, cpu_of, parts_of};
+use parts::{Ground, Part, cost_on};
 pub(super) use tally::FIELDS;
 use tally::Tally;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(100);
-/// The part of a CPU that can be promised: real-time throttling and the kernel's own threads want the rest.
-const MOST: f64 = 0.90;
 /// Packets of a pass, as long as none were seen, and for whose cost a rate is promised.
 const BATCH: f64 = 16.0;
 /// Hundredths of an ordinary thread that a group weighs at least and at most: a promise takes nothing from a router.
@@ -74,33 +73,15 @@ impl Promises {
         outline: &Outline,
         seen: Option<&Self>,
     ) -> Result<Option<Self>, Vec<Fault>> {
-        let asked = |router: &Router| router.guarantee;
-        if plan.routers.iter().all(|router| asked(router).is_none()) {
+        if plan.routers.iter().all(|router| router.guarantee.is_none()) {
             return Ok(None);
         }
         let costs = seen.map_or_else(Costs::load, |seen| seen.costs.clone());
-        let ground = Ground { plan, outline, seen, costs: &costs };
-        let (mut faults, mut parts) = (Vec::new(), Vec::new());
-        for (index, router) in plan.routers.iter().enumerate() {
-            let Some(guarantee) = asked(router) else { continue };
-            match parts_of(router, guarantee, &ground) {
-                Ok(own) => parts.extend(own),
-                Err(what) => faults.push((index, "guarantee", what)),
-            }
-        }
-        let hertz = hertz();
-        let mut controller = Controller::new(cores(&parts, outline, hertz));
-        for (index, router) in plan.routers.iter().enumerate() {
-            let Some(guarantee) = asked(router).filter(|_| faults.is_empty()) else { continue };
-            if let Err(refusal) = controller.promise(promise(router, guarantee, &parts)) {
-                let doubt = costs.doubt().map_or_else(String::new, |doubt| format!("; {doubt}"));
-                faults.push((index, "guarantee", format!("{refusal}{doubt}")));
-            }
-        }
-        if !faults.is_empty() {
-            return Err(faults);
-        }
-        let (now, others) = (Instant::now(), others(plan, outline));
+        let Admitted { controller, parts, hertz, others } =
+            Admitted::of(&Ground { plan, outline, seen, costs: &costs })?;
+        let mut tallies = seen.map(|seen| seen.tallies.clone()).unwrap_or_default();
+        tallies.retain(|router, _| controller.promises().any(|held| held.router == *router));
+        let now = Instant::now();
         let mut promises = Self {
             plan: plan.clone(),
             controller,
@@ -112,12 +93,9 @@ impl Promises {
             demands: Demands::new(),
             broken: BTreeSet::new(),
             hunger: BTreeMap::new(),
-            tallies: seen.map(|seen| seen.tallies.clone()).unwrap_or_default(),
+            tallies,
             costs,
         };
-        promises
-            .tallies
-            .retain(|router, _| promises.controller.promises().any(|held| held.router == *router));
         let first = promises.controller.tick(Duration::ZERO, &[]);
         promises.weigh(&first);
         Ok(Some(promises))
@@ -278,59 +256,4 @@ impl Promises {
         }
         changed
     }
-}
-
-fn promise(router: &Router, guarantee: Guarantee, parts: &[Part]) -> Promise {
-    let cpus: BTreeSet<u32> =
-        parts.iter().filter(|part| part.router == router.name).map(|part| part.cpu).collect();
-    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, (&router.name, cpu), Part::cost)? });
-    Promise {
-        router: router.name.clone(),
-        pps: guarantee.rate.pps() as f64,
-        needs: cpus.into_iter().filter_map(need).collect(),
-    }
-}
-
-fn cores(parts: &[Part], outline: &Outline, hertz: f64) -> Vec<Core> {
-    let cpus: BTreeSet<u32> = parts.iter().map(|part| part.cpu).collect();
-    let reserved = |cpu: u32| -> f64 {
-        let held = outline.slots.iter().filter(|slot| cpu_of(slot) == Some(cpu));
-        held.filter_map(|slot| match slot.schedule.policy {
-            Policy::Deadline(held) => Some(held.share()),
-            _ => None,
-        })
-        .sum()
-    };
-    cpus.into_iter().map(|cpu| Core { cpu, hertz, most: MOST, reserved: reserved(cpu) }).collect()
-}
-
-/// What routers without a promise weigh, by CPU; at least as much as one thread of somebody else.
-fn others(plan: &Plan, outline: &Outline) -> BTreeMap<u32, u64> {
-    let mut weights: BTreeMap<u32, BTreeMap<&str, u64>> = BTreeMap::new();
-    for slot in &outline.slots {
-        let router = plan.routers.iter().find(|router| router.name == slot.router);
-        if router.is_none_or(|router| router.guarantee.is_some()) {
-            continue;
-        }
-        let weight = match slot.schedule.policy {
-            Policy::Shares(shares) => u64::from(shares.weight),
-            _ => ORDINARY,
-        };
-        for cpu in slot.schedule.cpus.iter().flat_map(|cpus| cpus.cpus()) {
-            weights.entry(*cpu).or_default().insert(&slot.router, weight);
-        }
-    }
-    weights
-        .into_iter()
-        .map(|(cpu, weights)| (cpu, weights.into_values().sum::<u64>().max(ORDINARY)))
-        .collect()
-}
-
-/// Cycles of the time-stamp counter in a second, as the kernel tells them.
-fn hertz() -> f64 {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let speeds = text.lines().filter(|line| line.starts_with("cpu MHz"));
-    let mhz =
-        speeds.filter_map(|line| line.rsplit(": ").next()?.trim().parse::<f64>().ok()).fold(0.0, f64::max);
-    if mhz > 0.0 { mhz * 1e6 } else { 2e9 }
 }

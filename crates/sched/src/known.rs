@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use config::{Attach, Plan};
 
+use crate::account::{CoreTicks, cores};
 use crate::host::Host;
 use crate::interrupts::{self, Irq};
 use crate::outline::Outline;
@@ -47,28 +48,13 @@ impl Load {
 
 /// The part of each CPU's time that was not idle between two copies of `/proc/stat`.
 pub(crate) fn busy(before: &str, after: &str) -> BTreeMap<u32, f64> {
-    let (before, after) = (ticks(before), ticks(after));
-    let part = |(cpu, (idle, all)): (u32, (u64, u64))| {
-        let (idle_before, all_before) = before.get(&cpu)?;
-        let (idle, all) = (idle.saturating_sub(*idle_before), all.saturating_sub(*all_before));
+    let before = cores(before);
+    let part = |(cpu, now): (u32, CoreTicks)| {
+        let then = before.get(&cpu)?;
+        let (idle, all) = (now.idle.saturating_sub(then.idle), now.all().saturating_sub(then.all()));
         (all > 0).then(|| (cpu, 1.0 - idle.min(all) as f64 / all as f64))
     };
-    after.into_iter().filter_map(part).collect()
-}
-
-/// Ticks of each CPU: idle ones, and all.
-fn ticks(stat: &str) -> BTreeMap<u32, (u64, u64)> {
-    let line = |line: &str| {
-        let (cpu, counts) = line.strip_prefix("cpu")?.split_once(' ')?;
-        let counts: Vec<u64> = counts.split_whitespace().map_while(|count| count.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal; what follows is in user and nice already.
-        let idle = counts.get(3)?.saturating_add(*counts.get(4)?);
-        Some((
-            cpu.parse().ok()?,
-            (idle, counts.iter().take(8).fold(0_u64, |all, count| all.saturating_add(*count))),
-        ))
-    };
-    stat.lines().filter_map(line).collect()
+    cores(after).into_iter().filter_map(part).collect()
 }
 
 impl Known {

@@ -60,6 +60,23 @@ impl Counted {
 }
 
 impl Part {
+    /// With one thread, of which nothing was seen.
+    fn new(slot: &Slot, cpu: u32, way: Way, guarantee: Guarantee) -> Self {
+        Self {
+            router: slot.router.clone(),
+            cpu,
+            class: way.kind.class,
+            threads: vec![slot.name.clone()],
+            octets: f64::from(guarantee.frame),
+            model: Model::new(way.kind),
+            way,
+            polls: false,
+            batch: BATCH,
+            known: None,
+            seen: None,
+        }
+    }
+
     /// What a packet costs where the CPU is full: as it was remembered, or else by what was seen so far. Who is given more than it
     /// needs is woken for each few packets and uses all of it, so what is seen is no measure of what is needed.
     pub(super) fn cost(&self) -> Cost {
@@ -145,23 +162,12 @@ pub(super) fn parts_of(
                 part.polls |= polls;
             }
             None => {
-                let kind = Kind { class, ..kind(router) };
-                let way = Way { kind, device: device(ground.plan, router), cpus: 1 };
-                let (octets, model) = (f64::from(guarantee.frame), Model::new(kind));
-                let (router, threads) = (router.name.clone(), vec![slot.name.clone()]);
-                parts.push(Part {
-                    router,
-                    cpu,
-                    class,
-                    threads,
-                    octets,
-                    way,
-                    polls,
-                    model,
-                    batch: BATCH,
-                    known: None,
-                    seen: None,
-                });
+                let way = Way {
+                    kind: Kind { class, ..kind(router) },
+                    device: device(ground.plan, router),
+                    cpus: 1,
+                };
+                parts.push(Part { polls, ..Part::new(slot, cpu, way, guarantee) });
             }
         }
     }

@@ -139,9 +139,16 @@ impl fmt::Display for Day {
     }
 }
 
-/// Frames of about one size in passes of about one length: octets at most, packets at least, and whether the thread did not keep
-/// up.
-type Sort = (u32, u32, bool);
+/// Frames of about one size in passes of about one length, of a thread that kept up or did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sort {
+    /// Octets of a frame at most: one of [`FRAMES`].
+    frames_to: u32,
+    /// Packets of a pass at least: one of [`PASSES`].
+    passes_from: u32,
+    /// Whether the thread did not keep up.
+    behind: bool,
+}
 
 /// A point of what was seen. Numbers are those of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -165,7 +172,8 @@ impl Seen {
         let frames = window.frames as f64;
         let cycles = window.cycles as f64 / frames;
         let (octets, batch) = (window.octets as f64 / frames, frames / window.batches as f64);
-        let sort = (*size(octets)?, *PASSES.iter().rfind(|least| batch >= f64::from(**least))?, false);
+        let passes_from = *PASSES.iter().rfind(|least| batch >= f64::from(**least))?;
+        let sort = Sort { frames_to: *size(octets)?, passes_from, behind: false };
         (cycles <= MOST_CYCLES).then_some((sort, Self { cycles, octets, batch, frames: window.frames, day }))
     }
 
@@ -227,15 +235,18 @@ impl Memory {
     pub fn note(&mut self, way: &Way, window: &Observation, rest: Rest, day: Day) {
         let Some((mut sort, new)) = Seen::of(window, day) else { return };
         match rest {
-            Rest::Polling if sort.1 < FULL => return,
-            Rest::Asleep => sort.1 = sort.1.min(LONG),
-            Rest::Behind => sort.2 = sort.1 == FULL,
+            Rest::Polling if sort.passes_from < FULL => return,
+            Rest::Asleep => sort.passes_from = sort.passes_from.min(LONG),
+            Rest::Behind => sort.behind = sort.passes_from == FULL,
             Rest::Polling | Rest::Never => {}
         }
         if way.device.len() > LONGEST || !new.is_likely(way) {
             return;
         }
-        self.costs.entry((way.clone(), sort)).and_modify(|seen| seen.follow(&new, sort.2)).or_insert(new);
+        self.costs
+            .entry((way.clone(), sort))
+            .and_modify(|seen| seen.follow(&new, sort.behind))
+            .or_insert(new);
         self.forget();
     }
 
@@ -251,11 +262,11 @@ impl Memory {
     /// What a packet of so many octets costs on a way; none where that is not known.
     pub fn cost(&self, way: &Way, octets: f64) -> Option<Cost> {
         let size = size(octets)?;
-        let close = self.costs.iter().filter(|((of, (frame, ..)), _)| of == way && frame == size);
+        let close = self.costs.iter().filter(|((of, sort), _)| of == way && sort.frames_to == *size);
         let known = close.filter(|(_, seen)| seen.frames >= ENOUGH);
-        let ((_, (_, pass, _)), seen) = known.max_by_key(|((_, (_, pass, behind)), _)| (*pass, *behind))?;
+        let ((_, sort), seen) = known.max_by_key(|((_, sort), _)| (sort.passes_from, sort.behind))?;
         let estimate = Model::new(way.kind).per_frame(octets, f64::from(ESTIMATED)).cycles;
-        let counts = *pass == FULL || seen.cycles <= estimate;
+        let counts = sort.passes_from == FULL || seen.cycles <= estimate;
         counts.then_some(Cost { cycles: seen.cycles, basis: Basis::Remembered { day: seen.day } })
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::model::{Class, Kind, Path};
-use super::{Day, FRAMES, LONGEST, MOST, MOST_CYCLES, Machine, Memory, PASSES, Seen, Way};
+use super::{Day, FRAMES, LONGEST, MOST, MOST_CYCLES, Machine, Memory, PASSES, Seen, Sort, Way};
 
 /// The format that is written, and read.
 const VERSION: u32 = 2;
@@ -125,23 +125,24 @@ impl Memory {
                 frames: row.packets,
                 day: row.day,
             };
-            memory.costs.insert((way, (row.frames_to, row.passes_from, row.behind)), seen);
+            let sort = Sort { frames_to: row.frames_to, passes_from: row.passes_from, behind: row.behind };
+            memory.costs.insert((way, sort), seen);
         }
         Ok(memory)
     }
 
     /// The document.
     pub fn json(&self) -> String {
-        let rows = self.costs.iter().map(|((way, (frames_to, passes_from, behind)), seen)| Row {
+        let rows = self.costs.iter().map(|((way, sort), seen)| Row {
             class: way.kind.class,
             path: way.kind.path,
             exits: way.kind.exits,
             far: way.kind.far,
             device: way.device.clone(),
             cpus: way.cpus,
-            frames_to: *frames_to,
-            passes_from: *passes_from,
-            behind: *behind,
+            frames_to: sort.frames_to,
+            passes_from: sort.passes_from,
+            behind: sort.behind,
             cycles: rounded(seen.cycles),
             octets: rounded(seen.octets),
             packets_of_a_pass: rounded(seen.batch),

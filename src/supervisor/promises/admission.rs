@@ -1,0 +1,121 @@
+//! Whether what a plan promises can be kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use config::{Guarantee, Plan, Policy, Router};
+use sched::Outline;
+use sched::guarantee::{Controller, Core, Need, Promise};
+
+use super::parts::{Ground, Part, cost_on, cpu_of, parts_of};
+use super::{Fault, ORDINARY};
+
+/// The part of a CPU that can be promised: real-time throttling and the kernel's own threads want the rest.
+const MOST: f64 = 0.90;
+
+/// What is promised in a plan, all of which can be kept.
+pub(super) struct Admitted {
+    pub(super) controller: Controller,
+    pub(super) parts: Vec<Part>,
+    /// Cycles of the time-stamp counter in a second.
+    pub(super) hertz: f64,
+    /// What routers without a promise weigh together, by CPU.
+    pub(super) others: BTreeMap<u32, u64>,
+}
+
+impl Admitted {
+    /// Asks for all that a plan promises.
+    ///
+    /// # Errors
+    /// What cannot be promised, with the arithmetic.
+    pub(super) fn of(ground: &Ground<'_>) -> Result<Self, Vec<Fault>> {
+        let (parts, hertz) = (threads(ground)?, hertz());
+        let controller = admit(ground, &parts, hertz)?;
+        Ok(Self { controller, parts, hertz, others: others(ground.plan, ground.outline) })
+    }
+}
+
+/// Those who are promised something, by their numbers.
+fn promised(plan: &Plan) -> impl Iterator<Item = (usize, &Router, Guarantee)> {
+    plan.routers.iter().enumerate().filter_map(|(index, router)| Some((index, router, router.guarantee?)))
+}
+
+/// Their threads.
+fn threads(ground: &Ground<'_>) -> Result<Vec<Part>, Vec<Fault>> {
+    let (mut parts, mut faults) = (Vec::new(), Vec::new());
+    for (index, router, guarantee) in promised(ground.plan) {
+        match parts_of(router, guarantee, ground) {
+            Ok(own) => parts.extend(own),
+            Err(what) => faults.push((index, "guarantee", what)),
+        }
+    }
+    if faults.is_empty() { Ok(parts) } else { Err(faults) }
+}
+
+/// One after the other, as long as their CPUs can carry them.
+fn admit(ground: &Ground<'_>, parts: &[Part], hertz: f64) -> Result<Controller, Vec<Fault>> {
+    let mut controller = Controller::new(cores(parts, ground.outline, hertz));
+    let mut faults = Vec::new();
+    for (index, router, guarantee) in promised(ground.plan) {
+        if let Err(refusal) = controller.promise(promise(router, guarantee, parts)) {
+            let doubt = ground.costs.doubt().map_or_else(String::new, |doubt| format!("; {doubt}"));
+            faults.push((index, "guarantee", format!("{refusal}{doubt}")));
+        }
+    }
+    if faults.is_empty() { Ok(controller) } else { Err(faults) }
+}
+
+fn promise(router: &Router, guarantee: Guarantee, parts: &[Part]) -> Promise {
+    let cpus: BTreeSet<u32> =
+        parts.iter().filter(|part| part.router == router.name).map(|part| part.cpu).collect();
+    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, (&router.name, cpu), Part::cost)? });
+    Promise {
+        router: router.name.clone(),
+        pps: guarantee.rate.pps() as f64,
+        needs: cpus.into_iter().filter_map(need).collect(),
+    }
+}
+
+fn cores(parts: &[Part], outline: &Outline, hertz: f64) -> Vec<Core> {
+    let cpus: BTreeSet<u32> = parts.iter().map(|part| part.cpu).collect();
+    let reserved = |cpu: u32| -> f64 {
+        let held = outline.slots.iter().filter(|slot| cpu_of(slot) == Some(cpu));
+        held.filter_map(|slot| match slot.schedule.policy {
+            Policy::Deadline(held) => Some(held.share()),
+            _ => None,
+        })
+        .sum()
+    };
+    cpus.into_iter().map(|cpu| Core { cpu, hertz, most: MOST, reserved: reserved(cpu) }).collect()
+}
+
+/// What routers without a promise weigh, by CPU; at least as much as one thread of somebody else.
+fn others(plan: &Plan, outline: &Outline) -> BTreeMap<u32, u64> {
+    let mut weights: BTreeMap<u32, BTreeMap<&str, u64>> = BTreeMap::new();
+    for slot in &outline.slots {
+        let router = plan.routers.iter().find(|router| router.name == slot.router);
+        if router.is_none_or(|router| router.guarantee.is_some()) {
+            continue;
+        }
+        let weight = match slot.schedule.policy {
+            Policy::Shares(shares) => u64::from(shares.weight),
+            _ => ORDINARY,
+        };
+        for cpu in slot.schedule.cpus.iter().flat_map(|cpus| cpus.cpus()) {
+            weights.entry(*cpu).or_default().insert(&slot.router, weight);
+        }
+    }
+    weights
+        .into_iter()
+        .map(|(cpu, weights)| (cpu, weights.into_values().sum::<u64>().max(ORDINARY)))
+        .collect()
+}
+
+/// Cycles of the time-stamp counter in a second, as the kernel tells them.
+fn hertz() -> f64 {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let speeds = text.lines().filter(|line| line.starts_with("cpu MHz"));
+    let mhz =
+        speeds.filter_map(|line| line.rsplit(": ").next()?.trim().parse::<f64>().ok()).fold(0.0, f64::max);
+    if mhz > 0.0 { mhz * 1e6 } else { 2e9 }
+}
