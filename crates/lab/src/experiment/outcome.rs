@@ -224,12 +224,12 @@ impl Comparison {
             return (Verdict::NotRun, "fewer than 6 pairs of like placement".to_owned());
         };
         let found = format!("ratio {:.3} [{low:.3}, {high:.3}] in {} pairs", ratio.median, ratio.n);
-        if low >= at_least {
-            (Verdict::Holds, format!("{found}, at least {at_least}"))
-        } else if high < at_least {
-            (Verdict::Fails, format!("{found}, below {at_least}"))
-        } else {
-            (Verdict::NotRun, format!("{found}, which neither meets nor misses {at_least}"))
-        }
+        let verdict = Verdict::of((low, high), (at_least, f64::INFINITY));
+        let told = match verdict {
+            Verdict::Holds => format!("{found}, at least {at_least}"),
+            Verdict::Fails => format!("{found}, below {at_least}"),
+            Verdict::NotRun => format!("{found}, which neither meets nor misses {at_least}"),
+        };
+        (verdict, told)
     }
 }

@@ -70,18 +70,17 @@ fn slopes(points: &[Point<'_>]) -> Option<Vec<f64>> {
 
 /// A verdict on cells as parts of what the line says.
 fn weigh(line: &Line, r2: f64, cells: &[Option<Summary>]) -> (Verdict, String) {
-    let mut widest: f64 = 0.0;
-    let (mut off, mut unsure) = (false, false);
-    let (least, most) = (1.0 - line.within, 1.0 + line.within);
-    for cell in cells {
-        let Some((median, (low, high))) = cell.and_then(|cell| Some((cell.median, cell.ci95?))) else {
-            return (Verdict::NotRun, "fewer than 6 samples have no interval".to_owned());
-        };
-        widest = widest.max((median - 1.0).abs());
-        off |= low > most || high < least;
-        unsure |= low < least || high > most;
-    }
-    let told = format!(
+    let part = |cell: &Option<Summary>| {
+        let (median, interval) = cell.and_then(|cell| Some((cell.median, cell.ci95?)))?;
+        Some(((median - 1.0).abs(), Verdict::of(interval, (1.0 - line.within, 1.0 + line.within))))
+    };
+    let Some(told) = cells.iter().map(part).collect::<Option<Vec<_>>>() else {
+        return (Verdict::NotRun, "fewer than 6 samples have no interval".to_owned());
+    };
+    let widest = told.iter().map(|(off, _)| *off).fold(0.0, f64::max);
+    let any = |wanted| told.iter().any(|(_, verdict)| *verdict == wanted);
+    let (off, unsure) = (any(Verdict::Fails), any(Verdict::NotRun));
+    let found = format!(
         "{} points below the plateau, R2 {r2:.4}, at most {:.1} % off, asked {} and {} %",
         cells.len(),
         widest * 100.0,
@@ -89,8 +88,8 @@ fn weigh(line: &Line, r2: f64, cells: &[Option<Summary>]) -> (Verdict, String) {
         line.within * 100.0
     );
     match (off || r2 < line.r2, unsure) {
-        (true, _) => (Verdict::Fails, told),
-        (false, true) => (Verdict::NotRun, format!("{told}: the intervals are too wide")),
-        (false, false) => (Verdict::Holds, told),
+        (true, _) => (Verdict::Fails, found),
+        (false, true) => (Verdict::NotRun, format!("{found}: the intervals are too wide")),
+        (false, false) => (Verdict::Holds, found),
     }
 }

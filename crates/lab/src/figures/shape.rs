@@ -101,12 +101,8 @@ fn weigh(
         (None, None) => "anything".to_owned(),
     };
     let found = format!("ratio {median:.2} [{low:.2}, {high:.2}], asked {asked}");
-    let (least, most) = (at_least.unwrap_or(0.0), at_most.unwrap_or(f64::INFINITY));
-    if low >= least && high <= most {
-        (Verdict::Holds, found)
-    } else if high < least || low > most {
-        (Verdict::Fails, found)
-    } else {
-        (Verdict::NotRun, format!("{found}: the interval neither keeps nor misses it"))
+    match Verdict::of((low, high), (at_least.unwrap_or(0.0), at_most.unwrap_or(f64::INFINITY))) {
+        Verdict::NotRun => (Verdict::NotRun, format!("{found}: the interval neither keeps nor misses it")),
+        told => (told, found),
     }
 }

@@ -20,8 +20,21 @@ pub enum Verdict {
     Holds,
     /// It does not.
     Fails,
-    /// Nothing was measured, or nothing is asked.
+    /// Nothing was measured, or nothing is asked, or too little to tell.
     NotRun,
+}
+
+impl Verdict {
+    /// Of an interval, both of whose ends count: it holds if all of it lies from `least` to `most`, and fails if none of it does.
+    pub fn of((low, high): (f64, f64), (least, most): (f64, f64)) -> Self {
+        if low >= least && high <= most {
+            Self::Holds
+        } else if high < least || low > most {
+            Self::Fails
+        } else {
+            Self::NotRun
+        }
+    }
 }
 
 /// All there is to know about one case.
