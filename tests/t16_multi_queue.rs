@@ -70,8 +70,7 @@ impl World {
         let west = stage.host("t16-west", "192.0.2.2/24", "192.0.2.1").expect("west");
         let east = stage.host("t16-east", "198.51.100.2/24", "198.51.100.1").expect("east");
         // Neighbours are known from here on: a busy host gives up to look for them while others wait.
-        let found = Flow::start(&west, &east, (EAST, EAST_PORT - 1).into(), 5).expect("a flow");
-        assert!(found.resumes(PATIENCE).is_some(), "nothing comes through");
+        drop(Flow::start(&west, &east, (EAST, EAST_PORT - 1).into(), 1).expect("a flow"));
         Self { stage, west, east }
     }
 

@@ -92,13 +92,13 @@ fn a_peer_that_stops_or_dies_costs_other_ports_nothing() {
     println!(
         "a second: {healthy:.0}, {stopped:.0} with a peer that stands, {dead:.0} without one; {tally:?}"
     );
-    assert_eq!((tally.lost(), tally.repeated), (0, 0), "{tally:?}");
-    assert!(tally.received > 3 * u64::from(RATE), "{tally:?}");
-    assert!(stopped >= SHARE * healthy && dead >= SHARE * healthy, "{healthy}, {stopped}, {dead}");
     peer.kill().expect("it is dead");
     let done = stage.finish_troubled(vec![left, right]).expect("it ends well, and leaves nothing");
     let counters =
         Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
+    assert_eq!((tally.lost(), tally.repeated), (0, 0), "{tally:?}: {counters:?}");
+    assert!(tally.received > 3 * u64::from(RATE), "{tally:?}");
+    assert!(stopped >= SHARE * healthy && dead >= SHARE * healthy, "{healthy}, {stopped}, {dead}");
     // Frames for the peer waited in the router's ring, and then found it full: not those of the flow. (A peer that goes on
     // answers all at once, which may be too many for the other way.)
     let full = |nic: &str| counters.get(&format!("t26f.vcpu0.{nic}.drop_tx_full"));

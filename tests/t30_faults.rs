@@ -84,10 +84,6 @@ impl Scene {
         let west = stage.host("t30-w", "192.0.2.2/24", "192.0.2.1").expect("a host");
         let east = stage.host("t30-e", "198.51.100.2/24", "198.51.100.1").expect("a host");
         let address: SocketAddr = "198.51.100.2:7030".parse().expect("an address");
-        // Both neighbours are found before anything is counted.
-        let mut ping = west.command("busybox");
-        let pinged = run(ping.args(["ping", "-c", "1", "-w", "50", "198.51.100.2"]), PATIENCE);
-        assert!(pinged.expect("it ends").status.success());
         let flow = Flow::start(&west, &east, address, RATE).expect("it flows");
         flow.reaches(u64::from(RATE), PATIENCE).expect("it flows");
         Self { stage, hosts: vec![west, east], flow, folder, ratios: Vec::new() }
@@ -208,7 +204,7 @@ fn refusal(scene: &Scene, path: &Path) -> String {
 
 #[test]
 fn paths_that_are_taken_and_peers_that_break_the_protocol() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+    support::needs!(Root, Kvm, Tun, Program("ip"));
     let mut scene = Scene::set();
     let [file, other] = ["file", "other.sock"].map(|name| scene.path(name));
     fs::write(&file, "mine").expect("written");

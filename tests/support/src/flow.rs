@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
 use crate::Namespace;
@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const QUIET: Duration = Duration::from_secs(4);
 /// Octets of a datagram: its number, and filling.
 const LENGTH: usize = 32;
+/// How long the first datagram may take: nothing takes so long, even where the host is busy.
+const FIRST: Duration = Duration::from_secs(60);
 
 /// What was sent and what came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,13 +115,19 @@ impl Arrivals {
 }
 
 impl Flow {
-    /// Sends so many datagrams a second, or fewer where the host is busy, from `from` to an address in `to`.
+    /// Sends so many datagrams a second, or fewer where the host is busy, from `from` to an address in `to`. They begin when
+    /// all on their way know their neighbours: of those that wait for one, a router keeps few.
+    ///
+    /// # Errors
+    ///
+    /// A socket cannot be had, or nothing arrives within a minute.
     pub fn start(from: &Namespace, to: &Namespace, address: SocketAddr, per_second: u32) -> Result<Self> {
         let receiver = to.inside(|| receiver(address))??;
         let sender = from.inside(|| UdpSocket::bind(("0.0.0.0", 0)))??;
         sender.connect(address).context("no way to the receiver")?;
         // Frames that wait for a neighbour to be found must not hold the sender up.
         sender.set_nonblocking(true)?;
+        find_the_way(&sender, &receiver)?;
         let shared = Arc::new(Shared::default());
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
         let (ours, theirs) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -199,6 +207,19 @@ fn receiver(address: SocketAddr) -> Result<UdpSocket> {
     set_socket_recv_buffer_size_force(&socket, BUFFER).context("no large socket buffer")?;
     socket.set_read_timeout(Some(LOOK))?;
     Ok(socket)
+}
+
+/// Sends datagrams without a number until one arrives.
+fn find_the_way(sender: &UdpSocket, receiver: &UdpSocket) -> Result<()> {
+    let end = Instant::now() + FIRST;
+    while Instant::now() < end {
+        let _ = sender.send(&[]);
+        // It waits for `LOOK`.
+        if receiver.recv(&mut [0; LENGTH]).is_ok() {
+            return Ok(());
+        }
+    }
+    bail!("nothing arrives within {FIRST:?}")
 }
 
 fn send(socket: &UdpSocket, per_second: u32, shared: &Shared) -> Result<()> {
