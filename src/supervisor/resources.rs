@@ -215,11 +215,11 @@ impl Resources {
     }
 
     /// By NIC (`edge.wan`) the frames that the kernel has lost since its link is there, because the queue before us was full.
-    /// Not for links that lie in another namespace by now.
+    /// Not for links that were moved where we may not look.
     pub(crate) fn lost_before(&self, plan: &Plan) -> Vec<(String, u64)> {
         let Ok(table) = LinkTable::here() else { return Vec::new() };
         let lost = |router: &Router, nic: &Nic| {
-            let counted = table.of(self.uplinks.get(&key(router, nic))?.tap()?.name())?;
+            let counted = self.uplinks.get(&key(router, nic))?.tap()?.kernel_counters(&table)?;
             // The host sends into a TAP; a macvtap's frames come from below.
             let is_below = matches!(nic.attach, Attach::Macvtap { .. });
             Some((label(router, nic), if is_below { counted.rx_drops } else { counted.tx_drops }))

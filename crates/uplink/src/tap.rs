@@ -10,6 +10,7 @@
 mod counters;
 pub(crate) mod header;
 mod health;
+mod place;
 mod queue_limit;
 mod sink;
 mod source;
@@ -36,7 +37,7 @@ pub use traits::{Spread, Traits};
 use crate::membership::Membership;
 use crate::request::{InterfaceRequest, Name};
 use crate::undo::Armed;
-use crate::{Error, Links, Mac, Netns, steering};
+use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
 /// Largest frame that a source shows which is not to be segmented, in octets.
 pub const LARGEST_FRAME: usize = 2048;
@@ -263,6 +264,12 @@ impl Tap {
     /// The interface's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What the kernel counts for the interface: in the table of the namespace that it was made in, or else wherever it was moved.
+    /// None: it is gone, or lies where we may not look.
+    pub fn kernel_counters(&self, here: &LinkTable) -> Option<LinkCounters> {
+        here.of(&self.name).or_else(|| place::counters(self.queues.first()?.as_fd()))
     }
 
     /// The interfaces of the namespace the device lies in; only whoever opened the device has them.

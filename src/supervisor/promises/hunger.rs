@@ -36,3 +36,25 @@ impl Hunger {
         self.lacked
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn who_never_sleeps_lacks_what_is_due_and_was_not_delivered() {
+        let (mut hunger, start) = (Hunger::default(), Instant::now());
+        let mut look = |tenth: u64, delivered, frames, sleeps| {
+            let now = start + Duration::from_millis(100 * tenth);
+            hunger.look(1000.0, delivered, (frames, sleeps), now)
+        };
+        assert_eq!(look(0, 0, 0, 0), 0, "nothing to compare with");
+        assert_eq!(look(1, 60, 60, 1), 0, "it slept: no more came");
+        assert_eq!(look(2, 120, 120, 1), 40, "100 were due");
+        assert_eq!(look(3, 120, 120, 1), 140, "it was behind, and has had no time at all since");
+        assert_eq!(look(4, 280, 280, 1), 140, "more than was due");
+        assert_eq!(look(5, 290, 290, 2), 140);
+    }
+}

@@ -1,12 +1,13 @@
 //! TAP devices in namespaces of their own: the kernel is the peer.
 
 use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 use std::sync::Arc;
 
 use crate::support::{HEADERS, Way, collect, datagram, deliver, devices, number};
 use switch::{Bell, Source};
-use uplink::{Error, Links, Mac, Netns, Ownership, Tap, TapConfig, TapSink, TapSource, Traits};
+use uplink::{Error, LinkTable, Links, Mac, Netns, Ownership, Tap, TapConfig, TapSink, TapSource, Traits};
 
 const KERNEL: [Mac; 2] = [[2, 0, 0, 0, 1, 0], [2, 0, 0, 0, 2, 0]];
 const OURS: [Mac; 2] = [[2, 0, 0, 0, 1, 9], [2, 0, 0, 0, 2, 9]];
@@ -307,6 +308,34 @@ fn lone_tap(netns: &Netns, queues: u16) -> (Tap, Links) {
     links.set_address("t0", host(0, 1), 24).unwrap();
     links.add_neighbour("t0", host(0, 2), OURS[0]).unwrap();
     (tap, links)
+}
+
+#[test]
+fn what_the_kernel_counts_is_found_wherever_a_device_was_moved() {
+    if !devices() {
+        return;
+    }
+    let (home, away) = (Netns::new().unwrap(), Netns::new().unwrap());
+    let (tap, _links) = lone_tap(&home, 1);
+    let counted = || tap.kernel_counters(&home.run(LinkTable::here).unwrap().unwrap());
+    assert_eq!(counted().unwrap().tx_drops, 0);
+    let there = format!("/proc/{}/fd/{}", std::process::id(), away.as_fd().as_raw_fd());
+    let mut ip = home.command("ip");
+    assert!(ip.args(["link", "set", "t0", "netns", &there, "name", "t9"]).status().unwrap().success());
+    let links = away.settle(false).unwrap();
+    links.set_address("t9", host(0, 1), 24).unwrap();
+    links.add_neighbour("t9", host(0, 2), OURS[0]).unwrap();
+    links.set_up("t9", true).unwrap();
+    let socket = away.run(|| UdpSocket::bind("198.18.0.1:0").unwrap()).unwrap();
+    let waits = 1000;
+    for _ in 0..waits + 7 {
+        // The kernel may or may not tell the sender.
+        let _ = socket.send_to(b"here", "198.18.0.2:9");
+    }
+    assert_eq!(counted().unwrap().tx_drops, 7);
+    drop(links);
+    assert!(away.command("ip").args(["link", "delete", "t9"]).status().unwrap().success());
+    assert_eq!(counted(), None);
 }
 
 #[test]
