@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sched::account::{CoreTicks, cores};
 use vmm::probe::tsc_khz;
 
 use super::{Finding, State};
@@ -102,14 +103,12 @@ fn steal() -> Finding {
     Finding::new(State::ok_or(!much, State::Note), "steal", format!("{percent:.2} %"), meaning)
 }
 
-/// From the first line of /proc/stat: user nice system idle iowait irq softirq steal (proc(5)).
+/// Of all CPUs in the text of /proc/stat.
 fn steal_percent(stat: &str) -> Option<f64> {
-    let ticks: Option<Vec<u64>> =
-        stat.lines().next()?.split_whitespace().skip(1).take(8).map(|number| number.parse().ok()).collect();
-    let ticks = ticks?;
-    let total: u64 = ticks.iter().sum();
-    let steal = *ticks.get(7)?;
-    (total > 0).then(|| 100.0 * steal as f64 / total as f64)
+    let ticks = cores(stat);
+    let sum = |what: fn(&CoreTicks) -> u64| ticks.values().map(what).sum::<u64>();
+    let all = sum(CoreTicks::all);
+    (all > 0).then(|| 100.0 * sum(|core| core.steal) as f64 / all as f64)
 }
 
 fn tsc(cpuinfo: &str) -> Finding {
