@@ -317,7 +317,20 @@ impl Applier {
         if from.is_none() && held.is_other() && is_ordinary(to.policy) {
             return Ok(());
         }
-        attr::set(thread.tid, to.policy).map_err(|error| self.refused(thread, to, error))
+        self.set(thread.tid, to).map_err(|error| self.refused(thread, to, error))
+    }
+
+    /// Gives a thread its policy. What does not fit on exclusive CPUs by what the kernel has counted may fit by what is there.
+    fn set(&self, tid: i32, to: &Schedule) -> io::Result<()> {
+        let outcome = attr::set(tid, to.policy);
+        let is_busy = outcome.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY));
+        match (&to.island, &self.host.cpuset) {
+            (Some(cpus), Ok(hierarchy)) if is_busy => {
+                island::recount(hierarchy.version, &island::path(hierarchy, &self.run, cpus))?;
+                attr::set(tid, to.policy)
+            }
+            _ => outcome,
+        }
     }
 
     fn enter_island(

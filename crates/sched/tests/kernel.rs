@@ -260,6 +260,36 @@ fn a_pinned_reservation_has_an_exclusive_cpuset() {
 }
 
 #[test]
+fn who_moves_to_another_exclusive_cpu_takes_all_of_its_time_along() {
+    let _alone = alone();
+    let known = Known::read(&plan(""));
+    if lacks(&known, &["nice", "two CPUs", "cpuset"]) {
+        return;
+    }
+    let before = settings(&known.host);
+    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
+    let on = |cpu, vcpu: &str, vhost: &str| {
+        let class =
+            |runtime| format!("{{ policy = \"deadline\", runtime = \"{runtime}\", period = \"10ms\" }}");
+        let sched = format!("sched = {{ vcpu = {}, vhost = {} }}", class(vcpu), class(vhost));
+        outlined(&format!("{sched}\npin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}"), &known)
+    };
+    let (vcpu, vhost) = (vcpu(true), vhost(false));
+    let mut applier = applier();
+    for (cpu, first, second) in
+        [(cpus[1], "3ms", "2ms"), (cpus[0], "2ms", "400us"), (cpus[1], "8ms", "400us")]
+    {
+        applier.make(&on(cpu, first, second)).expect("a cpuset");
+        place(&mut applier, &[&vcpu, &vhost]);
+        assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![cpu as usize], vec![cpu as usize]));
+    }
+    assert_reserved(&vcpu, 8_000_000, 10_000_000);
+    assert_reserved(&vhost, 400_000, 10_000_000);
+    assert!(applier.undo_all().is_empty());
+    assert_eq!(settings(&known.host), before);
+}
+
+#[test]
 fn who_is_outside_of_exclusive_cpus_keeps_its_own() {
     let _alone = alone();
     let known = Known::read(&plan(""));
