@@ -26,3 +26,11 @@ fn the_script_runs_every_program_and_fails_if_one_does() {
         assert!(text.contains(line), "{line} in {text}");
     }
 }
+
+#[test]
+fn another_machine_goes_on_with_the_program_that_was_lost() {
+    let test = |name: &str| (name.to_owned(), PathBuf::from(name));
+    let programs = Programs { ringroad: "/x/ringroad".into(), tests: ["t1", "t11", "t2"].map(test).to_vec() };
+    assert_eq!(programs.from("t11 (in the box)"), Some(vec![test("t11"), test("t2")]));
+    assert_eq!(programs.from("t3 (in the box)"), None);
+}

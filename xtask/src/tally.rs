@@ -77,6 +77,16 @@ impl Tally {
         }
     }
 
+    /// The test program that runs, or has ended without a result.
+    pub(crate) fn program(&self) -> Option<&str> {
+        self.program.as_deref()
+    }
+
+    /// The program that runs will run once more.
+    pub(crate) fn forget_program(&mut self) {
+        (self.program, self.section) = (None, Section::Tests);
+    }
+
     /// Ends a stage: a program that gave no result has died, and a stage that failed counts as one failure at least.
     pub(crate) fn end_stage(&mut self, name: &str, well: bool, failed_before: usize) {
         self.end_program();

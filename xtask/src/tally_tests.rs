@@ -89,3 +89,17 @@ fn what_failed_is_told_again_with_the_end_of_what_it_printed() {
     assert_eq!(long.failures[0].last.len(), super::TOLD_AGAIN);
     assert_eq!(long.failures[0].last.back().map(String::as_str), Some("99"));
 }
+
+#[test]
+fn a_program_that_runs_once_more_is_no_failure() {
+    let mut tally = Tally::default();
+    tally.line("     Running t1 (in the box)");
+    assert_eq!(tally.program(), Some("t1 (in the box)"));
+    tally.forget_program();
+    tally.line("     Running t1 (in the box)");
+    tally.line(
+        "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s",
+    );
+    tally.end_stage("box", true, 0);
+    assert_eq!((tally.passed, tally.failed), (2, 0));
+}
