@@ -208,6 +208,13 @@ fn places_and_priorities() {
     assert!(applier.undos().is_empty());
 }
 
+/// The host, and the CPUs of which some can be made exclusive; none where that cannot be, which is told.
+fn exclusive_can_be() -> Option<(Known, Vec<u32>)> {
+    let known = Known::read(&plan(""));
+    let cpus = known.topology.allowed.iter().copied().collect();
+    (!lacks(&known, &["nice", "two CPUs", "cpuset"])).then_some((known, cpus))
+}
+
 const RESERVED: &str = "sched = { vcpu = { policy = \"deadline\", runtime = \"2ms\", period = \"10ms\" } }";
 
 /// Nanoseconds of the reservation that RESERVED is for.
@@ -220,12 +227,8 @@ fn assert_reserved(worker: &Worker, runtime: u64, period: u64) {
 #[test]
 fn a_pinned_reservation_has_an_exclusive_cpuset() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
-    if lacks(&known, &["nice", "two CPUs", "cpuset"]) {
-        return;
-    }
+    let Some((known, cpus)) = exclusive_can_be() else { return };
     let before = settings(&known.host);
-    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
     let on = |cpu| format!("{RESERVED}\npin = {{ vcpu = \"{cpu}\" }}\naffinity = {{ vhost = \"free\" }}");
     let (vcpu, vhost) = (vcpu(true), vhost(false));
     let mut applier = applier();
@@ -262,12 +265,8 @@ fn a_pinned_reservation_has_an_exclusive_cpuset() {
 #[test]
 fn who_moves_to_another_exclusive_cpu_takes_all_of_its_time_along() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
-    if lacks(&known, &["nice", "two CPUs", "cpuset"]) {
-        return;
-    }
+    let Some((known, cpus)) = exclusive_can_be() else { return };
     let before = settings(&known.host);
-    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
     let on = |cpu, vcpu: &str, vhost: &str| {
         let class =
             |runtime| format!("{{ policy = \"deadline\", runtime = \"{runtime}\", period = \"10ms\" }}");
@@ -292,11 +291,7 @@ fn who_moves_to_another_exclusive_cpu_takes_all_of_its_time_along() {
 #[test]
 fn who_is_outside_of_exclusive_cpus_keeps_its_own() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
-    if lacks(&known, &["nice", "two CPUs", "cpuset"]) {
-        return;
-    }
-    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
+    let Some((known, cpus)) = exclusive_can_be() else { return };
     let pinned = format!("pin = {{ vcpu = \"{}\", vhost = \"{}\" }}", cpus[1], cpus[0]);
     let (vcpu, vhost) = (vcpu(false), vhost(false));
     let mut applier = applier();
