@@ -133,11 +133,11 @@ fn stage(tally: &mut Tally, wish: &Wish) -> Result<()> {
             return machine.command().status().map(drop).context("cannot start QEMU");
         }
         let end = scenarios(tally, &machine)?;
-        match (end, tally.program().and_then(|program| programs.from(program))) {
-            (End::Off | End::TimedOut, Some(rest)) if left > 0 => {
-                println!("box: the machine was lost; another one goes on with {}", rest[0].0);
+        match (end, tally.program().and_then(|program| programs.place(program))) {
+            (End::Off | End::TimedOut, Some(lost)) if left > 0 => {
+                println!("box: the machine was lost; another one goes on with {}", programs.tests[lost].0);
                 tally.forget_program();
-                programs.tests = rest;
+                programs.first = lost;
             }
             _ => {
                 tally.end_stage("host in a box", end == End::Status(0), failed_before);
@@ -164,14 +164,16 @@ fn scenarios(tally: &mut Tally, machine: &Machine) -> Result<End> {
 #[derive(Debug)]
 struct Programs {
     ringroad: PathBuf,
+    /// All of them lie in every machine, as they start one another.
     tests: Vec<(String, PathBuf)>,
+    /// The place of the first one that is run; those before it are done.
+    first: usize,
 }
 
 impl Programs {
-    /// The tests from the program on that the box said it runs.
-    fn from(&self, running: &str) -> Option<Vec<(String, PathBuf)>> {
-        let at = self.tests.iter().position(|(name, _)| running.strip_prefix(name) == Some(IN_THE_BOX))?;
-        Some(self.tests[at..].to_vec())
+    /// The place of the program that the box said it runs.
+    fn place(&self, running: &str) -> Option<usize> {
+        self.tests.iter().position(|(name, _)| running.strip_prefix(name) == Some(IN_THE_BOX))
     }
 }
 
@@ -195,7 +197,7 @@ fn build(wish: &Wish) -> Result<Programs> {
     })?;
     ensure!(well, "the tests of the box do not build");
     tests.sort();
-    Ok(Programs { ringroad, tests })
+    Ok(Programs { ringroad, tests, first: 0 })
 }
 
 /// Builds the command, as the end-to-end tests do.
@@ -269,7 +271,7 @@ fn guest(kernel: &Kernel) -> Result<Initramfs> {
 fn script(programs: &Programs, wish: &Wish) -> String {
     let filter: String = wish.names.iter().map(|name| format!(" '{}'", name.replace('\'', ""))).collect();
     let mut script = "cd /root\nfailed=0\nexport RINGROAD=/usr/bin/ringroad RINGROAD_BOX=1\n".to_owned();
-    for (name, _) in &programs.tests {
+    for (name, _) in &programs.tests[programs.first..] {
         let run = format!("/{TESTS}/{name} --show-output --test-threads=1{filter}");
         script += &format!("echo '     Running {name}{IN_THE_BOX}'\n{run} 2>&1 || failed=1\n");
     }

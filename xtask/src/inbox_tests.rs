@@ -13,13 +13,15 @@ fn test_programs_are_found_in_what_cargo_says() {
     assert_eq!(test_of("   Compiling ringroad"), None);
 }
 
+fn programs<const N: usize>(names: [&str; N]) -> Programs {
+    let test = |name: &str| (name.to_owned(), Path::new("/x").join(name));
+    Programs { ringroad: "/x/ringroad".into(), tests: names.map(test).to_vec(), first: 0 }
+}
+
 #[test]
 fn the_script_runs_every_program_and_fails_if_one_does() {
-    let programs = Programs {
-        ringroad: "/x/ringroad".into(),
-        tests: vec![("t1".to_owned(), "/x/t1".into()), ("t2".to_owned(), "/x/t2".into())],
-    };
-    let text = script(&programs, &Wish { shell: false, binary: None, names: vec!["ping".to_owned()] });
+    let wish = Wish { shell: false, binary: None, names: vec!["ping".to_owned()] };
+    let text = script(&programs(["t1", "t2"]), &wish);
     for line in
         ["Running t1 ", "/tests/t1 --show-output", "/tests/t2 --show-output", " 'ping' ", "exit $failed"]
     {
@@ -29,8 +31,10 @@ fn the_script_runs_every_program_and_fails_if_one_does() {
 
 #[test]
 fn another_machine_goes_on_with_the_program_that_was_lost() {
-    let test = |name: &str| (name.to_owned(), PathBuf::from(name));
-    let programs = Programs { ringroad: "/x/ringroad".into(), tests: ["t1", "t11", "t2"].map(test).to_vec() };
-    assert_eq!(programs.from("t11 (in the box)"), Some(vec![test("t11"), test("t2")]));
-    assert_eq!(programs.from("t3 (in the box)"), None);
+    let mut programs = programs(["t1", "t11", "t2"]);
+    assert_eq!(programs.place("t3 (in the box)"), None);
+    programs.first = programs.place("t11 (in the box)").expect("it is one of them");
+    let text = script(&programs, &Wish::default());
+    assert!(!text.contains("/tests/t1 "), "{text}");
+    assert!(text.contains("/tests/t11 ") && text.contains("/tests/t2 "), "{text}");
 }
