@@ -13,11 +13,17 @@ use crate::packages;
 use crate::step::{Step, root, target_dir};
 use crate::tally::Tally;
 
-/// All scenarios together end within this time, on a busy machine too. They take two minutes where nothing else runs.
+/// All scenarios together end within this time, on a busy machine too. They take three minutes where nothing else runs.
 const LIMIT: Duration = Duration::from_secs(600);
-/// Machines that are started at most. Under software emulation with KVM inside, one stops or ends for no reason now and then: then the
-/// program that ran and those after it get another one.
-const MACHINES: usize = 2;
+/// A machine that has said nothing for so long says nothing any more: the longest test takes less than a minute, and none waits for
+/// more than two.
+const SILENCE: Duration = Duration::from_secs(240);
+/// Machines that are started at most, one after the other. QEMU 7.2 loses an interrupt of its CPUs now and then while they run guests of
+/// their own (one of some twenty guests, which waits for ever, or whose host does), so that a program that failed has another try in a
+/// new machine. What fails for a reason of its own fails there as well.
+const MACHINES: usize = 4;
+/// No other machine is started after this time.
+const PATIENCE: Duration = Duration::from_secs(900);
 /// MiB of the machine.
 const MEMORY: u32 = 2048;
 /// What is said behind the name of a program that starts.
@@ -123,41 +129,64 @@ fn stage(tally: &mut Tally, wish: &Wish) -> Result<()> {
         }
     };
     let mut programs = build(wish)?;
-    let files = folder.join("host.cpio");
-    let failed_before = tally.failed;
-    for left in (0..MACHINES).rev() {
+    if wish.shell {
+        let files = folder.join("host.cpio");
         contents(&kernel, &folder, &programs, wish)?.write(&files)?;
-        let mut machine = Machine::new(&kernel, &files);
-        machine.memory(MEMORY).cpus(2);
-        if wish.shell {
-            return machine.command().status().map(drop).context("cannot start QEMU");
-        }
-        let end = scenarios(tally, &machine)?;
-        match (end, tally.program().and_then(|program| programs.place(program))) {
-            (End::Off | End::TimedOut, Some(lost)) if left > 0 => {
-                println!("box: the machine was lost; another one goes on with {}", programs.tests[lost].0);
-                tally.forget_program();
-                programs.first = lost;
-            }
-            _ => {
-                tally.end_stage("host in a box", end == End::Status(0), failed_before);
-                break;
-            }
-        }
+        return machine(&kernel, &files).command().status().map(drop).context("cannot start QEMU");
     }
+    let (start, failed_before) = (Instant::now(), tally.failed);
+    for left in (0..MACHINES).rev() {
+        let files = folder.join("host.cpio");
+        contents(&kernel, &folder, &programs, wish)?.write(&files)?;
+        let (end, done) = scenarios(&programs, &machine(&kernel, &files))?;
+        let is_last = left == 0 || start.elapsed() > PATIENCE || matches!(end, End::Failed(_));
+        programs.due = settle(tally, &programs, done, is_last);
+        if programs.due.is_empty() {
+            break;
+        }
+        println!("box: once more in another machine: {}", programs.due.join(", "));
+    }
+    tally.end_stage("host in a box", programs.due.is_empty(), failed_before);
     Ok(())
 }
 
-/// How the machine ended that ran the tests.
-fn scenarios(tally: &mut Tally, machine: &Machine) -> Result<End> {
+fn machine(kernel: &Kernel, files: &Path) -> Machine {
+    let mut machine = Machine::new(kernel, files);
+    machine.memory(MEMORY).cpus(2);
+    machine
+}
+
+/// How the machine ended that ran the tests, and what each program said that it started.
+fn scenarios(programs: &Programs, machine: &Machine) -> Result<(End, Vec<(String, Tally)>)> {
     let start = Instant::now();
-    let end = machine.run(LIMIT, &mut |line| {
-        if tally.line(line) {
-            println!("{line}");
+    let mut done: Vec<(String, Tally)> = Vec::new();
+    let end = machine.run(LIMIT, SILENCE, &mut |line| {
+        done.extend(programs.started(line).map(|name| (name.to_owned(), Tally::default())));
+        if done.last_mut().is_none_or(|(_, tally)| tally.line(line)) {
+            // Who reads failures from what is printed finds those that last at its end.
+            let mark = if line.contains("FAILED") { "box: " } else { "" };
+            println!("{mark}{line}");
         }
     })?;
     println!("box: {end:?} after {:.0} s", start.elapsed().as_secs_f64());
-    Ok(end)
+    Ok((end, done))
+}
+
+/// Counts what held, and what did not if this was the last machine; else the names of the programs are answered that did not.
+fn settle(tally: &mut Tally, programs: &Programs, done: Vec<(String, Tally)>, is_last: bool) -> Vec<String> {
+    let mut due = programs.due.clone();
+    for (name, one) in done {
+        if one.held() || is_last {
+            due.retain(|due| *due != name);
+            tally.take(one);
+        } else {
+            tally.again.push(format!("{name}: {}", one.failures().collect::<Vec<_>>().join(", ")));
+        }
+    }
+    if is_last {
+        due.drain(..).for_each(|name| tally.fail(&format!("{name}{IN_THE_BOX}: the machine was lost"), []));
+    }
+    due
 }
 
 /// What the tests of a package were built into.
@@ -166,14 +195,15 @@ struct Programs {
     ringroad: PathBuf,
     /// All of them lie in every machine, as they start one another.
     tests: Vec<(String, PathBuf)>,
-    /// The place of the first one that is run; those before it are done.
-    first: usize,
+    /// Names of those that are to run.
+    due: Vec<String>,
 }
 
 impl Programs {
-    /// The place of the program that the box said it runs.
-    fn place(&self, running: &str) -> Option<usize> {
-        self.tests.iter().position(|(name, _)| running.strip_prefix(name) == Some(IN_THE_BOX))
+    /// The name of the program that the box says it runs now.
+    fn started(&self, line: &str) -> Option<&str> {
+        let name = line.trim_start().strip_prefix("Running ")?.strip_suffix(IN_THE_BOX)?;
+        self.due.iter().find(|due| *due == name).map(String::as_str)
     }
 }
 
@@ -197,7 +227,8 @@ fn build(wish: &Wish) -> Result<Programs> {
     })?;
     ensure!(well, "the tests of the box do not build");
     tests.sort();
-    Ok(Programs { ringroad, tests, first: 0 })
+    let due = tests.iter().map(|(name, _)| name.clone()).collect();
+    Ok(Programs { ringroad, tests, due })
 }
 
 /// Builds the command, as the end-to-end tests do.
@@ -271,7 +302,7 @@ fn guest(kernel: &Kernel) -> Result<Initramfs> {
 fn script(programs: &Programs, wish: &Wish) -> String {
     let filter: String = wish.names.iter().map(|name| format!(" '{}'", name.replace('\'', ""))).collect();
     let mut script = "cd /root\nfailed=0\nexport RINGROAD=/usr/bin/ringroad RINGROAD_BOX=1\n".to_owned();
-    for (name, _) in &programs.tests[programs.first..] {
+    for name in &programs.due {
         let run = format!("/{TESTS}/{name} --show-output --test-threads=1{filter}");
         script += &format!("echo '     Running {name}{IN_THE_BOX}'\n{run} 2>&1 || failed=1\n");
     }

@@ -15,26 +15,50 @@ fn test_programs_are_found_in_what_cargo_says() {
 
 fn programs<const N: usize>(names: [&str; N]) -> Programs {
     let test = |name: &str| (name.to_owned(), Path::new("/x").join(name));
-    Programs { ringroad: "/x/ringroad".into(), tests: names.map(test).to_vec(), first: 0 }
-}
-
-#[test]
-fn the_script_runs_every_program_and_fails_if_one_does() {
-    let wish = Wish { shell: false, binary: None, names: vec!["ping".to_owned()] };
-    let text = script(&programs(["t1", "t2"]), &wish);
-    for line in
-        ["Running t1 ", "/tests/t1 --show-output", "/tests/t2 --show-output", " 'ping' ", "exit $failed"]
-    {
-        assert!(text.contains(line), "{line} in {text}");
+    Programs {
+        ringroad: "/x/ringroad".into(),
+        tests: names.map(test).to_vec(),
+        due: names.map(str::to_owned).to_vec(),
     }
 }
 
 #[test]
-fn another_machine_goes_on_with_the_program_that_was_lost() {
-    let mut programs = programs(["t1", "t11", "t2"]);
-    assert_eq!(programs.place("t3 (in the box)"), None);
-    programs.first = programs.place("t11 (in the box)").expect("it is one of them");
-    let text = script(&programs, &Wish::default());
-    assert!(!text.contains("/tests/t1 "), "{text}");
-    assert!(text.contains("/tests/t11 ") && text.contains("/tests/t2 "), "{text}");
+fn the_script_runs_every_program_that_is_due_and_fails_if_one_does() {
+    let wish = Wish { shell: false, binary: None, names: vec!["ping".to_owned()] };
+    let mut programs = programs(["t1", "t2", "t3"]);
+    programs.due.remove(0);
+    let text = script(&programs, &wish);
+    for line in
+        ["Running t2 ", "/tests/t2 --show-output", "/tests/t3 --show-output", " 'ping' ", "exit $failed"]
+    {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    assert!(!text.contains("t1"), "{text}");
+}
+
+/// What programs said, each with its number of failed tests; none: it gave no result.
+fn said<const N: usize>(programs: [(&str, Option<usize>); N]) -> Vec<(String, Tally)> {
+    let said = programs.map(|(name, failed)| {
+        let mut tally = Tally::default();
+        tally.line(&format!("     Running {name}{IN_THE_BOX}"));
+        if let Some(failed) = failed {
+            tally.line(&format!("test result: ?. 1 passed; {failed} failed; 0 ignored"));
+        }
+        (name.to_owned(), tally)
+    });
+    Vec::from(said)
+}
+
+#[test]
+fn what_failed_or_was_lost_runs_in_another_machine_and_counts_once() {
+    let (mut tally, mut programs) = (Tally::default(), programs(["t1", "t2", "t3", "t4"]));
+    assert_eq!(programs.started("     Running t2 (in the box)"), Some("t2"));
+    assert_eq!(programs.started("     Running t5 (in the box)"), None);
+    let first = said([("t1", Some(0)), ("t2", Some(1)), ("t3", None)]);
+    programs.due = settle(&mut tally, &programs, first, false);
+    assert_eq!(programs.due, ["t2", "t3", "t4"]);
+    assert_eq!((tally.passed, tally.failed, tally.again.len()), (1, 0, 2));
+    let last = said([("t2", Some(0)), ("t3", Some(1))]);
+    assert_eq!(settle(&mut tally, &programs, last, true), [""; 0]);
+    assert_eq!((tally.passed, tally.failed), (3, 2), "{tally:?}");
 }

@@ -15,6 +15,8 @@ pub(crate) struct Tally {
     pub(crate) failed: usize,
     /// What could not run here, with the reason.
     pub(crate) skipped: Vec<String>,
+    /// Programs that failed and ran once more, with what failed the first time.
+    pub(crate) again: Vec<String>,
     failures: Vec<Failure>,
     /// The test program that runs now.
     program: Option<String>,
@@ -77,14 +79,24 @@ impl Tally {
         }
     }
 
-    /// The test program that runs, or has ended without a result.
-    pub(crate) fn program(&self) -> Option<&str> {
-        self.program.as_deref()
+    /// Whether no program runs, and all that ran held.
+    pub(crate) fn held(&self) -> bool {
+        self.program.is_none() && self.failed == 0
     }
 
-    /// The program that runs will run once more.
-    pub(crate) fn forget_program(&mut self) {
-        (self.program, self.section) = (None, Section::Tests);
+    /// Names what failed; a program that runs, or was lost, counts.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = &str> {
+        self.failures.iter().map(|failure| failure.name.as_str()).chain(self.program.as_deref())
+    }
+
+    /// Takes the counts of another one over, whose last program has ended or will not.
+    pub(crate) fn take(&mut self, mut other: Self) {
+        other.end_program();
+        self.passed = self.passed.wrapping_add(other.passed);
+        self.failed += other.failed;
+        self.skipped.append(&mut other.skipped);
+        self.failures.append(&mut other.failures);
+        self.again.append(&mut other.again);
     }
 
     /// Ends a stage: a program that gave no result has died, and a stage that failed counts as one failure at least.
@@ -108,6 +120,9 @@ impl Tally {
         for Failure { name, last } in &self.failures {
             println!("FAILED: {name}");
             last.iter().for_each(|line| println!("    {line}"));
+        }
+        for again in &self.again {
+            println!("RAN ONCE MORE: {again}");
         }
         for skipped in &self.skipped {
             println!("{SKIPPED} {skipped}");

@@ -90,16 +90,23 @@ fn what_failed_is_told_again_with_the_end_of_what_it_printed() {
     assert_eq!(long.failures[0].last.back().map(String::as_str), Some("99"));
 }
 
+const RUNNING: &str = "     Running t1 (in the box)";
+const RESULT: &str = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured";
+
 #[test]
-fn a_program_that_runs_once_more_is_no_failure() {
+fn counts_are_taken_over_and_a_program_without_a_result_has_failed() {
+    let (lost, _) = read(RUNNING);
+    assert!(!lost.held());
+    assert_eq!(lost.failures().collect::<Vec<_>>(), ["t1 (in the box)"]);
+    let (done, _) = read(&format!("{RUNNING}\n{RESULT}"));
+    assert!(done.held());
     let mut tally = Tally::default();
-    tally.line("     Running t1 (in the box)");
-    assert_eq!(tally.program(), Some("t1 (in the box)"));
-    tally.forget_program();
-    tally.line("     Running t1 (in the box)");
-    tally.line(
-        "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s",
-    );
-    tally.end_stage("box", true, 0);
-    assert_eq!((tally.passed, tally.failed), (2, 0));
+    tally.take(done);
+    tally.take(lost);
+    assert_eq!((tally.passed, tally.failed), (2, 1));
+    let (mixed, _) = read(MIXED);
+    assert!(!mixed.held());
+    tally.take(mixed);
+    assert_eq!(tally.to_string(), "3 passed, 2 failed, 1 skipped");
+    assert_eq!(tally.failures().collect::<Vec<_>>(), ["t1 (in the box): ended without a result", "b"]);
 }

@@ -21,7 +21,8 @@
 //!
 //! let mut machine = Machine::new(&kernel, Path::new("target/box/guest.cpio"));
 //! machine.memory(256).arguments(["-netdev", "user,id=n0", "-device", "virtio-net-pci,netdev=n0,vectors=0"]);
-//! let end = machine.run(Duration::from_secs(60), &mut |line| println!("{line}"))?;
+//! let (limit, silence) = (Duration::from_secs(60), Duration::from_secs(30));
+//! let end = machine.run(limit, silence, &mut |line| println!("{line}"))?;
 //! assert_eq!(end, hostbox::End::Status(0));
 //! # Ok(())
 //! # }

@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -14,11 +16,9 @@ use crate::programs;
 const QEMU: &str = "qemu-system-x86_64";
 /// Everything that can be emulated. Kernels copy by octets where `rep movsb` is said to be fast, and here it is not.
 const CPU: &str = "max,+svm,-erms";
-/// What `timeout` answers where it had to end the command, by SIGTERM and by SIGKILL.
-const TIMED_OUT: [i32; 2] = [124, 137];
 
 /// Octets that the first script writes to isa-debug-exit, which ends QEMU with twice as much, plus one: the script's
-/// status, moved to where neither QEMU nor `timeout` has a status of its own.
+/// status, moved to where QEMU has no status of its own.
 const STATUSES: Range<i32> = 32..61;
 
 /// How a machine ended.
@@ -28,7 +28,7 @@ pub enum End {
     Status(i32),
     /// It switched itself off, or stopped: its kernel panicked.
     Off,
-    /// It was still running when its time was over.
+    /// It was still running when its time was over, or had said nothing for too long.
     TimedOut,
     /// QEMU itself failed, with this status.
     Failed(i32),
@@ -107,39 +107,56 @@ impl Machine {
         command
     }
 
-    /// Starts it and gives each line of its console to `line`, until it ends or its time is over.
+    /// Starts it and gives each line of its console to `line`, until it ends, has run for `limit`, or has said nothing for
+    /// `silence`.
     ///
     /// # Errors
     /// If QEMU cannot be started.
-    pub fn run(&self, limit: Duration, line: &mut dyn FnMut(&str)) -> Result<End> {
-        let inner = self.command();
-        let mut command = Command::new("timeout");
-        command.arg("--kill-after=5").arg(limit.as_secs().to_string());
-        command.arg(inner.get_program()).args(inner.get_args());
+    pub fn run(&self, limit: Duration, silence: Duration, line: &mut dyn FnMut(&str)) -> Result<End> {
+        let mut command = self.command();
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {QEMU}"))?;
+        let (told, lines) = mpsc::channel();
         if let Some(console) = child.stdout.take() {
-            lines(BufReader::new(console), line)?;
+            // It ends when QEMU does.
+            thread::spawn(move || read(BufReader::new(console), &told));
         }
-        Ok(End::of(child.wait()?))
+        let is_late = listen(&lines, limit, silence, line);
+        if is_late {
+            child.kill()?;
+        }
+        let status = child.wait()?;
+        Ok(if is_late { End::TimedOut } else { End::of(status) })
     }
 }
 
-/// Gives lines on, without what a terminal would make of them.
-fn lines(mut console: impl BufRead, line: &mut dyn FnMut(&str)) -> Result<()> {
+/// Whether lines did not end in time.
+fn listen(lines: &Receiver<String>, limit: Duration, silence: Duration, line: &mut dyn FnMut(&str)) -> bool {
+    let over = Instant::now() + limit;
+    loop {
+        match lines.recv_timeout(silence.min(over.saturating_duration_since(Instant::now()))) {
+            Ok(text) => line(&text),
+            Err(why) => return why == RecvTimeoutError::Timeout,
+        }
+    }
+}
+
+/// Gives lines on, without what a terminal would make of them, until the console is closed.
+fn read(mut console: impl BufRead, told: &Sender<String>) {
     let mut octets = Vec::new();
-    while console.read_until(b'\n', &mut octets)? > 0 {
-        line(String::from_utf8_lossy(&octets).trim_end_matches(['\n', '\r']));
+    while console.read_until(b'\n', &mut octets).is_ok_and(|read| read > 0) {
+        let line = String::from_utf8_lossy(&octets).trim_end_matches(['\n', '\r']).to_owned();
+        if told.send(line).is_err() {
+            return;
+        }
         octets.clear();
     }
-    Ok(())
 }
 
 impl End {
     fn of(status: ExitStatus) -> Self {
         match status.code() {
             Some(0) => Self::Off,
-            Some(code) if TIMED_OUT.contains(&code) => Self::TimedOut,
             Some(code) if code % 2 == 1 && STATUSES.contains(&(code / 2)) => {
                 Self::Status(code / 2 - STATUSES.start)
             }

@@ -14,7 +14,7 @@ use inbox::QUICKLY;
 use support::{Namespace, Stage, run};
 
 /// A kernel comes up long before this, also where two emulations lie one in the other on a busy host.
-const UP: Duration = Duration::from_secs(300);
+const UP: Duration = Duration::from_secs(120);
 /// Everything else happens long before this.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Ports of the guest's shell, and of one that sends back what it is sent.

@@ -9,7 +9,7 @@ use support::{Counters, Namespace, Running, Signal, Stage, allowed_cpus, transfe
 /// Nothing here takes so long, even under software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A kernel comes up long before this, also where two emulations lie one in the other.
-const UP: Duration = Duration::from_secs(300);
+const UP: Duration = Duration::from_secs(120);
 
 fn file(name: &str, vhost: &str, more: &str) -> String {
     format!(
