@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use config::{CpuSet, Policy};
+use rustix::io::Errno;
 use rustix::thread::{CpuSet as Mask, Pid, sched_setaffinity};
 
 use crate::admission;
-use crate::attr;
+use crate::attr::{self, Attributes};
 use crate::cgroup::{self, Hierarchy, Version};
 use crate::controller;
 use crate::error::ApplyError;
@@ -37,6 +39,8 @@ struct Placed {
     pid: i32,
     tid: i32,
     schedule: Schedule,
+    /// When what it had reserved is counted no more, if it has given that back to leave.
+    leaves: Option<Instant>,
 }
 
 impl Applier {
@@ -249,9 +253,9 @@ impl Applier {
         moves.sort_by(|a, b| self.grows(a).total_cmp(&self.grows(b)));
         let mut errors = Vec::new();
         for (thread, schedule) in moves {
-            match self.settle(thread, &schedule) {
+            match self.give_back(thread, &schedule).and_then(|()| self.settle(thread, &schedule)) {
                 Ok(()) => {
-                    let placed = Placed { pid: thread.pid, tid: thread.tid, schedule };
+                    let placed = Placed { pid: thread.pid, tid: thread.tid, schedule, leaves: None };
                     self.placed.insert((thread.router.clone(), thread.class.clone()), placed);
                 }
                 Err(error) => errors.push(error),
@@ -290,6 +294,30 @@ impl Applier {
         errors
     }
 
+    /// A thread that leaves for another scheduling domain gives back first what it had reserved, and goes when that is counted no
+    /// more: the kernel takes it off at the thread's zero-lag time, from the domain that the thread is in *then* (`task_non_contending`
+    /// and `inactive_task_timer`, Linux 6.18). Of one that went earlier the old domain would count too much from then on, and the
+    /// new one less than nothing, which is compared without a sign: both would refuse what fits.
+    fn give_back(&mut self, thread: &Thread, to: &Schedule) -> Result<(), ApplyError> {
+        let placed = self.placed.get_mut(&(thread.router.clone(), thread.class.clone()));
+        let is_same = |placed: &&mut Placed| (placed.pid, placed.tid) == (thread.pid, thread.tid);
+        let Some(placed) = placed.filter(is_same).filter(|placed| placed.schedule.island != to.island) else {
+            return Ok(());
+        };
+        let fails = |what: &str, error| Err(ApplyError::thread(&thread.name, what, error));
+        let held = attr::attributes(thread.tid);
+        if let Some(held) = held.ok().filter(Attributes::is_deadline) {
+            if let Err(error) = attr::set(thread.tid, Policy::Other) {
+                return fails("as an ordinary thread", error);
+            }
+            placed.leaves = Some(Instant::now() + zero_lag(&held));
+        }
+        if placed.leaves.is_some_and(|leaves| Instant::now() < leaves) {
+            return fails("has time reserved for another moment", Errno::AGAIN.into());
+        }
+        Ok(())
+    }
+
     /// Brings one thread to its place.
     fn settle(&self, thread: &Thread, to: &Schedule) -> Result<(), ApplyError> {
         let key = (thread.router.clone(), thread.class.clone());
@@ -317,20 +345,7 @@ impl Applier {
         if from.is_none() && held.is_other() && is_ordinary(to.policy) {
             return Ok(());
         }
-        self.set(thread.tid, to).map_err(|error| self.refused(thread, to, error))
-    }
-
-    /// Gives a thread its policy. What does not fit on exclusive CPUs by what the kernel has counted may fit by what is there.
-    fn set(&self, tid: i32, to: &Schedule) -> io::Result<()> {
-        let outcome = attr::set(tid, to.policy);
-        let is_busy = outcome.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY));
-        match (&to.island, &self.host.cpuset) {
-            (Some(cpus), Ok(hierarchy)) if is_busy => {
-                island::recount(hierarchy.version, &island::path(hierarchy, &self.run, cpus))?;
-                attr::set(tid, to.policy)
-            }
-            _ => outcome,
-        }
+        attr::set(thread.tid, to.policy).map_err(|error| self.refused(thread, to, error))
     }
 
     fn enter_island(
@@ -394,6 +409,14 @@ impl Drop for Applier {
     fn drop(&mut self) {
         self.undo_all();
     }
+}
+
+/// How long it takes at most until time that a thread has reserved is given back: its period, and one more for each time that its
+/// runtime fits what it may have run too long. The kernel looks at each of its ticks.
+fn zero_lag(held: &Attributes) -> Duration {
+    const TICK: Duration = Duration::from_millis(10);
+    let late = TICK.as_nanos().div_ceil(u128::from(held.runtime.max(1)));
+    Duration::from_nanos(held.period).saturating_mul(u32::try_from(late + 1).unwrap_or(u32::MAX))
 }
 
 fn failed(undo: &Undo, error: io::Error) -> ApplyError {

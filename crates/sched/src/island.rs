@@ -20,8 +20,6 @@ const REST: &str = "ringroad-rest";
 /// What a group of version 2 is to the kernel's scheduling domains.
 pub(crate) const PARTITION: &str = "cpuset.cpus.partition";
 const BALANCE: &str = "cpuset.sched_load_balance";
-/// How far a CPU of a set looks for work: whatever changes it has domains made anew.
-const RELAX: &str = "cpuset.sched_relax_domain_level";
 
 /// The folder of an exclusive set of CPUs.
 pub(crate) fn path(hierarchy: &Hierarchy, run: &str, cpus: &CpuSet) -> PathBuf {
@@ -48,23 +46,6 @@ pub(crate) fn remove(version: Version, base: &Path, path: &Path, home: &Path) ->
     let removed = cgroup::remove(path, home, version);
     rebalance(base, None)?;
     removed
-}
-
-/// Has the kernel count anew what is reserved in each scheduling domain, which it does when it makes them anew.
-///
-/// What a thread has given back it takes off at the end of the thread's period, and from the domain that the thread is in *then*
-/// (`inactive_task_timer`, Linux 6.18). Where a thread has moved meanwhile from one domain to another, the first one counts too
-/// much from then on, and the other one less than nothing, which is compared without a sign: both refuse what would fit. (Version
-/// 2 has nothing that could be written without giving the CPUs back.)
-///
-/// # Errors
-/// The set is not there.
-pub(crate) fn recount(version: Version, path: &Path) -> io::Result<()> {
-    if version == Version::V2 {
-        return Ok(());
-    }
-    // Any other value, and back.
-    ["0", "-1"].into_iter().try_for_each(|level| write(&path.join(RELAX), level))
 }
 
 fn make_v1(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {

@@ -113,6 +113,8 @@ fn who_says_it_is_offline_while_it_reads_goes_astray_itself() {
 
 /// The /24s of the test below: more than there are groups.
 const NETS: u32 = 16;
+/// Updates that show something.
+const ENOUGH: u64 = 1000;
 
 /// A reader as the firmware is one: online while it looks up, offline in between.
 fn read(table: &Table<'_>, word: &AtomicU32, stop: &AtomicBool, naps: bool) -> u64 {
@@ -151,9 +153,11 @@ fn readers_that_come_and_go_never_see_a_foreign_route_while_two_groups_serve_six
         let readers = [true, false].map(|naps| {
             scope.spawn(move || read(&Table::new(memory), &words[usize::from(naps)], stop, naps))
         });
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(2);
+        let start = std::time::Instant::now();
+        // Two seconds; more where others have the CPUs.
+        let goes_on = |updates| start.elapsed().as_secs() < if updates > ENOUGH { 2 } else { 30 };
         let mut random = synthetic::Random::new(8);
-        while std::time::Instant::now() < end && !readers.iter().any(|reader| reader.is_finished()) {
+        while goes_on(updates) && !readers.iter().any(|reader| reader.is_finished()) {
             let net = random.below(NETS);
             let prefix = 0x0a00_0000 | net << 8;
             match rib.add(prefix, 25, via(net)) {
@@ -175,5 +179,5 @@ fn readers_that_come_and_go_never_see_a_foreign_route_while_two_groups_serve_six
         readers.into_iter().map(|reader| reader.join().expect("a reader")).sum()
     });
     std::println!("{updates} updates, {waits} waits, {lookups} lookups");
-    assert!(updates > 1000 && lookups > 10_000, "{updates} updates, {waits} waits, {lookups} lookups");
+    assert!(updates > ENOUGH && lookups > 10_000, "{updates} updates, {waits} waits, {lookups} lookups");
 }

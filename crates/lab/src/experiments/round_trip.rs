@@ -25,8 +25,8 @@ use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
 use crate::stats;
 
-/// A frame that takes longer is lost.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// A frame that takes longer is lost: other programs of a busy host take the CPU for tens of milliseconds.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// After so many lost ones and none that came back, none will.
 const MOST_LOST: u64 = 30;
 /// Before each frame of the sleeping case: time for the guest to halt.
