@@ -15,9 +15,9 @@ use crate::tally::Tally;
 
 /// All scenarios together end within this time, on a busy machine too. They take three minutes where nothing else runs.
 const LIMIT: Duration = Duration::from_secs(600);
-/// A machine that has said nothing for so long says nothing any more: the longest test takes less than a minute, and none waits for
-/// more than two.
-const SILENCE: Duration = Duration::from_secs(240);
+/// A machine that has said nothing for so long says nothing any more: the longest test takes less than a minute, and what does not
+/// come within two fails.
+const SILENCE: Duration = Duration::from_secs(180);
 /// Machines that are started at most, one after the other. QEMU 7.2 loses an interrupt of its CPUs now and then while they run guests of
 /// their own (one of some twenty guests, which waits for ever, or whose host does), so that a program that failed has another try in a
 /// new machine. What fails for a reason of its own fails there as well.

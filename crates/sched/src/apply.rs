@@ -412,10 +412,11 @@ impl Drop for Applier {
 }
 
 /// How long it takes at most until time that a thread has reserved is given back: its period, and one more for each time that its
-/// runtime fits what it may have run too long. The kernel looks at each of its ticks.
+/// runtime fits what it may have run too long. The kernel looks at each of its ticks, and the host of a virtual CPU may keep it from
+/// that for longer.
 fn zero_lag(held: &Attributes) -> Duration {
-    const TICK: Duration = Duration::from_millis(10);
-    let late = TICK.as_nanos().div_ceil(u128::from(held.runtime.max(1)));
+    const TOO_LONG: Duration = Duration::from_millis(50);
+    let late = TOO_LONG.as_nanos().div_ceil(u128::from(held.runtime.max(1)));
     Duration::from_nanos(held.period).saturating_mul(u32::try_from(late + 1).unwrap_or(u32::MAX))
 }
 
