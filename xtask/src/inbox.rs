@@ -130,30 +130,30 @@ fn stage(tally: &mut Tally, wish: &Wish) -> Result<()> {
     };
     let mut programs = build(wish)?;
     if wish.shell {
-        let files = folder.join("host.cpio");
-        contents(&kernel, &folder, &programs, wish)?.write(&files)?;
-        return machine(&kernel, &files).command().status().map(drop).context("cannot start QEMU");
+        let machine = machine(&kernel, &folder, &programs, wish)?;
+        return machine.command().status().map(drop).context("cannot start QEMU");
     }
     let (start, failed_before) = (Instant::now(), tally.failed);
     for left in (0..MACHINES).rev() {
-        let files = folder.join("host.cpio");
-        contents(&kernel, &folder, &programs, wish)?.write(&files)?;
-        let (end, done) = scenarios(&programs, &machine(&kernel, &files))?;
+        let (end, done) = scenarios(&programs, &machine(&kernel, &folder, &programs, wish)?)?;
         let is_last = left == 0 || start.elapsed() > PATIENCE || matches!(end, End::Failed(_));
         programs.due = settle(tally, &programs, done, is_last);
         if programs.due.is_empty() {
+            tally.end_stage("host in a box", end == End::Status(0), failed_before);
             break;
         }
         println!("box: once more in another machine: {}", programs.due.join(", "));
     }
-    tally.end_stage("host in a box", programs.due.is_empty(), failed_before);
     Ok(())
 }
 
-fn machine(kernel: &Kernel, files: &Path) -> Machine {
-    let mut machine = Machine::new(kernel, files);
+/// The host, with all its files.
+fn machine(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) -> Result<Machine> {
+    let files = folder.join("host.cpio");
+    contents(kernel, folder, programs, wish)?.write(&files)?;
+    let mut machine = Machine::new(kernel, &files);
     machine.memory(MEMORY).cpus(2);
-    machine
+    Ok(machine)
 }
 
 /// How the machine ended that ran the tests, and what each program said that it started.

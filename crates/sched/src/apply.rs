@@ -43,6 +43,13 @@ struct Placed {
     leaves: Option<Instant>,
 }
 
+impl Placed {
+    /// Whether it is this thread: the one before may have had the same name.
+    fn is_of(&self, thread: &Thread) -> bool {
+        (self.pid, self.tid) == (thread.pid, thread.tid)
+    }
+}
+
 impl Applier {
     /// For the run of this name. The journal hears of everything that is made, before it is made.
     pub fn new(run: &str, journal: impl FnMut(&Undo) + Send + 'static) -> Self {
@@ -242,9 +249,7 @@ impl Applier {
         for thread in threads {
             let Some(slot) = self.outline.slot(&thread.router, &thread.class) else { continue };
             let held = self.placed.get(&(thread.router.clone(), thread.class.clone()));
-            let is_same = |held: &Placed| {
-                (held.pid, held.tid) == (thread.pid, thread.tid) && held.schedule == slot.schedule
-            };
+            let is_same = |held: &Placed| held.is_of(thread) && held.schedule == slot.schedule;
             if !held.is_some_and(is_same) {
                 moves.push((thread, slot.schedule.clone()));
             }
@@ -300,8 +305,8 @@ impl Applier {
     /// new one less than nothing, which is compared without a sign: both would refuse what fits.
     fn give_back(&mut self, thread: &Thread, to: &Schedule) -> Result<(), ApplyError> {
         let placed = self.placed.get_mut(&(thread.router.clone(), thread.class.clone()));
-        let is_same = |placed: &&mut Placed| (placed.pid, placed.tid) == (thread.pid, thread.tid);
-        let Some(placed) = placed.filter(is_same).filter(|placed| placed.schedule.island != to.island) else {
+        let leaves = |placed: &&mut Placed| placed.is_of(thread) && placed.schedule.island != to.island;
+        let Some(placed) = placed.filter(leaves) else {
             return Ok(());
         };
         let fails = |what: &str, error| Err(ApplyError::thread(&thread.name, what, error));
@@ -321,8 +326,7 @@ impl Applier {
     /// Brings one thread to its place.
     fn settle(&self, thread: &Thread, to: &Schedule) -> Result<(), ApplyError> {
         let key = (thread.router.clone(), thread.class.clone());
-        let same = |held: &&Placed| (held.pid, held.tid) == (thread.pid, thread.tid);
-        let from = self.placed.get(&key).filter(same).map(|held| &held.schedule);
+        let from = self.placed.get(&key).filter(|held| held.is_of(thread)).map(|held| &held.schedule);
         let fails = |what: String| move |error| ApplyError::thread(&thread.name, what, error);
         if !exists(thread.pid, thread.tid) {
             let ended = io::Error::from_raw_os_error(libc::ESRCH);
