@@ -28,11 +28,8 @@ fn two_hosts() -> (Stage, Namespace, Namespace) {
     (stage, left, right)
 }
 
-fn ping(from: &Namespace, count: u32) {
-    let mut command = from.command("busybox");
-    command.args(["ping", "-c", &count.to_string(), "-i", "0.05", "-W", "5", &RIGHT.to_string()]);
-    let said = support::run(&mut command, PATIENCE).expect("ping ends").stdout;
-    assert!(said.contains(" 0% packet loss"), "{said}");
+fn ping(from: &Namespace, count: usize) {
+    support::ping(from.command("busybox"), count, &[&RIGHT.to_string()]).expect("answers");
 }
 
 fn capture(nic: &str, file: &Path, options: &[&str]) -> Command {

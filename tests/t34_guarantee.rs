@@ -181,9 +181,7 @@ fn a_promised_rate_is_a_weight_that_follows_it() {
     assert!(ask(&["set", "t34", &format!("guarantee={}pps", most * 9 / 10)]).status.success());
     let more = weighs(|weight| weight > Some(2 * least)).expect("a weight");
 
-    let mut ping = left.command("busybox");
-    ping.args(["ping", "-c", "3", "-i", "0.1", "-W", "10", "198.51.100.2"]);
-    assert!(run(&mut ping, PATIENCE).expect("ping ends").stdout.contains(" 0% packet loss"));
+    support::ping(left.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
     let flow =
         Flow::start(&left, &right, "198.51.100.2:7034".parse().expect("an address"), RATE).expect("a flow");
     flow.reaches(500, PATIENCE).expect("it flows");

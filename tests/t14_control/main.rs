@@ -83,15 +83,8 @@ impl World {
         let east = stage.host("t14-east", "198.51.100.2/24", "198.51.100.1").expect("east");
         let world = Self { stage, west, east };
         // Neighbours are known from here on, so that no datagram waits for them.
-        let said = world.ping("198.51.100.2", &["-c", "3"]);
-        assert!(said.contains(" 0% packet loss"), "{said}");
+        support::ping(world.west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
         world
-    }
-
-    fn ping(&self, address: &str, words: &[&str]) -> String {
-        let mut ping = self.west.command("busybox");
-        ping.args(["ping", "-i", "0.1", "-W", "5"]).args(words).arg(address);
-        support::run(&mut ping, PATIENCE).expect("it ends").stdout
     }
 
     /// Pings that go on until this is dropped.

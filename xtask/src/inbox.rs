@@ -180,7 +180,7 @@ fn settle(tally: &mut Tally, programs: &Programs, done: Vec<(String, Tally)>, is
             due.retain(|due| *due != name);
             tally.take(one);
         } else {
-            tally.again.push(format!("{name}: {}", one.failures().collect::<Vec<_>>().join(", ")));
+            tally.put_off(one);
         }
     }
     if is_last {

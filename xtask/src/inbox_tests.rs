@@ -42,6 +42,8 @@ fn said<const N: usize>(programs: [(&str, Option<usize>); N]) -> Vec<(String, Ta
         let mut tally = Tally::default();
         tally.line(&format!("     Running {name}{IN_THE_BOX}"));
         if let Some(failed) = failed {
+            tally.line("failures:");
+            (0..failed).for_each(|n| _ = tally.line(&format!("---- test{n} stdout ----")));
             tally.line(&format!("test result: ?. 1 passed; {failed} failed; 0 ignored"));
         }
         (name.to_owned(), tally)
@@ -57,7 +59,7 @@ fn what_failed_or_was_lost_runs_in_another_machine_and_counts_once() {
     let first = said([("t1", Some(0)), ("t2", Some(1)), ("t3", None)]);
     programs.due = settle(&mut tally, &programs, first, false);
     assert_eq!(programs.due, ["t2", "t3", "t4"]);
-    assert_eq!((tally.passed, tally.failed, tally.again.len()), (1, 0, 2));
+    assert_eq!((tally.passed, tally.failed, tally.mended.len()), (1, 0, 2));
     let last = said([("t2", Some(0)), ("t3", Some(1))]);
     assert_eq!(settle(&mut tally, &programs, last, true), [""; 0]);
     assert_eq!((tally.passed, tally.failed), (3, 2), "{tally:?}");

@@ -15,9 +15,9 @@ pub(crate) struct Tally {
     pub(crate) failed: usize,
     /// What could not run here, with the reason.
     pub(crate) skipped: Vec<String>,
-    /// Programs that failed and ran once more, with what failed the first time.
-    pub(crate) again: Vec<String>,
     failures: Vec<Failure>,
+    /// What failed before it ran once more.
+    pub(crate) mended: Vec<Failure>,
     /// The test program that runs now.
     program: Option<String>,
     section: Section,
@@ -28,9 +28,16 @@ const TOLD_AGAIN: usize = 20;
 
 /// What failed, and the last lines that it printed.
 #[derive(Debug)]
-struct Failure {
+pub(crate) struct Failure {
     name: String,
     last: VecDeque<String>,
+}
+
+impl Failure {
+    /// Whether it is that of a test, and not of a program or a stage, whose names are of several words.
+    fn is_test(&self) -> bool {
+        !self.name.contains(' ')
+    }
 }
 
 #[derive(Debug, Default)]
@@ -84,9 +91,25 @@ impl Tally {
         self.program.is_none() && self.failed == 0
     }
 
-    /// Names what failed; a program that runs, or was lost, counts.
-    pub(crate) fn failures(&self) -> impl Iterator<Item = &str> {
-        self.failures.iter().map(|failure| failure.name.as_str()).chain(self.program.as_deref())
+    /// Names of the tests that failed; none if something else did too: a program that was lost, a build.
+    pub(crate) fn failed_tests(&self) -> Vec<String> {
+        let all = self.failures.len() == self.failed && self.failures.iter().all(Failure::is_test);
+        if all { self.failures.iter().map(|failure| failure.name.clone()).collect() } else { Vec::new() }
+    }
+
+    /// What failed has run once more: if it held then, it does not count as failed.
+    pub(crate) fn mend(&mut self, second: &Self) {
+        if second.held() && second.passed >= self.failed {
+            self.passed += self.failed;
+            self.failed = 0;
+            self.mended.append(&mut self.failures);
+        }
+    }
+
+    /// Takes over what failed in another one, all of which is to run once more.
+    pub(crate) fn put_off(&mut self, mut other: Self) {
+        other.end_program();
+        self.mended.append(&mut other.failures);
     }
 
     /// Takes the counts of another one over, whose last program has ended or will not.
@@ -96,7 +119,7 @@ impl Tally {
         self.failed += other.failed;
         self.skipped.append(&mut other.skipped);
         self.failures.append(&mut other.failures);
-        self.again.append(&mut other.again);
+        self.mended.append(&mut other.mended);
     }
 
     /// Ends a stage: a program that gave no result has died, and a stage that failed counts as one failure at least.
@@ -117,12 +140,12 @@ impl Tally {
     /// Prints what could not run, what failed, and the line that sums up.
     pub(crate) fn tell(&self) {
         println!();
-        for Failure { name, last } in &self.failures {
-            println!("FAILED: {name}");
+        let failures = self.failures.iter().map(|failure| ("FAILED", failure));
+        for (what, Failure { name, last }) in
+            failures.chain(self.mended.iter().map(|failure| ("RAN ONCE MORE", failure)))
+        {
+            println!("{what}: {name}");
             last.iter().for_each(|line| println!("    {line}"));
-        }
-        for again in &self.again {
-            println!("RAN ONCE MORE: {again}");
         }
         for skipped in &self.skipped {
             println!("{SKIPPED} {skipped}");

@@ -79,12 +79,8 @@ impl Nic {
     }
 
     fn ping(&self, octets: u32) -> Result<()> {
-        let mut ping = self.host.command("busybox");
-        let size = octets.to_string();
-        ping.args(["ping", "-c", "3", "-i", "0.2", "-W", "30", "-s", &size, &self.guest.to_string()]);
-        let done = run(&mut ping, PATIENCE)?;
-        ensure!(done.stdout.contains(" 0% packet loss"), "{}: {}", self.name, done.stdout);
-        Ok(())
+        let options = ["-s", &octets.to_string(), &self.guest.to_string()];
+        support::ping(self.host.command("busybox"), 3, &options).map(drop).context(self.name)
     }
 
     /// Whether the guest answers by this NIC: within long if it should, and after three questions if not.

@@ -22,10 +22,7 @@ fn file(name: &str) -> String {
 
 /// Pings by an interface.
 fn ping(from: &Namespace, by: &str, to: &str) {
-    let mut command = from.command("busybox");
-    command.args(["ping", "-I", by, "-c", "3", "-i", "0.2", "-W", "20", to]);
-    let done = support::run(&mut command, PATIENCE).expect("it ends");
-    assert!(done.stdout.contains(" 0% packet loss"), "{to}: {} {}", done.stdout, done.stderr);
+    support::ping(from.command("busybox"), 3, &["-I", by, to]).expect("answers");
 }
 
 /// Writes a line to a file of the packet generator's, in the namespace of the calling thread.

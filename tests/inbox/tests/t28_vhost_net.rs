@@ -44,10 +44,7 @@ fn address(text: &str) -> std::net::SocketAddr {
 
 /// Pings, and expects every answer.
 fn ping(from: &Namespace, to: &str, octets: u32) {
-    let mut command = from.command("busybox");
-    command.args(["ping", "-c", "5", "-i", "0.2", "-W", "20", "-s", &octets.to_string(), to]);
-    let said = support::run(&mut command, PATIENCE).expect("ping ends").stdout;
-    assert!(said.contains(" 0% packet loss"), "{octets} octets to {to}: {said}");
+    support::ping(from.command("busybox"), 5, &["-s", &octets.to_string(), to]).expect("answers");
 }
 
 /// What the driver took out of its rings it forwarded, consumed or dropped under a name.

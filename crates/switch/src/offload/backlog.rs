@@ -8,7 +8,7 @@ use ring::{BURST, Bytes};
 use super::{Completed, Target, complete, deliver, needed};
 use crate::port::{Frame, Frames, Sink, Source};
 
-/// Passes after which a source is told again what its sink takes.
+/// Passes after which a source is told again what its sink takes: it may have begun anew since.
 const SETTLE: u32 = 256;
 /// Octets of a backlog that are kept for the next one.
 const KEEP: usize = 256 * 1024;
@@ -33,6 +33,8 @@ pub struct Backlog {
     /// Passes without room for a large frame.
     waited: u16,
     passes: u32,
+    /// What the source was told last.
+    told: Offloads,
 }
 
 impl Backlog {
@@ -74,6 +76,16 @@ impl Backlog {
         self.octets.shrink_to(KEEP);
         self.gone = 0;
         before
+    }
+
+    /// Tells the source what the sink takes: at once when that changes, as a guest's driver may wake us for a few passes only.
+    #[inline]
+    fn settle(&mut self, source: &mut dyn Source, takes: Offloads) {
+        if self.passes & (SETTLE - 1) == 0 || takes != self.told {
+            source.settle(takes);
+            self.told = takes;
+        }
+        self.passes = self.passes.wrapping_add(1);
     }
 
     /// How many frames may come from where they wait.
@@ -150,10 +162,7 @@ impl Target for Keeping<'_> {
 /// it is cut; the same place each time. Tells the source what the sink takes. Returns how many frames moved.
 #[inline]
 pub fn pump_on(source: &mut dyn Source, sink: &dyn Sink, backlog: &mut Backlog) -> usize {
-    if backlog.passes & (SETTLE - 1) == 0 {
-        source.settle(sink.offloads());
-    }
-    backlog.passes = backlog.passes.wrapping_add(1);
+    backlog.settle(source, sink.offloads());
     if !backlog.is_empty() {
         return backlog.flush(sink);
     }

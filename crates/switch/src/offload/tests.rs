@@ -195,6 +195,16 @@ fn segments_wait_for_room_and_the_frames_behind_them_too() {
 }
 
 #[test]
+fn a_source_is_told_at_once_what_its_sink_takes_now() {
+    let mut source = Waiting { frames: Vec::new(), settled: Vec::new() };
+    let mut backlog = Backlog::default();
+    for takes in [Offloads::NONE, Offloads::ALL, Offloads::ALL, Offloads::CSUM] {
+        pump_on(&mut source, &Kept::new(takes, 3), &mut backlog);
+    }
+    assert_eq!(source.settled, [Offloads::NONE, Offloads::ALL, Offloads::CSUM]);
+}
+
+#[test]
 fn a_sink_that_delivers_to_another_one_completes_for_it() {
     struct Through(Kept);
     impl Sink for Through {

@@ -1,0 +1,45 @@
+//! Pings of which each is answered.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use crate::run;
+
+/// How long an answer may take: no host is so busy.
+const ANSWER: &str = "60";
+/// A ping that waits for that has ended.
+const LIMIT: Duration = Duration::from_secs(70);
+
+/// Pings `count` times with `busybox` and these options, the last of which is the address; what it said. The next one goes
+/// when the last is answered: of several at a time ping waits for the last no longer than twice the time that those before
+/// took, or a second, which is less than a busy host keeps a virtual CPU waiting.
+///
+/// # Errors
+///
+/// One is not answered within a minute.
+pub fn ping(mut busybox: Command, count: usize, options: &[&str]) -> Result<String> {
+    busybox.args(["ping", "-c", "1", "-W", ANSWER]).args(options);
+    let mut said = String::new();
+    for number in 0..count {
+        let done = run(&mut busybox, LIMIT)?;
+        said += &done.stdout;
+        ensure!(done.status.success(), "{options:?}: ping {number}: {} {}", done.stdout, done.stderr);
+    }
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_answered_or_it_is_an_error() {
+        crate::needs!(Root, Program("busybox"));
+        let busybox = || Command::new("busybox");
+        let said = ping(busybox(), 3, &["-s", "100", "127.0.0.1"]).expect("answered");
+        assert_eq!(said.matches("108 bytes from 127.0.0.1").count(), 3, "{said}");
+        assert!(ping(busybox(), 1, &["256.0.0.1"]).is_err());
+    }
+}
