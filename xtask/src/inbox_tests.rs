@@ -14,26 +14,20 @@ fn test_programs_are_found_in_what_cargo_says() {
 }
 
 fn programs<const N: usize>(names: [&str; N]) -> Programs {
-    let test = |name: &str| (name.to_owned(), Path::new("/x").join(name));
     Programs {
         ringroad: "/x/ringroad".into(),
-        tests: names.map(test).to_vec(),
+        tests: vec![("t1".to_owned(), "/x/t1".into())],
         due: names.map(str::to_owned).to_vec(),
     }
 }
 
 #[test]
-fn the_script_runs_every_program_that_is_due_and_fails_if_one_does() {
-    let wish = Wish { shell: false, binary: None, names: vec!["ping".to_owned()] };
-    let mut programs = programs(["t1", "t2", "t3"]);
-    programs.due.remove(0);
-    let text = script(&programs, &wish);
-    for line in
-        ["Running t2 ", "/tests/t2 --show-output", "/tests/t3 --show-output", " 'ping' ", "exit $failed"]
-    {
+fn the_script_runs_every_test_that_is_due_and_fails_if_one_does() {
+    assert_eq!(listed_in("a: test\nb::c: test\nd: benchmark\n\n"), ["a", "b::c"]);
+    let text = script(&programs(["t1 b::c", "t2 d"]));
+    for line in ["Running t1 b::c (in", "/tests/t1 b::c --exact", "/tests/t2 d --exact", "exit $failed"] {
         assert!(text.contains(line), "{line} in {text}");
     }
-    assert!(!text.contains("t1"), "{text}");
 }
 
 /// What programs said, each with its number of failed tests; none: it gave no result.
@@ -53,14 +47,14 @@ fn said<const N: usize>(programs: [(&str, Option<usize>); N]) -> Vec<(String, Ta
 
 #[test]
 fn what_failed_or_was_lost_runs_in_another_machine_and_counts_once() {
-    let (mut tally, mut programs) = (Tally::default(), programs(["t1", "t2", "t3", "t4"]));
-    assert_eq!(programs.started("     Running t2 (in the box)"), Some("t2"));
-    assert_eq!(programs.started("     Running t5 (in the box)"), None);
-    let first = said([("t1", Some(0)), ("t2", Some(1)), ("t3", None)]);
+    let (mut tally, mut programs) = (Tally::default(), programs(["t1 a", "t2 a", "t2 b", "t4 a"]));
+    assert_eq!(programs.started("     Running t2 a (in the box)"), Some("t2 a"));
+    assert_eq!(programs.started("     Running t5 a (in the box)"), None);
+    let first = said([("t1 a", Some(0)), ("t2 a", Some(1)), ("t2 b", None)]);
     programs.due = settle(&mut tally, &programs, first, false);
-    assert_eq!(programs.due, ["t2", "t3", "t4"]);
+    assert_eq!(programs.due, ["t2 a", "t2 b", "t4 a"]);
     assert_eq!((tally.passed, tally.failed, tally.mended.len()), (1, 0, 2));
-    let last = said([("t2", Some(0)), ("t3", Some(1))]);
+    let last = said([("t2 a", Some(0)), ("t2 b", Some(1))]);
     assert_eq!(settle(&mut tally, &programs, last, true), [""; 0]);
     assert_eq!((tally.passed, tally.failed), (3, 2), "{tally:?}");
 }

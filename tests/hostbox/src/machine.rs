@@ -1,5 +1,6 @@
 //! A machine: QEMU by software emulation.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ pub struct Machine {
     initrd: PathBuf,
     memory: u32,
     cpus: u32,
+    on_one_cpu: bool,
     machine: String,
     append: String,
     arguments: Vec<String>,
@@ -54,6 +56,7 @@ impl Machine {
             initrd: initrd.to_path_buf(),
             memory: 512,
             cpus: 1,
+            on_one_cpu: false,
             machine: "q35".to_owned(),
             append: "console=ttyS0 quiet panic=-1 no_timer_check".to_owned(),
             arguments: Vec::new(),
@@ -84,6 +87,14 @@ impl Machine {
         self
     }
 
+    /// Gives all threads of QEMU one CPU of this host. To be said where its CPUs run guests of their own: entering and leaving those
+    /// (`helper_vmrun`, `do_vmexit`), QEMU 7.2 changes the word of a CPU's pending interrupts by an instruction that is not atomic, so
+    /// that an interrupt from a thread on another CPU gets lost, or one of a guest reaches its host.
+    pub fn on_one_cpu(&mut self) -> &mut Self {
+        self.on_one_cpu = true;
+        self
+    }
+
     /// Adds arguments to QEMU's.
     pub fn arguments<S: Into<String>>(&mut self, arguments: impl IntoIterator<Item = S>) -> &mut Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
@@ -97,7 +108,7 @@ impl Machine {
 
     /// The command that starts it; its console is standard input and output.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(QEMU);
+        let mut command = if self.on_one_cpu { on_last_cpu() } else { Command::new(QEMU) };
         command.args(["-accel", "tcg,thread=multi", "-cpu", CPU, "-machine", &self.machine]);
         command.args(["-m", &self.memory.to_string(), "-smp", &self.cpus.to_string()]);
         command.args(["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"]);
@@ -128,6 +139,16 @@ impl Machine {
         let status = child.wait()?;
         Ok(if is_late { End::TimedOut } else { End::of(status) })
     }
+}
+
+/// QEMU on the last CPU that may be used.
+fn on_last_cpu() -> Command {
+    let may = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let may = may.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or("0");
+    let last = may.trim().rsplit([',', '-']).next().unwrap_or("0");
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", last, QEMU]);
+    command
 }
 
 /// Whether lines did not end in time.
@@ -162,5 +183,19 @@ impl End {
             }
             code => Self::Failed(code.unwrap_or(-1)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_cpu_is_one_that_may_be_used() {
+        let command = on_last_cpu();
+        let words: Vec<_> = command.get_args().filter_map(|word| word.to_str()).collect();
+        assert_eq!([words[0], words[2]], ["--cpu-list", QEMU]);
+        let done = Command::new("taskset").args([words[0], words[1], "true"]).status().expect("taskset");
+        assert!(done.success(), "{words:?}");
     }
 }
