@@ -53,7 +53,7 @@ fn what_failed_or_was_lost_runs_in_another_machine_and_counts_once() {
     let first = said([("t1 a", Some(0)), ("t2 a", Some(1)), ("t2 b", None)]);
     programs.due = settle(&mut tally, &programs, first, false);
     assert_eq!(programs.due, ["t2 a", "t2 b", "t4 a"]);
-    assert_eq!((tally.passed, tally.failed, tally.mended.len()), (1, 0, 2));
+    assert_eq!((tally.passed, tally.failed, tally.again.len()), (1, 0, 2));
     let last = said([("t2 a", Some(0)), ("t2 b", Some(1))]);
     assert_eq!(settle(&mut tally, &programs, last, true), [""; 0]);
     assert_eq!((tally.passed, tally.failed), (3, 2), "{tally:?}");

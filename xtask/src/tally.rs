@@ -17,7 +17,7 @@ pub(crate) struct Tally {
     pub(crate) skipped: Vec<String>,
     failures: Vec<Failure>,
     /// What failed before it ran once more.
-    pub(crate) mended: Vec<Failure>,
+    pub(crate) again: Vec<Failure>,
     /// The test program that runs now.
     program: Option<String>,
     section: Section,
@@ -37,6 +37,11 @@ impl Failure {
     /// Whether it is that of a test, and not of a program or a stage, whose names are of several words.
     fn is_test(&self) -> bool {
         !self.name.contains(' ')
+    }
+
+    fn tell(&self, what: &str) {
+        println!("{what}: {}", self.name);
+        self.last.iter().for_each(|line| println!("    {line}"));
     }
 }
 
@@ -102,14 +107,14 @@ impl Tally {
         if second.held() && second.passed >= self.failed {
             self.passed += self.failed;
             self.failed = 0;
-            self.mended.append(&mut self.failures);
+            self.again.append(&mut self.failures);
         }
     }
 
     /// Takes over what failed in another one, all of which is to run once more.
     pub(crate) fn put_off(&mut self, mut other: Self) {
         other.end_program();
-        self.mended.append(&mut other.failures);
+        self.again.append(&mut other.failures);
     }
 
     /// Takes the counts of another one over, whose last program has ended or will not.
@@ -119,7 +124,7 @@ impl Tally {
         self.failed += other.failed;
         self.skipped.append(&mut other.skipped);
         self.failures.append(&mut other.failures);
-        self.mended.append(&mut other.mended);
+        self.again.append(&mut other.again);
     }
 
     /// Ends a stage: a program that gave no result has died, and a stage that failed counts as one failure at least.
@@ -140,13 +145,8 @@ impl Tally {
     /// Prints what could not run, what failed, and the line that sums up.
     pub(crate) fn tell(&self) {
         println!();
-        let failures = self.failures.iter().map(|failure| ("FAILED", failure));
-        for (what, Failure { name, last }) in
-            failures.chain(self.mended.iter().map(|failure| ("RAN ONCE MORE", failure)))
-        {
-            println!("{what}: {name}");
-            last.iter().for_each(|line| println!("    {line}"));
-        }
+        self.failures.iter().for_each(|failure| failure.tell("FAILED"));
+        self.again.iter().for_each(|failure| failure.tell("RAN ONCE MORE"));
         for skipped in &self.skipped {
             println!("{SKIPPED} {skipped}");
         }

@@ -124,7 +124,7 @@ fn what_held_when_it_ran_once_more_is_told_and_does_not_count() {
     assert_eq!(failed().failed_tests(), ["b"]);
     let mut mended = failed();
     mended.mend(&read(RESULT).0);
-    assert_eq!((names(&mended.failures), names(&mended.mended)), (vec![], vec!["b"]));
+    assert_eq!((names(&mended.failures), names(&mended.again)), (vec![], vec!["b"]));
     assert_eq!(mended.to_string(), "2 passed, 0 failed, 1 skipped");
     // It failed again, its program was lost, or it did not run.
     for second in [MIXED, RUNNING, "test result: ok. 0 passed; 0 failed"] {
@@ -138,5 +138,5 @@ fn what_held_when_it_ran_once_more_is_told_and_does_not_count() {
     assert_eq!(lost.failed_tests(), [""; 0]);
     let mut tally = Tally::default();
     tally.put_off(failed());
-    assert_eq!((tally.failed, names(&tally.mended)), (0, vec!["b"]));
+    assert_eq!((tally.failed, names(&tally.again)), (0, vec!["b"]));
 }

@@ -42,9 +42,8 @@ fn crates(tally: &mut Tally) -> Result<()> {
 /// told even if it held then.
 fn end_to_end(tally: &mut Tally) -> Result<()> {
     let step = || {
-        let step =
-            cargo_test().args(["--release", "--package", "ringroad"]).args(SHOW_OUTPUT).quickly_linked();
-        step.args(["--test-threads=1"])
+        let step = cargo_test().args(["--release", "--package", "ringroad"]).quickly_linked();
+        step.args(SHOW_OUTPUT).args(["--test-threads=1"])
     };
     let mut first = Tally::default();
     stage(&mut first, "end to end", &step())?;
