@@ -51,6 +51,21 @@ pub(crate) fn run() -> Result<bool> {
     Ok(well)
 }
 
+/// Checks that are skipped on this host, and why: to be told at the end of the tests.
+pub(crate) fn lacking() -> Vec<String> {
+    let tools = [
+        ("cargo", ["fmt", "--version"], "format"),
+        ("cargo", ["clippy", "--version"], "lints"),
+        ("cargo", ["deny", "--version"], "licences and sources"),
+    ];
+    let missing = tools.iter().filter(|(program, arguments, _)| !succeeds(program, arguments));
+    missing
+        .map(|(_, [tool, _], check)| {
+            format!("check of {check}: cargo {tool} is not installed: cargo xtask setup")
+        })
+        .collect()
+}
+
 fn house_rules() -> Result<Outcome> {
     let faults = sources::faults(&root())?;
     for fault in &faults {
@@ -115,8 +130,5 @@ fn documentation() -> Result<Outcome> {
 
 fn licences() -> Result<Outcome> {
     let outcome = deny::check()?;
-    Ok(outcome.map_or(
-        Outcome::Skipped("cargo-deny is not installed: cargo install --locked cargo-deny"),
-        Outcome::from,
-    ))
+    Ok(outcome.map_or(Outcome::Skipped("cargo-deny is not installed: cargo xtask setup"), Outcome::from))
 }

@@ -68,7 +68,7 @@ pub(crate) fn missing_tool() -> Option<&'static str> {
     (!succeeds("cargo", &["fuzz", "--version"])).then_some("cargo-fuzz")
 }
 
-fn install() -> Result<()> {
+pub(crate) fn install() -> Result<()> {
     match missing_tool() {
         None => Ok(()),
         Some("cargo-fuzz") => {

@@ -9,21 +9,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use hostbox::{End, Initramfs, Kernel, Machine};
 
-use crate::packages;
+use crate::setup;
 use crate::step::{Step, root, target_dir};
 use crate::tally::Tally;
+use crate::test::{Program, built};
 
 /// All scenarios together end within this time, on a busy machine too. They take four minutes where nothing else runs.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(900);
 /// A machine that has said nothing for so long says nothing any more: the longest test takes less than a minute, and a guest that is not
 /// up within two fails.
 const SILENCE: Duration = Duration::from_secs(180);
 /// Machines that are started at most, one after the other: QEMU 7.2 is not sound where its CPUs run guests
-/// ([`Machine::on_one_cpu`]), so a test that failed or was lost has another try in a new machine. What fails for a reason of its own
-/// fails there as well.
-const MACHINES: usize = 6;
-/// No other machine is started after this time.
-const PATIENCE: Duration = Duration::from_secs(1500);
+/// ([`Machine::on_one_cpu`]), so a machine that is lost is replaced, at most twice. What fails in one has failed.
+const MACHINES: usize = 3;
 /// MiB of the machine.
 const MEMORY: u32 = 2048;
 /// What is said behind the name of a program that starts.
@@ -106,7 +104,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             name => wish.names.push(name.to_owned()),
         }
     }
-    packages::install()?;
+    setup::packages()?;
     let mut tally = Tally::default();
     stage(&mut tally, &wish)?;
     tally.tell();
@@ -133,17 +131,19 @@ fn stage(tally: &mut Tally, wish: &Wish) -> Result<()> {
         let machine = machine(&kernel, &folder, &programs, wish)?;
         return machine.command().status().map(drop).context("cannot start QEMU");
     }
-    let (start, failed_before) = (Instant::now(), tally.failed);
-    for left in (0..MACHINES).rev() {
+    for started in 1..=MACHINES {
         let (end, done) = scenarios(&programs, &machine(&kernel, &folder, &programs, wish)?)?;
-        let is_last = left == 0 || start.elapsed() > PATIENCE || matches!(end, End::Failed(_));
-        programs.due = settle(tally, &programs, done, is_last);
+        programs.due = settle(tally, &programs, done);
         if programs.due.is_empty() {
-            tally.end_stage("host in a box", end == End::Status(0), failed_before);
+            return Ok(());
+        }
+        tally.lost_machines += 1;
+        println!("box: lost ({end:?}) with {} tests to go", programs.due.len());
+        if started == MACHINES || matches!(end, End::Failed(_)) {
             break;
         }
-        println!("box: once more in another machine: {}", programs.due.join(", "));
     }
+    programs.due.iter().for_each(|due| tally.fail(&format!("{due}{IN_THE_BOX}: the machine was lost"), []));
     Ok(())
 }
 
@@ -163,28 +163,19 @@ fn scenarios(programs: &Programs, machine: &Machine) -> Result<(End, Vec<(String
     let end = machine.run(LIMIT, SILENCE, &mut |line| {
         done.extend(programs.started(line).map(|name| (name.to_owned(), Tally::default())));
         if done.last_mut().is_none_or(|(_, tally)| tally.line(line)) {
-            // Who reads failures from what is printed finds those that last at its end.
-            let mark = if line.contains("FAILED") { "box: " } else { "" };
-            println!("{mark}{line}");
+            println!("{line}");
         }
     })?;
     println!("box: {end:?} after {:.0} s", start.elapsed().as_secs_f64());
     Ok((end, done))
 }
 
-/// Counts what held, and what did not if this was the last machine; else the tests are answered that did not.
-fn settle(tally: &mut Tally, programs: &Programs, done: Vec<(String, Tally)>, is_last: bool) -> Vec<String> {
+/// Counts what came to a result, good or bad; the tests that did not are the answer: they are due in another machine.
+fn settle(tally: &mut Tally, programs: &Programs, done: Vec<(String, Tally)>) -> Vec<String> {
     let mut due = programs.due.clone();
-    for (name, one) in done {
-        if one.held() || is_last {
-            due.retain(|due| *due != name);
-            tally.take(one);
-        } else {
-            tally.put_off(one);
-        }
-    }
-    if is_last {
-        due.drain(..).for_each(|name| tally.fail(&format!("{name}{IN_THE_BOX}: the machine was lost"), []));
+    for (name, one) in done.into_iter().filter(|(_, one)| !one.is_open()) {
+        due.retain(|due| *due != name);
+        tally.take(one);
     }
     due
 }
@@ -194,7 +185,7 @@ fn settle(tally: &mut Tally, programs: &Programs, done: Vec<(String, Tally)>, is
 struct Programs {
     ringroad: PathBuf,
     /// All of them lie in every machine, as they start one another.
-    tests: Vec<(String, PathBuf)>,
+    tests: Vec<Program>,
     /// Those that are to run, each in a process of its own: program and test, with a space between.
     due: Vec<String>,
 }
@@ -213,56 +204,32 @@ fn build(wish: &Wish) -> Result<Programs> {
         Some(binary) => binary.clone(),
         None => command()?,
     };
-    // They wait most of the time, and the tests of the other crates are built in the same way. Those of `sched` ask the kernel, whose
-    // control groups are of version 2 in the box.
+    // Those of `sched` ask the kernel, whose control groups are of version 2 in the box.
     let step =
         Step::new("cargo").args(["test", "--package", "ringroad-inbox", "--package", "ringroad-sched"]);
-    let step = step.args(["--test", "*"]);
-    let step = step.args(["--no-run", "--message-format", "json-render-diagnostics"]);
-    let mut tests = Vec::new();
-    let well = step.lines(&mut |line| match test_of(line) {
-        Some(test) => tests.push(test),
-        None if line.starts_with('{') => {}
-        None => println!("{line}"),
-    })?;
-    ensure!(well, "the tests of the box do not build");
-    tests.sort();
+    let tests =
+        built(step.args(["--test", "*", "--no-run"]))?.context("the tests of the box do not build")?;
     let mut due = Vec::new();
-    for (program, path) in &tests {
-        due.extend(tests_of(path)?.into_iter().map(|test| format!("{program} {test}")));
+    for program in &tests {
+        due.extend(program.tests()?.into_iter().map(|test| format!("{} {test}", program.target)));
     }
     due.retain(|due| wish.names.is_empty() || wish.names.iter().any(|name| due.contains(name)));
     Ok(Programs { ringroad, tests, due })
 }
 
-/// The tests of a program.
-fn tests_of(program: &Path) -> Result<Vec<String>> {
-    let listed = Command::new(program).args(["--list", "--format", "terse"]).output()?;
-    ensure!(listed.status.success(), "{} does not list its tests", program.display());
-    Ok(listed_in(&String::from_utf8_lossy(&listed.stdout)))
-}
-
-fn listed_in(said: &str) -> Vec<String> {
-    said.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
-}
-
 /// Builds the command, as the end-to-end tests do.
 fn command() -> Result<PathBuf> {
-    let step = Step::new("cargo").args(["build", "--release", "--package", "ringroad", "--bin", "ringroad"]);
-    ensure!(step.quickly_linked().run()?, "the command does not build");
-    Ok(target_dir().join("release/ringroad"))
-}
-
-/// The name and the file of a test program, where a message of cargo's tells of one.
-fn test_of(line: &str) -> Option<(String, PathBuf)> {
-    let message: serde_json::Value = serde_json::from_str(line).ok()?;
-    let target = message.get("target")?;
-    let kinds = target.get("kind")?.as_array()?;
-    let executable = message.get("executable")?.as_str()?;
-    kinds.iter().any(|kind| kind == "test").then(|| {
-        let name = target.get("name").and_then(|name| name.as_str()).unwrap_or("test");
-        (name.to_owned(), executable.into())
-    })
+    let step = Step::new("cargo").args([
+        "build",
+        "--profile",
+        "quick",
+        "--package",
+        "ringroad",
+        "--bin",
+        "ringroad",
+    ]);
+    ensure!(step.run()?, "the command does not build");
+    Ok(target_dir().join("quick/ringroad"))
 }
 
 /// The files of the host.
@@ -283,8 +250,8 @@ fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) ->
     }
     lean(&programs.ringroad, folder, "ringroad", &mut files, "/usr/bin/ringroad")?;
     files.modules(kernel, &MODULES)?;
-    for (name, path) in &programs.tests {
-        lean(path, folder, name, &mut files, &format!("/{TESTS}/{name}"))?;
+    for Program { target, path, .. } in &programs.tests {
+        lean(path, folder, target, &mut files, &format!("/{TESTS}/{target}"))?;
     }
     guest(kernel)?.write(&folder.join("guest.cpio"))?;
     files.file(&folder.join("guest.cpio"), "/guest/initrd")?;

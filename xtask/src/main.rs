@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask check | test | box | bench | fuzz | soak | deb`.
+//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | fuzz | soak | deb`.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -7,10 +7,11 @@ mod deb;
 mod deny;
 mod experiments;
 mod fuzz;
+mod gate;
 mod inbox;
-mod packages;
 mod ratios;
 mod results;
+mod setup;
 mod soak;
 mod sources;
 mod step;
@@ -20,8 +21,12 @@ mod test;
 use std::process::ExitCode;
 
 const HELP: &str = "\
+cargo xtask setup                               installs the packages and the tools that all of this needs
 cargo xtask check                               format, lints, docs, licences, house rules
-cargo xtask test                                every test; the last line is `N passed, M failed, K skipped`
+cargo xtask test [--all | --long] [--stressed] [NAME...]
+                                                the tests of the commit tier, of all tiers but the long one, or of the long one;
+                                                the last line is `N passed, M failed, K skipped`
+cargo xtask gate [--quiet N] [--stressed N]     runs the commit tier until so many runs of this code were green, and counts them
 cargo xtask box [--shell] [--binary FILE] [NAME...]
                                                 tests in a host in a box: Debian's kernel, emulated, with KVM and
                                                 vhost-net; or a shell in it
@@ -39,7 +44,10 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let done = match verb.as_str() {
         "check" => no_arguments(&rest).and_then(|()| check::run()),
-        "test" => no_arguments(&rest).and_then(|()| test::run()),
+        "setup" => no_arguments(&rest).and_then(|()| setup::run()),
+        "test" => test::run(&rest),
+        "gate" => gate::run(&rest),
+        "spin" => test::spin(),
         "box" => inbox::run(&rest),
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),

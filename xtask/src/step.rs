@@ -46,13 +46,25 @@ pub(crate) fn output(program: &str, arguments: &[&str]) -> String {
 pub(crate) struct Step {
     words: Vec<String>,
     environment: Vec<(String, String)>,
+    folder: PathBuf,
     limit: Duration,
 }
 
 impl Step {
     /// A command of this program.
     pub(crate) fn new(program: &str) -> Self {
-        Self { words: vec![program.to_owned()], environment: Vec::new(), limit: Duration::from_secs(1800) }
+        Self::of(vec![program.to_owned()])
+    }
+
+    /// A command of these words.
+    pub(crate) fn of(words: Vec<String>) -> Self {
+        Self { words, environment: Vec::new(), folder: root(), limit: Duration::from_secs(1800) }
+    }
+
+    /// Lets it run in this folder instead of the root of the workspace.
+    pub(crate) fn folder(mut self, folder: &Path) -> Self {
+        folder.clone_into(&mut self.folder);
+        self
     }
 
     /// Adds words, as they are.
@@ -65,12 +77,6 @@ impl Step {
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.to_owned(), value.as_ref().to_string_lossy().into_owned()));
         self
-    }
-
-    /// A release build of cargo's without optimisation between crates, which takes more than half of a build's time where
-    /// thirty programs are linked. The firmware keeps its own profile.
-    pub(crate) fn quickly_linked(self) -> Self {
-        self.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
     }
 
     /// Ends the command, and all that it started, after this time.
@@ -93,7 +99,7 @@ impl Step {
             command.arg("--foreground");
         }
         command.arg("--kill-after=10").arg(self.limit.as_secs().to_string()).args(&self.words);
-        command.current_dir(root()).stdin(Stdio::null());
+        command.current_dir(&self.folder).stdin(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -102,12 +108,20 @@ impl Step {
     pub(crate) fn run(&self) -> Result<bool> {
         println!("$ {}", self.shown());
         let status = self.command().status().with_context(|| format!("cannot start `{}`", self.shown()))?;
-        Ok(self.judge(status))
+        if let Some(late) = self.late(status) {
+            println!("{late}");
+        }
+        Ok(status.success())
     }
 
     /// Runs it and gives each line that it prints, on either stream, to `line`; true if it ended well.
     pub(crate) fn lines(&self, line: &mut dyn FnMut(&str)) -> Result<bool> {
         println!("$ {}", self.shown());
+        self.quietly(line)
+    }
+
+    /// Runs it without a word, and gives each line that it prints, on either stream, to `line`; true if it ended well.
+    pub(crate) fn quietly(&self, line: &mut dyn FnMut(&str)) -> Result<bool> {
         // One pipe for both streams keeps their lines in order.
         let (reader, writer) = std::io::pipe()?;
         let mut command = self.command();
@@ -120,15 +134,18 @@ impl Step {
             line(String::from_utf8_lossy(&octets).trim_end_matches(['\n', '\r']));
             octets.clear();
         }
-        Ok(self.judge(child.wait()?))
+        let status = child.wait()?;
+        if let Some(late) = self.late(status) {
+            line(&late);
+        }
+        Ok(status.success())
     }
 
-    fn judge(&self, status: ExitStatus) -> bool {
+    /// What is said of a command that did not end in time.
+    fn late(&self, status: ExitStatus) -> Option<String> {
         // 124 is what `timeout` answers when it had to end the command, 137 when it had to do so by SIGKILL.
-        if matches!(status.code(), Some(124 | 137)) {
-            println!("ended after {} s: {}", self.limit.as_secs(), self.shown());
-        }
-        status.success()
+        let late = matches!(status.code(), Some(124 | 137));
+        late.then(|| format!("ended after {} s: {}", self.limit.as_secs(), self.shown()))
     }
 }
 

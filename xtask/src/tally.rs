@@ -16,8 +16,8 @@ pub(crate) struct Tally {
     /// What could not run here, with the reason.
     pub(crate) skipped: Vec<String>,
     failures: Vec<Failure>,
-    /// What failed before it ran once more.
-    pub(crate) again: Vec<Failure>,
+    /// Emulated machines that were lost by their emulator.
+    pub(crate) lost_machines: usize,
     /// The test program that runs now.
     program: Option<String>,
     section: Section,
@@ -28,19 +28,14 @@ const TOLD_AGAIN: usize = 20;
 
 /// What failed, and the last lines that it printed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+struct Failure {
     name: String,
     last: VecDeque<String>,
 }
 
 impl Failure {
-    /// Whether it is that of a test, and not of a program or a stage, whose names are of several words.
-    fn is_test(&self) -> bool {
-        !self.name.contains(' ')
-    }
-
-    fn tell(&self, what: &str) {
-        println!("{what}: {}", self.name);
+    fn tell(&self) {
+        println!("FAILED: {}", self.name);
         self.last.iter().for_each(|line| println!("    {line}"));
     }
 }
@@ -91,30 +86,14 @@ impl Tally {
         }
     }
 
-    /// Whether no program runs, and all that ran held.
-    pub(crate) fn held(&self) -> bool {
-        self.program.is_none() && self.failed == 0
+    /// A tally of one program that starts now.
+    pub(crate) fn program(name: &str) -> Self {
+        Self { program: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// Names of the tests that failed; none if something else did too: a program that was lost, a build.
-    pub(crate) fn failed_tests(&self) -> Vec<String> {
-        let all = self.failures.len() == self.failed && self.failures.iter().all(Failure::is_test);
-        if all { self.failures.iter().map(|failure| failure.name.clone()).collect() } else { Vec::new() }
-    }
-
-    /// What failed has run once more: if it held then, it does not count as failed.
-    pub(crate) fn mend(&mut self, second: &Self) {
-        if second.held() && second.passed >= self.failed {
-            self.passed += self.failed;
-            self.failed = 0;
-            self.again.append(&mut self.failures);
-        }
-    }
-
-    /// Takes over what failed in another one, all of which is to run once more.
-    pub(crate) fn put_off(&mut self, mut other: Self) {
-        other.end_program();
-        self.again.append(&mut other.failures);
+    /// Whether the program has not come to its result.
+    pub(crate) fn is_open(&self) -> bool {
+        self.program.is_some()
     }
 
     /// Takes the counts of another one over, whose last program has ended or will not.
@@ -124,7 +103,7 @@ impl Tally {
         self.failed += other.failed;
         self.skipped.append(&mut other.skipped);
         self.failures.append(&mut other.failures);
-        self.again.append(&mut other.again);
+        self.lost_machines += other.lost_machines;
     }
 
     /// Ends a stage: a program that gave no result has died, and a stage that failed counts as one failure at least.
@@ -145,10 +124,12 @@ impl Tally {
     /// Prints what could not run, what failed, and the line that sums up.
     pub(crate) fn tell(&self) {
         println!();
-        self.failures.iter().for_each(|failure| failure.tell("FAILED"));
-        self.again.iter().for_each(|failure| failure.tell("RAN ONCE MORE"));
+        self.failures.iter().for_each(Failure::tell);
         for skipped in &self.skipped {
             println!("{SKIPPED} {skipped}");
+        }
+        if self.lost_machines > 0 {
+            println!("lost machines: {}", self.lost_machines);
         }
         println!("{self}");
     }
@@ -169,7 +150,6 @@ impl Tally {
     fn end_program(&mut self) {
         self.section = Section::Tests;
         if let Some(program) = self.program.take() {
-            println!("{program}: ended without a result");
             self.fail(&format!("{program}: ended without a result"), []);
         }
     }
@@ -195,7 +175,8 @@ impl Tally {
 /// The test program that cargo says it starts.
 fn started(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    line.strip_prefix("Running ").or_else(|| line.starts_with("Doc-tests ").then_some(line))
+    let running = line.strip_prefix("Running ").filter(|program| program.ends_with(')'));
+    running.or_else(|| line.starts_with("Doc-tests ").then_some(line))
 }
 
 /// The test whose output follows.

@@ -1,109 +1,141 @@
-//! `cargo xtask test`: every test there is, and one line that sums up.
+//! `cargo xtask test`: the tests of a tier, where their time went, and one line that sums up.
+//!
+//! A test's path says where it belongs: `all` or `long` in it name its [`tier`], `alone` keeps everything else away while it runs.
+//! Each end-to-end test is a process of its own, each other test program one process; as root they run side by side, in
+//! namespaces of their own ([`private`]). No test runs twice: a test that fails has failed.
 
-use std::path::PathBuf;
+mod job;
+mod models;
+mod pool;
+mod private;
+mod programs;
+mod stress;
+mod tier;
+mod times;
+
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use crate::step::{Step, root, target_dir};
 use crate::tally::Tally;
-use crate::{fuzz, inbox, packages};
+use crate::{check, fuzz, inbox, setup, soak};
+use job::Job;
+use pool::Pool;
+pub(crate) use programs::{Program, built};
+use stress::Spinners;
+use tier::Tier;
+use times::Times;
 
-/// Seconds that each fuzz target runs here.
-const SMOKE_SECONDS: u64 = 5;
+pub(crate) use stress::spin;
 
-/// End-to-end tests that run once more: where more of them fail, it is not the host.
-const MOST_AGAIN: usize = 3;
+/// Seconds that each fuzz target runs in the tiers `all` and `long`.
+const FUZZ_SECONDS: (u64, u64) = (5, 120);
+/// Minutes of the soak in the long tier.
+const SOAK_MINUTES: u64 = 30;
 
-/// Runs everything; true if nothing failed.
-pub(crate) fn run() -> Result<bool> {
-    packages::install()?;
-    let mut tally = Tally::default();
-    crates(&mut tally)?;
-    loom_models(&mut tally)?;
-    end_to_end(&mut tally)?;
-    inbox::all(&mut tally)?;
-    fuzz_smoke(&mut tally)?;
+/// What the caller asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// The tiers that run.
+    tiers: Vec<Tier>,
+    /// While spinners take the CPUs away.
+    pub(crate) stressed: bool,
+    /// Tests with one of these in their names; all if there are none.
+    names: Vec<String>,
+}
 
-    tally.tell();
+impl Wish {
+    /// Reads the arguments of `cargo xtask test`.
+    ///
+    /// # Errors
+    /// An option that is not known.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self> {
+        let mut wish = Self { tiers: vec![Tier::Commit], stressed: false, names: Vec::new() };
+        for argument in arguments {
+            match argument.as_str() {
+                "--all" => wish.tiers = vec![Tier::Commit, Tier::All],
+                "--long" => wish.tiers = vec![Tier::Long],
+                "--stressed" => wish.stressed = true,
+                other if other.starts_with('-') => {
+                    bail!("unknown option `{other}`; there are --all, --long and --stressed")
+                }
+                name => wish.names.push(name.to_owned()),
+            }
+        }
+        Ok(wish)
+    }
+
+    fn wants(&self, tier: Tier) -> bool {
+        self.tiers.contains(&tier)
+    }
+
+    /// Whether a test is of a tier that runs, and has a name that was asked for.
+    fn takes(&self, test: &str) -> bool {
+        let named = self.names.is_empty() || self.names.iter().any(|name| test.contains(name.as_str()));
+        named && self.wants(Tier::of(test))
+    }
+}
+
+/// Runs the tests of a tier; true if nothing failed.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let tally = tests(&Wish::parse(arguments)?)?;
     Ok(tally.failed == 0)
 }
 
-/// Unit, property and conformance tests of all crates, with debug assertions.
-fn crates(tally: &mut Tally) -> Result<()> {
-    let step = cargo_test().args(["--workspace", "--exclude", "ringroad", "--exclude", "ringroad-inbox"]);
-    stage(tally, "crates", &step.args(SHOW_OUTPUT))
-}
-
-/// The tests of the command itself, numbered in `tests/`, with the command as it is released but for the last step of its
-/// optimisation. One at a time: they look for what others leave behind on the host.
-///
-/// They work with clocks and threads of a host that may stop for seconds: a few that fail run once more, and what failed is
-/// told even if it held then.
-fn end_to_end(tally: &mut Tally) -> Result<()> {
-    let step = || {
-        let step = cargo_test().args(["--release", "--package", "ringroad"]).quickly_linked();
-        step.args(SHOW_OUTPUT).args(["--test-threads=1"])
-    };
-    let mut first = Tally::default();
-    stage(&mut first, "end to end", &step())?;
-    let failed = first.failed_tests();
-    if (1..=MOST_AGAIN).contains(&failed.len()) {
-        let mut second = Tally::default();
-        stage(&mut second, "end to end, once more", &step().args(["--exact"]).args(&failed))?;
-        first.mend(&second);
+/// Runs the tests that are wished for, tells of them, and returns what became of them.
+pub(crate) fn tests(wish: &Wish) -> Result<Tally> {
+    let (mut tally, mut times) = (Tally::default(), Times::default());
+    times.stage("packages", setup::packages)?;
+    let programs = times.stage("build", || programs::build(&mut tally))?;
+    let jobs = jobs(&programs, wish)?;
+    let spinners = wish.stressed.then(Spinners::start).transpose()?;
+    Pool::new(jobs, &mut tally, &mut times).run();
+    drop(spinners);
+    if wish.names.is_empty() {
+        whole_stages(wish, &mut tally, &mut times)?;
     }
-    tally.take(first);
-    Ok(())
+    times.tell();
+    tally.skipped.extend(check::lacking());
+    tally.tell();
+    Ok(tally)
 }
 
-/// Model checks: `crates/*/tests/*_loom.rs`, compiled with `--cfg loom` into a target folder of their own.
-fn loom_models(tally: &mut Tally) -> Result<()> {
-    for (krate, models) in loom_files()? {
-        let step = cargo_test()
-            .args(["--release", "--manifest-path", &format!("crates/{krate}/Cargo.toml")])
-            .args(models.iter().flat_map(|model| ["--test", model]))
-            .args(SHOW_OUTPUT)
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_TARGET_DIR", target_dir().join("loom"))
-            .quickly_linked();
-        stage(tally, &format!("models of {krate}"), &step)?;
+/// What has programs and machines of its own.
+fn whole_stages(wish: &Wish, tally: &mut Tally, times: &mut Times) -> Result<()> {
+    if wish.wants(Tier::All) {
+        times.stage("box", || inbox::all(tally))?;
+        times.stage("fuzz targets", || fuzz_targets(FUZZ_SECONDS.0, tally))?;
+    }
+    if wish.wants(Tier::Long) {
+        times.stage("fuzz targets", || fuzz_targets(FUZZ_SECONDS.1, tally))?;
+        times.stage("soak", || soak(tally))?;
     }
     Ok(())
 }
 
-/// Crate folders that have models, with the names of the models.
-fn loom_files() -> Result<Vec<(String, Vec<String>)>> {
-    let mut found = Vec::new();
-    for krate in std::fs::read_dir(root().join("crates"))? {
-        let krate = krate?;
-        let Ok(tests) = std::fs::read_dir(krate.path().join("tests")) else { continue };
-        let paths = tests.filter_map(Result::ok).map(|test| test.path());
-        let mut models: Vec<String> = paths.filter_map(model_name).collect();
-        models.sort();
-        if !models.is_empty() {
-            found.push((krate.file_name().to_string_lossy().into_owned(), models));
-        }
+/// The work of all programs: one job for each end-to-end test and for each test that must be alone, and one for all the rest of a
+/// program.
+fn jobs(programs: &[Program], wish: &Wish) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    for program in programs {
+        jobs.extend(program.jobs(wish)?);
     }
-    found.sort();
-    Ok(found)
+    if wish.names.is_empty() && wish.wants(Tier::All) {
+        jobs.push(Job::documentation());
+    }
+    Ok(jobs)
 }
 
-fn model_name(path: PathBuf) -> Option<String> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".rs")?;
-    name.ends_with("_loom").then(|| name.to_owned())
-}
-
-/// Each fuzz target for a moment, where the tools are there.
-fn fuzz_smoke(tally: &mut Tally) -> Result<()> {
-    println!("\n== fuzz targets, {SMOKE_SECONDS} s each");
+/// Each fuzz target for so many seconds, where the tools are there.
+fn fuzz_targets(seconds: u64, tally: &mut Tally) -> Result<()> {
+    println!("\n== fuzz targets, {seconds} s each");
     for target in fuzz::targets() {
         if let Some(missing) = fuzz::missing_tool() {
             tally.skipped.push(format!("fuzz target {target}: {missing} is not installed"));
             continue;
         }
         let mut printed = Vec::new();
-        if fuzz::run_target(&target, SMOKE_SECONDS, &mut |line| printed.push(line.to_owned()))? {
+        if fuzz::run_target(&target, seconds, &mut |line| printed.push(line.to_owned()))? {
             tally.passed += 1;
         } else {
             printed.iter().for_each(|line| println!("{line}"));
@@ -113,21 +145,20 @@ fn fuzz_smoke(tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-const SHOW_OUTPUT: [&str; 2] = ["--", "--show-output"];
-
-fn cargo_test() -> Step {
-    let step = Step::new("cargo").args(["test", "--no-fail-fast"]);
-    step.env("CARGO_TERM_COLOR", "never").limit(Duration::from_secs(3000))
-}
-
-fn stage(tally: &mut Tally, name: &str, step: &Step) -> Result<()> {
-    println!("\n== {name}");
-    let failed_before = tally.failed;
-    let well = step.lines(&mut |line| {
-        if tally.line(line) {
-            println!("{line}");
-        }
-    })?;
-    tally.end_stage(name, well, failed_before);
+fn soak(tally: &mut Tally) -> Result<()> {
+    println!("\n== soak, {SOAK_MINUTES} minutes");
+    if let Some(why) = soak::missing() {
+        tally.skipped.push(format!("soak: {why}"));
+        return Ok(());
+    }
+    let faults = soak::traffic(Duration::from_secs(SOAK_MINUTES * 60))?;
+    match faults.as_slice() {
+        [] => tally.passed += 1,
+        faults => tally.fail("soak", faults.iter().map(String::as_str)),
+    }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "test_tests.rs"]
+mod tests_of_this;

@@ -1,10 +1,11 @@
-//! The Debian packages that end-to-end tests need.
+//! `cargo xtask setup`: the Debian packages that tests need, and the tools of cargo's that checks and fuzzing need.
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::step::{Step, installed, output};
+use crate::fuzz;
+use crate::step::{Step, installed, output, succeeds};
 
 /// A package, and the program by which it is known to be there.
 struct Package {
@@ -16,7 +17,7 @@ struct Package {
 /// Debian puts it beside the one without DPDK.
 const OVS_DPDK: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
-const NEEDED: [Package; 12] = [
+const NEEDED: [Package; 14] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
@@ -32,12 +33,36 @@ const NEEDED: [Package; 12] = [
     Package { name: "iperf3", program: "iperf3", why: "TCP between guests" },
     Package { name: "tcpdump", program: "tcpdump", why: "captures what a router sends" },
     Package { name: "dpkg-dev", program: "dpkg-shlibdeps", why: "makes the Debian package" },
+    Package { name: "g++", program: "c++", why: "links fuzz targets" },
+    Package { name: "prometheus", program: "promtool", why: "judges what telemetry hands out" },
     Package { name: "binutils", program: "strip", why: "makes the Debian package" },
 ];
 
-/// Installs what is missing, or says how to; never fails: a test that misses a program skips itself.
-pub(crate) fn install() -> Result<()> {
-    let missing: Vec<&Package> = NEEDED.iter().filter(|p| !installed(p.program)).collect();
+/// Installs what is missing: packages, cargo-deny, cargo-fuzz; true if everything is there.
+pub(crate) fn run() -> Result<bool> {
+    packages()?;
+    let mut well = missing().is_empty();
+    if !succeeds("cargo", &["deny", "--version"]) {
+        well &= Step::new("cargo").args(["install", "--locked", "cargo-deny"]).run()?;
+    }
+    match fuzz::install() {
+        Ok(()) => {}
+        Err(why) => {
+            println!("{why:#}");
+            well = false;
+        }
+    }
+    println!("{}", if well { "everything is installed" } else { "not everything could be installed" });
+    Ok(well)
+}
+
+fn missing() -> Vec<&'static Package> {
+    NEEDED.iter().filter(|package| !installed(package.program)).collect()
+}
+
+/// Installs the packages that are missing, or says how to; never fails: a test that misses a program skips itself.
+pub(crate) fn packages() -> Result<()> {
+    let missing = missing();
     if missing.is_empty() {
         return Ok(());
     }

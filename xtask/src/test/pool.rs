@@ -1,0 +1,75 @@
+//! Runs jobs: first those that may meet, several at a time, then those that must be alone, one after the other.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Instant;
+
+use crate::tally::Tally;
+
+use super::job::{Done, Job};
+use super::private;
+use super::times::Times;
+
+/// Jobs at a time for each CPU: tests wait most of the time.
+const JOBS_A_CPU: usize = 2;
+
+/// Jobs to be run, and where their results go.
+pub(super) struct Pool<'a> {
+    together: VecDeque<Job>,
+    alone: Vec<Job>,
+    tally: &'a mut Tally,
+    times: &'a mut Times,
+}
+
+impl<'a> Pool<'a> {
+    /// A pool of these jobs.
+    pub(super) fn new(jobs: Vec<Job>, tally: &'a mut Tally, times: &'a mut Times) -> Self {
+        let (alone, together): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.alone);
+        Self { together: together.into(), alone, tally, times }
+    }
+
+    /// Runs all of them.
+    pub(super) fn run(mut self) {
+        // Without namespaces of their own tests would see each other's links: one at a time then.
+        let privately = private::possible();
+        let start = Instant::now();
+        self.side_by_side(privately);
+        self.times.add("tests side by side", start.elapsed());
+        let start = Instant::now();
+        for job in std::mem::take(&mut self.alone) {
+            let done = job.run(false);
+            self.take(done);
+        }
+        self.times.add("tests alone", start.elapsed());
+    }
+
+    fn side_by_side(&mut self, privately: bool) {
+        let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let workers = if privately { cpus * JOBS_A_CPU } else { 1 };
+        println!("\n== {} jobs, {workers} at a time", self.together.len());
+        let queue = Mutex::new(std::mem::take(&mut self.together));
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let (told, done) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                let told = told.clone();
+                scope.spawn(move || {
+                    while let Some(job) = next() {
+                        if told.send(job.run(privately)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(told);
+            done.iter().for_each(|done| self.take(done));
+        });
+    }
+
+    fn take(&mut self, done: Done) {
+        done.tell();
+        self.times.job(&done.name, done.took);
+        self.tally.take(done.tally);
+    }
+}

@@ -1,0 +1,34 @@
+//! Namespaces of a test's own: what it makes there nobody else sees, and all of it goes with the test.
+
+use crate::step::output;
+
+/// An empty `/run`; `/sys` of the new network namespace, with the host's control groups and tracing in it. The shell stays as the
+/// first process of the namespace, because somebody has to wait for processes that nobody looks after.
+const SCRIPT: &str = "\
+set -e
+mount -t tmpfs tmpfs /run
+for part in fs/cgroup fs/bpf kernel/tracing kernel/debug; do
+    mkdir -p /run/sys/$part
+    mount --rbind /sys/$part /run/sys/$part 2>/dev/null || rmdir /run/sys/$part
+done
+mount -t sysfs sysfs /sys
+for part in fs/cgroup fs/bpf kernel/tracing kernel/debug; do
+    [ ! -d /run/sys/$part ] || mount --rbind /run/sys/$part /sys/$part
+done
+umount -R -l /run && mount -t tmpfs tmpfs /run
+ip link set lo up
+\"$@\"
+exit $?
+";
+
+/// The words before a command that give it network, mount, process and IPC namespaces of its own.
+pub(super) fn words() -> Vec<String> {
+    let unshare = ["unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"];
+    let script = ["--propagation", "private", "sh", "-c", SCRIPT, "sh"];
+    unshare.iter().chain(&script).map(|word| (*word).to_owned()).collect()
+}
+
+/// Whether this user may make such namespaces.
+pub(super) fn possible() -> bool {
+    output("id", &["-u"]) == "0" && crate::step::installed("unshare") && crate::step::installed("ip")
+}

@@ -1,0 +1,142 @@
+//! Test programs: built by cargo, found in what it says, listed by themselves.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::step::{Step, target_dir};
+use crate::tally::Tally;
+
+use super::job::Job;
+use super::{Wish, models, tier};
+
+/// The program whose tests are processes of their own.
+const END_TO_END: &str = "e2e";
+/// No build takes so long.
+const LIMIT: Duration = Duration::from_secs(2400);
+
+/// A test program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// The package and the target, with a space between; of unit tests, the package alone.
+    pub(crate) name: String,
+    /// The target's name.
+    pub(crate) target: String,
+    /// Where it lies.
+    pub(crate) path: PathBuf,
+    /// The folder of its package, in which cargo would run it.
+    folder: PathBuf,
+}
+
+/// Builds everything that is tested, in three configurations: crates with debug assertions, the command as it is released but for
+/// the last steps of its optimisation, and the models.
+///
+/// A configuration that does not build is a failure; the others are tested all the same.
+pub(super) fn build(tally: &mut Tally) -> Result<Vec<Program>> {
+    let tests = || Step::new("cargo").args(["test", "--no-run"]).limit(LIMIT);
+    let crates = tests().args(["--workspace", "--exclude", "ringroad", "--exclude", "ringroad-inbox"]);
+    let command = tests().args(["--profile", "quick", "--package", "ringroad"]);
+    let packages = models::packages()?;
+    let models = tests().args(["--release", "--test", "*_loom"]);
+    let models = models.args(packages.iter().flat_map(|package| ["--package", package]));
+    let models = models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_dir().join("loom"));
+    let mut programs = Vec::new();
+    for (name, step) in [("crates", crates), ("the command", command), ("models", models)] {
+        println!("\n== build: {name}");
+        match built(step)? {
+            Some(found) => programs.extend(found),
+            None => tally.fail(&format!("build: {name}"), []),
+        }
+    }
+    // What waits most goes first; models compile to nothing without `--cfg loom`.
+    programs.retain(|program| program.is_model() == program.path.starts_with(target_dir().join("loom")));
+    Ok(programs)
+}
+
+/// Builds tests; none: they do not build.
+pub(crate) fn built(step: Step) -> Result<Option<Vec<Program>>> {
+    let step = step.args(["--message-format", "json-render-diagnostics"]);
+    let mut programs = Vec::new();
+    let well = step.lines(&mut |line| match program(line) {
+        Some(found) => programs.push(found),
+        None if line.starts_with('{') => {}
+        None => println!("{line}"),
+    })?;
+    programs.sort_by(|a: &Program, b| a.name.cmp(&b.name));
+    Ok(well.then_some(programs))
+}
+
+/// The test program of which a message of cargo's tells.
+fn program(line: &str) -> Option<Program> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let target = message.get("target")?;
+    let is_test = message.get("profile")?.get("test")?.as_bool()?;
+    let path = PathBuf::from(message.get("executable")?.as_str()?);
+    let manifest = Path::new(message.get("manifest_path")?.as_str()?);
+    let kind = target.get("kind")?.get(0)?.as_str()?;
+    let target = target.get("name")?.as_str()?.to_owned();
+    let folder = manifest.parent()?.to_owned();
+    let id = message.get("package_id")?.as_str()?;
+    let package = id.rsplit(['#', '/']).next()?.split('@').next()?;
+    let package = package.strip_prefix("ringroad-").unwrap_or(package);
+    let name = if kind == "test" { format!("{package} {target}") } else { package.to_owned() };
+    is_test.then_some(Program { name, target, path, folder })
+}
+
+impl Program {
+    fn is_model(&self) -> bool {
+        self.target.ends_with("_loom")
+    }
+
+    /// The names of its tests.
+    ///
+    /// # Errors
+    /// It does not list them.
+    pub(crate) fn tests(&self) -> Result<Vec<String>> {
+        let listed = Command::new(&self.path).args(["--list", "--format", "terse"]).output();
+        let listed = listed.with_context(|| format!("cannot start {}", self.path.display()))?;
+        ensure!(listed.status.success(), "{} does not list its tests", self.path.display());
+        Ok(listed_in(&String::from_utf8_lossy(&listed.stdout)))
+    }
+
+    /// What is to be run of it.
+    pub(super) fn jobs(&self, wish: &Wish) -> Result<Vec<Job>> {
+        Ok(self.jobs_of(&self.tests()?, wish))
+    }
+
+    fn jobs_of(&self, tests: &[String], wish: &Wish) -> Vec<Job> {
+        let each = self.target == END_TO_END;
+        let (wanted, others): (Vec<&String>, Vec<&String>) = tests.iter().partition(|test| wish.takes(test));
+        let (own, rest): (Vec<&String>, Vec<&String>) =
+            wanted.into_iter().partition(|test| each || tier::is_alone(test));
+        let mut jobs: Vec<Job> = own.iter().map(|test| self.one(test)).collect();
+        if !rest.is_empty() {
+            let skipped = others.into_iter().chain(own);
+            let skips = skipped.flat_map(|test| ["--skip".to_owned(), test.clone()]);
+            let arguments = ["--exact".to_owned()].into_iter().chain(skips).collect();
+            jobs.push(self.job(self.name.clone(), arguments));
+        }
+        jobs
+    }
+
+    /// One test in a process of its own.
+    fn one(&self, test: &str) -> Job {
+        let name = if self.target == END_TO_END { test.to_owned() } else { format!("{}: {test}", self.name) };
+        let job = self.job(name, vec!["--exact".to_owned(), test.to_owned()]);
+        Job { alone: tier::is_alone(test), ..job }
+    }
+
+    fn job(&self, name: String, arguments: Vec<String>) -> Job {
+        Job::of(name, &self.path.to_string_lossy(), self.folder.clone(), arguments)
+    }
+}
+
+fn listed_in(said: &str) -> Vec<String> {
+    said.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+#[path = "programs_tests.rs"]
+mod tests;

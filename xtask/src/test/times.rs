@@ -1,0 +1,57 @@
+//! Where the time of a run went.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+/// Jobs that the table names one by one.
+const SLOWEST: usize = 12;
+
+/// What took how long.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    stages: Vec<(String, Duration)>,
+    jobs: Vec<(String, Duration)>,
+}
+
+impl Times {
+    /// Does some work under a name; its time counts even if it fails.
+    pub(super) fn stage<T>(&mut self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let start = Instant::now();
+        let done = work();
+        self.add(name, start.elapsed());
+        done
+    }
+
+    /// Notes how long a stage took.
+    pub(super) fn add(&mut self, name: &str, took: Duration) {
+        self.stages.push((name.to_owned(), took));
+    }
+
+    /// Notes how long a job of a stage took.
+    pub(super) fn job(&mut self, name: &str, took: Duration) {
+        self.jobs.push((name.to_owned(), took));
+    }
+
+    /// The table: stages in their order, then the slowest jobs.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let line = |(name, took): &(String, Duration)| format!("{:8.1} s  {name}", took.as_secs_f64());
+        let all: Duration = self.stages.iter().map(|(_, took)| *took).sum();
+        let mut lines = vec!["time".to_owned()];
+        lines.extend(self.stages.iter().map(line));
+        lines.push(line(&("together".to_owned(), all)));
+        let mut jobs: Vec<&(String, Duration)> = self.jobs.iter().collect();
+        jobs.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+        if !jobs.is_empty() {
+            lines.push(format!("the slowest of {} jobs", jobs.len()));
+        }
+        lines.extend(jobs.into_iter().take(SLOWEST).map(line));
+        lines
+    }
+
+    /// Prints the table.
+    pub(super) fn tell(&self) {
+        println!();
+        self.lines().iter().for_each(|line| println!("{line}"));
+    }
+}
