@@ -75,35 +75,11 @@ fn one_fault_is_one_line() {
 }
 
 #[test]
-fn whole_files() {
-    assert_eq!(faults(b""), "bad.toml: the file is empty; it describes at least one [[router]]\n");
-    assert_eq!(
-        faults(b"a = 1\n# \xff\n"),
-        "bad.toml:2: an octet that is not UTF-8; save the file as UTF-8\n"
-    );
-    assert_eq!(
-        faults(&vec![b'\n'; (1 << 20) + 1]),
-        "bad.toml: larger than 1 MiB, the most that a file may be\n"
-    );
-    let syntax = faults(b"[[router]]\nname = \n");
-    assert!(syntax.starts_with("bad.toml:2: not TOML: ") && syntax.lines().count() == 1, "{syntax}");
-}
-
-#[test]
 fn many_faults_are_ten_lines_and_a_count() {
     let text = format!("{GOOD}{}", "[[router.route]]\n".repeat(30));
     let faults = faults(text.as_bytes());
     assert_eq!(faults.lines().count(), 11);
     assert!(faults.ends_with("bad.toml: 50 more errors\n"), "{faults}");
-}
-
-#[test]
-fn a_file_that_is_not_there() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let output = ringroad(&["check", "none.toml"], folder.path());
-    assert_eq!(output.status.code(), Some(1));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(stderr, "none.toml: cannot be opened: No such file or directory (os error 2)\n");
 }
 
 #[test]
@@ -133,5 +109,33 @@ fn wrong_words_on_the_command_line() {
         let output = ringroad(words, &folder);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{words:?}");
+    }
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn whole_files() {
+        assert_eq!(faults(b""), "bad.toml: the file is empty; it describes at least one [[router]]\n");
+        assert_eq!(
+            faults(b"a = 1\n# \xff\n"),
+            "bad.toml:2: an octet that is not UTF-8; save the file as UTF-8\n"
+        );
+        assert_eq!(
+            faults(&vec![b'\n'; (1 << 20) + 1]),
+            "bad.toml: larger than 1 MiB, the most that a file may be\n"
+        );
+        let syntax = faults(b"[[router]]\nname = \n");
+        assert!(syntax.starts_with("bad.toml:2: not TOML: ") && syntax.lines().count() == 1, "{syntax}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = ringroad(&["check", "none.toml"], folder.path());
+        assert_eq!(output.status.code(), Some(1));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(stderr, "none.toml: cannot be opened: No such file or directory (os error 2)\n");
     }
 }

@@ -52,25 +52,6 @@ fn cpu_of_children() -> Duration {
 }
 
 #[test]
-fn doctor_looks_at_everything() {
-    let (start, used) = (Instant::now(), cpu_of_children());
-    let text = stdout(&["doctor"]);
-    let (took, used) = (start.elapsed(), cpu_of_children() - used);
-    // Where others have the CPUs it gets its turn late, which is not its fault: then what it used of them is judged.
-    assert!(took < Duration::from_secs(3) || used < MOST_CPU, "{took:?}, {used:?} of a CPU");
-    for line in text.lines() {
-        let state = line.split("  ").next().unwrap_or_default();
-        assert!(["ok", "no", "note"].contains(&state.trim()), "{line}");
-    }
-    for what in WHAT {
-        let named = text
-            .lines()
-            .filter(|line| line.get(6..).is_some_and(|rest| rest.starts_with(&format!("{what}  "))));
-        assert_eq!(named.count(), 1, "{what}\n{text}");
-    }
-}
-
-#[test]
 fn doctor_speaks_json() {
     let text = stdout(&["doctor", "--json"]);
     assert!(text.lines().count() >= WHAT.len());
@@ -80,16 +61,6 @@ fn doctor_speaks_json() {
             assert!(finding[key].is_string(), "{key}: {line}");
         }
     }
-}
-
-#[test]
-fn a_reader_that_leaves_is_no_fault() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ringroad"));
-    let mut child =
-        command.arg("doctor").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]
@@ -110,17 +81,6 @@ fn check_prints_the_plan() {
 }
 
 #[test]
-fn check_tells_models_and_modes() {
-    let text = stdout(&["check", "examples/e1000.toml"]);
-    for nic in ["  nic left e1000 (csb) 02:", "  nic right e1000 (send-combining of 32 frames) 02:"] {
-        assert_eq!(text.lines().filter(|line| line.starts_with(nic)).count(), 1, "{nic}\n{text}");
-    }
-    assert!(text.contains(", 1 x 1024 entries, interrupts at least 25µs apart\n"), "{text}");
-    let text = stdout(&["check", "examples/one-router.toml"]);
-    assert_eq!(text.matches(" virtio-net 02:").count(), 2, "{text}");
-}
-
-#[test]
 fn neither_leaves_anything() {
     let things = || -> BTreeSet<String> {
         let folders = ["/sys/class/net", "/run/ringroad", "/run/netns"];
@@ -132,4 +92,48 @@ fn neither_leaves_anything() {
     stdout(&["check", "examples/one-router.toml"]);
     stdout(&["doctor"]);
     assert_eq!(things(), before);
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn doctor_looks_at_everything() {
+        let (start, used) = (Instant::now(), cpu_of_children());
+        let text = stdout(&["doctor"]);
+        let (took, used) = (start.elapsed(), cpu_of_children() - used);
+        // Where others have the CPUs it gets its turn late, which is not its fault: then what it used of them is judged.
+        assert!(took < Duration::from_secs(3) || used < MOST_CPU, "{took:?}, {used:?} of a CPU");
+        for line in text.lines() {
+            let state = line.split("  ").next().unwrap_or_default();
+            assert!(["ok", "no", "note"].contains(&state.trim()), "{line}");
+        }
+        for what in WHAT {
+            let named = text
+                .lines()
+                .filter(|line| line.get(6..).is_some_and(|rest| rest.starts_with(&format!("{what}  "))));
+            assert_eq!(named.count(), 1, "{what}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_leaves_is_no_fault() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringroad"));
+        let mut child =
+            command.arg("doctor").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    }
+
+    #[test]
+    fn check_tells_models_and_modes() {
+        let text = stdout(&["check", "examples/e1000.toml"]);
+        for nic in ["  nic left e1000 (csb) 02:", "  nic right e1000 (send-combining of 32 frames) 02:"] {
+            assert_eq!(text.lines().filter(|line| line.starts_with(nic)).count(), 1, "{nic}\n{text}");
+        }
+        assert!(text.contains(", 1 x 1024 entries, interrupts at least 25µs apart\n"), "{text}");
+        let text = stdout(&["check", "examples/one-router.toml"]);
+        assert_eq!(text.matches(" virtio-net 02:").count(), 2, "{text}");
+    }
 }

@@ -54,22 +54,6 @@ fn the_whole_tour() {
 }
 
 #[test]
-fn the_whole_tour_with_e1000s() {
-    support::needs!(Root, Kvm, Tun);
-    tour(&["--nic", "e1000", "--mode", "csb"]);
-    for mode in ["base", "async", "send-combining", "coalesced"] {
-        tour(&["--mode", mode]);
-    }
-}
-
-#[test]
-fn the_whole_tour_with_moderated_interrupts() {
-    support::needs!(Root, Kvm, Tun);
-    tour(&["--itr", "100"]);
-    tour(&["--nic", "e1000", "--itr", "adaptive"]);
-}
-
-#[test]
 fn options_that_do_not_fit() {
     for (options, line) in [
         (
@@ -89,21 +73,41 @@ fn options_that_do_not_fit() {
     }
 }
 
-#[test]
-fn a_second_demo_is_refused_and_does_not_disturb_the_first() {
-    support::needs!(Root, Kvm, Tun);
-    let _turn = alone();
-    let before = Traces::now();
-    let mut first = Running::start(&mut demo(&[])).expect("it starts");
-    first.wait_for_line(LIMIT, |line| line.contains("ping 1")).expect("it pings");
-    let second = support::run(&mut demo(&[]), LIMIT).expect("it ends");
-    assert_eq!(second.status.code(), Some(1));
-    assert_eq!(second.stdout, "");
-    let expected = format!("ringroad: a router named 'demo' is already running (pid {})", first.id());
-    assert_eq!(second.stderr, expected);
-    assert!(!first.ended().expect("it can be asked"));
-    first.signal(Signal::INT).expect("it can be signalled");
-    let done = first.wait(LIMIT).expect("it ends");
-    assert!(done.stderr.lines().count() <= 1, "{}", done.stderr);
-    assert_eq!(Traces::left(&before, Duration::from_secs(10)), [""; 0]);
+mod all {
+    use super::*;
+
+    #[test]
+    fn the_whole_tour_with_e1000s() {
+        support::needs!(Root, Kvm, Tun);
+        tour(&["--nic", "e1000", "--mode", "csb"]);
+        for mode in ["base", "async", "send-combining", "coalesced"] {
+            tour(&["--mode", mode]);
+        }
+    }
+
+    #[test]
+    fn the_whole_tour_with_moderated_interrupts() {
+        support::needs!(Root, Kvm, Tun);
+        tour(&["--itr", "100"]);
+        tour(&["--nic", "e1000", "--itr", "adaptive"]);
+    }
+
+    #[test]
+    fn a_second_demo_is_refused_and_does_not_disturb_the_first() {
+        support::needs!(Root, Kvm, Tun);
+        let _turn = alone();
+        let before = Traces::now();
+        let mut first = Running::start(&mut demo(&[])).expect("it starts");
+        first.wait_for_line(LIMIT, |line| line.contains("ping 1")).expect("it pings");
+        let second = support::run(&mut demo(&[]), LIMIT).expect("it ends");
+        assert_eq!(second.status.code(), Some(1));
+        assert_eq!(second.stdout, "");
+        let expected = format!("ringroad: a router named 'demo' is already running (pid {})", first.id());
+        assert_eq!(second.stderr, expected);
+        assert!(!first.ended().expect("it can be asked"));
+        first.signal(Signal::INT).expect("it can be signalled");
+        let done = first.wait(LIMIT).expect("it ends");
+        assert!(done.stderr.lines().count() <= 1, "{}", done.stderr);
+        assert_eq!(Traces::left(&before, Duration::from_secs(10)), [""; 0]);
+    }
 }

@@ -163,46 +163,6 @@ fn provocations() -> Vec<(Packet, [u8; 2], &'static str)> {
     ]
 }
 
-#[test]
-fn every_icmp_error() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
-    let site = site();
-    let path = site.stage.path("left.pcap");
-    let capture = Capture::start(&site.left, "t05-left", &path).expect("a capture");
-    let provocations = provocations();
-    for (sent, ..) in &provocations {
-        site.wire.send(&sent.frame()).expect("sent");
-        thread::sleep(BETWEEN_ERRORS);
-    }
-    // The last one comes when the router has given up asking for the neighbour.
-    thread::sleep(6 * SETTLE);
-    capture.stop().expect("it ends");
-    let fields = &[
-        "eth.src",
-        "eth.dst",
-        "ip.src",
-        "ip.dst",
-        "ip.ttl",
-        "ip.id",
-        "ip.checksum.status",
-        "icmp.type",
-        "icmp.code",
-        "icmp.checksum.status",
-        "icmp.mtu",
-    ];
-    let errors = dissect(&path, "icmp", fields).expect("it reads");
-    let expected: Vec<_> = provocations.iter().map(|(_, kind, from)| error_fields(*kind, from)).collect();
-    assert_eq!(differences(&errors, &expected), [""; 0]);
-    for (error, (sent, ..)) in errors.iter().zip(&provocations) {
-        check_quotation(error, sent);
-    }
-    assert_eq!(errors[2].number("icmp.mtu"), Some(1400));
-    assert_eq!(dissect(&path, "not arp and not icmp", fields).expect("it reads"), []);
-    assert_eq!(dissect(&path, "_ws.malformed", fields).expect("it reads"), []);
-    let counters = site.stage.finish(vec![site.left, site.right]).expect("nothing is left");
-    assert_eq!(counters.faults("t05"), [""; 0]);
-}
-
 fn error_fields([kind, code]: [u8; 2], from: &str) -> Vec<(&'static str, String)> {
     vec![
         ("eth.src", "02:00:00:00:05:01".to_owned()),
@@ -223,4 +183,48 @@ fn check_quotation(error: &Dissected, sent: &Packet) {
     let wanted =
         [LEFT.to_string(), sent.destination.to_string(), sent.ttl.to_string(), format!("0x{:04x}", sent.id)];
     assert_eq!(found, wanted);
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn every_icmp_error() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
+        let site = site();
+        let path = site.stage.path("left.pcap");
+        let capture = Capture::start(&site.left, "t05-left", &path).expect("a capture");
+        let provocations = provocations();
+        for (sent, ..) in &provocations {
+            site.wire.send(&sent.frame()).expect("sent");
+            thread::sleep(BETWEEN_ERRORS);
+        }
+        // The last one comes when the router has given up asking for the neighbour.
+        thread::sleep(6 * SETTLE);
+        capture.stop().expect("it ends");
+        let fields = &[
+            "eth.src",
+            "eth.dst",
+            "ip.src",
+            "ip.dst",
+            "ip.ttl",
+            "ip.id",
+            "ip.checksum.status",
+            "icmp.type",
+            "icmp.code",
+            "icmp.checksum.status",
+            "icmp.mtu",
+        ];
+        let errors = dissect(&path, "icmp", fields).expect("it reads");
+        let expected: Vec<_> = provocations.iter().map(|(_, kind, from)| error_fields(*kind, from)).collect();
+        assert_eq!(differences(&errors, &expected), [""; 0]);
+        for (error, (sent, ..)) in errors.iter().zip(&provocations) {
+            check_quotation(error, sent);
+        }
+        assert_eq!(errors[2].number("icmp.mtu"), Some(1400));
+        assert_eq!(dissect(&path, "not arp and not icmp", fields).expect("it reads"), []);
+        assert_eq!(dissect(&path, "_ws.malformed", fields).expect("it reads"), []);
+        let counters = site.stage.finish(vec![site.left, site.right]).expect("nothing is left");
+        assert_eq!(counters.faults("t05"), [""; 0]);
+    }
 }

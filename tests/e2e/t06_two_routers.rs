@@ -105,21 +105,9 @@ fn try_out(way: &Way) -> Counters {
 }
 
 #[test]
-fn queued_and_shared() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    try_out(&Way { deliver: "queued", vhost: "shared", west_vcpus: 1 });
-}
-
-#[test]
 fn queued_and_split() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
     try_out(&Way { deliver: "queued", vhost: "split", west_vcpus: 1 });
-}
-
-#[test]
-fn direct_and_a_thread_for_each_nic() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    try_out(&Way { deliver: "direct", vhost: "per-nic", west_vcpus: 1 });
 }
 
 #[test]
@@ -132,8 +120,24 @@ fn direct_split_and_two_vcpus() {
     }
 }
 
-#[test]
-fn queued_per_nic_and_two_vcpus() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    try_out(&Way { deliver: "queued", vhost: "per-nic", west_vcpus: 2 });
+mod all {
+    use super::*;
+
+    #[test]
+    fn queued_and_shared() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        try_out(&Way { deliver: "queued", vhost: "shared", west_vcpus: 1 });
+    }
+
+    #[test]
+    fn direct_and_a_thread_for_each_nic() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        try_out(&Way { deliver: "direct", vhost: "per-nic", west_vcpus: 1 });
+    }
+
+    #[test]
+    fn queued_per_nic_and_two_vcpus() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        try_out(&Way { deliver: "queued", vhost: "per-nic", west_vcpus: 2 });
+    }
 }

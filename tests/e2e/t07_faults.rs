@@ -87,27 +87,6 @@ fn memory_of_this_host() -> u64 {
 }
 
 #[test]
-fn memory_that_is_too_small_or_too_large() {
-    support::needs!(Root, Kvm, Tun);
-    let _turn = alone();
-    let gib = memory_of_this_host() / (1 << 20) + 1;
-    let router = |n: u64| file("1G", "null").replace("\"t07\"", &format!("\"t07-{n}\""));
-    let large = line_of(&(0..gib).map(router).collect::<String>());
-    assert_has(&large, &["router.memory: the routers so far want ", "MiB left; give them less"]);
-    let nic = |n: u32| {
-        format!(
-            "[[router.nic]]\nname = \"n{n}\"\nattach = \"null\"\naddress = \"10.{n}.0.1/24\"\nqueues = 2\n"
-        )
-    };
-    let nics: String = (0..8).map(nic).collect();
-    let small = line_of(&format!("[[router]]\nname = \"t07\"\nmemory = \"16M\"\nvcpus = 2\n{nics}"));
-    assert_has(
-        &small,
-        &["file.toml:3: router.memory: 16 MiB cannot hold 32 rings ", "write memory = \"78M\""],
-    );
-}
-
-#[test]
 fn a_second_run_of_the_same_names() {
     support::needs!(Root, Kvm, Tun);
     let _turn = alone();
@@ -254,34 +233,67 @@ fn pages_used(all: u32) -> (u32, u32) {
     (during, free_pages())
 }
 
-#[test]
-fn with_huge_pages_and_without() {
-    support::needs!(Root, Kvm, Tun);
-    let _turn = alone();
-    // None, too few for anything, enough for the memory or the route table of one router.
-    for pages in [0, 3, 40] {
-        let Some(_pages) = HugePages::set(pages) else {
-            println!("SKIPPED: this host does not give {pages} huge pages");
-            return;
-        };
-        let (during, after) = pages_used(pages);
-        assert_eq!(after, pages, "{pages} pages: not all are free again");
-        assert_eq!(during < pages, pages == 40, "{pages} pages, {during} free in a run");
+mod alone {
+    use super::*;
+
+    mod all {
+        use super::*;
+
+        #[test]
+        fn with_huge_pages_and_without() {
+            support::needs!(Root, Kvm, Tun);
+            let _turn = alone();
+            // None, too few for anything, enough for the memory or the route table of one router.
+            for pages in [0, 3, 40] {
+                let Some(_pages) = HugePages::set(pages) else {
+                    println!("SKIPPED: this host does not give {pages} huge pages");
+                    return;
+                };
+                let (during, after) = pages_used(pages);
+                assert_eq!(after, pages, "{pages} pages: not all are free again");
+                assert_eq!(during < pages, pages == 40, "{pages} pages, {during} free in a run");
+            }
+        }
     }
 }
 
-#[test]
-fn in_a_namespace_without_its_own_sysfs() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("nsenter"));
-    let _turn = alone();
-    let before = Traces::now();
-    let namespace = Namespace::add("t07").expect("a namespace");
-    namespace.ip(&["link", "add", "t07-wan", "type", "veth", "peer", "t07-peer"]).expect("a link");
-    let folder = folder_with(&file("32M", "tap:t07-wan"));
-    let mut command = Command::new("nsenter");
-    command.arg(format!("--net=/run/netns/{}", namespace.name())).arg(BINARY);
-    command.args(["run", "file.toml"]).current_dir(folder.path());
-    assert_has(&line(&mut command), &["t07-wan", "is not a TAP", "choose another name"]);
-    drop(namespace);
-    assert_eq!(Traces::left(&before, GONE), [""; 0]);
+mod all {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_too_small_or_too_large() {
+        support::needs!(Root, Kvm, Tun);
+        let _turn = alone();
+        let gib = memory_of_this_host() / (1 << 20) + 1;
+        let router = |n: u64| file("1G", "null").replace("\"t07\"", &format!("\"t07-{n}\""));
+        let large = line_of(&(0..gib).map(router).collect::<String>());
+        assert_has(&large, &["router.memory: the routers so far want ", "MiB left; give them less"]);
+        let nic = |n: u32| {
+            format!(
+                "[[router.nic]]\nname = \"n{n}\"\nattach = \"null\"\naddress = \"10.{n}.0.1/24\"\nqueues = 2\n"
+            )
+        };
+        let nics: String = (0..8).map(nic).collect();
+        let small = line_of(&format!("[[router]]\nname = \"t07\"\nmemory = \"16M\"\nvcpus = 2\n{nics}"));
+        assert_has(
+            &small,
+            &["file.toml:3: router.memory: 16 MiB cannot hold 32 rings ", "write memory = \"78M\""],
+        );
+    }
+
+    #[test]
+    fn in_a_namespace_without_its_own_sysfs() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("nsenter"));
+        let _turn = alone();
+        let before = Traces::now();
+        let namespace = Namespace::add("t07").expect("a namespace");
+        namespace.ip(&["link", "add", "t07-wan", "type", "veth", "peer", "t07-peer"]).expect("a link");
+        let folder = folder_with(&file("32M", "tap:t07-wan"));
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", namespace.name())).arg(BINARY);
+        command.args(["run", "file.toml"]).current_dir(folder.path());
+        assert_has(&line(&mut command), &["t07-wan", "is not a TAP", "choose another name"]);
+        drop(namespace);
+        assert_eq!(Traces::left(&before, GONE), [""; 0]);
+    }
 }

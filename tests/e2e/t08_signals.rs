@@ -69,23 +69,6 @@ fn asked_to_end() {
     }
 }
 
-#[test]
-fn asked_to_end_at_any_moment_of_the_start() {
-    support::needs!(Root, Kvm, Tun);
-    let _turn = alone();
-    let folder = tempfile::tempdir().expect("a folder");
-    let before = Traces::now();
-    for moment in moments(12, 60) {
-        let mut run = run(folder.path());
-        thread::sleep(moment);
-        run.signal(Signal::TERM).expect("signalled");
-        let done = run.wait(PATIENCE).expect("it ends");
-        // Before it takes signals it dies of them, and has made nothing yet.
-        assert!(done.status.success() || done.status.code().is_none(), "{moment:?}: {}", done.stderr);
-        assert_eq!(Traces::left(&before, GONE), [""; 0], "{moment:?}");
-    }
-}
-
 /// Moments up to `most` milliseconds, more of them early, different in every run of the test.
 fn moments(count: u32, most: u32) -> impl Iterator<Item = Duration> {
     let mut state = std::process::id() | 1;
@@ -99,52 +82,77 @@ fn moments(count: u32, most: u32) -> impl Iterator<Item = Duration> {
     })
 }
 
-#[test]
-fn killed_at_any_moment() {
-    support::needs!(Root, Kvm, Tun);
-    let _turn = alone();
-    let folder = tempfile::tempdir().expect("a folder");
-    let before = Traces::now();
-    for moment in moments(16, 60).chain(moments(8, 3000)) {
-        let mut run = run(folder.path());
-        thread::sleep(moment);
-        kill(&mut run, moment);
-        assert_eq!(Traces::left(&before, GONE), [""; 0], "killed after {moment:?}");
-    }
-    // The same names at once, without a pause.
-    for moment in moments(5, 40) {
-        let mut killed = run(folder.path());
-        thread::sleep(moment);
-        kill(&mut killed, moment);
-        let mut next = run(folder.path());
-        is_up(&mut next);
-        next.signal(Signal::TERM).expect("signalled");
-        let done = next.wait(PATIENCE).expect("it ends");
-        assert!(done.status.success() && done.stderr.is_empty(), "{moment:?}: {}", done.stderr);
-    }
-    assert_eq!(Traces::left(&before, GONE), [""; 0]);
-}
-
 fn kill(run: &mut Running, moment: Duration) {
     assert!(!run.ended().expect("it can be asked"), "it had ended before {moment:?}");
     run.signal(Signal::KILL).expect("killed");
     assert_eq!(run.wait(PATIENCE).expect("it ends").status.code(), None);
 }
 
-#[test]
-fn the_demo_killed_at_any_moment() {
-    support::needs!(Root, Kvm, Tun);
-    let _turn = alone();
-    let before = Traces::now();
-    for moment in moments(14, 60).chain(moments(7, 3000)) {
-        let mut run = demo();
-        thread::sleep(moment);
-        kill(&mut run, moment);
-        assert_eq!(left(&before), [""; 0], "killed after {moment:?}");
+mod all {
+    use super::*;
+
+    #[test]
+    fn asked_to_end_at_any_moment_of_the_start() {
+        support::needs!(Root, Kvm, Tun);
+        let _turn = alone();
+        let folder = tempfile::tempdir().expect("a folder");
+        let before = Traces::now();
+        for moment in moments(12, 60) {
+            let mut run = run(folder.path());
+            thread::sleep(moment);
+            run.signal(Signal::TERM).expect("signalled");
+            let done = run.wait(PATIENCE).expect("it ends");
+            // Before it takes signals it dies of them, and has made nothing yet.
+            assert!(done.status.success() || done.status.code().is_none(), "{moment:?}: {}", done.stderr);
+            assert_eq!(Traces::left(&before, GONE), [""; 0], "{moment:?}");
+        }
     }
-    let mut last = demo();
-    last.wait_for_line(PATIENCE, |line| line.contains("ping 4")).expect("it works at once");
-    last.signal(Signal::INT).expect("signalled");
-    last.wait(PATIENCE).expect("it ends");
-    assert_eq!(Traces::left(&before, GONE), [""; 0], "the next start has cleaned up");
+}
+
+mod long {
+    use super::*;
+
+    #[test]
+    fn killed_at_any_moment() {
+        support::needs!(Root, Kvm, Tun);
+        let _turn = alone();
+        let folder = tempfile::tempdir().expect("a folder");
+        let before = Traces::now();
+        for moment in moments(16, 60).chain(moments(8, 3000)) {
+            let mut run = run(folder.path());
+            thread::sleep(moment);
+            kill(&mut run, moment);
+            assert_eq!(Traces::left(&before, GONE), [""; 0], "killed after {moment:?}");
+        }
+        // The same names at once, without a pause.
+        for moment in moments(5, 40) {
+            let mut killed = run(folder.path());
+            thread::sleep(moment);
+            kill(&mut killed, moment);
+            let mut next = run(folder.path());
+            is_up(&mut next);
+            next.signal(Signal::TERM).expect("signalled");
+            let done = next.wait(PATIENCE).expect("it ends");
+            assert!(done.status.success() && done.stderr.is_empty(), "{moment:?}: {}", done.stderr);
+        }
+        assert_eq!(Traces::left(&before, GONE), [""; 0]);
+    }
+
+    #[test]
+    fn the_demo_killed_at_any_moment() {
+        support::needs!(Root, Kvm, Tun);
+        let _turn = alone();
+        let before = Traces::now();
+        for moment in moments(14, 60).chain(moments(7, 3000)) {
+            let mut run = demo();
+            thread::sleep(moment);
+            kill(&mut run, moment);
+            assert_eq!(left(&before), [""; 0], "killed after {moment:?}");
+        }
+        let mut last = demo();
+        last.wait_for_line(PATIENCE, |line| line.contains("ping 4")).expect("it works at once");
+        last.signal(Signal::INT).expect("signalled");
+        last.wait(PATIENCE).expect("it ends");
+        assert_eq!(Traces::left(&before, GONE), [""; 0], "the next start has cleaned up");
+    }
 }

@@ -122,60 +122,6 @@ fn broken_frames_and_headers() {
     assert!(giants >= 3, "{counters:?}");
 }
 
-#[test]
-fn addresses_options_and_fragments() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    let site = site();
-    let strange = [
-        "0.0.0.0",
-        "127.0.0.1",
-        "224.0.0.5",
-        "240.0.0.1",
-        "255.255.255.255",
-        "192.0.2.255",
-        "198.51.100.255",
-    ];
-    for address in strange.map(|text| text.parse::<Ipv4Addr>().expect("an address")) {
-        site.send([changed(|p| p.destination = address), changed(|p| p.source = address)]);
-        site.send([changed(|p| (p.destination, p.to) = (address, BROADCAST))]);
-    }
-    site.send([changed(|p| p.source = ROUTER), changed(|p| (p.source, p.destination) = (RIGHT, LEFT))]);
-    // Options: record route, loose source route, lengths that lie, only padding.
-    for kind in [0, 1, 7, 68, 131, 137, 148, 255] {
-        for length in [0, 1, 3, 7, 40, 255] {
-            let mut options = vec![kind, length, 4, 0];
-            options.resize(40, kind);
-            site.send([changed(|p| p.options = options.clone())]);
-            site.send([changed(|p| (p.options, p.ttl) = (options.clone(), 1))]);
-            site.send([changed(|p| (p.options, p.destination) = (options, ROUTER))]);
-        }
-    }
-    // Fragments: first, middle, overlapping, beyond 65535, to the router and through it; small and too large.
-    for offset in [0, 1, 2, 100, 8189, 8191] {
-        for flags in [0, 0x2000, 0x4000, 0x6000, 0x8000] {
-            let fragment = flags | offset;
-            site.send([
-                changed(|p| p.fragment = fragment),
-                changed(|p| (p.fragment, p.destination) = (fragment, ROUTER)),
-            ]);
-            site.send([
-                Packet { fragment, ..packet(1400) }.frame(),
-                changed(|p| (p.fragment, p.ttl) = (fragment, 1)),
-            ]);
-        }
-    }
-    // Every protocol, to the router and through it.
-    for protocol in 0..=255 {
-        site.send([
-            changed(|p| p.protocol = protocol),
-            changed(|p| (p.protocol, p.destination) = (protocol, ROUTER)),
-        ]);
-    }
-    let counters = site.finish();
-    assert!(counters.get("t09.vcpu0.drop_martian") >= 10, "{counters:?}");
-    assert!(counters.get("t09.vcpu0.drop_ttl") >= 40, "{counters:?}");
-}
-
 /// An ARP frame for IPv4 over Ethernet.
 fn arp(to: Mac, operation: u16, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> Vec<u8> {
     let head = [&to[..], &sender.0, &[8, 6, 0, 1, 8, 0, 6, 4], &operation.to_be_bytes()].concat();
@@ -217,42 +163,6 @@ fn arp_garbage() {
     site.finish();
 }
 
-#[test]
-fn noise_and_storms() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    let site = site();
-    site.works();
-    let to_all = Packet { to: BROADCAST, destination: Ipv4Addr::BROADCAST, ..packet(10) }.frame();
-    let expired = Packet { ttl: 1, ..packet(10) }.frame();
-    let for_router = Packet { destination: ROUTER, ..packet(10) }.frame();
-    let through = packet(10).frame();
-    let asks = arp(BROADCAST, 1, (HOST, LEFT), ([0; 6], ROUTER));
-    // A neighbour that is not there: each of these waits for an answer that does not come.
-    let into_the_void = Packet { destination: Ipv4Addr::new(198, 51, 100, 99), ..packet(10) }.frame();
-    let mut state = 0x9e37_79b9u32;
-    for n in 0..STORM {
-        let frame = match n % 8 {
-            0 => &to_all,
-            1 => &expired,
-            2 => &for_router,
-            3 => &asks,
-            4 => &into_the_void,
-            5 => &noise(&mut state),
-            _ => &through,
-        };
-        site.wire.send(frame).expect("sent");
-    }
-    // Packets wait for neighbours that do not answer; then they are lost under a name.
-    thread::sleep(GIVEN_UP);
-    let counters = site.finish();
-    let read = counters.get("t09.left.tap.read.frames") + counters.get("t09.left.tap.read.drop_too_long");
-    println!("{read} of {STORM} frames reached the router's TAP");
-    assert!(counters.get("t09.vcpu0.forwarded") > 1000, "{counters:?}");
-    for cause in ["drop_ttl", "drop_local", "drop_no_neighbour", "icmp_suppressed"] {
-        assert!(counters.get(&format!("t09.vcpu0.{cause}")) > 0, "{cause}: {counters:?}");
-    }
-}
-
 /// A frame for the router's NIC that holds anything, half of the time under the type of IPv4.
 fn noise(state: &mut u32) -> Vec<u8> {
     let mut next = || {
@@ -267,4 +177,98 @@ fn noise(state: &mut u32) -> Vec<u8> {
         rest[..2].copy_from_slice(&[8, 0]);
     }
     [&NIC[..], &HOST, &rest].concat()
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn noise_and_storms() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        let site = site();
+        site.works();
+        let to_all = Packet { to: BROADCAST, destination: Ipv4Addr::BROADCAST, ..packet(10) }.frame();
+        let expired = Packet { ttl: 1, ..packet(10) }.frame();
+        let for_router = Packet { destination: ROUTER, ..packet(10) }.frame();
+        let through = packet(10).frame();
+        let asks = arp(BROADCAST, 1, (HOST, LEFT), ([0; 6], ROUTER));
+        // A neighbour that is not there: each of these waits for an answer that does not come.
+        let into_the_void = Packet { destination: Ipv4Addr::new(198, 51, 100, 99), ..packet(10) }.frame();
+        let mut state = 0x9e37_79b9u32;
+        for n in 0..STORM {
+            let frame = match n % 8 {
+                0 => &to_all,
+                1 => &expired,
+                2 => &for_router,
+                3 => &asks,
+                4 => &into_the_void,
+                5 => &noise(&mut state),
+                _ => &through,
+            };
+            site.wire.send(frame).expect("sent");
+        }
+        // Packets wait for neighbours that do not answer; then they are lost under a name.
+        thread::sleep(GIVEN_UP);
+        let counters = site.finish();
+        let read = counters.get("t09.left.tap.read.frames") + counters.get("t09.left.tap.read.drop_too_long");
+        println!("{read} of {STORM} frames reached the router's TAP");
+        assert!(counters.get("t09.vcpu0.forwarded") > 1000, "{counters:?}");
+        for cause in ["drop_ttl", "drop_local", "drop_no_neighbour", "icmp_suppressed"] {
+            assert!(counters.get(&format!("t09.vcpu0.{cause}")) > 0, "{cause}: {counters:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_options_and_fragments() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        let site = site();
+        let strange = [
+            "0.0.0.0",
+            "127.0.0.1",
+            "224.0.0.5",
+            "240.0.0.1",
+            "255.255.255.255",
+            "192.0.2.255",
+            "198.51.100.255",
+        ];
+        for address in strange.map(|text| text.parse::<Ipv4Addr>().expect("an address")) {
+            site.send([changed(|p| p.destination = address), changed(|p| p.source = address)]);
+            site.send([changed(|p| (p.destination, p.to) = (address, BROADCAST))]);
+        }
+        site.send([changed(|p| p.source = ROUTER), changed(|p| (p.source, p.destination) = (RIGHT, LEFT))]);
+        // Options: record route, loose source route, lengths that lie, only padding.
+        for kind in [0, 1, 7, 68, 131, 137, 148, 255] {
+            for length in [0, 1, 3, 7, 40, 255] {
+                let mut options = vec![kind, length, 4, 0];
+                options.resize(40, kind);
+                site.send([changed(|p| p.options = options.clone())]);
+                site.send([changed(|p| (p.options, p.ttl) = (options.clone(), 1))]);
+                site.send([changed(|p| (p.options, p.destination) = (options, ROUTER))]);
+            }
+        }
+        // Fragments: first, middle, overlapping, beyond 65535, to the router and through it; small and too large.
+        for offset in [0, 1, 2, 100, 8189, 8191] {
+            for flags in [0, 0x2000, 0x4000, 0x6000, 0x8000] {
+                let fragment = flags | offset;
+                site.send([
+                    changed(|p| p.fragment = fragment),
+                    changed(|p| (p.fragment, p.destination) = (fragment, ROUTER)),
+                ]);
+                site.send([
+                    Packet { fragment, ..packet(1400) }.frame(),
+                    changed(|p| (p.fragment, p.ttl) = (fragment, 1)),
+                ]);
+            }
+        }
+        // Every protocol, to the router and through it.
+        for protocol in 0..=255 {
+            site.send([
+                changed(|p| p.protocol = protocol),
+                changed(|p| (p.protocol, p.destination) = (protocol, ROUTER)),
+            ]);
+        }
+        let counters = site.finish();
+        assert!(counters.get("t09.vcpu0.drop_martian") >= 10, "{counters:?}");
+        assert!(counters.get("t09.vcpu0.drop_ttl") >= 40, "{counters:?}");
+    }
 }

@@ -60,25 +60,6 @@ fn what_cannot_be_run_is_one_line() {
 }
 
 #[test]
-fn results_are_told_in_lines_in_json_and_in_a_table() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("results.json");
-    let file = file.to_str().unwrap();
-    let text = stdout(&[&["lab", "run", "switch", "--json", file], &SHORT[..]].concat());
-    let results: Vec<&str> = text.lines().filter(|line| line.starts_with("RESULT name=switch/")).collect();
-    assert_eq!(results.len(), 3, "{text}");
-    let written = std::fs::read_to_string(file).unwrap();
-    assert_eq!(written.lines().count(), 3);
-    for line in written.lines() {
-        let record: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!((&record["id"], &record["unit"]), (&"switch".into(), &"mpps".into()));
-        assert_eq!(record["samples"].as_array().unwrap().len(), 1);
-    }
-    let table = stdout(&["lab", "report", file]);
-    assert_eq!(table.lines().filter(|line| line.starts_with("| switch/")).count(), 3, "{table}");
-}
-
-#[test]
 fn two_variants_end_in_their_ratio() {
     let text = stdout(&[&["lab", "run", "generator", "--versus", "frame=1514"], &SHORT[..]].concat());
     let first_words: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -98,50 +79,74 @@ fn a_router_forwards_and_the_line_says_how_well() {
     }
 }
 
-#[test]
-fn a_boot_is_measured_from_the_start_of_the_command() {
-    support::needs!(Kvm);
-    let text = stdout(&[&["lab", "run", "boot"], &SHORT[..]].concat());
-    for case in ["in-process", "command"] {
-        let start = format!("RESULT name=boot/kvm/virtio-net/{case} unit=ms median=");
-        let rest = text.lines().find_map(|line| line.strip_prefix(&start)).expect(case);
-        let median: f64 = rest.split(' ').next().unwrap().parse().unwrap();
-        assert!(median > 0.0 && median < 10_000.0);
-    }
-}
+mod all {
+    use super::*;
 
-#[test]
-fn a_figure_that_is_not_ours_to_play_shows_what_was_published() {
-    let text = stdout(&["lab", "run", "001/fig2", "001/fig3"]);
-    assert!(text.contains("| VMware TX GG | - (65) | - (64) | - (748) |"), "{text}");
-    assert!(text.contains("NOT-RUN 001/fig2b 2 cpu, SC | UDP8: "), "{text}");
-    assert!(text.contains("001/fig3") && text.contains("the paper announces this figure"), "{text}");
-}
-
-#[test]
-fn a_figure_ends_in_a_table_with_the_papers_cells_and_a_verdict_for_each_shape() {
-    support::needs!(Kvm, Root);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("figure.json");
-    let file = file.to_str().unwrap();
-    let text = stdout(&["lab", "run", "001/fig1e", "--seconds", "0.02", "--repeat", "6", "--json", file]);
-    assert_eq!(text.lines().filter(|line| line.starts_with("RESULT name=guest-")).count(), 8, "{text}");
-    let row = text.lines().find(|line| line.starts_with("| TX GG | ")).unwrap();
-    assert!(
-        row.ends_with(" |") && row.contains("(6300)") && row.contains("(31530)") && !row.contains(" - ("),
-        "{row}"
-    );
-    assert_eq!(text.lines().filter(|line| line.starts_with("SHAPE 001/fig1e ")).count(), 2, "{text}");
-    let written = std::fs::read_to_string(file).unwrap();
-    let records: Vec<serde_json::Value> =
-        written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(records.len(), 12 + 2);
-    let shapes = records.iter().filter(|record| record["case"].as_str().unwrap().starts_with("shape/"));
-    for shape in shapes {
-        assert!(["holds", "fails", "not-run"].contains(&shape["verdict"].as_str().unwrap()), "{shape}");
-        assert!(shape["why"].as_str().unwrap().contains("asked"), "{shape}");
+    #[test]
+    fn results_are_told_in_lines_in_json_and_in_a_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("results.json");
+        let file = file.to_str().unwrap();
+        let text = stdout(&[&["lab", "run", "switch", "--json", file], &SHORT[..]].concat());
+        let results: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("RESULT name=switch/")).collect();
+        assert_eq!(results.len(), 3, "{text}");
+        let written = std::fs::read_to_string(file).unwrap();
+        assert_eq!(written.lines().count(), 3);
+        for line in written.lines() {
+            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!((&record["id"], &record["unit"]), (&"switch".into(), &"mpps".into()));
+            assert_eq!(record["samples"].as_array().unwrap().len(), 1);
+        }
+        let table = stdout(&["lab", "report", file]);
+        assert_eq!(table.lines().filter(|line| line.starts_with("| switch/")).count(), 3, "{table}");
     }
-    let cell = records.iter().find(|record| record["case"] == "TX-GH/min-size").unwrap();
-    assert_eq!((&cell["more"]["published"], &cell["unit"]), (&7400.0.into(), &"Kpps".into()));
-    stdout(&["lab", "report", file]);
+
+    #[test]
+    fn a_boot_is_measured_from_the_start_of_the_command() {
+        support::needs!(Kvm);
+        let text = stdout(&[&["lab", "run", "boot"], &SHORT[..]].concat());
+        for case in ["in-process", "command"] {
+            let start = format!("RESULT name=boot/kvm/virtio-net/{case} unit=ms median=");
+            let rest = text.lines().find_map(|line| line.strip_prefix(&start)).expect(case);
+            let median: f64 = rest.split(' ').next().unwrap().parse().unwrap();
+            assert!(median > 0.0 && median < 10_000.0);
+        }
+    }
+
+    #[test]
+    fn a_figure_ends_in_a_table_with_the_papers_cells_and_a_verdict_for_each_shape() {
+        support::needs!(Kvm, Root);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("figure.json");
+        let file = file.to_str().unwrap();
+        let text = stdout(&["lab", "run", "001/fig1e", "--seconds", "0.02", "--repeat", "6", "--json", file]);
+        assert_eq!(text.lines().filter(|line| line.starts_with("RESULT name=guest-")).count(), 8, "{text}");
+        let row = text.lines().find(|line| line.starts_with("| TX GG | ")).unwrap();
+        assert!(
+            row.ends_with(" |") && row.contains("(6300)") && row.contains("(31530)") && !row.contains(" - ("),
+            "{row}"
+        );
+        assert_eq!(text.lines().filter(|line| line.starts_with("SHAPE 001/fig1e ")).count(), 2, "{text}");
+        let written = std::fs::read_to_string(file).unwrap();
+        let records: Vec<serde_json::Value> =
+            written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(records.len(), 12 + 2);
+        let shapes = records.iter().filter(|record| record["case"].as_str().unwrap().starts_with("shape/"));
+        for shape in shapes {
+            assert!(["holds", "fails", "not-run"].contains(&shape["verdict"].as_str().unwrap()), "{shape}");
+            assert!(shape["why"].as_str().unwrap().contains("asked"), "{shape}");
+        }
+        let cell = records.iter().find(|record| record["case"] == "TX-GH/min-size").unwrap();
+        assert_eq!((&cell["more"]["published"], &cell["unit"]), (&7400.0.into(), &"Kpps".into()));
+        stdout(&["lab", "report", file]);
+    }
+
+    #[test]
+    fn a_figure_that_is_not_ours_to_play_shows_what_was_published() {
+        let text = stdout(&["lab", "run", "001/fig2", "001/fig3"]);
+        assert!(text.contains("| VMware TX GG | - (65) | - (64) | - (748) |"), "{text}");
+        assert!(text.contains("NOT-RUN 001/fig2b 2 cpu, SC | UDP8: "), "{text}");
+        assert!(text.contains("001/fig3") && text.contains("the paper announces this figure"), "{text}");
+    }
 }

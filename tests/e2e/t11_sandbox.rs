@@ -149,74 +149,78 @@ fn a_thread_that_asks_for_a_socket_ends_the_data_plane_and_the_run_goes_on() {
     drop(host);
 }
 
-#[test]
-fn the_thread_that_serves_a_process_is_no_exception() {
-    support::needs!(Root, Tun, Program("busybox"));
-    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("process")).expect("it starts");
-    let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
-    a_thread_is_taken_over(&mut stage, &host, "west/bus", "bus");
-    end(stage);
-    drop(host);
-}
+mod all {
+    use super::*;
 
-#[test]
-fn a_firmware_that_asks_for_a_socket_ends_alone() {
-    support::needs!(Root, Tun, Program("busybox"));
-    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("process")).expect("it starts");
-    let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
-    let plane = data_plane(&mut stage, &host);
-    let before = routers(&mut stage);
-    let threads = |router: &Process| threads_of(router.id).expect("its threads");
-    let of_west = |router: &&Process| threads(router).values().any(|name| name == "west/vcpu1");
-    let west = before.iter().find(of_west).expect("the process of west").clone();
-    let done = inject_syscall(west.id, "west/vcpu1", SOCKET, UNIX_STREAM).expect("injected");
-    assert!(matches!(done, Injected::Signalled(SIGSYS) | Injected::Killed(SIGSYS)), "{done:?}");
-    let line = stage.run().wait_for_line(PATIENCE, |line| line.contains("/west: ")).expect("it is told");
-    assert!(line.contains("signal") || line.contains("SIGSYS"), "{line}");
-    assert!(answers(&host), "it is started again");
-    assert_eq!(current_data_plane(&mut stage).map(|plane| plane.id), Some(plane.id));
-    let after = routers(&mut stage);
-    let east = before.iter().find(|router| router.id != west.id).expect("the process of east");
-    assert!(after.contains(east) && !after.contains(&west), "{before:?} then {after:?}");
-    end(stage);
-    drop(host);
-}
-
-#[test]
-fn what_a_thread_may_ask_is_answered_and_opening_a_file_is_not() {
-    support::needs!(Root, Kvm, Tun, Program("busybox"));
-    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
-    let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
-    let plane = data_plane(&mut stage, &host);
-    let pid = i64::from(plane.id);
-    for thread in ["west/vcpu0", "west/lan-tx", "ringroad/clock"] {
-        let done = inject_syscall(plane.id, thread, GETPID, NOTHING).expect("injected");
-        assert_eq!(done, Injected::Returned(pid), "{thread}");
-        let done = inject_syscall(plane.id, thread, OPENAT, OPEN_TO_READ).expect("injected");
-        assert_eq!(done, Injected::Returned(-EACCES), "{thread}");
+    #[test]
+    fn the_thread_that_serves_a_process_is_no_exception() {
+        support::needs!(Root, Tun, Program("busybox"));
+        let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("process")).expect("it starts");
+        let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
+        a_thread_is_taken_over(&mut stage, &host, "west/bus", "bus");
+        end(stage);
+        drop(host);
     }
-    assert_eq!(data_plane(&mut stage, &host).id, plane.id, "nothing has happened");
-    end(stage);
-    drop(host);
-}
 
-/// Mean time between deaths must not matter to the links: one after the other, without a pause.
-#[test]
-fn deaths_in_a_row_leave_nothing_behind() {
-    support::needs!(Root, Kvm, Tun, Program("busybox"));
-    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
-    let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
-    let descriptors = |stage: &mut Stage| {
-        let run = Process::look(stage.run().id()).expect("the supervisor");
-        run.descriptors().expect("its descriptors")
-    };
-    data_plane(&mut stage, &host);
-    let before = descriptors(&mut stage);
-    for _ in 0..3 {
-        a_thread_is_taken_over(&mut stage, &host, "west/vcpu0", "vcpu");
+    #[test]
+    fn what_a_thread_may_ask_is_answered_and_opening_a_file_is_not() {
+        support::needs!(Root, Kvm, Tun, Program("busybox"));
+        let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
+        let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
+        let plane = data_plane(&mut stage, &host);
+        let pid = i64::from(plane.id);
+        for thread in ["west/vcpu0", "west/lan-tx", "ringroad/clock"] {
+            let done = inject_syscall(plane.id, thread, GETPID, NOTHING).expect("injected");
+            assert_eq!(done, Injected::Returned(pid), "{thread}");
+            let done = inject_syscall(plane.id, thread, OPENAT, OPEN_TO_READ).expect("injected");
+            assert_eq!(done, Injected::Returned(-EACCES), "{thread}");
+        }
+        assert_eq!(data_plane(&mut stage, &host).id, plane.id, "nothing has happened");
+        end(stage);
+        drop(host);
     }
-    thread::sleep(Duration::from_millis(500));
-    assert_eq!(descriptors(&mut stage), before);
-    end(stage);
-    drop(host);
+
+    /// Mean time between deaths must not matter to the links: one after the other, without a pause.
+    #[test]
+    fn deaths_in_a_row_leave_nothing_behind() {
+        support::needs!(Root, Kvm, Tun, Program("busybox"));
+        let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
+        let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
+        let descriptors = |stage: &mut Stage| {
+            let run = Process::look(stage.run().id()).expect("the supervisor");
+            run.descriptors().expect("its descriptors")
+        };
+        data_plane(&mut stage, &host);
+        let before = descriptors(&mut stage);
+        for _ in 0..3 {
+            a_thread_is_taken_over(&mut stage, &host, "west/vcpu0", "vcpu");
+        }
+        thread::sleep(Duration::from_millis(500));
+        assert_eq!(descriptors(&mut stage), before);
+        end(stage);
+        drop(host);
+    }
+
+    #[test]
+    fn a_firmware_that_asks_for_a_socket_ends_alone() {
+        support::needs!(Root, Tun, Program("busybox"));
+        let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("process")).expect("it starts");
+        let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
+        let plane = data_plane(&mut stage, &host);
+        let before = routers(&mut stage);
+        let threads = |router: &Process| threads_of(router.id).expect("its threads");
+        let of_west = |router: &&Process| threads(router).values().any(|name| name == "west/vcpu1");
+        let west = before.iter().find(of_west).expect("the process of west").clone();
+        let done = inject_syscall(west.id, "west/vcpu1", SOCKET, UNIX_STREAM).expect("injected");
+        assert!(matches!(done, Injected::Signalled(SIGSYS) | Injected::Killed(SIGSYS)), "{done:?}");
+        let line = stage.run().wait_for_line(PATIENCE, |line| line.contains("/west: ")).expect("it is told");
+        assert!(line.contains("signal") || line.contains("SIGSYS"), "{line}");
+        assert!(answers(&host), "it is started again");
+        assert_eq!(current_data_plane(&mut stage).map(|plane| plane.id), Some(plane.id));
+        let after = routers(&mut stage);
+        let east = before.iter().find(|router| router.id != west.id).expect("the process of east");
+        assert!(after.contains(east) && !after.contains(&west), "{before:?} then {after:?}");
+        end(stage);
+        drop(host);
+    }
 }

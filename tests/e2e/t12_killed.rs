@@ -100,35 +100,6 @@ fn folder_is_clean(folder: &Path) {
     });
 }
 
-#[test]
-fn the_command() {
-    support::needs!(Root, Tun);
-    let _turn = alone();
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("file.toml"), both_kinds()).expect("written");
-    let (before, mut moments) = (Traces::now(), Moments::new());
-    for round in 0..rounds(40) {
-        // In the middle of the start, and after it.
-        let moment = moments.within(Duration::from_millis(if round % 4 == 0 { 400 } else { 60 }));
-        let mut run = start(folder.path());
-        thread::sleep(moment);
-        kill_command(&mut run, moment);
-        if round % 2 == 0 {
-            assert_eq!(Traces::left(&before, GONE), [""; 0], "killed after {moment:?}");
-            folder_is_clean(folder.path());
-        } else {
-            // The same names at once, without a pause.
-            let mut next = start(folder.path());
-            is_up(&mut next);
-            next.signal(Signal::TERM).expect("signalled");
-            let done = next.wait(PATIENCE).expect("it ends");
-            assert!(done.status.success(), "after {moment:?}: {}", done.stderr);
-        }
-    }
-    assert_eq!(Traces::left(&before, GONE), [""; 0]);
-    folder_is_clean(folder.path());
-}
-
 /// Two routers, each between two TAPs of its own.
 fn two_ways(first: &str, second: &str) -> String {
     let router = |number: u32, engine: &str| {
@@ -198,40 +169,6 @@ fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-#[test]
-fn the_data_plane() {
-    support::needs!(Root, Tun, Program("ip"));
-    let (mut moments, mut worst) = (Moments::new(), Duration::ZERO);
-    for _ in 0..rounds(30).div_ceil(ROUNDS_A_RUN) {
-        let mut stage = stage(&two_ways(engine(), "process"));
-        let ways = [1, 2].map(|number| Way::open(&mut stage, number));
-        let links = ways.each_ref().map(Way::links);
-        let (command, mut known) = (stage.run().id(), BTreeSet::new());
-        for round in 0..ROUNDS_A_RUN {
-            let victim = plane(command, &known);
-            known.insert(victim);
-            // Also while it is coming up.
-            if round % 2 == 0 {
-                for way in &ways {
-                    way.resumes();
-                }
-            }
-            thread::sleep(moments.within(Duration::from_millis(60)));
-            kill(victim);
-        }
-        for way in &ways {
-            worst = worst.max(way.resumes());
-        }
-        assert_eq!(ways.each_ref().map(Way::links), links, "the links are others");
-        assert!(!stage.run().ended().expect("it can be asked"));
-        let hosts = ways.into_iter().flat_map(|way| way.hosts).collect();
-        let done = stage.finish_troubled(hosts).expect("nothing is left");
-        let told = done.stderr.lines().filter(|line| line.contains("was killed by SIGKILL")).count();
-        assert!(told >= ROUNDS_A_RUN as usize, "{told} deaths told:\n{}", done.stderr);
-    }
-    println!("the longest wait for traffic after the last of {ROUNDS_A_RUN} deaths: {worst:?}");
-}
-
 /// The process of router `name`.
 fn firmware(command: u32, name: &str, known: &BTreeSet<u32>) -> u32 {
     let is_it = |child: &Process| {
@@ -240,34 +177,6 @@ fn firmware(command: u32, name: &str, known: &BTreeSet<u32>) -> u32 {
             && !known.contains(&child.id)
     };
     wait_for(|| children_of(command).into_iter().find(is_it).map(|child| child.id))
-}
-
-#[test]
-fn a_router_that_is_a_process() {
-    support::needs!(Root, Tun, Program("ip"));
-    let (mut moments, mut worst) = (Moments::new(), Duration::ZERO);
-    for _ in 0..rounds(30).div_ceil(ROUNDS_A_RUN) {
-        let mut stage = stage(&two_ways(engine(), "process"));
-        let ways = [1, 2].map(|number| Way::open(&mut stage, number));
-        let links = ways.each_ref().map(Way::links);
-        let (command, mut known) = (stage.run().id(), BTreeSet::new());
-        let plane_before = plane(command, &known);
-        for _ in 0..ROUNDS_A_RUN {
-            let victim = firmware(command, "t12-r2", &known);
-            known.insert(victim);
-            thread::sleep(moments.within(Duration::from_millis(60)));
-            kill(victim);
-            worst = worst.max(ways[1].resumes());
-        }
-        assert_eq!(plane(command, &BTreeSet::new()), plane_before, "it is another data plane");
-        assert_eq!(ways.each_ref().map(Way::links), links, "the links are others");
-        let [other, killed] = ways.map(|way| (way.hosts, way.flow.stop().expect("it stops")));
-        assert!(other.1.sent > 0 && other.1.lost() == 0, "the other router lost something: {:?}", other.1);
-        assert!(killed.1.received > 0, "{:?}", killed.1);
-        let hosts = [other.0, killed.0].into_iter().flatten().collect();
-        stage.finish_troubled(hosts).expect("nothing is left");
-    }
-    println!("the longest wait for traffic: {worst:?}");
 }
 
 #[test]
@@ -299,4 +208,103 @@ fn the_one_that_cleans_up() {
     assert!(next.wait(PATIENCE).expect("it ends").status.success());
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
     folder_is_clean(folder.path());
+}
+
+mod long {
+    use super::*;
+
+    #[test]
+    fn the_command() {
+        support::needs!(Root, Tun);
+        let _turn = alone();
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("file.toml"), both_kinds()).expect("written");
+        let (before, mut moments) = (Traces::now(), Moments::new());
+        for round in 0..rounds(40) {
+            // In the middle of the start, and after it.
+            let moment = moments.within(Duration::from_millis(if round % 4 == 0 { 400 } else { 60 }));
+            let mut run = start(folder.path());
+            thread::sleep(moment);
+            kill_command(&mut run, moment);
+            if round % 2 == 0 {
+                assert_eq!(Traces::left(&before, GONE), [""; 0], "killed after {moment:?}");
+                folder_is_clean(folder.path());
+            } else {
+                // The same names at once, without a pause.
+                let mut next = start(folder.path());
+                is_up(&mut next);
+                next.signal(Signal::TERM).expect("signalled");
+                let done = next.wait(PATIENCE).expect("it ends");
+                assert!(done.status.success(), "after {moment:?}: {}", done.stderr);
+            }
+        }
+        assert_eq!(Traces::left(&before, GONE), [""; 0]);
+        folder_is_clean(folder.path());
+    }
+
+    #[test]
+    fn the_data_plane() {
+        support::needs!(Root, Tun, Program("ip"));
+        let (mut moments, mut worst) = (Moments::new(), Duration::ZERO);
+        for _ in 0..rounds(30).div_ceil(ROUNDS_A_RUN) {
+            let mut stage = stage(&two_ways(engine(), "process"));
+            let ways = [1, 2].map(|number| Way::open(&mut stage, number));
+            let links = ways.each_ref().map(Way::links);
+            let (command, mut known) = (stage.run().id(), BTreeSet::new());
+            for round in 0..ROUNDS_A_RUN {
+                let victim = plane(command, &known);
+                known.insert(victim);
+                // Also while it is coming up.
+                if round % 2 == 0 {
+                    for way in &ways {
+                        way.resumes();
+                    }
+                }
+                thread::sleep(moments.within(Duration::from_millis(60)));
+                kill(victim);
+            }
+            for way in &ways {
+                worst = worst.max(way.resumes());
+            }
+            assert_eq!(ways.each_ref().map(Way::links), links, "the links are others");
+            assert!(!stage.run().ended().expect("it can be asked"));
+            let hosts = ways.into_iter().flat_map(|way| way.hosts).collect();
+            let done = stage.finish_troubled(hosts).expect("nothing is left");
+            let told = done.stderr.lines().filter(|line| line.contains("was killed by SIGKILL")).count();
+            assert!(told >= ROUNDS_A_RUN as usize, "{told} deaths told:\n{}", done.stderr);
+        }
+        println!("the longest wait for traffic after the last of {ROUNDS_A_RUN} deaths: {worst:?}");
+    }
+
+    #[test]
+    fn a_router_that_is_a_process() {
+        support::needs!(Root, Tun, Program("ip"));
+        let (mut moments, mut worst) = (Moments::new(), Duration::ZERO);
+        for _ in 0..rounds(30).div_ceil(ROUNDS_A_RUN) {
+            let mut stage = stage(&two_ways(engine(), "process"));
+            let ways = [1, 2].map(|number| Way::open(&mut stage, number));
+            let links = ways.each_ref().map(Way::links);
+            let (command, mut known) = (stage.run().id(), BTreeSet::new());
+            let plane_before = plane(command, &known);
+            for _ in 0..ROUNDS_A_RUN {
+                let victim = firmware(command, "t12-r2", &known);
+                known.insert(victim);
+                thread::sleep(moments.within(Duration::from_millis(60)));
+                kill(victim);
+                worst = worst.max(ways[1].resumes());
+            }
+            assert_eq!(plane(command, &BTreeSet::new()), plane_before, "it is another data plane");
+            assert_eq!(ways.each_ref().map(Way::links), links, "the links are others");
+            let [other, killed] = ways.map(|way| (way.hosts, way.flow.stop().expect("it stops")));
+            assert!(
+                other.1.sent > 0 && other.1.lost() == 0,
+                "the other router lost something: {:?}",
+                other.1
+            );
+            assert!(killed.1.received > 0, "{:?}", killed.1);
+            let hosts = [other.0, killed.0].into_iter().flatten().collect();
+            stage.finish_troubled(hosts).expect("nothing is left");
+        }
+        println!("the longest wait for traffic: {worst:?}");
+    }
 }

@@ -260,43 +260,66 @@ macro_rules! misdeeds {
     )+};
 }
 
-misdeeds!(
-    registers = "registers",
-    descriptors = "descriptors",
-    loops = "loops",
-    addresses = "addresses",
-    indices = "indices",
-    kicks = "kicks",
-    sleep = "sleep",
-    spin = "spin",
-    triple_fault = "triple-fault",
-    old_epoch = "old-epoch",
-);
-
-/// Where each write of TDT is carried out in the guest's own thread, or collected by KVM.
+/// Three of the ten, with every engine and model of NIC among them.
 #[test]
-fn e1000s_of_another_mode() {
+fn broken_descriptors_under_kvm() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    for misdeed in ["descriptors", "addresses", "indices"] {
-        fenced_and_started_again(Make { engine: "kvm", nic: E1000_BASE }, misdeed);
-    }
-    for misdeed in ["registers", "descriptors", "indices"] {
-        fenced_and_started_again(Make { engine: "kvm", nic: E1000_COALESCED }, misdeed);
-    }
+    fenced_and_started_again(Make { engine: "kvm", nic: VIRTIO_NET }, "descriptors");
 }
 
 #[test]
-fn for_good_under_kvm() {
+fn a_triple_fault_under_kvm_with_e1000s() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    for (misdeed, nic) in [("loops", VIRTIO_NET), ("spin", E1000), ("triple-fault", E1000_BASE)] {
-        fenced_for_good(Make { engine: "kvm", nic }, misdeed);
-    }
+    fenced_and_started_again(Make { engine: "kvm", nic: E1000 }, "triple-fault");
 }
 
 #[test]
-fn for_good_as_a_process() {
+fn wild_addresses_as_a_process() {
     support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    for (misdeed, nic) in [("addresses", E1000), ("sleep", VIRTIO_NET), ("triple-fault", E1000_BASE)] {
-        fenced_for_good(Make { engine: "process", nic }, misdeed);
+    fenced_and_started_again(Make { engine: "process", nic: VIRTIO_NET }, "addresses");
+}
+
+mod all {
+    use super::*;
+
+    misdeeds!(
+        registers = "registers",
+        descriptors = "descriptors",
+        loops = "loops",
+        addresses = "addresses",
+        indices = "indices",
+        kicks = "kicks",
+        sleep = "sleep",
+        spin = "spin",
+        triple_fault = "triple-fault",
+        old_epoch = "old-epoch",
+    );
+
+    /// Where each write of TDT is carried out in the guest's own thread, or collected by KVM.
+    #[test]
+    fn e1000s_of_another_mode() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        for misdeed in ["descriptors", "addresses", "indices"] {
+            fenced_and_started_again(Make { engine: "kvm", nic: E1000_BASE }, misdeed);
+        }
+        for misdeed in ["registers", "descriptors", "indices"] {
+            fenced_and_started_again(Make { engine: "kvm", nic: E1000_COALESCED }, misdeed);
+        }
+    }
+
+    #[test]
+    fn for_good_as_a_process() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        for (misdeed, nic) in [("addresses", E1000), ("sleep", VIRTIO_NET), ("triple-fault", E1000_BASE)] {
+            fenced_for_good(Make { engine: "process", nic }, misdeed);
+        }
+    }
+
+    #[test]
+    fn for_good_under_kvm() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        for (misdeed, nic) in [("loops", VIRTIO_NET), ("spin", E1000), ("triple-fault", E1000_BASE)] {
+            fenced_for_good(Make { engine: "kvm", nic }, misdeed);
+        }
     }
 }

@@ -243,40 +243,6 @@ fn a_run_is_changed_while_it_forwards() {
 }
 
 #[test]
-fn what_is_not_there_is_told_in_one_line() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    let world = World::start();
-    let text = refused(&["show", "t14-wset"]);
-    assert!(
-        text.starts_with("ringroad: there is no router \"t14-wset\"; did you mean \"t14-west\"?"),
-        "{text}"
-    );
-    for (words, wanted) in [
-        (&["set", "t14-west", "colour=red"][..], "\"colour\" cannot be set"),
-        (&["set", "t14-west", "spin=red"], "spin"),
-        (&["set", "t14-west", "spin"], "is no setting; write e.g. spin=100us"),
-        (&["trace", "t14-west.wan"], "router t14-west has no NIC \"wan\"; NICs: lan, core"),
-        (&["trace", "t14-spare.lan"], "nothing arrives at t14-spare.lan"),
-        (&["trace", "t14-west"], "names no NIC; write e.g. edge.wan"),
-        (&["trace", "t14-west.lan", "--count", "0"], "a trace follows 1 to 10000 packets"),
-        (&["apply", "nowhere.toml", "--run", "t14"], "nowhere.toml"),
-        (&["apply", "nowhere.toml", "--run", "t15"], "nowhere.toml"),
-        (&["stop", "t14-nobody"], "there is no router or run"),
-    ] {
-        let text = refused(words);
-        assert!(text.contains(wanted), "{words:?}: {text}");
-    }
-    let bad = world.stage.path("bad.toml");
-    fs::write(&bad, FILE.replace("attach = \"null\"", "attach = \"nil\"")).expect("a file");
-    assert!(
-        refused(&["apply", bad.to_str().expect("a path"), "--run", "t14"])
-            .contains("\"nil\" is no attachment")
-    );
-    assert_eq!(state_of("t14-east"), "running");
-    world.finish();
-}
-
-#[test]
 fn a_run_ends_when_it_is_told_to() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
     let World { mut stage, west, east } = World::start();
@@ -285,4 +251,42 @@ fn a_run_ends_when_it_is_told_to() {
     let done = stage.run().wait(PATIENCE).expect("it ends");
     assert!(done.status.success() && done.stderr.is_empty(), "{}", done.stderr);
     stage.finish(vec![west, east]).expect("nothing is left");
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_told_in_one_line() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        let world = World::start();
+        let text = refused(&["show", "t14-wset"]);
+        assert!(
+            text.starts_with("ringroad: there is no router \"t14-wset\"; did you mean \"t14-west\"?"),
+            "{text}"
+        );
+        for (words, wanted) in [
+            (&["set", "t14-west", "colour=red"][..], "\"colour\" cannot be set"),
+            (&["set", "t14-west", "spin=red"], "spin"),
+            (&["set", "t14-west", "spin"], "is no setting; write e.g. spin=100us"),
+            (&["trace", "t14-west.wan"], "router t14-west has no NIC \"wan\"; NICs: lan, core"),
+            (&["trace", "t14-spare.lan"], "nothing arrives at t14-spare.lan"),
+            (&["trace", "t14-west"], "names no NIC; write e.g. edge.wan"),
+            (&["trace", "t14-west.lan", "--count", "0"], "a trace follows 1 to 10000 packets"),
+            (&["apply", "nowhere.toml", "--run", "t14"], "nowhere.toml"),
+            (&["apply", "nowhere.toml", "--run", "t15"], "nowhere.toml"),
+            (&["stop", "t14-nobody"], "there is no router or run"),
+        ] {
+            let text = refused(words);
+            assert!(text.contains(wanted), "{words:?}: {text}");
+        }
+        let bad = world.stage.path("bad.toml");
+        fs::write(&bad, FILE.replace("attach = \"null\"", "attach = \"nil\"")).expect("a file");
+        assert!(
+            refused(&["apply", bad.to_str().expect("a path"), "--run", "t14"])
+                .contains("\"nil\" is no attachment")
+        );
+        assert_eq!(state_of("t14-east"), "running");
+        world.finish();
+    }
 }

@@ -98,39 +98,6 @@ fn counters_are_handed_out_at_a_port() {
     stage.finish(vec![host]).expect("a clean end");
 }
 
-/// A router that is stopped fetches nothing: what its TAP does not hold is lost, and counted.
-#[test]
-fn what_the_kernel_loses_before_a_router_is_counted() {
-    support::needs!(Root, Kvm, Tun);
-    let text =
-        file("[telemetry]\nprometheus = \"127.0.0.1:9477\"").replace("/24\"\n", "/24\"\nqueue_len = 50\n");
-    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &text).expect("it starts");
-    stage.run().wait_for_line(PATIENCE, |line| line.contains("edge.wan.rx.frames")).expect("it is up");
-    let lost = || {
-        let (_, page) = ask(connect(&stage), REQUEST);
-        samples(&page)[r#"ringroad_tap_kernel_drops_total{router="edge",nic="wan",reason="full"}"#]
-    };
-    let send = |frames: u32| {
-        let home = stage.home().inside(move || {
-            let links = uplink::Links::here()?;
-            links.set_address("t15-wan", Ipv4Addr::new(192, 0, 2, 2), 24)?;
-            links.add_neighbour("t15-wan", Ipv4Addr::new(192, 0, 2, 1), [2, 0, 0, 0, 0, 1])?;
-            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-            (0..frames)
-                .try_for_each(|_| socket.send_to(&[0; 20], (Ipv4Addr::new(192, 0, 2, 1), 9)).map(drop))?;
-            anyhow::Ok(())
-        });
-        home.expect("inside").expect("sent");
-    };
-    let before = lost();
-    let mut stop = stage.home().command(env!("CARGO_BIN_EXE_ringroad"));
-    assert!(support::run(stop.args(["stop", "edge"]), PATIENCE).expect("it ends").status.success());
-    send(500);
-    let lost = lost() - before;
-    assert!((300.0..=500.0).contains(&lost), "{lost}");
-    stage.finish(vec![]).expect("a clean end");
-}
-
 /// By a program that is not ours, where it is installed (Debian: `prometheus`).
 #[test]
 fn prometheus_own_checker_takes_the_page() {
@@ -181,60 +148,97 @@ fn refused(stage: &Stage, file: &Path) {
     assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
 }
 
-#[test]
-fn nothing_listens_unless_the_file_says_so() {
-    support::needs!(Root, Kvm, Tun, Program("busybox"));
-    let (stage, host) = start("");
-    for table in ["tcp", "tcp6", "udp", "udp6"] {
-        let sockets = stage
-            .home()
-            .inside(|| fs::read_to_string(format!("/proc/thread-self/net/{table}")))
-            .expect("inside")
-            .expect("readable");
-        assert_eq!(sockets.lines().count(), 1, "{table}: {sockets}");
-    }
-    stage.finish(vec![host]).expect("a clean end");
-}
+mod all {
+    use super::*;
 
-#[test]
-fn bad_clients_disturb_nobody() {
-    support::needs!(Root, Kvm, Tun, Program("busybox"));
-    let (mut stage, host) = start("[telemetry]\nprometheus = \"127.0.0.1:9477\"");
-    let supervisor = Process::look(stage.run().id()).expect("the supervisor");
-    // From the first question on, what threads and cores take is read from files that stay open.
-    ask(connect(&stage), REQUEST);
-    let before = supervisor.descriptors().expect("its descriptors");
-    // Some say nothing, some speak of something else, some ask and never read.
-    let mut bad: Vec<TcpStream> = (0..60).map(|_| connect(&stage)).collect();
-    for (number, client) in bad.iter_mut().enumerate() {
-        let words: &[u8] = match number % 4 {
-            0 => b"",
-            1 => &[0xff; 3000],
-            2 => b"GET /metrics HTTP/1.1\r\nX-Long: ",
-            _ => REQUEST,
+    /// A router that is stopped fetches nothing: what its TAP does not hold is lost, and counted.
+    #[test]
+    fn what_the_kernel_loses_before_a_router_is_counted() {
+        support::needs!(Root, Kvm, Tun);
+        let text = file("[telemetry]\nprometheus = \"127.0.0.1:9477\"")
+            .replace("/24\"\n", "/24\"\nqueue_len = 50\n");
+        let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &text).expect("it starts");
+        stage.run().wait_for_line(PATIENCE, |line| line.contains("edge.wan.rx.frames")).expect("it is up");
+        let lost = || {
+            let (_, page) = ask(connect(&stage), REQUEST);
+            samples(&page)[r#"ringroad_tap_kernel_drops_total{router="edge",nic="wan",reason="full"}"#]
         };
-        // It may have been cut off already.
-        let _ = client.write_all(words);
+        let send = |frames: u32| {
+            let home = stage.home().inside(move || {
+                let links = uplink::Links::here()?;
+                links.set_address("t15-wan", Ipv4Addr::new(192, 0, 2, 2), 24)?;
+                links.add_neighbour("t15-wan", Ipv4Addr::new(192, 0, 2, 1), [2, 0, 0, 0, 0, 1])?;
+                let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+                (0..frames)
+                    .try_for_each(|_| socket.send_to(&[0; 20], (Ipv4Addr::new(192, 0, 2, 1), 9)).map(drop))?;
+                anyhow::Ok(())
+            });
+            home.expect("inside").expect("sent");
+        };
+        let before = lost();
+        let mut stop = stage.home().command(env!("CARGO_BIN_EXE_ringroad"));
+        assert!(support::run(stop.args(["stop", "edge"]), PATIENCE).expect("it ends").status.success());
+        send(500);
+        let lost = lost() - before;
+        assert!((300.0..=500.0).contains(&lost), "{lost}");
+        stage.finish(vec![]).expect("a clean end");
     }
-    // Frames are forwarded meanwhile.
-    ping(&host, 20);
-    let (head, page) = ask(connect(&stage), REQUEST);
-    assert!(head.starts_with("HTTP/1.1 200 ") && !page.is_empty(), "{head}");
-    for (request, status) in [
-        (&b"GET /etc/passwd HTTP/1.1\r\n\r\n"[..], "404"),
-        (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
-        (b"nonsense\r\n\r\n", "400"),
-    ] {
-        let (head, _) = ask(connect(&stage), request);
-        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+
+    #[test]
+    fn bad_clients_disturb_nobody() {
+        support::needs!(Root, Kvm, Tun, Program("busybox"));
+        let (mut stage, host) = start("[telemetry]\nprometheus = \"127.0.0.1:9477\"");
+        let supervisor = Process::look(stage.run().id()).expect("the supervisor");
+        // From the first question on, what threads and cores take is read from files that stay open.
+        ask(connect(&stage), REQUEST);
+        let before = supervisor.descriptors().expect("its descriptors");
+        // Some say nothing, some speak of something else, some ask and never read.
+        let mut bad: Vec<TcpStream> = (0..60).map(|_| connect(&stage)).collect();
+        for (number, client) in bad.iter_mut().enumerate() {
+            let words: &[u8] = match number % 4 {
+                0 => b"",
+                1 => &[0xff; 3000],
+                2 => b"GET /metrics HTTP/1.1\r\nX-Long: ",
+                _ => REQUEST,
+            };
+            // It may have been cut off already.
+            let _ = client.write_all(words);
+        }
+        // Frames are forwarded meanwhile.
+        ping(&host, 20);
+        let (head, page) = ask(connect(&stage), REQUEST);
+        assert!(head.starts_with("HTTP/1.1 200 ") && !page.is_empty(), "{head}");
+        for (request, status) in [
+            (&b"GET /etc/passwd HTTP/1.1\r\n\r\n"[..], "404"),
+            (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            (b"nonsense\r\n\r\n", "400"),
+        ] {
+            let (head, _) = ask(connect(&stage), request);
+            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        }
+        // They are cut off although they do not leave.
+        let end = Instant::now() + PATIENCE;
+        while supervisor.descriptors().expect("its descriptors") > before {
+            assert!(Instant::now() < end, "descriptors are kept");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        drop(bad);
+        assert!(!stage.run().ended().expect("it can be asked"));
+        stage.finish(vec![host]).expect("a clean end");
     }
-    // They are cut off although they do not leave.
-    let end = Instant::now() + PATIENCE;
-    while supervisor.descriptors().expect("its descriptors") > before {
-        assert!(Instant::now() < end, "descriptors are kept");
-        std::thread::sleep(Duration::from_millis(50));
+
+    #[test]
+    fn nothing_listens_unless_the_file_says_so() {
+        support::needs!(Root, Kvm, Tun, Program("busybox"));
+        let (stage, host) = start("");
+        for table in ["tcp", "tcp6", "udp", "udp6"] {
+            let sockets = stage
+                .home()
+                .inside(|| fs::read_to_string(format!("/proc/thread-self/net/{table}")))
+                .expect("inside")
+                .expect("readable");
+            assert_eq!(sockets.lines().count(), 1, "{table}: {sockets}");
+        }
+        stage.finish(vec![host]).expect("a clean end");
     }
-    drop(bad);
-    assert!(!stage.run().ended().expect("it can be asked"));
-    stage.finish(vec![host]).expect("a clean end");
 }

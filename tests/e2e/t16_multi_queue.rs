@@ -212,12 +212,6 @@ fn four_vcpus_between_taps() {
     try_between_taps("kvm");
 }
 
-#[test]
-fn four_vcpus_of_a_process_between_taps() {
-    support::needs!(Root, Tun, Program("ip"));
-    try_between_taps("process");
-}
-
 fn try_over_a_switch(deliver: &str) {
     let world = World::start(&over_a_switch(deliver));
     came(world.flows());
@@ -234,26 +228,36 @@ fn try_over_a_switch(deliver: &str) {
     }
 }
 
-#[test]
-fn four_and_two_vcpus_over_a_switch_with_queues() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    try_over_a_switch("queued");
-}
+mod all {
+    use super::*;
 
-#[test]
-fn four_and_two_vcpus_over_a_switch_direct() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    try_over_a_switch("direct");
-}
+    #[test]
+    fn four_vcpus_of_a_process_between_taps() {
+        support::needs!(Root, Tun, Program("ip"));
+        try_between_taps("process");
+    }
 
-#[test]
-fn both_directions_of_a_flow_share_a_vcpu() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    let world = World::start(&between_taps("kvm", 4, "symmetric"));
-    world.one_connection();
-    let counters = world.finish();
-    let all = forwarded(&counters, "r", 4);
-    let most = all.iter().max().copied().unwrap_or_default();
-    // The stream of six million octets takes at least ninety frames, however large they are.
-    assert!(most > 90 && all.iter().sum::<u64>() - most < 20, "{all:?}");
+    #[test]
+    fn four_and_two_vcpus_over_a_switch_with_queues() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        try_over_a_switch("queued");
+    }
+
+    #[test]
+    fn four_and_two_vcpus_over_a_switch_direct() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        try_over_a_switch("direct");
+    }
+
+    #[test]
+    fn both_directions_of_a_flow_share_a_vcpu() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        let world = World::start(&between_taps("kvm", 4, "symmetric"));
+        world.one_connection();
+        let counters = world.finish();
+        let all = forwarded(&counters, "r", 4);
+        let most = all.iter().max().copied().unwrap_or_default();
+        // The stream of six million octets takes at least ninety frames, however large they are.
+        assert!(most > 90 && all.iter().sum::<u64>() - most < 20, "{all:?}");
+    }
 }

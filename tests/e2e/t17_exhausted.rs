@@ -123,25 +123,6 @@ fn a_start_without_memory() {
     assert!(line.starts_with("ringroad: ") && line.contains("memory"), "{line}");
 }
 
-#[test]
-fn a_change_without_memory() {
-    support::needs!(Root, Tun, Program("ip"));
-    let mut busy = Busy::start(BINARY, &forwarding());
-    // More than the host has: known before anything is begun.
-    let line = busy.refused(&(forwarding() + &another("900G", "tap:t17-more")));
-    assert!(line.contains("memory"), "{line}");
-    // More than the data plane may have: noticed when it is asked for.
-    let plane = busy.plane();
-    let limit = address_space(plane.id) + (64 << 20);
-    Limits { address_space: Some(limit), ..Limits::default() }.impose(plane.id).expect("imposed");
-    let line = busy.refused(&(forwarding() + &another("256M", "tap:t17-more")));
-    assert!(line.contains("memory"), "{line}");
-    assert_eq!(busy.plane().id, plane.id, "it is another data plane");
-    // Neither is left half made.
-    assert!(!busy.stage.home().links().expect("links").iter().any(|link| link == "t17-more"));
-    busy.finish();
-}
-
 /// Octets of address space that a process has.
 fn address_space(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
@@ -172,50 +153,6 @@ fn a_start_with_few_descriptors() {
     assert!(refused > 5 && up > 0, "{refused} refused, {up} up");
 }
 
-#[test]
-fn a_change_without_descriptors() {
-    support::needs!(Root, Tun, Program("ip"));
-    let mut busy = Busy::start(BINARY, &forwarding());
-    let command = Process::look(busy.stage.run().id()).expect("it runs");
-    let plane = busy.plane();
-    for process in [&plane, &command] {
-        let open = process.descriptors().expect("open") as u64;
-        // Room for one more, but not for a router. (A client needs one of the command's.)
-        Limits { descriptors: Some(open + 1), ..Limits::default() }.impose(process.id).expect("imposed");
-        let line = busy.refused(&(forwarding() + &another("32M", "tap:t17-more")));
-        assert!(line.starts_with("ringroad: "), "{line}");
-        assert!(!busy.stage.home().links().expect("links").iter().any(|link| link == "t17-more"));
-    }
-    assert_eq!(busy.plane().id, plane.id, "it is another data plane");
-    busy.finish();
-}
-
-#[test]
-fn a_capture_on_a_full_disk() {
-    support::needs!(Root, Tun, Program("ip"));
-    let disk = SmallDisk::mount(256).expect("mounted");
-    let capture = disk.path().join("capture.pcap");
-    let text = forwarding() + &another("32M", &format!("pcap:{}", capture.display()));
-    // Its second NIC is where what is captured comes from.
-    let text = text + "[[router.nic]]\nname = \"in\"\nattach = \"tap:t17-in2\"\naddress = \"10.2.2.1/24\"\n";
-    let mut busy = Busy::start(BINARY, &text);
-    let more = busy.stage.host("t17-in2", "10.2.2.2/24", "10.2.2.1").expect("a host");
-    disk.fill().expect("filled");
-    // Nobody answers in a file: the router asks for each of these addresses, and that is captured.
-    let ask = |number: u32| {
-        let socket = more.inside(|| std::net::UdpSocket::bind("0.0.0.0:0")).expect("inside").expect("bound");
-        let to = format!("10.2.1.{}:7", 2 + number % 250);
-        let _ = socket.send_to(&[0; 8], to);
-        thread::sleep(Duration::from_millis(2));
-    };
-    (0..1000).for_each(ask);
-    let told = |line: &str| line.contains("its capture cannot be written");
-    busy.stage.run().wait_for_line(PATIENCE, told).expect("it is told");
-    busy.hosts.push(more);
-    let (_, done) = busy.finish();
-    assert_eq!(done.stderr.lines().filter(|line| told(line)).count(), 1, "{}", done.stderr);
-}
-
 /// A program that runs the command with a redirection of the shell.
 fn redirected(folder: &Path, how: &str) -> PathBuf {
     let script = folder.join("ringroad-redirected");
@@ -224,26 +161,95 @@ fn redirected(folder: &Path, how: &str) -> PathBuf {
     script
 }
 
-#[test]
-fn counters_for_a_full_disk() {
-    support::needs!(Root, Tun, Program("ip"));
-    let folder = tempfile::tempdir().expect("a folder");
-    let disk = SmallDisk::mount(64).expect("mounted");
-    let file = disk.path().join("counters.json");
-    disk.fill().expect("filled");
-    for (how, lines) in [
-        (format!("> {}", file.display()), 1),
-        ("> /dev/full".to_owned(), 1),
-        // Nobody can be told.
-        ("> /dev/full 2> /dev/full".to_owned(), 0),
-    ] {
-        let script = redirected(folder.path(), &how);
-        let busy = Busy::start(script.to_str().expect("a path"), &forwarding());
-        // Some lines of counters.
-        thread::sleep(Duration::from_millis(2500));
-        let (tally, done) = busy.finish();
-        assert!(tally.received > u64::from(RATE) / 2, "{tally:?}");
-        assert_eq!(done.stderr.lines().count(), lines, "{how}: {}", done.stderr);
-        assert!(lines == 0 || done.stderr.contains("No space left"), "{how}: {}", done.stderr);
+mod all {
+    use super::*;
+
+    #[test]
+    fn a_change_without_memory() {
+        support::needs!(Root, Tun, Program("ip"));
+        let mut busy = Busy::start(BINARY, &forwarding());
+        // More than the host has: known before anything is begun.
+        let line = busy.refused(&(forwarding() + &another("900G", "tap:t17-more")));
+        assert!(line.contains("memory"), "{line}");
+        // More than the data plane may have: noticed when it is asked for.
+        let plane = busy.plane();
+        let limit = address_space(plane.id) + (64 << 20);
+        Limits { address_space: Some(limit), ..Limits::default() }.impose(plane.id).expect("imposed");
+        let line = busy.refused(&(forwarding() + &another("256M", "tap:t17-more")));
+        assert!(line.contains("memory"), "{line}");
+        assert_eq!(busy.plane().id, plane.id, "it is another data plane");
+        // Neither is left half made.
+        assert!(!busy.stage.home().links().expect("links").iter().any(|link| link == "t17-more"));
+        busy.finish();
+    }
+
+    #[test]
+    fn a_change_without_descriptors() {
+        support::needs!(Root, Tun, Program("ip"));
+        let mut busy = Busy::start(BINARY, &forwarding());
+        let command = Process::look(busy.stage.run().id()).expect("it runs");
+        let plane = busy.plane();
+        for process in [&plane, &command] {
+            let open = process.descriptors().expect("open") as u64;
+            // Room for one more, but not for a router. (A client needs one of the command's.)
+            Limits { descriptors: Some(open + 1), ..Limits::default() }.impose(process.id).expect("imposed");
+            let line = busy.refused(&(forwarding() + &another("32M", "tap:t17-more")));
+            assert!(line.starts_with("ringroad: "), "{line}");
+            assert!(!busy.stage.home().links().expect("links").iter().any(|link| link == "t17-more"));
+        }
+        assert_eq!(busy.plane().id, plane.id, "it is another data plane");
+        busy.finish();
+    }
+
+    #[test]
+    fn a_capture_on_a_full_disk() {
+        support::needs!(Root, Tun, Program("ip"));
+        let disk = SmallDisk::mount(256).expect("mounted");
+        let capture = disk.path().join("capture.pcap");
+        let text = forwarding() + &another("32M", &format!("pcap:{}", capture.display()));
+        // Its second NIC is where what is captured comes from.
+        let text =
+            text + "[[router.nic]]\nname = \"in\"\nattach = \"tap:t17-in2\"\naddress = \"10.2.2.1/24\"\n";
+        let mut busy = Busy::start(BINARY, &text);
+        let more = busy.stage.host("t17-in2", "10.2.2.2/24", "10.2.2.1").expect("a host");
+        disk.fill().expect("filled");
+        // Nobody answers in a file: the router asks for each of these addresses, and that is captured.
+        let ask = |number: u32| {
+            let socket =
+                more.inside(|| std::net::UdpSocket::bind("0.0.0.0:0")).expect("inside").expect("bound");
+            let to = format!("10.2.1.{}:7", 2 + number % 250);
+            let _ = socket.send_to(&[0; 8], to);
+            thread::sleep(Duration::from_millis(2));
+        };
+        (0..1000).for_each(ask);
+        let told = |line: &str| line.contains("its capture cannot be written");
+        busy.stage.run().wait_for_line(PATIENCE, told).expect("it is told");
+        busy.hosts.push(more);
+        let (_, done) = busy.finish();
+        assert_eq!(done.stderr.lines().filter(|line| told(line)).count(), 1, "{}", done.stderr);
+    }
+
+    #[test]
+    fn counters_for_a_full_disk() {
+        support::needs!(Root, Tun, Program("ip"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = SmallDisk::mount(64).expect("mounted");
+        let file = disk.path().join("counters.json");
+        disk.fill().expect("filled");
+        for (how, lines) in [
+            (format!("> {}", file.display()), 1),
+            ("> /dev/full".to_owned(), 1),
+            // Nobody can be told.
+            ("> /dev/full 2> /dev/full".to_owned(), 0),
+        ] {
+            let script = redirected(folder.path(), &how);
+            let busy = Busy::start(script.to_str().expect("a path"), &forwarding());
+            // Some lines of counters.
+            thread::sleep(Duration::from_millis(2500));
+            let (tally, done) = busy.finish();
+            assert!(tally.received > u64::from(RATE) / 2, "{tally:?}");
+            assert_eq!(done.stderr.lines().count(), lines, "{how}: {}", done.stderr);
+            assert!(lines == 0 || done.stderr.contains("No space left"), "{how}: {}", done.stderr);
+        }
     }
 }

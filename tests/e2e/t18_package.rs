@@ -67,158 +67,11 @@ fn unpacked() -> TempDir {
     folder
 }
 
-#[test]
-fn two_packages_of_one_commit_are_the_same_octets() {
-    support::needs!(Program("dpkg-deb"), Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
-    let (one, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    // Somebody may commit in between.
-    let pairs = (0..3).map(|_| (pack(one.path(), "022"), pack(other.path(), "077")));
-    let (first, second) = pairs.into_iter().find(|(a, b)| a.file_name() == b.file_name()).expect("a pair");
-    assert!(fs::read(&second).expect("a package") == fs::read(&first).expect("a package"));
-    let names =
-        |folder: &Path| fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("one").file_name());
-    assert!(names(other.path()).all(|name| name.to_string_lossy().ends_with(".deb")));
-}
-
-#[test]
-fn it_says_what_it_is_and_holds_what_it_should() {
-    support::needs!(Program("dpkg-deb"), Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
-    let field = |name: &str| answer(Command::new("dpkg-deb").arg("-f").arg(package()).arg(name));
-    assert_eq!(field("Package"), "ringroad");
-    assert!(field("Version").starts_with(env!("CARGO_PKG_VERSION")), "{}", field("Version"));
-    assert_eq!(field("Architecture"), answer(Command::new("dpkg").arg("--print-architecture")));
-    assert!(field("Depends").contains("libc6 (>= 2."), "{}", field("Depends"));
-    let listed = answer(Command::new("dpkg-deb").arg("-c").arg(package()));
-    for (mode, path) in [
-        ("-rwxr-xr-x", "usr/bin/ringroad"),
-        ("-rw-r--r--", UNIT),
-        ("drwxr-xr-x", "etc/ringroad/"),
-        ("-rw-r--r--", "usr/share/doc/ringroad/copyright"),
-        ("-rw-r--r--", "usr/share/doc/ringroad/changelog.gz"),
-        ("-rw-r--r--", "usr/share/doc/ringroad/examples/two-routers.toml"),
-    ] {
-        let found = |line: &&str| {
-            line.starts_with(&format!("{mode} root/root ")) && line.ends_with(&format!(" ./{path}"))
-        };
-        assert!(listed.lines().find(found).is_some(), "{mode} {path} in:\n{listed}");
-    }
-    let control = tempfile::tempdir().expect("a folder");
-    answer(Command::new("dpkg-deb").arg("-e").arg(package()).arg(control.path()));
-    let root = unpacked();
-    for text in ["control", "md5sums", "postinst", "prerm", "postrm"] {
-        let text = fs::read_to_string(control.path().join(text)).expect("a part of the package");
-        assert!(!text.contains('{'), "a fact was not filled in: {text}");
-    }
-    let copyright = fs::read_to_string(root.path().join("usr/share/doc/ringroad/copyright")).expect("a text");
-    assert!(!copyright.contains('{') && copyright.contains("libc v"), "{copyright}");
-}
-
-#[test]
-fn lintian_finds_no_error() {
-    support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"), Program("lintian"));
-    let done = run(Command::new("lintian").args(["--fail-on", "error", "--allow-root"]).arg(package()));
-    assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
-}
-
-#[test]
-fn it_installs_into_an_empty_root_runs_from_there_and_goes_without_a_rest() {
-    support::needs!(Root, Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
-    let root = tempfile::tempdir().expect("a folder");
-    for folder in ["info", "updates", "triggers"] {
-        fs::create_dir_all(root.path().join("var/lib/dpkg").join(folder)).expect("made");
-    }
-    for file in ["status", "available"] {
-        fs::write(root.path().join("var/lib/dpkg").join(file), "").expect("written");
-    }
-    let dpkg = |words: &[&str]| {
-        let mut command = Command::new("dpkg");
-        // The libraries are those of the host, and so are the shell and systemctl of the scripts.
-        command.arg(format!("--root={}", root.path().display()));
-        command.args(["--force-depends", "--force-script-chrootless", "--log=/dev/null"]).args(words);
-        answer(&mut command)
-    };
-    dpkg(&["--install", package().to_str().expect("a path")]);
-    assert_eq!(dpkg(&["--verify", "ringroad"]), "");
-    let installed = root.path().join("usr/bin/ringroad");
-    let version = answer(Command::new(&installed).arg("--version"));
-    assert_eq!(version, format!("ringroad {}", env!("CARGO_PKG_VERSION")));
-    for example in fs::read_dir(root.path().join("usr/share/doc/ringroad/examples")).expect("examples") {
-        let example = example.expect("an example").path();
-        let done = run(Command::new(&installed).arg("check").arg(&example));
-        assert!(done.stdout.contains("router"), "{}: {}{}", example.display(), done.stdout, done.stderr);
-    }
-    dpkg(&["--purge", "ringroad"]);
-    for rest in ["usr", "lib", "etc"] {
-        assert!(!root.path().join(rest).exists(), "{rest} is left");
-    }
-}
-
 /// Values of one key of the unit, as words.
 fn unit_words(root: &Path, key: &str) -> Vec<String> {
     let unit = fs::read_to_string(root.join(UNIT)).expect("a unit");
     let values = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     values.flat_map(str::split_whitespace).map(str::to_owned).collect()
-}
-
-#[test]
-fn systemd_accepts_the_unit_and_finds_little_exposed() {
-    support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"), Program("systemd-analyze"));
-    let root = unpacked();
-    let unit = root.path().join(UNIT);
-    // Where the program lies here.
-    let text = fs::read_to_string(&unit).expect("a unit");
-    let program = root.path().join("usr/bin/ringroad");
-    fs::write(&unit, text.replace("/usr/bin/ringroad", program.to_str().expect("a path"))).expect("written");
-    let done = run(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit));
-    // It tells of faults in other units of the host as well.
-    let faults: Vec<&str> = done.stderr.lines().filter(|line| line.contains("ringroad")).collect();
-    assert_eq!(faults, [""; 0]);
-    let mut command = Command::new("systemd-analyze");
-    command.args(["security", "--offline=true", "--no-pager", "--threshold=45"]).arg(&unit);
-    let done = run(&mut command);
-    assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
-}
-
-#[test]
-fn the_unit_calls_the_program_as_it_can_be_called() {
-    support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
-    let root = unpacked();
-    // Where it finds again what packets cost.
-    assert_eq!(unit_words(root.path(), "StateDirectory"), ["ringroad"]);
-    for key in ["ExecStart", "ExecReload"] {
-        let words = unit_words(root.path(), key);
-        let (program, words) = words.split_first().expect("a command");
-        assert_eq!(program, "/usr/bin/ringroad", "{key}");
-        let file = words.last().expect("a file");
-        assert_eq!(file, "/etc/ringroad/%i.toml", "{key}");
-        // A file that is not there is what it complains about, and not its words.
-        let words = words
-            .iter()
-            .map(|word| word.replace("/etc/ringroad/%i.toml", "/does/not/exist.toml").replace("%i", "edge"));
-        let done = run(Command::new(root.path().join("usr/bin/ringroad")).args(words));
-        assert_eq!(done.status.code(), Some(1), "{key}: {}", done.stderr);
-        assert!(done.stderr.contains("/does/not/exist.toml"), "{key}: {}", done.stderr);
-    }
-}
-
-#[test]
-fn it_tells_systemd_when_it_is_up() {
-    support::needs!(Root, Tun, Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
-    let _turn = alone();
-    let root = unpacked();
-    assert_eq!(unit_words(root.path(), "Type"), ["notify"]);
-    let (file, socket) = (root.path().join("file.toml"), root.path().join("notify"));
-    fs::write(&file, file_with("process")).expect("written");
-    let heard = UnixDatagram::bind(&socket).expect("bound");
-    heard.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-    let mut command = Command::new(root.path().join("usr/bin/ringroad"));
-    command.args(["run", "--json", "--seconds", "0.5"]).arg(&file).env("NOTIFY_SOCKET", &socket);
-    let done = run(&mut command);
-    assert!(done.status.success(), "{}", done.stderr);
-    let mut octets = [0; 256];
-    let length = heard.recv(&mut octets).expect("it tells");
-    let said = String::from_utf8_lossy(&octets[..length]).into_owned();
-    assert!(said.lines().any(|line| line == "READY=1"), "{said}");
 }
 
 /// One router between the host and nothing.
@@ -253,57 +106,223 @@ fn confined(root: &Path, program: &Path) -> Command {
     command
 }
 
-#[test]
-fn the_unit_lets_interrupts_be_moved() {
-    support::needs!(
-        Root,
-        Program("dpkg-shlibdeps"),
-        Program("strip"),
-        Program("git"),
-        Program("setpriv"),
-        Program("unshare")
-    );
-    let root = unpacked();
-    // To where they are.
-    let script = "for file in /proc/irq/*/smp_affinity_list; do echo \"$(cat $file)\" >$file && exit 0; done 2>/dev/null; exit 1";
-    if !run(Command::new("sh").args(["-c", script])).status.success() {
-        println!("SKIPPED: no interrupt of this host can be moved");
-        return;
-    }
-    let done = run(confined(root.path(), Path::new("sh")).args(["-c", script]));
-    assert!(done.status.success(), "{}: {}", done.status, done.stderr);
-    // What holds of the host's tunables is that they can be read.
-    let done = run(confined(root.path(), Path::new("sh")).args(["-c", "echo 1 >/proc/sys/vm/stat_interval"]));
-    assert!(!done.status.success() && done.stderr.contains("Read-only"), "{}: {}", done.status, done.stderr);
-}
+mod all {
+    use super::*;
 
-#[test]
-fn the_capabilities_of_the_unit_are_enough() {
-    support::needs!(
-        Root,
-        Tun,
-        Program("dpkg-shlibdeps"),
-        Program("strip"),
-        Program("git"),
-        Program("setpriv"),
-        Program("unshare")
-    );
-    let _turn = alone();
-    let root = unpacked();
-    let mut engines = vec!["process"];
-    match support::missing(&[support::Need::Kvm]) {
-        None => engines.push("kvm"),
-        Some(why) => println!("SKIPPED: engine kvm: {why}"),
+    #[test]
+    fn two_packages_of_one_commit_are_the_same_octets() {
+        support::needs!(Program("dpkg-deb"), Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+        let (one, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        // Somebody may commit in between.
+        let pairs = (0..3).map(|_| (pack(one.path(), "022"), pack(other.path(), "077")));
+        let (first, second) =
+            pairs.into_iter().find(|(a, b)| a.file_name() == b.file_name()).expect("a pair");
+        assert!(fs::read(&second).expect("a package") == fs::read(&first).expect("a package"));
+        let names = |folder: &Path| {
+            fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("one").file_name())
+        };
+        assert!(names(other.path()).all(|name| name.to_string_lossy().ends_with(".deb")));
     }
-    for engine in engines {
-        let before = Traces::now();
-        let file = root.path().join("file.toml");
-        fs::write(&file, file_with(engine)).expect("written");
-        let mut command = confined(root.path(), &root.path().join("usr/bin/ringroad"));
-        command.args(["run", "--json", "--seconds", "1"]).arg(&file);
+
+    #[test]
+    fn it_says_what_it_is_and_holds_what_it_should() {
+        support::needs!(Program("dpkg-deb"), Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+        let field = |name: &str| answer(Command::new("dpkg-deb").arg("-f").arg(package()).arg(name));
+        assert_eq!(field("Package"), "ringroad");
+        assert!(field("Version").starts_with(env!("CARGO_PKG_VERSION")), "{}", field("Version"));
+        assert_eq!(field("Architecture"), answer(Command::new("dpkg").arg("--print-architecture")));
+        assert!(field("Depends").contains("libc6 (>= 2."), "{}", field("Depends"));
+        let listed = answer(Command::new("dpkg-deb").arg("-c").arg(package()));
+        for (mode, path) in [
+            ("-rwxr-xr-x", "usr/bin/ringroad"),
+            ("-rw-r--r--", UNIT),
+            ("drwxr-xr-x", "etc/ringroad/"),
+            ("-rw-r--r--", "usr/share/doc/ringroad/copyright"),
+            ("-rw-r--r--", "usr/share/doc/ringroad/changelog.gz"),
+            ("-rw-r--r--", "usr/share/doc/ringroad/examples/two-routers.toml"),
+        ] {
+            let found = |line: &&str| {
+                line.starts_with(&format!("{mode} root/root ")) && line.ends_with(&format!(" ./{path}"))
+            };
+            assert!(listed.lines().find(found).is_some(), "{mode} {path} in:\n{listed}");
+        }
+        let control = tempfile::tempdir().expect("a folder");
+        answer(Command::new("dpkg-deb").arg("-e").arg(package()).arg(control.path()));
+        let root = unpacked();
+        for text in ["control", "md5sums", "postinst", "prerm", "postrm"] {
+            let text = fs::read_to_string(control.path().join(text)).expect("a part of the package");
+            assert!(!text.contains('{'), "a fact was not filled in: {text}");
+        }
+        let copyright =
+            fs::read_to_string(root.path().join("usr/share/doc/ringroad/copyright")).expect("a text");
+        assert!(!copyright.contains('{') && copyright.contains("libc v"), "{copyright}");
+    }
+
+    #[test]
+    fn lintian_finds_no_error() {
+        support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"), Program("lintian"));
+        let done = run(Command::new("lintian").args(["--fail-on", "error", "--allow-root"]).arg(package()));
+        assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
+    }
+
+    #[test]
+    fn it_installs_into_an_empty_root_runs_from_there_and_goes_without_a_rest() {
+        support::needs!(Root, Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+        let root = tempfile::tempdir().expect("a folder");
+        for folder in ["info", "updates", "triggers"] {
+            fs::create_dir_all(root.path().join("var/lib/dpkg").join(folder)).expect("made");
+        }
+        for file in ["status", "available"] {
+            fs::write(root.path().join("var/lib/dpkg").join(file), "").expect("written");
+        }
+        let dpkg = |words: &[&str]| {
+            let mut command = Command::new("dpkg");
+            // The libraries are those of the host, and so are the shell and systemctl of the scripts.
+            command.arg(format!("--root={}", root.path().display()));
+            command.args(["--force-depends", "--force-script-chrootless", "--log=/dev/null"]).args(words);
+            answer(&mut command)
+        };
+        dpkg(&["--install", package().to_str().expect("a path")]);
+        assert_eq!(dpkg(&["--verify", "ringroad"]), "");
+        let installed = root.path().join("usr/bin/ringroad");
+        let version = answer(Command::new(&installed).arg("--version"));
+        assert_eq!(version, format!("ringroad {}", env!("CARGO_PKG_VERSION")));
+        for example in fs::read_dir(root.path().join("usr/share/doc/ringroad/examples")).expect("examples") {
+            let example = example.expect("an example").path();
+            let done = run(Command::new(&installed).arg("check").arg(&example));
+            assert!(done.stdout.contains("router"), "{}: {}{}", example.display(), done.stdout, done.stderr);
+        }
+        dpkg(&["--purge", "ringroad"]);
+        for rest in ["usr", "lib", "etc"] {
+            assert!(!root.path().join(rest).exists(), "{rest} is left");
+        }
+    }
+
+    #[test]
+    fn systemd_accepts_the_unit_and_finds_little_exposed() {
+        support::needs!(
+            Program("dpkg-shlibdeps"),
+            Program("strip"),
+            Program("git"),
+            Program("systemd-analyze")
+        );
+        let root = unpacked();
+        let unit = root.path().join(UNIT);
+        // Where the program lies here.
+        let text = fs::read_to_string(&unit).expect("a unit");
+        let program = root.path().join("usr/bin/ringroad");
+        fs::write(&unit, text.replace("/usr/bin/ringroad", program.to_str().expect("a path")))
+            .expect("written");
+        let done = run(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit));
+        // It tells of faults in other units of the host as well.
+        let faults: Vec<&str> = done.stderr.lines().filter(|line| line.contains("ringroad")).collect();
+        assert_eq!(faults, [""; 0]);
+        let mut command = Command::new("systemd-analyze");
+        command.args(["security", "--offline=true", "--no-pager", "--threshold=45"]).arg(&unit);
         let done = run(&mut command);
-        assert!(done.status.success(), "{engine}: {}", done.stderr);
-        assert!(done.stdout.contains("t18"), "{engine}: {}", done.stdout);
-        assert_eq!(Traces::left(&before, GONE), [""; 0]);
+        assert!(done.status.success(), "{}{}", done.stdout, done.stderr);
+    }
+
+    #[test]
+    fn the_unit_calls_the_program_as_it_can_be_called() {
+        support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+        let root = unpacked();
+        // Where it finds again what packets cost.
+        assert_eq!(unit_words(root.path(), "StateDirectory"), ["ringroad"]);
+        for key in ["ExecStart", "ExecReload"] {
+            let words = unit_words(root.path(), key);
+            let (program, words) = words.split_first().expect("a command");
+            assert_eq!(program, "/usr/bin/ringroad", "{key}");
+            let file = words.last().expect("a file");
+            assert_eq!(file, "/etc/ringroad/%i.toml", "{key}");
+            // A file that is not there is what it complains about, and not its words.
+            let words = words.iter().map(|word| {
+                word.replace("/etc/ringroad/%i.toml", "/does/not/exist.toml").replace("%i", "edge")
+            });
+            let done = run(Command::new(root.path().join("usr/bin/ringroad")).args(words));
+            assert_eq!(done.status.code(), Some(1), "{key}: {}", done.stderr);
+            assert!(done.stderr.contains("/does/not/exist.toml"), "{key}: {}", done.stderr);
+        }
+    }
+
+    #[test]
+    fn it_tells_systemd_when_it_is_up() {
+        support::needs!(Root, Tun, Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
+        let _turn = alone();
+        let root = unpacked();
+        assert_eq!(unit_words(root.path(), "Type"), ["notify"]);
+        let (file, socket) = (root.path().join("file.toml"), root.path().join("notify"));
+        fs::write(&file, file_with("process")).expect("written");
+        let heard = UnixDatagram::bind(&socket).expect("bound");
+        heard.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        let mut command = Command::new(root.path().join("usr/bin/ringroad"));
+        command.args(["run", "--json", "--seconds", "0.5"]).arg(&file).env("NOTIFY_SOCKET", &socket);
+        let done = run(&mut command);
+        assert!(done.status.success(), "{}", done.stderr);
+        let mut octets = [0; 256];
+        let length = heard.recv(&mut octets).expect("it tells");
+        let said = String::from_utf8_lossy(&octets[..length]).into_owned();
+        assert!(said.lines().any(|line| line == "READY=1"), "{said}");
+    }
+
+    #[test]
+    fn the_unit_lets_interrupts_be_moved() {
+        support::needs!(
+            Root,
+            Program("dpkg-shlibdeps"),
+            Program("strip"),
+            Program("git"),
+            Program("setpriv"),
+            Program("unshare")
+        );
+        let root = unpacked();
+        // To where they are.
+        let script = "for file in /proc/irq/*/smp_affinity_list; do echo \"$(cat $file)\" >$file && exit 0; done 2>/dev/null; exit 1";
+        if !run(Command::new("sh").args(["-c", script])).status.success() {
+            println!("SKIPPED: no interrupt of this host can be moved");
+            return;
+        }
+        let done = run(confined(root.path(), Path::new("sh")).args(["-c", script]));
+        assert!(done.status.success(), "{}: {}", done.status, done.stderr);
+        // What holds of the host's tunables is that they can be read.
+        let done =
+            run(confined(root.path(), Path::new("sh")).args(["-c", "echo 1 >/proc/sys/vm/stat_interval"]));
+        assert!(
+            !done.status.success() && done.stderr.contains("Read-only"),
+            "{}: {}",
+            done.status,
+            done.stderr
+        );
+    }
+
+    #[test]
+    fn the_capabilities_of_the_unit_are_enough() {
+        support::needs!(
+            Root,
+            Tun,
+            Program("dpkg-shlibdeps"),
+            Program("strip"),
+            Program("git"),
+            Program("setpriv"),
+            Program("unshare")
+        );
+        let _turn = alone();
+        let root = unpacked();
+        let mut engines = vec!["process"];
+        match support::missing(&[support::Need::Kvm]) {
+            None => engines.push("kvm"),
+            Some(why) => println!("SKIPPED: engine kvm: {why}"),
+        }
+        for engine in engines {
+            let before = Traces::now();
+            let file = root.path().join("file.toml");
+            fs::write(&file, file_with(engine)).expect("written");
+            let mut command = confined(root.path(), &root.path().join("usr/bin/ringroad"));
+            command.args(["run", "--json", "--seconds", "1"]).arg(&file);
+            let done = run(&mut command);
+            assert!(done.status.success(), "{engine}: {}", done.stderr);
+            assert!(done.stdout.contains("t18"), "{engine}: {}", done.stdout);
+            assert_eq!(Traces::left(&before, GONE), [""; 0]);
+        }
     }
 }

@@ -138,12 +138,6 @@ fn both_models_in_one_router_under_kvm() {
     both_models_in_one_router("kvm");
 }
 
-#[test]
-fn both_models_in_one_router_as_a_process() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    both_models_in_one_router("process");
-}
-
 fn models_on_one_switch(engine: &str, pairs: &[(&str, &str)]) {
     for (one, other) in pairs {
         let world = World::start(&two_routers(engine, one, other));
@@ -161,18 +155,6 @@ fn models_on_one_switch(engine: &str, pairs: &[(&str, &str)]) {
     }
 }
 
-#[test]
-fn models_on_one_switch_under_kvm() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    models_on_one_switch("kvm", &[(CSB, VIRTIO_NET), (BASE, CSB), (COALESCED, COMBINING)]);
-}
-
-#[test]
-fn models_on_one_switch_as_processes() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    models_on_one_switch("process", &[(CSB, VIRTIO_NET), (BASE, COMBINING)]);
-}
-
 /// Restarts the router again and again while datagrams pass it.
 fn restarted_in_traffic(engine: &str, keys: &str) {
     let world = World::start(&one_router(engine, keys, keys));
@@ -188,18 +170,6 @@ fn restarted_in_traffic(engine: &str, keys: &str) {
     // nothing was wrong.
     let Finished { stderr, .. } = world.finish();
     assert_eq!(stderr, "", "{keys}");
-}
-
-#[test]
-fn restarted_in_traffic_under_kvm() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    [CSB, BASE, COMBINING, COALESCED].iter().for_each(|keys| restarted_in_traffic("kvm", keys));
-}
-
-#[test]
-fn restarted_in_traffic_as_a_process() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    [CSB, BASE, COMBINING].iter().for_each(|keys| restarted_in_traffic("process", keys));
 }
 
 #[test]
@@ -235,19 +205,53 @@ fn another_model_is_applied() {
     assert_eq!(stderr, "");
 }
 
-#[test]
-fn packets_are_traced_through_either_model() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    for (west, east) in [(CSB, BASE), (BASE, CSB), (COALESCED, VIRTIO_NET)] {
-        let world = World::start(&one_router("kvm", west, east));
-        let flow = world.flow();
-        flow.reaches(20, PATIENCE).expect("it flows");
-        let told = said(&["trace", "t19.west", "--count", "3", "--seconds", "20", "--port", "7021"]);
-        for place in ["t19.west.rx", "t19.east.tx"] {
-            assert!(told.matches(place).count() >= 3, "{west} and {east}: {told}");
+mod all {
+    use super::*;
+
+    #[test]
+    fn both_models_in_one_router_as_a_process() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        both_models_in_one_router("process");
+    }
+
+    #[test]
+    fn models_on_one_switch_under_kvm() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        models_on_one_switch("kvm", &[(CSB, VIRTIO_NET), (BASE, CSB), (COALESCED, COMBINING)]);
+    }
+
+    #[test]
+    fn models_on_one_switch_as_processes() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        models_on_one_switch("process", &[(CSB, VIRTIO_NET), (BASE, COMBINING)]);
+    }
+
+    #[test]
+    fn restarted_in_traffic_under_kvm() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        [CSB, BASE, COMBINING, COALESCED].iter().for_each(|keys| restarted_in_traffic("kvm", keys));
+    }
+
+    #[test]
+    fn restarted_in_traffic_as_a_process() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        [CSB, BASE, COMBINING].iter().for_each(|keys| restarted_in_traffic("process", keys));
+    }
+
+    #[test]
+    fn packets_are_traced_through_either_model() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        for (west, east) in [(CSB, BASE), (BASE, CSB), (COALESCED, VIRTIO_NET)] {
+            let world = World::start(&one_router("kvm", west, east));
+            let flow = world.flow();
+            flow.reaches(20, PATIENCE).expect("it flows");
+            let told = said(&["trace", "t19.west", "--count", "3", "--seconds", "20", "--port", "7021"]);
+            for place in ["t19.west.rx", "t19.east.tx"] {
+                assert!(told.matches(place).count() >= 3, "{west} and {east}: {told}");
+            }
+            thread::sleep(Duration::from_millis(100));
+            flow.stop().expect("it ends");
+            world.finish_well();
         }
-        thread::sleep(Duration::from_millis(100));
-        flow.stop().expect("it ends");
-        world.finish_well();
     }
 }

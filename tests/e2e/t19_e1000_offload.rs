@@ -116,14 +116,18 @@ fn every_mode(engine: Engine, modes: &[&str]) {
     }
 }
 
-#[test]
-fn segments_under_kvm() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
-    every_mode(Engine::Kvm, &["base", "async", "send-combining", "csb", "coalesced"]);
-}
+mod all {
+    use super::*;
 
-#[test]
-fn segments_of_a_process() {
-    support::needs!(Root, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
-    every_mode(Engine::Process, &["base", "async", "send-combining", "csb"]);
+    #[test]
+    fn segments_under_kvm() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
+        every_mode(Engine::Kvm, &["base", "async", "send-combining", "csb", "coalesced"]);
+    }
+
+    #[test]
+    fn segments_of_a_process() {
+        support::needs!(Root, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
+        every_mode(Engine::Process, &["base", "async", "send-combining", "csb"]);
+    }
 }

@@ -227,142 +227,147 @@ fn a_server_answers_pings_and_echoes_tcp_and_udp() {
     });
 }
 
-#[test]
-fn a_server_takes_several_visitors_at_a_time_and_others_after_them() {
-    support::needs!(Root, Kvm, Tun);
-    with_engines(Station::Server, 0, |bench| {
-        for round in 0..3 {
-            let mut visitors: Vec<_> = (0..4).map(|_| bench.connect(ECHO)).collect();
-            let refused = bench.netns.run(|| TcpStream::connect_timeout(&(STATION, ECHO).into(), PATIENCE));
-            assert!(refused.expect("inside").is_err(), "there is no fifth place");
-            for (at, visitor) in visitors.iter_mut().enumerate() {
-                visitor.write_all(&[at as u8]).expect("sent");
-            }
-            for (at, visitor) in visitors.iter_mut().enumerate() {
-                let mut answer = [0; 1];
-                visitor.read_exact(&mut answer).expect("answered");
-                assert_eq!(answer, [at as u8]);
-            }
-            drop(visitors);
-            // The places are free again once the last acknowledgement has come.
-            let end = Instant::now() + PATIENCE;
-            while bench
-                .netns
-                .run(|| TcpStream::connect_timeout(&(STATION, ECHO).into(), PATIENCE))
-                .expect("inside")
-                .is_err()
-            {
-                assert!(Instant::now() < end, "round {round}: the places stay taken");
-            }
-            bench.wait("all to be gone", |tally| tally.connections.get() >= 5 * (round + 1));
-            thread::sleep(Duration::from_millis(50));
-        }
-        assert_eq!(bench.tally().resets.get(), 0, "all ended well");
-    });
-}
+mod all {
+    use super::*;
 
-#[test]
-fn a_server_throws_away_what_is_to_be_thrown_away_and_counts_it() {
-    support::needs!(Root, Kvm, Tun);
-    with_engines(Station::Server, 0, |bench| {
-        let mut stream = bench.connect(DISCARD);
-        stream.write_all(&octets(5_000_000)).expect("taken");
-        bench.wait("5 MB", |tally| tally.octets_received.get() == 5_000_000);
-        drop(stream);
-        let near = bench.datagrams(0);
-        for _ in 0..100 {
-            near.send_to(&[0; 1000], (STATION, DISCARD)).expect("sent");
-        }
-        bench.wait("100 datagrams", |tally| tally.datagrams_received.get() == 100);
-        assert_eq!(bench.tally().octets_received.get(), 5_100_000);
-        assert_eq!(bench.tally().octets_sent.get(), 0);
-    });
-}
-
-#[test]
-fn a_stream_arrives_whole_and_begins_again_where_the_other_side_ends_it() {
-    support::needs!(Root, Kvm, Tun);
-    // As much as a segment, less, and more than the window.
-    for write_len in [1460, 100, 1 << 20] {
-        with_engines(Station::TcpStream, write_len, |bench| {
-            let listener = bench.listen(DISCARD);
-            for _ in 0..2 {
-                let mut stream = bench.accept(&listener);
-                let mut came = vec![0; 4_000_000];
-                stream.read_exact(&mut came).expect("the stream goes on");
-                assert!(came == octets(came.len()), "it is not what was sent");
+    #[test]
+    fn a_server_takes_several_visitors_at_a_time_and_others_after_them() {
+        support::needs!(Root, Kvm, Tun);
+        with_engines(Station::Server, 0, |bench| {
+            for round in 0..3 {
+                let mut visitors: Vec<_> = (0..4).map(|_| bench.connect(ECHO)).collect();
+                let refused =
+                    bench.netns.run(|| TcpStream::connect_timeout(&(STATION, ECHO).into(), PATIENCE));
+                assert!(refused.expect("inside").is_err(), "there is no fifth place");
+                for (at, visitor) in visitors.iter_mut().enumerate() {
+                    visitor.write_all(&[at as u8]).expect("sent");
+                }
+                for (at, visitor) in visitors.iter_mut().enumerate() {
+                    let mut answer = [0; 1];
+                    visitor.read_exact(&mut answer).expect("answered");
+                    assert_eq!(answer, [at as u8]);
+                }
+                drop(visitors);
+                // The places are free again once the last acknowledgement has come.
+                let end = Instant::now() + PATIENCE;
+                while bench
+                    .netns
+                    .run(|| TcpStream::connect_timeout(&(STATION, ECHO).into(), PATIENCE))
+                    .expect("inside")
+                    .is_err()
+                {
+                    assert!(Instant::now() < end, "round {round}: the places stay taken");
+                }
+                bench.wait("all to be gone", |tally| tally.connections.get() >= 5 * (round + 1));
+                thread::sleep(Duration::from_millis(50));
             }
-            assert!(bench.tally().octets_sent.get() >= 8_000_000);
-            bench.wait("the second connection", |tally| tally.connections.get() >= 2);
+            assert_eq!(bench.tally().resets.get(), 0, "all ended well");
         });
     }
-}
 
-#[test]
-fn requests_are_answered_one_by_one() {
-    support::needs!(Root, Kvm, Tun);
-    with_engines(Station::TcpRequests, 1, |bench| {
-        let listener = bench.listen(ECHO);
-        let mut stream = bench.accept(&listener);
-        stream.set_nodelay(true).expect("set");
-        let mut buffer = [0; 64];
-        for n in 0..500u32 {
-            let len = stream.read(&mut buffer).expect("asked");
-            assert_eq!(buffer[..len], [n as u8], "one at a time, in order");
-            stream.write_all(&buffer[..len]).expect("answered");
+    #[test]
+    fn a_server_throws_away_what_is_to_be_thrown_away_and_counts_it() {
+        support::needs!(Root, Kvm, Tun);
+        with_engines(Station::Server, 0, |bench| {
+            let mut stream = bench.connect(DISCARD);
+            stream.write_all(&octets(5_000_000)).expect("taken");
+            bench.wait("5 MB", |tally| tally.octets_received.get() == 5_000_000);
+            drop(stream);
+            let near = bench.datagrams(0);
+            for _ in 0..100 {
+                near.send_to(&[0; 1000], (STATION, DISCARD)).expect("sent");
+            }
+            bench.wait("100 datagrams", |tally| tally.datagrams_received.get() == 100);
+            assert_eq!(bench.tally().octets_received.get(), 5_100_000);
+            assert_eq!(bench.tally().octets_sent.get(), 0);
+        });
+    }
+
+    #[test]
+    fn a_stream_arrives_whole_and_begins_again_where_the_other_side_ends_it() {
+        support::needs!(Root, Kvm, Tun);
+        // As much as a segment, less, and more than the window.
+        for write_len in [1460, 100, 1 << 20] {
+            with_engines(Station::TcpStream, write_len, |bench| {
+                let listener = bench.listen(DISCARD);
+                for _ in 0..2 {
+                    let mut stream = bench.accept(&listener);
+                    let mut came = vec![0; 4_000_000];
+                    stream.read_exact(&mut came).expect("the stream goes on");
+                    assert!(came == octets(came.len()), "it is not what was sent");
+                }
+                assert!(bench.tally().octets_sent.get() >= 8_000_000);
+                bench.wait("the second connection", |tally| tally.connections.get() >= 2);
+            });
         }
-        bench.wait("500 transactions", |tally| tally.transactions.get() == 500);
-        // Before anybody listened it may have been refused.
-        let resets = bench.tally().resets.get();
-        // A wrong answer is none: it begins anew.
-        assert_eq!(stream.read(&mut buffer).expect("asked"), 1);
-        stream.write_all(&[buffer[0].wrapping_add(1)]).expect("answered");
-        let mut stream = bench.accept(&listener);
-        assert_eq!(stream.read(&mut buffer).expect("asked"), 1);
-        assert_eq!((bench.tally().transactions.get(), bench.tally().resets.get()), (500, resets + 1));
-    });
-}
+    }
 
-#[test]
-fn datagrams_come_in_order_and_are_of_the_size_asked_for() {
-    support::needs!(Root, Kvm, Tun);
-    for len in [8, 500, 1460] {
-        with_engines(Station::UdpStream, len, |bench| {
-            // The socket's queue is bounded, so some may be missing; none comes twice or too late.
-            let socket = bench.datagrams(DISCARD);
-            let (mut buffer, mut last) = ([0; 2048], None);
-            for _ in 0..2000 {
-                let (got, from) = socket.recv_from(&mut buffer).expect("it comes");
-                assert_eq!((got, from.ip()), (len as usize, STATION.into()));
-                let number = u64::from_be_bytes(buffer[..8].try_into().expect("8 octets"));
-                assert!(last.is_none_or(|last| number > last), "{number} after {last:?}");
-                last = Some(number);
+    #[test]
+    fn requests_are_answered_one_by_one() {
+        support::needs!(Root, Kvm, Tun);
+        with_engines(Station::TcpRequests, 1, |bench| {
+            let listener = bench.listen(ECHO);
+            let mut stream = bench.accept(&listener);
+            stream.set_nodelay(true).expect("set");
+            let mut buffer = [0; 64];
+            for n in 0..500u32 {
+                let len = stream.read(&mut buffer).expect("asked");
+                assert_eq!(buffer[..len], [n as u8], "one at a time, in order");
+                stream.write_all(&buffer[..len]).expect("answered");
+            }
+            bench.wait("500 transactions", |tally| tally.transactions.get() == 500);
+            // Before anybody listened it may have been refused.
+            let resets = bench.tally().resets.get();
+            // A wrong answer is none: it begins anew.
+            assert_eq!(stream.read(&mut buffer).expect("asked"), 1);
+            stream.write_all(&[buffer[0].wrapping_add(1)]).expect("answered");
+            let mut stream = bench.accept(&listener);
+            assert_eq!(stream.read(&mut buffer).expect("asked"), 1);
+            assert_eq!((bench.tally().transactions.get(), bench.tally().resets.get()), (500, resets + 1));
+        });
+    }
+
+    #[test]
+    fn datagrams_come_in_order_and_are_of_the_size_asked_for() {
+        support::needs!(Root, Kvm, Tun);
+        for len in [8, 500, 1460] {
+            with_engines(Station::UdpStream, len, |bench| {
+                // The socket's queue is bounded, so some may be missing; none comes twice or too late.
+                let socket = bench.datagrams(DISCARD);
+                let (mut buffer, mut last) = ([0; 2048], None);
+                for _ in 0..2000 {
+                    let (got, from) = socket.recv_from(&mut buffer).expect("it comes");
+                    assert_eq!((got, from.ip()), (len as usize, STATION.into()));
+                    let number = u64::from_be_bytes(buffer[..8].try_into().expect("8 octets"));
+                    assert!(last.is_none_or(|last| number > last), "{number} after {last:?}");
+                    last = Some(number);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn drivers_that_live_by_interrupts_lose_nothing_either() {
+        support::needs!(Root, Kvm, Tun);
+        with(&STOCK, Station::Server, 0, |bench| {
+            let sent = octets(500_000);
+            assert!(echo(bench.connect(ECHO), &sent) == sent, "what came back is not what was sent");
+        });
+        with(&STOCK, Station::TcpStream, 1460, |bench| {
+            let mut stream = bench.accept(&bench.listen(DISCARD));
+            let mut came = vec![0; 500_000];
+            stream.read_exact(&mut came).expect("the stream goes on");
+            assert!(came == octets(came.len()), "it is not what was sent");
+        });
+        with(&STOCK, Station::TcpRequests, 1, |bench| {
+            let mut stream = bench.accept(&bench.listen(ECHO));
+            stream.set_nodelay(true).expect("set");
+            for n in 0..50u8 {
+                let mut asked = [0; 1];
+                stream.read_exact(&mut asked).expect("asked");
+                assert_eq!(asked, [n]);
+                stream.write_all(&asked).expect("answered");
             }
         });
     }
-}
-
-#[test]
-fn drivers_that_live_by_interrupts_lose_nothing_either() {
-    support::needs!(Root, Kvm, Tun);
-    with(&STOCK, Station::Server, 0, |bench| {
-        let sent = octets(500_000);
-        assert!(echo(bench.connect(ECHO), &sent) == sent, "what came back is not what was sent");
-    });
-    with(&STOCK, Station::TcpStream, 1460, |bench| {
-        let mut stream = bench.accept(&bench.listen(DISCARD));
-        let mut came = vec![0; 500_000];
-        stream.read_exact(&mut came).expect("the stream goes on");
-        assert!(came == octets(came.len()), "it is not what was sent");
-    });
-    with(&STOCK, Station::TcpRequests, 1, |bench| {
-        let mut stream = bench.accept(&bench.listen(ECHO));
-        stream.set_nodelay(true).expect("set");
-        for n in 0..50u8 {
-            let mut asked = [0; 1];
-            stream.read_exact(&mut asked).expect("asked");
-            assert_eq!(asked, [n]);
-            stream.write_all(&asked).expect("answered");
-        }
-    });
 }

@@ -101,17 +101,6 @@ fn large_frames_cross_as_they_are() {
     add_up(&counters, &["t23"]);
 }
 
-#[test]
-fn a_side_that_takes_none_is_sent_plain_frames() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
-    let (stage, left, right) = start(&one_router("", "offload = false"));
-    let file = transfer_both_ways(&stage, &left, &right);
-    is_right(&file);
-    let counters = stage.finish(vec![left, right]).expect("it ends well");
-    assert_eq!(counters.sum(|name| name.ends_with("drop_bad_offload")), 0, "{counters:?}");
-    add_up(&counters, &["t23"]);
-}
-
 fn through_a_switch(deliver: &str) {
     let (stage, left, right) = start(&two_routers(deliver));
     let file = transfer_both_ways(&stage, &left, &right);
@@ -125,14 +114,29 @@ fn through_a_switch(deliver: &str) {
     add_up(&counters, &["t23w", "t23e"]);
 }
 
-#[test]
-fn large_frames_are_cut_behind_a_queue() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
-    through_a_switch("");
-}
+mod all {
+    use super::*;
 
-#[test]
-fn large_frames_are_cut_by_who_delivers_directly() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
-    through_a_switch("deliver = 'direct'");
+    #[test]
+    fn a_side_that_takes_none_is_sent_plain_frames() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
+        let (stage, left, right) = start(&one_router("", "offload = false"));
+        let file = transfer_both_ways(&stage, &left, &right);
+        is_right(&file);
+        let counters = stage.finish(vec![left, right]).expect("it ends well");
+        assert_eq!(counters.sum(|name| name.ends_with("drop_bad_offload")), 0, "{counters:?}");
+        add_up(&counters, &["t23"]);
+    }
+
+    #[test]
+    fn large_frames_are_cut_behind_a_queue() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
+        through_a_switch("");
+    }
+
+    #[test]
+    fn large_frames_are_cut_by_who_delivers_directly() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
+        through_a_switch("deliver = 'direct'");
+    }
 }

@@ -58,31 +58,35 @@ fn by_a_process() {
     cross_as_they_are("engine = 'process'");
 }
 
-#[test]
-fn by_two_vcpus() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    cross_as_they_are("engine = 'kvm'\nvcpus = 2");
-}
+mod all {
+    use super::*;
 
-/// From the side that takes large frames to the other, the e1000 is told to cut what its driver gets in one piece.
-#[test]
-fn by_an_e1000() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    for (engine, mode) in [("kvm", "csb"), ("kvm", "base"), ("kvm", "async"), ("process", "csb")] {
-        let e1000 = format!("model = 'e1000'\nmode = '{mode}'");
-        let (stage, left, right) = start(&router(&format!("engine = '{engine}'"), "", &e1000));
-        let counters = both_ways(stage, left, right);
-        assert!(counters.get("t23r.left.rx.left_segments") > 0, "{mode}: {counters:?}");
-        assert_eq!(counters.sum(|name| name.ends_with("drop_bad_offload")), 0, "{mode}: {counters:?}");
+    #[test]
+    fn by_two_vcpus() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        cross_as_they_are("engine = 'kvm'\nvcpus = 2");
     }
-}
 
-#[test]
-fn segments_that_do_not_fit_are_refused_and_the_sender_makes_smaller_ones() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    let (stage, left, right) = start(&router("", "", "mtu = 1400"));
-    // The hosts agree on segments that fit both of their links, and know nothing of the router's.
-    right.ip(&["link", "set", "t23r-right", "mtu", "1500"]).expect("a larger MTU");
-    let counters = both_ways(stage, left, right);
-    assert!(counters.get("t23r.vcpu0.drop_mtu") > 0, "{counters:?}");
+    /// From the side that takes large frames to the other, the e1000 is told to cut what its driver gets in one piece.
+    #[test]
+    fn by_an_e1000() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        for (engine, mode) in [("kvm", "csb"), ("kvm", "base"), ("kvm", "async"), ("process", "csb")] {
+            let e1000 = format!("model = 'e1000'\nmode = '{mode}'");
+            let (stage, left, right) = start(&router(&format!("engine = '{engine}'"), "", &e1000));
+            let counters = both_ways(stage, left, right);
+            assert!(counters.get("t23r.left.rx.left_segments") > 0, "{mode}: {counters:?}");
+            assert_eq!(counters.sum(|name| name.ends_with("drop_bad_offload")), 0, "{mode}: {counters:?}");
+        }
+    }
+
+    #[test]
+    fn segments_that_do_not_fit_are_refused_and_the_sender_makes_smaller_ones() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        let (stage, left, right) = start(&router("", "", "mtu = 1400"));
+        // The hosts agree on segments that fit both of their links, and know nothing of the router's.
+        right.ip(&["link", "set", "t23r-right", "mtu", "1500"]).expect("a larger MTU");
+        let counters = both_ways(stage, left, right);
+        assert!(counters.get("t23r.vcpu0.drop_mtu") > 0, "{counters:?}");
+    }
 }

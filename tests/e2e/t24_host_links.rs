@@ -239,23 +239,6 @@ fn open_vswitch() {
     alone_and_tidy(|| carries_tcp_and_leaves_nothing(By::Ovs));
 }
 
-#[test]
-fn several_queues_on_a_macvtap_and_in_a_bridge() {
-    support::needs!(Root, Tun);
-    alone_and_tidy(|| {
-        for by in [By::Macvtap("bridge"), By::Bridge] {
-            let mut world = World::of(by);
-            let text = by.file().replace(
-                "name = \"t24\"\n",
-                "name = \"t24\"\nvcpus = 2\nmemory = \"64M\"\nvhost = \"per-queue\"\n",
-            );
-            world.start(&text);
-            world.both_ways();
-            world.end(Signal::TERM);
-        }
-    });
-}
-
 /// Deletes something under a running router and brings it back; traffic goes on as it did.
 fn deleted_and_back(by: By, delete: impl FnOnce(&World), restore: impl FnOnce(&mut World)) {
     let mut world = World::of(by);
@@ -269,23 +252,6 @@ fn deleted_and_back(by: By, delete: impl FnOnce(&World), restore: impl FnOnce(&m
     run.wait_for_line(PATIENCE, |line| line.contains("is there again")).expect("it is mended");
     world.both_ways();
     world.end(Signal::TERM);
-}
-
-#[test]
-fn a_link_that_is_deleted_is_made_again() {
-    support::needs!(Root, Tun);
-    alone_and_tidy(|| {
-        let drop_link = |name: &'static str| {
-            move |world: &World| drop(world.home.ip(&["link", "delete", name]).expect("deleted"))
-        };
-        deleted_and_back(By::Bridge, drop_link("t24.west"), |_| {});
-        deleted_and_back(By::Macvtap("bridge"), drop_link("t24.west"), |_| {});
-        // With the interface that it stands on, which comes back later.
-        deleted_and_back(By::Macvtap("bridge"), drop_link("west0"), |world| {
-            thread::sleep(Duration::from_millis(1500));
-            cable(&world.home, &world.west, "west", "192.0.2");
-        });
-    });
 }
 
 /// Two more NICs of the same router, by macvtap, and a host behind each.
@@ -337,46 +303,6 @@ fn made_again(by: By, faults: impl FnOnce(&mut World)) {
 }
 
 #[test]
-fn a_bridge_that_is_made_again_gets_its_tap_back_and_other_nics_lose_nothing() {
-    support::needs!(Root, Tun);
-    alone_and_tidy(|| {
-        made_again(By::Bridge, |world| {
-            world.delete_bridge(By::Bridge, "west");
-            world.says(
-                "the bridge `br-west`: it is not there; it is put in again as soon as that can be done",
-                1,
-            );
-            world.add_bridge(By::Bridge, "west");
-            world.says("NIC t24.west: its link is in the bridge `br-west` again", 1);
-        });
-    });
-}
-
-#[test]
-fn open_vswitch_that_loses_a_bridge_or_dies_gets_its_port_back_and_other_nics_lose_nothing() {
-    support::needs!(Root, Tun, Program("ovs-vswitchd"), Program("ovsdb-server"), Program("ethtool"));
-    alone_and_tidy(|| {
-        made_again(By::Ovs, |world| {
-            let again = |side: &str| {
-                format!("NIC t24.{side}: its link is in the bridge `br-{side}` of Open vSwitch again")
-            };
-            world.delete_bridge(By::Ovs, "west");
-            world.says("NIC t24.west: cannot put `t24.west` into the bridge `br-west` of Open vSwitch: ", 1);
-            world.add_bridge(By::Ovs, "west");
-            world.says(&again("west"), 1);
-            world.both_ways();
-            world.ovs.as_mut().expect("Open vSwitch").kill().expect("killed");
-            for (side, times) in [("west", 2), ("east", 1)] {
-                world.says(&format!("NIC t24.{side}: cannot put"), times);
-            }
-            world.ovs.as_mut().expect("Open vSwitch").start_again(&world.home).expect("started");
-            world.says(&again("west"), 2);
-            world.says(&again("east"), 1);
-        });
-    });
-}
-
-#[test]
 fn what_the_host_does_not_have_is_said_in_one_line() {
     support::needs!(Root, Tun);
     alone_and_tidy(|| {
@@ -405,12 +331,93 @@ fn what_the_host_does_not_have_is_said_in_one_line() {
     });
 }
 
-#[test]
-fn open_vswitch_that_does_not_answer_is_said_in_one_line() {
-    support::needs!(Root, Tun, Program("ovs-vsctl"));
-    alone_and_tidy(|| {
-        let world = World::new();
-        let said = world.refusal(&By::Ovs.file());
-        assert!(said.contains("Open vSwitch") && said.trim_end().lines().count() == 1, "{said}");
-    });
+mod all {
+    use super::*;
+
+    #[test]
+    fn several_queues_on_a_macvtap_and_in_a_bridge() {
+        support::needs!(Root, Tun);
+        alone_and_tidy(|| {
+            for by in [By::Macvtap("bridge"), By::Bridge] {
+                let mut world = World::of(by);
+                let text = by.file().replace(
+                    "name = \"t24\"\n",
+                    "name = \"t24\"\nvcpus = 2\nmemory = \"64M\"\nvhost = \"per-queue\"\n",
+                );
+                world.start(&text);
+                world.both_ways();
+                world.end(Signal::TERM);
+            }
+        });
+    }
+
+    #[test]
+    fn a_bridge_that_is_made_again_gets_its_tap_back_and_other_nics_lose_nothing() {
+        support::needs!(Root, Tun);
+        alone_and_tidy(|| {
+            made_again(By::Bridge, |world| {
+                world.delete_bridge(By::Bridge, "west");
+                world.says(
+                    "the bridge `br-west`: it is not there; it is put in again as soon as that can be done",
+                    1,
+                );
+                world.add_bridge(By::Bridge, "west");
+                world.says("NIC t24.west: its link is in the bridge `br-west` again", 1);
+            });
+        });
+    }
+
+    #[test]
+    fn open_vswitch_that_loses_a_bridge_or_dies_gets_its_port_back_and_other_nics_lose_nothing() {
+        support::needs!(Root, Tun, Program("ovs-vswitchd"), Program("ovsdb-server"), Program("ethtool"));
+        alone_and_tidy(|| {
+            made_again(By::Ovs, |world| {
+                let again = |side: &str| {
+                    format!("NIC t24.{side}: its link is in the bridge `br-{side}` of Open vSwitch again")
+                };
+                world.delete_bridge(By::Ovs, "west");
+                world.says(
+                    "NIC t24.west: cannot put `t24.west` into the bridge `br-west` of Open vSwitch: ",
+                    1,
+                );
+                world.add_bridge(By::Ovs, "west");
+                world.says(&again("west"), 1);
+                world.both_ways();
+                world.ovs.as_mut().expect("Open vSwitch").kill().expect("killed");
+                for (side, times) in [("west", 2), ("east", 1)] {
+                    world.says(&format!("NIC t24.{side}: cannot put"), times);
+                }
+                world.ovs.as_mut().expect("Open vSwitch").start_again(&world.home).expect("started");
+                world.says(&again("west"), 2);
+                world.says(&again("east"), 1);
+            });
+        });
+    }
+
+    #[test]
+    fn open_vswitch_that_does_not_answer_is_said_in_one_line() {
+        support::needs!(Root, Tun, Program("ovs-vsctl"));
+        alone_and_tidy(|| {
+            let world = World::new();
+            let said = world.refusal(&By::Ovs.file());
+            assert!(said.contains("Open vSwitch") && said.trim_end().lines().count() == 1, "{said}");
+        });
+    }
+
+    #[test]
+    fn a_link_that_is_deleted_is_made_again() {
+        support::needs!(Root, Tun);
+        alone_and_tidy(|| {
+            let drop_link = |name: &'static str| {
+                move |world: &World| drop(world.home.ip(&["link", "delete", name]).expect("deleted"))
+            };
+            deleted_and_back(By::Bridge, drop_link("t24.west"), |_| {});
+            deleted_and_back(By::Macvtap("bridge"), drop_link("t24.west"), |_| {});
+            // With the interface that it stands on, which comes back later.
+            deleted_and_back(By::Macvtap("bridge"), drop_link("west0"), |world| {
+                thread::sleep(Duration::from_millis(1500));
+                cable(&world.home, &world.west, "west", "192.0.2");
+            });
+        });
+    }
 }

@@ -103,54 +103,59 @@ fn both_ways_by_count_by_time_and_until_the_client_leaves() {
     stage.finish(vec![left, right]).expect("it ends well");
 }
 
-#[test]
-fn a_reader_that_stands_still_and_a_full_disk_hold_nobody_up() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("tshark"));
-    let (stage, left, right) = two_hosts();
-    // Nobody reads the pipe that is its standard output.
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    let mut command = capture("t25c.left", Path::new("-"), &["--seconds", "1"]);
-    let mut stuck =
-        command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).spawn().expect("it starts");
-    drop(command);
-    for _ in 0..5 {
-        ping(&left, 10);
-    }
-    let full = File::options().write(true).open("/dev/full").expect("a full disk");
-    let mut command = capture("t25c.right", Path::new("-"), &["--seconds", "20"]);
-    let mut full =
-        command.stdin(Stdio::null()).stdout(full).stderr(Stdio::null()).spawn().expect("it starts");
-    ping(&left, 10);
-    assert!(!full.wait().expect("it ends").success(), "a file that takes nothing is said");
-    stuck.wait().expect("it ends");
-    drop(reader);
-    ping(&left, 3);
-    stage.finish(vec![left, right]).expect("it ends well");
-}
+mod all {
+    use super::*;
 
-#[test]
-fn what_cannot_be_captured_is_said_in_one_line() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    let (stage, left, right) = two_hosts();
-    let refusal = |nic: &str, options: &[&str]| {
-        let done =
-            support::run(&mut capture(nic, Path::new("/dev/null"), options), PATIENCE).expect("it ends");
+    #[test]
+    fn a_reader_that_stands_still_and_a_full_disk_hold_nobody_up() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("tshark"));
+        let (stage, left, right) = two_hosts();
+        // Nobody reads the pipe that is its standard output.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let mut command = capture("t25c.left", Path::new("-"), &["--seconds", "1"]);
+        let mut stuck =
+            command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).spawn().expect("it starts");
+        drop(command);
+        for _ in 0..5 {
+            ping(&left, 10);
+        }
+        let full = File::options().write(true).open("/dev/full").expect("a full disk");
+        let mut command = capture("t25c.right", Path::new("-"), &["--seconds", "20"]);
+        let mut full =
+            command.stdin(Stdio::null()).stdout(full).stderr(Stdio::null()).spawn().expect("it starts");
+        ping(&left, 10);
+        assert!(!full.wait().expect("it ends").success(), "a file that takes nothing is said");
+        stuck.wait().expect("it ends");
+        drop(reader);
+        ping(&left, 3);
+        stage.finish(vec![left, right]).expect("it ends well");
+    }
+
+    #[test]
+    fn what_cannot_be_captured_is_said_in_one_line() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let (stage, left, right) = two_hosts();
+        let refusal = |nic: &str, options: &[&str]| {
+            let done =
+                support::run(&mut capture(nic, Path::new("/dev/null"), options), PATIENCE).expect("it ends");
+            assert!(!done.status.success());
+            assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+            done.stderr
+        };
+        assert!(refusal("t25c", &[]).contains("names no NIC; write e.g. edge.wan"));
+        assert!(
+            refusal("t25c.middle", &[])
+                .contains("router t25c has no NIC \"middle\"; NICs: left, right, void")
+        );
+        assert!(refusal("t25c.left", &["--count", "0"]).contains("a capture of no frames"));
+        assert!(refusal("t25c.left", &["--snap", "3"]).contains("keeps 14 to 65535 octets"));
+        let mut nowhere = capture("t25c.left", Path::new("/there/is/none/x.pcap"), &[]);
+        let said = support::run(&mut nowhere, PATIENCE).expect("it ends").stderr;
+        assert!(said.contains("cannot write /there/is/none/x.pcap"), "{said}");
+        // Somebody else may not.
+        let mut foreign = capture("t25c.left", Path::new("/dev/null"), &[]);
+        let done = support::run(foreign.uid(65_534), PATIENCE).expect("it ends");
         assert!(!done.status.success());
-        assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
-        done.stderr
-    };
-    assert!(refusal("t25c", &[]).contains("names no NIC; write e.g. edge.wan"));
-    assert!(
-        refusal("t25c.middle", &[]).contains("router t25c has no NIC \"middle\"; NICs: left, right, void")
-    );
-    assert!(refusal("t25c.left", &["--count", "0"]).contains("a capture of no frames"));
-    assert!(refusal("t25c.left", &["--snap", "3"]).contains("keeps 14 to 65535 octets"));
-    let mut nowhere = capture("t25c.left", Path::new("/there/is/none/x.pcap"), &[]);
-    let said = support::run(&mut nowhere, PATIENCE).expect("it ends").stderr;
-    assert!(said.contains("cannot write /there/is/none/x.pcap"), "{said}");
-    // Somebody else may not.
-    let mut foreign = capture("t25c.left", Path::new("/dev/null"), &[]);
-    let done = support::run(foreign.uid(65_534), PATIENCE).expect("it ends");
-    assert!(!done.status.success());
-    stage.finish(vec![left, right]).expect("it ends well");
+        stage.finish(vec![left, right]).expect("it ends well");
+    }
 }

@@ -115,47 +115,6 @@ fn ping_tcp_and_udp_through_two_interfaces() {
     }
 }
 
-#[test]
-fn more_queues_than_threads_and_as_many() {
-    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
-    for more in ["spin = \"always\"\n", "vcpus = 2\nvhost = \"per-queue\"\n"] {
-        let (stage, left, right) = two_hosts("process", 2, more);
-        both_ways(&left, &right);
-        finish(stage, vec![left, right]);
-    }
-}
-
-#[test]
-fn a_data_plane_that_is_killed_is_replaced_with_new_sockets() {
-    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
-    let (mut stage, left, right) = two_hosts("process", 1, "");
-    wait_for("an answer", || answers(&left, RIGHT));
-    for _ in 0..3 {
-        let plane = plane_of(&mut stage);
-        kill_process(Pid::from_raw(plane.cast_signed()).expect("an id"), Signal::KILL).expect("killed");
-        wait_for("another data plane", || plane_of(&mut stage) != plane);
-        wait_for("an answer again", || answers(&left, RIGHT));
-    }
-    finish(stage, vec![left, right]);
-}
-
-#[test]
-fn an_interface_that_goes_down_and_is_deleted() {
-    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
-    let (mut stage, left, right) = two_hosts("process", 1, "");
-    wait_for("an answer", || answers(&left, RIGHT));
-    stage.home().ip(&["link", "set", "t25-right", "down"]).expect("down");
-    assert!(!answers(&left, RIGHT));
-    stage.home().ip(&["link", "set", "t25-right", "up"]).expect("up");
-    wait_for("an answer again", || answers(&left, RIGHT));
-    stage.home().ip(&["link", "delete", "t25-right"]).expect("deleted");
-    let said = stage.run().wait_for_line(PATIENCE, |line| line.contains("was deleted")).expect("it is told");
-    assert!(said.contains("NIC right: the interface `t25-right` was deleted"), "{said}");
-    // The other side goes on.
-    assert!(answers(&left, Ipv4Addr::new(192, 0, 2, 1)));
-    finish(stage, vec![left, right]);
-}
-
 /// What `run` says of a file that it cannot run.
 fn refusal(home: &Namespace, text: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
@@ -190,56 +149,6 @@ fn what_cannot_be_had_is_said_in_one_line() {
     finish(stage, vec![left, right]);
 }
 
-#[test]
-fn frames_take_locked_memory_and_too_much_of_it_is_refused() {
-    support::needs!(Root, Program("ip"), Program("ethtool"), Program("setpriv"), Program("prlimit"));
-    let _turn = alone();
-    let home = Namespace::add("t25-home").expect("a namespace");
-    let hosts = cables(&home, 1).expect("cables");
-    let folder = tempfile::tempdir().expect("a folder");
-    for (queue_len, fits) in [(256, true), (16_384, false)] {
-        let text = file("process", "")
-            .replace("[[router.nic]]", &format!("[[router.nic]]\nqueue_len = {queue_len}"));
-        fs::write(folder.path().join("file.toml"), text).expect("written");
-        // As the unit gives: no CAP_IPC_LOCK, and here no more memory than is usual.
-        let mut command = home.command("prlimit");
-        command.args(["--memlock=8388608", "setpriv", "--inh-caps=-all", "--no-new-privs"]);
-        command.args(["--bounding-set=-all,+net_admin,+kill,+bpf,+net_raw", BINARY]);
-        command.current_dir(folder.path()).args(["run", "file.toml", "--json", "--seconds", "1"]);
-        let done = support::run(&mut command, PATIENCE).expect("it ends");
-        assert_eq!(done.status.success(), fits, "{queue_len}: {}", done.stderr);
-        assert_eq!(
-            done.stderr.contains("more than this process may lock: a smaller `queue_len`"),
-            !fits,
-            "{}",
-            done.stderr
-        );
-    }
-    drop(hosts);
-}
-
-#[test]
-fn a_killed_command_leaves_no_program_and_can_be_started_at_once() {
-    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
-    let _turn = alone();
-    let before = Traces::now();
-    let folder = tempfile::tempdir().expect("a folder");
-    let home = Namespace::add("t25-home").expect("a namespace");
-    fs::write(folder.path().join("file.toml"), file("process", "")).expect("written");
-    let (left, right) = cables(&home, 1).expect("cables");
-    for _ in 0..3 {
-        let mut run = start(&home, folder.path());
-        run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
-        assert!(has_program(&home));
-        wait_for("an answer", || answers(&left, RIGHT));
-        run.signal(Signal::KILL).expect("killed");
-        run.wait(PATIENCE).expect("it ends");
-        wait_for("the end of the program", || !has_program(&home));
-    }
-    drop((left, right, home));
-    assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
-}
-
 fn start(home: &Namespace, folder: &Path) -> Running {
     let mut command: Command = home.command(BINARY);
     Running::start(command.current_dir(folder).args(["run", "--log", "text", "file.toml"]))
@@ -259,4 +168,100 @@ fn plane_of(stage: &mut Stage) -> u32 {
         plane.is_some()
     });
     plane.expect("there is one").id
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn more_queues_than_threads_and_as_many() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+        for more in ["spin = \"always\"\n", "vcpus = 2\nvhost = \"per-queue\"\n"] {
+            let (stage, left, right) = two_hosts("process", 2, more);
+            both_ways(&left, &right);
+            finish(stage, vec![left, right]);
+        }
+    }
+
+    #[test]
+    fn a_data_plane_that_is_killed_is_replaced_with_new_sockets() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+        let (mut stage, left, right) = two_hosts("process", 1, "");
+        wait_for("an answer", || answers(&left, RIGHT));
+        for _ in 0..3 {
+            let plane = plane_of(&mut stage);
+            kill_process(Pid::from_raw(plane.cast_signed()).expect("an id"), Signal::KILL).expect("killed");
+            wait_for("another data plane", || plane_of(&mut stage) != plane);
+            wait_for("an answer again", || answers(&left, RIGHT));
+        }
+        finish(stage, vec![left, right]);
+    }
+
+    #[test]
+    fn an_interface_that_goes_down_and_is_deleted() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+        let (mut stage, left, right) = two_hosts("process", 1, "");
+        wait_for("an answer", || answers(&left, RIGHT));
+        stage.home().ip(&["link", "set", "t25-right", "down"]).expect("down");
+        assert!(!answers(&left, RIGHT));
+        stage.home().ip(&["link", "set", "t25-right", "up"]).expect("up");
+        wait_for("an answer again", || answers(&left, RIGHT));
+        stage.home().ip(&["link", "delete", "t25-right"]).expect("deleted");
+        let said =
+            stage.run().wait_for_line(PATIENCE, |line| line.contains("was deleted")).expect("it is told");
+        assert!(said.contains("NIC right: the interface `t25-right` was deleted"), "{said}");
+        // The other side goes on.
+        assert!(answers(&left, Ipv4Addr::new(192, 0, 2, 1)));
+        finish(stage, vec![left, right]);
+    }
+
+    #[test]
+    fn frames_take_locked_memory_and_too_much_of_it_is_refused() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("setpriv"), Program("prlimit"));
+        let _turn = alone();
+        let home = Namespace::add("t25-home").expect("a namespace");
+        let hosts = cables(&home, 1).expect("cables");
+        let folder = tempfile::tempdir().expect("a folder");
+        for (queue_len, fits) in [(256, true), (16_384, false)] {
+            let text = file("process", "")
+                .replace("[[router.nic]]", &format!("[[router.nic]]\nqueue_len = {queue_len}"));
+            fs::write(folder.path().join("file.toml"), text).expect("written");
+            // As the unit gives: no CAP_IPC_LOCK, and here no more memory than is usual.
+            let mut command = home.command("prlimit");
+            command.args(["--memlock=8388608", "setpriv", "--inh-caps=-all", "--no-new-privs"]);
+            command.args(["--bounding-set=-all,+net_admin,+kill,+bpf,+net_raw", BINARY]);
+            command.current_dir(folder.path()).args(["run", "file.toml", "--json", "--seconds", "1"]);
+            let done = support::run(&mut command, PATIENCE).expect("it ends");
+            assert_eq!(done.status.success(), fits, "{queue_len}: {}", done.stderr);
+            assert_eq!(
+                done.stderr.contains("more than this process may lock: a smaller `queue_len`"),
+                !fits,
+                "{}",
+                done.stderr
+            );
+        }
+        drop(hosts);
+    }
+
+    #[test]
+    fn a_killed_command_leaves_no_program_and_can_be_started_at_once() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+        let _turn = alone();
+        let before = Traces::now();
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = Namespace::add("t25-home").expect("a namespace");
+        fs::write(folder.path().join("file.toml"), file("process", "")).expect("written");
+        let (left, right) = cables(&home, 1).expect("cables");
+        for _ in 0..3 {
+            let mut run = start(&home, folder.path());
+            run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+            assert!(has_program(&home));
+            wait_for("an answer", || answers(&left, RIGHT));
+            run.signal(Signal::KILL).expect("killed");
+            run.wait(PATIENCE).expect("it ends");
+            wait_for("the end of the program", || !has_program(&home));
+        }
+        drop((left, right, home));
+        assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+    }
 }

@@ -58,50 +58,54 @@ fn rate(flow: &Flow) -> f64 {
     (flow.so_far().received - before) as f64 / start.elapsed().as_secs_f64()
 }
 
-#[test]
-fn a_peer_that_stops_or_dies_costs_other_ports_nothing() {
-    support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
-    let folder = tempfile::tempdir().expect("a folder");
-    let socket = folder.path().join("guest.sock");
-    let mut stage = Stage::start(BINARY, &file(&socket)).expect("it starts");
-    let left = stage.host("t26f-left", "198.51.100.2/24", "198.51.100.1").expect("left");
-    let right = stage.host("t26f-right", "203.0.113.2/24", "203.0.113.1").expect("right");
-    let mut peer = testpmd(&socket);
-    wait_for_an_answer(&left);
-    // Echoes for the peer all the time, whatever becomes of it: more than all rings hold.
-    let flood = |_| {
-        let mut ping = left.command("busybox");
-        Running::start(ping.args(["ping", "-q", "-i", "0.002", "-w", "60", PEER])).expect("ping starts")
-    };
-    let floods: Vec<Running> = (0..FLOODS).map(flood).collect();
-    let address: SocketAddr = "203.0.113.2:7026".parse().expect("an address");
-    let flow = Flow::start(&left, &right, address, RATE).expect("a flow");
-    flow.reaches(100, PATIENCE).expect("it flows");
-    let healthy = rate(&flow);
-    peer.signal(Signal::STOP).expect("it runs");
-    let stopped = rate(&flow);
-    peer.signal(Signal::CONT).expect("it is there");
-    // It goes on where it was.
-    wait_for_an_answer(&left);
-    peer.kill().expect("it is dead");
-    let dead = rate(&flow);
-    let peer = testpmd(&socket);
-    wait_for_an_answer(&left);
-    drop(floods);
-    let tally = flow.stop().expect("it ends");
-    println!(
-        "a second: {healthy:.0}, {stopped:.0} with a peer that stands, {dead:.0} without one; {tally:?}"
-    );
-    peer.kill().expect("it is dead");
-    let done = stage.finish_troubled(vec![left, right]).expect("it ends well, and leaves nothing");
-    let counters =
-        Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
-    assert_eq!((tally.lost(), tally.repeated), (0, 0), "{tally:?}: {counters:?}");
-    assert!(tally.received > 3 * u64::from(RATE), "{tally:?}");
-    assert!(stopped >= SHARE * healthy && dead >= SHARE * healthy, "{healthy}, {stopped}, {dead}");
-    // Frames for the peer waited in the router's ring, and then found it full: not those of the flow. (A peer that goes on
-    // answers all at once, which may be too many for the other way.)
-    let full = |nic: &str| counters.get(&format!("t26f.vcpu0.{nic}.drop_tx_full"));
-    assert!(full("guest") > 0 && full("right") == 0, "{counters:?}");
-    assert!(counters.get("t26f.right.tap.write.frames") >= tally.sent, "{counters:?}");
+mod all {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_stops_or_dies_costs_other_ports_nothing() {
+        support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("guest.sock");
+        let mut stage = Stage::start(BINARY, &file(&socket)).expect("it starts");
+        let left = stage.host("t26f-left", "198.51.100.2/24", "198.51.100.1").expect("left");
+        let right = stage.host("t26f-right", "203.0.113.2/24", "203.0.113.1").expect("right");
+        let mut peer = testpmd(&socket);
+        wait_for_an_answer(&left);
+        // Echoes for the peer all the time, whatever becomes of it: more than all rings hold.
+        let flood = |_| {
+            let mut ping = left.command("busybox");
+            Running::start(ping.args(["ping", "-q", "-i", "0.002", "-w", "60", PEER])).expect("ping starts")
+        };
+        let floods: Vec<Running> = (0..FLOODS).map(flood).collect();
+        let address: SocketAddr = "203.0.113.2:7026".parse().expect("an address");
+        let flow = Flow::start(&left, &right, address, RATE).expect("a flow");
+        flow.reaches(100, PATIENCE).expect("it flows");
+        let healthy = rate(&flow);
+        peer.signal(Signal::STOP).expect("it runs");
+        let stopped = rate(&flow);
+        peer.signal(Signal::CONT).expect("it is there");
+        // It goes on where it was.
+        wait_for_an_answer(&left);
+        peer.kill().expect("it is dead");
+        let dead = rate(&flow);
+        let peer = testpmd(&socket);
+        wait_for_an_answer(&left);
+        drop(floods);
+        let tally = flow.stop().expect("it ends");
+        println!(
+            "a second: {healthy:.0}, {stopped:.0} with a peer that stands, {dead:.0} without one; {tally:?}"
+        );
+        peer.kill().expect("it is dead");
+        let done = stage.finish_troubled(vec![left, right]).expect("it ends well, and leaves nothing");
+        let counters =
+            Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
+        assert_eq!((tally.lost(), tally.repeated), (0, 0), "{tally:?}: {counters:?}");
+        assert!(tally.received > 3 * u64::from(RATE), "{tally:?}");
+        assert!(stopped >= SHARE * healthy && dead >= SHARE * healthy, "{healthy}, {stopped}, {dead}");
+        // Frames for the peer waited in the router's ring, and then found it full: not those of the flow. (A peer that goes on
+        // answers all at once, which may be too many for the other way.)
+        let full = |nic: &str| counters.get(&format!("t26f.vcpu0.{nic}.drop_tx_full"));
+        assert!(full("guest") > 0 && full("right") == 0, "{counters:?}");
+        assert!(counters.get("t26f.right.tap.write.frames") >= tally.sent, "{counters:?}");
+    }
 }

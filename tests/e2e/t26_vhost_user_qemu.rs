@@ -81,57 +81,64 @@ fn has_feature(guest: &Running, bit: usize) -> bool {
 /// Entries of a ring of the router.
 const RING: u64 = 1024;
 
-#[test]
-fn stock_guests_talk_tcp_through_a_router_and_one_is_killed_meanwhile() {
-    support::needs!(Root, Kvm, Program("qemu-system-x86_64"), Program("busybox"));
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
-    let kernel = match Kernel::obtain(&target.join("box")) {
-        Ok(kernel) => kernel,
-        Err(why) => {
-            println!("SKIPPED: {why:#}");
-            return;
+mod all {
+    use super::*;
+
+    #[test]
+    fn stock_guests_talk_tcp_through_a_router_and_one_is_killed_meanwhile() {
+        support::needs!(Root, Kvm, Program("qemu-system-x86_64"), Program("busybox"));
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
+        let kernel = match Kernel::obtain(&target.join("box")) {
+            Ok(kernel) => kernel,
+            Err(why) => {
+                println!("SKIPPED: {why:#}");
+                return;
+            }
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+        let text = "[[router]]\nname = 't26q'\n".to_owned()
+            + &nic("a", &a, "192.0.2.1/24", true)
+            + &nic("b", &b, "198.51.100.1/24", false);
+        let stage = Stage::start(BINARY, &text).expect("it starts");
+        let initrd =
+            |own, router, other| archive(&kernel, folder.path(), own, router, other).expect("an archive");
+        let initrd_a = initrd("192.0.2.2", "192.0.2.1", "198.51.100.2");
+        let initrd_b = initrd("198.51.100.2", "198.51.100.1", "192.0.2.2");
+        let (guest_a, mut guest_b) = (guest(&kernel, &initrd_a, &a), guest(&kernel, &initrd_b, &b));
+        fetches(&guest_a, 0);
+        fetches(&guest_b, 0);
+        for (guest, offload) in [(&guest_a, true), (&guest_b, false)] {
+            // CSUM and HOST_TSO4.
+            assert_eq!([0, 11].map(|bit| has_feature(guest, bit)), [offload; 2]);
         }
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
-    let text = "[[router]]\nname = 't26q'\n".to_owned()
-        + &nic("a", &a, "192.0.2.1/24", true)
-        + &nic("b", &b, "198.51.100.1/24", false);
-    let stage = Stage::start(BINARY, &text).expect("it starts");
-    let initrd =
-        |own, router, other| archive(&kernel, folder.path(), own, router, other).expect("an archive");
-    let initrd_a = initrd("192.0.2.2", "192.0.2.1", "198.51.100.2");
-    let initrd_b = initrd("198.51.100.2", "198.51.100.1", "192.0.2.2");
-    let (guest_a, mut guest_b) = (guest(&kernel, &initrd_a, &a), guest(&kernel, &initrd_b, &b));
-    fetches(&guest_a, 0);
-    fetches(&guest_b, 0);
-    for (guest, offload) in [(&guest_a, true), (&guest_b, false)] {
-        // CSUM and HOST_TSO4.
-        assert_eq!([0, 11].map(|bit| has_feature(guest, bit)), [offload; 2]);
+        // While both fetch.
+        guest_b.signal(Signal::KILL).expect("it runs");
+        guest_b.wait(PATIENCE).expect("it is dead");
+        let guest_b = guest(&kernel, &initrd_b, &b);
+        let before = guest_a.lines(0).len();
+        fetches(&guest_b, 0);
+        fetches(&guest_a, before);
+        drop((guest_a, guest_b));
+        let done = stage.finish_troubled(Vec::new()).expect("it ends well, and leaves nothing");
+        let counters =
+            Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
+        let count = |name: &str| counters.get(&format!("t26q.{name}"));
+        // Large frames came from one guest, and were cut for the other one, which sent none.
+        assert!(count("a.guest.tx.left_segments") > 20, "{counters:?}");
+        assert_eq!(count("b.guest.tx.left_segments"), 0);
+        assert!(
+            count("b.guest.rx.bytes") > 4_000_000 && count("a.guest.rx.bytes") > 4_000_000,
+            "{counters:?}"
+        );
+        assert!(count("b.guest.rx.bytes") <= 1514 * count("b.guest.rx.frames"), "{counters:?}");
+        // Both guests were killed in traffic: what was on its way to them waits in the router's rings for the next ones.
+        let waiting = counters.sum(|name| name.starts_with("t26q.vcpu0.") && name.ends_with(".tx_frames"))
+            - count("a.tx.frames")
+            - count("b.tx.frames");
+        assert!(waiting <= 2 * RING, "{waiting} frames: {counters:?}");
+        let mut faults = counters.faults("t26q");
+        faults.retain(|fault| waiting == 0 || !fault.contains("host tx.frames"));
+        assert_eq!(faults, [""; 0]);
     }
-    // While both fetch.
-    guest_b.signal(Signal::KILL).expect("it runs");
-    guest_b.wait(PATIENCE).expect("it is dead");
-    let guest_b = guest(&kernel, &initrd_b, &b);
-    let before = guest_a.lines(0).len();
-    fetches(&guest_b, 0);
-    fetches(&guest_a, before);
-    drop((guest_a, guest_b));
-    let done = stage.finish_troubled(Vec::new()).expect("it ends well, and leaves nothing");
-    let counters =
-        Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
-    let count = |name: &str| counters.get(&format!("t26q.{name}"));
-    // Large frames came from one guest, and were cut for the other one, which sent none.
-    assert!(count("a.guest.tx.left_segments") > 20, "{counters:?}");
-    assert_eq!(count("b.guest.tx.left_segments"), 0);
-    assert!(count("b.guest.rx.bytes") > 4_000_000 && count("a.guest.rx.bytes") > 4_000_000, "{counters:?}");
-    assert!(count("b.guest.rx.bytes") <= 1514 * count("b.guest.rx.frames"), "{counters:?}");
-    // Both guests were killed in traffic: what was on its way to them waits in the router's rings for the next ones.
-    let waiting = counters.sum(|name| name.starts_with("t26q.vcpu0.") && name.ends_with(".tx_frames"))
-        - count("a.tx.frames")
-        - count("b.tx.frames");
-    assert!(waiting <= 2 * RING, "{waiting} frames: {counters:?}");
-    let mut faults = counters.faults("t26q");
-    faults.retain(|fault| waiting == 0 || !fault.contains("host tx.frames"));
-    assert_eq!(faults, [""; 0]);
 }

@@ -105,18 +105,6 @@ fn testpmd_is_killed_and_traffic_resumes() {
     survives("kvm", "connect");
 }
 
-#[test]
-fn interrupts_of_a_process_are_passed_on() {
-    support::needs!(Root, Program("dpdk-testpmd"));
-    survives("process", "connect");
-}
-
-#[test]
-fn testpmd_comes_to_our_socket_and_comes_again() {
-    support::needs!(Root, Kvm, Program("dpdk-testpmd"));
-    survives("kvm", "listen");
-}
-
 /// Answers like a peer that has nothing but virtio 1.0, until it is left.
 fn serve_little(listener: &UnixListener) {
     let (mut stream, _) = listener.accept().expect("somebody comes");
@@ -130,33 +118,6 @@ fn serve_little(listener: &UnixListener) {
             let _ = stream.write_all(&answer.concat());
         }
     }
-}
-
-#[test]
-fn a_peer_that_can_do_less_is_told_of_and_the_next_one_serves() {
-    support::needs!(Root, Kvm, Program("dpdk-testpmd"));
-    let prepared = Stage::start(RINGROAD, &echo("kvm", "connect")).expect("it starts");
-    wait_until_shown(&prepared, "t27", "no peer at v.sock");
-    // A driver that starts with a peer settles on what that can do.
-    let first = testpmd(&prepared, "v.sock");
-    wait_until_shown(&prepared, "t27", "handed to v.sock");
-    let mut restart = prepared.home().command(RINGROAD);
-    let restarted = run(restart.args(["restart", "t27"]), PATIENCE).expect("restarted");
-    assert!(restarted.status.success(), "{}", restarted.stderr);
-    wait_until_shown(&prepared, "t27", "handed to v.sock");
-    first.kill().expect("gone");
-    fs::remove_file(prepared.path("v.sock")).expect("it was left");
-    let listener = UnixListener::bind(prepared.path("v.sock")).expect("a socket");
-    serve_little(&listener);
-    wait_until_shown(&prepared, "t27", "which the driver has settled on");
-    drop(listener);
-    fs::remove_file(prepared.path("v.sock")).expect("removed");
-    let mut last = testpmd(&prepared, "v.sock");
-    last.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("traffic resumes");
-    let done = prepared.finish_troubled(Vec::new());
-    last.signal(Signal::TERM).expect("ended");
-    last.wait(PATIENCE).expect("gone");
-    done.expect("it ends well");
 }
 
 /// Two routers, each with a host, whose other NICs meet by `left` and `right`.
@@ -286,56 +247,6 @@ fn ask(stage: &Stage, words: &[&str]) {
 }
 
 #[test]
-fn two_routers_meet_in_open_vswitch() {
-    support::needs!(Root, Kvm, Tun, Program("busybox"), Program("ovs-vsctl"));
-    if !Path::new(OVS).exists() {
-        println!("SKIPPED: Open vSwitch with DPDK (openvswitch-switch-dpdk) is not installed");
-        return;
-    }
-    // Of one we are the server, of the other one the client.
-    let text = two_routers(
-        "attach = 'vhost-user-frontend:a.sock'\nsocket = 'listen'",
-        "attach = 'vhost-user-frontend:b'\nsocket = 'connect'",
-    );
-    let mut stage = Stage::start(RINGROAD, &text).expect("it starts");
-    wait_until_shown(&stage, "t27", "no peer at a.sock yet");
-    let vswitch = Vswitch::start(&stage);
-    let socket = stage.path("a.sock");
-    let server = format!("options:vhost-server-path={}", socket.display());
-    ask(
-        &stage,
-        &["add-port", "br0", "a", "--", "set", "interface", "a", "type=dpdkvhostuserclient", &server],
-    );
-    ask(&stage, &["add-port", "br0", "b", "--", "set", "interface", "b", "type=dpdkvhostuser"]);
-    wait_until_shown(&stage, "t27", "handed to a.sock");
-    wait_until_shown(&stage, "t27b", "handed to b");
-    let hosts = stacks_meet(&mut stage);
-    // Its bridge is a device of its own in the namespace.
-    ask(&stage, &["del-br", "br0"]);
-    vswitch.stop();
-    stage.finish_troubled(hosts).expect("it ends well");
-    assert!(!socket.exists(), "our socket is gone with the run");
-}
-
-#[test]
-fn pairs_of_queues_are_a_peer_s_or_it_is_told_that_it_has_too_few() {
-    support::needs!(Root, Kvm, Program("dpdk-testpmd"));
-    let text = echo("kvm", "connect").replace("role =", "vcpus = 2\nrole =");
-    let stage = Stage::start(RINGROAD, &text).expect("it starts");
-    wait_until_shown(&stage, "t27", "no peer at v.sock");
-    let listener = UnixListener::bind(stage.path("v.sock")).expect("a socket");
-    serve_little(&listener);
-    wait_until_shown(&stage, "t27", "it serves 1 pairs of queues and the NIC has 2");
-    drop(listener);
-    fs::remove_file(stage.path("v.sock")).expect("removed");
-    let mut rich = testpmd(&stage, "v.sock,queues=2");
-    rich.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("it receives");
-    let done = stage.finish_troubled(Vec::new());
-    rich.kill().expect("gone");
-    done.expect("it ends well");
-}
-
-#[test]
 fn what_cannot_be_is_told_in_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file.toml");
@@ -350,16 +261,113 @@ fn what_cannot_be_is_told_in_one_line() {
     );
 }
 
-#[test]
-fn a_socket_that_is_taken_is_left_alone() {
-    support::needs!(Root);
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("file.toml");
-    let text = echo("process", "listen").replace("'t27'", "'t27-taken'");
-    fs::write(&file, text).expect("a file");
-    let _taken = UnixListener::bind(folder.path().join("v.sock")).expect("a socket");
-    let mut command = Command::new(RINGROAD);
-    let told = run(command.current_dir(folder.path()).args(["run", "file.toml"]), PATIENCE).expect("run");
-    assert!(!told.status.success());
-    assert!(told.stderr.contains("v.sock is a socket of another program; stop that one"), "{}", told.stderr);
+mod all {
+    use super::*;
+
+    #[test]
+    fn interrupts_of_a_process_are_passed_on() {
+        support::needs!(Root, Program("dpdk-testpmd"));
+        survives("process", "connect");
+    }
+
+    #[test]
+    fn testpmd_comes_to_our_socket_and_comes_again() {
+        support::needs!(Root, Kvm, Program("dpdk-testpmd"));
+        survives("kvm", "listen");
+    }
+
+    #[test]
+    fn a_peer_that_can_do_less_is_told_of_and_the_next_one_serves() {
+        support::needs!(Root, Kvm, Program("dpdk-testpmd"));
+        let prepared = Stage::start(RINGROAD, &echo("kvm", "connect")).expect("it starts");
+        wait_until_shown(&prepared, "t27", "no peer at v.sock");
+        // A driver that starts with a peer settles on what that can do.
+        let first = testpmd(&prepared, "v.sock");
+        wait_until_shown(&prepared, "t27", "handed to v.sock");
+        let mut restart = prepared.home().command(RINGROAD);
+        let restarted = run(restart.args(["restart", "t27"]), PATIENCE).expect("restarted");
+        assert!(restarted.status.success(), "{}", restarted.stderr);
+        wait_until_shown(&prepared, "t27", "handed to v.sock");
+        first.kill().expect("gone");
+        fs::remove_file(prepared.path("v.sock")).expect("it was left");
+        let listener = UnixListener::bind(prepared.path("v.sock")).expect("a socket");
+        serve_little(&listener);
+        wait_until_shown(&prepared, "t27", "which the driver has settled on");
+        drop(listener);
+        fs::remove_file(prepared.path("v.sock")).expect("removed");
+        let mut last = testpmd(&prepared, "v.sock");
+        last.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("traffic resumes");
+        let done = prepared.finish_troubled(Vec::new());
+        last.signal(Signal::TERM).expect("ended");
+        last.wait(PATIENCE).expect("gone");
+        done.expect("it ends well");
+    }
+
+    #[test]
+    fn two_routers_meet_in_open_vswitch() {
+        support::needs!(Root, Kvm, Tun, Program("busybox"), Program("ovs-vsctl"));
+        if !Path::new(OVS).exists() {
+            println!("SKIPPED: Open vSwitch with DPDK (openvswitch-switch-dpdk) is not installed");
+            return;
+        }
+        // Of one we are the server, of the other one the client.
+        let text = two_routers(
+            "attach = 'vhost-user-frontend:a.sock'\nsocket = 'listen'",
+            "attach = 'vhost-user-frontend:b'\nsocket = 'connect'",
+        );
+        let mut stage = Stage::start(RINGROAD, &text).expect("it starts");
+        wait_until_shown(&stage, "t27", "no peer at a.sock yet");
+        let vswitch = Vswitch::start(&stage);
+        let socket = stage.path("a.sock");
+        let server = format!("options:vhost-server-path={}", socket.display());
+        ask(
+            &stage,
+            &["add-port", "br0", "a", "--", "set", "interface", "a", "type=dpdkvhostuserclient", &server],
+        );
+        ask(&stage, &["add-port", "br0", "b", "--", "set", "interface", "b", "type=dpdkvhostuser"]);
+        wait_until_shown(&stage, "t27", "handed to a.sock");
+        wait_until_shown(&stage, "t27b", "handed to b");
+        let hosts = stacks_meet(&mut stage);
+        // Its bridge is a device of its own in the namespace.
+        ask(&stage, &["del-br", "br0"]);
+        vswitch.stop();
+        stage.finish_troubled(hosts).expect("it ends well");
+        assert!(!socket.exists(), "our socket is gone with the run");
+    }
+
+    #[test]
+    fn pairs_of_queues_are_a_peer_s_or_it_is_told_that_it_has_too_few() {
+        support::needs!(Root, Kvm, Program("dpdk-testpmd"));
+        let text = echo("kvm", "connect").replace("role =", "vcpus = 2\nrole =");
+        let stage = Stage::start(RINGROAD, &text).expect("it starts");
+        wait_until_shown(&stage, "t27", "no peer at v.sock");
+        let listener = UnixListener::bind(stage.path("v.sock")).expect("a socket");
+        serve_little(&listener);
+        wait_until_shown(&stage, "t27", "it serves 1 pairs of queues and the NIC has 2");
+        drop(listener);
+        fs::remove_file(stage.path("v.sock")).expect("removed");
+        let mut rich = testpmd(&stage, "v.sock,queues=2");
+        rich.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("it receives");
+        let done = stage.finish_troubled(Vec::new());
+        rich.kill().expect("gone");
+        done.expect("it ends well");
+    }
+
+    #[test]
+    fn a_socket_that_is_taken_is_left_alone() {
+        support::needs!(Root);
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file.toml");
+        let text = echo("process", "listen").replace("'t27'", "'t27-taken'");
+        fs::write(&file, text).expect("a file");
+        let _taken = UnixListener::bind(folder.path().join("v.sock")).expect("a socket");
+        let mut command = Command::new(RINGROAD);
+        let told = run(command.current_dir(folder.path()).args(["run", "file.toml"]), PATIENCE).expect("run");
+        assert!(!told.status.success());
+        assert!(
+            told.stderr.contains("v.sock is a socket of another program; stop that one"),
+            "{}",
+            told.stderr
+        );
+    }
 }

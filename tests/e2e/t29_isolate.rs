@@ -99,34 +99,6 @@ fn two_stacks_talk_through_a_process_of_its_own() {
 }
 
 #[test]
-fn several_queues_and_a_switch_between_two_of_them() {
-    support::needs!(Root, Kvm);
-    let one = |name: &str, side: u8, lan: u8, to: u8| {
-        format!(
-            "[[router]]\nname = '{name}'\nengine = 'kvm'\nisolate = 'process'\nvcpus = 2\nvhost = 'per-queue'\n\
-             [[router.nic]]\nname = 'out'\nattach = 'tap:{name}-o'\naddress = '192.0.{side}.1/24'\nqueues = 2\n\
-             [[router.nic]]\nname = 'lan'\nattach = 'switch:lan'\naddress = '10.29.0.{lan}/24'\nqueues = 2\n\
-             [[router.route]]\nto = '192.0.{to}.0/24'\nvia = '10.29.0.{}'\n",
-            3 - lan
-        )
-    };
-    let file = format!("[switch.lan]\n{}{}", one("a", 20, 1, 21), one("b", 21, 2, 20));
-    let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
-    let west = stage.host("a-o", "192.0.20.2/24", "192.0.20.1").expect("a host");
-    let east = stage.host("b-o", "192.0.21.2/24", "192.0.21.1").expect("a host");
-    for port in PORT..PORT + 3 {
-        let there = SocketAddr::new(Ipv4Addr::new(192, 0, 21, 2).into(), port);
-        transfer(&west, &east, there, 1_000_000, PATIENCE);
-        let back = SocketAddr::new(Ipv4Addr::new(192, 0, 20, 2).into(), port);
-        transfer(&east, &west, back, 1_000_000, PATIENCE);
-    }
-    let counters = stage.finish(vec![west, east]).expect("nothing is left, and nothing was said");
-    let drops = counters.sum(|name| name.split('.').any(|word| word.starts_with("drop_bad_ring")));
-    assert_eq!(drops, 0);
-    assert!(counters.get("a.vcpu0.forwarded") + counters.get("a.vcpu1.forwarded") > 100);
-}
-
-#[test]
 fn it_ends_with_its_supervisor() {
     support::needs!(Root, Kvm);
     let mut stage = Stage::start(RINGROAD, &router("apart", 22, "isolate = 'process'")).expect("it starts");
@@ -203,123 +175,11 @@ fn it_dies_alone_and_comes_back() {
     assert!(done.stderr.contains("data plane died"), "{}", done.stderr);
 }
 
-#[test]
-fn it_is_stopped_changed_and_taken_away_like_any_other() {
-    support::needs!(Root, Kvm);
-    let file = router("apart", 5, "isolate = 'process'") + &router("near", 6, "");
-    let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
-    let (apart, near) = (hosts(&mut stage, "apart", 5), hosts(&mut stage, "near", 6));
-    let beside = flow(&near, east(6));
-    let through = flow(&apart, east(5));
-    through.reaches(100, PATIENCE).expect("it forwards");
-    assert!(ask(&stage, &["stop", "apart"]).contains("is stopped"));
-    wait_until(&stage, "apart", |now| now["state"] == "stopped");
-    assert!(ask(&stage, &["start", "apart"]).contains("runs"));
-    through.resumes(PATIENCE).expect("traffic resumes");
-    assert!(ask(&stage, &["restart", "apart"]).contains("started anew"));
-    through.resumes(PATIENCE).expect("traffic resumes");
-    ask(&stage, &["set", "apart", "pin.vhost=0"]);
-    ask(&stage, &["set", "apart", "restart=always"]);
-    // What the file does not say would be undone with it.
-    for word in ["spin=20us", "spin=50us"] {
-        ask(&stage, &["set", "apart", word]);
-    }
-    drop(through);
-
-    // A route reaches it while it runs.
-    let route = "[[router.route]]\nto = '203.0.113.0/24'\nvia = '198.51.5.2'\n";
-    let routed = router("apart", 5, "isolate = 'process'") + route + &router("near", 6, "");
-    apart[1].ip(&["address", "add", "203.0.113.1/32", "dev", "apart-e"]).expect("an address");
-    std::fs::write(stage.path("next.toml"), routed).expect("written");
-    let pid = number(&status(&stage, "apart"), "pid");
-    let told = ask(&stage, &["apply", "next.toml"]);
-    assert!(told.contains("router apart: route 203.0.113.0/24 via 198.51.5.2 out of east added"), "{told}");
-    assert_eq!(number(&status(&stage, "apart"), "pid"), pid, "nothing was replaced");
-    let to = SocketAddr::new(Ipv4Addr::new(203, 0, 113, 1).into(), PORT + 1);
-    let through = flow(&apart, to);
-    through.reaches(100, PATIENCE).expect("it goes by the new route");
-    drop(through);
-
-    // Its process goes, and the router is one of the data plane's; then it is gone as a whole.
-    std::fs::write(stage.path("next.toml"), router("apart", 5, "") + &router("near", 6, ""))
-        .expect("written");
-    let told = ask(&stage, &["apply", "next.toml"]);
-    assert!(told.contains("router apart: its process ends"), "{told}");
-    let through = flow(&apart, east(5));
-    through.reaches(100, PATIENCE).expect("it forwards from here");
-    assert!(Process::look(pid).is_none(), "its process is still there");
-    std::fs::write(stage.path("next.toml"), &file).expect("written");
-    let told = ask(&stage, &["apply", "next.toml"]);
-    assert!(told.contains("router apart: it gets a process of its own"), "{told}");
-    through.resumes(PATIENCE).expect("it forwards from there again");
-    let pid = number(&wait_until(&stage, "apart", |now| now["state"] == "running"), "pid");
-    let name = Process::look(pid).expect("it runs").name;
-    assert_eq!(name, "apart/plane");
-    drop(through);
-    std::fs::write(stage.path("next.toml"), router("near", 6, "")).expect("written");
-    ask(&stage, &["apply", "next.toml"]);
-    assert!(!ask(&stage, &["ps"]).contains("apart"));
-    undisturbed(&beside, "the neighbour of one that was changed");
-    drop(beside);
-    stage.finish_troubled(apart.into_iter().chain(near).collect()).expect("nothing is left");
-}
-
-#[test]
-fn it_stays_dead_where_its_file_says_so_until_somebody_starts_it() {
-    support::needs!(Root, Kvm);
-    let file = router("apart", 24, "isolate = 'process'\nrestart = 'never'");
-    let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
-    let hosts = hosts(&mut stage, "apart", 24);
-    let through = flow(&hosts, east(24));
-    through.reaches(100, PATIENCE).expect("it forwards");
-    kill(number(&status(&stage, "apart"), "pid"));
-    let dead = wait_until(&stage, "apart", |now| now["state"] == "failed");
-    assert!(dead["reason"].as_str().is_some_and(|why| why.contains("SIGKILL")), "{dead}");
-    assert!(ask(&stage, &["start", "apart"]).contains("the process of router apart is started"));
-    through.resumes(PATIENCE).expect("traffic resumes");
-    drop(through);
-    stage.finish_troubled(hosts.into_iter().collect()).expect("nothing is left");
-}
-
 /// How many datagrams come within half a second.
 fn pace(flow: &Flow) -> u64 {
     let before = flow.so_far().received;
     std::thread::sleep(Duration::from_millis(500));
     flow.so_far().received - before
-}
-
-#[test]
-fn a_cable_that_is_pulled_out_stays_out_until_it_is_plugged_in_or_the_router_is_restarted() {
-    support::needs!(Root, Kvm);
-    let mut stage = Stage::start(RINGROAD, &router("apart", 25, "isolate = 'process'")).expect("it starts");
-    let hosts = hosts(&mut stage, "apart", 25);
-    let through = flow(&hosts, east(25));
-    through.reaches(100, PATIENCE).expect("it forwards");
-    let is_out = |stage: &Stage| ask(stage, &["show", "apart"]).contains("link = down");
-    assert!(!is_out(&stage));
-    let told = ask(&stage, &["set", "apart.east", "link=down"]);
-    assert!(told.contains("the link of east is down"), "{told}");
-    // What was on its way comes; then nothing.
-    pace(&through);
-    assert_eq!(pace(&through), 0);
-    assert!(is_out(&stage));
-    kill(number(&status(&stage, "apart"), "pid"));
-    wait_until(&stage, "apart", |now| now["state"] == "running" && now["restarts"] == 1);
-    assert_eq!(pace(&through), 0, "the next process has it plugged in");
-    assert!(is_out(&stage));
-    ask(&stage, &["set", "apart.east", "link=up"]);
-    through.resumes(PATIENCE).expect("it forwards");
-    ask(&stage, &["set", "apart.west", "link=down"]);
-    pace(&through);
-    assert_eq!(pace(&through), 0);
-    ask(&stage, &["restart", "apart"]);
-    through.resumes(PATIENCE).expect("it forwards");
-    assert!(!is_out(&stage));
-    drop(through);
-    let wrong = run(stage.home().command(RINGROAD).args(["set", "apart.none", "link=down"]), PATIENCE);
-    let wrong = wrong.expect("an answer");
-    assert!(!wrong.status.success() && wrong.stderr.contains("there is no NIC \"none\""), "{}", wrong.stderr);
-    stage.finish_troubled(hosts.into_iter().collect()).expect("nothing is left");
 }
 
 /// A router in a process of its own that breaks the rules in this way is ended for it; its neighbour goes on.
@@ -340,20 +200,172 @@ fn misdeed(word: &str, net: u8) {
     stage.finish_troubled(near.into_iter().collect()).expect("nothing is left");
 }
 
-#[test]
-fn one_that_breaks_its_rings_costs_nobody_else_anything() {
-    support::needs!(Root, Kvm);
-    misdeed("descriptors", 7);
-}
+mod all {
+    use super::*;
 
-#[test]
-fn one_whose_indices_jump_costs_nobody_else_anything() {
-    support::needs!(Root, Kvm);
-    misdeed("indices", 9);
-}
+    #[test]
+    fn several_queues_and_a_switch_between_two_of_them() {
+        support::needs!(Root, Kvm);
+        let one = |name: &str, side: u8, lan: u8, to: u8| {
+            format!(
+                "[[router]]\nname = '{name}'\nengine = 'kvm'\nisolate = 'process'\nvcpus = 2\nvhost = 'per-queue'\n\
+                 [[router.nic]]\nname = 'out'\nattach = 'tap:{name}-o'\naddress = '192.0.{side}.1/24'\nqueues = 2\n\
+                 [[router.nic]]\nname = 'lan'\nattach = 'switch:lan'\naddress = '10.29.0.{lan}/24'\nqueues = 2\n\
+                 [[router.route]]\nto = '192.0.{to}.0/24'\nvia = '10.29.0.{}'\n",
+                3 - lan
+            )
+        };
+        let file = format!("[switch.lan]\n{}{}", one("a", 20, 1, 21), one("b", 21, 2, 20));
+        let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
+        let west = stage.host("a-o", "192.0.20.2/24", "192.0.20.1").expect("a host");
+        let east = stage.host("b-o", "192.0.21.2/24", "192.0.21.1").expect("a host");
+        for port in PORT..PORT + 3 {
+            let there = SocketAddr::new(Ipv4Addr::new(192, 0, 21, 2).into(), port);
+            transfer(&west, &east, there, 1_000_000, PATIENCE);
+            let back = SocketAddr::new(Ipv4Addr::new(192, 0, 20, 2).into(), port);
+            transfer(&east, &west, back, 1_000_000, PATIENCE);
+        }
+        let counters = stage.finish(vec![west, east]).expect("nothing is left, and nothing was said");
+        let drops = counters.sum(|name| name.split('.').any(|word| word.starts_with("drop_bad_ring")));
+        assert_eq!(drops, 0);
+        assert!(counters.get("a.vcpu0.forwarded") + counters.get("a.vcpu1.forwarded") > 100);
+    }
 
-#[test]
-fn one_that_spins_costs_nobody_else_anything() {
-    support::needs!(Root, Kvm);
-    misdeed("spin", 11);
+    #[test]
+    fn it_is_stopped_changed_and_taken_away_like_any_other() {
+        support::needs!(Root, Kvm);
+        let file = router("apart", 5, "isolate = 'process'") + &router("near", 6, "");
+        let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
+        let (apart, near) = (hosts(&mut stage, "apart", 5), hosts(&mut stage, "near", 6));
+        let beside = flow(&near, east(6));
+        let through = flow(&apart, east(5));
+        through.reaches(100, PATIENCE).expect("it forwards");
+        assert!(ask(&stage, &["stop", "apart"]).contains("is stopped"));
+        wait_until(&stage, "apart", |now| now["state"] == "stopped");
+        assert!(ask(&stage, &["start", "apart"]).contains("runs"));
+        through.resumes(PATIENCE).expect("traffic resumes");
+        assert!(ask(&stage, &["restart", "apart"]).contains("started anew"));
+        through.resumes(PATIENCE).expect("traffic resumes");
+        ask(&stage, &["set", "apart", "pin.vhost=0"]);
+        ask(&stage, &["set", "apart", "restart=always"]);
+        // What the file does not say would be undone with it.
+        for word in ["spin=20us", "spin=50us"] {
+            ask(&stage, &["set", "apart", word]);
+        }
+        drop(through);
+
+        // A route reaches it while it runs.
+        let route = "[[router.route]]\nto = '203.0.113.0/24'\nvia = '198.51.5.2'\n";
+        let routed = router("apart", 5, "isolate = 'process'") + route + &router("near", 6, "");
+        apart[1].ip(&["address", "add", "203.0.113.1/32", "dev", "apart-e"]).expect("an address");
+        std::fs::write(stage.path("next.toml"), routed).expect("written");
+        let pid = number(&status(&stage, "apart"), "pid");
+        let told = ask(&stage, &["apply", "next.toml"]);
+        assert!(
+            told.contains("router apart: route 203.0.113.0/24 via 198.51.5.2 out of east added"),
+            "{told}"
+        );
+        assert_eq!(number(&status(&stage, "apart"), "pid"), pid, "nothing was replaced");
+        let to = SocketAddr::new(Ipv4Addr::new(203, 0, 113, 1).into(), PORT + 1);
+        let through = flow(&apart, to);
+        through.reaches(100, PATIENCE).expect("it goes by the new route");
+        drop(through);
+
+        // Its process goes, and the router is one of the data plane's; then it is gone as a whole.
+        std::fs::write(stage.path("next.toml"), router("apart", 5, "") + &router("near", 6, ""))
+            .expect("written");
+        let told = ask(&stage, &["apply", "next.toml"]);
+        assert!(told.contains("router apart: its process ends"), "{told}");
+        let through = flow(&apart, east(5));
+        through.reaches(100, PATIENCE).expect("it forwards from here");
+        assert!(Process::look(pid).is_none(), "its process is still there");
+        std::fs::write(stage.path("next.toml"), &file).expect("written");
+        let told = ask(&stage, &["apply", "next.toml"]);
+        assert!(told.contains("router apart: it gets a process of its own"), "{told}");
+        through.resumes(PATIENCE).expect("it forwards from there again");
+        let pid = number(&wait_until(&stage, "apart", |now| now["state"] == "running"), "pid");
+        let name = Process::look(pid).expect("it runs").name;
+        assert_eq!(name, "apart/plane");
+        drop(through);
+        std::fs::write(stage.path("next.toml"), router("near", 6, "")).expect("written");
+        ask(&stage, &["apply", "next.toml"]);
+        assert!(!ask(&stage, &["ps"]).contains("apart"));
+        undisturbed(&beside, "the neighbour of one that was changed");
+        drop(beside);
+        stage.finish_troubled(apart.into_iter().chain(near).collect()).expect("nothing is left");
+    }
+
+    #[test]
+    fn it_stays_dead_where_its_file_says_so_until_somebody_starts_it() {
+        support::needs!(Root, Kvm);
+        let file = router("apart", 24, "isolate = 'process'\nrestart = 'never'");
+        let mut stage = Stage::start(RINGROAD, &file).expect("it starts");
+        let hosts = hosts(&mut stage, "apart", 24);
+        let through = flow(&hosts, east(24));
+        through.reaches(100, PATIENCE).expect("it forwards");
+        kill(number(&status(&stage, "apart"), "pid"));
+        let dead = wait_until(&stage, "apart", |now| now["state"] == "failed");
+        assert!(dead["reason"].as_str().is_some_and(|why| why.contains("SIGKILL")), "{dead}");
+        assert!(ask(&stage, &["start", "apart"]).contains("the process of router apart is started"));
+        through.resumes(PATIENCE).expect("traffic resumes");
+        drop(through);
+        stage.finish_troubled(hosts.into_iter().collect()).expect("nothing is left");
+    }
+
+    #[test]
+    fn a_cable_that_is_pulled_out_stays_out_until_it_is_plugged_in_or_the_router_is_restarted() {
+        support::needs!(Root, Kvm);
+        let mut stage =
+            Stage::start(RINGROAD, &router("apart", 25, "isolate = 'process'")).expect("it starts");
+        let hosts = hosts(&mut stage, "apart", 25);
+        let through = flow(&hosts, east(25));
+        through.reaches(100, PATIENCE).expect("it forwards");
+        let is_out = |stage: &Stage| ask(stage, &["show", "apart"]).contains("link = down");
+        assert!(!is_out(&stage));
+        let told = ask(&stage, &["set", "apart.east", "link=down"]);
+        assert!(told.contains("the link of east is down"), "{told}");
+        // What was on its way comes; then nothing.
+        pace(&through);
+        assert_eq!(pace(&through), 0);
+        assert!(is_out(&stage));
+        kill(number(&status(&stage, "apart"), "pid"));
+        wait_until(&stage, "apart", |now| now["state"] == "running" && now["restarts"] == 1);
+        assert_eq!(pace(&through), 0, "the next process has it plugged in");
+        assert!(is_out(&stage));
+        ask(&stage, &["set", "apart.east", "link=up"]);
+        through.resumes(PATIENCE).expect("it forwards");
+        ask(&stage, &["set", "apart.west", "link=down"]);
+        pace(&through);
+        assert_eq!(pace(&through), 0);
+        ask(&stage, &["restart", "apart"]);
+        through.resumes(PATIENCE).expect("it forwards");
+        assert!(!is_out(&stage));
+        drop(through);
+        let wrong = run(stage.home().command(RINGROAD).args(["set", "apart.none", "link=down"]), PATIENCE);
+        let wrong = wrong.expect("an answer");
+        assert!(
+            !wrong.status.success() && wrong.stderr.contains("there is no NIC \"none\""),
+            "{}",
+            wrong.stderr
+        );
+        stage.finish_troubled(hosts.into_iter().collect()).expect("nothing is left");
+    }
+
+    #[test]
+    fn one_that_breaks_its_rings_costs_nobody_else_anything() {
+        support::needs!(Root, Kvm);
+        misdeed("descriptors", 7);
+    }
+
+    #[test]
+    fn one_whose_indices_jump_costs_nobody_else_anything() {
+        support::needs!(Root, Kvm);
+        misdeed("indices", 9);
+    }
+
+    #[test]
+    fn one_that_spins_costs_nobody_else_anything() {
+        support::needs!(Root, Kvm);
+        misdeed("spin", 11);
+    }
 }

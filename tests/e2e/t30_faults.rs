@@ -146,49 +146,6 @@ impl Scene {
     }
 }
 
-#[test]
-fn what_nics_are_plugged_into_vanishes_and_comes_back() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    let mut scene = Scene::set();
-    let answers = |scene: &Scene| {
-        let mut ping = scene.stage.home().command("busybox");
-        run(ping.args(["ping", "-c", "1", "-w", "1", "10.30.1.1"]), PATIENCE)
-            .expect("it ends")
-            .status
-            .success()
-    };
-    let address_it = |scene: &Scene| {
-        scene.home("address add 10.30.1.2/24 dev t30-tap");
-        scene.home("link set t30-tap up");
-        let end = Instant::now() + PATIENCE;
-        while !answers(scene) {
-            assert!(Instant::now() < end, "the router does not answer at its TAP");
-        }
-    };
-    address_it(&scene);
-    scene.beside("a TAP that is deleted", |scene| {
-        scene.home("link delete t30-tap");
-        scene.told("hit.tap", "its link was deleted");
-    });
-    scene.told("hit.tap", "its link is there again");
-    address_it(&scene);
-    scene.beside("a macvtap whose interface is deleted", |scene| {
-        scene.home("link delete t30-low");
-        scene.told("hit.mac", "its link was deleted");
-    });
-    cable(scene.stage.home(), "t30-low").expect("made");
-    scene.told("hit.mac", "its link is there again");
-    scene.beside("a bridge that is deleted", |scene| scene.home("link delete t30-br"));
-    bridge(scene.stage.home()).expect("made");
-    scene.told("hit.lan", "is in ");
-    scene.beside("an interface of AF_XDP that is deleted", |scene| {
-        scene.home("link delete t30-xdp");
-        let line = scene.told("xdp", "was deleted");
-        assert!(line.contains("the interface `t30-xdp` was deleted"), "{line}");
-    });
-    scene.end();
-}
-
 /// What `apply` says of a file that adds a router whose NIC makes a socket at this path.
 fn refusal(scene: &Scene, path: &Path) -> String {
     let more = "[[router]]\nname = 'more'\n".to_owned()
@@ -200,47 +157,6 @@ fn refusal(scene: &Scene, path: &Path) -> String {
     let done = done.expect("it ends");
     assert!(!done.status.success() && done.stderr.trim_end().lines().count() == 1, "{done:?}");
     done.stderr
-}
-
-#[test]
-fn paths_that_are_taken_and_peers_that_break_the_protocol() {
-    support::needs!(Root, Kvm, Tun, Program("ip"));
-    let mut scene = Scene::set();
-    let [file, other] = ["file", "other.sock"].map(|name| scene.path(name));
-    fs::write(&file, "mine").expect("written");
-    let listener = UnixListener::bind(&other).expect("bound");
-    for (path, why) in [(&file, "is a file, but no socket"), (&other, "is a socket of another program")] {
-        let told = scene.beside("a path that is taken", |scene| refusal(scene, path));
-        assert!(told.contains("router more, NIC n:") && told.contains(why), "{told}");
-    }
-    assert_eq!(fs::read(&file).expect("it is there"), b"mine");
-    assert!(UnixStream::connect(&other).is_ok(), "the other program still listens");
-    drop(listener);
-
-    // The same peer again and again: each time it is met later.
-    let guest = scene.path("guest.sock");
-    scene.beside("a peer that breaks the protocol", |scene| {
-        for pause in ["0.1 s", "0.2 s", "0.4 s"] {
-            let mut peer = UnixStream::connect(&guest).expect("it listens");
-            // A request that there is not.
-            peer.write_all(&[77_u32, 1, 0].map(u32::to_le_bytes).concat()).expect("it is read");
-            peer.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-            // A reset is an end as well.
-            let _ = peer.read_to_end(&mut Vec::new());
-            scene.told("guest", &format!("the next one is met in {pause}"));
-        }
-    });
-
-    // Nobody is at the other path; then somebody is, goes, and comes again.
-    let handed = scene.path("handed.sock");
-    for times in 0..3 {
-        let peer = UnixListener::bind(&handed).expect("bound");
-        let caller = scene.beside("a peer that comes and goes", |_| caller(&peer));
-        assert!(caller.is_some(), "nobody called the {times}th time");
-        drop((caller, peer));
-        fs::remove_file(&handed).expect("removed");
-    }
-    scene.end();
 }
 
 /// Who calls, within the patience.
@@ -266,40 +182,129 @@ fn testpmd(socket: &Path) -> Running {
     Running::start(&mut command).expect("testpmd starts")
 }
 
-#[test]
-fn a_machine_of_another_program_gets_the_queues_of_a_changed_file() {
-    support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
-    let folder = tempfile::tempdir().expect("a folder");
-    let socket = folder.path().join("guest.sock");
-    let text = |vcpus: u32| {
-        format!("[[router]]\nname = 't30'\nvcpus = {vcpus}\nmemory = '64M'\n")
-            + &nic("guest", &format!("vhost-user-backend:{}", socket.display()), "192.0.2.1/24")
-            + &nic("host", "tap:t30-host", "198.51.100.1/24")
-    };
-    let mut stage = Stage::start(BINARY, &text(1)).expect("it starts");
-    let host = stage.host("t30-host", "198.51.100.2/24", "198.51.100.1").expect("a host");
-    let one = UnixStream::connect(&socket).expect("it listens");
-    fs::write(stage.path("next.toml"), text(2)).expect("written");
-    let mut apply = stage.home().command(BINARY);
-    let done =
-        run(apply.current_dir(stage.path("")).args(["apply", "next.toml"]), PATIENCE).expect("it ends");
-    assert!(done.status.success() && done.stdout.contains("NIC guest queues 1 -> 2"), "{done:?}");
-    // Who was offered one pair is sent away, and the socket stays.
-    one.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    assert_eq!((&one).read(&mut [0]).expect("an end"), 0);
-    let mut peer = testpmd(&socket);
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let mut ping = host.command("busybox");
-        let pinged = run(ping.args(["ping", "-c", "1", "-w", "1", "192.0.2.9"]), PATIENCE).expect("it ends");
-        if pinged.status.success() {
-            break;
-        }
-        assert!(Instant::now() < end, "two pairs are not served: {:?}", peer.lines(0));
+mod all {
+    use super::*;
+
+    #[test]
+    fn what_nics_are_plugged_into_vanishes_and_comes_back() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        let mut scene = Scene::set();
+        let answers = |scene: &Scene| {
+            let mut ping = scene.stage.home().command("busybox");
+            run(ping.args(["ping", "-c", "1", "-w", "1", "10.30.1.1"]), PATIENCE)
+                .expect("it ends")
+                .status
+                .success()
+        };
+        let address_it = |scene: &Scene| {
+            scene.home("address add 10.30.1.2/24 dev t30-tap");
+            scene.home("link set t30-tap up");
+            let end = Instant::now() + PATIENCE;
+            while !answers(scene) {
+                assert!(Instant::now() < end, "the router does not answer at its TAP");
+            }
+        };
+        address_it(&scene);
+        scene.beside("a TAP that is deleted", |scene| {
+            scene.home("link delete t30-tap");
+            scene.told("hit.tap", "its link was deleted");
+        });
+        scene.told("hit.tap", "its link is there again");
+        address_it(&scene);
+        scene.beside("a macvtap whose interface is deleted", |scene| {
+            scene.home("link delete t30-low");
+            scene.told("hit.mac", "its link was deleted");
+        });
+        cable(scene.stage.home(), "t30-low").expect("made");
+        scene.told("hit.mac", "its link is there again");
+        scene.beside("a bridge that is deleted", |scene| scene.home("link delete t30-br"));
+        bridge(scene.stage.home()).expect("made");
+        scene.told("hit.lan", "is in ");
+        scene.beside("an interface of AF_XDP that is deleted", |scene| {
+            scene.home("link delete t30-xdp");
+            let line = scene.told("xdp", "was deleted");
+            assert!(line.contains("the interface `t30-xdp` was deleted"), "{line}");
+        });
+        scene.end();
     }
-    peer.signal(support::Signal::KILL).expect("it runs");
-    peer.wait(PATIENCE).expect("it is dead");
-    let _ = fs::remove_dir_all("/var/run/dpdk/t30");
-    stage.finish_troubled(vec![host]).expect("it ends well, and leaves nothing");
-    assert!(!socket.exists(), "the socket is left");
+
+    #[test]
+    fn paths_that_are_taken_and_peers_that_break_the_protocol() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        let mut scene = Scene::set();
+        let [file, other] = ["file", "other.sock"].map(|name| scene.path(name));
+        fs::write(&file, "mine").expect("written");
+        let listener = UnixListener::bind(&other).expect("bound");
+        for (path, why) in [(&file, "is a file, but no socket"), (&other, "is a socket of another program")] {
+            let told = scene.beside("a path that is taken", |scene| refusal(scene, path));
+            assert!(told.contains("router more, NIC n:") && told.contains(why), "{told}");
+        }
+        assert_eq!(fs::read(&file).expect("it is there"), b"mine");
+        assert!(UnixStream::connect(&other).is_ok(), "the other program still listens");
+        drop(listener);
+
+        // The same peer again and again: each time it is met later.
+        let guest = scene.path("guest.sock");
+        scene.beside("a peer that breaks the protocol", |scene| {
+            for pause in ["0.1 s", "0.2 s", "0.4 s"] {
+                let mut peer = UnixStream::connect(&guest).expect("it listens");
+                // A request that there is not.
+                peer.write_all(&[77_u32, 1, 0].map(u32::to_le_bytes).concat()).expect("it is read");
+                peer.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                // A reset is an end as well.
+                let _ = peer.read_to_end(&mut Vec::new());
+                scene.told("guest", &format!("the next one is met in {pause}"));
+            }
+        });
+
+        // Nobody is at the other path; then somebody is, goes, and comes again.
+        let handed = scene.path("handed.sock");
+        for times in 0..3 {
+            let peer = UnixListener::bind(&handed).expect("bound");
+            let caller = scene.beside("a peer that comes and goes", |_| caller(&peer));
+            assert!(caller.is_some(), "nobody called the {times}th time");
+            drop((caller, peer));
+            fs::remove_file(&handed).expect("removed");
+        }
+        scene.end();
+    }
+
+    #[test]
+    fn a_machine_of_another_program_gets_the_queues_of_a_changed_file() {
+        support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("guest.sock");
+        let text = |vcpus: u32| {
+            format!("[[router]]\nname = 't30'\nvcpus = {vcpus}\nmemory = '64M'\n")
+                + &nic("guest", &format!("vhost-user-backend:{}", socket.display()), "192.0.2.1/24")
+                + &nic("host", "tap:t30-host", "198.51.100.1/24")
+        };
+        let mut stage = Stage::start(BINARY, &text(1)).expect("it starts");
+        let host = stage.host("t30-host", "198.51.100.2/24", "198.51.100.1").expect("a host");
+        let one = UnixStream::connect(&socket).expect("it listens");
+        fs::write(stage.path("next.toml"), text(2)).expect("written");
+        let mut apply = stage.home().command(BINARY);
+        let done =
+            run(apply.current_dir(stage.path("")).args(["apply", "next.toml"]), PATIENCE).expect("it ends");
+        assert!(done.status.success() && done.stdout.contains("NIC guest queues 1 -> 2"), "{done:?}");
+        // Who was offered one pair is sent away, and the socket stays.
+        one.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        assert_eq!((&one).read(&mut [0]).expect("an end"), 0);
+        let mut peer = testpmd(&socket);
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let mut ping = host.command("busybox");
+            let pinged =
+                run(ping.args(["ping", "-c", "1", "-w", "1", "192.0.2.9"]), PATIENCE).expect("it ends");
+            if pinged.status.success() {
+                break;
+            }
+            assert!(Instant::now() < end, "two pairs are not served: {:?}", peer.lines(0));
+        }
+        peer.signal(support::Signal::KILL).expect("it runs");
+        peer.wait(PATIENCE).expect("it is dead");
+        let _ = fs::remove_dir_all("/var/run/dpdk/t30");
+        stage.finish_troubled(vec![host]).expect("it ends well, and leaves nothing");
+        assert!(!socket.exists(), "the socket is left");
+    }
 }

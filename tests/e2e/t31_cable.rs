@@ -71,8 +71,12 @@ fn no_frame_passes_an_e1000_without_a_cable() {
     pulled_out("cbe", "model = \"e1000\"\n");
 }
 
-#[test]
-fn no_frame_passes_an_e1000_that_sends_in_the_access() {
-    needs!(Root, Kvm, Tun, Program("ip"));
-    pulled_out("cbb", "model = \"e1000\"\nmode = \"base\"\n");
+mod all {
+    use super::*;
+
+    #[test]
+    fn no_frame_passes_an_e1000_that_sends_in_the_access() {
+        needs!(Root, Kvm, Tun, Program("ip"));
+        pulled_out("cbb", "model = \"e1000\"\nmode = \"base\"\n");
+    }
 }

@@ -113,174 +113,10 @@ fn last_cpu() -> u32 {
     (0..1024_u32).rev().find(|cpu| cpus.is_set(*cpu as usize)).expect("one at least")
 }
 
-#[test]
-fn real_time_priorities_are_those_of_the_file_and_of_set() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
-    let cpu = last_cpu();
-    let world = World::start(&file(
-        engine(),
-        &format!(
-            "pin = {{ vcpu = \"{cpu}\" }}\naffinity = {{ vhost = \"{cpu}\" }}\nsched = {{ vcpu = {{ policy = \"fifo\", priority = 20 }}, vhost = {{ policy = \"rr\", priority = 30 }} }}"
-        ),
-    ));
-    let is = |fifo, rr| {
-        move |name: &str, is: &Scheduled| {
-            let wanted = if is_vcpu(name) { ("SCHED_FIFO", fifo) } else { ("SCHED_RR", rr) };
-            (is.policy.as_str(), is.priority) == wanted && is.cpus == cpu.to_string()
-        }
-    };
-    are(is(20, 30));
-    let flow = world.flow();
-    flow.reaches(500, PATIENCE).expect("it flows");
-    for (n, setting) in ["sched.vcpu.priority=40", "sched.vhost.priority=41"].into_iter().enumerate() {
-        set(setting);
-        are(is(40, if n == 0 { 30 } else { 41 }));
-    }
-    // Two threads on one CPU, one above the other, both never without work: neither waits for ever.
-    set("sched.vcpu.priority=50");
-    flow.reaches(1500, PATIENCE).expect("it goes on");
-    set("sched={ policy = \"other\" }");
-    are(|_, is| is.policy == "SCHED_OTHER");
-    let tally = flow.stop().expect("it ends");
-    assert_eq!(tally.lost(), 0, "{tally:?}");
-    world.finish();
-}
-
 /// The process that moves the frames of the one run here, if it has one now.
 fn data_plane() -> Option<Pid> {
     let run: Value = serde_json::from_str(ask(&["ps", "--json"]).stdout.lines().next()?).expect("JSON");
     run["data_plane"].as_i64().and_then(|pid| Pid::from_raw(pid as i32))
-}
-
-#[test]
-fn threads_of_a_data_plane_or_router_that_died_are_placed_again() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
-    let cpu = last_cpu();
-    let more = format!(
-        "affinity = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\nsched = {{ policy = \"fifo\", priority = 7 }}"
-    );
-    let world = World::start(&file(engine(), &more));
-    let is =
-        |_: &str, is: &Scheduled| is.policy == "SCHED_FIFO" && is.priority == 7 && is.cpus == cpu.to_string();
-    are(is);
-    assert!(ask(&["set", "t32", "state=stopped"]).status.success());
-    assert!(ask(&["set", "t32", "state=running"]).status.success());
-    are(is);
-    set("sched.priority=8");
-    let plane = data_plane().expect("a data plane");
-    kill_process(plane, Signal::KILL).expect("killed");
-    let end = Instant::now() + PATIENCE;
-    while data_plane().is_none_or(|now| now == plane) {
-        assert!(Instant::now() < end, "no data plane after {plane:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
-    // As it was set by hand, and not as the file has it.
-    are(|_, is| is.policy == "SCHED_FIFO" && is.priority == 8);
-    let World { stage, left, right } = world;
-    stage.finish_troubled(vec![left, right]).expect("nothing is left");
-}
-
-#[test]
-fn reservations_are_the_kernels_own_and_change_without_loss() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
-    if hierarchy("cpuset").is_none() {
-        println!("SKIPPED: no cpusets that can be made exclusive");
-        return;
-    }
-    let (cpu, before) = (last_cpu(), balance());
-    if cpu == 0 {
-        println!("SKIPPED: one CPU only, which cannot be taken from everybody else");
-        return;
-    }
-    let more = format!(
-        "pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n\
-         sched = {{ policy = \"deadline\", runtime = \"30ms\", period = \"200ms\" }}"
-    );
-    let world = World::start(&file(engine(), &more));
-    let is = |runtime: u64| {
-        move |_: &str, is: &Scheduled| {
-            is.policy == "SCHED_DEADLINE" && is.reserved == [runtime, 200_000_000, 200_000_000]
-        }
-    };
-    are(is(30_000_000));
-    let flow = world.flow();
-    flow.reaches(500, PATIENCE).expect("it flows");
-    for runtime in [40, 20, 50] {
-        set(&format!("sched.runtime={runtime}ms"));
-        are(is(runtime * 1_000_000));
-        let so_far = flow.so_far().received;
-        flow.reaches(so_far + 500, PATIENCE).expect("it goes on");
-    }
-    // More than there is: nothing changes.
-    let done = ask(&["set", "t32", "sched.runtime=150ms"]);
-    assert!(!done.status.success() && done.stderr.contains("router.sched"), "{}", done.stderr);
-    are(is(50_000_000));
-    set("sched={ policy = \"other\" }");
-    are(|_, is| is.policy == "SCHED_OTHER");
-    let tally = flow.stop().expect("it ends");
-    assert_eq!(tally.lost(), 0, "{tally:?}");
-    world.finish();
-    assert_eq!(balance(), before);
-}
-
-#[test]
-fn what_cannot_be_reserved_is_refused_with_numbers() {
-    needs!(Root, Tun);
-    let cpu = last_cpu();
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("much.toml");
-    let more = format!(
-        "pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n\
-         sched = {{ policy = \"deadline\", runtime = \"80ms\", period = \"200ms\" }}"
-    );
-    fs::write(&path, file(engine(), &more)).expect("a file");
-    let before = Traces::now();
-    for verb in ["check", "run"] {
-        let done = run(Command::new(RINGROAD).arg(verb).arg(&path), PATIENCE).expect("it ends");
-        assert!(!done.status.success(), "{verb}: {}", done.stdout);
-        let line = done.stderr.lines().next().unwrap_or_default();
-        // Three threads of 0.4 each.
-        assert!(
-            line.contains("much.toml:") && line.contains("router.sched") && line.contains("1.2"),
-            "{verb}: {}",
-            done.stderr
-        );
-    }
-    assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
-}
-
-#[test]
-fn weights_and_quotas_are_those_of_groups() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
-    let Some(root) = hierarchy("cpu") else {
-        println!("SKIPPED: no cgroups with the controller cpu");
-        return;
-    };
-    let world = World::start(&file(engine(), "sched = { policy = \"shares\", weight = 3, quota = 0.5 }"));
-    let group = || group_with(&root, "ringroad");
-    let wait = |wanted: &dyn Fn(&Path) -> bool| {
-        let end = Instant::now() + PATIENCE;
-        while !group().is_some_and(|group| wanted(&group)) {
-            assert!(Instant::now() < end, "{:?}", group());
-            thread::sleep(Duration::from_millis(20));
-        }
-    };
-    let holds = |group: &Path, v1: u64, v2: u64| {
-        let read = |name: &str| {
-            fs::read_to_string(group.join(name)).ok().and_then(|text| text.trim().parse::<u64>().ok())
-        };
-        read("cpu.shares") == Some(v1) || read("cpu.weight") == Some(v2)
-    };
-    wait(&|group| holds(group, 3072, 300));
-    let flow = world.flow();
-    flow.reaches(500, PATIENCE).expect("it flows");
-    set("sched.weight=0.5");
-    wait(&|group| holds(group, 512, 50));
-    let so_far = flow.so_far().received;
-    flow.reaches(so_far + 500, PATIENCE).expect("it goes on");
-    let tally = flow.stop().expect("it ends");
-    assert_eq!(tally.lost(), 0, "{tally:?}");
-    world.finish();
 }
 
 /// The innermost group below `root` with this in its name that has threads in it.
@@ -295,39 +131,6 @@ fn group_with(root: &Path, name: &str) -> Option<PathBuf> {
             |list: &str| fs::read_to_string(path.join(list)).is_ok_and(|text| !text.trim().is_empty());
         (ours && (is_used("tasks") || is_used("cgroup.threads"))).then_some(path)
     })
-}
-
-#[test]
-fn nothing_is_left_of_a_run_that_was_killed() {
-    needs!(Root, Tun, Program("chrt"), Program("nsenter"));
-    let (cpu, before, balanced) = (last_cpu(), Traces::now(), balance());
-    let reserved = format!(
-        "pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n\
-         sched = {{ policy = \"deadline\", runtime = \"30ms\", period = \"200ms\" }}"
-    );
-    let shares = "sched = { policy = \"shares\", weight = 3 }".to_owned();
-    let mut all = vec![];
-    all.extend((hierarchy("cpuset").is_some() && cpu > 0).then_some(reserved));
-    all.extend(hierarchy("cpu").map(|_| shares));
-    for more in all {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("file.toml");
-        let text = file(engine(), &more).replace("tap:t32-l", "null").replace("tap:t32-r", "null");
-        fs::write(&path, text).expect("a file");
-        let mut command = Command::new(RINGROAD);
-        let mut run =
-            support::Running::start(command.args(["run", "--log", "text"]).arg(&path)).expect("it starts");
-        run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
-        are(|_, is| is.policy != "SCHED_FIFO");
-        run.signal(Signal::KILL).expect("killed");
-        run.wait(PATIENCE).expect("it ends");
-        assert_eq!(Traces::left(&before, PATIENCE), [""; 0], "{more}");
-        let end = Instant::now() + PATIENCE;
-        while balance() != balanced {
-            assert!(Instant::now() < end, "{:?}", balance());
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
 }
 
 /// Keeps a CPU busy until it is dropped.
@@ -359,48 +162,256 @@ impl Drop for Burn {
     }
 }
 
-#[test]
-fn a_cpu_that_others_keep_busy_is_left_to_them() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
-    let cpu = last_cpu();
-    if cpu == 0 {
-        println!("SKIPPED: one CPU only, on which everybody is");
-        return;
-    }
-    // Two threads, for whom two CPUs would be enough.
-    let text =
-        file(engine(), "sched = { policy = \"fifo\", priority = 7 }").replace("vhost = \"per-nic\"\n", "");
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("file.toml");
-    fs::write(&path, &text).expect("a file");
-    let burn = Burn::on(cpu);
-    let plan = run(Command::new(RINGROAD).arg("check").arg(&path), PATIENCE).expect("it ends").stdout;
-    let note = format!("note: no thread is placed on CPU {cpu} automatically: others keep it busy for ");
-    let percent =
-        plan.lines().find_map(|line| line.strip_prefix(&note)?.split(' ').next()?.parse::<u32>().ok());
-    assert!(percent.is_some_and(|percent| percent >= 50), "{plan}");
-    assert!(!plan.contains(&format!("on CPU {cpu} (automatic)")), "{plan}");
+mod alone {
+    use super::*;
 
-    let world = World::start(&text);
-    let end = Instant::now() + PATIENCE;
-    let placed = loop {
-        let threads = Scheduled::of_router(RINGROAD, "t32").expect("an answer");
-        if threads.len() == 2 && threads.values().all(|is| is.policy == "SCHED_FIFO") {
-            break threads;
+    #[test]
+    fn real_time_priorities_are_those_of_the_file_and_of_set() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+        let cpu = last_cpu();
+        let world = World::start(&file(
+            engine(),
+            &format!(
+                "pin = {{ vcpu = \"{cpu}\" }}\naffinity = {{ vhost = \"{cpu}\" }}\nsched = {{ vcpu = {{ policy = \"fifo\", priority = 20 }}, vhost = {{ policy = \"rr\", priority = 30 }} }}"
+            ),
+        ));
+        let is = |fifo, rr| {
+            move |name: &str, is: &Scheduled| {
+                let wanted = if is_vcpu(name) { ("SCHED_FIFO", fifo) } else { ("SCHED_RR", rr) };
+                (is.policy.as_str(), is.priority) == wanted && is.cpus == cpu.to_string()
+            }
+        };
+        are(is(20, 30));
+        let flow = world.flow();
+        flow.reaches(500, PATIENCE).expect("it flows");
+        for (n, setting) in ["sched.vcpu.priority=40", "sched.vhost.priority=41"].into_iter().enumerate() {
+            set(setting);
+            are(is(40, if n == 0 { 30 } else { 41 }));
         }
-        assert!(Instant::now() < end, "{threads:#?}");
-    };
-    drop(burn);
-    assert!(placed.values().all(|is| is.cpus != cpu.to_string()), "{placed:#?}");
-    world.finish();
-}
+        // Two threads on one CPU, one above the other, both never without work: neither waits for ever.
+        set("sched.vcpu.priority=50");
+        flow.reaches(1500, PATIENCE).expect("it goes on");
+        set("sched={ policy = \"other\" }");
+        are(|_, is| is.policy == "SCHED_OTHER");
+        let tally = flow.stop().expect("it ends");
+        assert_eq!(tally.lost(), 0, "{tally:?}");
+        world.finish();
+    }
 
-#[test]
-fn a_file_that_says_nothing_is_not_touched() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
-    let world = World::start(&file(engine(), ""));
-    let own = Scheduled::read(std::process::id()).expect("this one");
-    are(|_, is| is.policy == "SCHED_OTHER" && is.cpus == own.cpus);
-    assert!(group_with(Path::new("/sys/fs/cgroup"), "ringroad").is_none());
-    world.finish();
+    #[test]
+    fn what_cannot_be_reserved_is_refused_with_numbers() {
+        needs!(Root, Tun);
+        let cpu = last_cpu();
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("much.toml");
+        let more = format!(
+            "pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n\
+             sched = {{ policy = \"deadline\", runtime = \"80ms\", period = \"200ms\" }}"
+        );
+        fs::write(&path, file(engine(), &more)).expect("a file");
+        let before = Traces::now();
+        for verb in ["check", "run"] {
+            let done = run(Command::new(RINGROAD).arg(verb).arg(&path), PATIENCE).expect("it ends");
+            assert!(!done.status.success(), "{verb}: {}", done.stdout);
+            let line = done.stderr.lines().next().unwrap_or_default();
+            // Three threads of 0.4 each.
+            assert!(
+                line.contains("much.toml:") && line.contains("router.sched") && line.contains("1.2"),
+                "{verb}: {}",
+                done.stderr
+            );
+        }
+        assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+    }
+
+    #[test]
+    fn weights_and_quotas_are_those_of_groups() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+        let Some(root) = hierarchy("cpu") else {
+            println!("SKIPPED: no cgroups with the controller cpu");
+            return;
+        };
+        let world = World::start(&file(engine(), "sched = { policy = \"shares\", weight = 3, quota = 0.5 }"));
+        let group = || group_with(&root, "ringroad");
+        let wait = |wanted: &dyn Fn(&Path) -> bool| {
+            let end = Instant::now() + PATIENCE;
+            while !group().is_some_and(|group| wanted(&group)) {
+                assert!(Instant::now() < end, "{:?}", group());
+                thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let holds = |group: &Path, v1: u64, v2: u64| {
+            let read = |name: &str| {
+                fs::read_to_string(group.join(name)).ok().and_then(|text| text.trim().parse::<u64>().ok())
+            };
+            read("cpu.shares") == Some(v1) || read("cpu.weight") == Some(v2)
+        };
+        wait(&|group| holds(group, 3072, 300));
+        let flow = world.flow();
+        flow.reaches(500, PATIENCE).expect("it flows");
+        set("sched.weight=0.5");
+        wait(&|group| holds(group, 512, 50));
+        let so_far = flow.so_far().received;
+        flow.reaches(so_far + 500, PATIENCE).expect("it goes on");
+        let tally = flow.stop().expect("it ends");
+        assert_eq!(tally.lost(), 0, "{tally:?}");
+        world.finish();
+    }
+
+    #[test]
+    fn reservations_are_the_kernels_own_and_change_without_loss() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+        if hierarchy("cpuset").is_none() {
+            println!("SKIPPED: no cpusets that can be made exclusive");
+            return;
+        }
+        let (cpu, before) = (last_cpu(), balance());
+        if cpu == 0 {
+            println!("SKIPPED: one CPU only, which cannot be taken from everybody else");
+            return;
+        }
+        let more = format!(
+            "pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n\
+             sched = {{ policy = \"deadline\", runtime = \"30ms\", period = \"200ms\" }}"
+        );
+        let world = World::start(&file(engine(), &more));
+        let is = |runtime: u64| {
+            move |_: &str, is: &Scheduled| {
+                is.policy == "SCHED_DEADLINE" && is.reserved == [runtime, 200_000_000, 200_000_000]
+            }
+        };
+        are(is(30_000_000));
+        let flow = world.flow();
+        flow.reaches(500, PATIENCE).expect("it flows");
+        for runtime in [40, 20, 50] {
+            set(&format!("sched.runtime={runtime}ms"));
+            are(is(runtime * 1_000_000));
+            let so_far = flow.so_far().received;
+            flow.reaches(so_far + 500, PATIENCE).expect("it goes on");
+        }
+        // More than there is: nothing changes.
+        let done = ask(&["set", "t32", "sched.runtime=150ms"]);
+        assert!(!done.status.success() && done.stderr.contains("router.sched"), "{}", done.stderr);
+        are(is(50_000_000));
+        set("sched={ policy = \"other\" }");
+        are(|_, is| is.policy == "SCHED_OTHER");
+        let tally = flow.stop().expect("it ends");
+        assert_eq!(tally.lost(), 0, "{tally:?}");
+        world.finish();
+        assert_eq!(balance(), before);
+    }
+
+    mod all {
+        use super::*;
+
+        #[test]
+        fn threads_of_a_data_plane_or_router_that_died_are_placed_again() {
+            needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+            let cpu = last_cpu();
+            let more = format!(
+                "affinity = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\nsched = {{ policy = \"fifo\", priority = 7 }}"
+            );
+            let world = World::start(&file(engine(), &more));
+            let is = |_: &str, is: &Scheduled| {
+                is.policy == "SCHED_FIFO" && is.priority == 7 && is.cpus == cpu.to_string()
+            };
+            are(is);
+            assert!(ask(&["set", "t32", "state=stopped"]).status.success());
+            assert!(ask(&["set", "t32", "state=running"]).status.success());
+            are(is);
+            set("sched.priority=8");
+            let plane = data_plane().expect("a data plane");
+            kill_process(plane, Signal::KILL).expect("killed");
+            let end = Instant::now() + PATIENCE;
+            while data_plane().is_none_or(|now| now == plane) {
+                assert!(Instant::now() < end, "no data plane after {plane:?}");
+                thread::sleep(Duration::from_millis(20));
+            }
+            // As it was set by hand, and not as the file has it.
+            are(|_, is| is.policy == "SCHED_FIFO" && is.priority == 8);
+            let World { stage, left, right } = world;
+            stage.finish_troubled(vec![left, right]).expect("nothing is left");
+        }
+
+        #[test]
+        fn nothing_is_left_of_a_run_that_was_killed() {
+            needs!(Root, Tun, Program("chrt"), Program("nsenter"));
+            let (cpu, before, balanced) = (last_cpu(), Traces::now(), balance());
+            let reserved = format!(
+                "pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n\
+                 sched = {{ policy = \"deadline\", runtime = \"30ms\", period = \"200ms\" }}"
+            );
+            let shares = "sched = { policy = \"shares\", weight = 3 }".to_owned();
+            let mut all = vec![];
+            all.extend((hierarchy("cpuset").is_some() && cpu > 0).then_some(reserved));
+            all.extend(hierarchy("cpu").map(|_| shares));
+            for more in all {
+                let folder = tempfile::tempdir().expect("a folder");
+                let path = folder.path().join("file.toml");
+                let text = file(engine(), &more).replace("tap:t32-l", "null").replace("tap:t32-r", "null");
+                fs::write(&path, text).expect("a file");
+                let mut command = Command::new(RINGROAD);
+                let mut run = support::Running::start(command.args(["run", "--log", "text"]).arg(&path))
+                    .expect("it starts");
+                run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+                are(|_, is| is.policy != "SCHED_FIFO");
+                run.signal(Signal::KILL).expect("killed");
+                run.wait(PATIENCE).expect("it ends");
+                assert_eq!(Traces::left(&before, PATIENCE), [""; 0], "{more}");
+                let end = Instant::now() + PATIENCE;
+                while balance() != balanced {
+                    assert!(Instant::now() < end, "{:?}", balance());
+                    thread::sleep(Duration::from_millis(20));
+                }
+            }
+        }
+
+        #[test]
+        fn a_cpu_that_others_keep_busy_is_left_to_them() {
+            needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+            let cpu = last_cpu();
+            if cpu == 0 {
+                println!("SKIPPED: one CPU only, on which everybody is");
+                return;
+            }
+            // Two threads, for whom two CPUs would be enough.
+            let text = file(engine(), "sched = { policy = \"fifo\", priority = 7 }")
+                .replace("vhost = \"per-nic\"\n", "");
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("file.toml");
+            fs::write(&path, &text).expect("a file");
+            let burn = Burn::on(cpu);
+            let plan = run(Command::new(RINGROAD).arg("check").arg(&path), PATIENCE).expect("it ends").stdout;
+            let note =
+                format!("note: no thread is placed on CPU {cpu} automatically: others keep it busy for ");
+            let percent = plan
+                .lines()
+                .find_map(|line| line.strip_prefix(&note)?.split(' ').next()?.parse::<u32>().ok());
+            assert!(percent.is_some_and(|percent| percent >= 50), "{plan}");
+            assert!(!plan.contains(&format!("on CPU {cpu} (automatic)")), "{plan}");
+
+            let world = World::start(&text);
+            let end = Instant::now() + PATIENCE;
+            let placed = loop {
+                let threads = Scheduled::of_router(RINGROAD, "t32").expect("an answer");
+                if threads.len() == 2 && threads.values().all(|is| is.policy == "SCHED_FIFO") {
+                    break threads;
+                }
+                assert!(Instant::now() < end, "{threads:#?}");
+            };
+            drop(burn);
+            assert!(placed.values().all(|is| is.cpus != cpu.to_string()), "{placed:#?}");
+            world.finish();
+        }
+
+        #[test]
+        fn a_file_that_says_nothing_is_not_touched() {
+            needs!(Root, Tun, Program("ip"), Program("busybox"), Program("chrt"), Program("nsenter"));
+            let world = World::start(&file(engine(), ""));
+            let own = Scheduled::read(std::process::id()).expect("this one");
+            are(|_, is| is.policy == "SCHED_OTHER" && is.cpus == own.cpus);
+            assert!(group_with(Path::new("/sys/fs/cgroup"), "ringroad").is_none());
+            world.finish();
+        }
+    }
 }

@@ -153,14 +153,18 @@ fn what_comes_from_a_tap_is_limited() {
     holds_its_limit(ALONE);
 }
 
-#[test]
-fn what_comes_from_a_switch_is_limited() {
-    needs!(Root, Kvm, Tun, Program("ip"));
-    holds_its_limit(BEHIND);
-}
+mod all {
+    use super::*;
 
-#[test]
-fn a_router_in_a_process_of_its_own_is_limited() {
-    needs!(Root, Kvm, Tun, Program("ip"));
-    holds_its_limit(&ALONE.replacen("limit", "isolate = \"process\"\nlimit", 1));
+    #[test]
+    fn what_comes_from_a_switch_is_limited() {
+        needs!(Root, Kvm, Tun, Program("ip"));
+        holds_its_limit(BEHIND);
+    }
+
+    #[test]
+    fn a_router_in_a_process_of_its_own_is_limited() {
+        needs!(Root, Kvm, Tun, Program("ip"));
+        holds_its_limit(&ALONE.replacen("limit", "isolate = \"process\"\nlimit", 1));
+    }
 }

@@ -163,133 +163,152 @@ fn has_groups() -> bool {
         || v2.is_ok_and(|known| known.split_whitespace().any(|known| known == "cpu"))
 }
 
-#[test]
-fn a_promised_rate_is_a_weight_that_follows_it() {
-    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
-    if !has_groups() {
-        println!("SKIPPED: no control groups with the controller cpu");
-        return;
-    }
-    let options = ["--json", "--name", "t34"];
-    let mut stage = Stage::start_with_groups(RINGROAD, &file("20kpps"), &options).expect("it starts");
-    let left = stage.host("t34-l", "192.0.2.2/24", "192.0.2.1").expect("left");
-    let right = stage.host("t34-r", "198.51.100.2/24", "198.51.100.1").expect("right");
-    // No packet has come: the cost is the estimate. What takes little of the CPU weighs no less than without a promise.
-    let least = weighs(|weight| weight.is_some()).expect("a weight");
-    assert_eq!((least, weight("b34")), (100, Some(100)), "as one ordinary thread");
-    let most = would_fit(&ask(&["set", "t34", "guarantee=50Mpps"]).stderr);
-    assert!(ask(&["set", "t34", &format!("guarantee={}pps", most * 9 / 10)]).status.success());
-    let more = weighs(|weight| weight > Some(2 * least)).expect("a weight");
+mod alone {
+    use super::*;
 
-    support::ping(left.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
-    let flow =
-        Flow::start(&left, &right, "198.51.100.2:7034".parse().expect("an address"), RATE).expect("a flow");
-    flow.reaches(500, PATIENCE).expect("it flows");
-    let shown = ask(&["show", "t34"]).stdout;
-    assert!(shown.contains(" of 60 octets") && shown.contains("guarantee is"), "{shown}");
-    looks_kept(most * 9 / 10);
-    // More than a CPU can do: nothing changes.
-    let done = ask(&["set", "t34", "guarantee=50Mpps"]);
-    let said = &done.stderr;
-    assert!(!done.status.success() && said.contains("50 Mpps x ") && said.contains(" would fit"), "{said}");
-    assert!(weight("t34").is_some_and(|now| now >= least), "{more}");
-    assert!(ask(&["set", "t34", "guarantee=none"]).status.success());
-    weighs(|weight| weight.is_none());
-    let tally = flow.stop().expect("it ends");
-    assert_eq!(tally.lost(), 0, "{tally:?}");
-    let counters = stage.finish(vec![left, right]).expect("nothing is left");
-    assert_eq!(counters.faults("t34"), [""; 0]);
-}
-
-#[test]
-fn what_a_cpu_cannot_do_is_refused_with_the_arithmetic() {
-    needs!(Root, Tun);
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("much.toml");
-    let before = Traces::now();
-    for (text, why) in [
-        (file("50Mpps"), "much.toml:6: router.guarantee: 50 Mpps x "),
-        (
-            file("1kpps").replace("pin = { vcpu = \"0\", vhost = \"0\" }", "affinity = { vcpu = \"free\" }"),
-            "write pin for both classes",
-        ),
-        (
-            file("1kpps").replace("guarantee", "sched = { policy = \"fifo\", priority = 1 }\nguarantee"),
-            "remove one of the two",
-        ),
-    ] {
-        fs::write(&path, text).expect("a file");
-        for verb in ["check", "run"] {
-            let mut command = Command::new(RINGROAD);
-            command.arg(verb).arg(&path).env("STATE_DIRECTORY", folder.path().join("state"));
-            let done = run(&mut command, PATIENCE).expect("it ends");
-            assert!(!done.status.success() && done.stderr.contains(why), "{verb}: {}", done.stderr);
+    #[test]
+    fn a_promised_rate_is_a_weight_that_follows_it() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
+        if !has_groups() {
+            println!("SKIPPED: no control groups with the controller cpu");
+            return;
         }
-    }
-    assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
-}
-
-#[test]
-fn what_packets_cost_is_remembered_by_the_next_run() {
-    needs!(Root, Tun, Program("ip"), Program("nsenter"));
-    if !has_groups() {
-        println!("SKIPPED: no control groups with the controller cpu");
-        return;
-    }
-    let (nothing, state) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    let (nothing, state) = (nothing.path(), state.path());
-    let guess = judged("check", "50Mpps", state);
-    assert!(guess.stderr.contains("(an estimate: no packet was seen yet)"), "{}", guess.stderr);
-    assert!(
-        guess.stderr.contains("start with that, send all that it takes for some seconds"),
-        "{}",
-        guess.stderr
-    );
-    assert!(guess.stderr.contains("then `ringroad set t34 guarantee=50Mpps`"), "{}", guess.stderr);
-
-    let options = ["--json", "--name", "t34"];
-    let start = |text: &str, options: &[&str]| {
-        let mut stage = Stage::start_with_state(RINGROAD, text, options, state).expect("it starts");
+        let options = ["--json", "--name", "t34"];
+        let mut stage = Stage::start_with_groups(RINGROAD, &file("20kpps"), &options).expect("it starts");
         let left = stage.host("t34-l", "192.0.2.2/24", "192.0.2.1").expect("left");
         let right = stage.host("t34-r", "198.51.100.2/24", "198.51.100.1").expect("right");
-        (stage, left, right)
-    };
-    let (stage, left, right) = start(&file("20kpps"), &options);
-    let to = "198.51.100.2:7034".parse().expect("an address");
-    let busy = Busy::start();
-    let flow = Flow::start(&left, &right, to, HEAVY).expect("a flow");
-    flow.reaches(ENOUGH, PATIENCE).expect("it flows");
-    flow.stop().expect("it ends");
-    drop(busy);
-    // On a host that is busy anyway it may have told that the promise was not kept meanwhile.
-    stage.finish_troubled(vec![left, right]).expect("nothing is left");
+        // No packet has come: the cost is the estimate. What takes little of the CPU weighs no less than without a promise.
+        let least = weighs(|weight| weight.is_some()).expect("a weight");
+        assert_eq!((least, weight("b34")), (100, Some(100)), "as one ordinary thread");
+        let most = would_fit(&ask(&["set", "t34", "guarantee=50Mpps"]).stderr);
+        assert!(ask(&["set", "t34", &format!("guarantee={}pps", most * 9 / 10)]).status.success());
+        let more = weighs(|weight| weight > Some(2 * least)).expect("a weight");
 
-    let sight = judged("check", "50Mpps", state);
-    assert!(!sight.status.success() && !sight.stderr.contains("an estimate"), "{}", sight.stderr);
-    let plan = judged("check", "20kpps", state);
-    assert!(plan.stdout.contains(" cycles each (measured here on 20"), "{}{}", plan.stdout, plan.stderr);
-    // A promise between what fits by the estimate and by what was seen: the latter decides.
-    let (guessed, seen) = (would_fit(&guess.stderr), would_fit(&sight.stderr));
-    let between = format!("{}pps", guessed.midpoint(seen));
-    println!("{guessed} pps fit by the estimate, {seen} by what was seen");
-    let (admits, refuses) = if seen > guessed { (state, nothing) } else { (nothing, state) };
-    assert!(judged("check", &between, admits).status.success(), "{between}");
-    for verb in ["check", "run"] {
-        let refused = judged(verb, &between, refuses);
-        let is_refused = !refused.status.success() && refused.stderr.contains("router.guarantee: ");
-        assert!(is_refused, "{verb}: {}", refused.stderr);
+        support::ping(left.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
+        let flow = Flow::start(&left, &right, "198.51.100.2:7034".parse().expect("an address"), RATE)
+            .expect("a flow");
+        flow.reaches(500, PATIENCE).expect("it flows");
+        let shown = ask(&["show", "t34"]).stdout;
+        assert!(shown.contains(" of 60 octets") && shown.contains("guarantee is"), "{shown}");
+        looks_kept(most * 9 / 10);
+        // More than a CPU can do: nothing changes.
+        let done = ask(&["set", "t34", "guarantee=50Mpps"]);
+        let said = &done.stderr;
+        assert!(
+            !done.status.success() && said.contains("50 Mpps x ") && said.contains(" would fit"),
+            "{said}"
+        );
+        assert!(weight("t34").is_some_and(|now| now >= least), "{more}");
+        assert!(ask(&["set", "t34", "guarantee=none"]).status.success());
+        weighs(|weight| weight.is_none());
+        let tally = flow.stop().expect("it ends");
+        assert_eq!(tally.lost(), 0, "{tally:?}");
+        let counters = stage.finish(vec![left, right]).expect("nothing is left");
+        assert_eq!(counters.faults("t34"), [""; 0]);
     }
 
-    let rate = if seen > guessed { between } else { format!("{}pps", seen / 2) };
-    let (mut stage, left, right) = start(&file(&rate), &["--json", "--log", "text", "--name", "t34"]);
-    let is_told = |line: &str| line.contains("guarantee t34: ") && line.contains("(measured here on 20");
-    stage.run().wait_for_line(PATIENCE, is_told).expect("it says by what the promise was judged");
-    stage.finish_troubled(vec![left, right]).expect("nothing is left");
+    #[test]
+    fn what_a_cpu_cannot_do_is_refused_with_the_arithmetic() {
+        needs!(Root, Tun);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("much.toml");
+        let before = Traces::now();
+        for (text, why) in [
+            (file("50Mpps"), "much.toml:6: router.guarantee: 50 Mpps x "),
+            (
+                file("1kpps")
+                    .replace("pin = { vcpu = \"0\", vhost = \"0\" }", "affinity = { vcpu = \"free\" }"),
+                "write pin for both classes",
+            ),
+            (
+                file("1kpps").replace("guarantee", "sched = { policy = \"fifo\", priority = 1 }\nguarantee"),
+                "remove one of the two",
+            ),
+        ] {
+            fs::write(&path, text).expect("a file");
+            for verb in ["check", "run"] {
+                let mut command = Command::new(RINGROAD);
+                command.arg(verb).arg(&path).env("STATE_DIRECTORY", folder.path().join("state"));
+                let done = run(&mut command, PATIENCE).expect("it ends");
+                assert!(!done.status.success() && done.stderr.contains(why), "{verb}: {}", done.stderr);
+            }
+        }
+        assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+    }
 
-    // Whatever is in the file, a run does its work.
-    fs::write(state.join("costs.json"), "{").expect("written");
-    let (stage, left, right) = start(&file("20kpps"), &options);
-    let done = stage.finish_troubled(vec![left, right]).expect("nothing is left");
-    let lines: Vec<&str> = done.stderr.lines().collect();
-    assert!(matches!(lines[..], [line] if line.contains("costs.json: it is broken")), "{lines:?}");
+    mod all {
+        use super::*;
+
+        #[test]
+        fn what_packets_cost_is_remembered_by_the_next_run() {
+            needs!(Root, Tun, Program("ip"), Program("nsenter"));
+            if !has_groups() {
+                println!("SKIPPED: no control groups with the controller cpu");
+                return;
+            }
+            let (nothing, state) =
+                (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+            let (nothing, state) = (nothing.path(), state.path());
+            let guess = judged("check", "50Mpps", state);
+            assert!(guess.stderr.contains("(an estimate: no packet was seen yet)"), "{}", guess.stderr);
+            assert!(
+                guess.stderr.contains("start with that, send all that it takes for some seconds"),
+                "{}",
+                guess.stderr
+            );
+            assert!(guess.stderr.contains("then `ringroad set t34 guarantee=50Mpps`"), "{}", guess.stderr);
+
+            let options = ["--json", "--name", "t34"];
+            let start = |text: &str, options: &[&str]| {
+                let mut stage = Stage::start_with_state(RINGROAD, text, options, state).expect("it starts");
+                let left = stage.host("t34-l", "192.0.2.2/24", "192.0.2.1").expect("left");
+                let right = stage.host("t34-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+                (stage, left, right)
+            };
+            let (stage, left, right) = start(&file("20kpps"), &options);
+            let to = "198.51.100.2:7034".parse().expect("an address");
+            let busy = Busy::start();
+            let flow = Flow::start(&left, &right, to, HEAVY).expect("a flow");
+            flow.reaches(ENOUGH, PATIENCE).expect("it flows");
+            flow.stop().expect("it ends");
+            drop(busy);
+            // On a host that is busy anyway it may have told that the promise was not kept meanwhile.
+            stage.finish_troubled(vec![left, right]).expect("nothing is left");
+
+            let sight = judged("check", "50Mpps", state);
+            assert!(!sight.status.success() && !sight.stderr.contains("an estimate"), "{}", sight.stderr);
+            let plan = judged("check", "20kpps", state);
+            assert!(
+                plan.stdout.contains(" cycles each (measured here on 20"),
+                "{}{}",
+                plan.stdout,
+                plan.stderr
+            );
+            // A promise between what fits by the estimate and by what was seen: the latter decides.
+            let (guessed, seen) = (would_fit(&guess.stderr), would_fit(&sight.stderr));
+            let between = format!("{}pps", guessed.midpoint(seen));
+            println!("{guessed} pps fit by the estimate, {seen} by what was seen");
+            let (admits, refuses) = if seen > guessed { (state, nothing) } else { (nothing, state) };
+            assert!(judged("check", &between, admits).status.success(), "{between}");
+            for verb in ["check", "run"] {
+                let refused = judged(verb, &between, refuses);
+                let is_refused = !refused.status.success() && refused.stderr.contains("router.guarantee: ");
+                assert!(is_refused, "{verb}: {}", refused.stderr);
+            }
+
+            let rate = if seen > guessed { between } else { format!("{}pps", seen / 2) };
+            let (mut stage, left, right) = start(&file(&rate), &["--json", "--log", "text", "--name", "t34"]);
+            let is_told =
+                |line: &str| line.contains("guarantee t34: ") && line.contains("(measured here on 20");
+            stage.run().wait_for_line(PATIENCE, is_told).expect("it says by what the promise was judged");
+            stage.finish_troubled(vec![left, right]).expect("nothing is left");
+
+            // Whatever is in the file, a run does its work.
+            fs::write(state.join("costs.json"), "{").expect("written");
+            let (stage, left, right) = start(&file("20kpps"), &options);
+            let done = stage.finish_troubled(vec![left, right]).expect("nothing is left");
+            let lines: Vec<&str> = done.stderr.lines().collect();
+            assert!(matches!(lines[..], [line] if line.contains("costs.json: it is broken")), "{lines:?}");
+        }
+    }
 }

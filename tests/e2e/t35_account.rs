@@ -112,33 +112,42 @@ fn adds_up(top: &Value) {
     assert!(softirq > 0.005 * seconds, "half of a CPU sends by the loopback device: {top}");
 }
 
-#[test]
-fn softirqs_are_told_by_the_tracer_where_there_can_be_one() {
-    needs!(Root, Tun, Program("ip"));
-    let source = if sched::account::Tracer::start().is_ok() { "tracer" } else { "ticks" };
-    let world = World::start(RINGROAD);
-    let top = flooded(&world);
-    assert_eq!(top["softirq_by"], source, "{top}");
-    adds_up(&top);
-    let table = world.top(&["t35", "--once"]);
-    assert!(table.contains(&format!("CPUs, softirq by {source}:\nCPU 0 %: guest ")), "{table}");
-    // Who asks for one router gets nothing of cores.
-    assert!(!world.top(&["acc", "--once", "--json"]).contains("softirq_by"));
-    world.finish();
-}
+mod alone {
+    use super::*;
 
-#[test]
-fn who_may_not_trace_goes_by_ticks_and_says_nothing() {
-    needs!(Root, Tun, Program("ip"), Program("setpriv"));
-    let folder = tempfile::tempdir().expect("a folder");
-    let poor = folder.path().join("poor");
-    // CAP_SYS_ADMIN stands for CAP_PERFMON.
-    let script = format!("#!/bin/sh\nexec setpriv --bounding-set -sys_admin,-perfmon {RINGROAD} \"$@\"\n");
-    fs::write(&poor, script).expect("a script");
-    fs::set_permissions(&poor, fs::Permissions::from_mode(0o755)).expect("it may be run");
-    let world = World::start(poor.to_str().expect("a path"));
-    let top = flooded(&world);
-    assert_eq!(top["softirq_by"], "ticks", "{top}");
-    adds_up(&top);
-    world.finish();
+    #[test]
+    fn softirqs_are_told_by_the_tracer_where_there_can_be_one() {
+        needs!(Root, Tun, Program("ip"));
+        let source = if sched::account::Tracer::start().is_ok() { "tracer" } else { "ticks" };
+        let world = World::start(RINGROAD);
+        let top = flooded(&world);
+        assert_eq!(top["softirq_by"], source, "{top}");
+        adds_up(&top);
+        let table = world.top(&["t35", "--once"]);
+        assert!(table.contains(&format!("CPUs, softirq by {source}:\nCPU 0 %: guest ")), "{table}");
+        // Who asks for one router gets nothing of cores.
+        assert!(!world.top(&["acc", "--once", "--json"]).contains("softirq_by"));
+        world.finish();
+    }
+
+    mod all {
+        use super::*;
+
+        #[test]
+        fn who_may_not_trace_goes_by_ticks_and_says_nothing() {
+            needs!(Root, Tun, Program("ip"), Program("setpriv"));
+            let folder = tempfile::tempdir().expect("a folder");
+            let poor = folder.path().join("poor");
+            // CAP_SYS_ADMIN stands for CAP_PERFMON.
+            let script =
+                format!("#!/bin/sh\nexec setpriv --bounding-set -sys_admin,-perfmon {RINGROAD} \"$@\"\n");
+            fs::write(&poor, script).expect("a script");
+            fs::set_permissions(&poor, fs::Permissions::from_mode(0o755)).expect("it may be run");
+            let world = World::start(poor.to_str().expect("a path"));
+            let top = flooded(&world);
+            assert_eq!(top["softirq_by"], "ticks", "{top}");
+            adds_up(&top);
+            world.finish();
+        }
+    }
 }

@@ -17,12 +17,12 @@ struct Package {
 /// Debian puts it beside the one without DPDK.
 const OVS_DPDK: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
-const NEEDED: [Package; 14] = [
+const NEEDED: [Package; 15] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
     Package { name: "qemu-system-x86", program: "qemu-system-x86_64", why: "a stock e1000 for our driver" },
-    Package { name: "dpdk", program: "dpdk-testpmd", why: "peers of vhost-user" },
+    Package { name: "dpdk-dev", program: "dpdk-testpmd", why: "peers of vhost-user" },
     Package {
         name: "openvswitch-switch-dpdk",
         program: OVS_DPDK,
@@ -35,6 +35,7 @@ const NEEDED: [Package; 14] = [
     Package { name: "dpkg-dev", program: "dpkg-shlibdeps", why: "makes the Debian package" },
     Package { name: "g++", program: "c++", why: "links fuzz targets" },
     Package { name: "prometheus", program: "promtool", why: "judges what telemetry hands out" },
+    Package { name: "lintian", program: "lintian", why: "judges the Debian package" },
     Package { name: "binutils", program: "strip", why: "makes the Debian package" },
 ];
 

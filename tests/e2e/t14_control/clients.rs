@@ -32,47 +32,6 @@ fn answered(octets: &[u8]) -> String {
     text
 }
 
-#[test]
-fn nonsense_and_deaf_clients_cost_no_packet() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    let mut world = World::start();
-    let flow = world.flow();
-
-    for garbage in [
-        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
-        vec![0xff; 300_000],
-        b"{\"version\":1,\"request\":"
-            .to_vec()
-            .into_iter()
-            .chain(b"[".repeat(60_000))
-            .chain(*b"\n")
-            .collect(),
-        b"{\"version\":9,\"request\":{\"ps\":{}}}\n".to_vec(),
-        b"{\"version\":1,\"request\":{\"ps\":{}},\"more\":1}\n".to_vec(),
-    ] {
-        let text = answered(&garbage);
-        let error: Value = serde_json::from_str(text.trim_end()).unwrap_or_else(|e| panic!("{e}: {text}"));
-        assert!(error["error"]["message"].is_string(), "{text}");
-    }
-    // Twelve that ask and never read, as fast as they can; the others have four places left.
-    let deaf: Vec<_> = (0..12).map(|_| thread::spawn(ask_and_never_read)).collect();
-    for _ in 0..20 {
-        assert_eq!(own_run()["run"], "t14");
-    }
-    // More than there are places for: they are told so, or closed.
-    let many: Vec<_> = (0..200).filter_map(|_| UnixStream::connect(SOCKET).ok()).collect();
-    thread::sleep(Duration::from_millis(300));
-    drop(many);
-    let cut_off = deaf.into_iter().map(|client| client.join().expect("it ends")).filter(|cut_off| *cut_off);
-    assert_eq!(cut_off.count(), 12, "who does not read is left");
-    let said = world.stage.run().complaints(0);
-    assert_eq!(own_run()["restarts"], 0, "the data plane has died: {said:?}");
-    assert_whole(flow);
-    let Finished { stderr, .. } =
-        world.stage.finish_troubled(vec![world.west, world.east]).expect("nothing is left");
-    assert!(stderr.lines().all(|line| line.contains("clients of the control socket")), "{stderr}");
-}
-
 /// Asks for much without reading until it is cut off; whether it was.
 fn ask_and_never_read() -> bool {
     let mut stream = UnixStream::connect(SOCKET).expect("it connects");
@@ -127,4 +86,51 @@ fn as_nobody_whom_no_mode_keeps_out() -> String {
     let sets = CapabilitySets { effective: pass, permitted: pass, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets).expect("the capability");
     answered(PS)
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn nonsense_and_deaf_clients_cost_no_packet() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        let mut world = World::start();
+        let flow = world.flow();
+
+        for garbage in [
+            b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            vec![0xff; 300_000],
+            b"{\"version\":1,\"request\":"
+                .to_vec()
+                .into_iter()
+                .chain(b"[".repeat(60_000))
+                .chain(*b"\n")
+                .collect(),
+            b"{\"version\":9,\"request\":{\"ps\":{}}}\n".to_vec(),
+            b"{\"version\":1,\"request\":{\"ps\":{}},\"more\":1}\n".to_vec(),
+        ] {
+            let text = answered(&garbage);
+            let error: Value =
+                serde_json::from_str(text.trim_end()).unwrap_or_else(|e| panic!("{e}: {text}"));
+            assert!(error["error"]["message"].is_string(), "{text}");
+        }
+        // Twelve that ask and never read, as fast as they can; the others have four places left.
+        let deaf: Vec<_> = (0..12).map(|_| thread::spawn(ask_and_never_read)).collect();
+        for _ in 0..20 {
+            assert_eq!(own_run()["run"], "t14");
+        }
+        // More than there are places for: they are told so, or closed.
+        let many: Vec<_> = (0..200).filter_map(|_| UnixStream::connect(SOCKET).ok()).collect();
+        thread::sleep(Duration::from_millis(300));
+        drop(many);
+        let cut_off =
+            deaf.into_iter().map(|client| client.join().expect("it ends")).filter(|cut_off| *cut_off);
+        assert_eq!(cut_off.count(), 12, "who does not read is left");
+        let said = world.stage.run().complaints(0);
+        assert_eq!(own_run()["restarts"], 0, "the data plane has died: {said:?}");
+        assert_whole(flow);
+        let Finished { stderr, .. } =
+            world.stage.finish_troubled(vec![world.west, world.east]).expect("nothing is left");
+        assert!(stderr.lines().all(|line| line.contains("clients of the control socket")), "{stderr}");
+    }
 }

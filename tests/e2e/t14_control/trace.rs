@@ -29,24 +29,6 @@ fn a_packet_is_followed_to_its_end() {
     followed_to_its_end(FILE, &THROUGH);
 }
 
-#[test]
-fn a_packet_is_followed_through_processes() {
-    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
-    let file = FILE.replace("\n[[router]]\n", "\n[[router]]\nengine = \"process\"\n");
-    followed_to_its_end(&file, &THROUGH);
-}
-
-#[test]
-fn a_packet_is_followed_through_several_queues_and_into_a_ring_by_its_sender() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    let file = FILE
-        .replace("\n[[router]]\n", "\n[[router]]\nvcpus = 2\nvhost = \"per-queue\"\n")
-        .replace("\n[[router.nic]]\n", "\n[[router.nic]]\nqueues = 2\n")
-        .replace("attach = \"switch:backbone\"\n", "attach = \"switch:backbone\"\ndeliver = \"direct\"\n");
-    let without_queue: Vec<_> = THROUGH.into_iter().filter(|place| !place.ends_with(".queue")).collect();
-    followed_to_its_end(&file, &without_queue);
-}
-
 fn followed_to_its_end(file: &str, through: &[&str]) {
     let world = World::start_with(file);
     let east = world.east.ip(&["-o", "link", "show", "t14-east"]).expect("the link");
@@ -96,37 +78,63 @@ fn followed_to_its_end(file: &str, through: &[&str]) {
     world.finish();
 }
 
-#[test]
-fn a_trace_costs_no_packet_and_ends_with_its_client() {
-    support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
-    let world = World::start();
-    let flow = world.flow();
-    let (packets, end) = trace(&["t14-west.lan", "--count", "200", "--protocol", "udp", "--port", "7014"]);
-    assert_eq!(packets.len(), 200);
-    let through = packets.iter().filter(|packet| places(packet) == THROUGH).count();
-    assert!(through >= 198, "{through} of 200 were seen everywhere");
-    assert!(
-        end["not_looked_at"].as_u64().expect("a number") > 0,
-        "{RATE} a second are too many for all: {end}"
-    );
-
-    // Nothing that fits ever comes: it would go on for a long time.
-    let mut endless = UnixStream::connect(SOCKET).expect("it connects");
-    let order = r#"{"router":"t14-west","nic":"lan","count":1,"timeout_ms":500000,"filter":{"port":9}}"#;
-    writeln!(endless, "{{\"version\":1,\"request\":{{\"trace\":{order}}}}}").expect("it is sent");
-    let another = || ringroad(&["trace", "t14-west.lan", "--count", "1"]);
-    until("it has begun", || another().stderr.contains("a trace is under way in this run already"));
-    drop(endless);
-    until("it is forgotten with its client", || another().status.success());
-
-    assert_whole(flow);
-    world.finish();
-}
-
 /// Waits until something is so.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < end, "never: {what}");
+    }
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_followed_through_processes() {
+        support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+        let file = FILE.replace("\n[[router]]\n", "\n[[router]]\nengine = \"process\"\n");
+        followed_to_its_end(&file, &THROUGH);
+    }
+
+    #[test]
+    fn a_packet_is_followed_through_several_queues_and_into_a_ring_by_its_sender() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        let file = FILE
+            .replace("\n[[router]]\n", "\n[[router]]\nvcpus = 2\nvhost = \"per-queue\"\n")
+            .replace("\n[[router.nic]]\n", "\n[[router.nic]]\nqueues = 2\n")
+            .replace(
+                "attach = \"switch:backbone\"\n",
+                "attach = \"switch:backbone\"\ndeliver = \"direct\"\n",
+            );
+        let without_queue: Vec<_> = THROUGH.into_iter().filter(|place| !place.ends_with(".queue")).collect();
+        followed_to_its_end(&file, &without_queue);
+    }
+
+    #[test]
+    fn a_trace_costs_no_packet_and_ends_with_its_client() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        let world = World::start();
+        let flow = world.flow();
+        let (packets, end) =
+            trace(&["t14-west.lan", "--count", "200", "--protocol", "udp", "--port", "7014"]);
+        assert_eq!(packets.len(), 200);
+        let through = packets.iter().filter(|packet| places(packet) == THROUGH).count();
+        assert!(through >= 198, "{through} of 200 were seen everywhere");
+        assert!(
+            end["not_looked_at"].as_u64().expect("a number") > 0,
+            "{RATE} a second are too many for all: {end}"
+        );
+
+        // Nothing that fits ever comes: it would go on for a long time.
+        let mut endless = UnixStream::connect(SOCKET).expect("it connects");
+        let order = r#"{"router":"t14-west","nic":"lan","count":1,"timeout_ms":500000,"filter":{"port":9}}"#;
+        writeln!(endless, "{{\"version\":1,\"request\":{{\"trace\":{order}}}}}").expect("it is sent");
+        let another = || ringroad(&["trace", "t14-west.lan", "--count", "1"]);
+        until("it has begun", || another().stderr.contains("a trace is under way in this run already"));
+        drop(endless);
+        until("it is forgotten with its client", || another().status.success());
+
+        assert_whole(flow);
+        world.finish();
     }
 }
