@@ -10,8 +10,8 @@ use api::{Answer, Client, Error, Request, RunStatus};
 
 use crate::run_lock;
 
-/// How long a run may take to say what it is.
-const HELLO: Duration = Duration::from_secs(1);
+/// How long a run may take to say what it is: a busy host keeps both from running for a second or more.
+const HELLO: Duration = Duration::from_secs(5);
 /// How long a run may take for what it is asked to do: a router that starts may need half a minute.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Names that are listed in an error; more are counted.

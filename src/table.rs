@@ -209,9 +209,14 @@ impl Interval {
     /// Where the time of each core went, where that is known: a line for each.
     fn cores(&self) -> String {
         let mut cores: BTreeMap<u32, String> = BTreeMap::new();
+        let mut intervals: BTreeMap<u32, u64> = BTreeMap::new();
+        for (cpu, ns) in COLUMNS.iter().flat_map(|column| self.column(column)) {
+            *intervals.entry(cpu).or_default() += ns;
+        }
         for column in COLUMNS {
             for (cpu, ns) in self.column(column) {
-                let part = ns as f64 / self.seconds * 1e-7;
+                // Not of the seconds of the counters, which were read at other moments.
+                let part = ns as f64 / intervals[&cpu].max(1) as f64 * 100.0;
                 // Writing to a string cannot fail.
                 let _ = write!(cores.entry(cpu).or_default(), " {column} {part:.1}");
             }

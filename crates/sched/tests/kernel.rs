@@ -181,33 +181,6 @@ fn settings(host: &Host) -> Vec<Option<String>> {
     bases.iter().map(|base| base.as_ref().and_then(controllers)).chain([balance(host)]).collect()
 }
 
-#[test]
-fn places_and_priorities() {
-    let _alone = alone();
-    let known = Known::read(&plan(""));
-    if lacks(&known, &["nice", "real-time group", "two CPUs"]) {
-        return;
-    }
-    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
-    let (first, second) = (cpus[0], cpus[1]);
-    let pin = |vcpu, vhost| format!("pin = {{ vcpu = \"{vcpu}\", vhost = \"{vhost}\" }}\n");
-    let policies =
-        "sched = { vcpu = { policy = \"fifo\", priority = 5 }, vhost = { policy = \"rr\", priority = 4 } }";
-    let (vcpu, vhost) = (vcpu(false), vhost(false));
-    let mut applier = applier();
-    applier.make(&outlined(&(pin(first, second) + policies), &known)).expect("nothing to make");
-    place(&mut applier, &[&vcpu, &vhost]);
-    let held = [&vcpu, &vhost].map(|worker| attributes(worker.tid()).expect("a thread"));
-    assert_eq!(held.map(|held| (held.policy, held.priority)), [(1, 5), (2, 4)], "SCHED_FIFO, SCHED_RR");
-    assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![first as usize], vec![second as usize]));
-    // The other way round, and ordinary.
-    applier.make(&outlined(&pin(second, first), &known)).expect("nothing to make");
-    place(&mut applier, &[&vcpu, &vhost]);
-    assert!([&vcpu, &vhost].iter().all(|worker| attributes(worker.tid()).expect("a thread").is_other()));
-    assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![second as usize], vec![first as usize]));
-    assert!(applier.undos().is_empty());
-}
-
 /// The host, and the CPUs of which some can be made exclusive; none where that cannot be, which is told.
 fn exclusive_can_be() -> Option<(Known, Vec<u32>)> {
     let known = Known::read(&plan(""));
@@ -224,116 +197,6 @@ fn assert_reserved(worker: &Worker, runtime: u64, period: u64) {
     assert_eq!((held.runtime, held.deadline, held.period), (runtime, period, period));
 }
 
-#[test]
-fn a_pinned_reservation_has_an_exclusive_cpuset() {
-    let _alone = alone();
-    let Some((known, cpus)) = exclusive_can_be() else { return };
-    let before = settings(&known.host);
-    let on = |cpu| format!("{RESERVED}\npin = {{ vcpu = \"{cpu}\" }}\naffinity = {{ vhost = \"free\" }}");
-    let (vcpu, vhost) = (vcpu(true), vhost(false));
-    let mut applier = applier();
-    applier.make(&outlined(&on(cpus[1]), &known)).expect("a cpuset");
-    place(&mut applier, &[&vcpu, &vhost]);
-    assert_reserved(&vcpu, 2_000_000, 10_000_000);
-    assert_eq!(vcpu.cpus(), [cpus[1] as usize]);
-    assert!(
-        vcpu.group("cpuset").ends_with(&format!("ringroad-{}.cpus{}", run(), cpus[1])),
-        "{}",
-        vcpu.group("cpuset")
-    );
-    assert!(attributes(vhost.tid()).expect("a thread").is_other());
-    if balance(&known.host).is_some() {
-        assert_eq!(balance(&known.host).as_deref(), Some("0"));
-    }
-    at_most_its_share(&vcpu, 0.2, Duration::from_millis(2));
-    // More time, in place.
-    let longer = on(cpus[1]).replace("\"2ms\"", "\"3ms\"");
-    applier.make(&outlined(&longer, &known)).expect("the same cpuset");
-    place(&mut applier, &[&vcpu, &vhost]);
-    assert_reserved(&vcpu, 3_000_000, 10_000_000);
-    // Another CPU.
-    applier.make(&outlined(&on(cpus[0]), &known)).expect("another cpuset");
-    place(&mut applier, &[&vcpu, &vhost]);
-    assert_reserved(&vcpu, 2_000_000, 10_000_000);
-    assert_eq!(vcpu.cpus(), [cpus[0] as usize]);
-    assert_eq!(left_over(&known.host).len(), 1, "{:?}", left_over(&known.host));
-    assert!(applier.undo_all().is_empty());
-    assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
-    assert_eq!(settings(&known.host), before);
-}
-
-#[test]
-fn who_moves_to_another_exclusive_cpu_takes_all_of_its_time_along() {
-    let _alone = alone();
-    let Some((known, cpus)) = exclusive_can_be() else { return };
-    let before = settings(&known.host);
-    let on = |cpu, vcpu: &str, vhost: &str| {
-        let class =
-            |runtime| format!("{{ policy = \"deadline\", runtime = \"{runtime}\", period = \"10ms\" }}");
-        let sched = format!("sched = {{ vcpu = {}, vhost = {} }}", class(vcpu), class(vhost));
-        outlined(&format!("{sched}\npin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}"), &known)
-    };
-    let (vcpu, vhost) = (vcpu(true), vhost(false));
-    let mut applier = applier();
-    for (cpu, first, second) in
-        [(cpus[1], "3ms", "2ms"), (cpus[0], "2ms", "400us"), (cpus[1], "8ms", "400us")]
-    {
-        applier.make(&on(cpu, first, second)).expect("a cpuset");
-        place(&mut applier, &[&vcpu, &vhost]);
-        assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![cpu as usize], vec![cpu as usize]));
-    }
-    assert_reserved(&vcpu, 8_000_000, 10_000_000);
-    assert_reserved(&vhost, 400_000, 10_000_000);
-    assert!(applier.undo_all().is_empty());
-    assert_eq!(settings(&known.host), before);
-}
-
-#[test]
-fn who_is_outside_of_exclusive_cpus_keeps_its_own() {
-    let _alone = alone();
-    let Some((known, cpus)) = exclusive_can_be() else { return };
-    let pinned = format!("pin = {{ vcpu = \"{}\", vhost = \"{}\" }}", cpus[1], cpus[0]);
-    let (vcpu, vhost) = (vcpu(false), vhost(false));
-    let mut applier = applier();
-    for lines in [pinned.clone(), format!("{RESERVED}\n{pinned}"), pinned] {
-        applier.make(&outlined(&lines, &known)).expect("a cpuset, or nothing to make");
-        place(&mut applier, &[&vcpu, &vhost]);
-        assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![cpus[1] as usize], vec![cpus[0] as usize]), "{lines}");
-    }
-    // One of them without any: it has all that there are, as before.
-    let all: Vec<usize> = cpus.iter().map(|cpu| *cpu as usize).collect();
-    for lines in [format!("{RESERVED}\npin = {{ vcpu = \"{}\" }}", cpus[1]), String::new()] {
-        let free = lines + "\naffinity = { vhost = \"free\" }";
-        applier.make(&outlined(&free, &known)).expect("a cpuset, or nothing to make");
-        place(&mut applier, &[&vcpu, &vhost]);
-    }
-    assert_eq!(vhost.cpus(), all);
-    assert!(applier.undo_all().is_empty());
-}
-
-#[test]
-fn a_run_that_ends_leaves_others_what_they_have() {
-    let _alone = alone();
-    let known = Known::read(&plan(""));
-    if lacks(&known, &["nice", "cpu"]) {
-        return;
-    }
-    let before = settings(&known.host);
-    let shares = outlined("sched = { policy = \"shares\", weight = 3 }", &known);
-    let [mut first, mut second] = ["a", "b"].map(|n| Applier::new(&format!("{}{n}", run()), |_| {}));
-    first.make(&shares).expect("a group");
-    second.make(&shares).expect("a group");
-    assert!(first.undo_all().is_empty());
-    let hierarchy = known.host.cpu.as_ref().expect("there is one");
-    let group = hierarchy.base.join(format!("ringroad-{}b.edge", run()));
-    let weight =
-        ["cpu.shares", "cpu.weight"].iter().find_map(|file| fs::read_to_string(group.join(file)).ok());
-    assert!(weight.is_some_and(|weight| ["3072", "300"].contains(&weight.trim())), "it weighs what it did");
-    assert!(second.undo_all().is_empty());
-    assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
-    assert_eq!(settings(&known.host), before);
-}
-
 /// A burning thread's time on a CPU over a while is no more than its share and one budget on either side.
 fn at_most_its_share(worker: &Worker, share: f64, budget: Duration) {
     let (start, used) = (Instant::now(), worker.cpu_time());
@@ -341,124 +204,6 @@ fn at_most_its_share(worker: &Worker, share: f64, budget: Duration) {
     let used = worker.cpu_time() - used;
     let most = start.elapsed().mul_f64(share) + 2 * budget + Duration::from_millis(10);
     assert!(used <= most, "{used:?} of at most {most:?}");
-}
-
-#[test]
-fn overlapping_reservations_of_one_run_make_room() {
-    let _alone = alone();
-    let known = Known::read(&plan(""));
-    let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
-    if lacks(&known, &["nice", "two CPUs", "cpuset"]) || cpus.len() < 3 && known.topology.cpus.len() < 3 {
-        println!("SKIPPED: a set of two CPUs that are not all");
-        return;
-    }
-    let on = |set: String| format!("{RESERVED}\naffinity = {{ vcpu = \"{set}\" }}");
-    let vcpu = vcpu(false);
-    let mut applier = applier();
-    for set in [format!("{}", cpus[0]), format!("{},{}", cpus[0], cpus[1]), format!("{}", cpus[1])] {
-        applier.make(&outlined(&on(set), &known)).expect("a cpuset");
-        place(&mut applier, &[&vcpu]);
-        assert_reserved(&vcpu, 2_000_000, 10_000_000);
-    }
-    assert!(applier.undo_all().is_empty());
-    assert!(left_over(&known.host).is_empty());
-}
-
-#[test]
-fn what_the_kernel_does_not_admit_is_explained() {
-    let _alone = alone();
-    let mut known = Known::read(&plan(""));
-    if lacks(&known, &["nice", "two CPUs", "cpuset"]) || known.host.real_time.runtime_us.is_none() {
-        return;
-    }
-    // As if nothing were limited here.
-    known.host.real_time = RealTime { runtime_us: None, period_us: 1_000_000 };
-    known.host.fair_server.clear();
-    let cpu = *known.topology.allowed.last().expect("a CPU");
-    let greedy = RESERVED.replace("\"2ms\"", "\"9990us\"");
-    let vcpu = vcpu(false);
-    let mut applier = applier();
-    applier.make(&outlined(&format!("{greedy}\npin = {{ vcpu = \"{cpu}\" }}"), &known)).expect("a cpuset");
-    let errors = lasting(&mut applier, &[&vcpu], |error| error.to_string().contains("admits"));
-    let [error] = errors.as_slice() else { panic!("{errors:?}") };
-    let told = error.to_string();
-    assert!(told.contains("(0.999 of a CPU)") && told.contains("the kernel admits 0."), "{told}");
-    assert!(error.is_passing() && error.of_thread() == Some(vcpu.thread.name.as_str()), "{told}");
-    drop(applier);
-    assert!(left_over(&known.host).is_empty());
-}
-
-#[test]
-fn groups_hold_threads_to_their_weight_and_quota() {
-    let _alone = alone();
-    let known = Known::read(&plan(""));
-    if lacks(&known, &["nice", "cpu"]) {
-        return;
-    }
-    let shares = |weight, more| {
-        let burner = format!("{{ policy = \"shares\", weight = {weight}{more} }}");
-        format!("affinity = {{ vcpu = \"free\", vhost = \"free\" }}\nsched = {{ vcpu = {burner} }}")
-    };
-    let (vcpu, vhost) = (vcpu(true), vhost(false));
-    let mut applier = applier();
-    applier.make(&outlined(&shares(2, ", quota = 0.2"), &known)).expect("two groups");
-    place(&mut applier, &[&vcpu, &vhost]);
-    let group = |part: &str| format!("ringroad-{}.edge{part}", run());
-    assert!(vcpu.group("cpu").ends_with(&group(".vcpu")) && vhost.group("cpu").ends_with(&group("")));
-    at_most_its_share(&vcpu, 0.2, Duration::from_millis(5));
-    let hierarchy = known.host.cpu.as_ref().expect("there is one");
-    let folder = hierarchy.base.join(group(".vcpu"));
-    let weight = match hierarchy.version {
-        Version::V1 => ("cpu.shares", ["2048", "3072"]),
-        Version::V2 => ("cpu.weight", ["200", "300"]),
-    };
-    assert_eq!(read(&folder.join(weight.0)), weight.1[0]);
-    applier.make(&outlined(&shares(3, ""), &known)).expect("the same groups");
-    place(&mut applier, &[&vcpu, &vhost]);
-    assert_eq!(read(&folder.join(weight.0)), weight.1[1]);
-    let unlimited = match hierarchy.version {
-        Version::V1 => read(&folder.join("cpu.cfs_quota_us")) == "-1",
-        Version::V2 => read(&folder.join("cpu.max")).starts_with("max"),
-    };
-    assert!(unlimited);
-    // Out of the groups, and they are gone.
-    applier.make(&outlined("affinity = { vcpu = \"free\" }", &known)).expect("nothing to make");
-    place(&mut applier, &[&vcpu, &vhost]);
-    assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
-}
-
-#[test]
-fn who_was_told_before_can_clean_up() {
-    let _alone = alone();
-    let known = Known::read(&plan(""));
-    if lacks(&known, &["nice", "two CPUs", "cpuset", "cpu"]) {
-        return;
-    }
-    let before = settings(&known.host);
-    let cpu = *known.topology.allowed.last().expect("a CPU");
-    let lines = format!(
-        "pin = {{ vcpu = \"{cpu}\" }}\nsched = {{ vcpu = {{ policy = \"deadline\", runtime = \"2ms\", period = \"10ms\" }}, \
-         vhost = {{ policy = \"shares\", weight = 2 }} }}"
-    );
-    let (vcpu, vhost) = (vcpu(false), vhost(false));
-    let (tell, told) = channel();
-    let mut applier = Applier::new(&run(), move |undo| {
-        tell.send(serde_json::to_string(undo).expect("text")).expect("somebody listens");
-    });
-    applier.make(&outlined(&lines, &known)).expect("a cpuset and a group");
-    place(&mut applier, &[&vcpu, &vhost]);
-    assert_eq!(left_over(&known.host).len(), 2);
-    // Killed: nobody undoes anything.
-    std::mem::forget(applier);
-    let told: Vec<String> = told.try_iter().collect();
-    for _ in 0..2 {
-        for text in told.iter().rev() {
-            let undo: Undo = serde_json::from_str(text).expect("an undo");
-            undo.now().unwrap_or_else(|error| panic!("{undo:?}: {error}"));
-        }
-    }
-    assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
-    assert_eq!(settings(&known.host), before);
 }
 
 /// An interrupt of this host that may be moved, with where it is.
@@ -473,41 +218,310 @@ fn movable() -> Option<(u32, String)> {
     })
 }
 
-#[test]
-fn interrupts_are_moved_and_go_back() {
-    let _alone = alone();
-    let known = Known::read(&plan(""));
-    let Some((number, held)) = movable() else {
-        println!("SKIPPED: no interrupt of this host can be moved");
-        return;
-    };
-    let cpu = *known.topology.allowed.last().expect("a CPU");
-    let irq = Irq { number, name: "x".to_owned() };
-    let cpus = CpuSet::from_cpus([cpu]).expect("a CPU");
-    let moved = Interrupt { interface: "eth0".to_owned(), irq, cpus };
-    let path = format!("/proc/irq/{number}/smp_affinity_list");
-    let mut applier = applier();
-    applier.make(&Outline { interrupts: vec![moved], ..Outline::default() }).expect("one that can be moved");
-    assert_eq!(read(Path::new(&path)), cpu.to_string());
-    assert_eq!(applier.undos().len(), 1);
-    applier.make(&Outline::default()).expect("nothing to make");
-    place(&mut applier, &[]);
-    assert_eq!(read(Path::new(&path)), held);
-    assert!(applier.undos().is_empty());
-}
+mod alone {
+    use super::*;
 
-#[test]
-fn a_thread_that_has_ended_is_no_lasting_error() {
-    let _alone = alone();
-    let known = Known::read(&plan(""));
-    if lacks(&known, &["two CPUs"]) {
-        return;
+    #[test]
+    fn places_and_priorities() {
+        let _alone = alone();
+        let known = Known::read(&plan(""));
+        if lacks(&known, &["nice", "real-time group", "two CPUs"]) {
+            return;
+        }
+        let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
+        let (first, second) = (cpus[0], cpus[1]);
+        let pin = |vcpu, vhost| format!("pin = {{ vcpu = \"{vcpu}\", vhost = \"{vhost}\" }}\n");
+        let policies = "sched = { vcpu = { policy = \"fifo\", priority = 5 }, vhost = { policy = \"rr\", priority = 4 } }";
+        let (vcpu, vhost) = (vcpu(false), vhost(false));
+        let mut applier = applier();
+        applier.make(&outlined(&(pin(first, second) + policies), &known)).expect("nothing to make");
+        place(&mut applier, &[&vcpu, &vhost]);
+        let held = [&vcpu, &vhost].map(|worker| attributes(worker.tid()).expect("a thread"));
+        assert_eq!(held.map(|held| (held.policy, held.priority)), [(1, 5), (2, 4)], "SCHED_FIFO, SCHED_RR");
+        assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![first as usize], vec![second as usize]));
+        // The other way round, and ordinary.
+        applier.make(&outlined(&pin(second, first), &known)).expect("nothing to make");
+        place(&mut applier, &[&vcpu, &vhost]);
+        assert!([&vcpu, &vhost].iter().all(|worker| attributes(worker.tid()).expect("a thread").is_other()));
+        assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![second as usize], vec![first as usize]));
+        assert!(applier.undos().is_empty());
     }
-    let mut ended = vcpu(false).thread.clone();
-    ended.tid = i32::MAX;
-    let mut applier = applier();
-    let cpu = *known.topology.allowed.last().expect("a CPU");
-    applier.make(&outlined(&format!("pin = {{ vcpu = \"{cpu}\" }}"), &known)).expect("nothing to make");
-    let errors = applier.place(&[ended]);
-    assert_eq!(errors.iter().map(|error| error.is_passing()).collect::<Vec<_>>(), [true]);
+
+    #[test]
+    fn a_pinned_reservation_has_an_exclusive_cpuset() {
+        let _alone = alone();
+        let Some((known, cpus)) = exclusive_can_be() else { return };
+        let before = settings(&known.host);
+        let on = |cpu| format!("{RESERVED}\npin = {{ vcpu = \"{cpu}\" }}\naffinity = {{ vhost = \"free\" }}");
+        let (vcpu, vhost) = (vcpu(true), vhost(false));
+        let mut applier = applier();
+        applier.make(&outlined(&on(cpus[1]), &known)).expect("a cpuset");
+        place(&mut applier, &[&vcpu, &vhost]);
+        assert_reserved(&vcpu, 2_000_000, 10_000_000);
+        assert_eq!(vcpu.cpus(), [cpus[1] as usize]);
+        assert!(
+            vcpu.group("cpuset").ends_with(&format!("ringroad-{}.cpus{}", run(), cpus[1])),
+            "{}",
+            vcpu.group("cpuset")
+        );
+        assert!(attributes(vhost.tid()).expect("a thread").is_other());
+        if balance(&known.host).is_some() {
+            assert_eq!(balance(&known.host).as_deref(), Some("0"));
+        }
+        at_most_its_share(&vcpu, 0.2, Duration::from_millis(2));
+        // More time, in place.
+        let longer = on(cpus[1]).replace("\"2ms\"", "\"3ms\"");
+        applier.make(&outlined(&longer, &known)).expect("the same cpuset");
+        place(&mut applier, &[&vcpu, &vhost]);
+        assert_reserved(&vcpu, 3_000_000, 10_000_000);
+        // Another CPU.
+        applier.make(&outlined(&on(cpus[0]), &known)).expect("another cpuset");
+        place(&mut applier, &[&vcpu, &vhost]);
+        assert_reserved(&vcpu, 2_000_000, 10_000_000);
+        assert_eq!(vcpu.cpus(), [cpus[0] as usize]);
+        assert_eq!(left_over(&known.host).len(), 1, "{:?}", left_over(&known.host));
+        assert!(applier.undo_all().is_empty());
+        assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
+        assert_eq!(settings(&known.host), before);
+    }
+
+    #[test]
+    fn who_moves_to_another_exclusive_cpu_takes_all_of_its_time_along() {
+        let _alone = alone();
+        let Some((known, cpus)) = exclusive_can_be() else { return };
+        let before = settings(&known.host);
+        let on = |cpu, vcpu: &str, vhost: &str| {
+            let class =
+                |runtime| format!("{{ policy = \"deadline\", runtime = \"{runtime}\", period = \"10ms\" }}");
+            let sched = format!("sched = {{ vcpu = {}, vhost = {} }}", class(vcpu), class(vhost));
+            outlined(&format!("{sched}\npin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}"), &known)
+        };
+        let (vcpu, vhost) = (vcpu(true), vhost(false));
+        let mut applier = applier();
+        for (cpu, first, second) in
+            [(cpus[1], "3ms", "2ms"), (cpus[0], "2ms", "400us"), (cpus[1], "8ms", "400us")]
+        {
+            applier.make(&on(cpu, first, second)).expect("a cpuset");
+            place(&mut applier, &[&vcpu, &vhost]);
+            assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![cpu as usize], vec![cpu as usize]));
+        }
+        assert_reserved(&vcpu, 8_000_000, 10_000_000);
+        assert_reserved(&vhost, 400_000, 10_000_000);
+        assert!(applier.undo_all().is_empty());
+        assert_eq!(settings(&known.host), before);
+    }
+
+    #[test]
+    fn who_is_outside_of_exclusive_cpus_keeps_its_own() {
+        let _alone = alone();
+        let Some((known, cpus)) = exclusive_can_be() else { return };
+        let pinned = format!("pin = {{ vcpu = \"{}\", vhost = \"{}\" }}", cpus[1], cpus[0]);
+        let (vcpu, vhost) = (vcpu(false), vhost(false));
+        let mut applier = applier();
+        for lines in [pinned.clone(), format!("{RESERVED}\n{pinned}"), pinned] {
+            applier.make(&outlined(&lines, &known)).expect("a cpuset, or nothing to make");
+            place(&mut applier, &[&vcpu, &vhost]);
+            assert_eq!(
+                (vcpu.cpus(), vhost.cpus()),
+                (vec![cpus[1] as usize], vec![cpus[0] as usize]),
+                "{lines}"
+            );
+        }
+        // One of them without any: it has all that there are, as before.
+        let all: Vec<usize> = cpus.iter().map(|cpu| *cpu as usize).collect();
+        for lines in [format!("{RESERVED}\npin = {{ vcpu = \"{}\" }}", cpus[1]), String::new()] {
+            let free = lines + "\naffinity = { vhost = \"free\" }";
+            applier.make(&outlined(&free, &known)).expect("a cpuset, or nothing to make");
+            place(&mut applier, &[&vcpu, &vhost]);
+        }
+        assert_eq!(vhost.cpus(), all);
+        assert!(applier.undo_all().is_empty());
+    }
+
+    #[test]
+    fn a_run_that_ends_leaves_others_what_they_have() {
+        let _alone = alone();
+        let known = Known::read(&plan(""));
+        if lacks(&known, &["nice", "cpu"]) {
+            return;
+        }
+        let before = settings(&known.host);
+        let shares = outlined("sched = { policy = \"shares\", weight = 3 }", &known);
+        let [mut first, mut second] = ["a", "b"].map(|n| Applier::new(&format!("{}{n}", run()), |_| {}));
+        first.make(&shares).expect("a group");
+        second.make(&shares).expect("a group");
+        assert!(first.undo_all().is_empty());
+        let hierarchy = known.host.cpu.as_ref().expect("there is one");
+        let group = hierarchy.base.join(format!("ringroad-{}b.edge", run()));
+        let weight =
+            ["cpu.shares", "cpu.weight"].iter().find_map(|file| fs::read_to_string(group.join(file)).ok());
+        assert!(
+            weight.is_some_and(|weight| ["3072", "300"].contains(&weight.trim())),
+            "it weighs what it did"
+        );
+        assert!(second.undo_all().is_empty());
+        assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
+        assert_eq!(settings(&known.host), before);
+    }
+
+    #[test]
+    fn overlapping_reservations_of_one_run_make_room() {
+        let _alone = alone();
+        let known = Known::read(&plan(""));
+        let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
+        if lacks(&known, &["nice", "two CPUs", "cpuset"]) || cpus.len() < 3 && known.topology.cpus.len() < 3 {
+            println!("SKIPPED: a set of two CPUs that are not all");
+            return;
+        }
+        let on = |set: String| format!("{RESERVED}\naffinity = {{ vcpu = \"{set}\" }}");
+        let vcpu = vcpu(false);
+        let mut applier = applier();
+        for set in [format!("{}", cpus[0]), format!("{},{}", cpus[0], cpus[1]), format!("{}", cpus[1])] {
+            applier.make(&outlined(&on(set), &known)).expect("a cpuset");
+            place(&mut applier, &[&vcpu]);
+            assert_reserved(&vcpu, 2_000_000, 10_000_000);
+        }
+        assert!(applier.undo_all().is_empty());
+        assert!(left_over(&known.host).is_empty());
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_admit_is_explained() {
+        let _alone = alone();
+        let mut known = Known::read(&plan(""));
+        if lacks(&known, &["nice", "two CPUs", "cpuset"]) || known.host.real_time.runtime_us.is_none() {
+            return;
+        }
+        // As if nothing were limited here.
+        known.host.real_time = RealTime { runtime_us: None, period_us: 1_000_000 };
+        known.host.fair_server.clear();
+        let cpu = *known.topology.allowed.last().expect("a CPU");
+        let greedy = RESERVED.replace("\"2ms\"", "\"9990us\"");
+        let vcpu = vcpu(false);
+        let mut applier = applier();
+        applier
+            .make(&outlined(&format!("{greedy}\npin = {{ vcpu = \"{cpu}\" }}"), &known))
+            .expect("a cpuset");
+        let errors = lasting(&mut applier, &[&vcpu], |error| error.to_string().contains("admits"));
+        let [error] = errors.as_slice() else { panic!("{errors:?}") };
+        let told = error.to_string();
+        assert!(told.contains("(0.999 of a CPU)") && told.contains("the kernel admits 0."), "{told}");
+        assert!(error.is_passing() && error.of_thread() == Some(vcpu.thread.name.as_str()), "{told}");
+        drop(applier);
+        assert!(left_over(&known.host).is_empty());
+    }
+
+    #[test]
+    fn groups_hold_threads_to_their_weight_and_quota() {
+        let _alone = alone();
+        let known = Known::read(&plan(""));
+        if lacks(&known, &["nice", "cpu"]) {
+            return;
+        }
+        let shares = |weight, more| {
+            let burner = format!("{{ policy = \"shares\", weight = {weight}{more} }}");
+            format!("affinity = {{ vcpu = \"free\", vhost = \"free\" }}\nsched = {{ vcpu = {burner} }}")
+        };
+        let (vcpu, vhost) = (vcpu(true), vhost(false));
+        let mut applier = applier();
+        applier.make(&outlined(&shares(2, ", quota = 0.2"), &known)).expect("two groups");
+        place(&mut applier, &[&vcpu, &vhost]);
+        let group = |part: &str| format!("ringroad-{}.edge{part}", run());
+        assert!(vcpu.group("cpu").ends_with(&group(".vcpu")) && vhost.group("cpu").ends_with(&group("")));
+        at_most_its_share(&vcpu, 0.2, Duration::from_millis(5));
+        let hierarchy = known.host.cpu.as_ref().expect("there is one");
+        let folder = hierarchy.base.join(group(".vcpu"));
+        let weight = match hierarchy.version {
+            Version::V1 => ("cpu.shares", ["2048", "3072"]),
+            Version::V2 => ("cpu.weight", ["200", "300"]),
+        };
+        assert_eq!(read(&folder.join(weight.0)), weight.1[0]);
+        applier.make(&outlined(&shares(3, ""), &known)).expect("the same groups");
+        place(&mut applier, &[&vcpu, &vhost]);
+        assert_eq!(read(&folder.join(weight.0)), weight.1[1]);
+        let unlimited = match hierarchy.version {
+            Version::V1 => read(&folder.join("cpu.cfs_quota_us")) == "-1",
+            Version::V2 => read(&folder.join("cpu.max")).starts_with("max"),
+        };
+        assert!(unlimited);
+        // Out of the groups, and they are gone.
+        applier.make(&outlined("affinity = { vcpu = \"free\" }", &known)).expect("nothing to make");
+        place(&mut applier, &[&vcpu, &vhost]);
+        assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
+    }
+
+    #[test]
+    fn who_was_told_before_can_clean_up() {
+        let _alone = alone();
+        let known = Known::read(&plan(""));
+        if lacks(&known, &["nice", "two CPUs", "cpuset", "cpu"]) {
+            return;
+        }
+        let before = settings(&known.host);
+        let cpu = *known.topology.allowed.last().expect("a CPU");
+        let lines = format!(
+            "pin = {{ vcpu = \"{cpu}\" }}\nsched = {{ vcpu = {{ policy = \"deadline\", runtime = \"2ms\", period = \"10ms\" }}, \
+             vhost = {{ policy = \"shares\", weight = 2 }} }}"
+        );
+        let (vcpu, vhost) = (vcpu(false), vhost(false));
+        let (tell, told) = channel();
+        let mut applier = Applier::new(&run(), move |undo| {
+            tell.send(serde_json::to_string(undo).expect("text")).expect("somebody listens");
+        });
+        applier.make(&outlined(&lines, &known)).expect("a cpuset and a group");
+        place(&mut applier, &[&vcpu, &vhost]);
+        assert_eq!(left_over(&known.host).len(), 2);
+        // Killed: nobody undoes anything.
+        std::mem::forget(applier);
+        let told: Vec<String> = told.try_iter().collect();
+        for _ in 0..2 {
+            for text in told.iter().rev() {
+                let undo: Undo = serde_json::from_str(text).expect("an undo");
+                undo.now().unwrap_or_else(|error| panic!("{undo:?}: {error}"));
+            }
+        }
+        assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
+        assert_eq!(settings(&known.host), before);
+    }
+
+    #[test]
+    fn interrupts_are_moved_and_go_back() {
+        let _alone = alone();
+        let known = Known::read(&plan(""));
+        let Some((number, held)) = movable() else {
+            println!("SKIPPED: no interrupt of this host can be moved");
+            return;
+        };
+        let cpu = *known.topology.allowed.last().expect("a CPU");
+        let irq = Irq { number, name: "x".to_owned() };
+        let cpus = CpuSet::from_cpus([cpu]).expect("a CPU");
+        let moved = Interrupt { interface: "eth0".to_owned(), irq, cpus };
+        let path = format!("/proc/irq/{number}/smp_affinity_list");
+        let mut applier = applier();
+        applier
+            .make(&Outline { interrupts: vec![moved], ..Outline::default() })
+            .expect("one that can be moved");
+        assert_eq!(read(Path::new(&path)), cpu.to_string());
+        assert_eq!(applier.undos().len(), 1);
+        applier.make(&Outline::default()).expect("nothing to make");
+        place(&mut applier, &[]);
+        assert_eq!(read(Path::new(&path)), held);
+        assert!(applier.undos().is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_no_lasting_error() {
+        let _alone = alone();
+        let known = Known::read(&plan(""));
+        if lacks(&known, &["two CPUs"]) {
+            return;
+        }
+        let mut ended = vcpu(false).thread.clone();
+        ended.tid = i32::MAX;
+        let mut applier = applier();
+        let cpu = *known.topology.allowed.last().expect("a CPU");
+        applier.make(&outlined(&format!("pin = {{ vcpu = \"{cpu}\" }}"), &known)).expect("nothing to make");
+        let errors = applier.place(&[ended]);
+        assert_eq!(errors.iter().map(|error| error.is_passing()).collect::<Vec<_>>(), [true]);
+    }
 }

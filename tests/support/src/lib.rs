@@ -34,6 +34,7 @@ pub mod qemu;
 mod running;
 mod scarce;
 mod scheduled;
+mod settled;
 mod stage;
 mod testpmd;
 mod traces;

@@ -1,6 +1,6 @@
 //! `ringroad run` of a file, with hosts at its TAPs: namespaces of the test's own, each with the kernel's stack.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,12 +12,11 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::running::{Finished, Running};
+use crate::settled;
 use crate::{Namespace, Signal, Traces};
 
 /// A router is up long before this, even where the host is busy.
 const START: Duration = Duration::from_secs(60);
-/// Within this time after the last frame was sent it has arrived.
-const QUIET: Duration = Duration::from_secs(1);
 /// A run ends long before this.
 const END: Duration = Duration::from_secs(60);
 /// Namespaces, and what is in them, are gone long before this.
@@ -164,7 +163,7 @@ impl Stage {
 
     /// The same of a run that has told of trouble meanwhile.
     fn end(&mut self) -> Result<Finished> {
-        thread::sleep(QUIET);
+        settled::wait(self.run.id());
         self.run.signal(Signal::TERM)?;
         let done = self.run.wait(END)?;
         ensure!(done.status.success(), "{}: {}", done.status, done.stderr);
@@ -227,6 +226,28 @@ impl Counters {
             }
         }
         Ok(Self { sums })
+    }
+
+    /// The counters of a run that answers at its control socket.
+    pub(crate) fn running(client: &mut api::Client) -> Result<Self> {
+        match client.ask(&api::Request::Counters { router: None })? {
+            api::Answer::Counters(counters) => Ok(Self { sums: counters.counters.into_iter().collect() }),
+            other => bail!("no counters, but {other:?}"),
+        }
+    }
+
+    /// The routers that have vCPUs.
+    pub(crate) fn routers(&self) -> BTreeSet<&str> {
+        self.sums.keys().filter_map(|name| Some(name.split_once(".vcpu")?.0)).collect()
+    }
+
+    /// How many frames were counted anywhere.
+    pub(crate) fn frames(&self) -> u64 {
+        let counts = |name: &str| {
+            let last = name.rsplit('.').next().unwrap_or_default();
+            last.ends_with("frames") || last.starts_with("drop_") || ["forwarded", "consumed"].contains(&last)
+        };
+        self.sum(counts)
     }
 
     /// One counter.

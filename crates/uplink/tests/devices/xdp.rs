@@ -16,7 +16,7 @@ use crate::support::{Way, collect, datagram, deliver, devices, frames_at, losses
 
 const NEAR: Mac = [2, 0, 0, 0, 1, 9];
 const FAR: Mac = [2, 0, 0, 0, 1, 0];
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Out of our port.
 const WAY: Way = Way { from: (NEAR, Ipv4Addr::new(198, 18, 0, 1)), to: (FAR, Ipv4Addr::new(198, 18, 0, 2)) };
 /// Into it.

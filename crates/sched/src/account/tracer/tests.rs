@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use super::super::{Account, Column, Split, Thread};
+use super::super::{Account, Column, Sample, Split, Thread};
 use super::*;
 
 /// Sends datagrams to nobody by the loopback device, in whose softirq they are received and thrown away: 3 ms in 10.
@@ -22,49 +22,64 @@ fn flood(long: Duration) {
     }
 }
 
-/// What is traced is what the ticks of the kernel find, in the long run, and the thread whose time it ran on is known.
-#[test]
-fn softirqs_are_found_where_they_ran() {
-    let mut tracer = match Tracer::start() {
-        Ok(tracer) => tracer,
-        Err(error) => return println!("SKIPPED: no tracer here: {error}"),
-    };
-    let cpu = sched_getcpu();
-    let before_all = sched_getaffinity(None).expect("an affinity");
-    let mut one = CpuSet::new();
-    one.set(cpu);
-    sched_setaffinity(None, &one).expect("it runs here already");
-    let tid = gettid().as_raw_nonzero().get();
-    tracer.watch(&[tid]).expect("one thread");
-    let thread =
-        Thread { name: "t/flood".to_owned(), pid: process::id().cast_signed(), tid, column: Column::Vhost };
-    let mut account = Account::open(&[cpu as u32], &[thread]).expect("files to read");
-    let mut sample = |tracer: &Tracer| {
-        let mut sample = account.sample();
-        sample.traced = Some(tracer.read());
-        sample
-    };
-    let before = sample(&tracer);
-    flood(Duration::from_secs(4));
-    let after = sample(&tracer);
-    sched_setaffinity(None, &before_all).expect("as it was");
+mod alone {
+    use super::*;
 
-    let split = Split::between(&before, &after);
-    let core = split.cores[&(cpu as u32)];
-    let own = tracer.read().threads[&tid];
-    println!("{core:?}, on the thread's time {own:?}, thread {:?}", split.threads["t/flood"]);
-    let ticks = |sample: &super::super::Sample| sample.cores[&(cpu as u32)].softirq as f64 * 1e7;
-    let sampled = ticks(&after) - ticks(&before);
-    // A thousand ticks tell a third of a core to 0.015 of it; six times that is chance once in a billion.
-    let off = (core.softirq - sampled).abs() / split.interval;
-    assert!(off <= 0.09, "{} traced, {sampled} by ticks", core.softirq);
-    let busy = split.threads["t/flood"].run + own.softirq_ns as f64;
-    assert!(own.softirq_ns as f64 >= 0.05 * busy, "a flood is received in softirqs: {own:?} of {busy}");
-    assert!(own.softirq_ns as f64 <= core.softirq, "{own:?} of {core:?}");
-    // Nobody else is watched, and who is not any more is forgotten.
-    assert_eq!(tracer.read().threads.len(), 1);
-    tracer.watch(&[]).expect("nobody");
-    assert!(tracer.read().threads.is_empty());
-    tracer.watch(&[tid]).expect("one thread");
-    assert!(tracer.read().threads[&tid].softirq_ns < own.softirq_ns);
+    mod all {
+        use super::*;
+
+        /// What is traced is what the ticks of the kernel find, in the long run, and the thread whose time it ran on is known.
+        #[test]
+        fn softirqs_are_found_where_they_ran() {
+            let mut tracer = match Tracer::start() {
+                Ok(tracer) => tracer,
+                Err(error) => return println!("SKIPPED: no tracer here: {error}"),
+            };
+            let cpu = sched_getcpu();
+            let before_all = sched_getaffinity(None).expect("an affinity");
+            let mut one = CpuSet::new();
+            one.set(cpu);
+            sched_setaffinity(None, &one).expect("it runs here already");
+            let tid = gettid().as_raw_nonzero().get();
+            tracer.watch(&[tid]).expect("one thread");
+            let thread = Thread {
+                name: "t/flood".to_owned(),
+                pid: process::id().cast_signed(),
+                tid,
+                column: Column::Vhost,
+            };
+            let mut account = Account::open(&[cpu as u32], &[thread]).expect("files to read");
+            let mut sample = |tracer: &Tracer| {
+                let mut sample = account.sample();
+                sample.traced = Some(tracer.read());
+                sample
+            };
+            let before = sample(&tracer);
+            flood(Duration::from_secs(4));
+            let after = sample(&tracer);
+            sched_setaffinity(None, &before_all).expect("as it was");
+
+            let split = Split::between(&before, &after);
+            let core = split.cores[&(cpu as u32)];
+            let own = tracer.read().threads[&tid];
+            println!("{core:?}, on the thread's time {own:?}, thread {:?}", split.threads["t/flood"]);
+            let ticks = |sample: &Sample| sample.cores[&(cpu as u32)].softirq as f64 * 1e7;
+            let sampled = ticks(&after) - ticks(&before);
+            // A thousand ticks tell a third of a core to 0.015 of it; six times that is chance once in a billion.
+            let off = (core.softirq - sampled).abs() / split.interval;
+            assert!(off <= 0.09, "{} traced, {sampled} by ticks", core.softirq);
+            let busy = split.threads["t/flood"].run + own.softirq_ns as f64;
+            assert!(
+                own.softirq_ns as f64 >= 0.05 * busy,
+                "a flood is received in softirqs: {own:?} of {busy}"
+            );
+            assert!(own.softirq_ns as f64 <= core.softirq, "{own:?} of {core:?}");
+            // Nobody else is watched, and who is not any more is forgotten.
+            assert_eq!(tracer.read().threads.len(), 1);
+            tracer.watch(&[]).expect("nobody");
+            assert!(tracer.read().threads.is_empty());
+            tracer.watch(&[tid]).expect("one thread");
+            assert!(tracer.read().threads[&tid].softirq_ns < own.softirq_ns);
+        }
+    }
 }
