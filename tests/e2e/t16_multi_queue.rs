@@ -114,8 +114,8 @@ impl World {
 
 /// Datagrams that may be on their way: fewer than a queue holds.
 const WINDOW: usize = 800;
-/// What has not come after so long is lost.
-const LOST: Duration = Duration::from_millis(300);
+/// What has not come after so long is lost: a busy host stands still for a second or more.
+const LOST: Duration = Duration::from_secs(4);
 
 /// Waits until so few are on their way, of `sent`, or those that are left must be lost; returns how many are.
 fn keep_back(sent: usize, lost: usize, came: &AtomicUsize) -> usize {

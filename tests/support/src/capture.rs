@@ -1,9 +1,10 @@
 //! What arrives at an interface, written down by tcpdump.
 
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::{Namespace, Running, Signal};
 
@@ -17,7 +18,11 @@ const BUFFER_KIB: &str = "196608";
 #[derive(Debug)]
 pub struct Capture {
     tcpdump: Running,
+    file: PathBuf,
 }
+
+/// Octets of the head of a pcap file, and of each record in it.
+const HEADS: (usize, usize) = (24, 16);
 
 impl Capture {
     /// Writes every frame that comes from now on out of the router into `file`.
@@ -42,7 +47,24 @@ impl Capture {
             .arg(file);
         let mut tcpdump = Running::start(&mut command)?;
         tcpdump.wait_for_line(LIMIT, |line| line.contains("listening on"))?;
-        Ok(Self { tcpdump })
+        Ok(Self { tcpdump, file: file.to_owned() })
+    }
+
+    /// Waits until so many frames of which `wanted` is true are in the file.
+    ///
+    /// # Errors
+    /// They do not come within a minute.
+    pub fn wait_for(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let octets = fs::read(&self.file).with_context(|| self.file.display().to_string())?;
+            let found = frames(&octets).filter(|frame| wanted(frame)).count();
+            if found >= count {
+                return Ok(());
+            }
+            ensure!(Instant::now() < end, "{found} frames of {count} are in {}", self.file.display());
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Ends it; the file is complete then.
@@ -53,4 +75,16 @@ impl Capture {
         ensure!(done.stderr.contains("0 packets dropped by kernel"), "tcpdump: {}", done.stderr);
         Ok(())
     }
+}
+
+/// The frames of a pcap file of this machine's order of octets, as far as they are written.
+fn frames(octets: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = octets.get(HEADS.0..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let length = rest.get(8..12)?.try_into().map(u32::from_ne_bytes).ok()?;
+        let end = HEADS.1 + usize::try_from(length).ok()?;
+        let frame = rest.get(HEADS.1..end)?;
+        rest = &rest[end..];
+        Some(frame)
+    })
 }

@@ -154,6 +154,11 @@ impl Stage {
         Ok(())
     }
 
+    /// Waits until the ledgers of its routers add up and nothing moves in them.
+    pub fn settle(&self) {
+        settled::wait(self.run.id());
+    }
+
     /// Lets the last frames arrive and ends the run, which must end well; what it wrote can be read then.
     pub fn stop(&mut self) -> Result<Finished> {
         let done = self.end()?;
