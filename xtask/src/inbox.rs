@@ -111,6 +111,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(tally.failed == 0)
 }
 
+/// Gets the kernel that emulated machines boot, while there is a network: end-to-end tests have only their own.
+pub(crate) fn kernel() -> Result<()> {
+    if Machine::missing().is_none()
+        && let Err(why) = Kernel::obtain(&target_dir().join("box"))
+    {
+        println!("no kernel for emulated machines: {why:#}");
+    }
+    Ok(())
+}
+
 /// Runs all scenarios as a part of the tests.
 pub(crate) fn all(tally: &mut Tally) -> Result<()> {
     stage(tally, &Wish::default())

@@ -87,6 +87,9 @@ pub(crate) fn tests(wish: &Wish) -> Result<Tally> {
     let (mut tally, mut times) = (Tally::default(), Times::default());
     times.stage("packages", setup::packages)?;
     let programs = times.stage("build", || programs::build(&mut tally))?;
+    if wish.wants(Tier::All) {
+        times.stage("kernel of emulated machines", inbox::kernel)?;
+    }
     let jobs = jobs(&programs, wish)?;
     let spinners = wish.stressed.then(Spinners::start).transpose()?;
     Pool::new(jobs, &mut tally, &mut times).run();

@@ -300,7 +300,12 @@ impl Counters {
                 "tx_frames and drop_tx_full",
                 of_nics("tx_frames") + of_nics("drop_tx_full"),
             ),
-            ("vCPU tx_frames", of_nics("tx_frames"), "host tx.frames", host(".tx.frames")),
+            (
+                "vCPU tx_frames",
+                of_nics("tx_frames"),
+                "host tx.frames and tx.drop_not_running",
+                host(".tx.frames") + host(".tx.drop_not_running"),
+            ),
         ];
         let wrong = sides.iter().filter(|(_, left, _, right)| left != right);
         wrong.map(|(l, left, r, right)| format!("{router}: {left} {l}, but {right} {r}")).collect()

@@ -61,7 +61,7 @@ impl Job {
         let mut words = if privately && !self.alone { private::words() } else { Vec::new() };
         words.extend(self.words.iter().cloned());
         let step = Step::of(words).folder(&self.folder).limit(self.limit).env("CARGO_TERM_COLOR", "never");
-        let step = step.env("CARGO_MANIFEST_DIR", &self.folder);
+        let step = step.env("CARGO_MANIFEST_DIR", &self.folder).env("RUST_BACKTRACE", "0");
         let mut tally = Tally::program(&self.name);
         let mut printed = Vec::new();
         let outcome = step.quietly(&mut |line| {
