@@ -124,11 +124,6 @@ impl KernelThreads for Wire {
             _ => None,
         }
     }
-
-    /// The supervisor places it with the others, when it is told of them.
-    fn place(&self, _thread: i32, _cpu: Option<usize>) -> Result<()> {
-        Ok(())
-    }
 }
 
 impl Spawn for Wire {

@@ -10,9 +10,10 @@ use api::{Request, RouterStatus, State};
 use config::{Plan, Restart, Router};
 use telemetry::Kind;
 
-use super::desk::{Asker, is_of_cable};
+use super::desk::Asker;
 use super::lifecycle::{MOST_STILLBORN, with_locks};
 use super::plane::Plane;
+use super::schedule::is_of_cable;
 use super::{Life, Supervisor};
 use crate::link::{Orders, ToPlane, ToSupervisor};
 
@@ -224,7 +225,9 @@ impl Supervisor {
     /// pulled out is so at the data plane.
     pub(super) fn plug_in(&mut self, request: &Request, now: Instant) {
         let (Request::Stop { name } | Request::Restart { router: name }) = request else { return };
-        let of_cable = |kept: &Request| matches!(kept, Request::Set { router, key, .. } if router == name && is_of_cable(key));
+        let of_cable = |kept: &Request| {
+            is_of_cable(kept) && matches!(kept, Request::Set { router, .. } if router == name)
+        };
         for pulled in self.desk.kept.extract_if(.., |kept| of_cable(kept)).collect::<Vec<_>>() {
             if let Request::Set { router, key, .. } = pulled {
                 self.ask_plane(Request::Set { router, key, value: "up".to_owned() }, Asker::Both, now);

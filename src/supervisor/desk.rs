@@ -9,9 +9,10 @@ use anyhow::{Context, Result};
 use api::{Answer, Limits, Outcome, Request, Server, Ticket};
 use telemetry::Kind;
 
+use super::Supervisor;
 use super::apply::{Staged, Wanted};
 use super::gather::Gather;
-use super::{Supervisor, schedule};
+use super::schedule::{self, is_of_both};
 use crate::link::ToPlane;
 use crate::run_lock::RunLock;
 
@@ -101,6 +102,14 @@ impl Desk {
     /// Whether this one still waits for an answer.
     pub(super) fn is_asked_by(&self, asker: &Asker) -> bool {
         self.askers().any(|known| known == asker)
+    }
+
+    /// What clients have asked for and the data plane has not answered yet.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &Request> {
+        self.askers().filter_map(|asker| match asker {
+            Asker::Client(_, request) => Some(request),
+            _ => None,
+        })
     }
 
     /// Whether somebody waits for another file to run.
@@ -215,10 +224,14 @@ impl Supervisor {
                 // The answer leaves before the socket goes.
                 self.times.end = Some(now);
             }
-            request if schedule::is_for_it(&request) => {
-                let outcome = self.set_schedule(&request, now);
-                self.reply(ticket, outcome, now);
-            }
+            Request::Set { .. } => self.set(ticket, request, now),
+            request => self.request_running(ticket, request, now),
+        }
+    }
+
+    /// What the data plane is asked, or the process of a router.
+    pub(super) fn request_running(&mut self, ticket: Ticket, request: Request, now: Instant) {
+        match request {
             request if self.is_for(&request).is_some() => self.request_apart(ticket, request, now),
             Request::Counters { .. } if self.is_up() => {
                 self.ask_all(request.clone(), client(ticket, request), now);
@@ -361,7 +374,7 @@ impl Supervisor {
                 self.desk.server.answer_part(ticket, packet, now);
             }
             (Asker::Client(ticket, request), Ok(answer)) => {
-                let answer = self.completed(&request, answer);
+                let answer = self.completed(&request, answer, now);
                 self.reply(ticket, Ok(answer), now);
             }
             (Asker::Client(ticket, Request::Ps {}), Err(_)) => {
@@ -379,13 +392,14 @@ impl Supervisor {
     }
 
     /// An answer of the data plane with what only the supervisor knows; and what it means for the next data plane.
-    fn completed(&mut self, request: &Request, answer: Answer) -> Answer {
+    fn completed(&mut self, request: &Request, answer: Answer, now: Instant) -> Answer {
         match answer {
             Answer::Ps(status) => Answer::Ps(self.run_status(status.routers)),
             Answer::Show(shown) => Answer::Show(Box::new(self.shown(*shown))),
             Answer::Done { message } => {
                 self.desk.keep(request.clone());
-                Answer::Done { message }
+                self.was_set(request, now);
+                Answer::Done { message: schedule::told_of(request, message) }
             }
             answer => answer,
         }
@@ -426,15 +440,6 @@ impl Supervisor {
             }
         }
     }
-}
-
-/// Whether both the process of a router and the data plane have to know a setting: each has a part of what it is about.
-fn is_of_both(request: &Request) -> bool {
-    matches!(request, Request::Set { key, .. } if key == "spin" || key == "limit" || is_of_cable(key))
-}
-
-pub(super) fn is_of_cable(key: &str) -> bool {
-    key.ends_with(".link")
 }
 
 fn client(ticket: Ticket, request: Request) -> Asker {

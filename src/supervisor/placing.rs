@@ -100,7 +100,7 @@ fn planned_with(
     held: &Outline,
 ) -> Result<Planned, config::Errors> {
     let outline = outlined(plan, &load, held)?;
-    let promises = Promises::make(plan, &outline, seen).map_err(|faults| plan.faults(faults))?;
+    let promises = Promises::make(plan, &outline, seen).map_err(|faults| plan.errors(faults))?;
     // Now with what the promises weigh.
     let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(&promises.plan, &load, held))?;
     Ok(Planned { outline, promises, load })

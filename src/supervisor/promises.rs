@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use api::Counters;
-use config::{Plan, Policy, Sched, Shares};
+use config::{Fault, Plan, Policy, Sched, Shares};
 use sched::Outline;
 use sched::guarantee::{Adjustment, Basis, Class, Controller, Kept, Measured, Need};
 
@@ -59,9 +59,6 @@ pub(crate) struct Promises {
     /// What packets were seen to cost, in this run and in others before it.
     pub(super) costs: Costs,
 }
-
-/// Which thread of a router a fault is about, and what it is.
-pub(super) type Fault = (usize, &'static str, String);
 
 impl Promises {
     /// What is promised in a plan whose threads are placed like this, by costs that were `seen` before; none: nothing is.

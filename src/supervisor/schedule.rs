@@ -1,25 +1,41 @@
-//! Settings of routers that run and say where their threads are and how they are scheduled: by hand, and by another file.
-//! The data plane has nothing to do with them.
+//! Settings of routers that run, by hand and by another file. Each is judged here as its file would be; those that say where
+//! threads are, how they are scheduled and what is promised are carried out here, the others by the data plane.
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
-use api::{Answer, Change, Outcome, Request};
-use config::{Allowed, CpuSet, Guarantee, Plan, Router};
+use anyhow::{Result, anyhow, ensure};
+use api::{Answer, Change, Request, Ticket};
+use config::{Allowed, CpuSet, Key, Plan, Router, Setting};
+use telemetry::Kind;
 
 use super::Supervisor;
-use super::desk::is_of_cable;
+use super::placing::Planned;
 
-/// All keys that can be set, with those of the data plane.
-const KEYS: &str = "guarantee, limit, sched, sched.KEY, sched.vcpu.KEY, sched.vhost.KEY, affinity.vcpu, affinity.vhost, pin.vcpu, pin.vhost, \
-                    restart, spin, state, NIC.link";
-/// Those of the data plane, beside that of a NIC.
-const OF_DATA_PLANE: [&str; 4] = ["limit", "restart", "spin", "state"];
+/// Whether the data plane carries a setting out.
+const fn is_of_data_plane(key: Key) -> bool {
+    match key {
+        Key::Limit | Key::Spin | Key::Restart | Key::State | Key::Link => true,
+        Key::Guarantee
+        | Key::GuaranteeRate
+        | Key::GuaranteeFrame
+        | Key::PinVcpu
+        | Key::PinVhost
+        | Key::AffinityVcpu
+        | Key::AffinityVhost
+        | Key::Sched => false,
+    }
+}
 
-/// Whether a request sets what is set here. What nobody knows is refused here too, by the list of all keys.
-pub(super) fn is_for_it(request: &Request) -> bool {
+/// Whether both the process of a router and the data plane have to know a setting: each has a part of what it is about.
+pub(super) fn is_of_both(request: &Request) -> bool {
     let Request::Set { key, .. } = request else { return false };
-    !OF_DATA_PLANE.contains(&key.as_str()) && !is_of_cable(key)
+    Setting::find(key).is_some_and(|setting| matches!(setting.key, Key::Limit | Key::Spin | Key::Link))
+}
+
+/// Whether a request plugs a cable in or pulls it out.
+pub(super) fn is_of_cable(request: &Request) -> bool {
+    let Request::Set { key, .. } = request else { return false };
+    Setting::find(key).is_some_and(|setting| setting.key == Key::Link)
 }
 
 /// What is said of the threads of a router, by key.
@@ -51,78 +67,82 @@ fn change(router: &Router) -> Change {
 }
 
 impl Supervisor {
-    /// Changes a setting of a router as its file would.
-    pub(super) fn set_schedule(&mut self, request: &Request, now: Instant) -> Outcome {
-        let Request::Set { router, key, value } = request else {
-            return Err(api::Error::new("not a setting"));
-        };
-        match self.try_set(router, key, value, now) {
-            Ok(()) => Ok(Answer::Done { message: format!("router {router}: {key} = {value}") }),
-            Err(error) => Err(api::Error::new(format!("{error:#}"))),
+    /// A client changes a setting: judges it, and carries it out or has the data plane do it.
+    pub(super) fn set(&mut self, ticket: Ticket, request: Request, now: Instant) {
+        let Request::Set { router, key, value } = &request else { return };
+        let judged = self.judged(router, key, value).and_then(|(setting, planned)| {
+            if !is_of_data_plane(setting.key) {
+                let refused = |error| anyhow!("router {router}: {key}: {error:#}");
+                self.follow_planned(planned, now).map_err(refused)?;
+                self.note_set(&request);
+            }
+            Ok(setting)
+        });
+        match judged {
+            Ok(setting) if is_of_data_plane(setting.key) => self.request_running(ticket, request, now),
+            Ok(setting) => {
+                let message = told(setting, format!("router {router}: {key} = {value}"));
+                self.reply(ticket, Ok(Answer::Done { message }), now);
+            }
+            Err(error) => self.reply(ticket, Err(api::Error::new(format!("{error:#}"))), now),
         }
     }
 
-    fn try_set(&mut self, name: &str, key: &str, value: &str, now: Instant) -> Result<()> {
-        ensure!(!self.desk.is_applying(), "a file is being applied: try again when that is done");
+    /// Whether a file could say so, and what would be planned for the threads.
+    fn judged(&self, router: &str, key: &str, value: &str) -> Result<(&'static Setting, Planned)> {
+        // What other clients were not refused, and the data plane does just now.
         let mut plan = self.running.plan.clone();
-        let routers = || self.running.plan.routers.iter().map(|router| router.name.as_str());
-        let place = || format!("router {name}: {key}");
-        let router = plan.routers.iter_mut().find(|router| router.name == name);
-        let router = router.with_context(|| {
-            format!("there is no router {name:?}; routers: {}", routers().collect::<Vec<_>>().join(", "))
-        })?;
-        set(router, key, value).with_context(place)?;
-        let planned = self.placing.planned(&plan).map_err(|errors| {
-            let lines: Vec<_> = errors.lines().collect();
-            anyhow::anyhow!("{}", lines.join("; "))
-        });
-        self.follow_planned(planned.with_context(place)?, now).with_context(place)?;
-        self.running.plan = plan;
-        Ok(())
+        self.desk.under_way().for_each(|request| set(&mut plan, request));
+        let plan = plan.with(router, key, value)?;
+        let setting = Setting::find(key).ok_or_else(|| anyhow!("{key:?} is no setting"))?;
+        let is_of_plan = !matches!(setting.key, Key::State | Key::Link);
+        ensure!(
+            !(is_of_plan && self.desk.is_applying()),
+            "a file is being applied: try again when that is done"
+        );
+        if is_of_data_plane(setting.key) && setting.key != Key::Spin {
+            // It says nothing of threads.
+            return Ok((setting, Planned::default()));
+        }
+        let planned = self.placing.planned(&plan);
+        Ok((setting, planned.map_err(|errors| errors.of_setting(router, key))?))
+    }
+
+    /// What was set is in the plan from now on.
+    fn note_set(&mut self, request: &Request) {
+        set(&mut self.running.plan, request);
+    }
+
+    /// The data plane has done what a client has set.
+    pub(super) fn was_set(&mut self, request: &Request, now: Instant) {
+        self.note_set(request);
+        let Request::Set { key, .. } = request else { return };
+        // Who never sleeps is scheduled otherwise, and by that costs are judged.
+        if Setting::find(key).is_some_and(|setting| setting.key == Key::Spin) {
+            let planned = self.placing.planned(&self.running.plan).map_err(anyhow::Error::from);
+            if let Err(error) = planned.and_then(|planned| self.follow_planned(planned, now)) {
+                self.events.tell(Kind::Notice, format!("threads stay scheduled as they were: {error:#}"));
+            }
+        }
     }
 }
 
-fn set(router: &mut Router, key: &str, value: &str) -> Result<()> {
-    let (pin, affinity) = (&router.pin, &router.affinity);
-    match key {
-        "affinity.vcpu" => router.affinity.vcpu = allowed(value, pin.vcpu.is_some(), "pin.vcpu")?,
-        "affinity.vhost" => router.affinity.vhost = allowed(value, pin.vhost.is_some(), "pin.vhost")?,
-        "pin.vcpu" => router.pin.vcpu = pinned(value, &affinity.vcpu, "affinity.vcpu")?,
-        "pin.vhost" => router.pin.vhost = pinned(value, &affinity.vhost, "affinity.vhost")?,
-        "guarantee" => router.guarantee = guarantee(value)?,
-        "sched" => router.sched = router.sched.with("", value)?,
-        _ => match key.strip_prefix("sched.") {
-            Some(rest) => router.sched = router.sched.with(rest, value)?,
-            None => bail!("{key:?} cannot be set while a router runs; keys: {KEYS}"),
-        },
+/// What the data plane says that it has set, with what that loses.
+pub(super) fn told_of(request: &Request, message: String) -> String {
+    let Request::Set { key, .. } = request else { return message };
+    Setting::find(key).map_or(message.clone(), |setting| told(setting, message))
+}
+
+fn told(setting: &Setting, what: String) -> String {
+    let lost = setting.loses.map_or_else(|| "no packet is lost".to_owned(), |what| format!("{what} is lost"));
+    format!("{what} ({lost})")
+}
+
+/// Changes a plan as somebody has asked who was not refused.
+fn set(plan: &mut Plan, request: &Request) {
+    let Request::Set { router, key, value } = request else { return };
+    if let Some(router) = plan.routers.iter_mut().find(|known| known.name == *router) {
+        // A word that is none was refused.
+        let _ = router.set(key, value);
     }
-    Ok(())
-}
-
-fn guarantee(value: &str) -> Result<Option<Guarantee>> {
-    if value == "none" { Ok(None) } else { Ok(Some(value.parse()?)) }
-}
-
-fn allowed(value: &str, is_pinned: bool, pin: &str) -> Result<Allowed> {
-    let allowed = match value {
-        "auto" => Allowed::Auto,
-        "free" => Allowed::Free,
-        cpus => Allowed::Within(self::cpus(cpus, "auto or free")?),
-    };
-    ensure!(allowed == Allowed::Auto || !is_pinned, "{pin} says where they are: set {pin}=any first");
-    Ok(allowed)
-}
-
-fn pinned(value: &str, affinity: &Allowed, key: &str) -> Result<Option<CpuSet>> {
-    if value == "any" {
-        return Ok(None);
-    }
-    let cpus = cpus(value, "any")?;
-    ensure!(*affinity == Allowed::Auto, "{key} says where they may run: set {key}=auto first");
-    Ok(Some(cpus))
-}
-
-fn cpus(value: &str, or: &str) -> Result<CpuSet> {
-    let set: Result<CpuSet, _> = value.parse();
-    set.ok().with_context(|| format!("{value:?} is not a list of CPUs; write e.g. 1 or 0-1,3, or {or}"))
 }

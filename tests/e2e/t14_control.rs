@@ -203,6 +203,38 @@ fn a_run_is_looked_at_while_it_forwards() {
     world.finish();
 }
 
+/// What is set of each kind, and what is shown then; at the end all is as the file says, so that nothing need be replaced for it.
+const SETTINGS: [(&str, &str); 12] = [
+    ("limit=900kpps", "limit = 900kpps"),
+    ("limit=none", "spin = 50us"),
+    ("pin.vcpu=0", "pin.vcpu = 0"),
+    ("pin.vcpu=any", "pin.vcpu = any"),
+    ("affinity.vhost=free", "affinity.vhost = free"),
+    ("affinity.vhost=auto", "pin.vhost = any"),
+    ("sched={ policy = \"other\" }", "sched = { policy = \"other\" }"),
+    ("sched.policy=other", "sched = { policy = \"other\" }"),
+    ("restart=never", "restart = never"),
+    ("restart=always", "restart = always"),
+    ("spin=70us", "spin = 70us"),
+    ("spin=50us", "spin = 50us"),
+];
+
+/// What of each kind is refused.
+const REFUSED: [(&str, &str); 12] = [
+    ("spin=red", "router t14-west: spin: \"red\" is not a time"),
+    ("limit=0pps", "router t14-west: limit: \"0pps\" is out of range"),
+    ("guarantee=much", "router t14-west: guarantee: \"much\" is no rate"),
+    ("guarantee.frame=60", "router t14-west: guarantee.frame: nothing is promised yet"),
+    ("pin.vcpu=1023", "router t14-west: pin.vcpu: CPU 1023 cannot be used on this host"),
+    ("affinity.vhost=x", "router t14-west: affinity.vhost: \"x\" is not a list of CPUs"),
+    ("sched={ policy = \"rr\" }", "router t14-west: sched: sched.priority: missing"),
+    ("restart=maybe", "router t14-west: restart: \"maybe\" is no restart policy"),
+    ("state=on", "router t14-west: state: \"on\" is no state"),
+    ("wan.link=down", "router t14-west: wan.link: there is no NIC \"wan\"; NICs: lan, core"),
+    ("lan.link=out", "router t14-west: lan.link: \"out\" is no state of a link"),
+    ("memory=64M", "\"memory\" cannot be set while a router runs; keys: guarantee, "),
+];
+
 #[test]
 fn a_run_is_changed_while_it_forwards() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
@@ -217,10 +249,23 @@ fn a_run_is_changed_while_it_forwards() {
         assert!(said(&words).contains("t14-spare"));
         assert_eq!(state_of("t14-spare"), state, "after {words:?}");
     }
-    said(&["set", "t14-west", "spin=70us"]);
-    assert!(said(&["show", "t14-west"]).contains("spin = 70us"));
-    // As its file says, so that it need not be replaced for that below.
-    said(&["set", "t14-west", "spin=50us"]);
+    for (setting, shown) in SETTINGS {
+        let told = said(&["set", "t14-west", setting]);
+        assert!(told.contains("no packet is lost"), "{setting}: {told}");
+        let text = said(&["show", "t14-west"]);
+        assert!(text.contains(shown), "{setting}: {text}");
+    }
+    for (setting, why) in REFUSED {
+        let text = refused(&["set", "t14-west", setting]);
+        assert!(text.contains(why) && !text.contains(".toml"), "by names, no line of a file: {text}");
+    }
+    assert!(
+        said(&["set", "t14-spare", "state=stopped"]).contains("what arrives while it is stopped is lost")
+    );
+    said(&["set", "t14-spare", "state=running"]);
+    assert!(said(&["set", "t14-spare.lan", "link=down"]).contains("what arrives while it is down is lost"));
+    assert!(said(&["show", "t14-spare"]).contains("link = down"));
+    said(&["set", "t14-spare.lan", "link=up"]);
 
     let changed = world.stage.path("changed.toml");
     let further = "[[router.route]]\nto = \"203.0.114.0/24\"\nvia = \"198.51.101.2\"\n";

@@ -291,7 +291,12 @@ mod alone {
         }
         // More than there is: nothing changes.
         let done = ask(&["set", "t32", "sched.runtime=150ms"]);
-        assert!(!done.status.success() && done.stderr.contains("router.sched"), "{}", done.stderr);
+        let said = &done.stderr;
+        assert!(!done.status.success() && said.contains("router t32: sched.runtime: "), "{said}");
+        assert!(
+            said.contains("the kernel admits") && !said.contains(".toml"),
+            "by numbers and names: {said}"
+        );
         are(is(50_000_000));
         set("sched={ policy = \"other\" }");
         are(|_, is| is.policy == "SCHED_OTHER");

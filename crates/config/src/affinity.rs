@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::cpus::CpuSet;
-use crate::plan::{Pin, Plan};
+use crate::fault::Fault;
+use crate::plan::{Pin, Plan, Router};
 use crate::read::{remember, valued};
 use crate::section::Section;
 
@@ -48,30 +49,38 @@ pub(crate) fn pin(section: &Section<'_>, index: usize, plan: &mut Plan) -> Pin {
 }
 
 /// Reads `affinity`.
-pub(crate) fn read(section: &Section<'_>, index: usize, plan: &mut Plan, pin: &Pin) -> Affinity {
+pub(crate) fn read(section: &Section<'_>, index: usize, plan: &mut Plan) -> Affinity {
     let example = "{ vcpu = \"0-1\", vhost = \"free\" }";
     let Some(table) = section.table("affinity", example) else { return Affinity::default() };
     table.expect_keys(&["vcpu", "vhost"], &[]);
     remember(plan, (index, None), "affinity.vcpu", table.line_of("vcpu"));
     remember(plan, (index, None), "affinity.vhost", table.line_of("vhost"));
-    for (key, pinned) in [("vcpu", &pin.vcpu), ("vhost", &pin.vhost)] {
-        if let Some(pinned) = pinned
-            && table.has(key)
-        {
-            let what = format!("pin.{key} = \"{pinned}\" says it already; remove one of the two");
-            table.fault(table.line_of(key), key, what);
-        }
-    }
     let allowed = |key| valued(&table, key, "\"0-1\"", allowed).unwrap_or_default();
     Affinity { vcpu: allowed("vcpu"), vhost: allowed("vhost") }
 }
 
-fn cpus(text: &str) -> Result<CpuSet, String> {
+/// A class of threads may be pinned or have a set of CPUs, not both.
+pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
+    let classes = [
+        ("affinity.vcpu", "pin.vcpu", &router.affinity.vcpu, &router.pin.vcpu),
+        ("affinity.vhost", "pin.vhost", &router.affinity.vhost, &router.pin.vhost),
+    ];
+    for (key, other, allowed, pinned) in classes {
+        if let (Some(pinned), Allowed::Free | Allowed::Within(_)) = (pinned, allowed) {
+            let what = format!("{other} = \"{pinned}\" says it already; remove one of the two");
+            faults.push(Fault::new(index, key, what));
+        }
+    }
+}
+
+/// Reads a set of CPUs.
+pub(crate) fn cpus(text: &str) -> Result<CpuSet, String> {
     text.parse::<CpuSet>()
         .map_err(|_| format!("{text:?} is not a list of CPUs; write e.g. \"1\" or \"0-1,3\""))
 }
 
-fn allowed(text: &str) -> Result<Allowed, String> {
+/// Reads where threads may run.
+pub(crate) fn allowed(text: &str) -> Result<Allowed, String> {
     if text == "free" {
         return Ok(Allowed::Free);
     }

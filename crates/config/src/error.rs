@@ -14,6 +14,8 @@ pub struct Error {
     pub key: String,
     /// What is wrong and what would be right.
     pub what: String,
+    /// Name of the router that it is about, where that is known.
+    pub router: Option<String>,
 }
 
 /// Everything that is wrong with a file; displayed as up to [`MOST_ERRORS`] lines, without a newline at the end.
@@ -37,7 +39,18 @@ impl Errors {
     }
 
     pub(crate) fn push(&mut self, line: u32, key: &str, what: impl Into<String>) {
-        self.errors.push(Error { line, key: key.to_owned(), what: what.into() });
+        self.push_of(None, line, key, what);
+    }
+
+    pub(crate) fn push_of(&mut self, router: Option<String>, line: u32, key: &str, what: impl Into<String>) {
+        self.errors.push(Error { line, key: key.to_owned(), what: what.into(), router });
+    }
+
+    /// These and others of the file.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.errors.extend(others.errors);
+        self.sorted()
     }
 
     /// The errors in the order of their lines.

@@ -93,18 +93,6 @@ impl Plan {
         }
     }
 
-    /// What is found later to be wrong with routers, each with its number, one of the keys of its table, and what.
-    pub fn faults(&self, faults: impl IntoIterator<Item = (usize, &'static str, String)>) -> Errors {
-        let mut errors = Errors::new(self.places.file());
-        for (index, key, what) in faults {
-            // The key of a class stands in that of all of them, if not alone.
-            let own = self.places.find(index, key);
-            let line = own.or_else(|| self.places.find(index, key.split('.').next()?));
-            errors.push(line.unwrap_or(1), &format!("router.{key}"), what);
-        }
-        errors.sorted()
-    }
-
     fn check_cpus(&self, host: &HostFacts, errors: &mut Errors) {
         for (index, router) in self.routers.iter().enumerate() {
             for (key, set) in [("pin.vcpu", &router.pin.vcpu), ("pin.vhost", &router.pin.vhost)] {

@@ -8,6 +8,7 @@ mod attach;
 mod attachment;
 mod cpus;
 mod error;
+mod fault;
 mod host;
 mod linux;
 mod load;
@@ -22,6 +23,7 @@ mod read;
 mod route;
 mod sched;
 mod section;
+mod setting;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -30,6 +32,7 @@ mod verify;
 pub use address::{Address, Prefix};
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
+pub use fault::Fault;
 pub use host::{HostFacts, InterfaceKind};
 pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};
@@ -41,4 +44,5 @@ pub use plan::{
     Restart, Role, Route, Router, Sched, Shares, SocketSide, Spin, Switch, Telemetry, TransmitMode,
     VhostThreads,
 };
+pub use setting::{Key, Setting, is_link_up, is_running};
 pub use values::BadValue;

@@ -76,7 +76,7 @@ pub fn parse(text: &str, file: &str) -> Result<Plan, Errors> {
         Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let places = Places { file: file.to_owned(), ..Places::default() };
     let plan = read::document(&Section::document(document.get_ref(), &report), &stem, places);
-    verify::verify(&plan, &report);
+    verify::verify(&plan).into_iter().for_each(|fault| report.note(&plan, fault));
     let errors = report.into_errors();
     if errors.is_empty() { Ok(plan) } else { Err(errors) }
 }

@@ -62,7 +62,7 @@ pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, pla
     let mut nics = Vec::new();
     for section in sections.iter().take(MOST_NICS) {
         let nic = read(section, router, plan);
-        for key in ["name", "model", "mode", "attach", "mac", "address"] {
+        for key in ["name", "model", "mode", "attach", "replay", "mac", "address"] {
             remember(plan, (index, Some(nics.len())), key, section.line_of(key));
         }
         nics.push(nic);

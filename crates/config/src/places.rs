@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Which part of the plan a line belongs to: a router, or one of its NICs, by index; then the key.
-type Part = (usize, Option<usize>, &'static str);
+/// Which part of the plan a line belongs to: a router, or one of its NICs, by index, or else the run; then the key.
+type Part = (Option<usize>, Option<usize>, &'static str);
 
 /// The lines of the values that a host can refuse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,14 +18,12 @@ impl Places {
         &self.file
     }
 
-    /// Line of a router's key, if it was looked for.
-    pub(crate) fn find(&self, router: usize, key: &str) -> Option<u32> {
-        let mut lines = self.lines.iter().filter(|((held, nic, _), _)| *held == router && nic.is_none());
-        lines.find(|((_, _, held), _)| *held == key).map(|(_, line)| *line)
-    }
-
-    /// Line of a router's key, or of a key of one of its NICs; 1 where the plan came from no file.
-    pub(crate) fn line(&self, router: usize, nic: Option<usize>, key: &'static str) -> u32 {
-        self.lines.get(&(router, nic, key)).copied().unwrap_or(1)
+    /// Line of a router's key, or of a key of one of its NICs; 1 where the plan came from no file. The key of a class of
+    /// threads stands in that of all of them, if not alone.
+    pub(crate) fn line(&self, router: impl Into<Option<usize>>, nic: Option<usize>, key: &str) -> u32 {
+        let whole = key.split('.').next().unwrap_or(key);
+        let (router, lines): (_, &BTreeMap<(_, _, &str), u32>) = (router.into(), &self.lines);
+        let find = |key| lines.get(&(router, nic, key)).copied();
+        find(key).or_else(|| find(whole)).unwrap_or(1)
     }
 }

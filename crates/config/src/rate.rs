@@ -4,9 +4,10 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use crate::fault::Fault;
 use crate::plan::{Attach, Plan, Router, VhostThreads};
 use crate::read::{remember, valued};
-use crate::section::Section;
+use crate::section::{Section, value};
 use crate::values::BadValue;
 
 /// Least octets of an Ethernet frame without its check sequence.
@@ -77,17 +78,16 @@ pub struct Guarantee {
     pub frame: u32,
 }
 
-impl fmt::Display for Guarantee {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} of {} octets", self.rate, self.frame)
+impl Guarantee {
+    /// A rate of the smallest frames.
+    pub const fn of(rate: Rate) -> Self {
+        Self { rate, frame: LEAST_FRAME }
     }
 }
 
-impl FromStr for Guarantee {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        Ok(Self { rate: text.parse()?, frame: LEAST_FRAME })
+impl fmt::Display for Guarantee {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} of {} octets", self.rate, self.frame)
     }
 }
 
@@ -100,26 +100,25 @@ pub(crate) fn read(
     for key in ["guarantee", "limit"] {
         remember(plan, (index, None), key, section.line_of(key));
     }
-    let (promised, limit) = (guarantee(section), valued(section, "limit", "\"200kpps\"", rate));
-    if let (Some(promised), Some(limit)) = (promised, limit)
-        && limit < promised.rate
-    {
-        let what =
-            format!("{limit} is less than guarantee = \"{}\"; write at least that much", promised.rate);
-        section.fault(section.line_of("limit"), "limit", what);
-    }
-    (promised, limit)
+    (guarantee(section), valued(section, "limit", "\"200kpps\"", rate))
 }
 
-fn rate(text: &str) -> Result<Rate, String> {
+/// Reads a rate.
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     text.parse().map_err(|BadValue(what)| what)
+}
+
+/// Reads a guarantee from what is nothing but the value of the key.
+pub(crate) fn guarantee_of(text: &str) -> Result<Guarantee, String> {
+    let read = value(text, "guarantee", "{ rate = \"400kpps\", frame = 60 }", guarantee)?;
+    read.ok_or_else(|| "missing".to_owned())
 }
 
 /// A rate, or a table with the size of the frames.
 fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
     if !section.is_table("guarantee") {
         let rate = valued(section, "guarantee", "\"400kpps\"", rate)?;
-        return Some(Guarantee { rate, frame: LEAST_FRAME });
+        return Some(Guarantee::of(rate));
     }
     let table = section.table("guarantee", "{ rate = \"400kpps\", frame = 60 }")?;
     table.expect_keys(&["rate", "frame"], &[]);
@@ -131,12 +130,13 @@ fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
     })
 }
 
-/// What a limit asks of a router: that its frames come in by threads of ours.
-pub(crate) fn verify_limit(section: &Section<'_>, router: &Router) {
-    if router.limit.is_none() {
-        return;
+/// What a limit asks of a router: that it is not below what is promised, and that frames come in by threads of ours.
+pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
+    let Some(limit) = router.limit else { return };
+    let mut refuse = |what: &str| faults.push(Fault::new(index, "limit", what));
+    if let Some(promised) = router.guarantee.filter(|promised| limit < promised.rate) {
+        refuse(&format!("{limit} is less than guarantee = \"{}\"; write at least that much", promised.rate));
     }
-    let refuse = |what: &str| section.fault(section.line_of("limit"), "limit", what);
     let is_handed = |nic: &crate::Nic| matches!(nic.attach, Attach::VhostUserFrontend { .. });
     if router.vhost == VhostThreads::Kernel {
         refuse(

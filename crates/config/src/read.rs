@@ -93,7 +93,7 @@ pub(crate) fn document(document: &Section<'_>, stem: &str, places: Places) -> Pl
     document.expect_keys(&["name", "telemetry", "switch", "router"], &[]);
     let (name, named) = (run_name(document, stem), document.has("name"));
     let mut plan = Plan { name, named, places, ..Plan::default() };
-    plan.telemetry = telemetry(document);
+    plan.telemetry = telemetry(document, &mut plan.places);
     plan.switches = switches(document);
     for section in document.tables("router") {
         let index = plan.routers.len();
@@ -121,9 +121,10 @@ fn run_name(document: &Section<'_>, stem: &str) -> String {
     given.value.to_owned()
 }
 
-fn telemetry(document: &Section<'_>) -> Telemetry {
+fn telemetry(document: &Section<'_>, places: &mut Places) -> Telemetry {
     let Some(section) = document.table("telemetry", "[telemetry]") else { return Telemetry::default() };
     section.expect_keys(&["prometheus"], &[]);
+    places.lines.insert((None, None, "prometheus"), section.line_of("prometheus"));
     Telemetry { prometheus: valued(&section, "prometheus", "\"127.0.0.1:9477\"", values::listen) }
 }
 
@@ -148,7 +149,7 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     remember(plan, (index, None), "name", section.line_of("name"));
     let pin = affinity::pin(section, index, plan);
     let (guarantee, limit) = rate::read(section, index, plan);
-    for key in ["memory", "engine", "vhost", "vcpus", "affinity"] {
+    for key in ["memory", "engine", "vhost", "vcpus", "affinity", "kernel", "initrd", "console"] {
         remember(plan, (index, None), key, section.line_of(key));
     }
     let engine = section.word("engine", &ENGINES);
@@ -166,7 +167,7 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         vcpus: section.number("vcpus", 1..=16, 1),
         memory,
         vhost: section.word("vhost", &VHOSTS),
-        affinity: affinity::read(section, index, plan, &pin),
+        affinity: affinity::read(section, index, plan),
         pin,
         sched: sched::read(section, index, plan),
         guarantee,
@@ -180,7 +181,6 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     router.nics = nic::read_all(section, index, &router, plan);
     linux::verify(section, &router);
     apart::verify(section, &router);
-    rate::verify_limit(section, &router);
     router.routes = route::routes(section, &router.nics);
     router.neighbours = route::neighbours(section, &router.nics);
     router
@@ -226,5 +226,5 @@ pub(crate) fn valued<T>(
 
 /// Keeps the line of a value for errors that are found later.
 pub(crate) fn remember(plan: &mut Plan, part: (usize, Option<usize>), key: &'static str, line: u32) {
-    plan.places.lines.insert((part.0, part.1, key), line);
+    plan.places.lines.insert((Some(part.0), part.1, key), line);
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub(crate) use read::router as read;
+pub(crate) use read::{KEYS, router as read};
 
 use crate::values::{BadValue, Time};
 

@@ -8,6 +8,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Errors;
+use crate::fault::Fault;
+use crate::plan::Plan;
 
 /// Collects faults, and knows where lines begin.
 pub(crate) struct Report {
@@ -30,6 +32,11 @@ impl Report {
 
     pub(crate) fn error(&self, line: u32, key: &str, what: impl Into<String>) {
         self.errors.borrow_mut().push(line, key, what);
+    }
+
+    /// Adds what is wrong with the plan that was read.
+    pub(crate) fn note(&self, plan: &Plan, fault: Fault) {
+        plan.note(fault, &mut self.errors.borrow_mut());
     }
 
     pub(crate) fn into_errors(self) -> Errors {
@@ -319,6 +326,35 @@ impl<'a> Section<'a> {
 
     fn inner(&self, key: &str, table: &'a DeTable<'a>, line: u32) -> Section<'a> {
         Section { table, path: self.key(key), line, report: self.report }
+    }
+}
+
+/// Reads a text that is nothing but the value of a key, as a file says it.
+///
+/// # Errors
+/// The first thing that is wrong, behind its key.
+pub(crate) fn value<T>(
+    text: &str,
+    key: &str,
+    example: &str,
+    read: impl FnOnce(&Section<'_>) -> T,
+) -> Result<T, String> {
+    let wrong = || format!("{text:?} is no such table; write e.g. {example}");
+    if text.contains(char::is_control) {
+        return Err(wrong());
+    }
+    let document = format!("{key} = {text}");
+    let report = Report::new(&document, "");
+    let (table, faults) = DeTable::parse_recoverable(&document);
+    if !faults.is_empty() {
+        return Err(wrong());
+    }
+    let section = Section::document(table.get_ref(), &report);
+    let value = read(&section);
+    section.expect_keys(&[key], &[]);
+    match report.into_errors().errors.into_iter().next() {
+        Some(error) => Err(format!("{}: {}", error.key, error.what)),
+        None => Ok(value),
     }
 }
 

@@ -5,23 +5,29 @@ use std::fmt::Display;
 use std::hash::Hash;
 
 use crate::address::Prefix;
-use crate::memory;
+use crate::fault::Fault;
 use crate::plan::{Attach, Nic, Plan, Router};
-use crate::section::Report;
+use crate::{affinity, memory, rate};
 
-/// Checks the plan as a whole.
-pub(crate) fn verify(plan: &Plan, report: &Report) {
-    router_names(plan, report);
-    nic_names(plan, report);
-    uplinks(plan, report);
-    macs(plan, report);
-    networks(plan, report);
-    addresses_on_switches(plan, report);
-    memory(plan, report);
+/// What is wrong with the plan as a whole, whether a file says it or somebody has changed it while it runs.
+pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    router_names(plan, &mut faults);
+    nic_names(plan, &mut faults);
+    uplinks(plan, &mut faults);
+    macs(plan, &mut faults);
+    networks(plan, &mut faults);
+    addresses_on_switches(plan, &mut faults);
+    memory(plan, &mut faults);
+    for (index, router) in plan.routers.iter().enumerate() {
+        rate::verify(index, router, &mut faults);
+        affinity::verify(index, router, &mut faults);
+    }
+    faults
 }
 
 /// Rings and buffers must fit into the router's memory.
-fn memory(plan: &Plan, report: &Report) {
+fn memory(plan: &Plan, faults: &mut Vec<Fault>) {
     for (index, router) in plan.routers.iter().enumerate() {
         // What a Linux needs is judged where its keys are.
         let needed = if router.linux.is_some() { 0 } else { memory::needed(router) };
@@ -32,7 +38,7 @@ fn memory(plan: &Plan, report: &Report) {
                 memory::shape(router),
                 needed >> 20
             );
-            report.error(plan.places.line(index, None, "memory"), "router.memory", what);
+            faults.push(Fault::new(index, "memory", what));
         }
     }
 }
@@ -52,6 +58,10 @@ impl Located<'_> {
 
     fn line(&self, plan: &Plan, key: &'static str) -> u32 {
         plan.places.line(self.index.0, Some(self.index.1), key)
+    }
+
+    fn fault(&self, key: &'static str, what: String) -> Fault {
+        Fault::of_nic(self.index.0, self.index.1, key, what)
     }
 }
 
@@ -87,7 +97,7 @@ fn taken(value: impl Display, first: u32) -> String {
     format!("{value} is taken in line {first} already; choose another")
 }
 
-fn router_names(plan: &Plan, report: &Report) {
+fn router_names(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut names = Unique::new();
     for (index, router) in plan.routers.iter().enumerate() {
         let line = plan.places.line(index, None, "name");
@@ -95,47 +105,47 @@ fn router_names(plan: &Plan, report: &Report) {
             continue;
         }
         if let Some(first) = names.earlier(&router.name, line) {
-            report.error(line, "router.name", taken(format_args!("{:?}", router.name), first));
+            faults.push(Fault::new(index, "name", taken(format_args!("{:?}", router.name), first)));
         }
     }
 }
 
-fn nic_names(plan: &Plan, report: &Report) {
+fn nic_names(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut names = Unique::new();
     for at in located(plan).filter(|at| !at.nic.name.is_empty()) {
         let line = at.line(plan, "name");
         if let Some(first) = names.earlier((at.index.0, &at.nic.name), line) {
-            report.error(line, "router.nic.name", taken(format_args!("{:?}", at.nic.name), first));
+            faults.push(at.fault("name", taken(format_args!("{:?}", at.nic.name), first)));
         }
     }
 }
 
 /// Most attachments have room for one NIC.
-fn uplinks(plan: &Plan, report: &Report) {
+fn uplinks(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut uplinks = Unique::new();
     for at in located(plan).filter(|at| !at.nic.attach.is_common()) {
         let (line, name) = (at.line(plan, "attach"), plan.attachment(at.nic));
         let fault = uplinks.earlier(name.clone(), line).map(|first| taken(format_args!("{name:?}"), first));
         if let Some(what) = fault {
-            report.error(line, "router.nic.attach", what);
+            faults.push(at.fault("attach", what));
         }
     }
 }
 
 /// Equal names are reported by themselves; that they give equal addresses is no second fault.
-fn macs(plan: &Plan, report: &Report) {
+fn macs(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut owners: HashMap<_, Located<'_>> = HashMap::new();
     for at in located(plan) {
         let owner = *owners.entry(at.nic.mac).or_insert(at);
         if owner.index != at.index && owner.label() != at.label() {
             let what = taken(at.nic.mac, owner.line(plan, "mac"));
-            report.error(at.line(plan, "mac"), "router.nic.mac", what);
+            faults.push(at.fault("mac", what));
         }
     }
 }
 
 /// The networks of two NICs of one router must not overlap: no frame would know which way.
-fn networks(plan: &Plan, report: &Report) {
+fn networks(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut before: Vec<(Located<'_>, Prefix)> = Vec::new();
     for at in located(plan) {
         before.retain(|(other, _)| other.index.0 == at.index.0);
@@ -147,7 +157,7 @@ fn networks(plan: &Plan, report: &Report) {
                     "{address} overlaps {held} of NIC {:?}; use a network of its own",
                     other.nic.name
                 );
-                report.error(at.line(plan, "address"), "router.nic.address", what);
+                faults.push(at.fault("address", what));
             }
             before.push((at, network));
         }
@@ -155,7 +165,7 @@ fn networks(plan: &Plan, report: &Report) {
 }
 
 /// An address may be there once on a switch.
-fn addresses_on_switches(plan: &Plan, report: &Report) {
+fn addresses_on_switches(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut owners: HashMap<_, Located<'_>> = HashMap::new();
     for at in located(plan) {
         let Attach::Switch(switch) = at.nic.attach else { continue };
@@ -168,7 +178,7 @@ fn addresses_on_switches(plan: &Plan, report: &Report) {
                     owner.label(),
                     plan.attachment(at.nic)
                 );
-                report.error(at.line(plan, "address"), "router.nic.address", what);
+                faults.push(at.fault("address", what));
             }
         }
     }

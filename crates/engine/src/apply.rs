@@ -6,7 +6,7 @@
 //! | a router that is new | it is started | yes |
 //! | a router that is no longer there | it is taken down | for all others |
 //! | static routes | in the table that the vCPUs read, in one step for each router | yes |
-//! | `pin` | threads move while they run (not the vCPUs of a process) | yes |
+//! | `pin`, `affinity`, `sched` | not here: whoever started the instance places its threads | yes |
 //! | `restart`, `limit` | at once | yes |
 //! | anything else of a router | it is replaced: another one is built, then the old one is taken down and the new one started | no: its firmware is told of it when it boots |
 //!
@@ -21,7 +21,7 @@ use config::Plan;
 
 use crate::instance::{Instance, settled};
 use crate::supplies::Supplies;
-use difference::{RouteChange, Step, describe_limit, describe_pin, describe_restart, describe_route, router};
+use difference::{RouteChange, Step, describe_limit, describe_restart, describe_route, router};
 use transaction::Transaction;
 
 /// One thing that was changed.
@@ -108,10 +108,6 @@ fn describe(step: &Step, from: &Plan, to: &Plan) -> Vec<Change> {
         },
         Step::ChangeRoutes(name, routes) => {
             return routes.iter().filter_map(|route| describe_change(route, name, from, to)).collect();
-        }
-        Step::Pin(name) => {
-            let pin = router(to, name).map_or_else(String::new, |router| describe_pin(&router.pin));
-            Change::hitless(format!("router {name}: {pin}"))
         }
         Step::Restart(name) => {
             let policy = router(to, name).map_or("", |router| describe_restart(router.restart));

@@ -5,23 +5,18 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use config::{CpuSet, Nic, Router, VhostThreads};
-use rustix::thread::{Pid, gettid, sched_getaffinity, sched_setaffinity};
+use anyhow::{Context, Result};
+use config::{Nic, Router, VhostThreads};
+use rustix::thread::gettid;
 use uplink::Tap;
 use vmm::{KernelVhost, Receiver, VhostNet, cpu_clock, kernel_thread};
 
 use crate::supplies::Supplies;
 
-/// Finds and places threads of the kernel for somebody who may not.
+/// Finds threads of the kernel for somebody who may not.
 pub trait KernelThreads: Send + Sync {
     /// The thread by which vhost-net works for `owner`, a thread of this process.
     fn of_vhost(&self, owner: i32) -> Option<i32>;
-    /// Moves a thread that was found to this CPU; none: to where this program may run.
-    ///
-    /// # Errors
-    /// It cannot run there, or is none of those.
-    fn place(&self, thread: i32, cpu: Option<usize>) -> Result<()>;
 }
 
 /// Who may do it himself.
@@ -31,27 +26,6 @@ impl KernelThreads for Own {
     fn of_vhost(&self, owner: i32) -> Option<i32> {
         kernel_thread::of_vhost(std::process::id(), owner)
     }
-
-    fn place(&self, thread: i32, cpu: Option<usize>) -> Result<()> {
-        place_vhost(thread, cpu)
-    }
-}
-
-/// Moves a thread of vhost-net to this CPU; none: to where the calling thread may run.
-///
-/// # Errors
-/// It is gone, there is no such CPU, or it is not allowed.
-pub fn place_vhost(thread: i32, cpu: Option<usize>) -> Result<()> {
-    let mut set = rustix::thread::CpuSet::new();
-    match cpu {
-        Some(cpu) => set.set(cpu),
-        None => set = sched_getaffinity(None).context("cannot ask for the CPUs of this thread")?,
-    }
-    let id = Pid::from_raw(thread).context("a thread without a number")?;
-    sched_setaffinity(Some(id), &set).with_context(|| match cpu {
-        Some(cpu) => format!("the kernel's thread {thread} cannot run on CPU {cpu}"),
-        None => format!("the kernel's thread {thread} cannot be set free"),
-    })
 }
 
 /// Where a NIC's devices are.
@@ -79,7 +53,6 @@ struct KernelThread {
     device: Arc<VhostNet>,
     /// The number of its thread, where it was found.
     id: Option<i32>,
-    kernel: Arc<dyn KernelThreads>,
 }
 
 impl KernelThread {
@@ -96,11 +69,8 @@ impl KernelThread {
         });
         let owner = owner.context("cannot start a thread")?;
         let owned = told.recv().context("a thread ended before it began")?;
-        let found = owned.map(|(device, owner)| Self {
-            device: Arc::new(device),
-            id: kernel.of_vhost(owner),
-            kernel: kernel.clone(),
-        });
+        let found =
+            owned.map(|(device, owner)| Self { device: Arc::new(device), id: kernel.of_vhost(owner) });
         drop(go);
         let _ = owner.join();
         found
@@ -111,17 +81,6 @@ impl KernelThread {
         let Some(id) = self.id else { return Duration::ZERO };
         let own = cpu_clock::of_thread(id);
         if own.is_zero() { cpu_clock::of_process(id) } else { own }
-    }
-
-    /// Moves it to this CPU; none: to anywhere.
-    fn pin(&self, cpu: Option<usize>) -> Result<()> {
-        match self.id {
-            Some(id) => self.kernel.place(id, cpu),
-            None => {
-                ensure!(cpu.is_none(), "the kernel's thread for it was not found, so it cannot be placed");
-                Ok(())
-            }
-        }
     }
 }
 
@@ -188,20 +147,6 @@ impl KernelNic {
         for (name, thread) in self.names.iter().zip(&self.threads).filter(|(_, thread)| thread.id.is_some()) {
             visit(name, thread.cpu_time().as_nanos() as u64);
         }
-    }
-
-    /// Moves its threads, of which the first is number `first` of its router's.
-    pub(crate) fn pin(&self, pin: Option<&CpuSet>, first: usize) -> Result<()> {
-        for (number, thread) in (first..).zip(&self.threads) {
-            let cpu = pin.map(|set| set.deal(number) as usize);
-            thread.pin(cpu)?;
-        }
-        Ok(())
-    }
-
-    /// How many threads it has.
-    pub(crate) fn len(&self) -> usize {
-        self.threads.len()
     }
 
     /// In one line.

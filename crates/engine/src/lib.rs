@@ -23,7 +23,7 @@ pub use apply::Change;
 pub use guest::{Duty, Ground, Guest, Images};
 pub use instance::{Event, Instance, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};
-pub use kernel_vhost::{KernelNic, KernelThreads, open_vhost_net, place_vhost, vhost_nets};
+pub use kernel_vhost::{KernelNic, KernelThreads, open_vhost_net, vhost_nets};
 pub use look_after::BackOff;
 pub use recording::{Recording, RecordingOrder};
 pub use sandbox::{Class, Confinement};

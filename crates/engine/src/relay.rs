@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api::Sharing;
-use config::{Pin, Plan, Rate, Router, Spin};
+use config::{Plan, Rate, Router, Spin};
 use ledger::Group;
 use switch::Switch;
 use uplink::Door;
@@ -161,16 +161,6 @@ impl Relay {
     pub(crate) fn give_way(&mut self) {
         self.open = None;
         self.due = Some(Instant::now());
-    }
-
-    /// Moves its threads to other CPUs while they run.
-    pub(crate) fn pin(&mut self, pin: Pin) -> Result<()> {
-        for (n, io) in self.threads().iter().enumerate() {
-            let cpu: Vec<usize> = pin.vhost.as_ref().map(|set| set.deal(n) as usize).into_iter().collect();
-            io.thread().pin(&cpu).with_context(|| format!("thread {}", io.thread().name()))?;
-        }
-        self.plan.pin = pin;
-        Ok(())
     }
 
     /// Lets its threads poll for another time before they sleep.

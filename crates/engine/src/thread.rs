@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use libc::siginfo_t;
-use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
 use sandbox::{Class, Confinement};
 use vmm::cpu_clock;
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
@@ -68,16 +68,6 @@ impl Thread {
     /// Time it has spent on a CPU, from the scheduler's own clock.
     pub fn cpu_time(&self) -> Duration {
         cpu_clock::of_thread(self.tid())
-    }
-
-    /// Moves it to these CPUs (empty: to where the calling thread may run), while it runs.
-    pub fn pin(&self, cpus: &[usize]) -> Result<()> {
-        let set = if cpus.is_empty() {
-            sched_getaffinity(None).context("cannot ask for the CPUs of this thread")?
-        } else {
-            cpu_set(cpus)
-        };
-        sched_setaffinity(Some(self.tid), &set).with_context(|| refusal(cpus))
     }
 
     /// Whether its body has returned.

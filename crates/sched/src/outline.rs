@@ -1,6 +1,6 @@
 //! The outcome of planning: a place and a policy for each thread, and what has to be made on the host for them.
 
-use config::{CpuSet, Errors, Plan, Policy, Shares};
+use config::{CpuSet, Errors, Fault, Plan, Policy, Shares};
 
 use crate::interrupts::Interrupt;
 use crate::thread::Class;
@@ -186,5 +186,5 @@ pub struct Refusal {
 
 /// The same with file, line and key.
 pub fn refused(plan: &Plan, refusals: Vec<Refusal>) -> Errors {
-    plan.faults(refusals.into_iter().map(|refusal| (refusal.router, refusal.key, refusal.what)))
+    plan.errors(refusals.into_iter().map(|refusal| Fault::new(refusal.router, refusal.key, refusal.what)))
 }

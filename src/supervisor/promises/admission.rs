@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use config::{Guarantee, Plan, Policy, Router};
+use config::{Fault, Guarantee, Plan, Policy, Router};
 use sched::Outline;
 use sched::guarantee::{Controller, Core, Need, Promise};
 use vmm::probe::tsc_khz;
 
+use super::ORDINARY;
 use super::parts::{Ground, Part, cost_on, cpu_of, parts_of};
-use super::{Fault, ORDINARY};
 
 /// The part of a CPU that can be promised: real-time throttling and the kernel's own threads want the rest.
 const MOST: f64 = 0.90;
@@ -51,7 +51,7 @@ fn threads(ground: &Ground<'_>) -> Result<Vec<Part>, Vec<Fault>> {
     for (index, router, guarantee) in promised(ground.plan) {
         match parts_of(router, guarantee, ground) {
             Ok(own) => parts.extend(own),
-            Err(what) => faults.push((index, "guarantee", what)),
+            Err(what) => faults.push(Fault::new(index, "guarantee", what)),
         }
     }
     if faults.is_empty() { Ok(parts) } else { Err(faults) }
@@ -64,7 +64,7 @@ fn admit(ground: &Ground<'_>, parts: &[Part], hertz: f64) -> Result<Controller, 
     for (index, router, guarantee) in promised(ground.plan) {
         if let Err(refusal) = controller.promise(promise(router, guarantee, parts)) {
             let doubt = ground.costs.doubt().map_or_else(String::new, |doubt| format!("; {doubt}"));
-            faults.push((index, "guarantee", format!("{refusal}{doubt}")));
+            faults.push(Fault::new(index, "guarantee", format!("{refusal}{doubt}")));
         }
     }
     if faults.is_empty() { Ok(controller) } else { Err(faults) }

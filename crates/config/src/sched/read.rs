@@ -3,12 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use toml::de::DeTable;
-
 use super::{Policy, Reservation, Sched, Shares};
 use crate::plan::Plan;
 use crate::read::{remember, valued};
-use crate::section::{Report, Section, Words};
+use crate::section::{Section, Words, value};
 use crate::values;
 
 const EXAMPLE: &str = "{ policy = \"deadline\", runtime = \"170ms\", period = \"200ms\" }";
@@ -36,7 +34,9 @@ const POLICIES: Words<Word> = Words {
     later: &[],
 };
 
-const KEYS: [&str; 8] = ["policy", "priority", "runtime", "deadline", "period", "reclaim", "weight", "quota"];
+/// The keys of a policy.
+pub(crate) const KEYS: [&str; 8] =
+    ["policy", "priority", "runtime", "deadline", "period", "reclaim", "weight", "quota"];
 
 impl Word {
     /// The keys that it has beside `policy`.
@@ -70,23 +70,7 @@ pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Sc
 
 /// Reads it from a text that is nothing but the value.
 pub(super) fn text(text: &str) -> Result<Sched, String> {
-    let wrong = || format!("{text:?} is no such table; write e.g. {EXAMPLE}");
-    if text.contains(char::is_control) {
-        return Err(wrong());
-    }
-    let document = format!("sched = {text}");
-    let report = Report::new(&document, "");
-    let (table, faults) = DeTable::parse_recoverable(&document);
-    if !faults.is_empty() {
-        return Err(wrong());
-    }
-    let section = Section::document(table.get_ref(), &report);
-    let sched = sched(&section, |_, _| {});
-    section.expect_keys(&["sched"], &[]);
-    match report.into_errors().errors.into_iter().next() {
-        Some(error) => Err(format!("{}: {}", error.key, error.what)),
-        None => Ok(sched),
-    }
+    value(text, "sched", EXAMPLE, |section| sched(section, |_, _| {}))
 }
 
 fn sched(section: &Section<'_>, mut stands: impl FnMut(&'static str, u32)) -> Sched {

@@ -9,5 +9,6 @@ mod model;
 mod one_line;
 mod running;
 mod sched;
+mod setting;
 mod values;
 mod wild;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bad::{GOOD, errors};
-use crate::{Affinity, Allowed, Guarantee, Plan, Policy, Rate, Reservation, Sched, Shares, parse};
+use crate::{Affinity, Allowed, Fault, Guarantee, Plan, Policy, Rate, Reservation, Sched, Shares, parse};
 
 /// The good file with something else in the place of `engine = "kvm"`, line 6, of a router's table, and without `pin`.
 fn router(lines: &str) -> String {
@@ -259,7 +259,6 @@ fn promises_and_limits() {
     assert_eq!(promised("\"400kpps\""), Some(Guarantee { rate, frame: 60 }));
     assert_eq!(promised("{ rate = \"0.4Mpps\", frame = 1514 }"), Some(Guarantee { rate, frame: 1514 }));
     assert_eq!(plan("limit = \"400kpps\"").routers[0].limit, Some(rate));
-    assert_eq!("400kpps".parse(), Ok(Guarantee { rate, frame: 60 }));
     for (lines, line) in [
         ("guarantee = 4", "guarantee: an integer where a string such as \"400kpps\" is expected"),
         ("guarantee = { frame = 60 }", "guarantee.rate: missing; write e.g. rate = \"400kpps\""),
@@ -281,9 +280,9 @@ fn promises_and_limits() {
 #[test]
 fn faults_that_are_found_later_have_their_lines() {
     let plan = plan("sched = { vcpu = { policy = \"other\" } }\nlimit = \"1kpps\"");
-    let faults = [(0, "limit", "too much".to_owned()), (0, "sched.vcpu", "why".to_owned())];
+    let faults = [Fault::new(0, "limit", "too much"), Fault::new(0, "sched.vcpu", "why")];
     assert_eq!(
-        plan.faults(faults).to_string(),
+        plan.errors(faults).to_string(),
         "f.toml:6: router.sched.vcpu: why\nf.toml:7: router.limit: too much"
     );
 }

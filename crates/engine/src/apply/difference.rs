@@ -1,9 +1,9 @@
 //! What has to be done so that a run that follows one plan follows another. Pure: nothing is touched here.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Write};
 
-use config::{Engine, Nic, Pin, Plan, Prefix, Rate, Restart, Role, Route, Router, Spin, VhostThreads};
+use config::{Engine, Nic, Plan, Prefix, Rate, Restart, Role, Route, Router, Spin, VhostThreads};
 
 /// One thing to do. Names and indices are those of the new plan; what is to go is named as in the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,6 @@ pub(crate) enum Step {
     ReplaceRouter(String, Vec<String>),
     /// Static routes of a router.
     ChangeRoutes(String, Vec<RouteChange>),
-    /// Threads of a router on other CPUs.
-    Pin(String),
     /// Another restart policy.
     Restart(String),
     /// Another limit.
@@ -102,9 +100,6 @@ fn router_steps(old: In<'_>, new: In<'_>) -> Vec<Step> {
     if !routes.is_empty() {
         steps.push(Step::ChangeRoutes(name(), routes));
     }
-    if old.1.pin != new.1.pin {
-        steps.push(Step::Pin(name()));
-    }
     if old.1.restart != new.1.restart {
         steps.push(Step::Restart(name()));
     }
@@ -152,9 +147,6 @@ fn reasons(old: In<'_>, new: In<'_>) -> Vec<String> {
     compare("vhost", vhost(from.vhost).to_owned(), vhost(to.vhost).to_owned());
     compare("spin", spin(from.spin), spin(to.spin));
     why.extend(nic_reasons(old, new));
-    if from.engine == Some(Engine::Process) && from.pin.vcpu != to.pin.vcpu {
-        why.push("pin.vcpu, by which a process is placed when it starts".to_owned());
-    }
     if from.neighbours != to.neighbours {
         why.push("static neighbours, which the firmware is told when it boots".to_owned());
     }
@@ -254,16 +246,6 @@ pub(crate) fn describe_route(router: &Router, route: &Route) -> String {
         let _ = write!(text, " out of {}", nic.name);
     }
     text
-}
-
-/// Where a router's threads are to run, in words.
-pub(crate) fn describe_pin(pin: &Pin) -> String {
-    let cpus = |set: Option<&dyn Display>| set.map_or_else(|| "any".to_owned(), ToString::to_string);
-    format!(
-        "vCPU threads on CPU {}, vhost threads on CPU {}",
-        cpus(pin.vcpu.as_ref().map(|set| set as &dyn Display)),
-        cpus(pin.vhost.as_ref().map(|set| set as &dyn Display))
-    )
 }
 
 /// A restart policy in words.

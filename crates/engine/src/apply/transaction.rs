@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use config::{Pin, Plan, Rate, Restart};
+use config::{Plan, Rate, Restart};
 use switch::Switch;
 
 use super::difference::{RouteChange, Step};
@@ -33,7 +33,6 @@ enum Undo {
     /// A router that was not there.
     Remove(String),
     Routes(String, Vec<RouteChange>),
-    Pin(String, Pin),
     Restart(String, Restart),
     Limit(String, Option<Rate>),
 }
@@ -138,12 +137,6 @@ impl Transaction {
                     self.done.push(Undo::Routes(name.clone(), back));
                 }
             }
-            Step::Pin(name) => {
-                let slot = find(slots, name)?;
-                let old = slot.plan.pin.clone();
-                slot.pin(wanted(name)?.pin.clone()).with_context(|| format!("router {name}"))?;
-                self.done.push(Undo::Pin(name.clone(), old));
-            }
             Step::Restart(name) => {
                 let slot = find(slots, name)?;
                 self.done.push(Undo::Restart(name.clone(), slot.plan.restart));
@@ -191,9 +184,6 @@ fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result
     instance.relays.retain(|relay| plan.apart().any(|router| relay.fits(plan, router)));
     for router in plan.apart() {
         if let Some(relay) = instance.relays.iter_mut().find(|relay| relay.plan.name == router.name) {
-            if relay.plan.pin != router.pin {
-                relay.pin(router.pin.clone())?;
-            }
             relay.limit(router.limit);
             relay.plan = router.clone();
         }
@@ -233,7 +223,6 @@ impl Undo {
                     routes::change(run.router.router.table(), &changes)?;
                 }
             }
-            Self::Pin(name, pin) => find(&mut instance.slots, &name)?.pin(pin)?,
             Self::Restart(name, restart) => find(&mut instance.slots, &name)?.set_restart(restart),
             Self::Limit(name, limit) => find(&mut instance.slots, &name)?.set_limit(limit),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use api::Sharing;
-use config::{Pin, Rate, Spin};
+use config::{Rate, Spin};
 use sandbox::Confinement;
 
 use crate::guest::Guest;
@@ -53,7 +53,6 @@ impl RunningRouter {
             running.outside.push(outside);
             ways.push(way);
         }
-        running.pin_kernel(&plan.pin)?;
         running.router.confine(confinement);
         running.router.launch()?;
         running.threads = io_threads(&plan, ways, confinement)?;
@@ -95,16 +94,6 @@ impl RunningRouter {
         })
     }
 
-    /// Places what the kernel has for its NICs.
-    fn pin_kernel(&self, pin: &Pin) -> Result<()> {
-        let mut first = 0;
-        for nic in self.kernel_nics() {
-            nic.pin(pin.vhost.as_ref(), first)?;
-            first += nic.len();
-        }
-        Ok(())
-    }
-
     /// Why it cannot go on, if it cannot.
     pub fn fault(&self) -> Option<String> {
         let ended = self.threads.iter().map(IoThread::thread).find(|thread| thread.is_finished());
@@ -118,23 +107,6 @@ impl RunningRouter {
         let machine = self.router.machine();
         let vcpus = machine.shared().vcpus.iter().take(machine.vcpus());
         vcpus.map(|vcpu| vcpu.fib_epoch.0.load(Ordering::Acquire))
-    }
-
-    /// Moves its threads to other CPUs while they run.
-    pub(crate) fn pin(&self, pin: &Pin) -> Result<()> {
-        let cpu = |set: &Option<config::CpuSet>, n| -> Vec<usize> {
-            set.as_ref().map(|set| set.deal(n) as usize).into_iter().collect()
-        };
-        if self.router.pid().is_none() {
-            for (n, thread) in self.router.threads().iter().enumerate() {
-                thread.pin(&cpu(&pin.vcpu, n)).with_context(|| format!("thread {}", thread.name()))?;
-            }
-        }
-        self.pin_kernel(pin)?;
-        for (n, io) in self.threads.iter().enumerate() {
-            io.thread().pin(&cpu(&pin.vhost, n)).with_context(|| format!("thread {}", io.thread().name()))?;
-        }
-        Ok(())
     }
 
     /// Lets so many packets a second in from now on.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use api::Sharing;
 use bootinfo::Role;
-use config::{Engine, Pin, Plan, Rate, Restart, Router};
+use config::{Engine, Plan, Rate, Restart, Router};
 use sandbox::Confinement;
 use switch::Switch;
 use telemetry::Kind;
@@ -243,19 +243,6 @@ impl Slot {
             self.due = Some(self.since + pause);
             yard.tell(&self.plan.name, Kind::Restarting, format!("in {:.1} s", pause.as_secs_f64()));
         }
-    }
-
-    /// Moves its threads to other CPUs; where they cannot go, they stay.
-    pub(crate) fn pin(&mut self, pin: Pin) -> Result<()> {
-        if let Some(run) = &self.run
-            && let Err(error) = run.router.pin(&pin)
-        {
-            // They came from there.
-            let _ = run.router.pin(&self.plan.pin);
-            return Err(error);
-        }
-        self.plan.pin = pin;
-        Ok(())
     }
 
     /// Lets so many packets a second in, from now on and whenever it is started.
