@@ -94,11 +94,12 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Change a setting of a router that runs (pin.vcpu, pin.vhost, spin, restart), or of a NIC, as router.nic (link).
+    /// Change a setting of a router that runs, or of a NIC, as router.nic.
+    #[command(after_help = set::keys())]
     Set {
-        /// The router.
+        /// The router, or a NIC of it as router.nic.
         name: String,
-        /// The setting, as KEY=VALUE.
+        /// The setting, as KEY=VALUE; for a NIC link=up or link=down.
         setting: String,
     },
     /// Stop a router, or a whole run; where both have the name, the router.

@@ -3,7 +3,23 @@
 use anyhow::{Context, Result};
 use api::Request;
 
+use config::Setting;
+
 use crate::client::{self, Kind};
+
+/// The settings, as the help explains them.
+pub(crate) fn keys() -> String {
+    let width = |column: fn(&Setting) -> &str| {
+        Setting::ALL.iter().map(|setting| column(setting).chars().count()).max().unwrap_or(0)
+    };
+    let (name, value) = (width(|setting| setting.name), width(|setting| setting.value));
+    let line = |setting: &Setting| {
+        let lost = setting.loses.map_or_else(String::new, |what| format!(" ({what} is lost)"));
+        format!("  {:<name$}  {:<value$}  {}{lost}\n", setting.name, setting.value, setting.does)
+    };
+    let lines: String = Setting::ALL.iter().map(line).collect();
+    format!("Keys and what they take; no packet is lost where nothing else is said:\n{lines}")
+}
 
 /// Changes one setting of a router, or of a NIC, which is named as `router.nic`.
 ///
@@ -23,3 +39,6 @@ pub(crate) fn set(router: &str, setting: &str) -> Result<()> {
     let (router, value) = (router.to_owned(), value.to_owned());
     client::order(&mut target, &Request::Set { router, key, value })
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
-use clap::{Args, Parser};
+use clap::{Args, CommandFactory, Parser};
 use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
 use engine::Confinement;
 use lab::experiment::{Attachment, Conversation, Direction, Options};
@@ -189,8 +189,8 @@ fn parse(text: &str) -> Result<Varied> {
     match Words::try_parse_from(words) {
         Ok(words) => Ok(words.varied),
         Err(error) if error.kind() == ErrorKind::UnknownArgument => Err(anyhow!(
-            "--versus `{text}`: expected words such as frame=1514 with one of engine nic mode itr combine attach \
-             vhost frame segment write conversation direction work queue flows routes rate queues misdeed vcpus sandbox"
+            "--versus `{text}`: expected words such as frame=1514 with one of {}",
+            names(&Words::command())
         )),
         Err(error) => {
             let text_of = error.to_string();
@@ -198,6 +198,12 @@ fn parse(text: &str) -> Result<Varied> {
             Err(anyhow!("--versus `{text}`: {line}"))
         }
     }
+}
+
+/// The names of the options of a command.
+fn names(command: &clap::Command) -> String {
+    let names: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+    names.join(" ")
 }
 
 /// What has this name.

@@ -1,4 +1,4 @@
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use config::{Itr, NicModel, TransmitMode, VhostThreads};
 use lab::experiment::{Attachment, Conversation, Direction};
 
@@ -152,6 +152,15 @@ fn another_variant_that_makes_no_sense_is_one_line() {
         let error = RunOptions::with_versus(text).other(&Options::default()).unwrap_err().to_string();
         assert!(error.contains(part) && error.contains(text) && !error.contains('\n'), "{error}");
     }
+    // It names all that can be varied, and nothing else.
+    let error = RunOptions::with_versus("colour=red").other(&Options::default()).unwrap_err().to_string();
+    let names: Vec<&str> = error.rsplit_once("one of ").unwrap().1.split(' ').collect();
+    let mut command = crate::Command::command();
+    let run = command.find_subcommand_mut("lab").and_then(|lab| lab.find_subcommand_mut("run")).unwrap();
+    let not_varied = ["seconds", "repeat", "json", "cpus", "versus"];
+    let known: Vec<&str> = run.get_arguments().filter_map(clap::Arg::get_long).collect();
+    let varied: Vec<&str> = known.into_iter().filter(|name| !not_varied.contains(name)).collect();
+    assert_eq!(names, varied);
 }
 
 #[test]

@@ -199,7 +199,7 @@ impl Options {
         let e1000 = self.nic == NicModel::E1000;
         ensure!(
             e1000 || self.segment.is_none(),
-            "--segment needs --nic e1000: virtio-net has no offloads yet"
+            "--segment needs --nic e1000: the guest's source hands large frames to no other model"
         );
         let pairs = self.queues == 1 && self.vcpus <= 2;
         ensure!(

@@ -1,0 +1,26 @@
+use clap::CommandFactory;
+use config::Setting;
+
+/// The words that `setting` begins a line with, in this text.
+fn is_explained(text: &str, setting: &Setting) -> bool {
+    text.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        words.next() == Some(setting.name) && line.contains(setting.value) && line.contains(setting.does)
+    })
+}
+
+#[test]
+fn the_help_has_every_key_that_can_be_set_and_no_other() {
+    let mut command = crate::Command::command();
+    let help = command.find_subcommand_mut("set").expect("the verb").render_long_help().to_string();
+    let (_, keys) = help.split_once("Keys and what they take").expect("the keys");
+    for setting in &Setting::ALL {
+        assert!(is_explained(keys, setting), "{} is not in {keys}", setting.name);
+    }
+    assert_eq!(keys.lines().filter(|line| line.starts_with("  ")).count(), Setting::ALL.len(), "{keys}");
+    // The page about the protocol tells the names.
+    let page = include_str!("../../docs/control.md");
+    for setting in &Setting::ALL {
+        assert!(page.contains(&format!("| `{}` |", setting.name)), "docs/control.md lacks {}", setting.name);
+    }
+}
