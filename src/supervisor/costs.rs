@@ -50,6 +50,12 @@ impl Costs {
         }
     }
 
+    /// Nothing is remembered, and nothing will be.
+    #[cfg(test)]
+    pub(super) fn nowhere() -> Self {
+        Self::load_from(None, machine())
+    }
+
     fn load_from(folder: Option<PathBuf>, machine: Machine) -> Self {
         let read = folder.as_ref().map_or(Ok(None), |folder| read_in(folder, &machine));
         let (memory, trouble) = match read {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use api::Counters;
 use config::{Fault, Plan, Policy, Sched, Shares};
 use sched::Outline;
-use sched::guarantee::{Adjustment, Basis, Class, Controller, Kept, Measured, Need};
+use sched::guarantee::{Adjustment, Class, Controller, Kept, Measured, Need};
 
 use super::costs::Costs;
 use admission::Admitted;
@@ -102,12 +102,10 @@ impl Promises {
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         let share = |need: &Need, pps: f64| {
             let share = pps * need.cost.cycles / self.hertz;
-            let basis = match need.cost.basis {
-                Basis::Default => "an estimate".to_owned(),
-                Basis::Remembered { day } => format!("measured here on {day}"),
-                Basis::Measured { .. } => "measured".to_owned(),
-            };
-            format!("{share:.2} of CPU {}, {:.0} cycles each ({basis})", need.cpu, need.cost.cycles)
+            format!(
+                "{share:.2} of CPU {}, {:.0} cycles each ({})",
+                need.cpu, need.cost.cycles, need.cost.basis
+            )
         };
         self.controller.promises().map(move |promise| {
             let needs: Vec<String> = promise.needs.iter().map(|need| share(need, promise.pps)).collect();

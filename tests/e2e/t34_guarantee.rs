@@ -198,6 +198,16 @@ mod alone {
             !done.status.success() && said.contains("50 Mpps x ") && said.contains(" would fit"),
             "{said}"
         );
+        // What a file may not say; and a rate of larger frames stays one of larger frames.
+        let done = ask(&["set", "t34", "limit=1pps"]);
+        let why = "router t34: limit: 1pps is less than guarantee = ";
+        assert!(!done.status.success() && done.stderr.contains(why), "{}", done.stderr);
+        for setting in ["guarantee=3kpps", "guarantee.frame=1514", "guarantee=2kpps"] {
+            let done = ask(&["set", "t34", setting]);
+            assert!(done.status.success(), "{setting}: {}", done.stderr);
+        }
+        let shown = ask(&["show", "t34"]).stdout;
+        assert!(shown.contains("guarantee = 2kpps of 1514 octets"), "{shown}");
         assert!(weight("t34").is_some_and(|now| now >= least), "{more}");
         assert!(ask(&["set", "t34", "guarantee=none"]).status.success());
         weighs(|weight| weight.is_none());
@@ -250,7 +260,11 @@ mod alone {
                 (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
             let (nothing, state) = (nothing.path(), state.path());
             let guess = judged("check", "50Mpps", state);
-            assert!(guess.stderr.contains("(an estimate: no packet was seen yet)"), "{}", guess.stderr);
+            assert!(
+                guess.stderr.contains("(an estimate: fewer than 10000 packets were seen)"),
+                "{}",
+                guess.stderr
+            );
             assert!(
                 guess.stderr.contains("start with that, send all that it takes for some seconds"),
                 "{}",

@@ -73,7 +73,7 @@ fn admit(ground: &Ground<'_>, parts: &[Part], hertz: f64) -> Result<Controller, 
 fn promise(router: &Router, guarantee: Guarantee, parts: &[Part]) -> Promise {
     let cpus: BTreeSet<u32> =
         parts.iter().filter(|part| part.router == router.name).map(|part| part.cpu).collect();
-    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, (&router.name, cpu), Part::cost)? });
+    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, (&router.name, cpu), Part::price)? });
     Promise {
         router: router.name.clone(),
         pps: guarantee.rate.pps() as f64,

@@ -2,7 +2,7 @@
 
 use api::Counters;
 use config::{Attach, Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, TransmitMode};
-use sched::guarantee::{Basis, Class, Cost, Kind, Model, Observation, Path, Rest, Way};
+use sched::guarantee::{Class, Cost, FEWEST, Kind, Model, Observation, Path, Rest, Way};
 use sched::{Company, Outline, Slot};
 
 use super::came::Came;
@@ -83,6 +83,12 @@ impl Part {
         self.known.unwrap_or_else(|| self.model.per_frame(self.octets, self.batch))
     }
 
+    /// By which a promise is judged: what is remembered, or else an estimate. What was seen so far and is not enough to be
+    /// remembered is no evidence.
+    pub(super) fn price(&self) -> Cost {
+        self.known.unwrap_or_else(|| Model::new(self.way.kind).per_frame(self.octets, BATCH))
+    }
+
     /// Nanoseconds that its threads had of a CPU so far.
     pub(super) fn time(&self, counters: &Counters) -> u64 {
         self.threads.iter().filter_map(|name| counters.cpu_ns.get(name)).sum()
@@ -105,8 +111,8 @@ impl Part {
         let counted = Counted { all, dropped: came.dropped, timed: [work("frames"), work("passes")] };
         let Some(before) = self.seen.replace(counted) else { return };
         let (window, is_known) = counted.since(&before);
-        self.model.learn(&window);
-        if is_known {
+        if is_known && window.frames >= FEWEST {
+            self.model.learn(&window);
             let batch = window.frames as f64 / window.batches.max(1) as f64;
             self.batch = (self.batch + (batch - self.batch) * LATE).max(BATCH);
             let lost = counted.dropped.saturating_sub(before.dropped) as f64;
@@ -246,8 +252,8 @@ pub(super) fn cost_on(
     cost: impl Fn(&Part) -> Cost,
 ) -> Option<Cost> {
     let own = parts.iter().filter(|part| part.router == router && part.cpu == cpu);
-    own.map(cost).reduce(|a, b| Cost {
-        cycles: a.cycles + b.cycles,
-        basis: if a.basis == Basis::Default { a.basis } else { b.basis },
-    })
+    own.map(cost).reduce(|a, b| Cost { cycles: a.cycles + b.cycles, basis: a.basis.weaker(b.basis) })
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,12 +91,13 @@ pub fn admit(cores: &[Core], held: &[Promise], asked: &Promise) -> Result<Vec<(u
     Ok(shares)
 }
 
-/// `400 kpps x 5200 cycles = 2.08 GHz of 2.60 GHz on CPU 1, 0.80; 0.35 already promised; at most 0.90 can be`, and what would fit.
+/// `400 kpps x 5200 cycles (measured over 70000 packets) = 2.08 GHz of 2.60 GHz on CPU 1, 0.80; 0.35 already promised; at most 0.90
+/// can be`, and what would fit.
 fn arithmetic(asked: &Promise, core: &Core, taken: f64) -> String {
     let needs: Vec<&Need> = asked.needs.iter().filter(|need| need.cpu == core.cpu).collect();
     let cycles: f64 = needs.iter().map(|need| need.cost.cycles).sum();
-    let guessed = needs.iter().any(|need| need.cost.basis == Basis::Default);
-    let basis = if guessed { " (an estimate: no packet was seen yet)" } else { "" };
+    let basis = needs.iter().map(|need| need.cost.basis).reduce(Basis::weaker).unwrap_or(Basis::Default);
+    let guessed = basis == Basis::Default;
     let fits = ((core.most - taken) * core.hertz / cycles.max(1.0)).max(0.0);
     let fits = match (fits < 1.0, guessed) {
         (true, _) => "no rate fits".to_owned(),
@@ -104,7 +105,7 @@ fn arithmetic(asked: &Promise, core: &Core, taken: f64) -> String {
         (false, true) => format!("{} would fit; {}", rate(fits), way_out(asked)),
     };
     format!(
-        "{} x {cycles:.0} cycles{basis} = {:.2} GHz of {:.2} GHz on CPU {}, {:.2}; {taken:.2} already promised; at most {:.2} \
+        "{} x {cycles:.0} cycles ({basis}) = {:.2} GHz of {:.2} GHz on CPU {}, {:.2}; {taken:.2} already promised; at most {:.2} \
          can be; {fits}",
         rate(asked.pps),
         asked.pps * cycles / 1e9,

@@ -24,9 +24,9 @@ use super::model::{Basis, Cost, Kind, Model, Observation};
 pub use document::Unusable;
 
 /// Packets that a window has to have.
-const FEWEST: u64 = 200;
+pub const FEWEST: u64 = 200;
 /// Packets after which a point counts.
-const ENOUGH: u64 = 10_000;
+pub(super) const ENOUGH: u64 = 10_000;
 /// Packets that make a window count as a whole one.
 const WHOLE: f64 = 500.0;
 /// Parts of the way to a whole window's cost that the point goes, if that is on the side that counts more, and if not.
@@ -267,18 +267,21 @@ impl Memory {
         let ((_, sort), seen) = known.max_by_key(|((_, sort), _)| (sort.passes_from, sort.behind))?;
         let estimate = Model::new(way.kind).per_frame(octets, f64::from(ESTIMATED)).cycles;
         let counts = sort.passes_from == FULL || seen.cycles <= estimate;
-        counts.then_some(Cost { cycles: seen.cycles, basis: Basis::Remembered { day: seen.day } })
+        counts.then_some(Cost {
+            cycles: seen.cycles,
+            basis: Basis::Remembered { day: seen.day, frames: seen.frames },
+        })
     }
 
     /// A model that begins with what is known of a way, where the cost of packets of so many octets is.
     pub fn model(&self, way: &Way, octets: f64) -> Option<Model> {
-        let Basis::Remembered { day } = self.cost(way, octets)?.basis else { return None };
+        let Basis::Remembered { day, frames } = self.cost(way, octets)?.basis else { return None };
         let mut model = Model::new(way.kind);
         for _ in 0..LESSONS {
             let own = self.costs.iter().filter(|((of, _), _)| of == way);
             own.for_each(|(_, seen)| model.learn(&seen.window()));
         }
-        model.remember(day);
+        model.remember(day, frames);
         Some(model)
     }
 

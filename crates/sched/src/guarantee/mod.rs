@@ -22,7 +22,7 @@ mod model;
 
 pub use admit::{Core, Need, Promise, Refusal, admit};
 pub use control::{Adjustment, Controller, Kept, Measured, Standing};
-pub use memory::{Day, Machine, Memory, Rest, Unusable, Way};
+pub use memory::{Day, FEWEST, Machine, Memory, Rest, Unusable, Way};
 pub use model::{Basis, Class, Cost, Kind, Model, Observation, Path};
 
 #[cfg(test)]

@@ -7,9 +7,11 @@
 //! for the kind of thread (least squares with a prior, Hoerl and Kennard 1970): where something was seen, it decides; for another
 //! size or pass, what is usual fills in. What is older than some seconds counts for little.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use super::memory::Day;
+use super::memory::{Day, ENOUGH};
 
 /// Windows after which what was seen counts for a third: 5 s of ten a second.
 const MEMORY: f64 = 0.98;
@@ -87,18 +89,42 @@ impl Observation {
 /// Where a cost comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Nothing was seen yet: what such a thread takes at most on the machines it was tried on.
+    /// Too little was seen: what such a thread takes at most on the machines it was tried on.
     Default,
     /// Packets of an earlier run were seen, the last ones on this day.
     Remembered {
         /// UTC.
         day: Day,
+        /// Packets.
+        frames: u64,
     },
     /// So many packets were seen.
     Measured {
         /// Packets.
         frames: u64,
     },
+}
+
+impl Basis {
+    /// Of two costs that are added up, the one of which less is known.
+    #[must_use]
+    pub fn weaker(self, other: Self) -> Self {
+        let frames = |basis| match basis {
+            Self::Default => 0,
+            Self::Remembered { frames, .. } | Self::Measured { frames } => frames,
+        };
+        if frames(other) < frames(self) { other } else { self }
+    }
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => write!(out, "an estimate: fewer than {ENOUGH} packets were seen"),
+            Self::Remembered { day, frames } => write!(out, "measured here on {day} over {frames} packets"),
+            Self::Measured { frames } => write!(out, "measured over {frames} packets"),
+        }
+    }
 }
 
 /// What a packet costs.
@@ -136,8 +162,8 @@ pub struct Model {
     products: [[f64; 3]; 3],
     sums: [f64; 3],
     frames: u64,
-    /// It has begun with what was seen up to this day.
-    day: Option<Day>,
+    /// It has begun with what was seen up to this day, so many packets.
+    remembered: Option<(Day, u64)>,
 }
 
 /// The three parts of a packet of this size in a pass of this length.
@@ -160,7 +186,7 @@ impl Model {
             // In parts of the whole packet's cost; one that is usually small may turn out larger.
             *scale = (usual * at).max(whole * 0.05) / at;
         }
-        Self { usual, scale, products: [[0.0; 3]; 3], sums: [0.0; 3], frames: 0, day: None }
+        Self { usual, scale, products: [[0.0; 3]; 3], sums: [0.0; 3], frames: 0, remembered: None }
     }
 
     /// Learns from a window: what came since the last one. One without packets says nothing.
@@ -186,15 +212,15 @@ impl Model {
         self.frames = self.frames.saturating_add(new.frames);
     }
 
-    /// What was learned so far is what was seen up to this day.
-    pub(super) fn remember(&mut self, day: Day) {
-        (self.frames, self.day) = (0, Some(day));
+    /// What was learned so far is what was seen up to this day, so many packets.
+    pub(super) fn remember(&mut self, day: Day, frames: u64) {
+        (self.frames, self.remembered) = (0, Some((day, frames)));
     }
 
     /// Where its cost comes from.
     fn basis(&self) -> Basis {
-        match self.day {
-            Some(day) if self.frames == 0 => Basis::Remembered { day },
+        match self.remembered {
+            Some((day, frames)) if self.frames == 0 => Basis::Remembered { day, frames },
             None if self.frames == 0 => Basis::Default,
             _ => Basis::Measured { frames: self.frames },
         }

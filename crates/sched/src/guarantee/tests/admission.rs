@@ -18,7 +18,7 @@ fn what_does_not_fit_is_refused_with_the_arithmetic() {
     let refusal = admit(&[core], &held, &promise("edge", 400e3, 5200.0)).expect_err("it does not");
     assert_eq!(
         refusal.to_string(),
-        "400 kpps x 5200 cycles = 2.08 GHz of 2.60 GHz on CPU 1, 0.80; 0.35 already promised; at most 0.90 can be; \
+        "400 kpps x 5200 cycles (measured over 1000 packets) = 2.08 GHz of 2.60 GHz on CPU 1, 0.80; 0.35 already promised; at most 0.90 can be; \
          275 kpps would fit"
     );
     assert_eq!(refusal.router, "edge");
@@ -34,7 +34,7 @@ fn an_estimate_is_called_one() {
     asked.needs[0].cost.basis = Basis::Default;
     let line = admit(&[core(1)], &[], &asked).expect_err("too much").to_string();
     assert!(
-        line.starts_with("1 Mpps x 9000 cycles (an estimate: no packet was seen yet) = 9.00 GHz"),
+        line.starts_with("1 Mpps x 9000 cycles (an estimate: fewer than 10000 packets were seen) = 9.00 GHz"),
         "{line}"
     );
     // And how to come to something better.

@@ -50,7 +50,7 @@ fn close(found: Option<f64>, wanted: f64) {
 fn a_model_begins_with_what_is_remembered_and_new_sights_outweigh_it() {
     let mut model = knowing(5467).model(&way("tap"), 64.0).expect("enough was seen");
     let begins = model.per_frame(60.0, 50.0);
-    assert_eq!(begins.basis, Basis::Remembered { day: day(TODAY) });
+    assert_eq!(begins.basis, Basis::Remembered { day: day(TODAY), frames: 40_000 });
     close(Some(begins.cycles), 5467.0);
     for _ in 0..10 {
         model.learn(&window(4000, 50, 9000));

@@ -1,0 +1,69 @@
+use sched::guarantee::Basis;
+
+use super::*;
+
+const HERTZ: f64 = 1e9;
+
+/// The vhost thread of a router between TAPs, of which nothing is remembered.
+fn part() -> Part {
+    let kind = Kind { class: Class::Vhost, path: Path::Tap, exits: false, far: false };
+    let way = Way { kind, device: "kvm shared virtio-net/tap".to_owned(), cpus: 1 };
+    Part {
+        router: "edge".to_owned(),
+        cpu: 1,
+        class: Class::Vhost,
+        threads: vec!["edge/vhost".to_owned()],
+        octets: 60.0,
+        model: Model::new(kind),
+        way,
+        polls: false,
+        batch: BATCH,
+        known: None,
+        seen: None,
+    }
+}
+
+/// What was counted so far.
+#[derive(Default)]
+struct Sight {
+    part: Option<Part>,
+    counters: Counters,
+    delivered: u64,
+}
+
+impl Sight {
+    /// A tenth of a second with so many packets at this cost, in passes of this length; 0: no pass was timed.
+    fn sees(&mut self, frames: u64, cycles: u64, pass: u64) -> &Part {
+        let name = "edge/vhost";
+        *self.counters.cpu_ns.entry(name.to_owned()).or_default() += frames * cycles;
+        self.delivered += frames;
+        if let Some(passes) = frames.checked_div(pass) {
+            *self.counters.counters.entry(format!("{name}.work.frames")).or_default() += frames;
+            *self.counters.counters.entry(format!("{name}.work.passes")).or_default() += passes;
+        }
+        let came =
+            Came { delivered: self.delivered, dropped: 0, octets: 60 * self.delivered, sees_queue: true };
+        let part = self.part.get_or_insert_with(part);
+        part.learn(&self.counters, (&came, Demand::Less), HERTZ, &mut Costs::nowhere());
+        part
+    }
+}
+
+#[test]
+fn a_dozen_packets_are_no_price() {
+    let estimate = part().price();
+    assert_eq!(estimate.basis, Basis::Default);
+    let mut sight = Sight::default();
+    sight.sees(0, 0, 0);
+    // A sleepy router: it wakes up for each packet, and mostly no pass is timed.
+    for n in 0..100 {
+        let seen = sight.sees(12, 40_000, n % 2);
+        assert_eq!((seen.price(), seen.cost()), (estimate, estimate));
+    }
+    // Nor is it when there are more of them, while their CPU sleeps: that shows what waking up costs.
+    for _ in 0..100 {
+        let seen = sight.sees(4000, 40_000, 2);
+        assert_eq!(seen.price(), estimate);
+        assert_ne!(seen.cost(), estimate, "shares follow what is seen");
+    }
+}
