@@ -5,17 +5,21 @@ mod machines;
 mod sockets;
 
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use config::{Attach, Deliver, Engine, HostFacts, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
+use config::{
+    Attach, Deliver, Engine, Errors, Fault, HostFacts, Itr, Listen, Nic, NicModel, Plan, Router, Spin,
+    TransmitMode,
+};
 
 use sched::Outline;
 
-use crate::doctor::{self, Finding};
-use crate::host;
+use crate::doctor::{self, Finding, State};
 use crate::supervisor::{Planned, Promises};
+use crate::{host, named};
 
 /// Checks a file; prints the plan and this host's part in it.
 ///
@@ -24,7 +28,7 @@ use crate::supervisor::{Planned, Promises};
 pub(crate) fn check(file: &Path) -> Result<()> {
     let mut plan = config::load(file)?;
     let facts = host::facts(&plan);
-    let faults = plan.check_host(&facts);
+    let faults = plan.check_host(&facts).and(named::faults(&plan, None)).and(untold(&plan));
     let by_process = plan.choose_engines(&facts).map(|line| line + "\n");
     let threads = crate::supervisor::planned(&plan);
     crate::print(&describe(&plan, threads.as_ref().ok()))?;
@@ -42,9 +46,30 @@ fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
     let mut findings = vec![doctor::kvm_device()];
     findings.extend(machines::findings(plan, facts));
     findings.extend(attachments::findings(plan));
+    findings.extend(plan.telemetry.prometheus.as_ref().map(telemetry));
     findings.push(doctor::huge_pages(Some(plan.memory())));
     findings.push(doctor::cpus(Some(threads_that_poll(plan))));
     findings
+}
+
+/// What becomes of the place where counters are told.
+fn telemetry(listen: &Listen) -> Finding {
+    let (state, meaning) = match named::listen(listen) {
+        Ok(()) => (State::Ok, "tells all counters to Prometheus, and to nobody on another host".to_owned()),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            (State::Note, "somebody listens there: if it is not this run, choose another place".to_owned())
+        }
+        Err(error) => (State::No, format!("cannot listen there: {error}")),
+    };
+    Finding::new(state, "telemetry", listen.to_string(), meaning)
+}
+
+/// What is wrong with that place, whoever runs.
+fn untold(plan: &Plan) -> Errors {
+    let refused = plan.telemetry.prometheus.as_ref().and_then(|listen| named::listen(listen).err());
+    let refused = refused.filter(|error| error.kind() != ErrorKind::AddrInUse);
+    let fault = |error| Fault::of_telemetry("prometheus", format!("cannot listen there: {error}"));
+    plan.errors(refused.map(fault))
 }
 
 /// Threads that never sleep.

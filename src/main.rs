@@ -12,6 +12,7 @@ mod events;
 mod host;
 mod lab;
 mod link;
+mod named;
 mod output;
 mod ps;
 mod run;

@@ -38,9 +38,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use telemetry::Kind;
 use uplink::{Door, Passage};
 
-use crate::host;
 use crate::run_lock::RunLock;
 use crate::signals::Stop;
+use crate::{host, named};
 use account::Accounting;
 use apart::Aparts;
 use children::Children;
@@ -146,7 +146,7 @@ impl Running {
         let (text, file) = (config::text(file)?, file.display().to_string());
         let mut plan = config::parse(&text, &file)?;
         let facts = host::facts(&plan);
-        let errors = plan.check_host(&facts);
+        let errors = plan.check_host(&facts).and(named::faults(&plan, None));
         if !errors.is_empty() {
             return Err(errors.into());
         }
@@ -177,6 +177,7 @@ impl Supervisor {
         raise_descriptor_limit();
         let (stop, started) = (Stop::listen()?, Instant::now());
         let mut lock = running.lock(&options)?;
+        let metrics = Metrics::open(&running.plan, &mut lock)?;
         let placing = Placing::begin(&running.run, threads, &mut lock)?;
         // It gets ready while the links are made.
         let life = Life { plane: Some(Plane::start()?), ..Life::default() };
@@ -190,7 +191,7 @@ impl Supervisor {
         by_process.into_iter().chain(resources.notices()).for_each(|line| events.tell(Kind::Notice, line));
         let mut supervisor = Self {
             desk: Desk::open(&mut lock)?,
-            metrics: Metrics::open(&running.plan, &mut lock)?,
+            metrics,
             display: Display::new(options.json),
             times: Times { started, tick: None, end: None, ending: None },
             children: Children::new(started),

@@ -1,13 +1,12 @@
 //! What the machines of a plan's routers need of this host: engines, processes of their own, and who serves their NICs.
 
-use std::fs;
 use std::path::Path;
 
 use config::{Engine, HostFacts, Linux, Plan, Router, VhostThreads};
 use rustix::process::geteuid;
 
 use crate::doctor::{Finding, State};
-use crate::host;
+use crate::{host, named};
 
 /// One line for each thing that a router asks for beyond virtual machines.
 pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
@@ -49,13 +48,9 @@ fn namespaces() -> Finding {
 /// What serves the NICs of a router with `vhost = "kernel"`.
 fn vhost_net() -> Finding {
     let (path, what) = ("/dev/vhost-net", "vhost = \"kernel\"");
-    match fs::OpenOptions::new().read(true).write(true).open(path) {
-        Ok(_) => Finding::new(State::Ok, path, what, "the kernel serves the NICs by threads of its own"),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let meaning = "there is none: load the module vhost_net, or write vhost = \"shared\"";
-            Finding::new(State::No, path, what, meaning)
-        }
-        Err(error) => Finding::new(State::No, path, what, format!("cannot be opened: {error}")),
+    match named::vhost_net() {
+        Ok(()) => Finding::new(State::Ok, path, what, "the kernel serves the NICs by threads of its own"),
+        Err(lacks) => Finding::new(State::No, path, what, lacks),
     }
 }
 
@@ -75,11 +70,7 @@ fn apart(router: &Router, facts: &HostFacts) -> Finding {
 
 /// A Linux guest.
 fn stock(router: &Router, linux: &Linux, facts: &HostFacts) -> Finding {
-    let files = [Some(("kernel", &linux.kernel)), linux.initrd.as_ref().map(|path| ("initrd", path))];
-    let unread = files.into_iter().flatten().find_map(|(what, path)| {
-        let error = fs::File::open(path).err()?;
-        Some(format!("{what}: cannot read {}: {error}", path.display()))
-    });
+    let unread = named::images(linux).into_iter().next().map(|(key, what)| format!("{key}: {what}"));
     let (state, meaning) = match unread.or_else(|| facts.no_kvm.as_ref().or(facts.no_linux.as_ref()).cloned())
     {
         Some(lacks) => (State::No, lacks),

@@ -13,11 +13,12 @@ use telemetry::Kind;
 
 use super::desk::Asker;
 use super::lifecycle::with_locks;
+use super::metrics::Metrics;
 use super::placing::Planned;
 use super::resources::Resources;
 use super::{Supervisor, schedule};
-use crate::host;
 use crate::link::ToPlane;
+use crate::{host, named};
 
 /// A file that a client wants to run.
 pub(super) struct Wanted {
@@ -34,6 +35,8 @@ pub(super) struct Staged {
     pub(super) plan: Plan,
     wanted: Wanted,
     opened: Resources,
+    /// Who tells the counters, if that is somebody else.
+    metrics: Option<Metrics>,
     /// What is planned for its threads.
     threads: Planned,
 }
@@ -65,13 +68,14 @@ impl Supervisor {
         let Wanted { file, text, dry_run } = &wanted;
         let (plan, dry_run) = (self.checked(file, text)?, *dry_run);
         let threads = self.placing.planned(&plan)?;
+        let metrics = self.metrics.other(&plan, &mut self.lock)?;
         let opened = if dry_run { Resources::default() } else { self.prepare(&plan)? };
         let (supplies, descriptors) = self.resources.supplies(&opened, &plan)?;
         let orders = self.orders_for(file, text, plan.routers.len(), supplies);
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
         let plane = self.life.plane.as_mut().context("the data plane is down: try again in a second")?;
         let id = self.desk.number(Asker::Apply(ticket));
-        self.desk.stage(Staged { plan, wanted, opened, threads });
+        self.desk.stage(Staged { plan, wanted, opened, metrics, threads });
         plane.say(&ToPlane::Apply { id, orders, dry_run }, descriptors, now);
         Ok(())
     }
@@ -82,7 +86,7 @@ impl Supervisor {
         let mut facts = host::facts(&plan);
         facts.memory_available = facts.memory_available.map(|free| free + self.running.plan.memory());
         facts.cpus.extend(self.placing.exclusive());
-        let errors = plan.check_host(&facts);
+        let errors = plan.check_host(&facts).and(named::faults(&plan, Some(&self.running.plan)));
         if !errors.is_empty() {
             return Err(errors.into());
         }
@@ -158,10 +162,12 @@ impl Supervisor {
 
     /// The file runs; what could not be done for its threads.
     fn adopt(&mut self, staged: Staged, now: Instant) -> Option<Change> {
-        let Staged { plan, wanted: Wanted { file, text, .. }, opened, threads } = staged;
+        let Staged { plan, wanted: Wanted { file, text, .. }, opened, metrics, threads } = staged;
         let resized = self.resources.adopt(opened, &self.running.plan, &plan);
-        let listens = self.metrics.follow(&plan, &mut self.lock);
-        for error in [resized, listens].into_iter().filter_map(Result::err) {
+        if let Some(metrics) = metrics {
+            self.metrics = metrics;
+        }
+        if let Err(error) = resized {
             self.events.tell(Kind::Notice, format!("{file}: {error:#}"));
         }
         self.desk.follow(&plan);

@@ -3,9 +3,9 @@
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use api::{Counters, RouterStatus, State};
-use config::{Listen, Plan};
+use config::{Errors, Fault, Listen, Plan};
 use rustix::event::PollFlags;
 use telemetry::{Limits, Metric, Page, Place, Responder};
 
@@ -42,22 +42,22 @@ impl Metrics {
     /// Listens where the file says.
     ///
     /// # Errors
-    /// One line: the place cannot be used.
-    pub(super) fn open(plan: &Plan, lock: &mut RunLock) -> Result<Self> {
+    /// The place cannot be used: file, line and key.
+    pub(super) fn open(plan: &Plan, lock: &mut RunLock) -> Result<Self, Errors> {
         let listen = plan.telemetry.prometheus.clone();
-        let responder = listen.as_ref().map(|listen| bind(listen, lock)).transpose()?;
-        Ok(Self { listen, responder, routers: Vec::new() })
+        let responder = listen.as_ref().map(|listen| bind(listen, lock)).transpose();
+        let refused = |error| {
+            plan.errors([Fault::of_telemetry("prometheus", format!("{error:#}; choose another place"))])
+        };
+        Ok(Self { listen, responder: responder.map_err(refused)?, routers: Vec::new() })
     }
 
-    /// Listens where another file says.
+    /// Listens where another file says, if that is elsewhere.
     ///
     /// # Errors
-    /// As [`Metrics::open`]; then it goes on where it was.
-    pub(super) fn follow(&mut self, plan: &Plan, lock: &mut RunLock) -> Result<()> {
-        if plan.telemetry.prometheus != self.listen {
-            *self = Self::open(plan, lock)?;
-        }
-        Ok(())
+    /// As [`Metrics::open`].
+    pub(super) fn other(&self, plan: &Plan, lock: &mut RunLock) -> Result<Option<Self>, Errors> {
+        (plan.telemetry.prometheus != self.listen).then(|| Self::open(plan, lock)).transpose()
     }
 
     /// What to poll, and for what.
@@ -79,7 +79,7 @@ fn bind(listen: &Listen, lock: &mut RunLock) -> Result<Responder> {
         Listen::Tcp(address) => Place::Tcp(*address),
         Listen::Unix(path) => Place::Unix(path.clone()),
     };
-    Responder::bind(&place, Limits::default()).context("telemetry.prometheus")
+    Responder::bind(&place, Limits::default())
 }
 
 /// An empty page that can explain what the parts of this program count.

@@ -2,6 +2,7 @@
 //! says what would be right; the exit code is 1, nothing is on stdout, and wrong words on the command line give 2.
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -58,6 +59,16 @@ fn one_fault_is_one_line() {
             "bad.toml:4: router.nic.attach: missing; write e.g. attach = \"tap:tap0\"\nbad.toml:6: router.nic.atach: unknown key; did you mean \"attach\"?",
         ),
         (
+            "[[router]]",
+            "telemetry.prometheus = \"0.0.0.0:9477\"\n[[router]]",
+            "bad.toml:1: telemetry.prometheus: \"0.0.0.0:9477\" is no loopback address; write e.g. \"127.0.0.1:9477\" or \"unix:/run/ringroad-metrics.sock\", and let a proxy with access control face the network",
+        ),
+        (
+            "/24\"\n",
+            "/24\"\n[[router.route]]\nto = \"224.0.0.0/4\"\nvia = \"192.0.2.2\"\n",
+            "bad.toml:9: router.route.to: \"224.0.0.0/4\" lies in 224.0.0.0/4, multicast, which no router forwards; write e.g. \"198.51.100.0/24\"",
+        ),
+        (
             "\n\n[[router.nic]]",
             "\nengine = \"kernel\"\n[[router.nic]]",
             "bad.toml:3: router.engine: engine \"kernel\" is not in this version; engines: kvm, process, linux",
@@ -100,6 +111,49 @@ fn what_the_host_does_not_have_names_its_line() {
         lines[1],
         "bad.toml:6: router.nic.attach: interface \"lo\" exists and is not a TAP; choose another name"
     );
+}
+
+/// What a file names is judged before anything is built, by both verbs.
+#[test]
+fn what_cannot_be_had_names_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cases = [
+        (
+            "pcap:x.pcap\"\nreplay = \"none.pcap",
+            "bad.toml:7: router.nic.replay: cannot replay none.pcap: No such file",
+        ),
+        ("pcap:none/x.pcap", "bad.toml:6: router.nic.attach: none/x.pcap lies in no folder that is there"),
+        (
+            "vhost-user-backend:none/x.sock",
+            "bad.toml:6: router.nic.attach: there is no folder none: mkdir -p none",
+        ),
+    ];
+    for (attach, expected) in cases {
+        fs::write(folder.path().join("bad.toml"), GOOD.replace("null", attach)).expect("written");
+        for verb in ["check", "run"] {
+            let output = ringroad(&[verb, "bad.toml"], folder.path());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{verb}");
+            assert!(stderr.starts_with(expected) && stderr.lines().count() == 1, "{verb}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_place_where_somebody_listens_names_its_line() {
+    support::needs!(Root);
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("a.prom");
+    let _held = UnixListener::bind(&socket).expect("bound");
+    let text = GOOD.replace("edge", "t01")
+        + "[telemetry]\nprometheus = \"unix:"
+        + &socket.display().to_string()
+        + "\"\n";
+    fs::write(folder.path().join("bad.toml"), text).expect("written");
+    let output = ringroad(&["run", "bad.toml"], folder.path());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.starts_with("bad.toml:9: telemetry.prometheus: cannot listen on /"), "{stderr}");
+    assert!(stderr.contains("somebody listens there already; choose another place"), "{stderr}");
 }
 
 #[test]

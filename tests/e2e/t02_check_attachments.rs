@@ -160,7 +160,7 @@ fn files_and_sockets() {
     world.says(
         (&pcap("new.pcap"), "replay = '/none.pcap'", ""),
         "no",
-        "cannot read /none.pcap: No such file",
+        "cannot replay /none.pcap: No such file",
     );
     for (word, otherwise) in [("vhost-user-backend", "connect"), ("vhost-user-frontend", "listen")] {
         for side in ["connect", "listen"] {
@@ -191,6 +191,16 @@ fn files_and_sockets() {
             fs::remove_file(world.path("a.sock")).expect("removed");
         }
     }
+    let told = |name: &str, state: &str, words: &str| {
+        let text = format!("[telemetry]\nprometheus = 'unix:{}'\n", world.path(name)) + &file("", "null", "");
+        let line = world.line(world.home.command("env"), &text, "telemetry");
+        assert!(line.starts_with(state) && line.contains(words), "{line}");
+    };
+    told("a.prom", "ok", "tells all counters to Prometheus");
+    let listener = world.home.inside(|| UnixListener::bind(world.path("a.prom"))).expect("inside");
+    told("a.prom", "note", "somebody listens there");
+    drop(listener);
+    told("none/a.prom", "no", "there is no folder");
     let long = format!("vhost-user-backend:/{}", "x".repeat(107));
     fs::write(world.path("file.toml"), file("", &long, "")).expect("written");
     let told =

@@ -75,7 +75,7 @@ fn names_that_cannot_be_used() {
     let line = line_of(&file("32M", "pcap:/there/is/no/such/folder/x.pcap"));
     assert_has(
         &line,
-        &["ringroad: router t07, NIC wan: cannot write /there/is", "No such file or directory"],
+        &["file.toml:7: router.nic.attach: /there/is/no/such/folder/x.pcap lies in no folder that is there"],
     );
 }
 

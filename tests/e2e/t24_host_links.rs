@@ -319,7 +319,7 @@ fn what_the_host_does_not_have_is_said_in_one_line() {
         says(&one_of("attach = \"bridge:west0\"\n".to_owned()), "west0");
         says(
             &By::Macvtap("bridge").file().replacen("address", "mtu = 1800\naddress", 1),
-            "its MTU of 1800 is more than that of `west0`",
+            "router.nic.attach: the NIC's mtu of 1800 is more than the 1500 of west0",
         );
         world
             .home

@@ -126,7 +126,7 @@ fn what_cannot_be_replayed_is_said_in_one_line() {
     let good = capture(1, Duration::ZERO);
     let ng = [&[0x0a, 0x0d, 0x0d, 0x0a][..], &good[4..]].concat();
     let said = refusal(&file("fast"), &ng);
-    assert!(said.contains("router t25r, NIC in: cannot replay in.pcap: it is a pcapng file"), "{said}");
+    assert!(said.contains(": router.nic.replay: cannot replay in.pcap: it is a pcapng file"), "{said}");
     let mut long = good.clone();
     long[32..36].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff]);
     let said = refusal(&file("fast"), &long);

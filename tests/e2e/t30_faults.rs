@@ -209,10 +209,13 @@ mod all {
         let [file, other] = ["file", "other.sock"].map(|name| scene.path(name));
         fs::write(&file, "mine").expect("written");
         let listener = UnixListener::bind(&other).expect("bound");
-        for (path, why) in [(&file, "is a file, but no socket"), (&other, "is a socket of another program")] {
-            let told = refusal(&mut scene, path);
+        for (path, place, why) in [
+            (&file, ": router.nic.attach: ", "is there and no socket"),
+            (&other, "router more, NIC n:", "is a socket of another program"),
+        ] {
+            let told = refusal(&scene, path);
             scene.goes_on("a path that is taken");
-            assert!(told.contains("router more, NIC n:") && told.contains(why), "{told}");
+            assert!(told.contains(place) && told.contains(why), "{told}");
         }
         assert_eq!(fs::read(&file).expect("it is there"), b"mine");
         assert!(UnixStream::connect(&other).is_ok(), "the other program still listens");

@@ -76,7 +76,24 @@ fn destination(text: &str) -> Result<Prefix, String> {
     if network.network != address.ip {
         return Err(format!("{text:?} has bits behind its prefix; write \"{network}\""));
     }
-    Ok(network)
+    match NEVER.iter().find(|(block, _)| block.len <= network.len && block.contains(network.network)) {
+        Some((block, what)) => Err(format!(
+            "{text:?} lies in {block}, {what}, which no router forwards; write e.g. \"198.51.100.0/24\""
+        )),
+        None => Ok(network),
+    }
+}
+
+/// What is never forwarded to (RFC 1812, 5.3.7; RFC 1122, 3.2.1.3; RFC 1112, 4), so that a route to it would do nothing.
+const NEVER: [(Prefix, &str); 4] = [
+    (block([0, 0, 0, 0], 8), "\"this network\""),
+    (block([127, 0, 0, 0], 8), "loopback"),
+    (block([224, 0, 0, 0], 4), "multicast"),
+    (block([240, 0, 0, 0], 4), "reserved and broadcast"),
+];
+
+const fn block([a, b, c, d]: [u8; 4], len: u8) -> Prefix {
+    Prefix { network: Ipv4Addr::new(a, b, c, d), len }
 }
 
 fn nic_named(section: &Section<'_>, name: At<&str>, nics: &[Nic]) -> Option<usize> {

@@ -164,8 +164,12 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
         };
     }
     match text.parse::<SocketAddr>() {
-        Ok(address) if address.port() != 0 => Ok(Listen::Tcp(address)),
-        Ok(_) => Err(format!("{text:?}: nobody would find port 0; {example}")),
+        Ok(address) if address.port() == 0 => Err(format!("{text:?}: nobody would find port 0; {example}")),
+        // An address of IPv4 may be written as one of IPv6.
+        Ok(address) if address.ip().to_canonical().is_loopback() => Ok(Listen::Tcp(address)),
+        Ok(_) => Err(format!(
+            "{text:?} is no loopback address; {example}, and let a proxy with access control face the network"
+        )),
         Err(_) => Err(format!("{text:?} is no address with a port; {example}")),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) use outlet::{Far, Hands, Outlet};
 pub use outlet::{check_queues, open_uplink};
 pub use peer::Handed;
 use player::Player;
-pub use player::ReplayCounters;
+pub use player::{ReplayCounters, open as open_replay};
 use xdp::{Borrowed, Interface};
 
 /// What is at the other side of a NIC, for the ledger.

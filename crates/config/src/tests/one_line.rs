@@ -287,6 +287,26 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     ),
     (
         r#"to = "0.0.0.0/0""#,
+        r#"to = "0.0.0.0/8""#,
+        r#"f.toml:30: router.route.to: "0.0.0.0/8" lies in 0.0.0.0/8, "this network", which no router forwards; write e.g. "198.51.100.0/24""#,
+    ),
+    (
+        r#"to = "0.0.0.0/0""#,
+        r#"to = "127.0.0.1/32""#,
+        r#"f.toml:30: router.route.to: "127.0.0.1/32" lies in 127.0.0.0/8, loopback, which no router forwards; write e.g. "198.51.100.0/24""#,
+    ),
+    (
+        r#"to = "0.0.0.0/0""#,
+        r#"to = "239.1.0.0/16""#,
+        r#"f.toml:30: router.route.to: "239.1.0.0/16" lies in 224.0.0.0/4, multicast, which no router forwards; write e.g. "198.51.100.0/24""#,
+    ),
+    (
+        r#"to = "0.0.0.0/0""#,
+        r#"to = "255.255.255.255/32""#,
+        r#"f.toml:30: router.route.to: "255.255.255.255/32" lies in 240.0.0.0/4, reserved and broadcast, which no router forwards; write e.g. "198.51.100.0/24""#,
+    ),
+    (
+        r#"to = "0.0.0.0/0""#,
         r#"to = "default""#,
         r#"f.toml:30: router.route.to: "default" is not an IPv4 prefix; write e.g. "198.51.100.0/24""#,
     ),

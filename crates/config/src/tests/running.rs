@@ -195,6 +195,21 @@ fn counters_for_prometheus() {
             format!("f.toml:2: telemetry.prometheus: {value:?}{space}{wrong}; {example}")
         );
     }
+    // Whoever can reach the host could read it.
+    for value in
+        ["0.0.0.0:9477", "192.0.2.1:9477", "[::]:9477", "[2001:db8::1]:9477", "[::ffff:0.0.0.0]:9477"]
+    {
+        assert_eq!(
+            errors(&format!("[telemetry]\nprometheus = \"{value}\"\n{GOOD}")),
+            format!(
+                "f.toml:2: telemetry.prometheus: {value:?} is no loopback address; {example}, and let a proxy with access \
+                 control face the network"
+            )
+        );
+    }
+    for value in ["127.3.2.1:9477", "[::1]:9477", "[::ffff:127.0.0.1]:9477"] {
+        assert!(listen(value).is_some(), "{value}");
+    }
     assert_eq!(
         errors(&format!("telemetry = 1\n{GOOD}")),
         "f.toml:1: telemetry: an integer where a table such as [telemetry] is expected"

@@ -1,8 +1,9 @@
 //! A capture file as what comes to a NIC. A thread of its own reads the file, which may lie on a slow disk, and keeps the
 //! pace; it places frames in a queue from which the NIC's own thread takes them, and waits where that is full.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,9 +47,10 @@ counters! {
 ///
 /// # Errors
 /// One line: it cannot be read, or is something else.
-pub(super) fn open(path: &Path) -> Result<File> {
+pub fn open(path: &Path) -> Result<File> {
     let what = || format!("cannot replay {}", path.display());
-    let file = File::open(path).with_context(what)?;
+    // Without waiting for whoever would write into a pipe.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).with_context(what)?;
     let kind = file.metadata().with_context(what)?;
     ensure!(kind.is_file(), "cannot replay {}: it is no regular file", path.display());
     // The bad frame of a file may be its first.
