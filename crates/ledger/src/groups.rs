@@ -163,8 +163,11 @@ counters! {
         drop_protocol,
         /// IPv4 headers with a wrong version, length or checksum.
         drop_ip_header,
-        /// Packets with a source or destination that must not be forwarded (RFC 1812, 5.3.7).
+        /// Packets with a source or destination that must not be forwarded: of this network (0.0.0.0/8), loopback, multicast,
+        /// reserved, or the broadcast of a network that the router is in (RFC 1812, 5.3.5 and 5.3.7).
         drop_martian,
+        /// Packets whose source is an address of the router itself, which it did not send (RFC 1812, 5.3.7).
+        drop_own_source,
         /// Packets whose time to live ended here.
         drop_ttl,
         /// Packets for which there is no route.

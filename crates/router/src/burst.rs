@@ -5,6 +5,7 @@ use frame::{checksum, ipv4};
 use crate::platform::{Buffer, Burst, HEAD, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
+use crate::sources;
 
 /// Stands for the destination of a frame that the hot path leaves alone; never a valid one.
 const NOT_FOR_US: u32 = 0;
@@ -39,9 +40,10 @@ fn head_u32(head: &[u8; HEAD], at: usize) -> u32 {
 
 /// Where to look up a frame that can be forwarded without further thought; [`NOT_FOR_US`] for all others: to another
 /// station or from a group, not IPv4, with options, with lengths or a checksum that are wrong, at the end of its life, or from or to
-/// an address that is never forwarded (RFC 1812, 5.2.2 and 5.3.7).
+/// an address that is never forwarded (RFC 1812, 5.2.2 and 5.3.7). `is_ours` tells of which sources that is so because
+/// they are the router's.
 #[inline(always)]
-fn classify<B: Buffer>(buffer: &mut B, own: u64) -> u32 {
+fn classify<B: Buffer>(buffer: &mut B, own: u64, is_ours: impl Fn(u32) -> bool) -> u32 {
     let len = buffer.len();
     let head = buffer.head();
     let to_us = head_word(head, 0) & STATIONS == own;
@@ -52,7 +54,7 @@ fn classify<B: Buffer>(buffer: &mut B, own: u64) -> u32 {
     header.copy_from_slice(&head[frame::ethernet::HEADER..HEADERS]);
     let intact = checksum::holds20(&header);
     let (source, destination) = (head_u32(head, 26), head_u32(head, 30));
-    let addresses = !ipv4::is_martian(source) & !ipv4::is_martian(destination);
+    let addresses = !ipv4::is_martian(source) & !ipv4::is_martian(destination) & !is_ours(source);
     if to_us & plain & lengths & intact & (head[22] > 1) & addresses { destination } else { NOT_FOR_US }
 }
 
@@ -87,8 +89,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let own = mac_word(self.nics[nic].mac);
         let mut lookups = [Lookup::default(); ring::BURST];
         let routes = self.routes;
+        let (nics, sources) = (&self.nics, &self.sources);
+        let is_ours = |source| sources.suspects(source) && sources::is_ours(nics, source);
         for (buffer, lookup) in burst.iter_mut().zip(&mut lookups) {
-            lookup.destination = classify(buffer, own);
+            lookup.destination = classify(buffer, own, is_ours);
             routes.prefetch(lookup.destination);
         }
         for (lookup, _) in lookups.iter_mut().zip(&burst) {

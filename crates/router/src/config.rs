@@ -39,6 +39,16 @@ impl Address {
         (ip ^ self.ip) & self.mask() == 0
     }
 
+    /// The first address of its network.
+    pub(crate) const fn network(self) -> u32 {
+        self.ip & self.mask()
+    }
+
+    /// The last address of its network.
+    pub(crate) const fn broadcast(self) -> u32 {
+        self.ip | !self.mask()
+    }
+
     /// Whether `ip` names all hosts of the network, or the network itself, and no single host (RFC 1812, 5.3.5;
     /// networks of one or two addresses have neither, RFC 3021).
     pub const fn is_network_wide(self, ip: u32) -> bool {

@@ -23,6 +23,7 @@ mod router;
 mod routes;
 mod segment;
 mod slow;
+mod sources;
 
 pub use adjacency::Adjacencies;
 pub use config::{Address, Config, Interface, MAX_ADDRESSES, MAX_NICS, Parts, SMALLEST_MTU};

@@ -12,6 +12,7 @@ use crate::pending::{Due, Pending};
 use crate::platform::{Buffer, Burst, Platform};
 use crate::routes::Routes;
 use crate::slow::Origin;
+use crate::sources::Sources;
 
 /// Passes between two looks at the clock.
 const CLOCK_EVERY: u32 = 64;
@@ -19,6 +20,7 @@ const CLOCK_EVERY: u32 = 64;
 /// A router. It lives on one vCPU or thread; what it shares with others is in [`Parts`]. About 20 KiB.
 pub struct Router<'a, B, R> {
     pub(crate) nics: ArrayVec<Nic, MAX_NICS>,
+    pub(crate) sources: Sources,
     pub(crate) routes: R,
     pub(crate) neighbours: &'a Neighbours,
     pub(crate) adjacencies: &'a mut Adjacencies,
@@ -46,8 +48,10 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     pub fn new(config: &Config<'_>, parts: Parts<'a, R>) -> Self {
         // Left over entries of an earlier router in the same memory must not look fresh.
         parts.adjacencies.clear();
+        let nics: ArrayVec<Nic, MAX_NICS> = config.interfaces.iter().take(MAX_NICS).map(Nic::new).collect();
         Self {
-            nics: config.interfaces.iter().take(MAX_NICS).map(Nic::new).collect(),
+            sources: Sources::new(&nics),
+            nics,
             seen_neighbours: parts.neighbours.generation(),
             seen_arrivals: parts.neighbours.arrivals(),
             seen_routes: parts.routes.epoch(),

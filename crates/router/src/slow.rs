@@ -69,7 +69,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             return self.discard(platform, buffer, origin, &counters.drop_ip_header);
         };
         trim(&mut buffer, &header);
-        if ipv4::is_martian(header.source) {
+        if self.is_own(header.source) {
+            return self.discard(platform, buffer, origin, &counters.drop_own_source);
+        }
+        if ipv4::is_martian(header.source) || self.is_network(header.source) {
             return self.discard(platform, buffer, origin, &counters.drop_martian);
         }
         if self.is_for_us(header.destination, nic) {
@@ -96,6 +99,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Whether `ip` is an address of the router.
     pub(crate) fn is_own(&self, ip: u32) -> bool {
         self.nics.iter().any(|own| own.owns(ip))
+    }
+
+    /// Whether `ip` names a network that the router is in, and no single host.
+    fn is_network(&self, ip: u32) -> bool {
+        self.nics.iter().any(|nic| nic.is_network_wide(ip))
     }
 
     /// Sends a packet on its way: whether it came from a NIC, from a holding queue or from the router itself. Its

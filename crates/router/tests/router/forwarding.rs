@@ -1,6 +1,6 @@
 //! What is forwarded, how it is changed, and what is not.
 
-use frame::{Mac, ipv4};
+use frame::{Mac, icmp, ipv4};
 use router::{Neighbour, Router};
 
 use crate::world::*;
@@ -222,6 +222,41 @@ fn martians_are_dropped() {
     lab.push(0, frame);
     lab.push(0, udp_frame(0, ip(10, 0, 1, 255), 18));
     lab.only_drop("drop_martian", 11);
+    lab.none_sent();
+}
+
+#[test]
+fn what_claims_to_come_from_the_router_is_dropped() {
+    let mut lab = Lab::default();
+    lab.warm_up();
+    let mut dropped = 0;
+    // Addresses of the NIC that the packet came to and of another one; forwarded, for the router, without a route, with
+    // options: none is answered.
+    for source in [ip(10, 0, 0, 1), ip(10, 0, 1, 1), ip(10, 0, 2, 1)] {
+        for destination in [ip(192, 168, 1, 1), ip(10, 0, 0, 1), ip(11, 1, 1, 1)] {
+            lab.push(0, ipv4_frame(0, udp_header(source, destination, 18), &datagram(18)));
+            let header = udp_header(source, destination, 18);
+            let optioned = ipv4::Header { header_len: 24, total_len: header.total_len + 4, ..header };
+            lab.push(0, ipv4_frame(0, optioned, &datagram(18)));
+            let echo = icmp_message(icmp::ECHO_REQUEST, 0, 7, b"x");
+            lab.push(0, ipv4_frame(0, ipv4::Header::new(ipv4::ICMP, source, destination, 9), &echo));
+            dropped += 3;
+        }
+    }
+    lab.only_drop("drop_own_source", dropped);
+    lab.none_sent();
+}
+
+#[test]
+fn what_claims_to_come_from_a_whole_network_is_dropped() {
+    let mut lab = Lab::default();
+    lab.warm_up();
+    let sources = [ip(10, 0, 0, 0), ip(10, 0, 0, 255), ip(10, 0, 1, 0), ip(10, 0, 1, 255)];
+    for source in sources {
+        lab.push(0, ipv4_frame(0, udp_header(source, ip(192, 168, 1, 1), 18), &datagram(18)));
+        lab.push(0, ipv4_frame(0, udp_header(source, ip(10, 0, 0, 1), 18), &datagram(18)));
+    }
+    lab.only_drop("drop_martian", 2 * sources.len() as u64);
     lab.none_sent();
 }
 

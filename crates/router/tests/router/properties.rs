@@ -4,6 +4,8 @@ use frame::{arp, ipv4};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use router::Address;
+
 use crate::reference::{Fate, fate};
 use crate::world::*;
 
@@ -82,6 +84,43 @@ fn any_frame() -> impl Strategy<Value = (u8, Vec<u8>)> {
     prop_oneof![5 => good, 2 => damaged, 1 => noise]
 }
 
+/// A destination behind a gateway that is known.
+const GATED: u32 = ip(192, 168, 1, 1);
+
+/// A source, perhaps one that has to do with an address of the router.
+#[derive(Clone, Debug)]
+enum Source {
+    Any(u32),
+    Own(prop::sample::Index),
+    First(prop::sample::Index),
+    Last(prop::sample::Index),
+    Beside(prop::sample::Index, bool),
+}
+
+impl Source {
+    fn of(&self, own: &[Address]) -> u32 {
+        let hosts = |own: &Address| u32::MAX.checked_shr(own.prefix.into()).unwrap_or(0);
+        match self {
+            Self::Any(ip) => *ip,
+            Self::Own(at) => at.get(own).ip,
+            Self::First(at) => at.get(own).ip & !hosts(at.get(own)),
+            Self::Last(at) => at.get(own).ip | hosts(at.get(own)),
+            Self::Beside(at, up) => at.get(own).ip.wrapping_add(if *up { 1 } else { u32::MAX }),
+        }
+    }
+}
+
+fn source() -> impl Strategy<Value = Source> {
+    let at = any::<prop::sample::Index>;
+    prop_oneof![
+        3 => any::<u32>().prop_map(Source::Any),
+        2 => at().prop_map(Source::Own),
+        1 => at().prop_map(Source::First),
+        1 => at().prop_map(Source::Last),
+        1 => (at(), any::<bool>()).prop_map(|(at, up)| Source::Beside(at, up)),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
@@ -110,6 +149,38 @@ proptest! {
         }
         prop_assert_eq!(lab.router.held(), 0);
         prop_assert_eq!(lab.router.held_own(), 0);
+    }
+
+    /// Whatever addresses a router has, no packet is forwarded that claims to come from it, from one of its networks as a
+    /// whole, or from where no host is; every other one is.
+    #[test]
+    fn a_source_that_cannot_be_is_not_forwarded(
+        own in vec((any::<u32>().prop_filter("a host", |ip| !ipv4::is_martian(*ip)), 1u8..=32), 1..24),
+        sources in vec(source(), 1..40),
+    ) {
+        let own: Vec<Address> = own.into_iter().map(|(ip, prefix)| Address { ip, prefix }).collect();
+        let mut lab = Lab::with_addresses(&own);
+        for source in sources {
+            let source = source.of(&own);
+            let wide = |own: &Address| own.prefix < 31 && {
+                let hosts = u32::MAX.checked_shr(own.prefix.into()).unwrap_or(0);
+                source == own.ip & !hosts || source == own.ip | hosts
+            };
+            let expected = if own.iter().any(|own| own.ip == source) {
+                Some("drop_own_source")
+            } else if matches!(source >> 24, 0 | 127 | 224..) || own.iter().any(wide) {
+                Some("drop_martian")
+            } else {
+                None
+            };
+            let before = lab.counters.forwarded.get();
+            let came = expected.map(|name| lab.counter(name));
+            lab.push(0, ipv4_frame(0, udp_header(source, GATED, 18), &datagram(18)));
+            match expected {
+                Some(name) => prop_assert_eq!(Some(lab.counter(name)), came.map(|came| came + 1), "{:x}", source),
+                None => prop_assert_eq!(lab.counters.forwarded.get(), before + 1, "{:x}", source),
+            }
+        }
     }
 
     /// Bursts of valid packets leave exactly as the reference router sends them, in order.

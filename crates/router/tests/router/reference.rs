@@ -33,7 +33,7 @@ fn checked(nic: u8, frame: &[u8]) -> Option<Fate> {
     let long = |at| Some(u32::from(word(packet, at)?) << 16 | u32::from(word(packet, at + 2)?));
     let (source, destination) = (long(12)?, long(16)?);
     let martian = |a: u32| [0, 127].contains(&(a >> 24)) || a >> 24 >= 224;
-    if martian(source) || martian(destination) || packet[8] <= 1 || is_own(destination) {
+    if martian(source) || martian(destination) || is_own(source) || packet[8] <= 1 || is_own(destination) {
         return None;
     }
     let (out, gateway) = match ROUTES.next_hop(ROUTES.second(destination)) {

@@ -242,10 +242,25 @@ impl Default for Lab {
 impl Lab {
     pub(crate) fn new(neighbours: &'static Neighbours, first: bool) -> Self {
         let addresses = [0, 1, 2].map(|nic| [Address { ip: ip(10, 0, nic, 1), prefix: 24 }]);
+        let mut lab = Self::built(neighbours, first, addresses.each_ref().map(|one| &one[..]));
+        (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), usize::from(first)));
+        lab
+    }
+
+    /// A router with these addresses instead, eight of them on each NIC.
+    pub(crate) fn with_addresses(own: &[Address]) -> Self {
+        let mut chunks = own.chunks(8);
+        let addresses = [(); 3].map(|()| chunks.next().unwrap_or_default());
+        let mut lab = Self::built(Box::leak(Box::default()), true, addresses);
+        (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), addresses[nic].len()));
+        lab
+    }
+
+    fn built(neighbours: &'static Neighbours, first: bool, addresses: [&[Address]; 3]) -> Self {
         let interfaces = [0, 1, 2].map(|nic| Interface {
             mac: own_mac(nic),
             mtu: if nic == 2 { 576 } else { 1500 },
-            addresses: &addresses[usize::from(nic)],
+            addresses: addresses[usize::from(nic)],
         });
         for nic in 0..3 {
             let peer = Neighbour { nic, ip: ip(10, 0, nic, 2), mac: peer_mac(nic) };
@@ -257,7 +272,6 @@ impl Lab {
         let mut lab =
             Self { world: World::new(3), router: Router::new(&config, parts), counters, neighbours };
         lab.router.poll(&mut lab.world);
-        (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), usize::from(first)));
         lab
     }
 
@@ -298,6 +312,13 @@ impl Lab {
             let expected = if counter == name { n } else { 0 };
             assert!(!counter.starts_with("drop_") || value == expected, "{counter} = {value}");
         });
+    }
+
+    /// The value of one counter.
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        let mut found = None;
+        self.counters.each(&mut |counter, value| found = found.or((counter == name).then_some(value)));
+        found.expect("a counter of the router")
     }
 
     /// The one frame that left by `nic`, and nothing left by others.
