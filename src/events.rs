@@ -1,7 +1,9 @@
 //! `ringroad events NAME`: what has changed in a run, or about a router of it.
 
+use std::fmt::Write as _;
+
 use anyhow::Result;
-use api::{Answer, Event, Request};
+use api::{Answer, Client, Error, Event, Request};
 use telemetry::Moment;
 
 use crate::client::{self, Kind, unexpected};
@@ -13,15 +15,53 @@ use crate::client::{self, Kind, unexpected};
 pub(crate) fn events(name: &str, json: bool) -> Result<()> {
     let mut target = client::find(name, Kind::Either)?;
     let is_router = target.status.routers.iter().any(|router| router.name == name);
-    let Answer::Events { events, lost, .. } = target.client.ask(&Request::Events { since: None })? else {
-        return Err(unexpected().into());
-    };
-    let wanted = events.iter().filter(|event| !is_router || event.router.as_deref() == Some(name));
-    let lines: Result<String> = wanted.map(|event| line(event, json)).collect();
-    if lost > 0 && !json {
-        client::say(&format!("{lost} older ones are no longer kept\n"))?;
+    let report = Report { router: is_router.then_some(name), json };
+    client::say(&report.of(&mut target.client)?)
+}
+
+/// Which events are printed, and how.
+struct Report<'n> {
+    /// Only those about this router.
+    router: Option<&'n str>,
+    /// As JSON, an object a line.
+    json: bool,
+}
+
+impl Report<'_> {
+    /// All events that a run keeps. An answer holds a part of them: each is followed by a question for the next part,
+    /// until there is none.
+    fn of(&self, run: &mut Client) -> Result<String> {
+        let (mut report, mut from) = (String::new(), 0);
+        loop {
+            let Answer::Events { events, next, lost } = run.ask(&Request::Events { since: Some(from) })?
+            else {
+                return Err(unexpected().into());
+            };
+            self.page(&mut report, &events, lost)?;
+            if events.is_empty() {
+                return Ok(report);
+            }
+            if next <= from {
+                return Err(Error::new(format!(
+                    "the run answers with events that end before number {from}, where they were to begin: is it of another version?"
+                ))
+                .into());
+            }
+            from = next;
+        }
     }
-    client::say(&lines?)
+
+    /// Adds one part.
+    fn page(&self, report: &mut String, events: &[Event], lost: u64) -> Result<()> {
+        if lost > 0 && !self.json {
+            writeln!(report, "{lost} older ones are no longer kept")?;
+        }
+        let wanted = events.iter().filter(|e| self.router.is_none() || e.router.as_deref() == self.router);
+        wanted.map(|event| line(event, self.json)).try_for_each(|line| {
+            report.push_str(&line?);
+            Ok(())
+        })
+    }
 }
 
 fn line(event: &Event, json: bool) -> Result<String> {
@@ -31,3 +71,6 @@ fn line(event: &Event, json: bool) -> Result<String> {
     let about = event.router.as_deref().map(|router| format!("{router}: ")).unwrap_or_default();
     Ok(format!("{} {} {about}{}\n", Moment(event.unix_ms), event.kind, event.message))
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,7 +65,8 @@ impl Events {
         self.push(event.cleaned());
     }
 
-    fn push(&mut self, event: Event) {
+    /// Something happened.
+    pub(crate) fn push(&mut self, event: Event) {
         let line = match self.format {
             Some(Log::Json) => Some(event.json()),
             Some(Log::Text) => Some(event.to_string()),
