@@ -87,6 +87,11 @@ fn explained() -> Page {
     let mut page = Page::new();
     page.describe("tap_read", uplink::ReadCounters::FIELDS);
     page.describe("tap_write", uplink::WriteCounters::FIELDS);
+    page.describe("xdp_kernel", uplink::xdp::XdpKernelCounters::FIELDS);
+    page.describe("xdp_read", uplink::xdp::XdpReadCounters::FIELDS);
+    page.describe("xdp_write", uplink::xdp::XdpWriteCounters::FIELDS);
+    page.describe("vhost_user_peer", engine::PeerCounters::FIELDS);
+    page.describe("replay", engine::ReplayCounters::FIELDS);
     page.describe("ingress", engine::IngressCounters::FIELDS);
     page.describe("ingress_limit", engine::LimitCounters::FIELDS);
     page.describe("io_thread", engine::IoThreadCounters::FIELDS);

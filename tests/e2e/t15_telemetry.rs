@@ -98,19 +98,93 @@ fn counters_are_handed_out_at_a_port() {
     stage.finish(vec![host]).expect("a clean end");
 }
 
-/// By a program that is not ours, where it is installed (Debian: `prometheus`).
+/// A run whose parts count everything that there is to count, but for a promised rate, which takes control groups.
+fn every_kind(folder: &Path) -> String {
+    let at = |name: &str| folder.join(name).display().to_string();
+    let nic = |name: &str, attach: &str, net: u8, more: &str| {
+        format!(
+            "[[router.nic]]\nname = \"{name}\"\nattach = \"{attach}\"\naddress = \"10.15.{net}.1/24\"\n{more}"
+        )
+    };
+    let router = |name: &str| format!("[[router]]\nname = \"{name}\"\nlimit = \"200kpps\"\n");
+    [
+        "[telemetry]\nprometheus = \"127.0.0.1:9477\"\n[[switch]]\nname = \"hub\"\n".to_owned(),
+        router("edge"),
+        nic("tap", "tap:t15-wan", 1, ""),
+        nic("hub", "switch:hub", 2, "model = \"e1000\"\n"),
+        nic("xdp", "xdp:t15-xdp", 3, ""),
+        nic("file", &format!("pcap:{}", at("out.pcap")), 4, &format!("replay = \"{}\"\n", at("in.pcap"))),
+        router("core"),
+        nic("hub", "switch:hub", 5, ""),
+        nic("vm", &format!("vhost-user-backend:{}", at("a.sock")), 6, ""),
+        nic("peer", &format!("vhost-user-frontend:{}", at("b.sock")), 7, "socket = \"listen\"\n"),
+    ]
+    .concat()
+}
+
+/// By a program that is not ours (Debian: `prometheus`).
 #[test]
-fn prometheus_own_checker_takes_the_page() {
-    support::needs!(Root, Kvm, Tun, Program("busybox"), Program("promtool"));
-    let (stage, host) = start("[telemetry]\nprometheus = \"127.0.0.1:9477\"");
+fn prometheus_own_checker_takes_a_page_of_every_kind_of_counter() {
+    support::needs!(Root, Kvm, Tun, Program("ip"), Program("promtool"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = [0xa1b2_c3d4u32, 0x0002_0004, 0, 0, 65_535, 1].map(u32::to_be_bytes).concat();
+    fs::write(folder.path().join("in.pcap"), empty).expect("written");
+    let binary = env!("CARGO_BIN_EXE_ringroad");
+    let started = Stage::start_after(binary, &every_kind(folder.path()), &["--json"], |home| {
+        home.ip(&["link", "add", "t15-xdp", "type", "veth", "peer", "name", "t15-far"])?;
+        home.ip(&["link", "set", "t15-xdp", "up"])
+    });
+    let (mut stage, _) = started.expect("it starts");
+    stage.run().wait_for_line(PATIENCE, |line| line.contains("edge.tap.rx.frames")).expect("it is up");
+    // Times of threads and cores begin with the second look.
+    ask(connect(&stage), REQUEST);
     let (_, page) = ask(connect(&stage), REQUEST);
+    for part in [
+        "nic_rx",
+        "nic_tx",
+        "nic_register",
+        "nic_interrupts",
+        "router",
+        "guest_nic",
+        "vcpu",
+        "switch_port",
+        "ingress",
+        "ingress_limit",
+        "tap_read",
+        "tap_write",
+        "tap_kernel",
+        "xdp_read",
+        "xdp_write",
+        "xdp_kernel",
+        "vhost_user_guest_rx",
+        "vhost_user_guest_tx",
+        "vhost_user_peer",
+        "replay",
+        "io_thread",
+        "thread_work",
+        "thread_sched",
+        "thread_cpu",
+        "host_cpu",
+        "control_client",
+        "telemetry_client",
+        "data_plane",
+        "events",
+    ] {
+        assert!(page.contains(&format!("\nringroad_{part}_")), "no counter of {part} in {page}");
+    }
+    let unexplained: Vec<_> =
+        page.lines().filter(|l| l.contains(" The counter ") || l.starts_with("ringroad_other_")).collect();
+    assert!(unexplained.is_empty(), "{unexplained:?}");
     let mut checker = Command::new("promtool");
     checker.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut checker = checker.spawn().expect("it starts");
     checker.stdin.take().expect("a pipe").write_all(page.as_bytes()).expect("written");
     let done = checker.wait_with_output().expect("it ends");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    stage.finish(vec![host]).expect("a clean end");
+    assert!(done.stdout.is_empty() && done.stderr.is_empty(), "{done:?}");
+    // It is the test's own, and would be left over.
+    stage.home().ip(&["link", "delete", "t15-far"]).expect("deleted");
+    stage.finish(vec![]).expect("a clean end");
 }
 
 #[test]

@@ -31,4 +31,5 @@ pub use supplies::{Plug, Plugs, Supplies};
 pub use switch::{IngressCounters, LimitCounters};
 pub use thread::Thread;
 pub use tracing::{Order as TraceOrder, Trace};
-pub use wiring::{Outside, check_queues, open_replay, open_uplink, undo};
+pub use vhost_user::frontend::PeerCounters;
+pub use wiring::{Outside, ReplayCounters, check_queues, open_replay, open_uplink, undo};

@@ -15,7 +15,13 @@ pub(crate) struct Sample {
     /// Name behind the part's: `frames_total`.
     pub(crate) name: String,
     pub(crate) labels: Labels,
+    /// How many digits of the counter stand behind the point: what is counted in nanoseconds is shown in seconds.
+    pub(crate) decimals: usize,
 }
+
+/// Units of time that the ledger counts in, and how many of their digits are parts of a second, which is what Prometheus
+/// measures times in.
+const TIMES: [(&str, usize); 3] = [("ns", 9), ("us", 6), ("ms", 3)];
 
 /// Where a counter belongs, by its name in the ledger. A name of an unknown shape is shown as it is, in a label.
 pub(crate) fn classify(name: &str) -> Sample {
@@ -28,14 +34,23 @@ pub(crate) fn classify(name: &str) -> Sample {
         ("nic_register", None) => Some(("accesses_total", "access", field)),
         _ => None,
     };
-    let name = match kind {
+    let (name, decimals) = match kind {
         Some((name, label, kind)) => {
             labels.push((label, kind.to_owned()));
-            name.to_owned()
+            (name.to_owned(), 0)
         }
-        None => format!("{}_total", plain(field)),
+        None => in_base_unit(&plain(field)),
     };
-    Sample { part, name, labels }
+    Sample { part, name, labels, decimals }
+}
+
+/// The metric of a field that may be a time: `kept_ms` becomes `kept_seconds_total`, with three decimals.
+fn in_base_unit(field: &str) -> (String, usize) {
+    let time = field.rsplit_once('_').and_then(|(what, unit)| {
+        let (_, decimals) = TIMES.iter().find(|(abbreviated, _)| *abbreviated == unit)?;
+        Some((format!("{what}_seconds_total"), *decimals))
+    });
+    time.unwrap_or_else(|| (format!("{field}_total"), 0))
 }
 
 /// The part that a group of counters belongs to, and its labels.
@@ -59,9 +74,13 @@ fn part(group: &str) -> (&'static str, Labels) {
         [router, nic, "limit"] if !is_vcpu(nic) => {
             ("ingress_limit", owned(&[("router", router), ("nic", nic)]))
         }
-        [router, nic, "tap", "kernel"] => ("tap_kernel", owned(&[("router", router), ("nic", nic)])),
-        [router, nic, "tap", "read"] => ("tap_read", owned(&[("router", router), ("nic", nic)])),
-        [router, nic, "tap", "write"] => ("tap_write", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "replay"] if !is_vcpu(nic) => ("replay", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "peer"] if !is_vcpu(nic) => {
+            ("vhost_user_peer", owned(&[("router", router), ("nic", nic)]))
+        }
+        [router, nic, what, way] if let Some(part) = outside(what, way) => {
+            (part, owned(&[("router", router), ("nic", nic)]))
+        }
         [router, vcpu] if is_vcpu(vcpu) => ("router", owned(&[("router", router), ("vcpu", vcpu)])),
         [router, vcpu, nic] if is_vcpu(vcpu) => {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
@@ -75,6 +94,21 @@ fn part(group: &str) -> (&'static str, Labels) {
         [thread, "work"] if thread.contains('/') => ("thread_work", thread_labels(thread)),
         _ => ("other", owned(&[("group", group)])),
     }
+}
+
+/// The part for one way of what a NIC is plugged into.
+fn outside(what: &str, way: &str) -> Option<&'static str> {
+    Some(match (what, way) {
+        ("tap", "kernel") => "tap_kernel",
+        ("tap", "read") => "tap_read",
+        ("tap", "write") => "tap_write",
+        ("xdp", "kernel") => "xdp_kernel",
+        ("xdp", "read") => "xdp_read",
+        ("xdp", "write") => "xdp_write",
+        ("guest", "rx") => "vhost_user_guest_rx",
+        ("guest", "tx") => "vhost_user_guest_tx",
+        _ => return None,
+    })
 }
 
 /// The labels of a thread: `edge/wan-rx` is one of router `edge`.

@@ -36,9 +36,6 @@ struct Family {
     samples: BTreeMap<String, String>,
 }
 
-/// Nanoseconds a second.
-const SECOND: f64 = 1e9;
-
 impl Default for Page {
     fn default() -> Self {
         Self::new()
@@ -51,6 +48,8 @@ impl Page {
         let mut page = Self { texts: BTreeMap::new(), families: BTreeMap::new() };
         page.describe("nic_rx", NicDirection::FIELDS);
         page.describe("nic_tx", NicDirection::FIELDS);
+        page.describe("vhost_user_guest_rx", NicDirection::FIELDS);
+        page.describe("vhost_user_guest_tx", NicDirection::FIELDS);
         page.describe("nic_interrupts", NicInterrupts::FIELDS);
         page.describe("switch_port", PortCounters::FIELDS);
         page.describe("router", RouterCounters::FIELDS);
@@ -61,15 +60,16 @@ impl Page {
     }
 
     /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
-    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_read`, `tap_write`, `ingress`, `ingress_limit`, `io_thread`,
-    /// `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `control_client` and `telemetry_client`.
+    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_kernel`, `tap_read`, `tap_write`, `xdp_kernel`, `xdp_read`,
+    /// `xdp_write`, `vhost_user_guest_rx`, `vhost_user_guest_tx`, `vhost_user_peer`, `replay`, `ingress`, `ingress_limit`,
+    /// `io_thread`, `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `control_client` and `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));
     }
 
     /// Adds one counter of the ledger by its whole name: `edge.wan.rx.frames`.
     pub fn ledger(&mut self, name: &str, value: u64) {
-        let Sample { part, name: metric, labels } = classify(name);
+        let Sample { part, name: metric, labels, decimals } = classify(name);
         let field = name.rsplit('.').next().unwrap_or(name);
         let help = || match (self.texts.get(&(part, field)), metric.as_str()) {
             (_, "drops_total") => "Frames or packets lost here, by reason.".to_owned(),
@@ -86,7 +86,7 @@ impl Page {
                 self.families.entry(full).or_insert(family)
             }
         };
-        family.samples.entry(printed(&labels)).or_insert_with(|| value.to_string());
+        family.samples.entry(printed(&labels)).or_insert_with(|| decimal(value, decimals));
     }
 
     /// Adds a group of counters; `prefix` is what their names begin with: `edge.wan.rx`.
@@ -101,22 +101,22 @@ impl Page {
             help: "Time that a thread has spent on a CPU.",
             counter: true,
         };
-        self.put(METRIC, &family::thread_labels(name), nanoseconds as f64 / SECOND);
+        self.put(METRIC, &family::thread_labels(name), decimal(nanoseconds, 9));
     }
 
     /// Adds a sample of a metric that is not in the ledger.
     pub fn add(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: f64) {
         let labels: Labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        self.put(metric, &labels, value);
+        self.put(metric, &labels, number(value));
     }
 
-    fn put(&mut self, metric: Metric, labels: &Labels, value: f64) {
+    fn put(&mut self, metric: Metric, labels: &Labels, value: String) {
         let family = self.families.entry(format!("{NAMESPACE}_{}", metric.name)).or_insert_with(|| Family {
             help: metric.help.to_owned(),
             counter: metric.counter,
             samples: BTreeMap::new(),
         });
-        family.samples.entry(printed(labels)).or_insert_with(|| number(value));
+        family.samples.entry(printed(labels)).or_insert(value);
     }
 }
 
@@ -132,6 +132,16 @@ impl fmt::Display for Page {
         }
         Ok(())
     }
+}
+
+/// A number whose last digits stand behind the point, to the last of them: a float would round what a year adds up to.
+fn decimal(value: u64, decimals: usize) -> String {
+    if decimals == 0 {
+        return value.to_string();
+    }
+    let digits = format!("{value:0>width$}", width = decimals + 1);
+    let (whole, part) = digits.split_at(digits.len() - decimals);
+    format!("{whole}.{part}")
 }
 
 /// A number as the format wants it.

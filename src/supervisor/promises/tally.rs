@@ -9,8 +9,8 @@ pub(in crate::supervisor) const FIELDS: &[(&str, &str)] = &[
     ("promised", "Packets that a router was promised: the rate times the time."),
     ("offered", "Packets that came to a router that is promised a rate."),
     ("delivered", "Packets that a router that is promised a rate was done with."),
-    ("kept_ms", "Milliseconds in which the promise was kept, or less was asked for."),
-    ("broken_ms", "Milliseconds in which the promise was not kept."),
+    ("kept_ms", "Time in which the promise was kept, or less was asked for."),
+    ("broken_ms", "Time in which the promise was not kept."),
 ];
 
 /// The counters of one router.

@@ -112,6 +112,14 @@ fn every_kind_of_group_has_its_metric() {
         "edge.vcpu0.wan.rx_frames",
         "edge.wan.tap.read.frames",
         "edge.wan.tap.write.drop_too_long",
+        "edge.wan.tap.kernel.drop_full",
+        "edge.wan.xdp.read.frames",
+        "edge.wan.xdp.write.frames",
+        "edge.wan.xdp.kernel.rx_invalid",
+        "edge.wan.guest.rx.frames",
+        "edge.wan.guest.tx.frames",
+        "edge.wan.peer.handed",
+        "edge.wan.replay.skipped_cut",
         "edge.wan.queue.frames",
         "edge.wan.registers.tdt_write",
         "edge.wan.interrupts.moderated",
@@ -138,13 +146,21 @@ fn every_kind_of_group_has_its_metric() {
             r#"ringroad_nic_register_accesses_total{router="edge",nic="wan",access="tdt_write"}"#,
             r#"ringroad_other_alone_total{group=""}"#,
             r#"ringroad_other_strange_total{group="something.new.and"}"#,
+            r#"ringroad_replay_skipped_cut_total{router="edge",nic="wan"}"#,
             r#"ringroad_router_drops_total{router="edge",vcpu="vcpu0",reason="ttl"}"#,
             r#"ringroad_router_forwarded_total{router="edge",vcpu="vcpu0"}"#,
             r#"ringroad_switch_port_in_frames_total{switch="lan",router="edge",nic="wan"}"#,
+            r#"ringroad_tap_kernel_drops_total{router="edge",nic="wan",reason="full"}"#,
             r#"ringroad_tap_read_frames_total{router="edge",nic="wan"}"#,
             r#"ringroad_tap_write_drops_total{router="edge",nic="wan",reason="too_long"}"#,
             "ringroad_telemetry_client_served_total",
             r#"ringroad_vcpu_exits_total{router="edge",vcpu="vcpu11",reason="halt"}"#,
+            r#"ringroad_vhost_user_guest_rx_frames_total{router="edge",nic="wan"}"#,
+            r#"ringroad_vhost_user_guest_tx_frames_total{router="edge",nic="wan"}"#,
+            r#"ringroad_vhost_user_peer_handed_total{router="edge",nic="wan"}"#,
+            r#"ringroad_xdp_kernel_rx_invalid_total{router="edge",nic="wan"}"#,
+            r#"ringroad_xdp_read_frames_total{router="edge",nic="wan"}"#,
+            r#"ringroad_xdp_write_frames_total{router="edge",nic="wan"}"#,
         ]
     );
 }
@@ -182,6 +198,28 @@ fn threads_and_gauges() {
     assert_eq!(parsed.samples[r#"ringroad_router_up{router="edge"}"#], 1.0);
     assert_eq!(parsed.kinds["ringroad_router_up"], "gauge");
     assert!(text.contains("ringroad_router_up{router=\"core\"} +Inf\n"), "{text}");
+}
+
+#[test]
+fn times_are_in_seconds_to_the_last_digit() {
+    let mut page = Page::new();
+    page.ledger("host.cpu3.idle_ns", u64::MAX);
+    page.ledger("host.cpu3.irq_ns", 7);
+    page.ledger("edge.guarantee.kept_ms", 1234);
+    page.ledger("edge.guarantee.broken_ms", 0);
+    page.ledger("something.took_us", 10_000_000);
+    page.thread("edge/vcpu0", 9_007_199_254_740_993);
+    let text = page.to_string();
+    for line in [
+        r#"ringroad_host_cpu_idle_seconds_total{cpu="3"} 18446744073.709551615"#,
+        r#"ringroad_host_cpu_irq_seconds_total{cpu="3"} 0.000000007"#,
+        r#"ringroad_guarantee_kept_seconds_total{router="edge"} 1.234"#,
+        r#"ringroad_guarantee_broken_seconds_total{router="edge"} 0.000"#,
+        r#"ringroad_other_took_seconds_total{group="something"} 10.000000"#,
+        r#"ringroad_thread_cpu_seconds_total{router="edge",thread="vcpu0"} 9007199.254740993"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "no {line} in {text}");
+    }
 }
 
 #[test]
