@@ -159,6 +159,10 @@ impl DataPlane {
                 Ok(())
             }
             ToPlane::Replace { nic, what } => self.replace(&nic, &what, descriptors),
+            ToPlane::Plugged { nic } => {
+                self.instance.plugged(&nic);
+                Ok(())
+            }
             // A second start, or the end of a question that was given up.
             ToPlane::Start(_)
             | ToPlane::Spawned { .. }

@@ -7,6 +7,7 @@
 mod account;
 mod apart;
 mod apply;
+mod cables;
 mod children;
 mod costs;
 mod desk;
@@ -43,6 +44,7 @@ use crate::signals::Stop;
 use crate::{host, named};
 use account::Accounting;
 use apart::Aparts;
+use cables::Cables;
 use children::Children;
 use desk::{Asker, Desk};
 use display::Display;
@@ -128,6 +130,7 @@ pub(crate) struct Supervisor {
     children: Children,
     resources: Resources,
     mending: Mending,
+    cables: Cables,
     events: Events,
     display: Display,
     desk: Desk,
@@ -201,6 +204,7 @@ impl Supervisor {
             apart: Aparts::new(),
             resources,
             mending: Mending::default(),
+            cables: Cables::default(),
             events,
             placing,
             accounting: Accounting::default(),
@@ -236,6 +240,7 @@ impl Supervisor {
             }
             self.resources.fulfil();
             self.mend(now);
+            self.attend_cables(now);
             self.attend_clients(now);
             self.attend_metrics(now);
             self.accounting.attend(now);

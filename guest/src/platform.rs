@@ -1,9 +1,12 @@
 //! What the router stands on in this firmware: the NICs' queue pairs, the buffer pool and the time-stamp counter.
 
+use core::sync::atomic::Ordering::Acquire;
+
 use arrayvec::ArrayVec;
 use bootinfo::{MAX_NICS, VcpuShared};
 use router::{Burst, Platform};
 
+use crate::boot;
 use crate::buffer::{FrameBuffer, Pool};
 use crate::e1000::{Chain, Segmentation};
 use crate::halt;
@@ -201,6 +204,10 @@ impl Platform for Firmware {
     #[inline(always)]
     fn free(&mut self, buffer: FrameBuffer) {
         self.pool.give_frame(buffer.into_token());
+    }
+
+    fn plugged(&self, nic: usize) -> u32 {
+        boot::shared().plugged.get(nic).map_or(0, |word| word.0.load(Acquire))
     }
 
     fn now(&self) -> u64 {

@@ -59,6 +59,11 @@ pub(crate) enum ToPlane {
         /// What it is.
         what: uplink::Description,
     },
+    /// Whoever is at the other end of the cable of this NIC may be another one by now.
+    Plugged {
+        /// The NIC: `edge.wan`.
+        nic: String,
+    },
     /// End in good order.
     Stop,
 }

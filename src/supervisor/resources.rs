@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
-use uplink::{Description, Door, LinkTable, Membership, Opened, Passage, Tap, Undo, Xdp};
+use uplink::{Cable, Description, Door, LinkTable, Links, Membership, Opened, Passage, Tap, Undo, Xdp};
 
 use crate::link::Supply;
 
@@ -235,6 +235,19 @@ impl Resources {
         };
         let gone = plan.nics().filter(|(router, nic)| is_gone(router, nic));
         gone.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
+    }
+
+    /// What is seen of the cables of NICs at interfaces, by NIC: `edge.wan`.
+    ///
+    /// # Errors
+    /// There is no socket to ask by.
+    pub(crate) fn cables(&self, plan: &Plan) -> Result<BTreeMap<String, Option<Cable>>> {
+        let links = Links::here()?;
+        let opened = |(router, nic)| Some((label(router, nic), self.uplinks.get(&key(router, nic))?));
+        let of_interface =
+            |(_, opened): &(String, &Opened)| matches!(opened, Opened::Tap(_) | Opened::Xdp(_));
+        let cables = plan.nics().filter_map(opened).filter(of_interface);
+        Ok(cables.map(|(nic, opened)| (nic, opened.cable(&links))).collect())
     }
 
     /// Those of whose links it cannot be said that they are in the bridge that they belong into, without those that are gone.

@@ -1,12 +1,13 @@
 //! Objective: a NIC whose cable is pulled out (`link=down`) takes no frame and lets none out, whatever its model and its driver's mode,
-//! and what is lost for it is counted; plugged in again it goes on.
+//! and what is lost for it is counted; plugged in again it goes on. Where another host is at the end of a cable, the router asks who it
+//! is as soon as it sees that.
 
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Flow, Stage, needs, run};
+use support::{Capture, Flow, Namespace, Stage, needs, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing here takes so long, even on a busy host.
@@ -75,6 +76,42 @@ fn no_frame_passes_an_e1000_without_a_cable() {
     pulled_out("cbe", "model = \"e1000\"\n");
 }
 
+/// Whether an echo is answered; the next one is sent when this one was not for a second.
+fn answers(from: &Namespace, to: &str) -> bool {
+    let mut ping = from.command("busybox");
+    run(ping.args(["ping", "-c", "1", "-W", "1", to]), PATIENCE).expect("it ends").status.success()
+}
+
+/// Makes a host another one by `commands`, and pings it until it answers: it says nothing by itself.
+fn another_host(commands: &[&[&str]]) {
+    let mut stage = Stage::start(RINGROAD, &file("cbn", "")).expect("it starts");
+    let left = stage.host("cbn-l", "192.0.2.2/24", "192.0.2.1").expect("left");
+    let right = stage.host("cbn-r", "198.51.100.2/24", "198.51.100.1").expect("right");
+    support::ping(right.command("busybox"), 1, &["192.0.2.2"]).expect("answers");
+
+    let path = stage.path("arp.pcap");
+    let capture = Capture::start(&left, "any", &path).expect("tcpdump");
+    commands.iter().for_each(|command| left.ip(command).map(drop).expect("changed"));
+    let end = Instant::now() + PATIENCE;
+    while !answers(&right, "192.0.2.2") {
+        assert!(Instant::now() < end, "it is not found");
+    }
+    capture.stop().expect("a capture");
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "-r"]).arg(&path).args(["-Y", "arp.opcode == 1 && arp.src.proto_ipv4 == 192.0.2.1"]);
+    let asked = run(tshark.args(["-T", "fields", "-e", "sll.pkttype"]), PATIENCE).expect("tshark").stdout;
+    // Who only gets old is asked by the address that it had.
+    let all: Vec<&str> = asked.lines().collect();
+    assert!(!all.is_empty() && all.iter().all(|kind| *kind == "1"), "not to all stations: {all:?}");
+    stage.finish(vec![left, right]).expect("nothing is left");
+}
+
+#[test]
+fn a_host_that_takes_another_address_without_a_word_is_found() {
+    needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"), Program("tcpdump"), Program("tshark"));
+    another_host(&[&["link", "set", "cbn-l", "address", "02:00:00:00:31:02"]]);
+}
+
 mod all {
     use super::*;
 
@@ -82,5 +119,16 @@ mod all {
     fn no_frame_passes_an_e1000_that_sends_in_the_access() {
         needs!(Root, Kvm, Tun, Program("ip"));
         pulled_out("cbb", "model = \"e1000\"\nmode = \"base\"\n");
+    }
+
+    #[test]
+    fn a_host_that_takes_another_address_while_its_link_is_down_is_found_when_it_is_up() {
+        needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"), Program("tcpdump"), Program("tshark"));
+        another_host(&[
+            &["link", "set", "cbn-l", "down"],
+            &["link", "set", "cbn-l", "address", "02:00:00:00:31:01"],
+            &["link", "set", "cbn-l", "up"],
+            &["route", "add", "default", "via", "192.0.2.1"],
+        ]);
     }
 }

@@ -479,6 +479,9 @@ pub struct Shared {
     /// What the handler of each of those NICs writes to IMC and follows by a read of STATUS, as the handlers of kernels
     /// do before they leave the rest to a poll; 0: neither. Set by the driver.
     pub pin_masks: [Line; MAX_NICS],
+    /// How often the cable of each NIC has been plugged anew, counted up by the host: whoever was at its other end may be
+    /// another one by now.
+    pub plugged: [Line; MAX_NICS],
     /// Counted up by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its main loop.
     pub challenge: Line,
     /// What each vCPU tells.

@@ -189,12 +189,24 @@ impl Instance {
             outlet.replace(by)?;
             // Who sleeps at the old link would never hear of the new one.
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
+            self.plugged(label);
             return Ok(());
         }
         if let Some(outlet) = self.relays.iter().flat_map(Relay::outlets).find(|outlet| outlet.is_of(label)) {
             return outlet.replace(by);
         }
         bail!("there is no NIC {label}")
+    }
+
+    /// Whoever is at the other end of the cable of a NIC (`edge.wan`) may be another one by now: its router forgets its
+    /// neighbours there. Nothing where the router does not run here.
+    pub fn plugged(&self, label: &str) {
+        for slot in &self.slots {
+            let named = |nic: &config::Nic| label.split_once('.') == Some((&slot.plan.name, &nic.name));
+            if let (Some(nic), Some(run)) = (slot.plan.nics.iter().position(named), &slot.run) {
+                run.router.router.plugged(nic);
+            }
+        }
     }
 
     /// Tells the clock what there is now.

@@ -20,8 +20,8 @@ const WAYS: usize = 8;
 const BUCKETS: usize = 128;
 /// How often a writer tries to take the lock before it gives up.
 const PATIENCE: usize = 10_000;
-/// Milliseconds for which a confirmed neighbour is taken to be there.
-pub const REACHABLE: u64 = 60_000;
+/// Milliseconds for which a confirmed neighbour is taken to be there (RFC 4861, 10: REACHABLE_TIME).
+pub const REACHABLE: u64 = 30_000;
 /// Unicast requests, a second apart, to a neighbour that was not confirmed for [`REACHABLE`].
 pub const PROBES: u32 = 3;
 
@@ -31,6 +31,15 @@ const EMPTY: u32 = 0;
 const LEARNED: u32 = 1;
 /// Slot was configured.
 const STATIC: u32 = 2;
+/// Slot was learned, was not confirmed for long, and its neighbour is being asked, by its own address.
+const PROBED: u32 = 3;
+/// Slot was learned, and whoever is there may be another one: all stations are being asked.
+const DOUBTED: u32 = 4;
+/// Milliseconds between probes.
+const RETRANSMIT: u64 = 1000;
+/// Neighbours that are probed at a time, and the milliseconds until the next ones are: many may be due at once.
+const MOST_PROBES: usize = 32;
+const PAUSE: u64 = 10;
 
 /// A neighbour behind one NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +60,25 @@ struct Entry {
     kind: u32,
     probes: u32,
     mac: Mac,
+    /// When it was heard last; while it is being asked, when it was asked last.
     confirmed: u64,
+}
+
+impl Entry {
+    /// Whether it was learned, whatever is thought of it now.
+    const fn is_learned(&self) -> bool {
+        matches!(self.kind, LEARNED | PROBED | DOUBTED)
+    }
+
+    /// When it is to be asked, or asked again; never where it is configured or empty.
+    const fn due(&self) -> Option<u64> {
+        match (self.kind, self.probes) {
+            (LEARNED, _) => Some(self.confirmed.saturating_add(REACHABLE)),
+            (DOUBTED, 0) => Some(self.confirmed),
+            (PROBED | DOUBTED, _) => Some(self.confirmed.saturating_add(RETRANSMIT)),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -189,14 +216,35 @@ impl Neighbours {
         self.arrivals.load(Acquire)
     }
 
-    /// Looks, about once a second, for neighbours that were not confirmed for [`REACHABLE`]: each is given to
-    /// `probe` up to [`PROBES`] times and then forgotten. Returns when to call again, in milliseconds as `now`;
-    /// `None` where nothing can become due.
+    /// Doubts at the time `now` (milliseconds) what was learned behind NIC `nic`: whoever is there may be another one. It is
+    /// used as before until [`Neighbours::age`] has asked for it. False if the lock could not be had.
+    pub fn doubt(&self, nic: u8, now: u64) -> bool {
+        let doubted = self.locked(|| {
+            for slot in self.buckets.iter().flatten() {
+                let entry = slot.peek();
+                if entry.is_learned() && entry.nic == nic {
+                    slot.write(&Entry { kind: DOUBTED, probes: 0, confirmed: now, ..entry });
+                }
+            }
+        });
+        doubted.is_some()
+    }
+
+    /// Looks for neighbours that were not confirmed for [`REACHABLE`], or are doubted: each is given to `probe` up to
+    /// [`PROBES`] times, a second apart, and then forgotten. One that is doubted has the broadcast address there: it may have
+    /// another one by now. Returns when to call again, in milliseconds as `now`; `None` where nothing can become due.
     pub fn age(&self, now: u64, probe: &mut dyn FnMut(Neighbour)) -> Option<u64> {
-        let mut next = None;
+        let (mut next, mut asked) = (None, 0);
         for slot in self.buckets.iter().flatten() {
-            if let Some(due) = slot.read().and_then(|entry| self.age_entry(slot, entry, now, probe)) {
+            let mut count = |neighbour| {
+                asked += 1;
+                probe(neighbour);
+            };
+            if let Some(due) = slot.read().and_then(|entry| self.age_entry(slot, entry, now, &mut count)) {
                 next = Some(next.map_or(due, |next: u64| next.min(due)));
+            }
+            if asked == MOST_PROBES {
+                return Some(now.saturating_add(PAUSE));
             }
         }
         next
@@ -210,25 +258,28 @@ impl Neighbours {
         now: u64,
         probe: &mut dyn FnMut(Neighbour),
     ) -> Option<u64> {
-        if entry.kind != LEARNED {
-            return None;
-        }
-        let due = entry.confirmed.saturating_add(REACHABLE);
+        let due = entry.due()?;
         if now < due {
             return Some(due);
         }
         let gone = entry.probes >= PROBES;
-        let aged = Entry { kind: if gone { EMPTY } else { LEARNED }, probes: entry.probes + 1, ..entry };
+        let kind = match entry.kind {
+            _ if gone => EMPTY,
+            DOUBTED => DOUBTED,
+            _ => PROBED,
+        };
+        let aged = Entry { kind, probes: entry.probes + 1, confirmed: now, ..entry };
         let written = self.locked(|| {
             let current = slot.peek();
             // Not if another vCPU confirmed or replaced the neighbour meanwhile.
-            let same = (current.ip, current.nic, current.confirmed) == (entry.ip, entry.nic, entry.confirmed);
+            let same = (current.ip, current.nic, current.kind, current.confirmed)
+                == (entry.ip, entry.nic, entry.kind, entry.confirmed);
             if same {
                 slot.write(&aged);
             }
             same
         });
-        let again = Some(now.saturating_add(1000));
+        let again = Some(now.saturating_add(RETRANSMIT));
         if written != Some(true) {
             return again;
         }
@@ -236,7 +287,8 @@ impl Neighbours {
             self.generation.fetch_add(1, Release);
             return None;
         }
-        probe(Neighbour { nic: entry.nic, ip: entry.ip, mac: entry.mac });
+        let mac = if kind == DOUBTED { Mac::BROADCAST } else { entry.mac };
+        probe(Neighbour { nic: entry.nic, ip: entry.ip, mac });
         again
     }
 
@@ -261,7 +313,8 @@ impl Neighbours {
         }
         let oldest = bucket.iter().filter(|slot| slot.peek().kind != STATIC).min_by_key(|slot| {
             let entry = slot.peek();
-            (entry.kind != EMPTY, entry.confirmed)
+            // One that has not answered yet goes before those that are known to be there.
+            (entry.kind != EMPTY, entry.kind == LEARNED, entry.confirmed)
         });
         let Some(slot) = oldest else { return false };
         let makes_room = slot.peek().kind != EMPTY;

@@ -68,6 +68,11 @@ pub trait Platform {
         usize::MAX
     }
 
+    /// How often the cable of NIC `nic` has been plugged anew: whoever was at its other end may be another one by now.
+    fn plugged(&self, _nic: usize) -> u32 {
+        0
+    }
+
     /// An empty buffer, if there is one.
     fn allocate(&mut self) -> Option<Self::Buffer>;
 

@@ -40,6 +40,8 @@ pub struct Router<'a, B, R> {
     pub(crate) now: u64,
     passes: u32,
     ageing_due: Option<u64>,
+    /// How often each cable had been plugged anew at the last look.
+    plugged: [u32; MAX_NICS],
     pub(crate) identification: u16,
 }
 
@@ -68,6 +70,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             now: 0,
             passes: 0,
             ageing_due: None,
+            plugged: [0; MAX_NICS],
             identification: 0,
         }
     }
@@ -95,6 +98,9 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     /// calls it every 64 passes; call it after a sleep.
     pub fn tick<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         self.now = platform.now();
+        if self.keeper {
+            self.follow_cables(platform);
+        }
         // Whoever slept may have slept through changes, and what is due below looks routes up.
         self.notice_changes();
         if !self.announced {
@@ -189,6 +195,17 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         self.ageing_due = neighbours.age(self.now, &mut |neighbour| {
             self.ask(platform, &Question { nic: neighbour.nic, ip: neighbour.ip, to: neighbour.mac });
         });
+    }
+
+    /// Has the neighbours behind cables that were plugged anew asked whether they are who they were.
+    fn follow_cables<P: Platform<Buffer = B>>(&mut self, platform: &P) {
+        for nic in 0..self.nics.len() {
+            let plugged = platform.plugged(nic);
+            if plugged != self.plugged[nic] && self.neighbours.doubt(nic as u8, self.now) {
+                self.plugged[nic] = plugged;
+                self.ageing_due = Some(self.now);
+            }
+        }
     }
 
     /// Says where the router's own addresses are (RFC 5227, 2.3).

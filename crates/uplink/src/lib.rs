@@ -4,6 +4,7 @@
 //! kernel takes it away with the last of them, so nothing is left even after SIGKILL.
 
 pub mod bridge;
+mod cable;
 pub mod door;
 pub mod error;
 pub mod links;
@@ -20,6 +21,7 @@ pub mod undo;
 pub mod wire;
 pub mod xdp;
 
+pub use cable::Cable;
 pub use door::{Door, Passage};
 pub use error::Error;
 pub use links::{LinkCounters, LinkTable, Links, Mac};

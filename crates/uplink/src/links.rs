@@ -86,6 +86,13 @@ impl Links {
         self.ask(name, libc::SIOCSIFNETMASK, &socket_address(mask), "setting the netmask of").map(drop)
     }
 
+    /// Whether somebody is at the other end of its cable: it is up and has a carrier.
+    pub fn is_running(&self, name: &str) -> Result<bool, Error> {
+        let value = self.ask(name, libc::SIOCGIFFLAGS, &[], "reading the flags of")?.value;
+        let both = (libc::IFF_UP | libc::IFF_RUNNING) as u16;
+        Ok(u16::from_ne_bytes([value[0], value[1]]) & both == both)
+    }
+
     /// Adds a neighbour that needs no ARP.
     pub fn add_neighbour(&self, name: &str, ip: Ipv4Addr, mac: Mac) -> Result<(), Error> {
         let mut request = libc::arpreq {

@@ -346,6 +346,16 @@ impl Tap {
         self.queues.first().is_some_and(|queue| health::is_there(queue.as_fd()))
     }
 
+    /// The interface's Ethernet address, wherever it lies; none: it is gone.
+    pub(crate) fn mac(&self) -> Option<Mac> {
+        place::mac(self.queues.first()?.as_fd())
+    }
+
+    /// Whether the interface is up, wherever it lies. Of a macvtap that is not known: it is taken to be.
+    pub(crate) fn takes_frames(&self) -> bool {
+        self.queues.first().is_some_and(|queue| place::takes_frames(queue.as_fd()))
+    }
+
     /// Looks now and then whether the interface was deleted, where it is called about ten times a second; the sentence that
     /// says so, once.
     pub fn look_after(&self) -> Option<String> {

@@ -162,6 +162,14 @@ impl Machine {
         self.wakers.iter().for_each(|line| line.signal());
     }
 
+    /// The cable of a NIC was plugged anew: the firmware forgets whoever was at its other end, and says there who it is.
+    pub fn plugged(&self, nic: usize) {
+        if let Some(word) = self.shared().plugged.get(nic) {
+            word.0.fetch_add(1, Ordering::Release);
+            self.wakers.iter().for_each(|line| line.signal());
+        }
+    }
+
     /// `ms` milliseconds have passed: wakes the vCPUs whose alarm is due.
     pub fn tick(&self, ms: u32) {
         for (vcpu, line) in self.shared().vcpus.iter().zip(&self.wakers) {

@@ -4,7 +4,7 @@ mod ground;
 mod images;
 mod orders;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub struct Guest {
     confinement: Confinement,
     /// With `vhost = "vmm"`: who holds it may move frames.
     main_lock: MainLock,
+    /// Whether somebody is at the other end of each NIC's cable.
+    cables: Vec<AtomicBool>,
     /// How each thread ended.
     ends: Arc<Mutex<Vec<Stopped>>>,
 }
@@ -86,6 +88,7 @@ impl Guest {
             );
         }
         let nics = attach_nics(plan, peers, stage.machine())?;
+        let cables = plan.nics.iter().map(|_| AtomicBool::new(true)).collect();
         let (plan, threads, ends) = (plan.clone(), Vec::new(), Arc::default());
         Ok(Self {
             plan,
@@ -95,6 +98,7 @@ impl Guest {
             threads,
             confinement: Confinement::Off,
             main_lock: MainLock::default(),
+            cables,
             ends,
         })
     }
@@ -252,6 +256,14 @@ impl Guest {
     /// Tells the driver of a NIC that its other side is there, or not.
     pub(crate) fn set_link(&self, nic: usize, up: bool) {
         self.machine().bus().set_link(orders::FIRST_SLOT + nic, up);
+        if self.cables.get(nic).is_some_and(|was_up| was_up.swap(up, Ordering::Relaxed) != up) {
+            self.plugged(nic);
+        }
+    }
+
+    /// Whoever is at the other end of a NIC's cable may be another one from now on.
+    pub(crate) fn plugged(&self, nic: usize) {
+        self.machine().plugged(nic);
     }
 
     /// What is held by who moves frames, with `vhost = "vmm"`.

@@ -91,6 +91,8 @@ pub(crate) struct World {
     pub(crate) order: Offload,
     /// What the frames that left last leave to be done.
     pub(crate) left: Vec<Offload>,
+    /// How often each cable was plugged anew.
+    pub(crate) plugged: Vec<u32>,
 }
 
 impl World {
@@ -104,6 +106,7 @@ impl World {
             received: 0,
             order: Offload::NONE,
             left: Vec::new(),
+            plugged: vec![0; nics],
         }
     }
 
@@ -147,6 +150,10 @@ impl Platform for World {
 
     fn free(&mut self, _: Octets) {
         self.out -= 1;
+    }
+
+    fn plugged(&self, nic: usize) -> u32 {
+        self.plugged[nic]
     }
 
     fn now(&self) -> u64 {

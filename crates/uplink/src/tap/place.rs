@@ -2,8 +2,10 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::request::{InterfaceRequest, NAME_LEN, Name};
-use crate::{LinkCounters, Netns};
+use crate::{LinkCounters, Mac, Netns};
 
 /// What the kernel counts for the interface of this queue, in whatever namespace it lies. None: it is gone, is a macvtap, or we may
 /// not enter its namespace (CAP_SYS_ADMIN).
@@ -12,6 +14,19 @@ use crate::{LinkCounters, Netns};
 pub(super) fn counters(queue: BorrowedFd<'_>) -> Option<LinkCounters> {
     let name = name(queue)?;
     namespace(queue)?.counters(&name).ok()
+}
+
+/// The address of the interface of this queue, in whatever namespace it lies; none: it is gone.
+pub(super) fn mac(queue: BorrowedFd<'_>) -> Option<Mac> {
+    let mut request = InterfaceRequest::new(Name([0; NAME_LEN]), &[]);
+    request.send(queue, libc::SIOCGIFHWADDR).ok()?;
+    request.value[2..8].try_into().ok()
+}
+
+/// Whether the interface of this queue takes frames: a TAP that is down does not.
+pub(super) fn takes_frames(queue: BorrowedFd<'_>) -> bool {
+    let mut asked = [PollFd::from_borrowed_fd(queue, PollFlags::OUT)];
+    poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::OUT)
 }
 
 /// The interface's name.

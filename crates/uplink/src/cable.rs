@@ -1,0 +1,41 @@
+//! What an interface shows of whoever is at the other end of its cable.
+
+use crate::{Links, Mac, Opened, Tap};
+
+/// The state of a cable. Where it has changed, whoever is at its other end may be another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cable {
+    /// Whether the interface is up and has a carrier.
+    pub running: bool,
+    /// The interface's address: on a TAP that of the host, which is the router's neighbour there.
+    pub mac: Option<Mac>,
+}
+
+impl Opened {
+    /// The state of its cable, by the interfaces of the namespace that it was opened in. None: it has none that comes and
+    /// goes, or is gone.
+    pub fn cable(&self, links: &Links) -> Option<Cable> {
+        match self {
+            Self::Tap(tap) => tap.cable(links),
+            Self::Xdp(xdp) => named(&xdp.parts().interface, links),
+            Self::Capture(_) | Self::Replay { .. } | Self::Door(_) => None,
+        }
+    }
+}
+
+impl Tap {
+    /// The state of its cable, wherever it was moved.
+    fn cable(&self, links: &Links) -> Option<Cable> {
+        let mac = self.mac()?;
+        match named(self.name(), links) {
+            // Another interface may have taken the name of one that was moved away.
+            Some(cable) if cable.mac == Some(mac) => Some(cable),
+            _ => Some(Cable { running: self.takes_frames(), mac: Some(mac) }),
+        }
+    }
+}
+
+fn named(name: &str, links: &Links) -> Option<Cable> {
+    let running = links.is_running(name).ok()?;
+    Some(Cable { running, mac: links.mac(name).ok() })
+}
