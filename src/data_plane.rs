@@ -183,7 +183,7 @@ impl DataPlane {
 
     /// What has to be done now and then: routers that fail or break rules, traces, captures.
     fn look_after(&mut self) -> Result<()> {
-        let news = self.instance.look_after();
+        let news = self.instance.look_after(Instant::now());
         self.tell_of_threads()?;
         for event in news {
             let (kind, router) = (event.kind.name().to_owned(), Some(event.router));

@@ -106,15 +106,14 @@ fn every_kind(folder: &Path) -> String {
             "[[router.nic]]\nname = \"{name}\"\nattach = \"{attach}\"\naddress = \"10.15.{net}.1/24\"\n{more}"
         )
     };
-    let router = |name: &str| format!("[[router]]\nname = \"{name}\"\nlimit = \"200kpps\"\n");
     [
-        "[telemetry]\nprometheus = \"127.0.0.1:9477\"\n[[switch]]\nname = \"hub\"\n".to_owned(),
-        router("edge"),
+        "[telemetry]\nprometheus = \"127.0.0.1:9477\"\n[switch.hub]\n".to_owned(),
+        "[[router]]\nname = \"edge\"\nlimit = \"200kpps\"\n".to_owned(),
         nic("tap", "tap:t15-wan", 1, ""),
         nic("hub", "switch:hub", 2, "model = \"e1000\"\n"),
         nic("xdp", "xdp:t15-xdp", 3, ""),
         nic("file", &format!("pcap:{}", at("out.pcap")), 4, &format!("replay = \"{}\"\n", at("in.pcap"))),
-        router("core"),
+        "[[router]]\nname = \"core\"\n".to_owned(),
         nic("hub", "switch:hub", 5, ""),
         nic("vm", &format!("vhost-user-backend:{}", at("a.sock")), 6, ""),
         nic("peer", &format!("vhost-user-frontend:{}", at("b.sock")), 7, "socket = \"listen\"\n"),

@@ -62,6 +62,7 @@ impl Instance {
             board: TapBoard::default(),
             rules: Rules::default(),
             sharing: BTreeMap::new(),
+            now: Instant::now(),
             news: Vec::new(),
         };
         yard.grounds.add_images(std::mem::take(&mut supplies.images));
@@ -71,17 +72,17 @@ impl Instance {
         let mut slots = Vec::new();
         for router in plan.routers.iter().filter(|router| !router.is_apart()) {
             let find = outlet_finder(&plan, router, &switches, &[], &mut supplies);
-            let (mut slot, guest) = Slot::new(Parts::build(router, &mut yard.grounds, find)?);
+            let (mut slot, guest) = Slot::new(Parts::build(router, &mut yard.grounds, find)?, yard.now);
             slot.launch(guest, &yard)?;
             slots.push(slot);
         }
-        slots.iter_mut().try_for_each(Slot::wait_until_up)?;
+        slots.iter_mut().try_for_each(|slot| slot.wait_until_up(yard.now))?;
         let mut relays = Vec::new();
         for router in plan.apart() {
             let parts = RelayParts::find((&plan, router), &switches, &[], &mut supplies)?;
             relays.push(Relay::start(parts, &yard)?);
         }
-        let instance = Self { plan, slots, relays, switches, yard, clock, since: Instant::now() };
+        let instance = Self { plan, slots, relays, switches, since: yard.now, yard, clock };
         instance.keep_time();
         Ok(instance)
     }

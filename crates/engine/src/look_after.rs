@@ -14,14 +14,14 @@ use crate::instance::{Event, Instance, RunningRouter};
 use crate::watch::{self, NicSigns, Sample, VcpuSigns};
 
 impl Instance {
-    /// Looks at every router and does what has to be done; to be called about ten times a second. Returns what has
-    /// happened since the last call, what was done on demand included.
+    /// Looks at every router at the time `now` and does what has to be done; to be called about ten times a second. Returns
+    /// what has happened since the last call, what was done on demand included.
     ///
     /// A router that cannot go on, or that breaks a rule (see [`watch`]), is taken down and, if its file says so,
     /// started again: after 0.1 s, and twice as long after each further failure, up to 10 s, until it has been healthy
     /// for a minute. Nobody waits for it here.
-    pub fn look_after(&mut self) -> Vec<Event> {
-        let now = Instant::now();
+    pub fn look_after(&mut self, now: Instant) -> Vec<Event> {
+        self.yard.now = now;
         let running = self.routers().count();
         for slot in &mut self.slots {
             look_at(slot, now.duration_since(self.since), &mut self.yard);

@@ -158,9 +158,9 @@ impl Relay {
     }
 
     /// Closes the ways, because something else is about to take their place. If it does not, they are opened again.
-    pub(crate) fn give_way(&mut self) {
+    pub(crate) fn give_way(&mut self, now: Instant) {
         self.open = None;
-        self.due = Some(Instant::now());
+        self.due = Some(now);
     }
 
     /// Lets its threads poll for another time before they sleep.

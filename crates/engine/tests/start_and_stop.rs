@@ -142,7 +142,7 @@ fn restarts_leave_nothing(whole: &Plan) {
     let up = Held::now();
     for round in 0..20 {
         instance.restart_router("one").expect("it starts again");
-        instance.look_after();
+        instance.look_after(Instant::now());
         assert_eq!(up.settled(), up, "round {round}, started again");
         instance.apply(&part, Plugs::new()).expect("it is applied");
         assert!(Held::now().threads < up.threads);

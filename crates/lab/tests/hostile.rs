@@ -121,7 +121,7 @@ impl Pen {
         let start = Instant::now();
         while start.elapsed() < time && !until(self) {
             std::thread::sleep(Duration::from_millis(100));
-            self.events.extend(self.instance.look_after());
+            self.events.extend(self.instance.look_after(Instant::now()));
             // New routes for the neighbour, which must follow them, and for the one that will not.
             if self.published.elapsed() > Duration::from_millis(300) {
                 self.published = Instant::now();

@@ -72,7 +72,8 @@ impl Transaction {
     /// Carries the steps out; what fails is undone.
     pub(super) fn carry_out(mut self, instance: &mut Instance, plan: Plan, steps: &[Step]) -> Result<()> {
         let fits = |relay: &&mut Relay| plan.apart().any(|router| relay.fits(&plan, router));
-        instance.relays.iter_mut().filter(|relay| !fits(relay)).for_each(Relay::give_way);
+        let now = instance.yard.now;
+        instance.relays.iter_mut().filter(|relay| !fits(relay)).for_each(|relay| relay.give_way(now));
         let result = self.all(instance, &plan, steps);
         if let Err(error) = result {
             let left = self.undo(instance);
@@ -99,7 +100,8 @@ impl Transaction {
         }
         // All of them come up at the same time.
         let built = |slot: &&mut Slot| steps.iter().any(|step| step.builds(&slot.plan.name));
-        instance.slots.iter_mut().filter(built).try_for_each(Slot::wait_until_up)
+        let now = instance.yard.now;
+        instance.slots.iter_mut().filter(built).try_for_each(|slot| slot.wait_until_up(now))
     }
 
     fn one(&mut self, instance: &mut Instance, plan: &Plan, step: &Step) -> Result<()> {
@@ -121,7 +123,7 @@ impl Transaction {
             }
             Step::AddRouter(name) => {
                 let parts = self.parts.remove(name).context("a router that was not built")?;
-                let (mut slot, guest) = Slot::new(parts);
+                let (mut slot, guest) = Slot::new(parts, instance.yard.now);
                 self.done.push(Undo::Remove(name.clone()));
                 let launched = slot.launch(guest, &instance.yard);
                 slots.push(slot);
@@ -140,7 +142,7 @@ impl Transaction {
             Step::Restart(name) => {
                 let slot = find(slots, name)?;
                 self.done.push(Undo::Restart(name.clone(), slot.plan.restart));
-                slot.set_restart(wanted(name)?.restart);
+                slot.set_restart(wanted(name)?.restart, instance.yard.now);
             }
             Step::Limit(name) => {
                 let slot = find(slots, name)?;
@@ -155,7 +157,7 @@ impl Transaction {
         let parts = self.parts.remove(name).context("a router that was not built")?;
         let old = take(&mut instance.slots, name).context("a router that is not there")?;
         let stays_stopped = old.state() == State::Stopped;
-        let (mut slot, guest) = old.succeeded_by(parts);
+        let (mut slot, guest) = old.succeeded_by(parts, instance.yard.now);
         self.done.push(Undo::of_taken(old));
         self.done.push(Undo::Remove(name.to_owned()));
         let launched = if stays_stopped { Ok(()) } else { slot.launch(guest, &instance.yard) };
@@ -223,7 +225,9 @@ impl Undo {
                     routes::change(run.router.router.table(), &changes)?;
                 }
             }
-            Self::Restart(name, restart) => find(&mut instance.slots, &name)?.set_restart(restart),
+            Self::Restart(name, restart) => {
+                find(&mut instance.slots, &name)?.set_restart(restart, instance.yard.now)
+            }
             Self::Limit(name, limit) => find(&mut instance.slots, &name)?.set_limit(limit),
         }
         Ok(())

@@ -27,7 +27,7 @@ impl Instance {
                 Change::hitless(format!("router {router}: limit = {value}"))
             }
             Key::Restart => {
-                slot.set_restart(plan.restart);
+                slot.set_restart(plan.restart, self.yard.now);
                 Change::hitless(format!("router {router} is {}", describe_restart(plan.restart)))
             }
             Key::Spin => {

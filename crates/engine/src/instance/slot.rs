@@ -34,6 +34,8 @@ pub(crate) struct Yard {
     pub(crate) rules: Rules,
     /// Threads that are to sleep as soon as they have nothing to do, by name.
     pub(crate) sharing: BTreeMap<String, Sharing>,
+    /// The time of the last look ([`crate::Instance::look_after`]): nobody here has a clock of their own.
+    pub(crate) now: Instant,
     /// What happened and was not yet told.
     pub(crate) news: Vec<Event>,
 }
@@ -110,13 +112,13 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// A place for a router that does not run yet; and its guest.
-    pub(crate) fn new(parts: Parts) -> (Self, Guest) {
+    pub(crate) fn new(parts: Parts, now: Instant) -> (Self, Guest) {
         let slot = Self {
             plan: parts.plan,
             outlets: parts.outlets,
             run: None,
             rest: State::Stopped,
-            since: Instant::now(),
+            since: now,
             starts: 0,
             reason: None,
             back_off: BackOff::default(),
@@ -126,8 +128,8 @@ impl Slot {
     }
 
     /// A place for what takes this one's place: its past goes on.
-    pub(crate) fn succeeded_by(&self, parts: Parts) -> (Self, Guest) {
-        let (slot, guest) = Self::new(parts);
+    pub(crate) fn succeeded_by(&self, parts: Parts, now: Instant) -> (Self, Guest) {
+        let (slot, guest) = Self::new(parts, now);
         (Self { starts: self.starts, reason: self.reason.clone(), ..slot }, guest)
     }
 
@@ -141,10 +143,10 @@ impl Slot {
         let mut router = RunningRouter::launch(guest, &self.outlets, &yard.board, yard.confinement)?;
         router.share(&yard.sharing, self.plan.spin);
         let watch = Watch::new(yard.rules);
-        self.run = Some(Run { router, watch, up: false, started: Instant::now() });
+        self.run = Some(Run { router, watch, up: false, started: yard.now });
         self.rest = State::Waiting;
         self.starts += 1;
-        (self.since, self.due) = (Instant::now(), None);
+        (self.since, self.due) = (yard.now, None);
         Ok(())
     }
 
@@ -154,21 +156,22 @@ impl Slot {
     }
 
     /// Waits until the router is up; one that does not come up is taken down.
-    pub(crate) fn wait_until_up(&mut self) -> Result<()> {
+    pub(crate) fn wait_until_up(&mut self, now: Instant) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
+        let asked = Instant::now();
         while !run.router.router.is_ready() {
             let fault = run.router.fault();
-            let late = run.started.elapsed() > BOOT_LIMIT;
+            let late = asked.elapsed() > BOOT_LIMIT;
             if let Some(line) =
                 fault.or_else(|| late.then(|| format!("the firmware does not come up within {BOOT_LIMIT:?}")))
             {
-                self.take_down(State::Stopped);
+                self.take_down(State::Stopped, now);
                 bail!("router {}: {line}", self.plan.name);
             }
             std::thread::sleep(Duration::from_micros(100));
         }
         run.up = true;
-        self.since = Instant::now();
+        self.since = now;
         Ok(())
     }
 
@@ -178,10 +181,10 @@ impl Slot {
         let (rest, due) = (self.rest, self.due);
         let started = guest(&self.plan, &self.outlets, &mut yard.grounds)
             .and_then(|guest| self.launch(guest, yard))
-            .and_then(|()| self.wait_until_up());
+            .and_then(|()| self.wait_until_up(yard.now));
         if let Err(error) = started {
             // As it was: what waits to be started again goes on waiting.
-            self.take_down(rest);
+            self.take_down(rest, yard.now);
             self.due = due;
             return Err(error);
         }
@@ -194,21 +197,21 @@ impl Slot {
         if self.run.is_none() && self.rest == State::Stopped {
             return;
         }
-        self.take_down(State::Stopped);
+        self.take_down(State::Stopped, yard.now);
         yard.tell(&self.plan.name, Kind::Stopped, "on demand");
     }
 
     /// Its guest has turned itself off: it stays so until somebody starts it.
     pub(crate) fn has_turned_off(&mut self, yard: &mut Yard) {
-        self.take_down(State::Stopped);
+        self.take_down(State::Stopped, yard.now);
         yard.tell(&self.plan.name, Kind::Stopped, "its guest has turned itself off");
     }
 
     /// Takes down what runs, and nothing else.
-    pub(crate) fn take_down(&mut self, rest: State) {
+    pub(crate) fn take_down(&mut self, rest: State, now: Instant) {
         self.run = None;
         self.rest = rest;
-        self.since = Instant::now();
+        self.since = now;
         if rest != State::Waiting {
             self.due = None;
         }
@@ -227,14 +230,15 @@ impl Slot {
     pub(crate) fn revive(&mut self, yard: &mut Yard) -> Result<()> {
         let revived = guest(&self.plan, &self.outlets, &mut yard.grounds)
             .and_then(|guest| self.launch(guest, yard))
-            .and_then(|()| self.wait_until_up());
+            .and_then(|()| self.wait_until_up(yard.now));
         revived.inspect_err(|error| self.fail(Kind::Failed, format!("{error:#}"), yard))
     }
 
     /// It cannot go on, or may not: takes it down and does what its restart policy says.
     pub(crate) fn fail(&mut self, kind: Kind, line: String, yard: &mut Yard) {
-        let ran = self.run.as_ref().map_or(Duration::ZERO, |run| run.started.elapsed());
-        self.take_down(State::Failed);
+        let ran =
+            self.run.as_ref().map_or(Duration::ZERO, |run| yard.now.saturating_duration_since(run.started));
+        self.take_down(State::Failed, yard.now);
         yard.tell(&self.plan.name, kind, &line);
         self.reason = Some(line);
         if self.plan.restart == Restart::Always {
@@ -254,17 +258,17 @@ impl Slot {
     }
 
     /// Another restart policy; one that has failed, or waits, follows it.
-    pub(crate) fn set_restart(&mut self, restart: Restart) {
+    pub(crate) fn set_restart(&mut self, restart: Restart, now: Instant) {
         self.plan.restart = restart;
         if self.run.is_some() {
             return;
         }
         match (restart, self.rest) {
             (Restart::Always, State::Failed) => {
-                (self.rest, self.since, self.due) = (State::Waiting, Instant::now(), Some(Instant::now()));
+                (self.rest, self.since, self.due) = (State::Waiting, now, Some(now));
             }
             (Restart::Never, State::Waiting) => {
-                (self.rest, self.since, self.due) = (State::Failed, Instant::now(), None);
+                (self.rest, self.since, self.due) = (State::Failed, now, None);
             }
             _ => {}
         }
@@ -287,7 +291,7 @@ impl Slot {
 
     /// It has come up again.
     pub(crate) fn is_up_again(&mut self, yard: &mut Yard) {
-        self.since = Instant::now();
+        self.since = yard.now;
         yard.tell(&self.plan.name, Kind::Restarted, format!("{} times so far", self.restarts()));
     }
 

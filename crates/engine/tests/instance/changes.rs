@@ -1,5 +1,7 @@
 //! `apply`: what differs is changed, and what is the same does not notice.
 
+use std::time::Instant;
+
 use config::Plan;
 use engine::{Change, Instance, Plugs, State, Supplies};
 
@@ -175,7 +177,7 @@ fn routes_pins_and_policies_change_under_way() {
     let tally = stream.tally();
     assert!(tally.at(9) > 50 && tally.at(10) > 50, "both neighbours had some");
     assert_eq!(instance.status()[0].threads, threads);
-    instance.look_after();
+    instance.look_after(Instant::now());
     let retired = instance.router("one").expect("it runs").router.table().routes().retired();
     assert!(retired < 10, "{retired} entries of the table wait for nobody");
     stream.ends_whole();

@@ -1,6 +1,7 @@
 //! The whole life of an instance in a thread that may open nothing: what it needs was opened before.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use engine::{Class, Confinement, Instance, Plugs, Supplies};
 
@@ -34,7 +35,7 @@ fn a_confined_owner_starts_changes_and_stops_routers() {
         let three = router("three", 3, "");
         for file in [text("memory = '64M'"), text("") + route, text("") + &three, text("spin = '0us'")] {
             instance.apply(&plan(&file), Supplies::default()).expect("it is applied");
-            instance.look_after();
+            instance.look_after(Instant::now());
             assert!(instance.status().iter().all(|status| status.state == engine::State::Running));
             stream.flows(20);
         }

@@ -7,17 +7,42 @@ use telemetry::Kind;
 
 use crate::traffic::{PATIENCE, Stream, alone, kvm, plan, router, start};
 
-/// Looks after an instance, as its owner would, until something is so; returns what happened.
-#[track_caller]
-fn look_until(instance: &mut Instance, what: &str, done: impl Fn(&Instance, &[Event]) -> bool) -> Vec<Event> {
-    let (start, mut events) = (Instant::now(), Vec::new());
-    while !done(instance, &events) {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}: {events:?} {:?}", instance.status());
-        events.extend(instance.look_after());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    events
+/// The owner of an instance, with a clock that stands still unless it is moved: pauses pass at once, or never.
+struct Owner {
+    instance: Instance,
+    now: Instant,
+    /// What has happened so far.
+    events: Vec<Event>,
 }
+
+impl Owner {
+    fn of(instance: Instance) -> Self {
+        Self { instance, now: Instant::now(), events: Vec::new() }
+    }
+
+    /// Looks after it until something is so.
+    #[track_caller]
+    fn until(&mut self, what: &str, done: impl Fn(&Instance, &[Event]) -> bool) {
+        let start = Instant::now();
+        while !done(&self.instance, &self.events) {
+            let status = self.instance.status();
+            assert!(start.elapsed() < PATIENCE, "waited in vain for {what}: {:?} {status:?}", self.events);
+            self.events.extend(self.instance.look_after(self.now));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Looks once, so much later; returns what has happened.
+    fn after(&mut self, time: Duration) -> Vec<Event> {
+        self.now += time;
+        let news = self.instance.look_after(self.now);
+        self.events.extend(news.iter().cloned());
+        news
+    }
+}
+
+/// Longer than any pause.
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn kinds(events: &[Event]) -> Vec<Kind> {
     events.iter().map(|event| event.kind).collect()
@@ -37,37 +62,40 @@ fn a_router_that_fails_again_and_again_is_started_again_later_and_later() {
     let _turn = alone();
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
-    let mut instance = start(&(router("one", 1, "") + &router("bad", 2, FAULTS)), plugs);
+    let instance = start(&(router("one", 1, "") + &router("bad", 2, FAULTS)), plugs);
     stream.flows(100);
     let threads = instance.status()[0].threads.clone();
-    let began = Instant::now();
-    let events = look_until(&mut instance, "four failures", |_, events| count(events, Kind::Failed) >= 4);
+    let mut owner = Owner::of(instance);
+    for (round, pause) in [100, 200, 400].into_iter().enumerate() {
+        let pause = Duration::from_millis(pause);
+        owner.until("a failure", |_, events| count(events, Kind::Restarting) > round);
+        let told = owner.events.last().expect("an event").message.clone();
+        assert_eq!(told, format!("in {:.1} s", pause.as_secs_f64()));
+        let early = Duration::from_millis(1);
+        assert_eq!(owner.after(pause - early), []);
+        assert_eq!(owner.instance.status()[1].state, State::Waiting);
+        owner.after(early);
+        owner.until("a new start", |_, events| count(events, Kind::Restarted) > round);
+    }
+    owner.until("a failure", |_, events| count(events, Kind::Restarting) > 3);
+    let Owner { instance, events, .. } = &mut owner;
     assert!(events.iter().all(|event| event.router == "bad"), "{events:?}");
-    let told: Vec<&Event> = events.iter().collect();
     let round = [Kind::Failed, Kind::Restarting, Kind::Restarted];
-    assert_eq!(kinds(&events)[..9], [round, round, round].concat()[..], "{told:?}");
-    let pauses: Vec<&str> = events
-        .iter()
-        .filter(|event| event.kind == Kind::Restarting)
-        .map(|event| event.message.as_str())
-        .collect();
-    assert_eq!(pauses[..3], ["in 0.1 s", "in 0.2 s", "in 0.4 s"]);
-    assert!(began.elapsed() >= Duration::from_millis(700));
-    assert!(events[0].message.contains("triple fault"), "{told:?}");
+    assert_eq!(kinds(events)[..9], [round, round, round].concat()[..], "{events:?}");
+    assert!(events[0].message.contains("triple fault"), "{events:?}");
     let status = &instance.status()[1];
     assert_eq!((status.state, status.restarts, status.threads.len()), (State::Waiting, 3, 0));
     assert!(status.reason.as_ref().is_some_and(|line| line.contains("triple fault") && !line.contains('\n')));
     assert_eq!(instance.fault(), None, "the failed one has been taken down");
     // Whoever asks for it does not have to wait for the pause, and begins with a clean sheet.
     instance.start_router("bad").expect("it starts");
-    let events =
-        look_until(&mut instance, "another failure", |_, events| count(events, Kind::Restarting) >= 1);
-    assert_eq!(events.last().map(|event| event.message.as_str()), Some("in 0.1 s"));
-    instance.stop_router("bad").expect("it stops");
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(kinds(&instance.look_after()), [Kind::Stopped], "who stopped it wants it stopped");
-    assert_eq!(instance.status()[1].state, State::Stopped);
-    assert_eq!(instance.status()[0].threads, threads);
+    owner.until("another failure", |_, events| count(events, Kind::Restarting) > 4);
+    assert_eq!(owner.events.last().map(|event| event.message.as_str()), Some("in 0.1 s"));
+    owner.instance.stop_router("bad").expect("it stops");
+    assert_eq!(kinds(&owner.after(MINUTE)), [Kind::Stopped], "who stopped it wants it stopped");
+    assert_eq!(owner.after(MINUTE), []);
+    assert_eq!(owner.instance.status()[1].state, State::Stopped);
+    assert_eq!(owner.instance.status()[0].threads, threads);
     stream.flows(100);
     stream.ends_whole();
 }
@@ -79,22 +107,24 @@ fn a_policy_decides_and_can_be_changed_while_it_has_failed() {
     }
     let _turn = alone();
     let text = router("bad", 2, &format!("{FAULTS}\nrestart = 'never'"));
-    let mut instance = start(&text, Plugs::new());
+    let mut owner = Owner::of(start(&text, Plugs::new()));
     let failed = |instance: &Instance, _: &[Event]| instance.status()[0].state == State::Failed;
-    let events = look_until(&mut instance, "its end", failed);
-    assert_eq!(kinds(&events), [Kind::Failed]);
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(instance.look_after(), []);
-    let change = instance.set("bad", "restart", "always").expect("a policy");
+    owner.until("its end", failed);
+    assert_eq!(kinds(&owner.events), [Kind::Failed]);
+    assert_eq!(owner.after(MINUTE), []);
+    let change = owner.instance.set("bad", "restart", "always").expect("a policy");
     assert!(change.is_hitless());
-    look_until(&mut instance, "new starts", |instance, _| instance.status()[0].restarts >= 2);
-    instance.set("bad", "restart", "never").expect("a policy");
-    look_until(&mut instance, "its end", failed);
-    let restarts = instance.status()[0].restarts;
-    std::thread::sleep(Duration::from_millis(300));
-    instance.look_after();
-    assert_eq!(instance.status()[0].restarts, restarts);
+    for restarts in 1..=2 {
+        owner.after(MINUTE);
+        owner.until("its end", |_, events| count(events, Kind::Restarting) >= restarts);
+    }
+    owner.instance.set("bad", "restart", "never").expect("a policy");
+    assert_eq!(owner.instance.status()[0].state, State::Failed);
+    let restarts = owner.instance.status()[0].restarts;
+    owner.after(MINUTE);
+    assert_eq!(owner.instance.status()[0].restarts, restarts);
     // What the file says now is what runs: the policy that was set is undone, and the failed one replaced.
+    let instance = &mut owner.instance;
     let changes = instance.apply(&plan(&router("bad", 2, "")), Plugs::new()).expect("it is applied");
     assert_eq!(changes.len(), 1);
     assert_eq!(instance.status()[0].state, State::Running);
@@ -106,19 +136,18 @@ fn a_router_that_cannot_be_built_again_waits_too() {
         return;
     }
     let _turn = alone();
-    let mut instance = start(&router("bad", 2, FAULTS), Plugs::new());
-    look_until(&mut instance, "a failure", |_, events| count(events, Kind::Failed) >= 1);
+    let mut owner = Owner::of(start(&router("bad", 2, FAULTS), Plugs::new()));
+    owner.until("a failure", |_, events| count(events, Kind::Failed) >= 1);
     // No descriptor is left for another machine.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let low = rustix::process::Rlimit { current: Some(0), ..limit };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, low).expect("lowered");
-    let events = look_until(&mut instance, "a refusal", |_, events| {
-        events.iter().any(|event| event.message.starts_with("cannot be started again: "))
-    });
+    let news = owner.after(MINUTE);
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).expect("raised");
-    assert!(events.iter().any(|event| event.kind == Kind::Restarting), "{events:?}");
-    let events = look_until(&mut instance, "a new start", |_, events| count(events, Kind::Restarted) >= 1);
-    assert!(!events.is_empty());
+    assert!(news[0].message.starts_with("cannot be started again: "), "{news:?}");
+    assert_eq!(kinds(&news), [Kind::Failed, Kind::Restarting]);
+    owner.after(MINUTE);
+    owner.until("a new start", |_, events| count(events, Kind::Restarted) >= 1);
 }
 
 #[test]
@@ -132,8 +161,13 @@ fn what_breaks_rules_is_charged() {
     let bad = router("bad", 2, "role = 'hostile'\nmisdeed = 'spin'\nrestart = 'never'");
     let mut instance = start(&(router("one", 1, "") + &bad), plugs);
     stream.flows(100);
-    let failed = |instance: &Instance, _: &[Event]| instance.status()[1].state == State::Failed;
-    let events = look_until(&mut instance, "a charge", failed);
+    // In real time: whoever is healthy needs some to answer.
+    let (start, mut events) = (Instant::now(), Vec::new());
+    while instance.status()[1].state != State::Failed {
+        assert!(start.elapsed() < PATIENCE, "it is not charged: {events:?}");
+        events.extend(instance.look_after(Instant::now()));
+        std::thread::sleep(Duration::from_millis(20));
+    }
     assert_eq!(kinds(&events), [Kind::Charged]);
     assert!(events[0].message.starts_with("vCPU 0 has not answered"), "{events:?}");
     stream.flows(100);

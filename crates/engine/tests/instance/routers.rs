@@ -1,5 +1,7 @@
 //! One of two routers stops, starts and is started again; the other one forwards as if nothing had happened.
 
+use std::time::Instant;
+
 use engine::{Instance, Plugs, State};
 use telemetry::Kind;
 
@@ -46,9 +48,9 @@ fn a_router_stops_and_starts_and_the_other_one_loses_nothing() {
     assert_eq!(before[0].threads, after[0].threads, "the same threads serve it all the time");
     assert_eq!(before[0].since, after[0].since);
     one.ends_whole();
-    let kinds: Vec<Kind> = instance.look_after().into_iter().map(|event| event.kind).collect();
+    let kinds: Vec<Kind> = instance.look_after(Instant::now()).into_iter().map(|event| event.kind).collect();
     assert_eq!(kinds, [Kind::Stopped, Kind::Started].repeat(6));
-    assert_eq!(instance.look_after(), [], "what was told is told once");
+    assert_eq!(instance.look_after(Instant::now()), [], "what was told is told once");
 }
 
 /// The same where routers are processes, which need no KVM.
@@ -79,7 +81,7 @@ fn a_process_stops_and_starts_and_the_other_one_loses_nothing() {
     rustix::process::kill_process(victim, rustix::process::Signal::KILL).expect("it was there");
     let mut events = Vec::new();
     wait_for("a new process", || {
-        events.extend(instance.look_after().into_iter().map(|event| event.kind));
+        events.extend(instance.look_after(Instant::now()).into_iter().map(|event| event.kind));
         events.contains(&Kind::Restarted)
     });
     let expected = [Kind::Failed, Kind::Restarting, Kind::Restarted];
@@ -107,7 +109,7 @@ fn who_is_not_there_is_one_line() {
     }
     instance.stop_router("one").expect("it stops");
     instance.stop_router("one").expect("it is stopped, and that is no error");
-    assert_eq!(instance.look_after().len(), 1);
+    assert_eq!(instance.look_after(Instant::now()).len(), 1);
     assert!(instance.router("one").is_none() && instance.router("two").is_some());
     assert_eq!(instance.routers().count(), 1);
 }

@@ -1,6 +1,7 @@
 //! TAPs and captures belong to the instance: they stay while the file names them, whatever their router does.
 
 use std::fs;
+use std::time::Instant;
 
 use engine::{Instance, Plugs, State, Supplies};
 use telemetry::Kind;
@@ -160,11 +161,11 @@ fn a_capture_that_cannot_be_written_is_told_once_and_its_router_goes_on() {
     let mut instance = Instance::start(&plan(&text), supplies).expect("it starts");
     let mut told = Vec::new();
     wait_for("somebody to say so", || {
-        told.extend(instance.look_after());
+        told.extend(instance.look_after(Instant::now()));
         !told.is_empty()
     });
     stream.flows(50);
-    told.extend(instance.look_after());
+    told.extend(instance.look_after(Instant::now()));
     let [event] = told.as_slice() else { panic!("it is told once: {told:?}") };
     assert_eq!((event.router.as_str(), event.kind), ("two", Kind::CaptureFailed));
     assert_eq!(event.message, "NIC out: its capture cannot be written any more and has ended");

@@ -1,5 +1,7 @@
 //! Changes at random, one after the other, beside a router that must not notice any of them.
 
+use std::time::Instant;
+
 use config::Plan;
 use engine::{Instance, Plugs, State, Supplies};
 
@@ -62,7 +64,7 @@ fn disturb(instance: &mut Instance, dice: &mut Dice) {
         0 => instance.stop_router(name).expect("it stops"),
         1 => drop(instance.restart_router(name)),
         2 => drop(instance.set(name, "spin", "1ms").expect("it is set")),
-        _ => drop(instance.look_after()),
+        _ => drop(instance.look_after(Instant::now())),
     }
 }
 

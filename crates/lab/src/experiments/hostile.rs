@@ -236,7 +236,7 @@ fn look_after(instance: &mut Instance) -> u64 {
         running.router.table().routes().publish();
     });
     let before = instance.routers().count();
-    instance.look_after();
+    instance.look_after(Instant::now());
     before.saturating_sub(instance.routers().count()) as u64
 }
 
