@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 use std::{fs, thread};
 
-use support::{Running, Signal, Traces, alone};
+use support::{Moments, Running, Signal, Traces, alone};
 
 /// A start or an end takes far less, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -67,19 +67,6 @@ fn asked_to_end() {
     }
 }
 
-/// Moments up to `most` milliseconds, more of them early, different in every run of the test.
-fn moments(count: u32, most: u32) -> impl Iterator<Item = Duration> {
-    let mut state = std::process::id() | 1;
-    (0..count).map(move |n| {
-        // Xorshift: any spread will do.
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        let late = most * (n + 1) / count;
-        Duration::from_micros(u64::from(state % (late * 1000)))
-    })
-}
-
 fn kill(run: &mut Running, moment: Duration) {
     assert!(!run.ended().expect("it can be asked"), "it had ended before {moment:?}");
     run.signal(Signal::KILL).expect("killed");
@@ -92,10 +79,11 @@ mod all {
     #[test]
     fn asked_to_end_at_any_moment_of_the_start() {
         support::needs!(Root, Kvm, Tun);
+        let mut moments = Moments::new();
         let _turn = alone();
         let folder = tempfile::tempdir().expect("a folder");
         let before = Traces::now();
-        for moment in moments(12, 60) {
+        for moment in moments.early(12, Duration::from_millis(60)) {
             let mut run = run(folder.path());
             thread::sleep(moment);
             run.signal(Signal::TERM).expect("signalled");
@@ -113,17 +101,21 @@ mod long {
     #[test]
     fn killed_at_any_moment() {
         support::needs!(Root, Kvm, Tun);
+        let mut moments = Moments::new();
         let _turn = alone();
         let folder = tempfile::tempdir().expect("a folder");
         let before = Traces::now();
-        for moment in moments(16, 60).chain(moments(8, 3000)) {
+        for moment in
+            [moments.early(16, Duration::from_millis(60)), moments.early(8, Duration::from_millis(3000))]
+                .concat()
+        {
             let mut run = run(folder.path());
             thread::sleep(moment);
             kill(&mut run, moment);
             assert_eq!(Traces::left(&before, GONE), [""; 0], "killed after {moment:?}");
         }
         // The same names at once, without a pause.
-        for moment in moments(5, 40) {
+        for moment in moments.early(5, Duration::from_millis(40)) {
             let mut killed = run(folder.path());
             thread::sleep(moment);
             kill(&mut killed, moment);
@@ -139,9 +131,13 @@ mod long {
     #[test]
     fn the_demo_killed_at_any_moment() {
         support::needs!(Root, Kvm, Tun);
+        let mut moments = Moments::new();
         let _turn = alone();
         let before = Traces::now();
-        for moment in moments(14, 60).chain(moments(7, 3000)) {
+        for moment in
+            [moments.early(14, Duration::from_millis(60)), moments.early(7, Duration::from_millis(3000))]
+                .concat()
+        {
             let mut run = demo();
             thread::sleep(moment);
             kill(&mut run, moment);

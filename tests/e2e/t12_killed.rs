@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Flow, Namespace, Need, Process, Running, Stage, Traces, alone, children_of};
+use support::{Flow, Moments, Namespace, Need, Process, Running, Stage, Traces, alone, children_of};
 
 /// A start, an end or a repair takes far less, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,25 +28,6 @@ const RATE: u32 = 2000;
 fn rounds(percent: u32) -> u32 {
     let all = env::var("RINGROAD_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
     (all * percent).div_ceil(100)
-}
-
-/// Times up to `most`, different in every run of the test.
-struct Moments {
-    state: u32,
-}
-
-impl Moments {
-    fn new() -> Self {
-        Self { state: std::process::id() | 1 }
-    }
-
-    fn within(&mut self, most: Duration) -> Duration {
-        // Xorshift: any spread will do.
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 17;
-        self.state ^= self.state << 5;
-        most * (self.state % 1000) / 1000
-    }
 }
 
 /// KVM where there is one.
