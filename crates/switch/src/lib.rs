@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod classify;
+pub mod clock;
 mod collect;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -21,6 +22,7 @@ pub mod table;
 pub mod tap_point;
 pub mod wrapper;
 
+pub use clock::{Clock, Hand};
 pub use frame::offload::{Gso, Offload, Offloads};
 pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
 pub use limit::{Limit, LimitCounters, Limited};

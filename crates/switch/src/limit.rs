@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
 
 use ledger::counters;
 
+use crate::clock::Clock;
 use crate::port::{Frame, Sink};
 use crate::wrapper::SinkWrapper;
 
@@ -47,16 +47,21 @@ pub struct Limit {
     pps: AtomicU64,
     /// When the next frame is due.
     due: AtomicU64,
-    since: Instant,
+    clock: Clock,
 }
 
 impl Default for Limit {
     fn default() -> Self {
-        Self { pps: AtomicU64::new(0), due: AtomicU64::new(0), since: Instant::now() }
+        Self::by(Clock::default())
     }
 }
 
 impl Limit {
+    /// No limit yet; a later one goes by this clock.
+    fn by(clock: Clock) -> Self {
+        Self { pps: AtomicU64::new(0), due: AtomicU64::new(0), clock }
+    }
+
     /// At most so many packets a second from now on (1 to [`MOST`]), beside the 10 ms worth of them, at least 32, that the
     /// bucket holds; none: any number.
     pub fn set(&self, pps: Option<u64>) {
@@ -85,7 +90,7 @@ impl Limit {
     }
 
     fn now(&self) -> u64 {
-        (self.since.elapsed().as_nanos() as u64).wrapping_mul(PARTS)
+        self.clock.now().wrapping_mul(PARTS)
     }
 }
 

@@ -15,12 +15,13 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kvm_bindings::{KVM_COALESCED_MMIO_PAGE_OFFSET, kvm_coalesced_mmio, kvm_coalesced_mmio_ring};
 use kvm_ioctls::{IoEventAddress, VcpuFd, VmFd};
 use ledger::E1000Registers;
 use ring::e1000::Ends;
+use switch::Clock;
 
 /// How long a thread polls in vain before a zone is taken back for it.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
@@ -194,19 +195,25 @@ pub(crate) struct Collector {
     state: Mutex<State>,
     /// Whether the kernel collects, for who polls.
     active: AtomicBool,
+    clock: Clock,
 }
 
 struct State {
     /// Where the register is, while the transmitter runs.
     address: Option<u64>,
-    /// When there was something to send last.
-    worked: Instant,
+    /// When there was something to send last, by `clock`.
+    worked: u64,
 }
 
 impl Collector {
     pub(crate) fn new(coalesced: Arc<Coalesced>, registers: Arc<E1000Registers>) -> Self {
-        let state = Mutex::new(State { address: None, worked: Instant::now() });
-        Self { coalesced, registers, state, active: AtomicBool::new(false) }
+        Self::by(Clock::default(), coalesced, registers)
+    }
+
+    /// The same by another clock.
+    fn by(clock: Clock, coalesced: Arc<Coalesced>, registers: Arc<E1000Registers>) -> Self {
+        let state = Mutex::new(State { address: None, worked: clock.now() });
+        Self { coalesced, registers, state, active: AtomicBool::new(false), clock }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -245,7 +252,7 @@ impl Collector {
     #[inline]
     pub(crate) fn worked(&self) {
         let mut state = self.lock();
-        state.worked = Instant::now();
+        state.worked = self.clock.now();
         if !self.is_active()
             && let Some(address) = state.address
         {
@@ -257,7 +264,8 @@ impl Collector {
     /// was collected has taken effect.
     pub(crate) fn rest(&self) -> bool {
         let state = self.lock();
-        if self.is_active() && state.worked.elapsed() < PATIENCE {
+        let idle = Duration::from_nanos(self.clock.now().saturating_sub(state.worked));
+        if self.is_active() && idle < PATIENCE {
             return false;
         }
         self.stop(&state);

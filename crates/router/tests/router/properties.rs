@@ -122,8 +122,6 @@ fn source() -> impl Strategy<Value = Source> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
-
     /// In = forwarded + consumed + named drops + held; out = forwarded + created; no buffer is lost.
     #[test]
     fn the_books_balance(

@@ -344,7 +344,7 @@ fn holds(known: &Known, plan: &Plan) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, max_global_rejects: 4096, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_global_rejects: 4096, ..ProptestConfig::default() })]
 
     /// Files of every kind, until there were enough that are not refused.
     #[test]

@@ -211,8 +211,6 @@ fn likely_frame() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
     #[test]
     fn no_frame_does_any_harm(
         frames in prop::collection::vec(prop_oneof![likely_frame(), prop::collection::vec(any::<u8>(), 0..200)], 1..50),

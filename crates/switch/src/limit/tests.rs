@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -43,7 +45,9 @@ fn what_comes_below_the_limit_passes_whole() {
 
 #[test]
 fn no_limit_lets_everything_in_and_counts_nothing() {
-    let (null, limit, counters) = <(Arc<Null>, Arc<Limit>, Arc<LimitCounters>)>::default();
+    let (null, counters) = <(Arc<Null>, Arc<LimitCounters>)>::default();
+    let (clock, hand) = Clock::by_hand();
+    let limit = Arc::new(Limit::by(clock));
     let sink = Limited::new(null.clone(), limit.clone(), counters.clone());
     let mut octets = vec![[7_u8; 60]; 64];
     let frames: Vec<_> = octets.iter_mut().map(|o| Frame::new(ring::Bytes::from_slice(o))).collect();
@@ -55,6 +59,10 @@ fn no_limit_lets_everything_in_and_counts_nothing() {
     limit.set(Some(1));
     assert_eq!([sink.deliver(&frames), sink.deliver(&frames)], [LEAST as usize, 0]);
     assert_eq!(counters.drop_limit.get(), 128 - LEAST);
+    hand.advance(Duration::from_millis(999));
+    assert_eq!(sink.deliver(&frames), 0);
+    hand.advance(Duration::from_millis(1));
+    assert_eq!(sink.deliver(&frames), 1);
     limit.set(None);
     assert_eq!(sink.deliver(&frames), 64);
     // What was due by the slow clock is not waited for by a fast one.
@@ -66,33 +74,37 @@ fn no_limit_lets_everything_in_and_counts_nothing() {
 
 #[test]
 fn a_limit_is_shared_and_every_frame_is_counted_once() {
-    let (null, limit) = <(Arc<Null>, Arc<Limit>)>::default();
+    let null = Arc::<Null>::default();
+    let (clock, hand) = Clock::by_hand();
+    let limit = Arc::new(Limit::by(clock));
     limit.set(Some(50_000));
     let counters = [Arc::<LimitCounters>::default(), Arc::default()];
-    let start = Instant::now();
     std::thread::scope(|scope| {
         for counters in &counters {
             for _ in 0..2 {
                 let sink = Limited::new(null.clone(), limit.clone(), counters.clone());
+                let hand = hand.clone();
                 scope.spawn(move || {
                     let mut octets = vec![[7_u8; 60]; 64];
                     let frames: Vec<_> =
                         octets.iter_mut().map(|o| Frame::new(ring::Bytes::from_slice(o))).collect();
                     for _ in 0..20_000 {
                         sink.deliver(&frames);
+                        hand.advance(Duration::from_micros(1));
                     }
                 });
             }
         }
     });
-    let most = 50_000.0 * start.elapsed().as_secs_f64() + depth(50_000) as f64;
+    // Each of 4 x 20,000 bursts took a microsecond, and more came than that time lets in.
+    let most = 50_000 * 80_000 / 1_000_000 + depth(50_000);
     for counters in &counters {
         assert_eq!(counters.in_frames.get(), 2 * 20_000 * 64);
         assert_eq!(counters.in_frames.get(), counters.passed.get() + counters.drop_limit.get());
     }
     let passed: u64 = counters.iter().map(|counters| counters.passed.get()).sum();
     assert_eq!(null.frames(), passed);
-    assert!(passed >= depth(50_000) && passed as f64 <= most + 1.0, "{passed} of at most {most}");
+    assert!((most - 1..=most).contains(&passed), "{passed} and not {most}");
 }
 
 proptest! {

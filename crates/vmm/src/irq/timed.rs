@@ -8,9 +8,10 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use switch::Clock;
 use vmm_sys_util::timerfd::TimerFd;
 
 /// Interrupts, and what they wait for.
@@ -54,7 +55,7 @@ pub(crate) struct Timed<W> {
     next: AtomicU64,
     timer: Mutex<TimerFd>,
     descriptor: i32,
-    since: Instant,
+    clock: Clock,
 }
 
 struct State<W> {
@@ -68,13 +69,18 @@ struct State<W> {
 impl<W: Waiting> Timed<W> {
     /// Nothing is due, and nobody sleeps.
     pub(crate) fn new(interrupts: W) -> Result<Self> {
+        Self::by(Clock::default(), interrupts)
+    }
+
+    /// The same by another clock. The timer goes by the host's.
+    fn by(clock: Clock, interrupts: W) -> Result<Self> {
         let timer = TimerFd::new().context("cannot make a timer (timerfd_create)")?;
         Ok(Self {
             state: Mutex::new(State { interrupts, asleep: false, set: false }),
             next: AtomicU64::new(NEVER),
             descriptor: timer.as_raw_fd(),
             timer: Mutex::new(timer),
-            since: Instant::now(),
+            clock,
         })
     }
 
@@ -92,7 +98,7 @@ impl<W: Waiting> Timed<W> {
     }
 
     fn now(&self) -> u64 {
-        self.since.elapsed().as_nanos() as u64
+        self.clock.now()
     }
 
     fn settle(&self, state: &mut State<W>, now: u64) {

@@ -95,7 +95,6 @@ fn value() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn no_sequence_of_accesses_confuses_the_device(

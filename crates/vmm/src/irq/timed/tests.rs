@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::thread;
 
+use switch::Hand;
+
 use super::*;
 
 /// Something that is due at a time, and how often it was sent.
@@ -30,6 +32,17 @@ fn timed() -> Timed<Fake> {
     Timed::new(Fake::default()).expect("a timer")
 }
 
+/// One whose clock is moved.
+fn moved() -> (Timed<Fake>, Hand) {
+    let (clock, hand) = Clock::by_hand();
+    (Timed::by(clock, Fake::default()).expect("a timer"), hand)
+}
+
+/// Whether the timer is to ring some time.
+fn is_set(timed: &Timed<Fake>) -> bool {
+    timed.lock().set
+}
+
 fn rings(timed: &Timed<Fake>, ms: i32) -> bool {
     let mut bell = libc::pollfd { fd: timed.bell().as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry with an open descriptor.
@@ -38,11 +51,12 @@ fn rings(timed: &Timed<Fake>, ms: i32) -> bool {
 
 #[test]
 fn who_polls_sends_what_is_due_and_not_earlier() {
-    let timed = timed();
+    let (timed, hand) = moved();
     timed.with(|fake, now| fake.due = Some(now + SHORT));
+    hand.advance(Duration::from_nanos(SHORT - 1));
     timed.serve();
     assert_eq!(timed.counts().raised, 0);
-    thread::sleep(Duration::from_nanos(2 * SHORT));
+    hand.advance(Duration::from_nanos(1));
     timed.serve();
     assert_eq!(timed.counts().raised, 1);
     assert!(!rings(&timed, 0), "nobody sleeps");
@@ -53,7 +67,7 @@ fn who_sleeps_is_rung_for_what_waited_before() {
     let timed = timed();
     timed.with(|fake, now| fake.due = Some(now + SHORT));
     timed.arm();
-    assert!(rings(&timed, 5000));
+    assert!(rings(&timed, 60_000));
     timed.disarm();
     assert!(!rings(&timed, 0), "it is silent again");
     timed.serve();
@@ -66,19 +80,19 @@ fn who_sleeps_is_rung_for_what_comes_while_he_sleeps() {
     timed.arm();
     let other = timed.clone();
     thread::spawn(move || other.with(|fake, now| fake.due = Some(now + SHORT))).join().expect("no panic");
-    assert!(rings(&timed, 5000));
+    assert!(rings(&timed, 60_000));
     // What was sent in between need not ring.
     timed.with(|fake, now| fake.due = Some(now + SHORT));
     timed.with(|fake, _| fake.due = None);
-    assert!(!rings(&timed, 10));
+    assert!(!is_set(&timed));
 }
 
 #[test]
 fn what_is_due_when_the_thread_falls_asleep_is_sent_at_once() {
-    let timed = timed();
+    let (timed, hand) = moved();
     timed.with(|fake, now| fake.due = Some(now + 1000));
-    thread::sleep(Duration::from_micros(20));
+    hand.advance(Duration::from_micros(1));
     timed.arm();
     assert_eq!(timed.counts().raised, 1);
-    assert!(!rings(&timed, 10));
+    assert!(!is_set(&timed));
 }
