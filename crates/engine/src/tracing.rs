@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use api::{Filter, TraceEnd};
+use switch::Clock;
 
 use crate::Instance;
 pub(crate) use board::NicTaps;
@@ -75,6 +76,10 @@ impl Trace {
     /// # Errors
     /// One line: nothing arrives at that NIC, it does not run, or a bound is overstepped.
     pub fn start(board: &TapBoard, order: Order) -> Result<Self> {
+        Self::by(Clock::default(), board, order)
+    }
+
+    fn by(clock: Clock, board: &TapBoard, order: Order) -> Result<Self> {
         ensure!((1..=MOST).contains(&order.count), "a trace follows 1 to {MOST} packets");
         let longest = LONGEST.as_millis();
         ensure!(
@@ -83,7 +88,7 @@ impl Trace {
             order.timeout.as_millis()
         );
         ensure!(board.take(), "a trace is under way in this run already: wait until it ends, or end it");
-        let follow = Arc::new(Follow::new(order.filter.clone()));
+        let follow = Arc::new(Follow::new(order.filter.clone(), clock));
         let trace = Self { follow, board: board.clone(), order, told: 0, rest: Duration::ZERO };
         if trace.arrivals().is_none() {
             let Order { router, nic, .. } = &trace.order;

@@ -8,11 +8,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::Filter;
 use frame::{ethernet, ipv4};
-use switch::{Frame, Observer};
+use switch::{Clock, Frame, Observer};
 
 use super::board::{Place, Spot};
 use super::moved::Drops;
@@ -71,7 +71,8 @@ struct Slots {
 
 /// What the tap points of a trace share.
 pub(super) struct Follow {
-    begun: Instant,
+    /// Begins with the trace.
+    clock: Clock,
     filter: Filter,
     /// Packets are followed: frames are to be looked at everywhere.
     open: AtomicBool,
@@ -99,9 +100,9 @@ pub(super) struct Seen {
 }
 
 impl Follow {
-    pub(super) fn new(filter: Filter) -> Self {
+    pub(super) fn new(filter: Filter, clock: Clock) -> Self {
         Self {
-            begun: Instant::now(),
+            clock,
             filter,
             open: AtomicBool::new(false),
             vacant: AtomicU32::new(0),
@@ -118,7 +119,7 @@ impl Follow {
 
     /// Since the trace began.
     pub(super) fn age(&self) -> Duration {
-        self.begun.elapsed()
+        Duration::from_nanos(self.clock.now())
     }
 
     pub(super) fn seen(&self) -> Seen {

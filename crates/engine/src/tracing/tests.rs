@@ -1,8 +1,9 @@
 use std::net::Ipv4Addr;
+use std::ops::{Deref, DerefMut};
 
 use api::{Fate, Packet};
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
-use switch::{Frame, Null, Sink, Switch, ingress};
+use switch::{Frame, Hand, Null, Sink, Switch, ingress};
 
 use super::sighting::Head;
 use super::*;
@@ -114,12 +115,40 @@ fn order(nic: &str, count: u32) -> Order {
     Order { router: router.to_owned(), nic: nic.to_owned(), count, timeout, filter: Filter::default() }
 }
 
+/// A trace whose clock is moved.
+struct Moved {
+    trace: Trace,
+    hand: Hand,
+}
+
+impl Moved {
+    /// Lets time pass.
+    fn wait(&self, time: Duration) {
+        self.hand.advance(time);
+    }
+}
+
+impl Deref for Moved {
+    type Target = Trace;
+
+    fn deref(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+impl DerefMut for Moved {
+    fn deref_mut(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+}
+
 /// A trace that takes packets up from now on.
-fn begin(board: &TapBoard, order: Order) -> Trace {
-    let mut trace = Trace::start(board, order).expect("it begins");
+fn begin(board: &TapBoard, order: Order) -> Moved {
+    let (clock, hand) = Clock::by_hand();
+    let mut trace = Trace::by(clock, board, order).expect("it begins");
     let round = trace.round(Arc::default());
     assert!(round.packets.is_empty() && round.end.is_none());
-    trace
+    Moved { trace, hand }
 }
 
 fn counters(moved: &[(&str, &str, u64)]) -> Arc<Drops> {
@@ -176,7 +205,9 @@ fn what_a_router_drops_is_named_by_its_counters() {
         ("core.vcpu0", "drop_ttl", 3),
     ]);
     assert!(trace.round(after.clone()).packets.is_empty(), "it may still be on its way");
-    std::thread::sleep(DROPPED);
+    trace.wait(DROPPED - Duration::from_nanos(1));
+    assert!(trace.round(after.clone()).packets.is_empty(), "it may still be on its way");
+    trace.wait(Duration::from_nanos(1));
     let packet = only(trace.round(after));
     let counters = vec!["edge.vcpu0.drop_no_route 1".to_owned()];
     assert_eq!(packet.fate, Fate::NotSeen { last: "edge.wan.rx".to_owned(), counters });
@@ -297,7 +328,7 @@ fn a_packet_is_followed_through_a_switch_to_the_next_router() {
     let between = sent.forwarded(EDGE_LAN, CORE_LAN);
     deliver(&world.switch_port, vec![between.octets()]);
     deliver(&world.rings[1], vec![between.octets()]);
-    std::thread::sleep(2 * SWITCHED);
+    trace.wait(2 * SWITCHED);
     assert!(trace.round(Arc::default()).packets.is_empty(), "the next router has it");
     deliver(&world.far, vec![between.forwarded(CORE_FAR, HOST).octets()]);
     let packet = only(trace.round(Arc::default()));
@@ -314,7 +345,7 @@ fn a_packet_that_a_switch_takes_elsewhere_has_left() {
     let sent = Sent::number(3);
     deliver(&world.rings[0], vec![sent.octets()]);
     deliver(&world.switch_port, vec![sent.forwarded(EDGE_LAN, HOST).octets()]);
-    std::thread::sleep(2 * SWITCHED);
+    trace.wait(2 * SWITCHED);
     let packet = only(trace.round(Arc::default()));
     assert_eq!(places(&packet), ["edge.wan.rx", "edge.lan.tx"]);
     assert!(matches!(&packet.fate, Fate::Left { nic, .. } if nic == "edge.lan"), "{:?}", packet.fate);
@@ -413,10 +444,12 @@ fn it_ends_by_time_and_tells_of_those_it_still_follows() {
     let timeout = Duration::from_millis(20);
     let mut trace = begin(&edge.board, Order { timeout, ..order("edge.wan", 5) });
     deliver(&edge.wan_rx, vec![Sent::number(3).octets()]);
-    std::thread::sleep(timeout);
+    trace.wait(timeout - Duration::from_nanos(1));
+    assert!(trace.round(Arc::default()).end.is_none());
+    trace.wait(Duration::from_nanos(1));
     let round = trace.round(Arc::default());
     let end = round.end.clone().expect("its time is over");
-    assert!(end.traced == 1 && end.ran_ns >= timeout.as_nanos() as u64, "{end:?}");
+    assert!(end.traced == 1 && end.ran_ns == timeout.as_nanos() as u64, "{end:?}");
     assert!(matches!(only(round).fate, Fate::NotSeen { .. }));
 }
 
