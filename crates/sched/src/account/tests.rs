@@ -205,55 +205,65 @@ fn burn(long: Duration) -> Duration {
     own_time() - before
 }
 
-/// What a thread has burned is in the column that it belongs to, on the core where it ran, to two hundredths of that core.
-#[test]
-fn a_burn_is_found_in_its_column() {
-    let Ok(allowed) = sched_getaffinity(None) else { return println!("SKIPPED: no affinity can be read") };
-    let cpu = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("a CPU");
-    for column in [Column::Vhost, Column::Other] {
-        let (tell, told) = std::sync::mpsc::channel();
-        let (go, gone) = std::sync::mpsc::channel::<()>();
-        let burner = std::thread::spawn(move || {
-            let mut one = CpuSet::new();
-            one.set(cpu);
-            sched_setaffinity(None, &one).expect("a CPU of its own");
-            tell.send(gettid().as_raw_nonzero().get()).expect("somebody listens");
-            gone.recv().expect("somebody speaks");
-            let burned = burn(Duration::from_secs(3));
-            // It is there until its last sample was taken, and asleep, so that its clock is not old.
-            tell.send(0).expect("somebody listens");
-            let _ = gone.recv();
-            burned
-        });
-        let tid = told.recv().expect("a thread");
-        let thread = Thread { name: "t/burn".to_owned(), pid: getpid().as_raw_nonzero().get(), tid, column };
-        let mut account = Account::open(&[cpu as u32], &[thread]).expect("files to read");
-        let before = account.sample();
-        go.send(()).expect("it listens");
-        told.recv().expect("it burns");
-        std::thread::sleep(Duration::from_millis(20));
-        let after = account.sample();
-        drop(go);
-        let burned = burner.join().expect("it ends").as_nanos() as f64;
-        let split = Split::between(&before, &after);
-        let (thread, core) = (split.threads["t/burn"], split.cores[&(cpu as u32)]);
-        let two = 0.02 * split.interval;
-        println!(
-            "{column:?}: burned {burned}, seen {}, core {core:?}; a sample took {} ns",
-            thread.run, after.took_ns
-        );
-        assert!((thread.run - burned).abs() <= two, "{burned} and not {}", thread.run);
-        assert_eq!((thread.cpu, thread.moved), (cpu as u32, false));
-        // It slept at the end, if not before: where others have the core it is always late.
-        assert!(thread.wakeups >= 1 && thread.wakeups <= thread.switches, "{thread:?}");
-        let seen = match column {
-            Column::Vhost => core.vhost,
-            _ => core.user + core.kernel,
-        };
-        // Others may have burned there, too, but none that count as a vhost thread.
-        let most = if column == Column::Vhost { burned + two } else { f64::INFINITY };
-        assert!(seen >= burned - 2.0 * two && seen <= most, "{burned} in {core:?}");
-        assert!((core.all() - split.interval).abs() <= two, "{core:?} of {}", split.interval);
+/// Compares seconds of this host's CPU with what its kernel says: alone, and not for each commit.
+mod alone {
+    mod all {
+        use super::super::*;
+
+        /// What a thread has burned is in the column that it belongs to, on the core where it ran, to two hundredths of that core.
+        #[test]
+        fn a_burn_is_found_in_its_column() {
+            let Ok(allowed) = sched_getaffinity(None) else {
+                return println!("SKIPPED: no affinity can be read");
+            };
+            let cpu = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("a CPU");
+            for column in [Column::Vhost, Column::Other] {
+                let (tell, told) = std::sync::mpsc::channel();
+                let (go, gone) = std::sync::mpsc::channel::<()>();
+                let burner = std::thread::spawn(move || {
+                    let mut one = CpuSet::new();
+                    one.set(cpu);
+                    sched_setaffinity(None, &one).expect("a CPU of its own");
+                    tell.send(gettid().as_raw_nonzero().get()).expect("somebody listens");
+                    gone.recv().expect("somebody speaks");
+                    let burned = burn(Duration::from_secs(3));
+                    // It is there until its last sample was taken, and asleep, so that its clock is not old.
+                    tell.send(0).expect("somebody listens");
+                    let _ = gone.recv();
+                    burned
+                });
+                let tid = told.recv().expect("a thread");
+                let thread =
+                    Thread { name: "t/burn".to_owned(), pid: getpid().as_raw_nonzero().get(), tid, column };
+                let mut account = Account::open(&[cpu as u32], &[thread]).expect("files to read");
+                let before = account.sample();
+                go.send(()).expect("it listens");
+                told.recv().expect("it burns");
+                std::thread::sleep(Duration::from_millis(20));
+                let after = account.sample();
+                drop(go);
+                let burned = burner.join().expect("it ends").as_nanos() as f64;
+                let split = Split::between(&before, &after);
+                let (thread, core) = (split.threads["t/burn"], split.cores[&(cpu as u32)]);
+                let two = 0.02 * split.interval;
+                println!(
+                    "{column:?}: burned {burned}, seen {}, core {core:?}; a sample took {} ns",
+                    thread.run, after.took_ns
+                );
+                assert!((thread.run - burned).abs() <= two, "{burned} and not {}", thread.run);
+                assert_eq!((thread.cpu, thread.moved), (cpu as u32, false));
+                // It slept at the end, if not before: where others have the core it is always late.
+                assert!(thread.wakeups >= 1 && thread.wakeups <= thread.switches, "{thread:?}");
+                let seen = match column {
+                    Column::Vhost => core.vhost,
+                    _ => core.user + core.kernel,
+                };
+                // Others may have burned there, too, but none that count as a vhost thread.
+                let most = if column == Column::Vhost { burned + two } else { f64::INFINITY };
+                assert!(seen >= burned - 2.0 * two && seen <= most, "{burned} in {core:?}");
+                assert!((core.all() - split.interval).abs() <= two, "{core:?} of {}", split.interval);
+            }
+        }
     }
 }
 
