@@ -74,41 +74,6 @@ fn boot_ends_with_a_forwarded_frame() {
 }
 
 #[test]
-fn idle_routers_cost_less_than_a_core() {
-    let Some(_cpus) = ready(false) else { return };
-    // A process has a thread that serves it beside its vCPU.
-    for ((options, engine), threads) in engines().into_iter().zip([(3.0, 21.0), (4.0, 31.0)]) {
-        let [(_, memory), (_, one), (_, ten)] = outcomes("idle", &options).try_into().unwrap();
-        let case = |rest: &str| format!("idle/{}{rest}", if engine == "kvm" { "" } else { "process/" });
-        assert_eq!((memory.name, memory.unit.as_str()), (case("memory/routers=10"), "mib"));
-        assert!(memory.median.is_finite() && memory.median > 0.0);
-        for (line, routers) in [(&one, 1), (&ten, 10)] {
-            let name = case(&format!("cpu/routers={routers}"));
-            assert_eq!((line.name.as_str(), line.unit.as_str()), (name.as_str(), "percent-of-a-core"));
-            assert!(line.median < 50.0, "{line}");
-        }
-        assert_eq!((figure(&one, "threads"), figure(&ten, "threads")), threads);
-    }
-}
-
-#[test]
-fn forward_between_taps_keeps_its_frames() {
-    let Some(_cpus) = ready(true) else { return };
-    for frame in [64, 1514] {
-        let Some((options, engine)) = engines().into_iter().next() else { return };
-        let options = Options { attach: Attachment::Tap, frame, ..options };
-        let [(outcome, routed), (_, bare)] = outcomes("forward", &options).try_into().unwrap();
-        assert_eq!(routed.name, format!("forward/{engine}/virtio-net/tap/{frame}"));
-        assert_eq!(bare.name, format!("forward/bare-loop/tap/{frame}"));
-        assert_eq!((figure(&routed, "lost"), figure(&bare, "lost")), (0.0, 0.0), "{routed}\n{bare}");
-        let ledger = outcome.ledger();
-        assert_eq!(ledger.total("drop_"), 0);
-        // What was read went through the router, but for the frames at the end of each round.
-        assert!(ledger.get("vcpu0.forwarded").unwrap() > ledger.get("near.rx.frames").unwrap() / 2);
-    }
-}
-
-#[test]
 fn a_neighbour_forwards_beside_a_hostile_router() {
     let Some(_cpus) = ready(false) else { return };
     for (options, engine) in engines() {
@@ -123,6 +88,46 @@ fn a_neighbour_forwards_beside_a_hostile_router() {
             experiment.finish().unwrap();
             assert!(sample.value > 0.0, "{what}");
             assert_eq!((sample.lost, sample.ledger.get("sink.bad")), (0, Some(0)), "{what}");
+        }
+    }
+}
+
+/// What takes its time.
+mod all {
+    use super::*;
+
+    #[test]
+    fn idle_routers_cost_less_than_a_core() {
+        let Some(_cpus) = ready(false) else { return };
+        // A process has a thread that serves it beside its vCPU.
+        for ((options, engine), threads) in engines().into_iter().zip([(3.0, 21.0), (4.0, 31.0)]) {
+            let [(_, memory), (_, one), (_, ten)] = outcomes("idle", &options).try_into().unwrap();
+            let case = |rest: &str| format!("idle/{}{rest}", if engine == "kvm" { "" } else { "process/" });
+            assert_eq!((memory.name, memory.unit.as_str()), (case("memory/routers=10"), "mib"));
+            assert!(memory.median.is_finite() && memory.median > 0.0);
+            for (line, routers) in [(&one, 1), (&ten, 10)] {
+                let name = case(&format!("cpu/routers={routers}"));
+                assert_eq!((line.name.as_str(), line.unit.as_str()), (name.as_str(), "percent-of-a-core"));
+                assert!(line.median < 50.0, "{line}");
+            }
+            assert_eq!((figure(&one, "threads"), figure(&ten, "threads")), threads);
+        }
+    }
+
+    #[test]
+    fn forward_between_taps_keeps_its_frames() {
+        let Some(_cpus) = ready(true) else { return };
+        for frame in [64, 1514] {
+            let Some((options, engine)) = engines().into_iter().next() else { return };
+            let options = Options { attach: Attachment::Tap, frame, ..options };
+            let [(outcome, routed), (_, bare)] = outcomes("forward", &options).try_into().unwrap();
+            assert_eq!(routed.name, format!("forward/{engine}/virtio-net/tap/{frame}"));
+            assert_eq!(bare.name, format!("forward/bare-loop/tap/{frame}"));
+            assert_eq!((figure(&routed, "lost"), figure(&bare, "lost")), (0.0, 0.0), "{routed}\n{bare}");
+            let ledger = outcome.ledger();
+            assert_eq!(ledger.total("drop_"), 0);
+            // What was read went through the router, but for the frames at the end of each round.
+            assert!(ledger.get("vcpu0.forwarded").unwrap() > ledger.get("near.rx.frames").unwrap() / 2);
         }
     }
 }
