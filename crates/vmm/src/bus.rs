@@ -42,12 +42,19 @@ pub struct Bus {
     slots: [Mutex<Option<Box<dyn BusDevice>>>; SLOTS],
     used: std::sync::atomic::AtomicUsize,
     ram: Region,
+    /// How long an access that costs the host something is paid for.
+    rest: Box<dyn Fn(Duration) + Send + Sync>,
 }
 
 impl Bus {
     /// An empty bus in front of this RAM.
     pub fn new(ram: Region) -> Arc<Self> {
-        Arc::new(Self { slots: [const { Mutex::new(None) }; SLOTS], used: Default::default(), ram })
+        Self::resting(ram, Box::new(std::thread::sleep))
+    }
+
+    /// The same, whose guests rest otherwise than by sleeping.
+    fn resting(ram: Region, rest: Box<dyn Fn(Duration) + Send + Sync>) -> Arc<Self> {
+        Arc::new(Self { slots: [const { Mutex::new(None) }; SLOTS], used: Default::default(), ram, rest })
     }
 
     /// Puts a device into a slot.
@@ -77,19 +84,19 @@ impl Bus {
             return self.config_read(slot, offset, data, exits);
         }
         exits.register_read.add(1);
-        pay(self.any_slot(|device| device.memory_read(address, data)), exits);
+        self.pay(self.any_slot(|device| device.memory_read(address, data)), exits);
     }
 
     /// A guest's read of a slot's configuration space, however it asks for it.
     pub(crate) fn config_read(&self, slot: usize, offset: u16, data: &mut [u8], exits: &VcpuExits) {
         exits.pci_config_read.add(1);
-        pay(self.with_slot(slot, |device| device.config_read(offset, data)), exits);
+        self.pay(self.with_slot(slot, |device| device.config_read(offset, data)), exits);
     }
 
     /// A guest's write to a slot's configuration space, however it asks for it.
     pub(crate) fn config_write(&self, slot: usize, offset: u16, data: &[u8], exits: &VcpuExits) {
         exits.pci_config_write.add(1);
-        pay(self.with_slot(slot, |device| device.config_write(offset, data)), exits);
+        self.pay(self.with_slot(slot, |device| device.config_write(offset, data)), exits);
     }
 
     /// A guest's write outside its RAM. What nobody answers is lost.
@@ -98,20 +105,20 @@ impl Bus {
             return self.config_write(slot, offset, data, exits);
         }
         exits.register_write.add(1);
-        pay(self.any_slot(|device| device.memory_write(address, data)), exits);
+        self.pay(self.any_slot(|device| device.memory_write(address, data)), exits);
     }
 
     /// A guest's read of an I/O port. What nobody answers reads as all ones.
     pub fn port_read(&self, port: u16, data: &mut [u8], exits: &VcpuExits) {
         data.fill(0xff);
         exits.port_io.add(1);
-        pay(self.any_slot(|device| device.port_read(port, data)), exits);
+        self.pay(self.any_slot(|device| device.port_read(port, data)), exits);
     }
 
     /// A guest's write to an I/O port. What nobody answers is lost.
     pub fn port_write(&self, port: u16, data: &[u8], exits: &VcpuExits) {
         exits.port_io.add(1);
-        pay(self.any_slot(|device| device.port_write(port, data)), exits);
+        self.pay(self.any_slot(|device| device.port_write(port, data)), exits);
     }
 
     /// Eight octets of guest RAM, for diagnostics; 0 outside it.
@@ -127,6 +134,14 @@ impl Bus {
         device.take_debt()
     }
 
+    /// Rests for what an access cost the host.
+    fn pay(&self, debt: Option<Duration>, exits: &VcpuExits) {
+        if let Some(debt) = debt {
+            exits.paced.add(1);
+            (self.rest)(debt);
+        }
+    }
+
     fn any_slot(&self, mut act: impl FnMut(&mut dyn BusDevice) -> bool) -> Option<Duration> {
         let used = self.used.load(std::sync::atomic::Ordering::Acquire);
         for place in &self.slots[..used] {
@@ -137,14 +152,6 @@ impl Bus {
             }
         }
         None
-    }
-}
-
-/// Sleeps for what an access cost the host.
-fn pay(debt: Option<Duration>, exits: &VcpuExits) {
-    if let Some(debt) = debt {
-        exits.paced.add(1);
-        std::thread::sleep(debt);
     }
 }
 

@@ -27,7 +27,7 @@ mod source;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ledger::{E1000Registers, NicDirection, NicInterrupts};
@@ -35,7 +35,7 @@ use nic::queue::{Lease, RxQueue, TxQueue};
 use ring::split::Broken;
 use ring::wake::doze::Doze;
 use switch::steer::Hash;
-use switch::{Bell, Offloads, Sink, Source};
+use switch::{Bell, Clock, Offloads, Sink, Source};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -255,7 +255,7 @@ struct Pairs {
     active: AtomicUsize,
     /// The most that it has used since it started: what it sent by the others must still go out.
     served: AtomicUsize,
-    /// Microseconds after `since` until which the NIC takes nothing; 0: it takes what comes.
+    /// Microseconds of `clock` until which the NIC takes nothing; 0: it takes what comes.
     closed_until: AtomicU64,
     /// Frames that had come when the driver started.
     came_before: AtomicU64,
@@ -264,12 +264,12 @@ struct Pairs {
     unplugged: AtomicBool,
     /// What frames may leave to the driver: [`Offloads`].
     takes: AtomicU8,
-    since: Instant,
+    clock: Clock,
     settle: Duration,
 }
 
 impl Pairs {
-    fn new(settle: Duration) -> Self {
+    fn new(settle: Duration, clock: Clock) -> Self {
         Self {
             active: AtomicUsize::new(ONE),
             served: AtomicUsize::new(ONE),
@@ -278,7 +278,7 @@ impl Pairs {
             symmetric: AtomicBool::new(false),
             unplugged: AtomicBool::new(false),
             takes: AtomicU8::new(0),
-            since: Instant::now(),
+            clock,
             settle,
         }
     }
@@ -297,8 +297,7 @@ impl Pairs {
 
     #[cold]
     fn opens(&self, closed_until: u64) -> bool {
-        let over =
-            closed_until == cable::UNTIL_PLUGGED || (self.since.elapsed().as_micros() as u64) >= closed_until;
+        let over = closed_until == cable::UNTIL_PLUGGED || self.clock.now() / 1000 >= closed_until;
         if self.is_unplugged() || !over {
             return false;
         }
@@ -308,7 +307,7 @@ impl Pairs {
     }
 
     fn close(&self) {
-        let until = self.since.elapsed() + self.settle;
+        let until = Duration::from_nanos(self.clock.now()) + self.settle;
         self.closed_until.store(until.as_micros() as u64, Ordering::Release);
     }
 
@@ -340,6 +339,10 @@ impl NicQueues {
     }
 
     fn with_settle(design: Design, settle: Duration) -> Result<Arc<Self>> {
+        Self::by(Clock::default(), design, settle)
+    }
+
+    fn by(clock: Clock, design: Design, settle: Duration) -> Result<Arc<Self>> {
         let Design { pairs, foreign, several_senders, in_access, timers, registers, collector } = design;
         let (rx, tx) = (Direction::new(pairs, foreign, &[])?, Direction::new(pairs, foreign, &timers)?);
         let alone = tx.queues.iter().zip(&timers);
@@ -348,7 +351,7 @@ impl NicQueues {
             alone: alone.collect::<Result<_>>()?,
             rx,
             tx,
-            pairs: Pairs::new(settle),
+            pairs: Pairs::new(settle, clock),
             several_senders,
             in_access: in_access.then(InAccess::default),
             timers,

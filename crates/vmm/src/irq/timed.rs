@@ -73,7 +73,7 @@ impl<W: Waiting> Timed<W> {
     }
 
     /// The same by another clock. The timer goes by the host's.
-    fn by(clock: Clock, interrupts: W) -> Result<Self> {
+    pub(crate) fn by(clock: Clock, interrupts: W) -> Result<Self> {
         let timer = TimerFd::new().context("cannot make a timer (timerfd_create)")?;
         Ok(Self {
             state: Mutex::new(State { interrupts, asleep: false, set: false }),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::thread;
+use std::time::Instant;
 
 use ring::{BURST, Bytes};
 use switch::steer;
@@ -180,7 +181,8 @@ fn a_thread_for_each_pair_keeps_thousands_of_flows_in_order() {
 fn without_a_pause_flows_overtake_themselves() {
     let (world, mut guests) = World::new();
     let world = World {
-        queues: NicQueues { pairs: Pairs::new(Duration::ZERO), ..take(world.queues) }.into(),
+        queues: NicQueues { pairs: Pairs::new(Duration::ZERO, Clock::default()), ..take(world.queues) }
+            .into(),
         ..world
     };
     world.queues.use_pairs(2);
