@@ -1,5 +1,6 @@
 //! What an interface shows of whoever is at the other end of its cable.
 
+use crate::tap::place;
 use crate::{Links, Mac, Opened, Tap};
 
 /// The state of a cable. Where it has changed, whoever is at its other end may be another one.
@@ -26,11 +27,12 @@ impl Opened {
 impl Tap {
     /// The state of its cable, wherever it was moved.
     fn cable(&self, links: &Links) -> Option<Cable> {
-        let mac = self.mac()?;
+        let queue = self.descriptors().next()?;
+        let mac = place::mac(queue)?;
         match named(self.name(), links) {
             // Another interface may have taken the name of one that was moved away.
             Some(cable) if cable.mac == Some(mac) => Some(cable),
-            _ => Some(Cable { running: self.takes_frames(), mac: Some(mac) }),
+            _ => Some(Cable { running: place::takes_frames(queue), mac: Some(mac) }),
         }
     }
 }

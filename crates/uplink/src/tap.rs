@@ -10,7 +10,7 @@
 mod counters;
 pub(crate) mod header;
 mod health;
-mod place;
+pub(crate) mod place;
 mod queue_limit;
 mod sink;
 mod source;
@@ -344,16 +344,6 @@ impl Tap {
     /// Whether the kernel still has the interface.
     pub fn is_there(&self) -> bool {
         self.queues.first().is_some_and(|queue| health::is_there(queue.as_fd()))
-    }
-
-    /// The interface's Ethernet address, wherever it lies; none: it is gone.
-    pub(crate) fn mac(&self) -> Option<Mac> {
-        place::mac(self.queues.first()?.as_fd())
-    }
-
-    /// Whether the interface is up, wherever it lies. Of a macvtap that is not known: it is taken to be.
-    pub(crate) fn takes_frames(&self) -> bool {
-        self.queues.first().is_some_and(|queue| place::takes_frames(queue.as_fd()))
     }
 
     /// Looks now and then whether the interface was deleted, where it is called about ten times a second; the sentence that

@@ -52,7 +52,7 @@ impl Bus {
         Self::resting(ram, Box::new(std::thread::sleep))
     }
 
-    /// The same, whose guests rest otherwise than by sleeping.
+    /// An empty bus whose guests rest otherwise than by sleeping.
     fn resting(ram: Region, rest: Box<dyn Fn(Duration) + Send + Sync>) -> Arc<Self> {
         Arc::new(Self { slots: [const { Mutex::new(None) }; SLOTS], used: Default::default(), ram, rest })
     }

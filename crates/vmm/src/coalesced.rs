@@ -210,7 +210,7 @@ impl Collector {
         Self::by(Clock::default(), coalesced, registers)
     }
 
-    /// The same by another clock.
+    /// A collector that goes by this clock.
     fn by(clock: Clock, coalesced: Arc<Coalesced>, registers: Arc<E1000Registers>) -> Self {
         let state = Mutex::new(State { address: None, worked: clock.now() });
         Self { coalesced, registers, state, active: AtomicBool::new(false), clock }

@@ -1,12 +1,14 @@
+mod by_hand;
+
 use std::net::Ipv4Addr;
-use std::ops::{Deref, DerefMut};
 
 use api::{Fate, Packet};
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
-use switch::{Frame, Hand, Null, Sink, Switch, ingress};
+use switch::{Frame, Null, Sink, Switch, ingress};
 
 use super::sighting::Head;
 use super::*;
+use by_hand::begin;
 
 const HOST: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const EDGE_WAN: Mac = Mac([2, 0, 0, 0, 1, 1]);
@@ -113,42 +115,6 @@ fn order(nic: &str, count: u32) -> Order {
     let (router, nic) = nic.split_once('.').expect("router.nic");
     let timeout = Duration::from_secs(60);
     Order { router: router.to_owned(), nic: nic.to_owned(), count, timeout, filter: Filter::default() }
-}
-
-/// A trace whose clock is moved.
-struct Moved {
-    trace: Trace,
-    hand: Hand,
-}
-
-impl Moved {
-    /// Lets time pass.
-    fn wait(&self, time: Duration) {
-        self.hand.advance(time);
-    }
-}
-
-impl Deref for Moved {
-    type Target = Trace;
-
-    fn deref(&self) -> &Trace {
-        &self.trace
-    }
-}
-
-impl DerefMut for Moved {
-    fn deref_mut(&mut self) -> &mut Trace {
-        &mut self.trace
-    }
-}
-
-/// A trace that takes packets up from now on.
-fn begin(board: &TapBoard, order: Order) -> Moved {
-    let (clock, hand) = Clock::by_hand();
-    let mut trace = Trace::by(clock, board, order).expect("it begins");
-    let round = trace.round(Arc::default());
-    assert!(round.packets.is_empty() && round.end.is_none());
-    Moved { trace, hand }
 }
 
 fn counters(moved: &[(&str, &str, u64)]) -> Arc<Drops> {

@@ -17,14 +17,14 @@ pub(super) fn counters(queue: BorrowedFd<'_>) -> Option<LinkCounters> {
 }
 
 /// The address of the interface of this queue, in whatever namespace it lies; none: it is gone.
-pub(super) fn mac(queue: BorrowedFd<'_>) -> Option<Mac> {
+pub(crate) fn mac(queue: BorrowedFd<'_>) -> Option<Mac> {
     let mut request = InterfaceRequest::new(Name([0; NAME_LEN]), &[]);
     request.send(queue, libc::SIOCGIFHWADDR).ok()?;
     request.value[2..8].try_into().ok()
 }
 
 /// Whether the interface of this queue takes frames: a TAP that is down does not.
-pub(super) fn takes_frames(queue: BorrowedFd<'_>) -> bool {
+pub(crate) fn takes_frames(queue: BorrowedFd<'_>) -> bool {
     let mut asked = [PollFd::from_borrowed_fd(queue, PollFlags::OUT)];
     poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::OUT)
 }

@@ -72,7 +72,7 @@ impl<W: Waiting> Timed<W> {
         Self::by(Clock::default(), interrupts)
     }
 
-    /// The same by another clock. The timer goes by the host's.
+    /// Interrupts that go by this clock. The timer goes by the host's.
     pub(crate) fn by(clock: Clock, interrupts: W) -> Result<Self> {
         let timer = TimerFd::new().context("cannot make a timer (timerfd_create)")?;
         Ok(Self {

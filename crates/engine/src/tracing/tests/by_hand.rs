@@ -1,0 +1,43 @@
+//! Traces whose clocks are moved.
+
+use std::ops::{Deref, DerefMut};
+
+use switch::Hand;
+
+use super::*;
+
+/// A trace whose clock is moved.
+pub(super) struct Moved {
+    trace: Trace,
+    hand: Hand,
+}
+
+impl Moved {
+    /// Lets time pass.
+    pub(super) fn wait(&self, time: Duration) {
+        self.hand.advance(time);
+    }
+}
+
+impl Deref for Moved {
+    type Target = Trace;
+
+    fn deref(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+impl DerefMut for Moved {
+    fn deref_mut(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+}
+
+/// A trace that takes packets up from now on.
+pub(super) fn begin(board: &TapBoard, order: Order) -> Moved {
+    let (clock, hand) = Clock::by_hand();
+    let mut trace = Trace::by(clock, board, order).expect("it begins");
+    let round = trace.round(Arc::default());
+    assert!(round.packets.is_empty() && round.end.is_none());
+    Moved { trace, hand }
+}
