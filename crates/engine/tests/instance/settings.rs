@@ -104,3 +104,31 @@ fn who_shares_a_cpu_sleeps_as_soon_as_there_is_nothing_to_do() {
     stream.flows(50);
     assert_eq!(slept(&instance), before, "they never sleep again");
 }
+
+/// How often the firmware was told that the cables of its two NICs were plugged anew.
+fn plugged(instance: &Instance) -> [u32; 2] {
+    let running = instance.router("one").expect("it runs");
+    let words = &running.router.machine().shared().plugged;
+    [0, 1].map(|nic| words[nic].0.load(std::sync::atomic::Ordering::Acquire))
+}
+
+#[test]
+fn a_router_is_told_of_each_change_of_a_cable_and_of_no_other() {
+    if !kvm() {
+        return;
+    }
+    let _turn = alone();
+    let mut instance = start(&router("one", 1, ""), Plugs::new());
+    assert_eq!(plugged(&instance), [0, 0]);
+    for (link, expected) in [("up", 0), ("down", 1), ("down", 1), ("up", 2), ("up", 2)] {
+        instance.set("one", "out.link", link).expect("a cable");
+        instance.look_after(std::time::Instant::now());
+        assert_eq!(plugged(&instance), [0, expected], "{link}");
+    }
+    // What the supervisor sees at an interface.
+    instance.plugged("one.in");
+    ["one.none", "two.in", "one", ""].iter().for_each(|nobody| instance.plugged(nobody));
+    assert_eq!(plugged(&instance), [1, 2]);
+    instance.stop_router("one").expect("it stops");
+    instance.plugged("one.in");
+}

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use crate::support::{HEADERS, Way, collect, datagram, deliver, devices, number};
 use switch::{Bell, Source};
-use uplink::{Error, LinkTable, Links, Mac, Netns, Ownership, Tap, TapConfig, TapSink, TapSource, Traits};
+use uplink::{
+    Cable, Error, LinkTable, Links, Mac, Netns, Opened, Ownership, Tap, TapConfig, TapSink, TapSource, Traits,
+};
 
 const KERNEL: [Mac; 2] = [[2, 0, 0, 0, 1, 0], [2, 0, 0, 0, 2, 0]];
 const OURS: [Mac; 2] = [[2, 0, 0, 0, 1, 9], [2, 0, 0, 0, 2, 9]];
@@ -390,4 +392,32 @@ fn descriptors_that_can_be_no_device_are_refused() {
         Err(Error::Range { found: 0, .. })
     ));
     assert!(matches!(Tap::from_descriptors("a/b", Vec::new(), Traits::default()), Err(Error::Name { .. })));
+}
+
+#[test]
+fn a_cable_shows_its_carrier_and_who_is_at_its_end_wherever_its_device_lies() {
+    if !devices() {
+        return;
+    }
+    let (netns, other) = (Netns::new().unwrap(), Netns::new().unwrap());
+    let (tap, _) = lone_tap(&netns, 1);
+    let opened = Opened::Tap(tap);
+    // The interfaces here, and those of a namespace in which the device does not lie: it was moved out of there.
+    for links in
+        [netns.run(|| Links::here().unwrap()).unwrap(), other.run(|| Links::here().unwrap()).unwrap()]
+    {
+        let cable = || opened.cable(&links);
+        let ip = |words: &[&str]| assert!(netns.command("ip").args(words).status().unwrap().success());
+        let mac = cable().expect("it is there").mac;
+        assert_eq!(cable(), Some(Cable { running: true, mac }));
+        ip(&["link", "set", "t0", "down"]);
+        assert_eq!(cable(), Some(Cable { running: false, mac }));
+        ip(&["link", "set", "t0", "up"]);
+        assert_eq!(cable(), Some(Cable { running: true, mac }));
+        let new = [2, 0, 0, 0, 7, mac.expect("an address")[5].wrapping_add(1)];
+        ip(&["link", "set", "t0", "address", &format!("02:00:00:00:07:{:02x}", new[5])]);
+        assert_eq!(cable(), Some(Cable { running: true, mac: Some(new) }));
+    }
+    assert!(netns.command("ip").args(["link", "delete", "t0"]).status().unwrap().success());
+    assert_eq!(opened.cable(&Links::here().unwrap()), None);
 }
