@@ -26,12 +26,24 @@ fn a_stream_arrives_as_fast_as_the_window_lets_it() {
 
 #[test]
 fn a_stream_goes_on_over_a_bad_wire() {
-    for mishaps in [
-        Mishaps { lost: 100, ..Mishaps::default() },
-        Mishaps { doubled: 10, overtaken: 10, ..Mishaps::default() },
-        Mishaps { spoilt: 50, ..Mishaps::default() },
-        Mishaps { lost: 20, doubled: 20, spoilt: 20, overtaken: 20 },
-    ] {
+    goes_on(&[Mishaps { lost: 20, doubled: 20, spoilt: 20, overtaken: 20 }]);
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn a_stream_goes_on_over_wires_that_are_bad_in_one_way() {
+        goes_on(&[
+            Mishaps { lost: 100, ..Mishaps::default() },
+            Mishaps { doubled: 10, overtaken: 10, ..Mishaps::default() },
+            Mishaps { spoilt: 50, ..Mishaps::default() },
+        ]);
+    }
+}
+
+fn goes_on(wires: &[Mishaps]) {
+    for &mishaps in wires {
         let addresses = [Address { ip: ip(1), prefix: 24 }];
         let client = make(&orders(1, Duty::TcpStream, &addresses), LEAST_OCTETS);
         let mut pair = Pair::new(client.expect("a station with a small window"));
