@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::{Guarantee, Key, Plan, Rate, Setting, parse};
+use crate::{Fault, Guarantee, Key, Plan, Rate, Setting, parse};
 
 /// Keys of a router with their values, as a file writes them.
 type Lines = BTreeMap<&'static str, String>;
@@ -206,6 +206,12 @@ fn what_is_refused_names_the_key_and_no_line_of_a_file() {
     ] {
         assert_eq!(refused(plan, key, value), format!("router edge: {line}"));
     }
+    // What somebody else is promised may be in the way.
+    let errors = promised.errors([Fault::new(1, "guarantee", "no rate fits"), Fault::new(0, "sched", "why")]);
+    assert_eq!(
+        errors.of_setting("edge", "sched.runtime").to_string(),
+        "router edge: sched.runtime: why; router core: guarantee: no rate fits"
+    );
     let unknown = refused(&promised, "memory", "64M");
     assert!(
         unknown.starts_with("\"memory\" cannot be set while a router runs; keys: guarantee, "),
