@@ -2,6 +2,7 @@
 //! lay out a ring, which comes to our socket, or to whose socket we come. Peers are killed and started anew while frames
 //! pass, and peers that break the protocol harm nobody but themselves.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +11,8 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use support::{Namespace, Running, Stage, Testpmd, children_of};
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Capture, Namespace, Running, Stage, Testpmd, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
@@ -34,7 +36,7 @@ struct Scene {
     stage: Stage,
     host: Namespace,
     socket: PathBuf,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Scene {
@@ -46,10 +48,31 @@ impl Scene {
     fn set_with(nic: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("guest.sock");
+        Self::set_at(socket, folder, nic, more)
+    }
+
+    fn set_at(socket: PathBuf, folder: tempfile::TempDir, nic: &str, more: &str) -> Self {
         let mut stage = Stage::start_with(BINARY, &file(&socket, nic, more), &["--json", "--log", "text"])
             .expect("it starts");
         let host = stage.host("t26-host", "198.51.100.2/24", "198.51.100.1").expect("a host");
-        Self { stage, host, socket, _folder: folder }
+        Self { stage, host, socket, folder }
+    }
+
+    /// Ends the run, and starts it again beside a peer that stays.
+    fn anew(self, nic: &str, more: &str) -> Self {
+        self.stage.finish_troubled(vec![self.host]).expect("it ends well, and leaves nothing");
+        Self::set_at(self.socket, self.folder, nic, more)
+    }
+
+    fn plane(&mut self) -> u32 {
+        let mut plane = None;
+        let run = self.stage.run().id();
+        wait_for("a data plane", || {
+            let mut children = children_of(run).into_iter();
+            plane = children.find(|child| child.words.iter().any(|word| word == "data-plane"));
+            plane.is_some()
+        });
+        plane.expect("there is one").id
     }
 
     fn answers(&self) -> bool {
@@ -81,6 +104,12 @@ impl Scene {
     fn complains(&mut self, of: &str) {
         let run = self.stage.run();
         wait_for(of, || run.complaints(0).iter().any(|line| line.contains(of)));
+    }
+
+    /// The socket was the peer's, which has left it.
+    fn end_at_a_foreign_socket(self) {
+        fs::remove_file(&self.socket).expect("it was left");
+        self.end();
     }
 
     fn end(self) {
@@ -124,6 +153,59 @@ fn several_pairs_of_queues() {
     scene.end();
 }
 
+/// What identifies each answer to an echo in a capture: who asked, and which one it was.
+fn echo_replies(file: &Path) -> Vec<[u8; 4]> {
+    let octets = fs::read(file).expect("a capture");
+    let mut rest = octets.get(24..).expect("its head");
+    let mut replies = Vec::new();
+    while let Some((head, after)) = rest.split_first_chunk::<16>() {
+        let len = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
+        let (frame, next) = after.split_at(len);
+        // Ethernet, IPv4 without options, ICMP, type 0.
+        if frame.len() >= 42 && frame[12..14] == [8, 0] && frame[23] == 1 && frame[34] == 0 {
+            replies.push([frame[38], frame[39], frame[40], frame[41]]);
+        }
+        rest = next;
+    }
+    replies
+}
+
+/// Kills the data plane under a peer that stays, then ends the run and starts it again, so many times. The peer plays a guest
+/// whose rings are far on when we come again, and says of each that it begins at 0.
+fn stays(driver: &str, rounds: usize) {
+    let connect = "socket = \"connect\"";
+    let mut scene = Scene::set_with(connect, "");
+    let peer = testpmd(&scene.socket, &format!(",server=1{driver}"), 1);
+    for round in 0..rounds {
+        let seen = scene.folder.path().join("seen.pcap");
+        let capture = Capture::start(&scene.host, "t26-host", &seen).expect("tcpdump starts");
+        wait_for("an answer", || scene.answers());
+        assert!(scene.echoes(20, 56) >= 19, "{driver:?}, round {round}");
+        let plane = scene.plane();
+        kill_process(Pid::from_raw(plane.cast_signed()).expect("an id"), Signal::KILL).expect("killed");
+        wait_for("another data plane", || scene.plane() != plane);
+        wait_for("an answer again", || scene.answers());
+        assert!(scene.echoes(20, 56) >= 19, "{driver:?}, round {round}, another data plane");
+        capture.stop().expect("tcpdump ends");
+        let replies = echo_replies(&seen);
+        let once: BTreeSet<_> = replies.iter().collect();
+        assert!(once.len() >= 38, "{replies:?}");
+        assert_eq!(once.len(), replies.len(), "no frame comes twice: {replies:?}");
+        let broken = |line: &String| line.contains("broke a ring");
+        assert_eq!(scene.stage.run().complaints(0).into_iter().find(broken), None);
+        scene = scene.anew(connect, "");
+    }
+    wait_for("an answer of the last run", || scene.answers());
+    peer.kill().expect("it is dead");
+    scene.end_at_a_foreign_socket();
+}
+
+#[test]
+fn a_peer_that_stays_goes_on_with_another_data_plane_and_another_run() {
+    support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"), Program("tcpdump"));
+    stays("", 1);
+}
+
 /// A header of the protocol.
 fn header(request: u32, flags: u32, size: u32) -> Vec<u8> {
     [request, flags, size].iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -161,6 +243,14 @@ fn peers_that_break_the_protocol_are_sent_away_and_the_next_one_is_served() {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn a_peer_that_stays_goes_on_again_and_again_with_any_layout_of_its_rings() {
+        support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"), Program("tcpdump"));
+        for driver in ["", ",in_order=0,mrg_rxbuf=0", ",mrg_rxbuf=0,in_order=1,vectorized=1"] {
+            stays(driver, 2);
+        }
+    }
 
     #[test]
     fn dpdk_s_driver_with_every_layout_of_its_rings() {

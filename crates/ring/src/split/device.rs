@@ -75,6 +75,22 @@ impl DeviceQueue {
         })
     }
 
+    /// A queue that another device has served, which may have died at any moment: goes on where the used index stands. What
+    /// that device took and did not return is taken once more.
+    ///
+    /// A device that was killed cannot be asked how far it was, so the used index is all that is known. A split ring has it in
+    /// memory; a packed one would need a word from whoever kept its wrap counters.
+    pub fn take_over(
+        memory: impl Into<Regions>,
+        layout: &Layout,
+        features: Features,
+    ) -> Result<Self, LayoutError> {
+        let memory = memory.into();
+        let index = Shared::map(&memory, layout, features)?.used_index().load(Acquire);
+        // Index 0 may be that of 65536 chains, of which each had several descriptors: the first entry says where it begins.
+        Ok(Self { head: UNKNOWN, ..Self::resume(memory, layout, features, index)? })
+    }
+
     /// Entries.
     pub const fn size(&self) -> u16 {
         self.shared.size()

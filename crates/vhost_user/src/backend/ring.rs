@@ -18,7 +18,8 @@ const MOST_ENTRIES: u32 = 32_768;
 pub(super) struct PeerRing {
     number: usize,
     entries: u16,
-    /// Where to go on.
+    /// Where the peer says that it is to go on, or where it was left: what the peer is told when it asks. It is served from
+    /// where its used index stands ([`Self::queue`]).
     pub(super) base: u16,
     /// The areas, by the peer's own addresses.
     places: Option<VhostUserVringAddr>,
@@ -93,6 +94,10 @@ impl PeerRing {
     }
 
     /// Finds its areas in the memory.
+    ///
+    /// It goes on where its used index stands, whatever SET_VRING_BASE said: a peer whose back end was killed had nobody to ask
+    /// (GET_VRING_BASE), and DPDK's `virtio_user` then says 0 of a ring that is far on. A peer that did ask says just what the
+    /// used index says, because nothing of ours stays outstanding. DPDK's own back end decides so, too.
     pub(super) fn queue(&self, memory: &PeerMemory, features: Features) -> Result<DeviceQueue, Fault> {
         let Some(places) = &self.places else { return Err(self.wrong("no addresses, state", 0)) };
         let ring = self.number;
@@ -104,7 +109,7 @@ impl PeerRing {
             used: here(places.used)?,
         };
         let regions = memory.regions().ok_or(Fault::Layout { ring, why: LayoutError::Outside(0) })?;
-        DeviceQueue::resume(regions, &layout, features, self.base).map_err(|why| Fault::Layout { ring, why })
+        DeviceQueue::take_over(regions, &layout, features).map_err(|why| Fault::Layout { ring, why })
     }
 
     fn wrong(&self, what: &'static str, value: u64) -> Fault {

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use nic::queue::{RxQueue, TxQueue};
+use nic::queue::{MESSAGE, RxQueue, TxQueue};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 use super::{Design, NicQueues, Notifier, Running, Served};
@@ -120,17 +120,17 @@ impl NicQueues {
         self.tx.queues.get(pair)?.leave()
     }
 
-    /// A receive queue that runs is to ring this from now on.
+    /// A receive queue that runs is to ring this from now on, and does so once: what was rung before may have been nothing.
     pub fn call_receive(&self, pair: usize, call: Option<OwnedFd>) {
         if let Some(served) = self.rx.queues.get(pair) {
-            served.with(|running| running.notifier = Notifier::call(call));
+            served.with(|running| running.call_by(call));
         }
     }
 
-    /// A transmit queue that runs is to ring this from now on.
+    /// A transmit queue that runs is to ring this from now on, and does so once: what was rung before may have been nothing.
     pub fn call_transmit(&self, pair: usize, call: Option<OwnedFd>) {
         if let Some(served) = self.tx.queues.get(pair) {
-            served.with(|running| running.notifier = Notifier::call(call));
+            served.with(|running| running.call_by(call));
         }
     }
 
@@ -149,7 +149,7 @@ impl<Q> Served<Q> {
         let watch = self.watch.as_ref().context("these queues have their driver here")?;
         watch.replace(Some(bells.doorbell))?;
         disarm(&mut queue);
-        *self.lock() = Some(Running { queue, notifier: Notifier::call(bells.call) });
+        *self.lock() = Some(Running::called(queue, bells.call));
         // Whoever sleeps has not seen what is there already.
         let _ = self.kick.write(1);
         Ok(())
@@ -162,6 +162,21 @@ impl<Q> Served<Q> {
             let _ = watch.replace(None);
         }
         running.map(|running| running.queue)
+    }
+}
+
+impl<Q> Running<Q> {
+    /// A ring of a driver elsewhere. It is told at once: who served it before may have died between returning buffers and
+    /// saying so, and a driver that waits for that asks for nothing else.
+    fn called(queue: Q, call: Option<OwnedFd>) -> Self {
+        let notifier = Notifier::call(call);
+        notifier.notify(MESSAGE, 0);
+        Self { queue, notifier }
+    }
+
+    fn call_by(&mut self, call: Option<OwnedFd>) {
+        self.notifier = Notifier::call(call);
+        self.notifier.notify(MESSAGE, 0);
     }
 }
 

@@ -223,6 +223,29 @@ fn a_resumed_queue_finds_its_place_by_the_first_available_entry() {
 }
 
 #[test]
+fn a_queue_that_is_taken_over_goes_on_where_its_used_index_stands() {
+    // 0 as well: 65536 chains of several descriptors begin anywhere.
+    for index in [0, 1, 100, 65_535] {
+        let mut memory = Memory::new(16);
+        memory.start_at(index);
+        let (region, layout) = (memory.region(), memory.layout());
+        [5, 6, 7].map(|entry| memory.describe(entry, (BUFFERS, 64, 0, 0)));
+        memory.offer(&[5, 6, 7]);
+        let mut burst = Burst::new();
+        // Takes three, returns one, and dies.
+        let mut device = DeviceQueue::take_over(region, &layout, FEATURES).unwrap();
+        assert_eq!(device.take_readable(64, &mut burst), Ok(3));
+        device.give_back(&mut burst, 1);
+        device.complete_all(&burst);
+        device.publish();
+        let mut device = DeviceQueue::take_over(region, &layout, FEATURES).unwrap();
+        assert_eq!(device.index(), index.wrapping_add(1));
+        assert_eq!(device.take_readable(64, &mut burst), Ok(2));
+        assert_eq!(burst.chains().iter().map(Chain::head).collect::<Vec<_>>(), [6, 7]);
+    }
+}
+
+#[test]
 fn a_driver_stops_on_what_it_cannot_trust() {
     type Break = fn(&mut Memory);
     let cases: [(Break, Broken); 3] = [

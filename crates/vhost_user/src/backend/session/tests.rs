@@ -64,9 +64,19 @@ impl Peer {
         Layout::contiguous(ENTRIES, u64::from(ring) * 0x1_0000)
     }
 
+    /// Its back end was killed, and another one is there: nobody was asked how far the rings are.
+    fn find_another(&mut self) {
+        self.session = Session::new(NicQueues::foreign(2).expect("descriptors"), offer());
+        self.calls.clear();
+    }
+
     fn lay_out(&mut self, ring: u32) {
+        self.lay_out_at(ring, 0);
+    }
+
+    fn lay_out_at(&mut self, ring: u32, base: u32) {
         self.ask(FrontendReq::SET_VRING_NUM, &state(ring, ENTRIES.into())).expect("a size");
-        self.ask(FrontendReq::SET_VRING_BASE, &state(ring, 0)).expect("an index");
+        self.ask(FrontendReq::SET_VRING_BASE, &state(ring, base)).expect("an index");
         let layout = Self::layout(ring);
         let places = [layout.descriptors, layout.used, layout.available, 0].map(|at| at + USER);
         let body: Vec<u8> = ring
@@ -158,6 +168,88 @@ fn frames_go_both_ways_once_all_is_agreed_on_and_stop_where_the_driver_takes_ove
     assert_eq!((peer.base(0), peer.base(1)), (3, 8));
     assert_eq!(peer.session.running(), 0);
     assert_eq!(peer.session.queues.sink().deliver(&[frame]), 0, "nobody is there");
+}
+
+/// Sends frames of these numbers.
+fn send(tx: &mut Driver<'_, u64>, numbers: std::ops::Range<u8>, peer: &Peer) {
+    for number in numbers {
+        let at = BUFFERS + u64::from(number) * 2048;
+        let buffer = peer.region().bytes(at + 12, 1).expect("it is there");
+        assert!(buffer.write(0, [number]) && tx.push(number.into(), at, 12 + 60, false));
+    }
+    tx.publish();
+}
+
+/// The numbers of all frames that are there.
+fn sent(peer: &Peer) -> Vec<u8> {
+    let mut numbers = Vec::new();
+    let mut source = peer.session.queues.source();
+    while source.drain(64, &mut |frames| {
+        numbers.extend(frames.iter().filter_map(|frame| frame.octets().read::<1>(0)).flatten());
+    }) > 0
+    {}
+    numbers
+}
+
+/// As DPDK's `virtio_user` with `server=1` does it, which says 0 of any ring that it hands to its next back end.
+#[test]
+fn a_ring_that_is_far_on_goes_on_where_it_was_whatever_the_peer_says() {
+    let mut peer = Peer::new();
+    let (mut rx_slots, mut tx_slots) = (slots(), slots());
+    let (mut rx, mut tx) = (driver(&peer, 0, &mut rx_slots), driver(&peer, 1, &mut tx_slots));
+    let mut octets = [7u8; 60];
+    let frame = Frame::new(ring::Bytes::from_slice(&mut octets));
+    let begin = |peer: &mut Peer, base| {
+        peer.agree(PLAIN);
+        peer.share();
+        (0..2).for_each(|ring| peer.lay_out_at(ring, base));
+        (0..2).for_each(|ring| peer.enable(ring));
+    };
+    begin(&mut peer, 0);
+    // More than once round, and not to where anything begins.
+    for _ in 0..3 {
+        (0..30).for_each(|n| assert!(rx.push(n, BUFFERS + 0x8_0000 + n * 2048, 2048, true)));
+        rx.publish();
+        send(&mut tx, 0..30, &peer);
+        assert_eq!(sent(&peer), (0..30).collect::<Vec<_>>());
+        assert_eq!(peer.session.queues.sink().deliver(&[frame; 30]), 30);
+        assert_eq!(rx.pop(64, |_, _| {}), Ok(30));
+        assert_eq!(tx.pop(64, |_, _| {}), Ok(30));
+    }
+    for base in [0, 7, 95] {
+        peer.find_another();
+        // What is sent meanwhile waits.
+        send(&mut tx, 40..44, &peer);
+        begin(&mut peer, base);
+        assert_eq!(sent(&peer), [40, 41, 42, 43], "no frame of before, base {base}");
+        peer.session.look().expect("the ring is whole");
+        assert!(rx.push(50, BUFFERS, 2048, true));
+        rx.publish();
+        assert_eq!(peer.session.queues.sink().deliver(&[frame; 2]), 1, "one buffer is free");
+        let mut tokens = Vec::new();
+        rx.pop(64, |token, _| tokens.push(token)).expect("a sound ring");
+        tx.pop(64, |token, _| tokens.push(token)).expect("a sound ring");
+        assert_eq!(tokens, [50, 40, 41, 42, 43]);
+        let rung = |call: &OwnedFd| rustix::io::read(call, &mut [0; 8]) == Ok(8);
+        assert!(peer.calls.iter().all(rung));
+    }
+    assert_eq!((peer.base(0), peer.base(1)), (93, 102), "who asks is told");
+}
+
+/// What the last back end had returned without an interrupt.
+#[test]
+fn a_driver_is_told_once_when_its_ring_is_served() {
+    let mut peer = Peer::new();
+    peer.agree(PLAIN);
+    peer.share();
+    (0..2).for_each(|ring| peer.lay_out(ring));
+    let rung = |call: &OwnedFd| rustix::io::read(call, &mut [0; 8]) == Ok(8);
+    assert!(!peer.calls.iter().any(rung), "nobody serves them yet");
+    (0..2).for_each(|ring| peer.enable(ring));
+    assert!(peer.calls.iter().all(rung));
+    let call = event();
+    peer.send(FrontendReq::SET_VRING_CALL, &1u64.to_le_bytes(), again(&call)).expect("a call");
+    assert!(rung(&call), "the one before may have been nobody's");
 }
 
 #[test]
