@@ -1,5 +1,5 @@
-//! Links of NICs that somebody has deleted are opened anew as soon as that can be done, and handed to whoever serves them:
-//! after a second, then after pauses that double up to half a minute. So are those put in again that are out of their
+//! Links of NICs that somebody has deleted, ours or those that we have only taken (`xdp:`), are opened anew as soon as that can be
+//! done, and handed to whoever serves them: after a second, then after pauses that double up to half a minute. So are those put in again that are out of their
 //! bridge, because that was deleted and made again, or Open vSwitch has lost them. A thread does it, one thing at a time:
 //! Open vSwitch may take seconds to answer, for which nobody else waits.
 
@@ -110,9 +110,9 @@ impl Supervisor {
         }
         let gone = self.resources.gone(&self.running.plan);
         let out = self.resources.out_of_place(&self.running.plan, &gone);
-        self.mending.links.retain(|nic, _| gone.contains(nic) || out.iter().any(|(out, _)| out == nic));
-        for nic in gone {
-            self.open_anew(nic, now);
+        self.mending.links.retain(|nic, _| gone.contains_key(nic) || out.iter().any(|(out, _)| out == nic));
+        for (nic, is_made) in gone {
+            self.open_anew(nic, is_made, now);
         }
         for (nic, mut member) in out {
             if self.mending.try_now(&nic, now) {
@@ -124,12 +124,15 @@ impl Supervisor {
         }
     }
 
-    fn open_anew(&mut self, nic: String, now: Instant) {
+    fn open_anew(&mut self, nic: String, is_made: bool, now: Instant) {
         let due = self.mending.try_now(&nic, now);
         if self.mending.is_news(&nic) {
-            let line =
-                format!("NIC {nic}: its link was deleted; it is made again as soon as that can be done");
-            self.events.tell(Kind::Notice, line);
+            let what = if is_made {
+                "its link was deleted; it is made again as soon as that can be done"
+            } else {
+                "its interface is gone; it is taken again as soon as it is there and up"
+            };
+            self.events.tell(Kind::Notice, format!("NIC {nic}: {what}"));
         }
         let found =
             self.running.plan.nics().find(|(router, found)| is_named(&nic, &router.name, &found.name));

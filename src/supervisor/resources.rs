@@ -227,14 +227,13 @@ impl Resources {
         plan.nics().filter_map(|(router, nic)| lost(router, nic)).collect()
     }
 
-    /// NICs whose link somebody has deleted: `edge.wan`.
-    pub(crate) fn gone(&self, plan: &Plan) -> Vec<String> {
-        let is_gone = |router, nic| {
-            let link = self.uplinks.get(&key(router, nic)).and_then(Opened::tap);
-            link.is_some_and(|link| !link.is_there())
-        };
-        let gone = plan.nics().filter(|(router, nic)| is_gone(router, nic));
-        gone.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
+    /// NICs whose link somebody has deleted (`edge.wan`), and whether it is one that we make.
+    pub(crate) fn gone(&self, plan: &Plan) -> BTreeMap<String, bool> {
+        let gone = plan.nics().filter_map(|(router, nic)| {
+            let opened = self.uplinks.get(&key(router, nic)).filter(|opened| !opened.is_there())?;
+            Some((label(router, nic), opened.is_made()))
+        });
+        gone.collect()
     }
 
     /// What is seen of the cables of NICs at interfaces, by NIC: `edge.wan`.
@@ -251,12 +250,16 @@ impl Resources {
     }
 
     /// Those of whose links it cannot be said that they are in the bridge that they belong into, without those that are gone.
-    pub(crate) fn out_of_place(&self, plan: &Plan, gone: &[String]) -> Vec<(String, Membership)> {
+    pub(crate) fn out_of_place(
+        &self,
+        plan: &Plan,
+        gone: &BTreeMap<String, bool>,
+    ) -> Vec<(String, Membership)> {
         let out = plan.nics().filter_map(|(router, nic)| {
             let member = self.uplinks.get(&key(router, nic)).and_then(Opened::tap)?.membership()?;
             (!member.looks_well()).then(|| (label(router, nic), member.clone()))
         });
-        out.filter(|(nic, _)| !gone.contains(nic)).collect()
+        out.filter(|(nic, _)| !gone.contains_key(nic)).collect()
     }
 
     /// Takes down that the link of a NIC was put into its bridge again.
@@ -280,12 +283,11 @@ impl Resources {
         opened: Opened,
     ) -> Result<Option<(Description, Vec<OwnedFd>)>> {
         let found = plan.nics().find(|(router, found)| label(router, found) == nic);
-        let (Some((router, nic)), Opened::Tap(mut link)) = (found, opened) else { return Ok(None) };
-        let key = key(router, nic);
-        if let Some(Opened::Tap(old)) = self.uplinks.remove(&key) {
-            link.succeed(old);
+        let Some((router, nic)) = found else { return Ok(None) };
+        let (key, mut opened) = (key(router, nic), opened);
+        if let (Some(Opened::Tap(old)), Opened::Tap(new)) = (self.uplinks.remove(&key), &mut opened) {
+            new.succeed(old);
         }
-        let opened = Opened::Tap(link);
         let copies = opened.descriptors().into_iter().map(|fd| fd.try_clone_to_owned());
         let answer = copies.collect::<std::io::Result<Vec<_>>>().map(|copies| (opened.describe(), copies));
         self.uplinks.insert(key, opened);

@@ -33,6 +33,18 @@ fn cable(home: &Namespace, name: &str, queues: u32, address: &str, gateway: &str
         host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
         home.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
     }
+    plug_in(home, &host, (name, queues), address, gateway)?;
+    Ok(host)
+}
+
+/// A veth pair between our side and a host.
+fn plug_in(
+    home: &Namespace,
+    host: &Namespace,
+    (name, queues): (&str, u32),
+    address: &str,
+    gateway: &str,
+) -> Result<()> {
     let n = queues.to_string();
     let sides = ["numrxqueues", n.as_str(), "numtxqueues", n.as_str()];
     let link = [&["link", "add", name][..], &sides, &["type", "veth", "peer", "name", "eth0"], &sides];
@@ -43,7 +55,7 @@ fn cable(home: &Namespace, name: &str, queues: u32, address: &str, gateway: &str
     host.ip(&["link", "set", "eth0", "up"])?;
     host.ip(&["route", "add", "default", "via", gateway])?;
     support::run(host.command("ethtool").args(["-K", "eth0", "tx", "off"]), PATIENCE)?;
-    Ok(host)
+    Ok(())
 }
 
 fn cables(home: &Namespace, queues: u32) -> Result<(Namespace, Namespace)> {
@@ -113,6 +125,51 @@ fn ping_tcp_and_udp_through_two_interfaces() {
         assert_eq!(counters.get("t25.left.xdp.read.frames"), counters.get("t25.left.rx.frames"));
         assert_eq!(counters.faults("t25"), [""; 0]);
     }
+}
+
+/// What somebody does to an interface and to the run while that is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meanwhile {
+    Nothing,
+    RouterStartsAgain,
+    PlaneIsKilled,
+}
+
+#[test]
+fn an_interface_that_is_made_again_is_taken_again() {
+    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+    let (mut stage, left, right) = two_hosts("process", 1, "");
+    wait_for("an answer", || answers(&left, RIGHT));
+    for meanwhile in [Meanwhile::Nothing, Meanwhile::RouterStartsAgain, Meanwhile::PlaneIsKilled] {
+        let told = stage.run().complaints(0).len();
+        stage.home().ip(&["link", "delete", "t25-right"]).expect("deleted");
+        wait_for("a word of it", || {
+            stage.run().complaints(told).iter().any(|line| line.contains("its interface is gone"))
+        });
+        match meanwhile {
+            Meanwhile::Nothing => {}
+            Meanwhile::RouterStartsAgain => {
+                let mut restart = Command::new(BINARY);
+                let done = support::run(restart.args(["restart", "t25"]), PATIENCE).expect("it ends");
+                assert!(done.status.success(), "{}", done.stderr);
+            }
+            Meanwhile::PlaneIsKilled => {
+                let plane = plane_of(&mut stage);
+                kill_process(Pid::from_raw(plane.cast_signed()).expect("an id"), Signal::KILL)
+                    .expect("killed");
+                wait_for("another data plane", || plane_of(&mut stage) != plane);
+            }
+        }
+        wait_for("an answer of the other side", || answers(&left, Ipv4Addr::new(192, 0, 2, 1)));
+        plug_in(stage.home(), &right, ("t25-right", 1), "198.51.100.2/24", "198.51.100.1")
+            .expect("made again");
+        // Its other end has another Ethernet address now, which the router hears when that asks for it.
+        wait_for("an answer again", || answers(&right, LEFT));
+        assert!(answers(&left, RIGHT), "{meanwhile:?}");
+        let lines = stage.run().complaints(told);
+        assert!(lines.iter().any(|line| line.contains("its link is there again")), "{lines:?}");
+    }
+    finish(stage, vec![left, right]);
 }
 
 /// What `run` says of a file that it cannot run.

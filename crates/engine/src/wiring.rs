@@ -223,10 +223,6 @@ impl Plugging<'_> {
     /// its own.
     fn xdp(&self, interface: &Interface) -> Result<Plugged> {
         let Borrowed { sources, sinks, read, kernel, way } = interface.lend(self.threads())?;
-        if sinks.is_empty() {
-            // It was deleted while nobody served it.
-            return Ok((Vec::new(), self.tx(false, |_| Arc::new(Null::new())), Outside::Other));
-        }
         let written = sinks.iter().map(|sink| sink.counters()).collect();
         let tx = self.tx(false, |pair| sinks[pair % sinks.len()].clone());
         Ok((

@@ -17,24 +17,27 @@ pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Err
 }
 
 fn open_here(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
-    let links = Links::here()?;
-    links.index(bridge)?;
-    // Up only when it is in: what is said at that moment is for the bridge.
-    let tap = Tap::open(name, &TapConfig { up: false, netns: None, ..config.clone() })?;
-    join(&links, name, bridge)?;
-    if config.up {
-        links.set_up(name, true)?;
-    }
-    Ok(tap.member_of(Membership::in_kernel(name, bridge)))
+    let config = TapConfig { bridge: Some(bridge), netns: None, ..config.clone() };
+    Ok(Tap::open(name, &config)?.member_of(Membership::in_kernel(name, bridge)))
 }
 
 /// Puts the TAP `name` into `bridge`, both of the calling thread's namespace.
 pub(crate) fn join(links: &Links, name: &str, bridge: &str) -> Result<(), Error> {
     let (member, index) = (links.index(name)?, links.index(bridge)?);
+    let kernel =
+        Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))?;
+    put_in(&kernel, (name, member), (bridge, index))
+}
+
+/// Puts an interface into a bridge, each by its index; their names are for what is said.
+pub(crate) fn put_in(
+    kernel: &Netlink,
+    (name, member): (&str, u32),
+    (bridge, index): (&str, u32),
+) -> Result<(), Error> {
     let message =
         Message::link(libc::RTM_SETLINK, 0, member, 0).with(libc::IFLA_MASTER, &index.to_ne_bytes());
-    let asked = Netlink::open().and_then(|kernel| kernel.ask(&message));
-    asked.map_err(|e| match e.raw_os_error() {
+    kernel.ask(&message).map_err(|e| match e.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::EINVAL) => Error::Refused {
             what: format!("cannot put `{name}` into `{bridge}`"),
             why: format!("`{bridge}` is no bridge; make one with `ip link add NAME type bridge`"),

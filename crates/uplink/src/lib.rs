@@ -3,6 +3,7 @@
 //! What is made here (TAPs, namespaces, their addresses and routes) belongs to file descriptors of this process. The
 //! kernel takes it away with the last of them, so nothing is left even after SIGKILL.
 
+mod appear;
 pub mod bridge;
 mod cable;
 pub mod door;

@@ -14,10 +14,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use switch::Offloads;
 
+use crate::appear::{appear, name_before};
 use crate::netlink::{Attributes, Message, Netlink};
 use crate::request::{InterfaceRequest, Name, ioctl};
 use crate::tap::{Spread, Traits, header};
-use crate::undo::Undo;
+use crate::undo::{Armed, Undo};
 use crate::{Error, Links, Mac, Netns, Tap};
 
 /// How the macvtaps and macvlans of one interface reach each other (`linux/if_link.h`).
@@ -80,23 +81,37 @@ pub fn open(name: &str, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
 
 fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
     let links = Links::here()?;
-    let kernel =
-        Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))?;
+    let (kernel, spare) = (open_kernel()?, open_kernel()?);
     let below = links.index(config.lower)?;
     Undo::of_macvtap(name).now();
-    kernel.ask(&creation(name, below, config)).map_err(|e| refusal(name, config, &links, e))?;
-    // From here on it is deleted if anything fails.
-    let undo = Undo::of_macvtap(name).armed()?;
-    let index = links.index(name)?;
-    let mark = Message::link(libc::RTM_NEWLINK, 0, index, (libc::IFF_UP | libc::IFF_ALLMULTI) as u32)
-        .with(libc::IFLA_IFALIAS, ALIAS.as_bytes());
-    kernel.ask(&mark).map_err(|e| Error::system(format!("setting `{name}` up"), e))?;
-    let device = node::find(name, index)?;
+    if links.exists(name)? {
+        return Err(Error::InUse { name: name.to_owned() });
+    }
+    let before = name_before(name);
+    // Whatever comes after this deletes it if it fails, without a descriptor that it would have to get first.
+    let mut undo = Armed::of_link(spare, &before);
+    kernel.ask(&creation(&before, below, config)).map_err(|e| {
+        undo.disarm();
+        refusal(name, config, &links, e)
+    })?;
+    let index = links.index(&before)?;
+    undo.found(index);
+    let alias = Message::link(libc::RTM_SETLINK, 0, index, 0).with(libc::IFLA_IFALIAS, ALIAS.as_bytes());
+    kernel.ask(&alias).map_err(|e| Error::system(format!("marking `{name}`"), e))?;
+    let device = node::find(&before, index)?;
     let queues = (0..config.queues)
         .map(|_| open_queue(name, kernel_name, &device, config.queues > 1))
         .collect::<Result<Vec<_>, Error>>()?;
     let traits = Traits::new(settle(name, &queues, config.offload)?, Spread::Kernel);
+    appear(&kernel, index, name, libc::IFF_UP | libc::IFF_ALLMULTI).map_err(|e| match e.raw_os_error() {
+        Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
+        _ => Error::system(format!("setting `{name}` up"), e),
+    })?;
     Ok(Tap::of_queues(name, queues, traits, links)?.undone_by(undo))
+}
+
+fn open_kernel() -> Result<Netlink, Error> {
+    Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))
 }
 
 fn creation(name: &str, below: u32, config: &MacvtapConfig<'_>) -> Message {

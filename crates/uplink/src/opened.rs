@@ -135,6 +135,20 @@ impl Opened {
         }
     }
 
+    /// Whether the interface that it is at is still there, if it is at one.
+    pub fn is_there(&self) -> bool {
+        match self {
+            Self::Tap(tap) => tap.is_there(),
+            Self::Xdp(xdp) => xdp.is_there(),
+            Self::Capture(_) | Self::Replay { .. } | Self::Door(_) => true,
+        }
+    }
+
+    /// Whether the interface that it is at is made by us, and not only taken.
+    pub const fn is_made(&self) -> bool {
+        matches!(self, Self::Tap(_))
+    }
+
     /// It, if it is a TAP or something like it.
     pub fn tap(&self) -> Option<&Tap> {
         match self {

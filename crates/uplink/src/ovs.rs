@@ -29,7 +29,7 @@ pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Err
     let datapath = datapath(name, bridge)?;
     forget(name);
     let mut tap = Tap::open(name, config)?;
-    let undo = Undo::of_ovs_port(name).armed()?;
+    let undo = Undo::of_ovs_port(name).armed();
     add(name, bridge)?;
     if datapath == "netdev" {
         // Its packet socket shows frames as they are, and has no room for large ones.

@@ -10,16 +10,15 @@
 mod counters;
 pub(crate) mod header;
 mod health;
+mod making;
 pub(crate) mod place;
 mod queue_limit;
 mod sink;
 mod source;
 mod traits;
 
-use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
 use switch::Offloads;
@@ -28,6 +27,7 @@ use switch::steer::Hash;
 pub use counters::{ReadCounters, WriteCounters};
 use header::Offer;
 use health::Health;
+use place::Home;
 pub use queue_limit::QueueLimit;
 use queue_limit::Wishes;
 pub use sink::TapSink;
@@ -35,9 +35,9 @@ pub use source::TapSource;
 pub use traits::{Spread, Traits};
 
 use crate::membership::Membership;
-use crate::request::{InterfaceRequest, Name};
+use crate::request::Name;
 use crate::undo::Armed;
-use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
+use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns};
 
 /// Largest frame that a source shows which is not to be segmented, in octets.
 pub const LARGEST_FRAME: usize = 2048;
@@ -69,6 +69,8 @@ pub struct TapConfig<'a> {
     pub mac: Option<Mac>,
     /// Whether to set the device up.
     pub up: bool,
+    /// The bridge of the same namespace that it is put into before it is up: what is said at that moment is for the bridge.
+    pub bridge: Option<&'a str>,
     /// Whose the device is.
     pub ownership: Ownership,
     /// Whether checksums and segmentation may be left to the kernel, and by it to us.
@@ -87,6 +89,7 @@ impl Default for TapConfig<'_> {
             queue_len: 1000,
             mac: None,
             up: true,
+            bridge: None,
             ownership: Ownership::New,
             offload: true,
             hash: None,
@@ -110,7 +113,7 @@ pub struct Tap {
     /// The bridge that it belongs into; only whoever opened the device knows.
     member: Option<Membership>,
     /// None where the descriptors came from another process, which keeps the device in order.
-    links: Option<Arc<Links>>,
+    home: Option<Arc<Home>>,
     limits: Limits,
     health: Arc<Health>,
 }
@@ -145,40 +148,14 @@ struct Queue {
 }
 
 impl Tap {
-    /// Makes (or opens) the device and sets its MTU, queue length, address and state. On an error nothing is left.
+    /// Makes (or opens) the device and sets its MTU, queue length, address and state. Who waits for its name finds it as it is to
+    /// be, and may move it at once. On an error nothing is left.
     pub fn open(name: &str, config: &TapConfig<'_>) -> Result<Self, Error> {
         check(config)?;
-        let kernel_name = Name::new(name)?;
         match config.netns {
-            Some(netns) => netns.run(|| Self::open_here(name, kernel_name, config))?,
-            None => Self::open_here(name, kernel_name, config),
+            Some(netns) => netns.run(|| making::open(name, config))?,
+            None => making::open(name, config),
         }
-    }
-
-    fn open_here(name: &str, kernel_name: Name, config: &TapConfig<'_>) -> Result<Self, Error> {
-        let queues = (0..config.queues)
-            .map(|number| open_queue(name, kernel_name, config, number == 0))
-            .collect::<Result<Vec<_>, Error>>()?;
-        let traits = settle(name, &queues, config)?;
-        let links = Links::here()?;
-        if let Some(mac) = config.mac {
-            links.set_mac(name, mac)?;
-        }
-        links.set_mtu(name, config.mtu)?;
-        links.set_queue_len(name, config.queue_len)?;
-        if config.up {
-            links.set_up(name, true)?;
-        }
-        Ok(Self {
-            name: name.to_owned(),
-            queues,
-            traits,
-            undo: None,
-            member: None,
-            links: Some(Arc::new(links)),
-            limits: Limits::Fixed,
-            health: Health::new()?,
-        })
     }
 
     /// A device whose queues were opened by their own file.
@@ -188,9 +165,9 @@ impl Tap {
         traits: Traits,
         links: Links,
     ) -> Result<Self, Error> {
-        let links = Some(Arc::new(links));
+        let home = Some(Arc::new(Home::new(links)?));
         let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
-        Ok(Self { name, queues, traits, undo: None, member: None, links, limits, health })
+        Ok(Self { name, queues, traits, undo: None, member: None, home, limits, health })
     }
 
     /// A device that another process opened, by the descriptors of its queues in their order.
@@ -201,7 +178,7 @@ impl Tap {
         Name::new(name)?;
         check_queues(queues.len())?;
         let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
-        Ok(Self { name, queues, traits, undo: None, member: None, links: None, limits, health })
+        Ok(Self { name, queues, traits, undo: None, member: None, home: None, limits, health })
     }
 
     /// What is known of the device beside its descriptors.
@@ -258,7 +235,7 @@ impl Tap {
             queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
         let (name, traits) = (self.name.clone(), self.traits.clone());
         let (limits, health) = (Limits::Fixed, self.health.clone());
-        Ok(Self { name, queues, traits, undo: None, member: None, links: None, limits, health })
+        Ok(Self { name, queues, traits, undo: None, member: None, home: None, limits, health })
     }
 
     /// The interface's name.
@@ -274,19 +251,27 @@ impl Tap {
 
     /// The interfaces of the namespace the device lies in; only whoever opened the device has them.
     pub fn links(&self) -> Option<&Links> {
-        self.links.as_deref()
+        self.home.as_deref().map(|home| &home.links)
     }
 
-    /// Gives the device another MTU and queue length; nothing where somebody else opened it, who sees to that.
+    /// Gives the device another MTU and queue length, wherever it lies by now; nothing where somebody else opened it, who sees to
+    /// that.
     ///
     /// # Errors
-    /// The device does not take them, or lies in another namespace by now.
+    /// The device does not take them, or lies where we may not look.
     pub fn resize(&self, mtu: u32, queue_len: u32) -> Result<(), Error> {
-        let Some(links) = &self.links else { return Ok(()) };
-        if links.mtu(&self.name)? != mtu {
-            links.set_mtu(&self.name, mtu)?;
-        }
-        links.set_queue_len(&self.name, queue_len)
+        self.at_home(|links, name| {
+            if links.mtu(name)? != mtu {
+                links.set_mtu(name, mtu)?;
+            }
+            links.set_queue_len(name, queue_len)
+        })
+    }
+
+    /// Does something with the device by the name that it has now, where it lies now.
+    fn at_home(&self, work: impl FnOnce(&Links, &str) -> Result<(), Error>) -> Result<(), Error> {
+        let (Some(home), Some(queue)) = (&self.home, self.queues.first()) else { return Ok(()) };
+        home.with(&self.name, queue.as_fd(), work)
     }
 
     /// The same, and whoever serves it in another process may wish for another queue length.
@@ -324,8 +309,9 @@ impl Tap {
     /// # Errors
     /// The device does not take it.
     pub fn fulfil(&self) -> Result<(), Error> {
-        let (Limits::Wished(wishes), Some(links)) = (&self.limits, &self.links) else { return Ok(()) };
-        wishes.last().map_or(Ok(()), |frames| links.set_queue_len(&self.name, frames))
+        let Limits::Wished(wishes) = &self.limits else { return Ok(()) };
+        let Some(frames) = wishes.last() else { return Ok(()) };
+        self.at_home(|links, name| links.set_queue_len(name, frames))
     }
 
     /// By what whoever serves it changes the queue length; none where nobody can.
@@ -334,8 +320,8 @@ impl Tap {
     /// No descriptors are left.
     pub fn queue_limit(&self) -> Result<Option<QueueLimit>, Error> {
         let copied = |e| Error::system(format!("serving `{}`", self.name), e);
-        Ok(match (&self.limits, &self.links) {
-            (_, Some(links)) => Some(QueueLimit::here(links.clone(), self.name.clone())),
+        Ok(match (&self.limits, &self.home) {
+            (_, Some(home)) => Some(QueueLimit::here(home.clone(), self.name.clone())),
             (Limits::Wishing(wishes), None) => Some(QueueLimit::asked(wishes.try_clone().map_err(copied)?)),
             _ => None,
         })
@@ -374,7 +360,7 @@ impl Tap {
     /// Takes over what belongs to the name, not to the device, from one that was deleted: who takes it away in the end,
     /// and where wishes come in.
     pub fn succeed(&mut self, mut old: Self) {
-        if let Some(undo) = old.undo.take() {
+        if let Some(mut undo) = old.undo.take() {
             undo.disarm();
         }
         self.limits = std::mem::take(&mut old.limits);
@@ -426,28 +412,6 @@ fn deleted(name: &str) -> String {
     format!("the interface `{name}` was deleted; nothing passes it until it is there again")
 }
 
-/// Settles what a device that was just opened does: headers of a known size, nothing left to us as long as nobody says
-/// that he takes it, and frames spread by our hash where the kernel can.
-fn settle(name: &str, queues: &[OwnedFd], config: &TapConfig<'_>) -> Result<Traits, Error> {
-    let wrong = |e| Error::system(format!("settling the offloads of `{name}`"), e);
-    let mut takes = Offloads::NONE;
-    for queue in queues {
-        header::set_size(queue.as_fd()).map_err(wrong)?;
-        takes = header::able(queue.as_fd()).map_err(wrong)?;
-    }
-    let takes = if config.offload { takes } else { Offloads::NONE };
-    let (Some(hash), Some(first)) = (config.hash.filter(|_| queues.len() > 1), queues.first()) else {
-        return Ok(Traits::new(takes, Spread::Kernel));
-    };
-    Ok(Traits::new(
-        takes,
-        match steering::steer(first.as_fd(), queues.len(), hash) {
-            Ok(()) => Spread::Ours,
-            Err(why) => Spread::refused(&why),
-        },
-    ))
-}
-
 fn check(config: &TapConfig<'_>) -> Result<(), Error> {
     let largest = (LARGEST_FRAME - HEADERS) as u32;
     if !(68..=largest).contains(&config.mtu) {
@@ -466,35 +430,4 @@ pub(crate) fn check_queues(count: usize) -> Result<(), Error> {
     }
     let found = count as u64;
     Err(Error::Range { what: "the number of queues of a TAP", found, expected: "1 to 256" })
-}
-
-fn open_queue(name: &str, kernel_name: Name, config: &TapConfig<'_>, first: bool) -> Result<OwnedFd, Error> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-        .open("/dev/net/tun")
-        .map_err(|e| match e.raw_os_error() {
-            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Error::NoDriver,
-            _ => Error::system("opening /dev/net/tun", e),
-        })?;
-    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-    if config.queues > 1 {
-        flags |= libc::IFF_MULTI_QUEUE;
-    }
-    if first && config.ownership == Ownership::New {
-        flags |= libc::IFF_TUN_EXCL;
-    }
-    let mut request = InterfaceRequest::new(kernel_name, &(flags as u16).to_ne_bytes());
-    request.send(file.as_fd(), libc::TUNSETIFF).map_err(|e| refusal(name, e))?;
-    Ok(file.into())
-}
-
-/// What the driver's answer to TUNSETIFF means.
-fn refusal(name: &str, error: io::Error) -> Error {
-    match error.raw_os_error() {
-        Some(libc::EBUSY | libc::EEXIST) => Error::InUse { name: name.to_owned() },
-        Some(libc::EINVAL) => Error::NotTap { name: name.to_owned() },
-        _ => Error::system(format!("making the TAP `{name}`"), error),
-    }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::appear::name_before;
 use crate::netlink::{Message, Netlink};
 use crate::{Error, Links, door, macvtap, ovs};
 
@@ -58,44 +59,74 @@ impl Undo {
     /// environment. What is not there any more is no error: the interface that it stood on may have taken it along.
     pub fn now(&self) {
         match self {
-            Self::Macvtap { name } => drop(delete_ours(name)),
+            // One that never appeared, too.
+            Self::Macvtap { name } => {
+                [name, &name_before(name)].into_iter().for_each(|name| drop(delete_ours(name)))
+            }
             Self::OvsPort { name } => ovs::forget(name),
             Self::Socket { path } => remove_socket(path),
         }
     }
 
-    /// The same, to happen when the answer is dropped, in the namespace that the calling thread is in now.
-    pub(crate) fn armed(self) -> Result<Armed, Error> {
-        let place = match &self {
-            Self::Macvtap { name } => Some((kernel()?, Links::here()?.index(name)?)),
-            Self::OvsPort { .. } | Self::Socket { .. } => None,
-        };
-        Ok(Armed { undo: Some(self), place })
+    /// The same, to happen when the answer is dropped. Not for an interface: that is [`Armed::of_link`].
+    pub(crate) const fn armed(self) -> Armed {
+        Armed { what: What::Undo(self) }
     }
 }
 
 /// Something that is taken away when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Armed {
-    /// None if it is not to happen any more.
-    undo: Option<Undo>,
-    /// An interface by its index, which no other one has, and its namespace.
-    place: Option<(Netlink, u32)>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// It is not to happen any more.
+    Nothing,
+    Undo(Undo),
+    /// An interface, in the namespace of the socket, which is there already: none may be left when it is needed.
+    Link(Netlink, Which),
+}
+
+/// Which interface.
+#[derive(Debug)]
+enum Which {
+    Named(String),
+    /// No other one has it, and it may have another name by now.
+    Index(u32),
 }
 
 impl Armed {
-    /// Nothing is taken away: somebody else sees to it.
-    pub(crate) fn disarm(mut self) {
-        self.undo = None;
+    /// An interface that is about to be made under this name.
+    pub(crate) fn of_link(kernel: Netlink, name: &str) -> Self {
+        Self { what: What::Link(kernel, Which::Named(name.to_owned())) }
+    }
+
+    /// The interface is there, and has this index.
+    pub(crate) fn found(&mut self, index: u32) {
+        if let What::Link(_, which) = &mut self.what {
+            *which = Which::Index(index);
+        }
+    }
+
+    /// Nothing is taken away: somebody else sees to it, or there is nothing.
+    pub(crate) fn disarm(&mut self) {
+        self.what = What::Nothing;
     }
 }
 
 impl Drop for Armed {
     fn drop(&mut self) {
-        match (self.undo.take(), &self.place) {
-            (Some(_), Some((kernel, index))) => drop(delete(kernel, *index)),
-            (Some(undo), None) => undo.now(),
-            (None, _) => {}
+        match &self.what {
+            What::Nothing => {}
+            What::Undo(undo) => undo.now(),
+            What::Link(kernel, Which::Index(index)) => drop(delete(kernel, *index)),
+            What::Link(kernel, Which::Named(name)) => {
+                let name = [name.as_bytes(), &[0]].concat();
+                let named = Message::link(libc::RTM_DELLINK, 0, 0, 0).with(libc::IFLA_IFNAME, &name);
+                drop(kernel.ask(&named));
+            }
         }
     }
 }

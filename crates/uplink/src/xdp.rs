@@ -13,6 +13,7 @@ mod counters;
 mod device;
 mod interface;
 mod program;
+mod revival;
 mod rings;
 mod sink;
 mod socket;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use counters::{XdpKernelCounters, XdpReadCounters, XdpWriteCounters};
 pub use device::XdpHealth;
 pub use program::Hook;
+pub use revival::XdpRevival;
 pub use sink::XdpSink;
 pub use source::XdpSource;
 
@@ -36,6 +38,7 @@ use crate::{Error, Netns};
 use device::{Device, Queue};
 use interface::Interface;
 use program::Attached;
+use revival::Desk;
 use sink::Sender;
 use socket::{Bound, Mapped, Wish};
 use source::Receiver;
@@ -95,6 +98,8 @@ pub struct XdpParts {
     pub in_driver: bool,
     /// Whether who serves it is to poll the driver.
     busy_poll: bool,
+    /// Whether it was deleted: then there are no descriptors.
+    gone: bool,
 }
 
 #[derive(Debug)]
@@ -102,8 +107,6 @@ struct Hold {
     program: Attached,
     index: u32,
     wish: Wish,
-    /// How it was opened, but for the namespace.
-    config: XdpConfig<'static>,
     netns: Option<Netns>,
     _hearing: OwnedFd,
 }
@@ -146,10 +149,10 @@ impl Xdp {
             zero_copy: sockets.iter().all(Bound::is_zero_copy),
             in_driver: program.hook() == Hook::Driver,
             busy_poll: config.busy_poll.is_some(),
+            gone: false,
         };
         let (index, netns) = (interface.index, config.netns.cloned());
-        let config = XdpConfig { netns: None, ..*config };
-        let hold = Hold { program, index, wish, config, netns, _hearing: hearing };
+        let hold = Hold { program, index, wish, netns, _hearing: hearing };
         Ok(Self { parts, sockets, hold: Some(hold) })
     }
 
@@ -161,8 +164,23 @@ impl Xdp {
         }
     }
 
-    /// New sockets after [`Xdp::release`]. An interface that was deleted is without queues from now on, unless there is another
-    /// one of its name.
+    /// Whether the kernel still has the interface.
+    pub fn is_there(&self) -> bool {
+        !self.parts.gone && !self.sockets.first().is_some_and(|bound| abi::is_cut_off(bound.socket.as_fd()))
+    }
+
+    /// The same once more. Only one of them is to be served at a time.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        let sockets = self.sockets.iter().map(Bound::try_clone).collect::<io::Result<_>>();
+        let failed = |e| Error::system(format!("having `{}` once more", self.parts.interface), e);
+        Ok(Self { parts: self.parts.clone(), sockets: sockets.map_err(failed)?, hold: None })
+    }
+
+    /// New sockets after [`Xdp::release`]. An interface that was deleted meanwhile, or is down, is given up: it is gone from now
+    /// on ([`Xdp::is_there`]), until whoever looks after it opens it anew.
     ///
     /// # Errors
     /// As for [`Xdp::open`]; `QueueTaken` for some milliseconds after the last copy of an old socket was closed.
@@ -171,20 +189,13 @@ impl Xdp {
         if !self.sockets.is_empty() {
             return Ok(());
         }
-        let name = self.parts.interface.clone();
-        let bind = || bind_all((&name, hold.index), self.parts.queues as u32, hold.wish, &hold.program);
-        let config = XdpConfig { netns: hold.netns.as_ref(), ..hold.config };
-        let bound = within(config.netns, bind);
-        let opened = match bound {
-            Err(Error::NoInterface { .. }) => Self::open(&name, &config),
-            bound => {
-                self.sockets = bound?;
-                return Ok(());
+        let interface = (self.parts.interface.as_str(), hold.index);
+        let bind = || bind_all(interface, self.parts.queues as u32, hold.wish, &hold.program);
+        match within(hold.netns.as_ref(), bind) {
+            Err(Error::NoInterface { .. } | Error::Down { .. }) => {
+                (self.hold, self.parts.gone) = (None, true)
             }
-        };
-        match opened {
-            Err(Error::NoInterface { .. }) => (self.parts.queues, self.parts.transmit) = (0, 0),
-            opened => *self = opened?,
+            bound => self.sockets = bound?,
         }
         Ok(())
     }
@@ -221,7 +232,7 @@ impl Xdp {
 
     /// Descriptors that an interface of these parts comes with.
     pub fn descriptors_of(parts: &XdpParts) -> usize {
-        parts.queues.saturating_mul(2)
+        if parts.gone { 0 } else { parts.queues.saturating_mul(2) }
     }
 
     /// An interface that another process opened, by the descriptors in their order.
@@ -239,15 +250,15 @@ impl Xdp {
         }
         let good_ring = parts.ring.is_power_of_two() && RINGS.contains(&parts.ring);
         let good_chunk = [2048, LARGEST_CHUNK].contains(&parts.chunk);
-        if sockets.len() != parts.queues || !good_ring || !good_chunk {
+        if 2 * sockets.len() != Self::descriptors_of(&parts) || !good_ring || !good_chunk {
             let wrong = io::Error::from(io::ErrorKind::InvalidData);
             return Err(Error::system(format!("taking over the sockets of `{}`", parts.interface), wrong));
         }
         Ok(Self { parts, sockets, hold: None })
     }
 
-    /// Its sources and sinks (none if the interface was deleted), dealt out for so many threads; fewer where it has fewer queues. Only one process may do this,
-    /// once: it gives the kernel the memory to receive into.
+    /// Its sources and sinks, dealt out for so many threads; fewer where it has fewer queues. Only one process may do this, once: it
+    /// gives the kernel the memory to receive into. Those of an interface that was deleted move nothing until it is there again.
     ///
     /// # Errors
     /// The rings cannot be mapped.
@@ -257,26 +268,24 @@ impl Xdp {
     }
 
     fn map_all(&self, threads: usize) -> io::Result<XdpPorts> {
-        let device = Device::named(&self.parts.interface);
-        let mut queues = Vec::new();
-        let mut hands: Vec<Vec<Receiver>> = Vec::new();
-        for (number, bound) in self.sockets.iter().enumerate() {
-            let (queue, receiver) = self.map_queue(bound, &device)?;
-            queues.push(queue);
-            match hands.get_mut(number % threads) {
-                Some(hand) => hand.push(receiver),
-                None => hands.push(vec![receiver]),
-            }
-        }
-        let sinks = queues.iter().take(self.parts.transmit.min(threads));
-        Ok(XdpPorts {
-            sinks: sinks.map(|queue| Arc::new(XdpSink::new(queue.clone()))).collect(),
-            sources: hands
-                .into_iter()
-                .map(|hand| XdpSource::new(hand, self.parts.busy_poll))
-                .collect::<io::Result<_>>()?,
-            health: Arc::new(XdpHealth::new(device, queues)),
-        })
+        let name = &self.parts.interface;
+        let device = if self.parts.gone { Device::deleted(name) } else { Device::named(name) };
+        let (queues, receivers) = self.map_queues(&device)?;
+        let desks = (0..self.parts.queues.min(threads)).map(|_| Desk::new());
+        let desks = desks.collect::<io::Result<Vec<_>>>()?;
+        let hands = revival::deal(receivers, &desks)?.into_iter().zip(&desks);
+        let sources =
+            hands.map(|(hand, desk)| XdpSource::new(hand, desk.clone(), self.parts.busy_poll)).collect();
+        let sinks = 0..self.parts.transmit.min(threads);
+        let sinks: Vec<_> = sinks.map(|n| Arc::new(XdpSink::new(queues.get(n).cloned()))).collect();
+        let health = Arc::new(XdpHealth::new(device, queues));
+        let revival = XdpRevival { desks, sinks: sinks.clone(), health: health.clone() };
+        Ok(XdpPorts { sources, sinks, health, revival })
+    }
+
+    /// All queues, and what receives by them.
+    fn map_queues(&self, device: &Arc<Device>) -> io::Result<(Vec<Arc<Queue>>, Vec<Receiver>)> {
+        self.sockets.iter().map(|bound| self.map_queue(bound, device)).collect()
     }
 
     fn map_queue(&self, bound: &Bound, device: &Arc<Device>) -> io::Result<(Arc<Queue>, Receiver)> {
@@ -297,7 +306,6 @@ impl Xdp {
 }
 
 /// Both ways of an interface.
-#[derive(Debug)]
 pub struct XdpPorts {
     /// Frames that come, for a thread each.
     pub sources: Vec<XdpSource>,
@@ -305,6 +313,8 @@ pub struct XdpPorts {
     pub sinks: Vec<Arc<XdpSink>>,
     /// To be looked after about once a second.
     pub health: Arc<XdpHealth>,
+    /// What puts another interface in its place.
+    pub revival: XdpRevival,
 }
 
 /// Does it in the namespace, if there is one.

@@ -157,9 +157,10 @@ impl Outlet {
 
     /// Puts a link in the place of one that was deleted, under whoever serves that.
     pub(crate) fn replace(&self, by: &Opened) -> Result<()> {
-        match (&self.far, by.tap()) {
-            (Far::Tap(old), Some(new)) => Ok(old.replace(new)?),
-            (Far::Kernel(kernel), Some(new)) => kernel.replace(new),
+        match (&self.far, by) {
+            (Far::Tap(old), Opened::Tap(new)) => Ok(old.replace(new)?),
+            (Far::Kernel(kernel), Opened::Tap(new)) => kernel.replace(new),
+            (Far::Xdp(interface), Opened::Xdp(new)) => interface.replace(new),
             _ => bail!("{} has no link", self.label),
         }
     }

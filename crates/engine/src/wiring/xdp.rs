@@ -5,15 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, ensure};
 use switch::Source;
 use uplink::Xdp;
-use uplink::xdp::{XdpHealth, XdpKernelCounters, XdpReadCounters, XdpSink};
+use uplink::xdp::{XdpHealth, XdpKernelCounters, XdpReadCounters, XdpRevival, XdpSink};
 
 use super::outlet::Home;
 
-/// An open interface, and its ports as soon as somebody has asked for them. They stay when their router goes: frames wait
-/// in them, and the kernel has been given their memory once.
+/// An open interface.
 pub(crate) struct Interface {
+    open: Mutex<Open>,
+}
+
+/// What is open, and its ports as soon as somebody has asked for them. They stay when their router goes: frames wait in them,
+/// and the kernel has been given their memory once.
+struct Open {
     xdp: Xdp,
-    ports: Mutex<Option<Ports>>,
+    ports: Option<Ports>,
 }
 
 struct Ports {
@@ -22,6 +27,7 @@ struct Ports {
     read: Vec<Arc<XdpReadCounters>>,
     sinks: Vec<Arc<XdpSink>>,
     health: Arc<XdpHealth>,
+    revival: XdpRevival,
 }
 
 /// The ports, for one start of a router.
@@ -35,24 +41,25 @@ pub(super) struct Borrowed {
 
 impl Interface {
     pub(crate) fn new(xdp: Xdp) -> Self {
-        Self { xdp, ports: Mutex::new(None) }
+        Self { open: Mutex::new(Open { xdp, ports: None }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Ports>> {
-        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its ports for so many threads.
     pub(super) fn lend(&self, threads: usize) -> Result<Borrowed> {
-        let mut ports = self.lock();
-        let ports = match &mut *ports {
+        let mut open = self.lock();
+        let Open { xdp, ports } = &mut *open;
+        let ports = match ports {
             Some(ports) => ports,
-            none => none.insert(Ports::new(&self.xdp, threads)?),
+            none => none.insert(Ports::new(xdp, threads)?),
         };
         ensure!(
             ports.threads == threads,
             "the interface `{}` is served by {} threads while the run lasts, not {threads}: start the run anew",
-            self.xdp.name(),
+            xdp.name(),
             ports.threads
         );
         let sources = ports.sources.iter().map(|home| home.lend().context("its port is still in use"));
@@ -61,15 +68,26 @@ impl Interface {
             sinks: ports.sinks.clone(),
             read: ports.read.clone(),
             kernel: ports.health.counters(),
-            way: self.xdp.parts().way(),
+            way: xdp.parts().way(),
         })
     }
 
     /// Reads what the kernel counts, and whether the interface is still there; what is to be told of that.
     pub(super) fn look_after(&self) -> Option<String> {
-        let health = self.lock().as_ref()?.health.clone();
+        let health = self.lock().ports.as_ref()?.health.clone();
         health.look();
         health.take_trouble()
+    }
+
+    /// Puts another interface in the place of one that was deleted, under whoever serves that.
+    pub(super) fn replace(&self, by: &Xdp) -> Result<()> {
+        let mut open = self.lock();
+        let xdp = by.try_clone()?;
+        if let Some(ports) = &open.ports {
+            ports.revival.replace(by)?;
+        }
+        open.xdp = xdp;
+        Ok(())
     }
 }
 
@@ -82,6 +100,7 @@ impl Ports {
             sources: ports.sources.into_iter().map(|source| Home::new(Box::new(source))).collect(),
             sinks: ports.sinks,
             health: ports.health,
+            revival: ports.revival,
         })
     }
 }

@@ -1,11 +1,52 @@
-//! Where a device lies by now: whoever may do so has moved it into another namespace, or given it another name.
+//! Where a device lies by now: whoever may do so has moved it into another namespace, or given it another name. Its name there
+//! may be somebody else's here.
 
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::fs::fstat;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::request::{InterfaceRequest, NAME_LEN, Name};
-use crate::{LinkCounters, Mac, Netns};
+use crate::{Error, LinkCounters, Links, Mac, Netns};
+
+/// The interfaces of the namespace in which a device was opened, and which one that is.
+#[derive(Debug)]
+pub(super) struct Home {
+    pub(super) links: Links,
+    /// Inode of the namespace.
+    inode: u64,
+}
+
+impl Home {
+    /// The calling thread's namespace.
+    pub(super) fn new(links: Links) -> Result<Self, Error> {
+        let inode = inode(&Netns::here()?).unwrap_or(0);
+        Ok(Self { links, inode })
+    }
+
+    /// Does something with the device of this queue by its name of the moment, among the interfaces of the namespace that it lies in.
+    /// It is called `name` here; the kernel does not say where a macvtap lies.
+    ///
+    /// # Errors
+    /// Those of `work`; it lies where we may not look (CAP_SYS_ADMIN).
+    pub(super) fn with(
+        &self,
+        name: &str,
+        queue: BorrowedFd<'_>,
+        work: impl FnOnce(&Links, &str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let now = self::name(queue).unwrap_or_else(|| name.to_owned());
+        match namespace(queue) {
+            Some(elsewhere) if inode(&elsewhere) != Some(self.inode) => work(&elsewhere.links()?, &now),
+            _ => work(&self.links, &now),
+        }
+    }
+}
+
+fn inode(namespace: &Netns) -> Option<u64> {
+    fstat(namespace.as_fd()).ok().map(|stat| stat.st_ino)
+}
 
 /// What the kernel counts for the interface of this queue, in whatever namespace it lies. None: it is gone, is a macvtap, or we may
 /// not enter its namespace (CAP_SYS_ADMIN).

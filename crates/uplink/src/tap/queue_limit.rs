@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::{Error, Links};
+use super::place::Home;
+use crate::Error;
 
 /// The least and the most that may be wished for.
 const RANGE: std::ops::RangeInclusive<u32> = 8..=65_536;
@@ -24,14 +25,14 @@ pub struct QueueLimit(How);
 #[derive(Debug)]
 enum How {
     /// Ourselves.
-    Here(Arc<Links>, String),
+    Here(Arc<Home>, String),
     /// By asking.
     Asked(OwnedFd),
 }
 
 impl QueueLimit {
-    pub(super) const fn here(links: Arc<Links>, name: String) -> Self {
-        Self(How::Here(links, name))
+    pub(super) const fn here(home: Arc<Home>, name: String) -> Self {
+        Self(How::Here(home, name))
     }
 
     pub(super) const fn asked(wishes: OwnedFd) -> Self {
@@ -41,7 +42,7 @@ impl QueueLimit {
     /// Lets so many frames wait. What cannot be done, or asked for now, is left: it is only ever a matter of speed.
     pub fn set(&self, frames: u32) {
         match &self.0 {
-            How::Here(links, name) => drop(links.set_queue_len(name, clamp(frames))),
+            How::Here(home, name) => drop(home.links.set_queue_len(name, clamp(frames))),
             How::Asked(wishes) => drop(rustix::io::write(wishes, &frames.to_ne_bytes())),
         }
     }

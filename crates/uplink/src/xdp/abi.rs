@@ -101,12 +101,23 @@ pub(super) fn kick_transmit(socket: BorrowedFd<'_>) -> io::Result<()> {
     if done >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has the kernel look at the fill ring, and the driver at its queue where it is polled from here.
+/// Has the kernel look at the fill ring, and the driver at its queue where it is polled from here. What follows from an error is
+/// noticed by who looks after the port.
 pub(super) fn kick_receive(socket: BorrowedFd<'_>) {
+    let _ = ask_to_receive(socket);
+}
+
+/// Whether the kernel has taken the interface away from under a socket. Nothing changes by the question: SO_ERROR says so, too, but
+/// only to whoever asks first, and who serves the socket is another process.
+pub(super) fn is_cut_off(socket: BorrowedFd<'_>) -> bool {
+    ask_to_receive(socket).is_err_and(|error| error.raw_os_error() == Some(libc::ENXIO))
+}
+
+fn ask_to_receive(socket: BorrowedFd<'_>) -> io::Result<()> {
     let nowhere = std::ptr::null_mut();
-    // Nothing follows from an answer: an interface that is down or gone is noticed by who looks after the port.
     // SAFETY: no octets are written and no address is asked for.
-    let _ = unsafe {
+    let answer = unsafe {
         libc::recvfrom(socket.as_raw_fd(), nowhere, 0, libc::MSG_DONTWAIT, nowhere.cast(), nowhere.cast())
     };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger::Counter;
 
@@ -37,6 +37,14 @@ impl Device {
         Arc::new(Self { name: name.to_owned(), gone, down, reported })
     }
 
+    /// An interface that was deleted, which was told.
+    pub(super) fn deleted(name: &str) -> Arc<Self> {
+        let device = Self::named(name);
+        device.gone.store(true, Relaxed);
+        device.reported.store(true, Relaxed);
+        device
+    }
+
     /// Takes note of what the kernel says about sending.
     pub(super) fn refused(&self, error: &io::Error) {
         match error.raw_os_error() {
@@ -63,7 +71,10 @@ impl Device {
     fn take_trouble(&self) -> Option<String> {
         let first = self.is_gone() && !self.reported.swap(true, Relaxed);
         first.then(|| {
-            format!("the interface `{}` was deleted; its port is dead until the next start", self.name)
+            format!(
+                "the interface `{}` was deleted; frames for it are lost until it is there again",
+                self.name
+            )
         })
     }
 }
@@ -89,16 +100,31 @@ impl Queue {
 /// Looks after an open interface.
 #[derive(Debug)]
 pub struct XdpHealth {
+    /// One looks at a time.
+    watched: Mutex<Watched>,
+    counters: Arc<XdpKernelCounters>,
+}
+
+/// What is looked after.
+#[derive(Debug)]
+struct Watched {
     device: Arc<Device>,
     queues: Vec<Arc<Queue>>,
-    counters: Arc<XdpKernelCounters>,
-    /// One looks at a time.
-    looking: Mutex<()>,
+    /// What was counted for those that were served before.
+    before: [u64; COUNTED],
 }
+
+/// Numbers that the kernel counts.
+const COUNTED: usize = 5;
 
 impl XdpHealth {
     pub(super) fn new(device: Arc<Device>, queues: Vec<Arc<Queue>>) -> Self {
-        Self { device, queues, counters: Arc::default(), looking: Mutex::new(()) }
+        let watched = Mutex::new(Watched { device, queues, before: [0; COUNTED] });
+        Self { watched, counters: Arc::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the kernel counts, as of the last look.
@@ -106,19 +132,36 @@ impl XdpHealth {
         Arc::clone(&self.counters)
     }
 
+    fn numbers(&self) -> [&Counter; COUNTED] {
+        let counters = &*self.counters;
+        [
+            &counters.drop_other,
+            &counters.drop_ring_full,
+            &counters.fill_ring_empty,
+            &counters.rx_invalid,
+            &counters.tx_invalid,
+        ]
+    }
+
+    /// Looks after these from now on.
+    pub(super) fn watch(&self, device: Arc<Device>, queues: Vec<Arc<Queue>>) {
+        let mut watched = self.lock();
+        *watched = Watched { device, queues, before: self.numbers().map(Counter::get) };
+    }
+
     /// Looks: at the kernel's counters, and whether the interface is there.
     pub fn look(&self) {
-        let _one = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.device.is_gone() {
+        let watched = self.lock();
+        if watched.device.is_gone() {
             return;
         }
-        let mut sum = [0; 5];
-        for queue in &self.queues {
+        let mut sum = watched.before;
+        for queue in &watched.queues {
             let fd = queue.socket.as_fd();
             // The kernel marks a socket whose interface is deleted.
             let error: Result<libc::c_int, _> = abi::get(fd, libc::SOL_SOCKET, libc::SO_ERROR);
             if matches!(error, Ok(libc::ENETDOWN)) {
-                self.device.refused(&io::Error::from_raw_os_error(libc::ENXIO));
+                watched.device.refused(&io::Error::from_raw_os_error(libc::ENXIO));
             }
             let counted = abi::get::<libc::xdp_statistics>(fd, libc::SOL_XDP, libc::XDP_STATISTICS);
             let Ok(counted) = counted else { return };
@@ -131,19 +174,12 @@ impl XdpHealth {
             ];
             sum.iter_mut().zip(of_queue).for_each(|(sum, n)| *sum += n);
         }
-        let counters = &*self.counters;
-        let all: [&Counter; 5] = [
-            &counters.drop_other,
-            &counters.drop_ring_full,
-            &counters.fill_ring_empty,
-            &counters.rx_invalid,
-            &counters.tx_invalid,
-        ];
-        all.iter().zip(sum).for_each(|(counter, now)| counter.add(now.saturating_sub(counter.get())));
+        let numbers = self.numbers();
+        numbers.iter().zip(sum).for_each(|(counter, now)| counter.add(now.saturating_sub(counter.get())));
     }
 
     /// What went wrong for good, in one sentence; told once.
     pub fn take_trouble(&self) -> Option<String> {
-        self.device.take_trouble()
+        self.lock().device.take_trouble()
     }
 }

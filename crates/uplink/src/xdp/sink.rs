@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use ring::BURST;
 use switch::{Frame, Sink};
@@ -31,13 +31,14 @@ pub(super) struct Sender {
 /// Takes frames to one queue of an interface. In copy mode the kernel sends them within the call, so the deliverer's
 /// thread pays for it.
 pub struct XdpSink {
-    queue: Arc<Queue>,
+    /// Another one when the interface was deleted and made again; none while it is not there.
+    queue: RwLock<Option<Arc<Queue>>>,
     counters: Arc<XdpWriteCounters>,
 }
 
 impl fmt::Debug for XdpSink {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("XdpSink").field("device", &self.queue.device).finish_non_exhaustive()
+        out.debug_struct("XdpSink").field("queue", &self.queue).finish_non_exhaustive()
     }
 }
 
@@ -128,9 +129,15 @@ fn is_for_later(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR))
 }
 
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Sender> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl XdpSink {
-    pub(super) fn new(queue: Arc<Queue>) -> Self {
-        Self { queue, counters: Arc::default() }
+    pub(super) fn new(queue: Option<Arc<Queue>>) -> Self {
+        Self { queue: RwLock::new(queue), counters: Arc::default() }
     }
 
     /// What it counts, to be read by anyone.
@@ -138,17 +145,24 @@ impl XdpSink {
         Arc::clone(&self.counters)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Sender> {
-        self.queue.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> RwLockReadGuard<'_, Option<Arc<Queue>>> {
+        self.queue.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frames go to this queue from now on.
+    pub(super) fn serve(&self, queue: Arc<Queue>) {
+        let old = self.queue.write().unwrap_or_else(PoisonError::into_inner).replace(queue);
+        // It may be the last: its memory is unmapped while nobody waits.
+        drop(old);
     }
 
     /// Whether nothing can be sent now, after another try; counts the loss of so many frames.
-    fn is_closed(&self, sender: &mut Sender, frames: u64) -> bool {
-        let device = &self.queue.device;
+    fn is_closed(&self, queue: &Queue, sender: &mut Sender, frames: u64) -> bool {
+        let device = &queue.device;
         if device.is_down() {
             device.try_again();
-            sender.send(&self.queue, Some(&self.counters));
-            sender.probe(&self.queue);
+            sender.send(queue, Some(&self.counters));
+            sender.probe(queue);
         }
         if device.is_gone() {
             self.counters.drop_gone.add_shared(frames);
@@ -159,16 +173,16 @@ impl XdpSink {
     }
 
     /// Copies frames into chunks until there are none; returns how many frames were dealt with.
-    fn copy(&self, sender: &mut Sender, frames: &[Frame<'_>]) -> usize {
-        let mut room = sender.room(&self.queue, frames.len());
+    fn copy(&self, queue: &Queue, sender: &mut Sender, frames: &[Frame<'_>]) -> usize {
+        let mut room = sender.room(queue, frames.len());
         if room < frames.len() {
-            sender.send(&self.queue, Some(&self.counters));
-            room = sender.room(&self.queue, frames.len());
+            sender.send(queue, Some(&self.counters));
+            room = sender.room(queue, frames.len());
         }
         let (mut sent, mut octets) = (0, 0);
         let handled = frames.len().min(room);
         for frame in frames.iter().take(handled) {
-            if sender.copy(&self.queue, frame) {
+            if sender.copy(queue, frame) {
                 sent += 1;
                 octets += frame.len() as u64;
             }
@@ -193,13 +207,18 @@ impl Sink for XdpSink {
         if frames.is_empty() {
             return 0;
         }
-        let mut sender = self.lock();
-        if self.is_closed(&mut sender, frames.len() as u64) {
+        let queue = self.queue();
+        let Some(queue) = &*queue else {
+            self.counters.drop_gone.add_shared(frames.len() as u64);
+            return 0;
+        };
+        let mut sender = queue.lock();
+        if self.is_closed(queue, &mut sender, frames.len() as u64) {
             return 0;
         }
-        let handled = self.copy(&mut sender, frames);
+        let handled = self.copy(queue, &mut sender, frames);
         sender.transmit.publish();
-        sender.send(&self.queue, Some(&self.counters));
+        sender.send(queue, Some(&self.counters));
         if handled < frames.len() {
             self.counters.drop_full.add_shared((frames.len() - handled) as u64);
         }
@@ -208,10 +227,12 @@ impl Sink for XdpSink {
 
     /// An interface that is down or gone has room for everything, and loses it.
     fn room(&self) -> usize {
-        let device = &self.queue.device;
-        if device.is_gone() || device.is_down() {
-            return usize::MAX;
+        let queue = self.queue();
+        match &*queue {
+            Some(queue) if !queue.device.is_gone() && !queue.device.is_down() => {
+                queue.lock().room(queue, BURST)
+            }
+            _ => usize::MAX,
         }
-        self.lock().room(&self.queue, BURST)
     }
 }

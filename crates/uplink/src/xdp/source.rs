@@ -1,8 +1,8 @@
 //! From the interface: shows frames where the kernel has put them.
 
-use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use ring::BURST;
 use rustix::event::epoll;
@@ -11,6 +11,7 @@ use switch::{Bell, Frame, Frames, Source};
 use super::XdpReadCounters;
 use super::abi::{self, Descriptor};
 use super::device::Queue;
+use super::revival::Desk;
 use super::rings::{Consumer, Producer};
 
 /// The receiving half of one queue.
@@ -24,27 +25,44 @@ pub(super) struct Receiver {
 
 /// What comes by some queues of an interface.
 pub struct XdpSource {
-    receivers: Vec<Receiver>,
+    hand: Hand,
     /// The queue to be looked at first.
     turn: usize,
-    /// Readable while a frame waits in one of them, where there are several.
-    any: Option<OwnedFd>,
     /// The driver works when it is polled from here.
     busy_poll: bool,
     counters: Arc<XdpReadCounters>,
+    /// Where other queues are put when the interface was deleted and made again.
+    desk: Arc<Desk>,
+}
+
+/// The queues that one source serves; none where the interface is not there.
+pub(super) struct Hand {
+    receivers: Vec<Receiver>,
+    /// Readable while a frame waits in one of them, or other queues do: a socket whose interface is gone rings no more.
+    any: OwnedFd,
+}
+
+impl Hand {
+    pub(super) fn new(receivers: Vec<Receiver>, desk: &Desk) -> io::Result<Self> {
+        let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let sockets = receivers.iter().map(|receiver| receiver.queue.socket.as_fd());
+        for rings in sockets.chain([desk.bell()]) {
+            epoll::add(&any, rings, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        }
+        Ok(Self { receivers, any })
+    }
 }
 
 impl fmt::Debug for XdpSource {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("XdpSource").field("queues", &self.receivers.len()).finish_non_exhaustive()
+        out.debug_struct("XdpSource").field("queues", &self.hand.receivers.len()).finish_non_exhaustive()
     }
 }
 
 impl XdpSource {
-    /// Serves these queues, at least one.
-    pub(super) fn new(receivers: Vec<Receiver>, busy_poll: bool) -> std::io::Result<Self> {
-        let any = if receivers.len() > 1 { Some(epoll_of(&receivers)?) } else { None };
-        Ok(Self { receivers, turn: 0, any, busy_poll, counters: Arc::default() })
+    /// Serves these queues.
+    pub(super) fn new(hand: Hand, desk: Arc<Desk>, busy_poll: bool) -> Self {
+        Self { hand, turn: 0, busy_poll, counters: Arc::default(), desk }
     }
 
     /// What it counts, to be read by anyone.
@@ -53,17 +71,15 @@ impl XdpSource {
     }
 
     fn waits_somewhere(&mut self) -> bool {
-        self.receivers.iter_mut().any(|receiver| receiver.receive.waiting(1) > 0)
+        self.hand.receivers.iter_mut().any(|receiver| receiver.receive.waiting(1) > 0)
     }
-}
 
-fn epoll_of(receivers: &[Receiver]) -> std::io::Result<OwnedFd> {
-    let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for receiver in receivers {
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&any, &receiver.queue.socket, data, epoll::EventFlags::IN)?;
+    /// Takes up other queues, if there are any.
+    fn take_up(&mut self) {
+        if let Some(hand) = self.desk.take() {
+            (self.hand, self.turn) = (hand, 0);
+        }
     }
-    Ok(any)
 }
 
 impl Receiver {
@@ -136,10 +152,10 @@ impl Receiver {
 
 impl Source for XdpSource {
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        for _ in 0..self.receivers.len() {
+        for _ in 0..self.hand.receivers.len() {
             let turn = self.turn;
-            self.turn = if turn + 1 < self.receivers.len() { turn + 1 } else { 0 };
-            let Some(receiver) = self.receivers.get_mut(turn) else { continue };
+            self.turn = if turn + 1 < self.hand.receivers.len() { turn + 1 } else { 0 };
+            let Some(receiver) = self.hand.receivers.get_mut(turn) else { continue };
             let shown = receiver.drain(budget, &self.counters, take);
             if shown > 0 {
                 return shown;
@@ -149,6 +165,8 @@ impl Source for XdpSource {
                 abi::kick_receive(receiver.queue.socket.as_fd());
             }
         }
+        // What had come by the old ones has been shown.
+        self.take_up();
         self.counters.polls_empty.add(1);
         0
     }
@@ -156,16 +174,12 @@ impl Source for XdpSource {
     /// The bell rings as long as frames wait, so nothing has to be armed; one look spares a sleep. Frames that wait to be
     /// sent keep the thread awake, for nothing would tell it when they can be.
     fn arm(&mut self) -> bool {
-        self.waits_somewhere() || self.receivers.iter().any(|receiver| receiver.queue.is_busy())
+        self.desk.is_laid()
+            || self.waits_somewhere()
+            || self.hand.receivers.iter().any(|receiver| receiver.queue.is_busy())
     }
 
-    /// None once the interface is gone: nothing comes any more.
     fn bell(&self) -> Bell<'_> {
-        match (&self.any, self.receivers.first()) {
-            (_, Some(first)) if first.queue.device.is_gone() => Bell::None,
-            (Some(any), _) => Bell::Readable(any.as_fd()),
-            (None, Some(first)) => Bell::Readable(first.queue.socket.as_fd()),
-            (None, None) => Bell::None,
-        }
+        Bell::Readable(self.hand.any.as_fd())
     }
 }

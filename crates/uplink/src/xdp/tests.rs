@@ -42,6 +42,7 @@ fn parts_that_make_no_sense_are_refused() {
         zero_copy: false,
         in_driver: true,
         busy_poll: false,
+        gone: false,
     };
     let null = || OwnedFd::from(std::fs::File::open("/dev/null").expect("it is there"));
     assert!(Xdp::from_parts(parts.clone(), [null(), null()]).is_err(), "1000 is no power of two");

@@ -6,9 +6,10 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use switch::{Bell, Sink, Source};
-use uplink::xdp::{XdpHealth, XdpSink, XdpSource};
+use uplink::xdp::{XdpHealth, XdpPorts, XdpSink, XdpSource};
 use uplink::{Links, Mac, Netns, Xdp, XdpConfig};
 
 use crate::conformance::PacketSocket;
@@ -32,17 +33,28 @@ impl Pair {
     fn new(queues: u32) -> Self {
         let netns = Netns::new().expect("namespace");
         let links = netns.settle(false).expect("settle");
+        let pair = Self { netns, links };
+        pair.make(queues);
+        pair
+    }
+
+    fn make(&self, queues: u32) {
         let n = queues.to_string();
         let sides = ["numrxqueues", &n, "numtxqueues", &n];
         let mut add = vec!["link", "add", "near"];
         add.extend(sides);
         add.extend(["type", "veth", "peer", "name", "far"]);
         add.extend(sides);
-        ip(&netns, &add);
+        ip(&self.netns, &add);
         for name in ["near", "far"] {
-            links.set_up(name, true).expect("up");
+            self.links.set_up(name, true).expect("up");
         }
-        Self { netns, links }
+    }
+
+    /// Makes both ends again, and opens ours.
+    fn again(&self, queues: u32) -> (Xdp, PacketSocket) {
+        self.make(queues);
+        (self.open(), self.peer())
     }
 
     fn config(&self) -> XdpConfig<'_> {
@@ -209,7 +221,15 @@ fn frames_come_again_after_the_sockets_were_renewed() {
     ip(&pair.netns, &["link", "del", "near"]);
     xdp.release();
     xdp.renew().expect("an interface that is not there");
-    assert!(xdp.ports(1).expect("no rings").sinks.is_empty(), "it has no queue any more");
+    assert!(!xdp.is_there());
+    let mut ports = xdp.ports(1).expect("no rings");
+    assert_eq!(deliver(&*ports.sinks[0], &mut [datagram(WAY, 60, 1)]), 0);
+    assert_eq!(ports.sinks[0].counters().drop_gone.get(), 1);
+    assert_eq!(ports.sources[0].drain(64, &mut |_| {}), 0);
+    assert!(!is_ringing(&ports.sources[0]));
+    // Somebody makes it again.
+    let (xdp, peer) = pair.again(1);
+    is_taken_again(&mut ports, &xdp, &peer);
 }
 
 #[test]
@@ -256,10 +276,63 @@ fn an_interface_that_was_deleted_is_told_of_once() {
     };
     assert!(told.contains("`near` was deleted"), "{told}");
     assert_eq!(ports.health.take_trouble(), None);
-    assert!(matches!(ports.sources[0].bell(), Bell::None), "it would ring for ever");
+    assert!(!is_ringing(&ports.sources[0]), "it would ring for ever");
     assert_eq!(ports.sources[0].drain(64, &mut |_| {}), 0);
     assert_eq!(deliver(&*ports.sinks[0], &mut [datagram(WAY, 60, 1)]), 0);
     assert_eq!(ports.sinks[0].counters().drop_gone.get(), 1);
+}
+
+fn is_ringing(source: &XdpSource) -> bool {
+    let (Bell::Event(bell) | Bell::Readable(bell)) = source.bell() else { return false };
+    let mut look = [PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut look, Some(&now)).expect("poll") > 0
+}
+
+/// Puts an interface in the place of one that was deleted: the ports that were served go on.
+fn is_taken_again(ports: &mut XdpPorts, xdp: &Xdp, peer: &PacketSocket) {
+    let lost = losses(&*ports.sinks[0].counters());
+    ports.revival.replace(xdp).expect("rings");
+    assert!(ports.sources.iter().all(is_ringing), "who sleeps at the old one is woken");
+    for source in &mut ports.sources {
+        assert!(source.arm(), "who is about to sleep does not");
+        assert_eq!(source.drain(64, &mut |_| {}), 0, "the new queues are taken up");
+    }
+    assert_eq!(rustix::io::write(&peer.0, &datagram(BACK, 60, 7)), Ok(60));
+    let came = collect(&mut ports.sources[0], 1);
+    assert_eq!(came.iter().map(|frame| number(frame)).collect::<Vec<_>>(), [7]);
+    assert_eq!(deliver(&*ports.sinks[0], &mut [datagram(WAY, 60, 8)]), 1);
+    assert_eq!(losses(&*ports.sinks[0].counters()), lost);
+    let numbers: Vec<_> = frames_at(&peer.0).iter().map(|frame| number(frame)).collect();
+    assert_eq!(numbers, [8]);
+}
+
+#[test]
+fn an_interface_that_was_made_again_is_served_again_and_again() {
+    if !able() {
+        return;
+    }
+    let pair = Pair::new(2);
+    let xdp = pair.open();
+    let mut ports = xdp.ports(1).expect("rings");
+    assert!(xdp.is_there());
+    // With as many queues, with fewer, and with more than before.
+    for queues in [2, 1, 3] {
+        ip(&pair.netns, &["link", "del", "near"]);
+        let lost = ports.sinks[0].counters().drop_gone.get();
+        let since = Instant::now();
+        // The kernel takes what is sent away from a call that is under way.
+        while ports.sinks[0].counters().drop_gone.get() == lost {
+            deliver(&*ports.sinks[0], &mut [datagram(WAY, 60, 1)]);
+            assert!(since.elapsed() < Duration::from_secs(20), "frames go to nowhere uncounted");
+        }
+        assert!(!is_ringing(&ports.sources[0]));
+        let (xdp, peer) = pair.again(queues);
+        is_taken_again(&mut ports, &xdp, &peer);
+        ports.health.look();
+        assert_eq!(ports.health.take_trouble(), None);
+    }
+    assert!(!xdp.is_there(), "the first one is gone");
 }
 
 #[test]

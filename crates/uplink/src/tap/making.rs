@@ -1,0 +1,112 @@
+//! A TAP, from nothing to what everybody sees.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+
+use switch::Offloads;
+
+use super::health::Health;
+use super::place::Home;
+use super::traits::{Spread, Traits};
+use super::{Limits, Ownership, Tap, TapConfig, header};
+use crate::appear::{appear, name_before};
+use crate::netlink::{Message, Netlink};
+use crate::request::{InterfaceRequest, Name};
+use crate::{Error, Links, bridge, steering};
+
+/// Makes (or opens) a device in the calling thread's namespace.
+pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
+    Name::new(name)?;
+    let links = Links::here()?;
+    let kernel =
+        Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))?;
+    let is_new = config.ownership == Ownership::New || !links.exists(name)?;
+    let before = if is_new { name_before(name) } else { name.to_owned() };
+    let queues = (0..config.queues)
+        .map(|number| open_queue(name, &before, config, is_new && number == 0))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let traits = settle(name, &queues, config)?;
+    let index = links.index(&before)?;
+    let failed = |doing: &str, e| Error::system(format!("{doing} `{name}`"), e);
+    kernel
+        .ask(&sizes(index, config))
+        .map_err(|e| failed("setting MTU, queue length and Ethernet address of", e))?;
+    if let Some(bridge) = config.bridge {
+        bridge::put_in(&kernel, (name, index), (bridge, links.index(bridge)?))?;
+    }
+    let flags = if config.up { libc::IFF_UP } else { 0 };
+    appear(&kernel, index, name, flags).map_err(|e| match e.raw_os_error() {
+        Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
+        _ => failed("naming the TAP", e),
+    })?;
+    let (name, home) = (name.to_owned(), Some(Arc::new(Home::new(links)?)));
+    let (limits, health) = (Limits::Fixed, Health::new()?);
+    Ok(Tap { name, queues, traits, undo: None, member: None, home, limits, health })
+}
+
+fn sizes(index: u32, config: &TapConfig<'_>) -> Message {
+    let message = Message::link(libc::RTM_SETLINK, 0, index, 0)
+        .with(libc::IFLA_MTU, &config.mtu.to_ne_bytes())
+        .with(libc::IFLA_TXQLEN, &config.queue_len.to_ne_bytes());
+    match &config.mac {
+        Some(mac) => message.with(libc::IFLA_ADDRESS, mac),
+        None => message,
+    }
+}
+
+/// One more queue of the device that is called `before` for the time being, or makes it.
+fn open_queue(name: &str, before: &str, config: &TapConfig<'_>, makes: bool) -> Result<OwnedFd, Error> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open("/dev/net/tun")
+        .map_err(|e| match e.raw_os_error() {
+            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Error::NoDriver,
+            _ => Error::system("opening /dev/net/tun", e),
+        })?;
+    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    if config.queues > 1 {
+        flags |= libc::IFF_MULTI_QUEUE;
+    }
+    if makes {
+        flags |= libc::IFF_TUN_EXCL;
+    }
+    let mut request = InterfaceRequest::new(Name::new(before)?, &(flags as u16).to_ne_bytes());
+    request.send(file.as_fd(), libc::TUNSETIFF).map_err(|e| refusal(name, e))?;
+    Ok(file.into())
+}
+
+/// Settles what a device that was just opened does: headers of a known size, nothing left to us as long as nobody says
+/// that he takes it, and frames spread by our hash where the kernel can.
+fn settle(name: &str, queues: &[OwnedFd], config: &TapConfig<'_>) -> Result<Traits, Error> {
+    let wrong = |e| Error::system(format!("settling the offloads of `{name}`"), e);
+    let mut takes = Offloads::NONE;
+    for queue in queues {
+        header::set_size(queue.as_fd()).map_err(wrong)?;
+        takes = header::able(queue.as_fd()).map_err(wrong)?;
+    }
+    let takes = if config.offload { takes } else { Offloads::NONE };
+    let (Some(hash), Some(first)) = (config.hash.filter(|_| queues.len() > 1), queues.first()) else {
+        return Ok(Traits::new(takes, Spread::Kernel));
+    };
+    Ok(Traits::new(
+        takes,
+        match steering::steer(first.as_fd(), queues.len(), hash) {
+            Ok(()) => Spread::Ours,
+            Err(why) => Spread::refused(&why),
+        },
+    ))
+}
+
+/// What the driver's answer to TUNSETIFF means.
+fn refusal(name: &str, error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => Error::InUse { name: name.to_owned() },
+        Some(libc::EINVAL) => Error::NotTap { name: name.to_owned() },
+        _ => Error::system(format!("making the TAP `{name}`"), error),
+    }
+}

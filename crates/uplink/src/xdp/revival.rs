@@ -1,0 +1,105 @@
+//! An interface that was deleted and made again: queues of the new one come under those who serve the old one.
+//!
+//! Sinks are given theirs at once. A source's queues are its thread's alone, so other ones are laid on a desk, and the thread takes
+//! them up when nothing is left in the old ones.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::device::{Device, XdpHealth};
+use super::source::{Hand, Receiver};
+use super::{Xdp, XdpSink};
+use crate::Error;
+
+/// Where the next queues of a source are laid.
+pub(super) struct Desk {
+    laid: AtomicBool,
+    next: Mutex<Option<Hand>>,
+    /// Rung when there are some.
+    bell: OwnedFd,
+}
+
+impl Desk {
+    pub(super) fn new() -> io::Result<Arc<Self>> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Arc::new(Self { laid: AtomicBool::new(false), next: Mutex::new(None), bell }))
+    }
+
+    fn lay(&self, hand: Hand) {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = next.replace(hand);
+        self.laid.store(true, Ordering::Release);
+        // A full counter means that it is ringing already.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        drop(next);
+        drop(before);
+    }
+
+    /// Whether something lies there.
+    #[inline]
+    pub(super) fn is_laid(&self) -> bool {
+        self.laid.load(Ordering::Acquire)
+    }
+
+    /// What lies there, if anything.
+    #[inline]
+    pub(super) fn take(&self) -> Option<Hand> {
+        if !self.is_laid() {
+            return None;
+        }
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        self.laid.store(false, Ordering::Release);
+        next.take()
+    }
+
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+/// What is replaced when an interface was deleted and made again.
+pub struct XdpRevival {
+    pub(super) desks: Vec<Arc<Desk>>,
+    pub(super) sinks: Vec<Arc<XdpSink>>,
+    pub(super) health: Arc<XdpHealth>,
+}
+
+impl XdpRevival {
+    /// Puts the queues of an interface that was opened anew in the place of the old ones, however many they are: each is served
+    /// by one of those who served the old ones.
+    ///
+    /// # Errors
+    /// The rings cannot be mapped; then all is as it was.
+    pub fn replace(&self, by: &Xdp) -> Result<(), Error> {
+        let failed = |e| Error::system(format!("mapping the rings of `{}`", by.name()), e);
+        let device = Device::named(by.name());
+        let (queues, receivers) = by.map_queues(&device).map_err(failed)?;
+        let hands = deal(receivers, &self.desks).map_err(failed)?;
+        let senders = queues.iter().take(by.parts.transmit).cycle();
+        for (sink, queue) in self.sinks.iter().zip(senders) {
+            sink.serve(queue.clone());
+        }
+        self.health.watch(device, queues);
+        for (desk, hand) in self.desks.iter().zip(hands) {
+            desk.lay(hand);
+        }
+        Ok(())
+    }
+}
+
+/// Deals queues out to the sources of these desks.
+pub(super) fn deal(receivers: Vec<Receiver>, desks: &[Arc<Desk>]) -> io::Result<Vec<Hand>> {
+    let mut hands: Vec<Vec<Receiver>> = Vec::new();
+    hands.resize_with(desks.len(), Vec::new);
+    for (number, receiver) in receivers.into_iter().enumerate() {
+        if let Some(hand) = hands.get_mut(number % desks.len().max(1)) {
+            hand.push(receiver);
+        }
+    }
+    hands.into_iter().zip(desks).map(|(receivers, desk)| Hand::new(receivers, desk)).collect()
+}
