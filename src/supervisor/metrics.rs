@@ -92,6 +92,7 @@ fn explained() -> Page {
     page.describe("xdp_write", uplink::xdp::XdpWriteCounters::FIELDS);
     page.describe("vhost_user_peer", engine::PeerCounters::FIELDS);
     page.describe("replay", engine::ReplayCounters::FIELDS);
+    page.describe("pcap", engine::PcapCounters::FIELDS);
     page.describe("ingress", engine::IngressCounters::FIELDS);
     page.describe("ingress_limit", engine::LimitCounters::FIELDS);
     page.describe("io_thread", engine::IoThreadCounters::FIELDS);

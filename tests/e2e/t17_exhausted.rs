@@ -7,10 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::{
-    Finished, Flow, Limits, Namespace, Need, Process, SmallDisk, Stage, Tally, Traces, alone, children_of,
+    Counters, Finished, Flow, Limits, Namespace, Need, Process, SmallDisk, Stage, Tally, Traces, alone,
+    children_of,
 };
 
 /// A start, an end or a change takes far less, even where the host is busy.
@@ -153,6 +154,82 @@ fn a_start_with_few_descriptors() {
     assert!(refused > 5 && up > 0, "{refused} refused, {up} up");
 }
 
+/// A router with a NIC of each kind that leaves something on the host, were it not undone.
+fn of_every_kind() -> String {
+    let nic = |number: usize, attach: &str| {
+        format!(
+            "[[router.nic]]\nname = \"n{number}\"\nattach = \"{attach}\"\naddress = \"10.3.{number}.1/24\"\n"
+        )
+    };
+    let attachments = [
+        "macvtap:t17-veth",
+        "tap:t17-tap",
+        "bridge:t17-br",
+        "vhost-user-backend:peer.sock",
+        "macvtap:t17-veth",
+        "pcap:seen.pcap",
+        "xdp:t17-xdp",
+    ];
+    let nics: String = attachments.iter().enumerate().map(|(number, attach)| nic(number, attach)).collect();
+    format!("[[router]]\nname = \"t17\"\nengine = \"process\"\nvcpus = 2\nmemory = \"96M\"\n{nics}")
+}
+
+/// Whatever was made before the descriptors ran out is undone, wherever that happens.
+#[test]
+fn a_start_with_few_descriptors_leaves_nothing_of_any_kind() {
+    support::needs!(Root, Tun, Program("ip"));
+    let _turn = alone();
+    let before = Traces::now();
+    let home = Namespace::add("t17-home").expect("a namespace");
+    for words in [
+        &["link", "add", "t17-veth", "type", "veth", "peer", "name", "t17-far"][..],
+        &["link", "add", "t17-xdp", "numrxqueues", "1", "type", "veth", "peer", "name", "t17-far2"],
+        &["link", "add", "t17-br", "type", "bridge"],
+        &["link", "set", "t17-veth", "up"],
+        &["link", "set", "t17-xdp", "up"],
+        &["link", "set", "t17-br", "up"],
+    ] {
+        home.ip(words).expect("set up");
+    }
+    let links = home.links().expect("links");
+    let folder = folder_with(&of_every_kind());
+    let (mut refused, mut descriptors) = (0, 6);
+    loop {
+        let mut command = home.command(BINARY);
+        command.args(["run", "--seconds", "0.1", "file.toml"]).current_dir(folder.path());
+        let limits = Limits { descriptors: Some(descriptors), ..Limits::default() };
+        let done = support::run(limits.hold(&mut command), PATIENCE).expect("it ends");
+        // The kernel takes some away after the process.
+        let end = Instant::now() + GONE;
+        while home.links().expect("links") != links && Instant::now() < end {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(home.links().expect("links"), links, "{descriptors} descriptors: {}", done.stderr);
+        assert!(!folder.path().join("peer.sock").exists(), "{descriptors} descriptors: {}", done.stderr);
+        if done.status.success() {
+            break;
+        }
+        assert_eq!(done.stderr.lines().count(), 1, "{descriptors} descriptors: {}", done.stderr);
+        (refused, descriptors) = (refused + 1, descriptors + 1);
+        assert!(descriptors < 300, "it never starts: {}", done.stderr);
+    }
+    assert!(refused > 20, "{refused} refused");
+    drop(home);
+    assert_eq!(Traces::left(&before, GONE), [""; 0]);
+}
+
+/// Frames in a pcap file, which must be whole.
+fn frames_in(file: &Path) -> u64 {
+    let octets = fs::read(file).expect("a capture");
+    let (mut rest, mut frames) = (octets.get(24..).expect("its head"), 0);
+    while let Some((head, after)) = rest.split_first_chunk::<16>() {
+        let kept = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
+        (rest, frames) = (after.get(kept..).expect("a whole record"), frames + 1);
+    }
+    assert_eq!(rest.len(), 0, "half a record");
+    frames
+}
+
 /// A program that runs the command with a redirection of the shell.
 fn redirected(folder: &Path, how: &str) -> PathBuf {
     let script = folder.join("ringroad-redirected");
@@ -212,7 +289,7 @@ mod all {
             text + "[[router.nic]]\nname = \"in\"\nattach = \"tap:t17-in2\"\naddress = \"10.2.2.1/24\"\n";
         let mut busy = Busy::start(BINARY, &text);
         let more = busy.stage.host("t17-in2", "10.2.2.2/24", "10.2.2.1").expect("a host");
-        disk.fill().expect("filled");
+        let full = disk.fill().expect("filled");
         // Nobody answers in a file: the router asks for each of these addresses, and that is captured.
         let ask = |number: u32| {
             let socket =
@@ -222,11 +299,24 @@ mod all {
             thread::sleep(Duration::from_millis(2));
         };
         (0..1000).for_each(ask);
-        let told = |line: &str| line.contains("its capture cannot be written");
-        busy.stage.run().wait_for_line(PATIENCE, told).expect("it is told");
+        let fails = |line: &str| line.contains("its capture cannot be written");
+        let goes_on = |line: &str| line.contains("its capture is written again");
+        busy.stage.run().wait_for_line(PATIENCE, fails).expect("it is told");
+        (0..100).for_each(ask);
+        fs::remove_file(full).expect("room again");
+        busy.stage.run().wait_for_line(PATIENCE, goes_on).expect("it is told");
+        (0..100).for_each(ask);
         busy.hosts.push(more);
         let (_, done) = busy.finish();
-        assert_eq!(done.stderr.lines().filter(|line| told(line)).count(), 1, "{}", done.stderr);
+        for told in [&fails as &dyn Fn(&str) -> bool, &goes_on] {
+            assert_eq!(done.stderr.lines().filter(|line| told(line)).count(), 1, "{}", done.stderr);
+        }
+        let counters = Counters::of(done.stdout.lines()).expect("counters");
+        let of = |name: &str| counters.get(&format!("t17-more.out.{name}"));
+        let (sent, captured, lost) = (of("tx.frames"), of("pcap.captured"), of("pcap.drop_failed"));
+        assert!(lost > 0 && of("pcap.write_errors") > 0, "{counters:?}");
+        assert_eq!(sent, captured + lost + of("pcap.drop_full"), "each frame is somewhere: {counters:?}");
+        assert!((captured..=captured + 1).contains(&frames_in(&capture)), "{counters:?}");
     }
 
     #[test]

@@ -135,12 +135,11 @@ enum Meanwhile {
     PlaneIsKilled,
 }
 
-#[test]
-fn an_interface_that_is_made_again_is_taken_again() {
-    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+/// An interface is deleted and made again, each time after this has happened meanwhile.
+fn is_taken_again(each: &[Meanwhile]) {
     let (mut stage, left, right) = two_hosts("process", 1, "");
     wait_for("an answer", || answers(&left, RIGHT));
-    for meanwhile in [Meanwhile::Nothing, Meanwhile::RouterStartsAgain, Meanwhile::PlaneIsKilled] {
+    for meanwhile in each {
         let told = stage.run().complaints(0).len();
         stage.home().ip(&["link", "delete", "t25-right"]).expect("deleted");
         wait_for("a word of it", || {
@@ -170,6 +169,12 @@ fn an_interface_that_is_made_again_is_taken_again() {
         assert!(lines.iter().any(|line| line.contains("its link is there again")), "{lines:?}");
     }
     finish(stage, vec![left, right]);
+}
+
+#[test]
+fn an_interface_that_is_made_again_is_taken_again() {
+    support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+    is_taken_again(&[Meanwhile::Nothing]);
 }
 
 /// What `run` says of a file that it cannot run.
@@ -232,6 +237,12 @@ fn plane_of(stage: &mut Stage) -> u32 {
 
 mod all {
     use super::*;
+
+    #[test]
+    fn an_interface_that_is_made_again_is_taken_again_whatever_happened_meanwhile() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+        is_taken_again(&[Meanwhile::RouterStartsAgain, Meanwhile::PlaneIsKilled, Meanwhile::Nothing]);
+    }
 
     #[test]
     fn more_queues_than_threads_and_as_many() {

@@ -115,7 +115,10 @@ fn outside_groups(plan: &config::Router, outside: &[Outside], visit: &mut dyn Fn
                 visit(&format!("{name}.xdp.write"), &all_written);
                 visit(&format!("{name}.xdp.kernel"), &**kernel);
             }
-            Outside::Replay { counters } => visit(&format!("{name}.replay"), &**counters),
+            Outside::Capture { capture, replay } => {
+                visit(&format!("{name}.pcap"), capture.counters());
+                replay.iter().for_each(|counters| visit(&format!("{name}.replay"), &**counters));
+            }
             Outside::Switch { queue: Some(queue), .. } => visit(&format!("{name}.queue"), &queue.counters()),
             Outside::Guest(port) => {
                 let [sent, received] = port.ledgers();

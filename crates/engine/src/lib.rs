@@ -28,6 +28,7 @@ pub use look_after::BackOff;
 pub use recording::{Recording, RecordingOrder};
 pub use sandbox::{Class, Confinement};
 pub use supplies::{Plug, Plugs, Supplies};
+pub use switch::pcap::PcapCounters;
 pub use switch::{IngressCounters, LimitCounters};
 pub use thread::Thread;
 pub use tracing::{Order as TraceOrder, Trace};

@@ -12,6 +12,7 @@ pub use back_off::BackOff;
 use crate::instance::slot::{Run, Slot, Yard};
 use crate::instance::{Event, Instance, RunningRouter};
 use crate::watch::{self, NicSigns, Sample, VcpuSigns};
+use crate::wiring::CaptureNews;
 
 impl Instance {
     /// Looks at every router at the time `now` and does what has to be done; to be called about ten times a second. Returns
@@ -61,13 +62,18 @@ fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
     }
 }
 
-/// Tells once of each capture whose file could not be written any more. The router goes on without it.
+/// Tells of each capture whose file cannot be written, and again when it can. The router goes on meanwhile.
 fn look_at_captures(slot: &Slot, yard: &mut Yard) {
     for (nic, outlet) in slot.plan.nics.iter().zip(slot.outlets()) {
-        if outlet.has_failed_since() {
-            let line = format!("NIC {}: its capture cannot be written any more and has ended", nic.name);
-            yard.tell(&slot.plan.name, Kind::CaptureFailed, line);
-        }
+        let (kind, line) = match outlet.capture_news() {
+            Some(CaptureNews::Fails) => (
+                Kind::CaptureFailed,
+                "its capture cannot be written; frames are lost until it can be (pcap.drop_failed)",
+            ),
+            Some(CaptureNews::GoesOn) => (Kind::Notice, "its capture is written again"),
+            None => continue,
+        };
+        yard.tell(&slot.plan.name, kind, format!("NIC {}: {line}", nic.name));
     }
 }
 

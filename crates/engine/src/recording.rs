@@ -142,7 +142,7 @@ impl Recording {
         let counters = self.capture.counters();
         CaptureEnd {
             captured: counters.captured.get(),
-            missed: counters.missed_full.get() + counters.missed_failed.get(),
+            missed: counters.drop_full.get() + counters.drop_failed.get(),
             complete: self.writer.is_finished() && !self.capture.has_failed(),
             ran_ns: over.saturating_duration_since(self.begun).as_nanos() as u64,
         }

@@ -20,6 +20,7 @@ use switch::{IngressFan, Null, PortId, Sink, Source, Switch, ingress_fan};
 use uplink::{Spread, Tap, TapSource};
 use vmm::NicQueues;
 
+use crate::capture::Capture;
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::kernel_vhost::KernelNic;
 use crate::tracing::{NicTaps, Spot, TapBoard};
@@ -29,7 +30,7 @@ pub(crate) use gate::{Gate, NicGate};
 pub use guest_port::GuestPort;
 pub use links::undo;
 pub(crate) use main_loop::MainLock;
-pub(crate) use outlet::{Far, Hands, Outlet};
+pub(crate) use outlet::{CaptureNews, Far, Hands, Outlet};
 pub use outlet::{check_queues, open_uplink};
 pub use peer::Handed;
 use player::Player;
@@ -56,10 +57,12 @@ pub enum Outside {
         /// How frames are taken: `zero-copy, in the driver, 2 queues`.
         way: String,
     },
-    /// A file whose frames come in.
-    Replay {
-        /// What came of it.
-        counters: Arc<ReplayCounters>,
+    /// A capture file.
+    Capture {
+        /// What became of the frames that went there.
+        capture: Capture,
+        /// What came of the file whose frames come in, if there is one.
+        replay: Option<Arc<ReplayCounters>>,
     },
     /// A port of a switch.
     Switch {
@@ -130,10 +133,11 @@ pub(crate) fn connect(
         }
         Far::Peer(peer) => (Vec::new(), Vec::new(), Outside::Peer(peer.clone())),
         Far::Switch(switch) => plugging.switch(switch)?,
-        Far::Capture { port, player: None, .. } => {
-            (Vec::new(), plugging.tx(false, |_| port.clone()), Outside::Other)
+        Far::Capture { port, capture, player: None, .. } => {
+            let outside = Outside::Capture { capture: capture.clone(), replay: None };
+            (Vec::new(), plugging.tx(false, |_| port.clone()), outside)
         }
-        Far::Capture { port, player: Some(player), .. } => plugging.replay(port, player)?,
+        Far::Capture { port, capture, player: Some(player), .. } => plugging.replay(port, capture, player)?,
     };
     Ok((Ways { name: nic.name.clone(), rx, tx }, outside))
 }
@@ -242,10 +246,14 @@ impl Plugging<'_> {
     }
 
     /// What a file says comes in, and what leaves is captured.
-    fn replay(&self, port: &Arc<dyn Sink>, player: &Player) -> Result<Plugged> {
+    fn replay(&self, port: &Arc<dyn Sink>, capture: &Capture, player: &Player) -> Result<Plugged> {
         let (source, counters) = player.lend().context("its port is still in use")?;
         let tx = self.tx(false, |_| port.clone());
-        Ok((self.rx(vec![source], false), tx, Outside::Replay { counters }))
+        Ok((
+            self.rx(vec![source], false),
+            tx,
+            Outside::Capture { capture: capture.clone(), replay: Some(counters) },
+        ))
     }
 
     /// A port of the switch, with a queue before it for each thread unless the senders fill the NIC's rings themselves.

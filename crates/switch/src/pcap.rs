@@ -2,13 +2,16 @@
 //!
 //! The thread that delivers frames only copies them into a bounded buffer; [`Pcap::write_out`], called by any other
 //! thread now and then, takes them to the file. So a slow or full disk never holds up a frame: what finds no room in
-//! the buffer is counted and not captured, and after the first write error the capture is over.
+//! the buffer, or in the file, is counted and not captured. A file that could not be written goes on, whole, as soon as it can be.
+
+mod file;
 
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use file::File;
 use ledger::counters;
 
 use crate::offload::plainly;
@@ -25,13 +28,13 @@ const RECORD: usize = 16;
 counters! {
     /// What a capture did with the frames that it was shown.
     pub struct PcapCounters {
-        /// Frames captured.
+        /// Frames that are in the file.
         captured,
-        /// Frames that found no room in the buffer.
-        missed_full,
-        /// Frames shown after the file could no longer be written.
-        missed_failed,
-        /// Writes that failed; the first one ends the capture.
+        /// Frames lost because they found no room in the buffer.
+        drop_full,
+        /// Frames lost because the file could not be written.
+        drop_failed,
+        /// Writes that failed.
         write_errors,
     }
 }
@@ -59,13 +62,10 @@ pub struct Pcap<W: Write + Send> {
     limits: Limits,
     waiting: Mutex<Vec<u8>>,
     file: Mutex<File<W>>,
+    /// Frames that found room in the buffer.
+    accepted: AtomicU64,
     failed: AtomicBool,
     counters: PcapCounters,
-}
-
-struct File<W> {
-    writer: W,
-    spare: Vec<u8>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,16 +76,11 @@ impl<W: Write + Send> Pcap<W> {
     /// A capture into `writer`. Nothing is written before [`Pcap::write_out`].
     pub fn new(writer: W, limits: Limits) -> Arc<Self> {
         let capacity = limits.buffer.max(RECORD + 64) + 24;
-        let mut waiting = Vec::with_capacity(capacity);
-        waiting.extend(MAGIC.to_le_bytes());
-        waiting.extend([2, 0, 4, 0]);
-        waiting.extend([0; 8]);
-        waiting.extend(limits.snaplen.to_le_bytes());
-        waiting.extend(ETHERNET.to_le_bytes());
         Arc::new(Self {
             limits,
-            waiting: Mutex::new(waiting),
-            file: Mutex::new(File { writer, spare: Vec::with_capacity(capacity) }),
+            waiting: Mutex::new(Vec::with_capacity(capacity)),
+            file: Mutex::new(File::new(writer, &head(limits.snaplen), capacity)),
+            accepted: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             counters: PcapCounters::default(),
         })
@@ -96,32 +91,36 @@ impl<W: Write + Send> Pcap<W> {
         &self.counters
     }
 
-    /// Whether the file could not be written; nothing is captured any more.
+    /// Whether the file could not be written when that was tried last; frames are lost until it can be.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
     /// Whether it has as many frames as it is to have.
     pub fn is_complete(&self) -> bool {
-        self.counters.captured.get() >= self.limits.most
+        self.accepted.load(Ordering::Relaxed) >= self.limits.most
     }
 
     /// Takes what waits to the file; call it a few times a second, and not from a thread that moves frames. The last
     /// call is made when the capture is dropped.
     pub fn write_out(&self) {
         let mut file = lock(&self.file);
-        let File { writer, spare } = &mut *file;
-        std::mem::swap(&mut *lock(&self.waiting), spare);
-        if !self.has_failed() && writer.write_all(spare).and_then(|()| writer.flush()).is_err() {
-            self.failed.store(true, Ordering::Relaxed);
-            self.counters.write_errors.add_shared(1);
+        // What was begun comes first: the file is whole at any time at which it can be written.
+        let mut outcome = file.go_on();
+        if outcome.is_ok() {
+            file.take(&mut lock(&self.waiting));
+            outcome = file.go_on();
         }
-        spare.clear();
+        self.failed.store(outcome.is_err(), Ordering::Relaxed);
+        let (captured, lost) = file.tally();
+        self.counters.captured.add_shared(captured);
+        self.counters.drop_failed.add_shared(lost);
+        self.counters.write_errors.add_shared(u64::from(outcome.is_err()));
     }
 
     fn capture(&self, frames: &[Frame<'_>]) {
         if self.has_failed() {
-            return self.counters.missed_failed.add_shared(frames.len() as u64);
+            return self.counters.drop_failed.add_shared(frames.len() as u64);
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = (now.as_secs() as u32, now.subsec_nanos());
@@ -137,15 +136,15 @@ impl<W: Write + Send> Pcap<W> {
         }
         let kept = frame.len().min(self.limits.snaplen as usize);
         let start = waiting.len() + RECORD;
-        if start + kept > waiting.capacity() {
-            return self.counters.missed_full.add_shared(1);
+        if start + kept > self.limits.buffer.max(RECORD + 64) {
+            return self.counters.drop_full.add_shared(1);
         }
         for word in [seconds, nanoseconds, kept as u32, frame.len() as u32] {
             waiting.extend(word.to_le_bytes());
         }
         waiting.resize(start + kept, 0);
         frame.octets().copy_to_slice(&mut waiting[start..]);
-        self.counters.captured.add_shared(1);
+        self.accepted.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -161,6 +160,15 @@ impl<W: Write + Send> Drop for Pcap<W> {
     fn drop(&mut self) {
         self.write_out();
     }
+}
+
+/// What a file begins with.
+fn head(snaplen: u32) -> [u8; 24] {
+    let mut head = [0; 24];
+    for (at, word) in [(0, MAGIC), (4, 4 << 16 | 2), (16, snaplen), (20, ETHERNET)] {
+        head[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    }
+    head
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(crate) enum Far {
     Capture {
         port: Arc<dyn Sink>,
         capture: Capture,
-        /// Whether somebody was told that it has failed.
+        /// Whether somebody was told that it cannot be written.
         told: AtomicBool,
         /// What comes in, if something does.
         player: Option<Player>,
@@ -165,13 +165,22 @@ impl Outlet {
         }
     }
 
-    /// Whether it is a capture that has failed since this was asked last.
-    pub(crate) fn has_failed_since(&self) -> bool {
-        match &self.far {
-            Far::Capture { capture, told, .. } => capture.has_failed() && !told.swap(true, Ordering::Relaxed),
-            _ => false,
-        }
+    /// Whether it is a capture that cannot be written any more, or can again, since this was asked last.
+    pub(crate) fn capture_news(&self) -> Option<CaptureNews> {
+        let Far::Capture { capture, told, .. } = &self.far else { return None };
+        let fails = capture.has_failed();
+        let news = if fails { CaptureNews::Fails } else { CaptureNews::GoesOn };
+        (told.swap(fails, Ordering::Relaxed) != fails).then_some(news)
     }
+}
+
+/// What is to be told of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CaptureNews {
+    /// Its file cannot be written.
+    Fails,
+    /// Its file is written again.
+    GoesOn,
 }
 
 /// Who is handed a NIC's rings.

@@ -168,7 +168,10 @@ fn a_capture_that_cannot_be_written_is_told_once_and_its_router_goes_on() {
     told.extend(instance.look_after(Instant::now()));
     let [event] = told.as_slice() else { panic!("it is told once: {told:?}") };
     assert_eq!((event.router.as_str(), event.kind), ("two", Kind::CaptureFailed));
-    assert_eq!(event.message, "NIC out: its capture cannot be written any more and has ended");
+    assert_eq!(
+        event.message,
+        "NIC out: its capture cannot be written; frames are lost until it can be (pcap.drop_failed)"
+    );
     assert_eq!(instance.status()[1].state, State::Running);
     instance.restart_router("two").expect("it starts again");
     stream.ends_whole();

@@ -63,8 +63,8 @@ fn what_the_buffer_cannot_hold_is_missed_and_counted() {
     let disk = Disk::with_room(usize::MAX);
     let pcap = Pcap::new(disk.clone(), Limits { snaplen: 100, buffer: 160, ..Limits::default() });
     show(&pcap, &mut vec![vec![0; 60]; 5]);
-    assert_eq!((pcap.counters().captured.get(), pcap.counters().missed_full.get()), (2, 3));
     pcap.write_out();
+    assert_eq!((pcap.counters().captured.get(), pcap.counters().drop_full.get()), (2, 3));
     show(&pcap, &mut [vec![0; 60]]);
     drop(pcap);
     assert_eq!(disk.content.lock().unwrap().len(), 24 + 3 * 76);
@@ -78,13 +78,65 @@ fn a_capture_of_so_many_frames_ends_by_itself() {
     assert!(!pcap.is_complete());
     show(&pcap, &mut vec![vec![0; 60]; 2]);
     assert!(pcap.is_complete());
+    pcap.write_out();
     assert_eq!(pcap.counters().captured.get(), 3);
     drop(pcap);
     assert_eq!(disk.content.lock().unwrap().len(), 24 + 3 * 76);
 }
 
+/// All frames of a file, by their first octet; it must be whole.
+fn frames_in(content: &[u8]) -> Vec<u8> {
+    let (mut at, mut frames) = (24, Vec::new());
+    while at < content.len() {
+        let kept = word(content, at + 8) as usize;
+        frames.push(content[at + 16..at + 16 + kept][0]);
+        at += 16 + kept;
+    }
+    assert_eq!(at, content.len());
+    frames
+}
+
+/// Wherever in a record the disk is full: what is lost is counted, and the file goes on whole when there is room.
 #[test]
-fn a_full_disk_ends_the_capture_and_nothing_else() {
+fn a_full_disk_loses_frames_by_name_and_the_file_goes_on_when_there_is_room() {
+    for room in 0..24 + 4 * 76 {
+        let disk = Disk::with_room(room);
+        let pcap = Pcap::new(disk.clone(), Limits::default());
+        let counted = || {
+            let counters = pcap.counters();
+            (counters.captured.get(), counters.drop_failed.get())
+        };
+        let number = |n: u8| vec![n; 60];
+        show(&pcap, &mut [1, 2, 3, 4].map(number));
+        assert!(!pcap.has_failed());
+        pcap.write_out();
+        assert!(pcap.has_failed(), "room for {room}");
+        let whole = (room.saturating_sub(24) / 76) as u64;
+        // The one at which it stopped waits. Where that is the head of the file, all frames do.
+        let lost = if room < 24 { 0 } else { 3 - whole };
+        assert_eq!(counted(), (whole, lost), "room for {room}");
+        show(&pcap, &mut [5, 6].map(number));
+        assert_eq!(counted(), (whole, lost + 2), "room for {room}");
+        pcap.write_out();
+        // A little room, but not enough.
+        disk.room.store(1, Ordering::Relaxed);
+        pcap.write_out();
+        assert_eq!(counted().1, lost + 2, "room for {room}");
+        disk.room.store(usize::MAX, Ordering::Relaxed);
+        pcap.write_out();
+        assert!(!pcap.has_failed());
+        show(&pcap, &mut [7, 8].map(number));
+        pcap.write_out();
+        let (captured, lost) = counted();
+        assert_eq!(captured + lost, 8, "each frame is in one counter");
+        let frames = frames_in(&disk.content.lock().unwrap());
+        assert_eq!(frames.len() as u64, captured, "room for {room}");
+        assert!(frames.is_sorted() && frames.ends_with(&[7, 8]), "{frames:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_holds_up_no_frame() {
     let pcap = Pcap::new(Disk::with_room(100), Limits::default());
     let tap = crate::TapPoint::new(Arc::new(crate::Null::new()));
     tap.enable(Box::new(pcap.clone()));
@@ -92,12 +144,11 @@ fn a_full_disk_ends_the_capture_and_nothing_else() {
         let mut octets = [0; 200];
         crate::Sink::deliver(&tap, &[Frame::new(ring::Bytes::from_slice(&mut octets))])
     };
-    assert_eq!(deliver(), 1);
-    assert!(!pcap.has_failed());
-    pcap.write_out();
-    assert!(pcap.has_failed());
-    assert_eq!(deliver(), 1);
-    pcap.write_out();
+    for _ in 0..3 {
+        assert_eq!(deliver(), 1);
+        pcap.write_out();
+        assert!(pcap.has_failed());
+    }
     let counters = pcap.counters();
-    assert_eq!((counters.write_errors.get(), counters.missed_failed.get()), (1, 1));
+    assert_eq!((counters.write_errors.get(), counters.drop_failed.get()), (3, 2), "the first one waits");
 }
