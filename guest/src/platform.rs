@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering::Acquire;
 
 use arrayvec::ArrayVec;
 use bootinfo::{MAX_NICS, VcpuShared};
+use frame::Mac;
 use router::{Burst, Platform};
 
 use crate::boot;
@@ -212,5 +213,9 @@ impl Platform for Firmware {
 
     fn now(&self) -> u64 {
         halt::ticks() / self.ticks_a_ms
+    }
+
+    fn is_claimed(&mut self, nic: usize, ip: u32, by: Mac) {
+        self.shared.claim.set(nic as u8, ip, by.0);
     }
 }

@@ -58,8 +58,17 @@ impl Site {
     }
 
     fn finish(self) -> Counters {
+        self.finish_after(&[])
+    }
+
+    /// The same of a run that has told of just this, each in a line.
+    fn finish_after(self, told: &[&str]) -> Counters {
         self.works();
-        let counters = self.stage.finish(vec![self.left, self.right]).expect("nothing is left");
+        let done = self.stage.finish_troubled(vec![self.left, self.right]).expect("nothing is left");
+        let lines: Vec<&str> = done.stderr.lines().collect();
+        let as_said = lines.iter().zip(told).all(|(line, told)| line.contains(told));
+        assert!(as_said && lines.len() == told.len(), "{lines:?}");
+        let counters = Counters::of(done.stdout.lines()).expect("counters");
         assert_eq!(counters.faults("t09"), [""; 0]);
         // What the kernel handed over is in the ring, or lost under a name.
         let read = counters.get("t09.left.tap.read.frames");
@@ -160,7 +169,26 @@ fn arp_garbage() {
     thread::sleep(Duration::from_millis(100));
     // The host says again who it is.
     site.send([arp(BROADCAST, 1, (HOST, LEFT), (HOST, LEFT))]);
-    site.finish();
+    let counters = site.finish_after(&["says that it has 192.0.2.1, which is this router's"]);
+    assert!(counters.get("t09.vcpu0.arp_conflicts") > 0, "{counters:?}");
+}
+
+/// Another station says that it has the router's address: one event that says which one, and a counter.
+#[test]
+fn another_station_with_the_router_s_address_is_told_of() {
+    support::needs!(Root, Kvm, Tun, Program("ip"));
+    let mut site = site();
+    // An announcement (RFC 5227, section 2.3).
+    let own = ROUTER.octets();
+    let arp = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &HOST, &own, &[0; 6], &own].concat();
+    let claim = [&BROADCAST[..], &HOST, &[8, 6], &arp, &[0; 18]].concat();
+    for _ in 0..5 {
+        site.wire.send(&claim).expect("sent");
+    }
+    let told = "NIC left: another station (02:00:00:00:09:11) says that it has 192.0.2.1";
+    site.stage.run().wait_for_line(Duration::from_secs(60), |line| line.contains(told)).expect("it is told");
+    let counters = site.finish_after(&[told]);
+    assert_eq!(counters.get("t09.vcpu0.arp_conflicts"), 5, "{counters:?}");
 }
 
 /// A frame for the router's NIC that holds anything, half of the time under the type of IPv4.

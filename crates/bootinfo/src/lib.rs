@@ -9,7 +9,7 @@
 pub mod map;
 pub mod process;
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters};
 
@@ -447,6 +447,33 @@ pub struct VcpuShared {
     pub spin_limit: Line,
     /// Its register access, where it is a thread of a process.
     pub access: RegisterAccess,
+    /// Who said last that it has an address of the router.
+    pub claim: Claim,
+}
+
+/// A station that says that it has an address of the router, counted by [`RouterCounters::arp_conflicts`]. It is for people to
+/// read: one that is overwritten meanwhile may be read as two halves.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Claim {
+    /// Its Ethernet address in the lower 48 bits, above it the number of the NIC that heard it.
+    pub station: AtomicU64,
+    /// The address.
+    pub address: AtomicU32,
+}
+
+impl Claim {
+    /// Notes it.
+    pub fn set(&self, nic: u8, address: u32, [a, b, c, d, e, f]: [u8; 6]) {
+        self.address.store(address, Relaxed);
+        self.station.store(u64::from_be_bytes([0, nic, a, b, c, d, e, f]), Relaxed);
+    }
+
+    /// NIC, address and station.
+    pub fn get(&self) -> (u8, u32, [u8; 6]) {
+        let [_, nic, station @ ..] = self.station.load(Relaxed).to_be_bytes();
+        (nic, self.address.load(Relaxed), station)
+    }
 }
 
 /// Why a firmware gave up, in [`VcpuShared::state`].

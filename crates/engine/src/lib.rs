@@ -3,6 +3,7 @@
 
 pub mod apply;
 mod capture;
+mod claims;
 pub mod clock;
 mod groups;
 pub mod guest;

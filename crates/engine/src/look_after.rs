@@ -2,17 +2,19 @@
 
 mod back_off;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use config::Engine;
+use config::{Engine, Router};
 use telemetry::Kind;
 
 pub use back_off::BackOff;
 
+use crate::claims::Sign;
 use crate::instance::slot::{Run, Slot, Yard};
 use crate::instance::{Event, Instance, RunningRouter};
 use crate::watch::{self, NicSigns, Sample, VcpuSigns};
-use crate::wiring::CaptureNews;
+use crate::wiring::{CaptureNews, Outlet};
 
 impl Instance {
     /// Looks at every router at the time `now` and does what has to be done; to be called about ten times a second. Returns
@@ -30,7 +32,8 @@ impl Instance {
                 slot.retry(&mut self.yard);
             }
             reclaim_routes(slot);
-            look_at_captures(slot, &mut self.yard);
+            look_at_claims(slot, now, &mut self.yard);
+            look_at_captures(&slot.plan, slot.outlets(), &mut self.yard);
             look_at_uplinks(slot, &mut self.yard);
         }
         let time = now.duration_since(self.since);
@@ -62,9 +65,19 @@ fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
     }
 }
 
-/// Tells of each capture whose file cannot be written, and again when it can. The router goes on meanwhile.
-fn look_at_captures(slot: &Slot, yard: &mut Yard) {
-    for (nic, outlet) in slot.plan.nics.iter().zip(slot.outlets()) {
+/// Tells of other stations that claim an address of the router.
+fn look_at_claims(slot: &mut Slot, now: Instant, yard: &mut Yard) {
+    let Some(Run { router: running, claims, .. }) = &mut slot.run else { return };
+    let machine = running.router.machine();
+    let signs = machine.shared().vcpus.iter().take(machine.vcpus()).map(Sign::read);
+    if let Some(line) = claims.look(now, &slot.plan, signs) {
+        yard.tell(&slot.plan.name, Kind::Notice, line);
+    }
+}
+
+/// Tells of each capture of a router whose file cannot be written, and again when it can. The router goes on meanwhile.
+pub(crate) fn look_at_captures(plan: &Router, outlets: &[Arc<Outlet>], yard: &mut Yard) {
+    for (nic, outlet) in plan.nics.iter().zip(outlets) {
         let (kind, line) = match outlet.capture_news() {
             Some(CaptureNews::Fails) => (
                 Kind::CaptureFailed,
@@ -73,7 +86,7 @@ fn look_at_captures(slot: &Slot, yard: &mut Yard) {
             Some(CaptureNews::GoesOn) => (Kind::Notice, "its capture is written again"),
             None => continue,
         };
-        yard.tell(&slot.plan.name, kind, format!("NIC {}: {line}", nic.name));
+        yard.tell(&plan.name, kind, format!("NIC {}: {line}", nic.name));
     }
 }
 

@@ -22,6 +22,7 @@ use crate::instance::Event;
 use crate::instance::running::idle;
 use crate::instance::slot::{Yard, outlet_finder};
 use crate::io_thread::IoThread;
+use crate::look_after::look_at_captures;
 use crate::supplies::Supplies;
 use crate::tracing::TapBoard;
 use crate::watch::{NicSigns, Sample, Watch};
@@ -197,6 +198,7 @@ impl Relay {
     /// Looks after it about ten times a second; `time` is since the instance began. A charge is told, and whoever started
     /// the router's process ends it.
     pub(crate) fn look_after(&mut self, now: Instant, time: Duration, yard: &mut Yard) {
+        look_at_captures(&self.plan, &self.outlets, yard);
         let charge = self.watch.look(time, &self.sample()).charge;
         let mut tell = |kind, message| {
             yard.news.push(Event { router: self.plan.name.clone(), kind, message });

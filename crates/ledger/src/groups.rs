@@ -182,6 +182,8 @@ counters! {
         icmp_suppressed,
         /// Packets that had to be fragmented while there were not enough free buffers.
         drop_no_memory,
+        /// ARP packets by which another station says that it has an address of the router.
+        arp_conflicts,
     }
 
     /// What a guest that counts frames, instead of forwarding them, saw.

@@ -27,6 +27,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             return;
         };
         self.counters.consumed.add(1);
+        self.notice_claim(platform, &packet, nic);
         let own = &self.nics[usize::from(nic)];
         let (mac, for_us) = (own.mac, own.owns(packet.target_ip));
         self.learn(&packet, nic, for_us);
@@ -36,6 +37,16 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             platform.free(buffer);
         }
         self.keep_up(platform);
+    }
+
+    /// Notes that another station has an address of ours, or says so (RFC 5227, section 2.4). Two NICs of ours may be in one network, and
+    /// hear each other.
+    fn notice_claim<P: Platform<Buffer = B>>(&mut self, platform: &mut P, packet: &arp::Packet, nic: u8) {
+        let by = packet.sender_mac;
+        if by.is_station() && self.is_own(packet.sender_ip) && self.nics.iter().all(|own| own.mac != by) {
+            self.counters.arp_conflicts.add(1);
+            platform.is_claimed(nic.into(), packet.sender_ip, by);
+        }
     }
 
     /// Notes the sender: if it speaks to us it may be new, otherwise only its change is of interest.

@@ -1,6 +1,7 @@
 //! What a router stands on: bursts in, bursts out, buffers and a clock.
 
 use arrayvec::ArrayVec;
+use frame::Mac;
 use frame::offload::Offload;
 use ring::BURST;
 
@@ -81,4 +82,7 @@ pub trait Platform {
 
     /// Milliseconds since some moment.
     fn now(&self) -> u64;
+
+    /// Another station at NIC `nic` says that it has this address of the router. Nothing has to be done about it.
+    fn is_claimed(&mut self, _nic: usize, _ip: u32, _by: Mac) {}
 }

@@ -15,6 +15,7 @@ use telemetry::Kind;
 use super::ground::Grounds;
 use super::running::RunningRouter;
 use super::status::{Event, RouterStatus, State};
+use crate::claims::Claims;
 use crate::guest::{Duty, Guest};
 use crate::look_after::BackOff;
 use crate::supplies::Supplies;
@@ -88,6 +89,8 @@ fn guest(plan: &Router, outlets: &[Arc<Outlet>], grounds: &mut Grounds) -> Resul
 pub(crate) struct Run {
     pub(crate) router: RunningRouter,
     pub(crate) watch: Watch,
+    /// Stations that claim its addresses.
+    pub(crate) claims: Claims,
     /// Whether it has come up.
     pub(crate) up: bool,
     pub(crate) started: Instant,
@@ -143,7 +146,7 @@ impl Slot {
         let mut router = RunningRouter::launch(guest, &self.outlets, &yard.board, yard.confinement)?;
         router.share(&yard.sharing, self.plan.spin);
         let watch = Watch::new(yard.rules);
-        self.run = Some(Run { router, watch, up: false, started: yard.now });
+        self.run = Some(Run { router, watch, claims: Claims::default(), up: false, started: yard.now });
         self.rest = State::Waiting;
         self.starts += 1;
         (self.since, self.due) = (yard.now, None);

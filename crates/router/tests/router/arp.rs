@@ -85,6 +85,32 @@ fn what_is_overheard_updates_what_is_known() {
 }
 
 #[test]
+fn another_station_that_claims_an_own_address_is_noticed() {
+    let mut lab = Lab::default();
+    let announced = |nic: u8, mac: Mac, from: u32| {
+        let packet = arp::Packet {
+            operation: arp::Operation::Request,
+            sender_mac: mac,
+            sender_ip: from,
+            target_mac: Mac::default(),
+            target_ip: from,
+        };
+        (nic, arp_frame(Mac::BROADCAST, &packet))
+    };
+    let own = ip(10, 0, 1, 1);
+    // Our own announcement, heard by another NIC in the same network; a probe; somebody's own address.
+    for (nic, frame) in [announced(2, own_mac(1), own), announced(1, HOST, 0), announced(1, HOST, own + 49)] {
+        lab.push(nic.into(), frame);
+    }
+    assert_eq!((lab.counters.arp_conflicts.get(), lab.world.claims.len()), (0, 0));
+    let (nic, frame) = announced(1, HOST, own);
+    lab.push(nic.into(), frame);
+    assert_eq!(lab.counters.arp_conflicts.get(), 1);
+    assert_eq!(lab.world.claims, [(1, own, HOST)]);
+    assert_eq!(lab.neighbours.find(1, own), None);
+}
+
+#[test]
 fn nobody_takes_over_what_is_not_theirs() {
     let mut lab = Lab::default();
     // A static neighbour, our own address, a group address, an address outside the network.

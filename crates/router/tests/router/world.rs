@@ -93,6 +93,8 @@ pub(crate) struct World {
     pub(crate) left: Vec<Offload>,
     /// How often each cable was plugged anew.
     pub(crate) plugged: Vec<u32>,
+    /// Who has claimed an address of the router: NIC, address, station.
+    pub(crate) claims: Vec<(usize, u32, Mac)>,
 }
 
 impl World {
@@ -107,6 +109,7 @@ impl World {
             order: Offload::NONE,
             left: Vec::new(),
             plugged: vec![0; nics],
+            claims: Vec::new(),
         }
     }
 
@@ -158,6 +161,10 @@ impl Platform for World {
 
     fn now(&self) -> u64 {
         self.now
+    }
+
+    fn is_claimed(&mut self, nic: usize, ip: u32, by: Mac) {
+        self.claims.push((nic, ip, by));
     }
 }
 

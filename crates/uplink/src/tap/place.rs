@@ -39,6 +39,12 @@ impl Home {
         let now = self::name(queue).unwrap_or_else(|| name.to_owned());
         match namespace(queue) {
             Some(elsewhere) if inode(&elsewhere) != Some(self.inode) => work(&elsewhere.links()?, &now),
+            // Of a macvtap the kernel does not say where it lies.
+            None if !self.links.exists(&now)? => Err(Error::Refused {
+                what: format!("cannot change `{now}`"),
+                why: "it was moved into another network namespace; set its MTU and queue length there"
+                    .to_owned(),
+            }),
             _ => work(&self.links, &now),
         }
     }

@@ -87,8 +87,8 @@ impl Bench {
     }
 }
 
-/// The kernel takes most frames within the write, but not all are promised to have arrived then.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The kernel takes most frames within the write, but not all are promised to have arrived then. Each wait ends as soon as they have.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 impl SinkBench for Bench {
     fn sink(&self) -> &dyn Sink {

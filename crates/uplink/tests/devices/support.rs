@@ -82,21 +82,44 @@ pub(crate) fn deliver(sink: &dyn Sink, frames: &mut [Vec<u8>]) -> usize {
     sink.deliver(&shown)
 }
 
-/// Drains until `count` frames came, or nothing came for a second.
+/// Longer than the kernel takes to hand a frame on, even where the host is busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Drains until `count` frames came.
 pub(crate) fn collect(source: &mut dyn Source, count: usize) -> Vec<Vec<u8>> {
+    collect_from(&mut [source], count)
+}
+
+/// Drains some sources until `count` frames came out of all of them.
+pub(crate) fn collect_from(sources: &mut [&mut dyn Source], count: usize) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
-    let mut last = Instant::now();
-    while all.len() < count && last.elapsed() < Duration::from_secs(1) {
-        let shown = source.drain(BURST, &mut |frames| {
-            for frame in frames {
-                let mut octets = vec![0; frame.len()];
-                frame.octets().copy_to_slice(&mut octets);
-                all.push(octets);
-            }
-        });
-        if shown > 0 {
-            last = Instant::now();
+    let start = Instant::now();
+    while all.len() < count && start.elapsed() < PATIENCE {
+        for source in &mut *sources {
+            all.extend(drained(*source));
         }
     }
     all
+}
+
+/// What one call of `drain` shows.
+pub(crate) fn drained(source: &mut dyn Source) -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    source.drain(BURST, &mut |frames| {
+        for frame in frames {
+            let mut octets = vec![0; frame.len()];
+            frame.octets().copy_to_slice(&mut octets);
+            all.push(octets);
+        }
+    });
+    all
+}
+
+/// Waits until it holds.
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }

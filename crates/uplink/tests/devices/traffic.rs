@@ -2,13 +2,12 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use switch::{Bell, Sink, Source};
 use uplink::{Links, Netns, Tap, TapConfig, TapSink, TapSource};
 
-use crate::support::{Way, collect, datagram, deliver, devices};
+use crate::support::{PATIENCE, Way, collect, datagram, deliver, devices, drained, wait_for};
 
 const KERNEL: [u8; 6] = [2, 0, 0, 0, 1, 0];
 const OURS: [u8; 6] = [2, 0, 0, 0, 1, 9];
@@ -49,7 +48,9 @@ fn what_does_not_fit_the_queue_is_lost_in_the_kernel_and_counted_there() {
         // The kernel may or may not tell the sender.
         let _ = socket.send_to(&[0; 100], (THERE, 9));
     }
-    assert_eq!(collect(&mut site.source, 10).len(), 4);
+    // The kernel takes or loses each within the call that sends it.
+    assert_eq!(collect(&mut site.source, 4).len(), 4);
+    assert!(drained(&mut site.source).is_empty());
     let seen = site.netns.counters("t0").expect("counters");
     assert_eq!((seen.tx_frames, seen.tx_drops), (4, 6));
     assert!(site.netns.counters("t1").is_err_and(|e| e.to_string().contains("there is no such interface")));
@@ -63,12 +64,16 @@ fn the_bell_wakes_a_sleeper() {
     let mut site = site(100);
     let socket = socket(&site);
     assert!(!site.source.arm());
+    let sleeper = format!("/proc/self/task/{}/stat", rustix::thread::gettid().as_raw_nonzero());
     let sender = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(50));
+        wait_for("a sleeper", || {
+            std::fs::read_to_string(&sleeper)
+                .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
+        });
         socket.send_to(&[0; 100], (THERE, 9)).expect("send");
     });
     let Bell::Readable(fd) = site.source.bell() else { panic!("a TAP is readable when frames wait") };
-    let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
+    let limit = Timespec::try_from(PATIENCE).expect("a time");
     assert_eq!(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)), Ok(1));
     assert_eq!(collect(&mut site.source, 1).len(), 1);
     sender.join().expect("sender");
@@ -83,7 +88,7 @@ fn threads_that_deliver_at_the_same_time_lose_and_miscount_nothing() {
     const BURSTS: u32 = 8;
     let site = site(100);
     let socket = socket(&site);
-    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("timeout");
+    socket.set_read_timeout(Some(PATIENCE)).expect("timeout");
     let way = Way { from: (OURS, THERE), to: (KERNEL, HERE) };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -100,8 +105,8 @@ fn threads_that_deliver_at_the_same_time_lose_and_miscount_nothing() {
     let sent = (THREADS * BURSTS * 4) as usize;
     let mut seen = vec![0; sent];
     let mut octets = [0; 64];
-    while let Ok(len) = socket.recv(&mut octets) {
-        assert_eq!(len, 60 - 42);
+    for _ in 0..sent {
+        assert_eq!(socket.recv(&mut octets).expect("a datagram"), 60 - 42);
         seen[u32::from_be_bytes([octets[0], octets[1], octets[2], octets[3]]) as usize] += 1;
     }
     assert_eq!(seen, vec![1; sent], "each datagram came once");

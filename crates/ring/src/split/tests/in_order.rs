@@ -229,7 +229,9 @@ fn a_queue_that_is_taken_over_goes_on_where_its_used_index_stands() {
         let mut memory = Memory::new(16);
         memory.start_at(index);
         let (region, layout) = (memory.region(), memory.layout());
-        [5, 6, 7].map(|entry| memory.describe(entry, (BUFFERS, 64, 0, 0)));
+        for entry in [5, 6, 7] {
+            memory.describe(entry, (BUFFERS, 64, 0, 0));
+        }
         memory.offer(&[5, 6, 7]);
         let mut burst = Burst::new();
         // Takes three, returns one, and dies.
