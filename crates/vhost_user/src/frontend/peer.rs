@@ -71,6 +71,9 @@ impl Status {
     }
 }
 
+/// What time it is for the course of things.
+type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
+
 /// What both threads and everybody else know of each other.
 struct Shared {
     path: PathBuf,
@@ -121,6 +124,10 @@ impl Peer {
     /// # Errors
     /// No thread or descriptor can be had.
     pub fn new(nic: &str, door: Arc<Door>, confinement: Confinement) -> Result<Self> {
+        Self::with_clock(nic, door, confinement, Arc::new(Instant::now))
+    }
+
+    fn with_clock(nic: &str, door: Arc<Door>, confinement: Confinement, clock: Clock) -> Result<Self> {
         let shared = Arc::new(Shared {
             path: door.path().to_owned(),
             wishes: Mutex::default(),
@@ -134,7 +141,8 @@ impl Peer {
         let (job_in, job_out) = mpsc::channel();
         let (outcome_in, outcome_out) = mpsc::channel();
         let done = Arc::new(event()?);
-        let course = Course::new(shared.clone(), door, job_in, outcome_out, (calls.clone(), done.clone()));
+        let (known, events) = ((clock, shared.clone()), (calls.clone(), done.clone()));
+        let course = Course::new(known, door, job_in, outcome_out, events);
         let mut peer = Self { shared, threads: Vec::new() };
         let name = |what| format!("{}-{what}", nic.replace('.', "/"));
         peer.spawn(&name("talk"), confinement, move || talk(&job_out, &outcome_in, &calls, &done))?;

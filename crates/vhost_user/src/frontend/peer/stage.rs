@@ -13,12 +13,12 @@ use uplink::Door;
 use vmm::SetUp;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::{Shared, Status};
+use super::{Clock, Shared, Status};
 use crate::frontend::session::Session;
 use crate::frontend::talk::{Job, Outcome};
 
 /// How long a peer may take for all that is said at once.
-const ANSWER: Duration = Duration::from_secs(1);
+pub(super) const ANSWER: Duration = Duration::from_secs(1);
 /// Before the first attempt after one that failed; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest.
@@ -48,6 +48,7 @@ enum Stage {
 
 /// The course.
 pub(super) struct Course {
+    clock: Clock,
     shared: Arc<Shared>,
     door: Arc<Door>,
     jobs: Sender<Job>,
@@ -66,26 +67,26 @@ pub(super) struct Course {
 
 impl Course {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        (clock, shared): (Clock, Arc<Shared>),
         door: Arc<Door>,
         jobs: Sender<Job>,
         outcomes: Receiver<Outcome>,
         (calls, done): (Arc<Vec<EventFd>>, Arc<EventFd>),
     ) -> Self {
-        let (next, pause) = (Instant::now(), FIRST_PAUSE);
+        let (next, pause) = (clock(), FIRST_PAUSE);
         let (stage, stream) = (Stage::Away, None);
-        Self { shared, door, jobs, outcomes, calls, done, stage, stream, next, pause, over: false }
+        Self { clock, shared, door, jobs, outcomes, calls, done, stage, stream, next, pause, over: false }
     }
 
     pub(super) fn run(mut self) {
         while !self.over {
             let talked = self.talks();
-            self.step(Instant::now());
+            self.step((self.clock)());
             self.publish();
             // What has been wished for while something was being said rings no more.
             let goes_on = talked && !self.talks();
             if !self.over && !goes_on {
-                self.wait(Instant::now());
+                self.wait((self.clock)());
             }
         }
     }
