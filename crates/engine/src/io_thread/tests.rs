@@ -70,14 +70,15 @@ fn it_sleeps_and_every_frame_wakes_it() {
 fn asleep_it_costs_nothing() {
     let bench = bench(Idle::Sleep(Duration::from_micros(50)));
     let passes = || bench.thread.counters().passes.get();
+    let stat = format!("/proc/self/task/{}/stat", bench.thread.thread().tid());
+    // A thread that only waits for its CPU is runnable (R).
+    let sleeps = || std::fs::read_to_string(&stat).expect("its state").contains(") S ");
     let mut before = 0;
-    wait_for("the thread to stay asleep", || {
-        let now = passes();
-        let same = now > 0 && now == before;
-        before = now;
-        std::thread::sleep(Duration::from_millis(20));
-        same
+    wait_for("the thread to fall asleep", || {
+        before = passes();
+        before > 0 && sleeps()
     });
+    assert!(sleeps(), "nothing wakes it");
     assert_eq!(passes(), before);
 }
 

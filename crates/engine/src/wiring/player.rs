@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ledger::counters;
@@ -15,7 +15,7 @@ use ring::Bytes;
 use sandbox::{Class, Confinement};
 use switch::ingress::{IngressSink, SLOT, ingress};
 use switch::replay::{BadCapture, Reader, Recorded};
-use switch::{Frame, Sink, Source};
+use switch::{Clock, Frame, Sink, Source};
 
 use super::outlet::Home;
 use crate::thread::Thread;
@@ -69,9 +69,13 @@ pub(crate) struct Player {
 
 impl Player {
     /// Plays the file from its start.
-    pub(super) fn start(
-        name: &str,
-        mut file: File,
+    pub(super) fn start(name: &str, file: File, recorded: bool, confinement: Confinement) -> Result<Self> {
+        Self::by(Clock::default(), (name, file), recorded, confinement)
+    }
+
+    fn by(
+        clock: Clock,
+        (name, mut file): (&str, File),
         recorded: bool,
         confinement: Confinement,
     ) -> Result<Self> {
@@ -80,7 +84,8 @@ impl Player {
         let (queue, source) = ingress(QUEUE).context("cannot make a queue for a replay")?;
         let (counters, stop, end) =
             (Arc::<ReplayCounters>::default(), Arc::<AtomicBool>::default(), Arc::<Mutex<_>>::default());
-        let mut play = Play { queue, counters: counters.clone(), stop: stop.clone(), pace: None, recorded };
+        let mut play =
+            Play { queue, counters: counters.clone(), stop: stop.clone(), clock, pace: None, recorded };
         let told = end.clone();
         let thread = Thread::spawn(&format!("{name}-replay"), &[], Class::Clock, confinement, move || {
             let said = play.run(reader);
@@ -112,25 +117,30 @@ struct Play {
     counters: Arc<ReplayCounters>,
     stop: Arc<AtomicBool>,
     recorded: bool,
+    clock: Clock,
     /// When the first frame was played, and when it had been captured.
-    pace: Option<(Instant, Duration)>,
+    pace: Option<(Duration, Duration)>,
 }
 
 impl Play {
     /// Plays to the end; what is to be told of it, unless it was stopped.
     fn run(&mut self, mut reader: Reader<File>) -> Option<String> {
-        let since = Instant::now();
+        let since = self.now();
         let outcome = self.play(&mut reader);
         if self.stop.load(Relaxed) {
             return None;
         }
-        let (played, seconds) = (self.counters.frames.get(), since.elapsed().as_secs_f64());
+        let (played, seconds) = (self.counters.frames.get(), (self.now() - since).as_secs_f64());
         Some(match outcome {
             Ok(()) => {
                 format!("its replay is over: {played} of {} frames in {seconds:.1} s", reader.count())
             }
             Err(error) => format!("its replay has ended after {played} frames: {error}"),
         })
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.clock.now())
     }
 
     fn play(&mut self, reader: &mut Reader<File>) -> Result<(), BadCapture> {
@@ -169,10 +179,11 @@ impl Play {
         if !self.recorded {
             return;
         }
-        let (begun, first) = *self.pace.get_or_insert_with(|| (Instant::now(), at));
+        let now = self.now();
+        let (begun, first) = *self.pace.get_or_insert((now, at));
         let due = at.saturating_sub(first);
         loop {
-            let left = due.saturating_sub(begun.elapsed());
+            let left = due.saturating_sub(self.now().saturating_sub(begun));
             if left.is_zero() || self.stop.load(Relaxed) {
                 return;
             }
