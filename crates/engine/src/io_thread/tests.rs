@@ -75,8 +75,9 @@ fn asleep_it_costs_nothing() {
     let sleeps = || std::fs::read_to_string(&stat).expect("its state").contains(") S ");
     let mut before = 0;
     wait_for("the thread to fall asleep", || {
+        let asleep = sleeps();
         before = passes();
-        before > 0 && sleeps()
+        asleep && before > 0
     });
     assert!(sleeps(), "nothing wakes it");
     assert_eq!(passes(), before);
