@@ -30,7 +30,7 @@ pub(crate) fn check(file: &Path) -> Result<()> {
     let facts = host::facts(&plan);
     let faults = plan.check_host(&facts).and(named::faults(&plan, None)).and(untold(&plan));
     let by_process = plan.choose_engines(&facts).map(|line| line + "\n");
-    let threads = crate::supervisor::planned(&plan);
+    let threads = crate::supervisor::planned(&plan, std::time::Instant::now());
     crate::print(&describe(&plan, threads.as_ref().ok()))?;
     let findings = findings(&plan, &facts);
     let by_process = by_process.unwrap_or_default();

@@ -4,6 +4,9 @@
 //! given up its capabilities, and its main thread is confined to what [`Class::Control`] needs; every further thread
 //! confines itself further. So whatever a guest, a frame or a file may do to this process, it can open nothing, connect
 //! to nothing and start nothing. It ends when its supervisor does.
+//!
+//! Orders are carried out one after the other by the main thread. The link has a thread of its own, which tells what was counted
+//! whatever the main thread is doing.
 
 mod answers;
 mod capturing;
@@ -18,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use engine::Instance;
+use engine::{About, Counts, Instance, Supplies};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use sandbox::Class;
 
@@ -41,9 +44,18 @@ pub(crate) fn data_plane(supervisor: u32) -> Result<()> {
     // A change of credentials may have taken it back.
     die_with(supervisor)?;
     sandbox::confine(Class::Control)?;
-    let wire = Arc::new(Wire::new(Link::new(socket)));
-    let Some(mut plane) = DataPlane::start(&wire)? else { return Ok(()) };
+    let (wire, counts) = (Arc::new(Wire::new(Link::new(socket))?), Counts::default());
+    attend(&wire, &counts)?;
+    let Some(mut plane) = DataPlane::start(&wire, counts)? else { return Ok(()) };
     plane.serve()
+}
+
+/// Starts the thread that hears the supervisor. It is confined as this one is.
+fn attend(wire: &Arc<Wire>, counts: &Counts) -> Result<()> {
+    let (wire, counts) = (wire.clone(), counts.clone());
+    let thread = std::thread::Builder::new().name("ringroad/link".to_owned());
+    let started = thread.spawn(move || wire.attend(|request| answers::at_once(request, &counts)));
+    started.map(drop).context("cannot start the thread that hears the supervisor")
 }
 
 /// Ends this process with its supervisor.
@@ -71,7 +83,7 @@ struct DataPlane {
 
 impl DataPlane {
     /// Waits for its orders and brings up what they say; none where they cannot be followed, which has been said.
-    fn start(wire: &Arc<Wire>) -> Result<Option<Self>> {
+    fn start(wire: &Arc<Wire>, counts: Counts) -> Result<Option<Self>> {
         let (orders, descriptors) = loop {
             match wire.next(None)? {
                 Some((ToPlane::Start(orders), descriptors)) => break (orders, descriptors),
@@ -87,7 +99,7 @@ impl DataPlane {
         }
         let run = orders.run.clone();
         let started = orders::understand(&orders, descriptors, wire).and_then(|order| {
-            let instance = Instance::start(&order.plan, order.supplies)?;
+            let instance = Instance::start(&order.plan, Supplies { counts, ..order.supplies })?;
             Ok((instance, order.locks))
         });
         match started {
@@ -119,7 +131,7 @@ impl DataPlane {
         loop {
             match self.wire.next(Some(look))? {
                 Some((ToPlane::Stop, _)) => return Ok(()),
-                Some((message, descriptors)) => self.heed(message, descriptors)?,
+                Some((message, descriptors)) => self.heed(message, descriptors, Instant::now())?,
                 None if self.wire.is_ended() => return Ok(()),
                 None => {}
             }
@@ -131,7 +143,7 @@ impl DataPlane {
         }
     }
 
-    fn heed(&mut self, message: ToPlane, descriptors: Vec<OwnedFd>) -> Result<()> {
+    fn heed(&mut self, message: ToPlane, descriptors: Vec<OwnedFd>, now: Instant) -> Result<()> {
         match message {
             ToPlane::Ask { id, request: request @ api::Request::Trace { .. } } => {
                 self.begin_trace(id, request)
@@ -140,7 +152,7 @@ impl DataPlane {
                 self.begin_capture(id, request, descriptors)
             }
             ToPlane::Ask { id, request } => {
-                let outcome = self.answer(request);
+                let outcome = self.answer(request, now);
                 self.tell_of_threads()?;
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
             }
@@ -163,6 +175,7 @@ impl DataPlane {
                 self.instance.plugged(&nic);
                 Ok(())
             }
+            ToPlane::Ping => self.wire.say(&ToSupervisor::Pong),
             // A second start, or the end of a question that was given up.
             ToPlane::Start(_)
             | ToPlane::Spawned { .. }
@@ -178,7 +191,8 @@ impl DataPlane {
         let replaced = opened.map_err(Into::into).and_then(|opened| self.instance.replace(nic, &opened));
         let Err(error) = replaced else { return Ok(()) };
         let kind = telemetry::Kind::Notice.name().to_owned();
-        self.wire.say(&ToSupervisor::Event { kind, router: None, message: format!("{nic}: {error:#}") })
+        let message = format!("{nic}: {error:#}");
+        self.wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, message })
     }
 
     /// What has to be done now and then: routers that fail or break rules, traces, captures.
@@ -187,7 +201,8 @@ impl DataPlane {
         self.tell_of_threads()?;
         for event in news {
             let (kind, router) = (event.kind.name().to_owned(), Some(event.router));
-            self.wire.say(&ToSupervisor::Event { kind, router, message: event.message })?;
+            let of_peer = event.about == About::Peer;
+            self.wire.say(&ToSupervisor::Event { kind, router, of_peer, message: event.message })?;
         }
         self.go_on_tracing()?;
         self.go_on_capturing()

@@ -192,10 +192,10 @@ impl Tour<'_> {
     /// Shows the live table for a while.
     fn watch(&self, time: Duration) -> Result<()> {
         let (mut screen, end) = (Screen::new(), Instant::now() + time);
-        let mut last = table::read(self.instance);
+        let mut last = table::read(self.instance.counts());
         while Instant::now() < end {
             self.stop.wait(Duration::from_secs(1));
-            let reading = table::read(self.instance);
+            let reading = table::read(self.instance.counts());
             print(&screen.draw(&Interval::between(&last, &reading).table(self.plan)))?;
             last = reading;
             self.check()?;
@@ -204,7 +204,7 @@ impl Tour<'_> {
     }
 
     fn summary(&self, flood: &Flood) -> Result<()> {
-        let counters = table::read(self.instance).counters;
+        let counters = table::read(self.instance.counts()).counters;
         let forwarded: u64 =
             counters.iter().filter(|(name, _)| name.ends_with(".forwarded")).map(|(_, n)| n).sum();
         let rate = flood.arrived as f64 / flood.seconds * 1e-6;

@@ -47,7 +47,8 @@ impl Output {
         Self::new(std::io::stderr().as_fd().try_clone_to_owned().ok())
     }
 
-    fn new(stream: Option<OwnedFd>) -> Self {
+    /// What this descriptor leads to; none: nobody reads it.
+    pub(crate) fn new(stream: Option<OwnedFd>) -> Self {
         Self { stream, kept: VecDeque::new(), lost: 0, told: false, last: b'\n' }
     }
 

@@ -16,16 +16,17 @@ mod file;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use rustix::process::geteuid;
 use uplink::Undo;
 
-use cleaner::Cleaner;
 pub(crate) use cleaner::clean_up_after;
-use file::LockFile;
+use cleaner::{Cleaner, Ledger};
+use file::{LockFile, patiently};
 
 /// Turns for the race with a run that ends.
 const TRIES: usize = 10;
@@ -38,6 +39,8 @@ pub(crate) struct RunLock {
     base: PathBuf,
     routers: BTreeMap<String, LockFile>,
     run: Option<Run>,
+    /// What is to be removed if this process is killed.
+    ledger: Ledger,
     /// Last, for it must outlive the files.
     cleaner: Option<Cleaner>,
 }
@@ -54,23 +57,28 @@ impl RunLock {
     /// # Errors
     /// One line: a name is taken (by whom), or the folder cannot be made.
     pub(crate) fn take<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
-        Self::take_in(&base()?, None, names)
+        Self::unguarded(&base()?).with(names)
     }
 
     /// The same, and a process removes the files if this one is killed.
     ///
     /// # Errors
     /// As [`RunLock::take`], or no process can be made.
-    pub(crate) fn guarded<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
-        Self::take_in(&base()?, Some(Cleaner::start()?), names)
+    pub(crate) fn guarded<'n>(names: impl IntoIterator<Item = &'n str>, now: Instant) -> Result<Self> {
+        let mut lock = Self::unguarded(&base()?);
+        lock.cleaner = Some(Cleaner::start(lock.ledger.clone(), now)?);
+        lock.with(names)
     }
 
-    fn take_in<'n>(
-        base: &Path,
-        cleaner: Option<Cleaner>,
-        names: impl IntoIterator<Item = &'n str>,
-    ) -> Result<Self> {
-        let mut lock = Self { base: base.to_owned(), routers: BTreeMap::new(), run: None, cleaner };
+    /// No names yet, in this folder.
+    pub(crate) fn unguarded(base: &Path) -> Self {
+        let (routers, ledger) = Default::default();
+        Self { base: base.to_owned(), routers, run: None, ledger, cleaner: None }
+    }
+
+    /// Takes the names of these routers as well.
+    pub(crate) fn with<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
+        let mut lock = self;
         for name in names {
             // What is held so far is let go of where this fails.
             lock.add(name)?;
@@ -89,41 +97,49 @@ impl RunLock {
         Ok(())
     }
 
-    fn lock(&mut self, path: &Path, refusal: &str) -> Result<LockFile> {
+    fn lock(&self, path: &Path, refusal: &str) -> Result<LockFile> {
         // Before the file is there, so that no moment is left in which nobody would remove it.
-        self.tell(|cleaner| cleaner.add_lock(path));
-        LockFile::take(path, refusal).inspect_err(|_| self.tell(|cleaner| cleaner.forget(path)))
+        self.ledger.add_lock(path);
+        LockFile::take(path, refusal, &mut patiently()).inspect_err(|_| self.ledger.forget(path))
     }
 
-    fn tell(&mut self, what: impl FnOnce(&mut Cleaner)) {
-        if let Some(cleaner) = &mut self.cleaner {
-            what(cleaner);
-        }
+    /// What to poll for reading: the end of the process that would remove the files.
+    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.cleaner.as_ref().and_then(Cleaner::watched)
+    }
+
+    /// When there is something to do for it.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.cleaner.as_ref().and_then(Cleaner::due)
+    }
+
+    /// Looks after the process that would remove the files; what is to be told of it.
+    pub(crate) fn attend(&mut self, now: Instant) -> Option<String> {
+        self.cleaner.as_mut()?.attend(now)
     }
 
     /// Names a file of the run that is to be removed if this process is killed.
-    pub(crate) fn add_rubbish(&mut self, path: &Path) {
+    pub(crate) fn add_rubbish(&self, path: &Path) {
         if let Some((_, folder)) = self.run() {
-            self.tell(|cleaner| cleaner.add_rubbish(&folder.join("lock"), path));
+            self.ledger.add_rubbish(&folder.join("lock"), path);
         }
     }
 
     /// Names something of the host that is to be taken away if this process is killed.
-    pub(crate) fn add_undo(&mut self, undo: &Undo) {
+    pub(crate) fn add_undo(&self, undo: &Undo) {
         if let Some((_, folder)) = self.run() {
-            self.tell(|cleaner| cleaner.add_undo(&folder.join("lock"), undo));
+            self.ledger.add_undo(&folder.join("lock"), undo);
         }
     }
 
     /// Where it is said what is to be taken back, of what threads of the run were put into, if this process is killed.
     ///
     /// # Errors
-    /// The run has no name yet, nobody would take it back, or no descriptors are left.
+    /// The run has no name yet.
     pub(crate) fn journal(&self) -> Result<impl FnMut(&sched::Undo) + Send + use<>> {
         let (_, folder) = self.run().context("a run has a folder")?;
-        let cleaner = self.cleaner.as_ref().context("nobody cleans up after this run")?;
-        let mut journal = cleaner.journal(&folder.join("lock"))?;
-        Ok(move |undo: &sched::Undo| journal.note(undo))
+        let (ledger, lock) = (self.ledger.clone(), folder.join("lock"));
+        Ok(move |undo: &sched::Undo| ledger.add_schedule(&lock, undo))
     }
 
     /// Lets go of the names of all routers but these.
@@ -133,7 +149,7 @@ impl RunLock {
         for (_, lock) in BTreeMap::<String, LockFile>::into_iter(gone) {
             let path = lock.path().to_owned();
             drop(lock);
-            self.tell(|cleaner| cleaner.forget(&path));
+            self.ledger.forget(&path);
         }
     }
 

@@ -24,6 +24,13 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
+    /// Takes no signals: only the [`Stop::flag`] ends a run.
+    #[cfg(test)]
+    pub(crate) fn deaf() -> Self {
+        let (bell, _) = UnixStream::pair().expect("descriptors");
+        Self { asked: Arc::default(), bell, hooks: Vec::new() }
+    }
+
     /// Takes the signals from now on.
     ///
     /// # Errors

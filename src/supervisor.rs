@@ -39,6 +39,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use telemetry::Kind;
 use uplink::{Door, Passage};
 
+use crate::output::Output;
 use crate::run_lock::RunLock;
 use crate::signals::Stop;
 use crate::{host, named};
@@ -51,6 +52,7 @@ use display::Display;
 pub(crate) use events::{Events, Log};
 use mending::Mending;
 use metrics::Metrics;
+use patience::MORE;
 use placing::Placing;
 pub(crate) use placing::{Planned, planned};
 use plane::Plane;
@@ -116,6 +118,27 @@ struct Times {
     end: Option<Instant>,
     /// It is to stop: until when the last table is waited for.
     ending: Option<Instant>,
+    /// That time was over once.
+    extended: bool,
+}
+
+/// Starts the process of a data plane.
+type StartPlane = Box<dyn FnMut(Instant) -> Result<Plane>>;
+
+/// What a run has before its data plane is told anything.
+struct Begun {
+    options: Options,
+    stop: Stop,
+    running: Running,
+    placing: Placing,
+    lock: RunLock,
+    resources: Resources,
+    metrics: Metrics,
+    plane: Plane,
+    /// For those that come after it.
+    start_plane: StartPlane,
+    stdout: Output,
+    stderr: Output,
 }
 
 /// A run.
@@ -124,6 +147,7 @@ pub(crate) struct Supervisor {
     stop: Stop,
     running: Running,
     life: Life,
+    start_plane: StartPlane,
     /// Routers in processes of their own.
     apart: Aparts,
     times: Times,
@@ -144,7 +168,7 @@ pub(crate) struct Supervisor {
 impl Running {
     /// Reads a file and asks the host whether it can be run here; and a line that tells what runs as a process for want
     /// of KVM; and what is planned for its threads.
-    fn read(file: &Path) -> Result<(Self, Option<String>, Planned)> {
+    fn read(file: &Path, now: Instant) -> Result<(Self, Option<String>, Planned)> {
         let (text, file) = (config::text(file)?, file.display().to_string());
         let mut plan = config::parse(&text, &file)?;
         let facts = host::facts(&plan);
@@ -154,13 +178,13 @@ impl Running {
         }
         let by_process = plan.choose_engines(&facts);
         host::need_tun(&plan)?;
-        let threads = placing::planned(&plan)?;
+        let threads = placing::planned(&plan, now)?;
         Ok((Self { run: plan.name.clone(), file, text, plan, no_kvm: facts.no_kvm }, by_process, threads))
     }
 
     /// Takes the names of its routers and one for the run.
-    fn lock(&mut self, options: &Options) -> Result<RunLock> {
-        let mut lock = RunLock::guarded(self.plan.routers.iter().map(|router| router.name.as_str()))?;
+    fn lock(&mut self, options: &Options, now: Instant) -> Result<RunLock> {
+        let mut lock = RunLock::guarded(self.plan.routers.iter().map(|router| router.name.as_str()), now)?;
         let changed = options.name.is_none() && !self.plan.named;
         lock.name_run(options.name.as_deref().unwrap_or(&self.plan.name), changed)?;
         self.run = lock.run().context("a run has a name")?.0.to_owned();
@@ -175,32 +199,59 @@ impl Supervisor {
     /// # Errors
     /// What is wrong with the file or missing on this host, one line each.
     pub(crate) fn start(file: &Path, options: Options) -> Result<Option<Self>> {
-        let (mut running, by_process, threads) = Running::read(file)?;
+        let (mut running, by_process, threads) = Running::read(file, Instant::now())?;
         raise_descriptor_limit();
         let (stop, started) = (Stop::listen()?, Instant::now());
-        let mut lock = running.lock(&options)?;
+        let mut lock = running.lock(&options, started)?;
         let metrics = Metrics::open(&running.plan, &mut lock)?;
-        let placing = Placing::begin(&running.run, threads, &mut lock)?;
+        let placing = Placing::begin(&running.run, threads, &mut lock, started)?;
         // It gets ready while the links are made.
-        let life = Life { plane: Some(Plane::start()?), ..Life::default() };
+        let plane = Plane::start(started)?;
         Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));
         let resources = match Resources::open(&running.plan, &Resources::default()) {
             // A signal interrupts what the kernel was asked for; whoever sent it wants the end, not the reason.
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
         };
-        let mut events = Events::new(&running.run, options.log, started);
-        by_process.into_iter().chain(resources.notices()).for_each(|line| events.tell(Kind::Notice, line));
-        let mut supervisor = Self {
-            desk: Desk::open(&mut lock)?,
-            metrics,
-            display: Display::new(options.json),
-            times: Times { started, tick: None, end: None, ending: None },
-            children: Children::new(started),
+        let start_plane: StartPlane = Box::new(Plane::start);
+        let (stdout, stderr) = (Output::stdout(), Output::stderr());
+        let begun = Begun {
             options,
             stop,
             running,
-            life,
+            placing,
+            lock,
+            resources,
+            metrics,
+            plane,
+            start_plane,
+            stdout,
+            stderr,
+        };
+        let mut supervisor = Self::begin(begun, started)?;
+        by_process.into_iter().for_each(|line| supervisor.events.tell(Kind::Notice, line));
+        Ok(Some(supervisor))
+    }
+
+    /// Tells the first data plane what to run.
+    ///
+    /// # Errors
+    /// The folder of the run cannot be used, or no descriptors are left.
+    fn begin(begun: Begun, now: Instant) -> Result<Self> {
+        let Begun { options, stop, running, placing, mut lock, resources, plane, start_plane, .. } = begun;
+        let mut events = Events::new(&running.run, options.log, begun.stderr, now);
+        resources.notices().for_each(|line| events.tell(Kind::Notice, line));
+        let mut supervisor = Self {
+            desk: Desk::open(&mut lock)?,
+            metrics: begun.metrics,
+            display: Display::new(options.json, begun.stdout),
+            times: Times { started: now, tick: None, end: None, ending: None, extended: false },
+            children: Children::new(now),
+            options,
+            stop,
+            running,
+            life: Life { plane: Some(plane), ..Life::default() },
+            start_plane,
             apart: Aparts::new(),
             resources,
             mending: Mending::default(),
@@ -211,8 +262,8 @@ impl Supervisor {
             lock,
         };
         supervisor.tell_of_costs();
-        supervisor.order(started)?;
-        Ok(Some(supervisor))
+        supervisor.order(now)?;
+        Ok(supervisor)
     }
 
     /// Serves until the time is over, a signal comes, or a client asks for the end.
@@ -221,38 +272,48 @@ impl Supervisor {
     /// The routers cannot be brought up, in one line.
     pub(crate) fn run(mut self) -> Result<()> {
         let outcome = self.serve();
-        self.finish();
+        self.finish(Instant::now);
         outcome
     }
 
+    /// The one place that reads the clock: everything else is told what time it is.
     fn serve(&mut self) -> Result<()> {
         loop {
-            self.wait();
-            let now = Instant::now();
-            self.attend_plane(now)?;
-            self.attend_apart(now)?;
-            self.attend_children();
-            self.attend_placing(now);
-            self.resources.doors().for_each(Door::answer);
-            // Before that nobody waits at the other end.
-            if self.is_up() {
-                self.resources.passages().for_each(Passage::answer);
-            }
-            self.resources.fulfil();
-            self.mend(now);
-            self.attend_cables(now);
-            self.attend_clients(now);
-            self.attend_metrics(now);
-            self.accounting.attend(now);
-            self.attend_display(now);
-            if self.is_over(now) {
+            self.wait(Instant::now());
+            if self.attend(Instant::now())? {
                 return Ok(());
             }
         }
     }
 
+    /// Does what there is to do; whether it is time to leave.
+    ///
+    /// # Errors
+    /// The routers cannot be brought up, in one line.
+    fn attend(&mut self, now: Instant) -> Result<bool> {
+        self.attend_plane(now)?;
+        self.attend_apart(now)?;
+        self.attend_gathers(now);
+        self.attend_children(now);
+        self.attend_cleaner(now);
+        self.attend_placing(now);
+        self.resources.doors().for_each(Door::answer);
+        // Before that nobody waits at the other end.
+        if self.is_up() {
+            self.resources.passages().for_each(Passage::answer);
+        }
+        self.resources.fulfil();
+        self.mend(now);
+        self.attend_cables(now);
+        self.attend_clients(now);
+        self.attend_metrics(now);
+        self.accounting.attend(now);
+        self.attend_display(now);
+        Ok(self.is_over(now))
+    }
+
     /// Waits until there is something to do.
-    fn wait(&self) {
+    fn wait(&self, now: Instant) {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         if self.stop.is_asked() {
             // It stays readable.
@@ -272,12 +333,13 @@ impl Supervisor {
                 .flat_map(Plane::watched)
                 .map(add),
         );
+        fds.extend(self.lock.watched().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.resources.wished().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.desk.server.descriptors().into_iter().map(add));
         fds.extend(self.metrics.watched().map(add));
         let outputs = self.events.waiting().into_iter().chain(self.display.waiting());
         fds.extend(outputs.map(|fd| add((fd, PollFlags::OUT))));
-        let timeout = Timespec::try_from(self.patience(Instant::now())).ok();
+        let timeout = Timespec::try_from(self.patience(now)).ok();
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             // Out of memory for the moment: look at everything, but not in a tight loop.
@@ -296,6 +358,8 @@ impl Supervisor {
             self.metrics.deadline(),
             self.placing.due(),
             self.accounting.due(),
+            self.lock.due(),
+            self.gathers_due(),
             plane,
         ];
         let lives = self.apart.values().map(|apart| &apart.life);
@@ -334,25 +398,39 @@ impl Supervisor {
     }
 
     /// Whether it is time to leave: it was asked for, and the last table was shown or cannot be had.
-    fn is_over(&self, now: Instant) -> bool {
+    fn is_over(&mut self, now: Instant) -> bool {
         let Some(until) = self.times.ending else { return false };
-        let is_up = self.life.plane.as_ref().is_some_and(|plane| plane.is_up);
-        !is_up || now >= until || !self.desk.is_asked_by(&Asker::Display)
+        if !self.is_up() || !self.desk.is_asked_by(&Asker::Display) {
+            return true;
+        }
+        if now >= until && !std::mem::replace(&mut self.times.extended, true) {
+            self.times.ending = Some(now + MORE);
+            return false;
+        }
+        now >= until
     }
 
-    /// Ends what is left, and removes what was made.
-    fn finish(mut self) {
-        let now = Instant::now();
+    /// Looks after who cleans up if this process is killed.
+    fn attend_cleaner(&mut self, now: Instant) {
+        if let Some(line) = self.lock.attend(now) {
+            self.events.tell(Kind::Notice, line);
+            self.display.leave();
+        }
+    }
+
+    /// Ends what is left, and removes what was made; how long that takes is told by the clock.
+    fn finish(mut self, clock: impl Fn() -> Instant) {
+        let now = clock();
         notify::notify("STOPPING=1");
         let had_ended = self.life.plane.is_none();
         self.let_go_of_threads();
         self.remember_costs();
-        self.finish_apart(now, GRACE);
+        self.finish_apart(now, GRACE, &clock);
         if let Some(mut plane) = self.life.plane.take() {
             plane.say(&crate::link::ToPlane::Stop, Vec::new(), now);
             // While it comes up it does not listen; what is not up need not be ended in good order.
             let grace = if plane.is_up { GRACE } else { Duration::ZERO };
-            plane.wait(grace);
+            plane.wait(grace, &clock);
         }
         self.children.end_all();
         self.give_back();
@@ -373,3 +451,6 @@ fn raise_descriptor_limit() {
     // Where it may not be raised, what is there must do.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 
 use api::Counters;
 use config::Plan;
-use engine::Instance;
+use engine::Counts;
 use ledger::Group;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -17,17 +17,18 @@ const COLUMNS: [&str; 8] = ["guest", "vhost", "kernel", "user", "irq", "softirq"
 const WHOLE: f64 = 0.99;
 
 /// Reads every counter and the CPU time of every thread, without stopping anything.
-pub(crate) fn read(instance: &Instance) -> Counters {
-    let (mut counters, mut cpu_ns) = (BTreeMap::new(), BTreeMap::new());
-    instance.each_group(&mut |prefix, group: &dyn Group| {
+pub(crate) fn read(counts: &Counts) -> Counters {
+    let (first_ns, mut counters, mut cpu_ns) = (now_ns(), BTreeMap::new(), BTreeMap::new());
+    counts.each_group(&mut |prefix, group: &dyn Group| {
         group.each(&mut |name, value| {
             counters.insert(format!("{prefix}.{name}"), value);
         });
     });
-    instance.each_thread(&mut |name, ns| {
+    counts.each_thread(&mut |name, ns| {
         cpu_ns.insert(name.to_owned(), ns);
     });
-    Counters { at_ns: now_ns(), counters, cpu_ns }
+    let at_ns = now_ns();
+    Counters { at_ns, first_ns, last_ns: at_ns, counters, cpu_ns }
 }
 
 /// CLOCK_MONOTONIC, which is the same for all processes.
@@ -43,6 +44,8 @@ pub(crate) type Layout = Vec<(String, Vec<String>)>;
 /// What happened between two readings.
 pub(crate) struct Interval {
     seconds: f64,
+    /// The longest that a thread may have had: what is of threads is read one after the other.
+    longest: f64,
     counters: BTreeMap<String, u64>,
     /// Share of one CPU in percent, by thread.
     threads: Vec<(String, f64)>,
@@ -85,13 +88,28 @@ impl Promised {
 }
 
 impl Interval {
-    /// From one reading to a later one. What counts from zero again has been started anew.
+    /// From one reading to a later one. What counts from zero again has been started anew. Of a thread that was not read the
+    /// first time nobody knows what it has done before: it has no share yet.
     pub(crate) fn between(earlier: &Counters, later: &Counters) -> Self {
+        let mut threads = later.cpu_ns.clone();
+        threads.retain(|name, _| earlier.cpu_ns.contains_key(name));
+        Self::of(earlier, later, &threads)
+    }
+
+    /// From the moment at which everything that counts began.
+    pub(crate) fn since(began_ns: u64, later: &Counters) -> Self {
+        let nothing = Counters { at_ns: began_ns, ..Counters::default() };
+        Self::of(&nothing, later, &later.cpu_ns)
+    }
+
+    fn of(earlier: &Counters, later: &Counters, threads: &BTreeMap<String, u64>) -> Self {
         let seconds = (later.at_ns.saturating_sub(earlier.at_ns) as f64 * 1e-9).max(1e-9);
         let counters = grown(&earlier.counters, &later.counters).collect();
-        let threads = grown(&earlier.cpu_ns, &later.cpu_ns);
-        let threads = threads.map(|(name, spent)| (name, spent as f64 / seconds * 1e-7)).collect();
-        Self { seconds, counters, threads }
+        let (first, last) = (earlier.read_within().0, later.read_within().1);
+        let longest = (last.saturating_sub(first) as f64 * 1e-9).max(seconds);
+        let threads = grown(&earlier.cpu_ns, threads);
+        let threads = threads.map(|(name, spent)| (name, percent(spent, longest))).collect();
+        Self { seconds, longest, counters, threads }
     }
 
     fn get(&self, name: &str) -> u64 {
@@ -191,7 +209,7 @@ impl Interval {
         for (name, spent) in self.threads.iter().filter(|(name, _)| name.starts_with(&format!("{router}/"))) {
             let known = |what: &str| self.counters.get(&format!("{name}.sched.{what}")).map(|n| *n as f64);
             let (Some(switches), Some(wakeups)) = (known("switches"), known("wakeups")) else { continue };
-            let percent = |what: &str| known(what).unwrap_or(0.0) / self.seconds * 1e-7;
+            let percent = |what: &str| percent(known(what).unwrap_or(0.0) as u64, self.longest);
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
@@ -258,6 +276,11 @@ impl Interval {
         }
         value.to_string()
     }
+}
+
+/// The part of one CPU that was had for this time.
+fn percent(ns: u64, seconds: f64) -> f64 {
+    ns as f64 / seconds * 1e-7
 }
 
 /// How much each value has grown.

@@ -2,34 +2,42 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use api::{
     Answer, NeighbourShown, NicShown, Outcome, Request, RouteShown, RouterShown, RouterStatus, RunStatus,
 };
 use config::{Nic, NicModel, Plan, Role, Router, Spin, TransmitMode};
-use engine::{Change, Outside};
+use engine::{Change, Counts, Outside};
 
 use super::{DataPlane, orders};
 use crate::link::Orders;
 use crate::table;
 
+/// The answer to what can be answered while the routers are being changed: what was counted. Whether there is such a router
+/// the supervisor knows.
+pub(super) fn at_once(request: &Request, counts: &Counts) -> Option<Outcome> {
+    let Request::Counters { router } = request else { return None };
+    let all = table::read(counts);
+    let wanted = match router {
+        Some(name) => of_router(all, name),
+        None => all,
+    };
+    Some(Ok(Answer::Counters(wanted)))
+}
+
 impl DataPlane {
     /// The answer to a request, or why there is none.
-    pub(super) fn answer(&mut self, request: Request) -> Outcome {
-        self.try_answer(request).map_err(|error| api::Error::new(format!("{error:#}")))
+    pub(super) fn answer(&mut self, request: Request, now: Instant) -> Outcome {
+        self.try_answer(request, now).map_err(|error| api::Error::new(format!("{error:#}")))
     }
 
-    fn try_answer(&mut self, request: Request) -> Result<Answer> {
+    fn try_answer(&mut self, request: Request, now: Instant) -> Result<Answer> {
         let done = |message: String| Answer::Done { message };
         Ok(match request {
-            Request::Ps {} => Answer::Ps(self.run_status()),
-            Request::Counters { router: None } => Answer::Counters(table::read(&self.instance)),
-            Request::Counters { router: Some(name) } => {
-                self.planned(&name)?;
-                Answer::Counters(of_router(table::read(&self.instance), &name))
-            }
-            Request::Show { router } => Answer::Show(Box::new(self.show(&router)?)),
+            Request::Ps {} => Answer::Ps(self.run_status(now)),
+            Request::Show { router } => Answer::Show(Box::new(self.show(&router, now)?)),
             Request::Set { router, key, value } => done(told(self.instance.set(&router, &key, &value)?)),
             Request::Stop { name } => {
                 self.instance.stop_router(&name)?;
@@ -43,6 +51,7 @@ impl DataPlane {
                 self.instance.restart_router(&router)?;
                 done(format!("router {router} was started anew"))
             }
+            Request::Counters { .. } => anyhow::bail!("the link's own thread answers this"),
             Request::Trace { .. }
             | Request::Capture { .. }
             | Request::Events { .. }
@@ -73,7 +82,7 @@ impl DataPlane {
     }
 
     /// How the routers are; the supervisor knows the rest.
-    fn run_status(&self) -> RunStatus {
+    fn run_status(&self, now: Instant) -> RunStatus {
         RunStatus {
             run: self.run.clone(),
             file: String::new(),
@@ -82,8 +91,12 @@ impl DataPlane {
             data_plane: None,
             restarts: 0,
             up_ms: 0,
-            routers: self.instance.status().iter().map(status).chain(self.relays()).collect(),
+            routers: self.routers(now).chain(self.relays()).collect(),
         }
+    }
+
+    fn routers(&self, now: Instant) -> impl Iterator<Item = RouterStatus> {
+        self.instance.status().into_iter().map(move |known| status(&known, now))
     }
 
     /// What is here of routers in processes of their own: their threads. The rest the supervisor asks them.
@@ -108,9 +121,9 @@ impl DataPlane {
         Ok((plan, router.with_context(|| format!("there is no router {name:?}; routers: {}", names()))?))
     }
 
-    fn show(&self, name: &str) -> Result<RouterShown> {
+    fn show(&self, name: &str, now: Instant) -> Result<RouterShown> {
         let (plan, router) = self.planned(name)?;
-        let known = self.instance.status().into_iter().find(|status| status.name == name);
+        let known = self.routers(now).find(|status| status.name == name);
         let nic_name =
             |index: usize| router.nics.get(index).map_or_else(|| "?".to_owned(), |nic| nic.name.clone());
         let routes = router.routes.iter().map(|route| RouteShown {
@@ -125,7 +138,7 @@ impl DataPlane {
         });
         Ok(RouterShown {
             run: self.run.clone(),
-            status: status(&known.context("the router is not there any more")?),
+            status: known.context("the router is not there any more")?,
             settings: settings(router),
             nics: router
                 .nics
@@ -180,7 +193,7 @@ fn of_router(mut counters: api::Counters, name: &str) -> api::Counters {
     counters
 }
 
-fn status(status: &engine::RouterStatus) -> RouterStatus {
+fn status(status: &engine::RouterStatus, now: Instant) -> RouterStatus {
     let state = match status.state {
         engine::State::Running => api::State::Running,
         engine::State::Stopped => api::State::Stopped,
@@ -192,7 +205,7 @@ fn status(status: &engine::RouterStatus) -> RouterStatus {
         name: status.name.clone(),
         engine: status.engine.name().to_owned(),
         state,
-        since_ms: u64::try_from(status.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+        since_ms: u64::try_from(now.saturating_duration_since(status.since).as_millis()).unwrap_or(u64::MAX),
         restarts: u32::try_from(status.restarts).unwrap_or(u32::MAX),
         reason: status.reason.clone(),
         pid: status.pid.map(i32::unsigned_abs),

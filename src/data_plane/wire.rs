@@ -1,13 +1,22 @@
 //! The data plane's end of the link, shared by what asks the supervisor and what is asked by it.
+//!
+//! ```text
+//!                     +-- counters: answered at once, by the link's own thread
+//!  link --> [attend] -+-- answers to what was asked here --> whoever asked
+//!                     +-- orders, in their order ----------> [next] the data plane's main thread
+//! ```
+//!
+//! An order may take its time: a firmware boots, a thread ends. What is counted meanwhile is told all the same.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use api::{Outcome, Request};
 use engine::KernelThreads;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use vmm::{Spawn, Spawned};
 
 use crate::link::{Link, Received, ToPlane, ToSupervisor};
@@ -15,99 +24,176 @@ use crate::link::{Link, Received, ToPlane, ToSupervisor};
 /// How long the supervisor may take to start a process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The link, and what came while something else was waited for.
+/// The link, and what came by it and was not yet taken.
 #[derive(Debug)]
 pub(super) struct Wire {
     inside: Mutex<Inside>,
+    /// Something came, or nothing will any more.
+    came: Condvar,
+    /// The link's socket, to wait at without keeping anybody from it.
+    socket: OwnedFd,
+    /// Wakes who attends to the link, because something is to be sent.
+    bell: OwnedFd,
 }
 
 #[derive(Debug)]
 struct Inside {
     link: Link,
-    waiting: VecDeque<Received<ToPlane>>,
+    /// What is to be done, in its order.
+    orders: VecDeque<Received<ToPlane>>,
+    /// What was asked for here.
+    answers: VecDeque<Received<ToPlane>>,
+    /// The supervisor is gone, or breaks the rules of the link.
+    ended: bool,
+    fault: Option<String>,
 }
 
 impl Wire {
-    pub(super) fn new(link: Link) -> Self {
-        Self { inside: Mutex::new(Inside { link, waiting: VecDeque::new() }) }
+    /// The end that has this link; somebody has to [`Wire::attend`] to it.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(super) fn new(link: Link) -> Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let full = "no descriptor for the link to the supervisor";
+        let bell = eventfd(0, flags).context(full)?;
+        let socket = link.as_fd().try_clone_to_owned().context(full)?;
+        let (orders, answers) = Default::default();
+        let inside = Inside { link, orders, answers, ended: false, fault: None };
+        Ok(Self { inside: Mutex::new(inside), came: Condvar::new(), socket, bell })
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says something, now or as soon as the supervisor listens.
-    pub(super) fn say(&self, message: &ToSupervisor) -> Result<()> {
-        self.inside().link.send(message, Vec::new())
+    /// Hears the supervisor until it is gone. Asks `answer` what can be answered at once; what it has no answer to is an order.
+    pub(super) fn attend(&self, answer: impl Fn(&Request) -> Option<Outcome>) {
+        let ended = loop {
+            match self.hear(&answer) {
+                Ok(true) => self.wait(),
+                Ok(false) => break None,
+                Err(error) => break Some(format!("{error:#}")),
+            }
+        };
+        let mut inside = self.inside();
+        (inside.ended, inside.fault) = (true, ended);
+        self.came.notify_all();
     }
 
-    /// The next message; none at that moment (if one is given), or at the end.
-    pub(super) fn next(&self, until: Option<Instant>) -> Result<Option<Received<ToPlane>>> {
+    /// Takes what has come, and sends what waits; whether more may come.
+    fn hear(&self, answer: &impl Fn(&Request) -> Option<Outcome>) -> Result<bool> {
+        let (messages, is_ended) = {
+            let mut inside = self.inside();
+            inside.link.flush()?;
+            (inside.link.receive()?, inside.link.is_ended())
+        };
+        for (message, descriptors) in messages {
+            let outcome = match &message {
+                ToPlane::Ask { id, request } => answer(request).map(|outcome| (*id, outcome)),
+                _ => None,
+            };
+            match outcome {
+                Some((id, outcome)) => self.say(&ToSupervisor::Answer { id, outcome })?,
+                None => self.inside().sort(message, descriptors),
+            }
+        }
+        self.came.notify_all();
+        Ok(!is_ended)
+    }
+
+    /// Waits until something can be read, or written where something is to be written.
+    fn wait(&self) {
+        let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+        let wants_to_write = self.inside().link.wants_to_write();
+        let output = if wants_to_write { PollFlags::OUT } else { PollFlags::empty() };
+        let mut fds =
+            [PollFd::new(&self.socket, PollFlags::IN | output), PollFd::new(&self.bell, PollFlags::IN)];
+        // An error is noticed by whoever reads or writes next.
+        let _ = poll(&mut fds, None);
+    }
+
+    /// Says something, now or as soon as the supervisor listens.
+    pub(super) fn say(&self, message: &ToSupervisor) -> Result<()> {
         let mut inside = self.inside();
+        inside.link.send(message, Vec::new())?;
+        if inside.link.wants_to_write() {
+            // Full means that it rings.
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+        Ok(())
+    }
+
+    /// The next order; none at that moment (if one is given), or at the end.
+    ///
+    /// # Errors
+    /// The link breaks.
+    pub(super) fn next(&self, until: Option<Instant>) -> Result<Option<Received<ToPlane>>> {
+        let found = |inside: &mut Inside| inside.orders.pop_front();
+        let (order, inside) = self.take(self.inside(), found, until);
+        match (&inside.fault, order) {
+            (Some(fault), None) => bail!("{fault}"),
+            (_, order) => Ok(order),
+        }
+    }
+
+    /// Waits for what `found` finds; none when it is too late, or at the end.
+    fn take<'a, T>(
+        &self,
+        mut inside: MutexGuard<'a, Inside>,
+        mut found: impl FnMut(&mut Inside) -> Option<T>,
+        until: Option<Instant>,
+    ) -> (Option<T>, MutexGuard<'a, Inside>) {
         loop {
-            if let Some(message) = inside.waiting.pop_front() {
-                return Ok(Some(message));
+            let taken = found(&mut inside);
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if taken.is_some() || inside.ended || left.is_some_and(|left| left.is_zero()) {
+                return (taken, inside);
             }
-            inside.receive()?;
-            if inside.waiting.is_empty() && (inside.link.is_ended() || !inside.wait(until)) {
-                return Ok(None);
-            }
+            inside = match left {
+                Some(left) => self.came.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.came.wait(inside).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 
     /// Whether the supervisor is gone.
     pub(super) fn is_ended(&self) -> bool {
-        self.inside().link.is_ended()
+        self.inside().ended
     }
 
     /// Gives last words the time to leave.
     pub(super) fn drain(&self, until: Instant) {
         let mut inside = self.inside();
-        while inside.link.wants_to_write() && inside.link.flush().is_ok() && inside.wait(Some(until)) {}
-    }
-}
-
-impl Inside {
-    fn receive(&mut self) -> Result<()> {
-        self.link.flush()?;
-        self.waiting.extend(self.link.receive()?);
-        Ok(())
-    }
-
-    /// Waits until something can be read, or written where something is to be written; false when it is too late.
-    fn wait(&self, until: Option<Instant>) -> bool {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
-            return false;
-        }
-        let output = if self.link.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
-        let mut fds = [PollFd::from_borrowed_fd(self.link.as_fd(), PollFlags::IN | output)];
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        // An error is noticed by whoever reads or writes next.
-        let _ = poll(&mut fds, timeout.as_ref());
-        true
-    }
-
-    /// Waits for an answer; what else comes meanwhile is kept.
-    fn answer(&mut self, is_answer: impl Fn(&ToPlane) -> bool) -> Result<Received<ToPlane>> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            self.receive()?;
-            let place = self.waiting.iter().position(|(message, _)| is_answer(message));
-            if let Some(answer) = place.and_then(|at| self.waiting.remove(at)) {
-                return Ok(answer);
+        while inside.link.wants_to_write() && inside.link.flush().is_ok() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
             }
-            if self.link.is_ended() || !self.wait(Some(until)) {
-                bail!("the supervisor does not answer");
-            }
+            let mut fds = [PollFd::from_borrowed_fd(inside.link.as_fd(), PollFlags::OUT)];
+            let _ = poll(&mut fds, Timespec::try_from(left).ok().as_ref());
         }
+    }
+
+    /// Asks the supervisor for something, and waits for the answer.
+    fn ask(&self, question: &ToSupervisor, is_answer: fn(&ToPlane) -> bool) -> Result<Received<ToPlane>> {
+        // An answer that came too late is to an earlier question.
+        self.inside().answers.retain(|(message, _)| !is_answer(message));
+        self.say(question)?;
+        let found = |inside: &mut Inside| {
+            let place = inside.answers.iter().position(|(message, _)| is_answer(message))?;
+            inside.answers.remove(place)
+        };
+        let answer = self.take(self.inside(), found, Some(Instant::now() + PATIENCE)).0;
+        answer.context("the supervisor does not answer")
     }
 
     /// Waits for the answer to [`ToSupervisor::Spawn`].
-    fn spawned(&mut self) -> Result<(u32, Vec<OwnedFd>)> {
+    fn spawned(&self, router: &str) -> Result<(u32, Vec<OwnedFd>)> {
+        let question = ToSupervisor::Spawn { router: router.to_owned() };
         let is_answer =
             |message: &ToPlane| matches!(message, ToPlane::Spawned { .. } | ToPlane::NotSpawned { .. });
-        match self.answer(is_answer).context("the supervisor does not start a process")? {
+        match self.ask(&question, is_answer).context("the supervisor does not start a process")? {
             (ToPlane::Spawned { pid }, descriptors) => Ok((pid, descriptors)),
             (ToPlane::NotSpawned { why }, _) => Err(anyhow!(why)),
             _ => bail!("an answer to another question"),
@@ -115,11 +201,22 @@ impl Inside {
     }
 }
 
+impl Inside {
+    /// Keeps a message for whom it is for.
+    fn sort(&mut self, message: ToPlane, descriptors: Vec<OwnedFd>) {
+        let is_answer = matches!(
+            message,
+            ToPlane::Spawned { .. } | ToPlane::NotSpawned { .. } | ToPlane::FoundThread { .. }
+        );
+        let queue = if is_answer { &mut self.answers } else { &mut self.orders };
+        queue.push_back((message, descriptors));
+    }
+}
+
 impl KernelThreads for Wire {
     fn of_vhost(&self, owner: i32) -> Option<i32> {
-        let mut inside = self.inside();
-        inside.link.send(&ToSupervisor::FindThread { owner }, Vec::new()).ok()?;
-        match inside.answer(|message| matches!(message, ToPlane::FoundThread { .. })) {
+        let is_answer = |message: &ToPlane| matches!(message, ToPlane::FoundThread { .. });
+        match self.ask(&ToSupervisor::FindThread { owner }, is_answer) {
             Ok((ToPlane::FoundThread { thread }, _)) => thread,
             _ => None,
         }
@@ -128,9 +225,7 @@ impl KernelThreads for Wire {
 
 impl Spawn for Wire {
     fn spawn(&self, name: &str) -> Result<Spawned> {
-        let mut inside = self.inside();
-        inside.link.send(&ToSupervisor::Spawn { router: name.to_owned() }, Vec::new())?;
-        let (pid, descriptors) = inside.spawned()?;
+        let (pid, descriptors) = self.spawned(name)?;
         let mut descriptors = descriptors.into_iter();
         let (socket, pidfd) = (descriptors.next(), descriptors.next());
         let lost = "the supervisor sent no descriptors";

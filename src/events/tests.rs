@@ -39,7 +39,7 @@ fn serve(stream: UnixStream, answer: &mut dyn FnMut(Option<u64>) -> Answer) {
 
 /// A log of so many events; those with even numbers are about router `edge`.
 fn log(events: u64) -> Events {
-    let mut log = Events::new("lab", None, Instant::now());
+    let mut log = Events::new("lab", None, crate::output::Output::new(None), Instant::now());
     for n in 0..events {
         let router = (n % 2 == 0).then_some("edge");
         log.push(telemetry::Event {

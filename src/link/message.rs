@@ -64,6 +64,8 @@ pub(crate) enum ToPlane {
         /// The NIC: `edge.wan`.
         nic: String,
     },
+    /// Say [`ToSupervisor::Pong`] when what was said before is done.
+    Ping,
     /// End in good order.
     Stop,
 }
@@ -89,12 +91,16 @@ pub(crate) enum ToSupervisor {
         /// The answer, or why there is none.
         outcome: api::Outcome,
     },
+    /// To [`ToPlane::Ping`].
+    Pong,
     /// A state change.
     Event {
         /// `started`, `failed`, …
         kind: String,
         /// The router it is about.
         router: Option<String>,
+        /// Whether it is about who is at the other side of a NIC by vhost-user.
+        of_peer: bool,
         /// One line that says it.
         message: String,
     },

@@ -23,6 +23,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at it.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// Waits a moment each time it is called, until that was long enough: then it says false.
+pub(super) fn patiently() -> impl FnMut() -> bool {
+    let end = Instant::now() + PATIENCE;
+    move || {
+        let waits = Instant::now() <= end;
+        if waits {
+            sleep(LOOK);
+        }
+        waits
+    }
+}
+
 /// A lock that is held; the file goes with it.
 #[derive(Debug)]
 pub(super) struct LockFile {
@@ -32,9 +44,8 @@ pub(super) struct LockFile {
 
 impl LockFile {
     /// Takes the lock at `path`, or fails with `refusal` and who holds it. Where only the rest of a run that was
-    /// killed still holds it, it waits for the end of that.
-    pub(super) fn take(path: &Path, refusal: &str) -> Result<Self> {
-        let end = Instant::now() + PATIENCE;
+    /// killed still holds it, it waits for the end of that, as long as `wait` does.
+    pub(super) fn take(path: &Path, refusal: &str, wait: &mut dyn FnMut() -> bool) -> Result<Self> {
         for _ in 0..TRIES {
             let mut file = match open(path)? {
                 Some(file) => file,
@@ -42,11 +53,10 @@ impl LockFile {
             };
             while !try_lock(&file, path)? {
                 let holder = holder(&mut file);
-                if holder.is_none_or(is_alive) || Instant::now() > end {
+                if holder.is_none_or(is_alive) || !wait() {
                     let pid = holder.map_or_else(String::new, |pid| format!(" (pid {pid})"));
                     bail!("{refusal}{pid}");
                 }
-                sleep(LOOK);
             }
             if is_at(&file, path)? {
                 write_pid(&mut file).with_context(|| format!("cannot write {}", path.display()))?;
@@ -85,18 +95,16 @@ fn remove(path: &Path) {
 }
 
 /// Removes the lock at `path` that the process `dead` left, as soon as its last holder is gone, with what else is in
-/// `rubbish`. If a new run has taken it over, nothing is touched.
-pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[Rubbish]) {
-    let end = Instant::now() + PATIENCE;
+/// `rubbish`. If a new run has taken it over, or `wait` does not wait any longer, nothing is touched.
+pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[Rubbish], wait: &mut dyn FnMut() -> bool) {
     let Ok(mut file) = File::open(path) else { return };
     let Ok(lock) = file.try_clone() else { return };
     let mut is_dead =
         || holder(&mut file).is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() == dead);
     while let Ok(false) = try_lock(&lock, path) {
-        if Instant::now() > end || !is_dead() {
+        if !is_dead() || !wait() {
             return;
         }
-        sleep(LOOK);
     }
     if is_dead() && matches!(is_at(&lock, path), Ok(true)) {
         // What was made last may stand on what was made before.

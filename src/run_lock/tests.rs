@@ -1,38 +1,38 @@
 use std::fs;
+use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
 use super::RunLock;
 use super::cleaner::Rubbish;
-use super::file::clean_up;
+use super::file::{LockFile, clean_up};
 
 #[test]
 fn a_name_is_held_once_and_free_after() {
     let base = tempfile::tempdir().expect("a folder");
-    let lock = RunLock::take_in(base.path(), None, ["edge", "core"]).expect("free names");
-    let second = RunLock::take_in(base.path(), None, ["edge"]).expect_err("a held name");
+    let lock = RunLock::unguarded(base.path()).with(["edge", "core"]).expect("free names");
+    let second = RunLock::unguarded(base.path()).with(["edge"]).expect_err("a held name");
     let expected = format!("a router named 'edge' is already running (pid {})", std::process::id());
     assert_eq!(second.to_string(), expected);
     assert!(["edge", "core"].iter().all(|name| base.path().join("routers").join(name).is_file()));
     drop(lock);
     assert_eq!(fs::read_dir(base.path()).expect("the folder").count(), 0, "nothing is left");
-    assert!(RunLock::take_in(base.path(), None, ["edge"]).is_ok());
+    assert!(RunLock::unguarded(base.path()).with(["edge"]).is_ok());
 }
 
 #[test]
 fn all_or_none() {
     let base = tempfile::tempdir().expect("a folder");
-    let _core = RunLock::take_in(base.path(), None, ["core"]).expect("a free name");
-    assert!(RunLock::take_in(base.path(), None, ["edge", "core"]).is_err());
-    assert!(RunLock::take_in(base.path(), None, ["edge"]).is_ok(), "edge was let go of");
+    let _core = RunLock::unguarded(base.path()).with(["core"]).expect("a free name");
+    assert!(RunLock::unguarded(base.path()).with(["edge", "core"]).is_err());
+    assert!(RunLock::unguarded(base.path()).with(["edge"]).is_ok(), "edge was let go of");
 }
 
 #[test]
 fn one_name_twice_is_refused() {
     let base = tempfile::tempdir().expect("a folder");
-    assert!(RunLock::take_in(base.path(), None, ["edge", "edge"]).is_err());
+    assert!(RunLock::unguarded(base.path()).with(["edge", "edge"]).is_err());
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_file_that_a_killed_run_left_is_taken_over() {
     let base = tempfile::tempdir().expect("a folder");
     fs::create_dir(base.path().join("routers")).expect("a folder");
     fs::write(base.path().join("routers/edge"), "999999999999\n").expect("a lock");
-    let lock = RunLock::take_in(base.path(), None, ["edge"]).expect("nobody holds it");
+    let lock = RunLock::unguarded(base.path()).with(["edge"]).expect("nobody holds it");
     let pid = fs::read_to_string(base.path().join("routers/edge")).expect("a lock");
     assert_eq!(pid, format!("{}\n", std::process::id()));
     drop(lock);
@@ -49,7 +49,7 @@ fn a_file_that_a_killed_run_left_is_taken_over() {
 #[test]
 fn what_another_run_left_keeps_its_folder() {
     let base = tempfile::tempdir().expect("a folder");
-    let mut lock = RunLock::take_in(base.path(), None, []).expect("nothing to take");
+    let mut lock = RunLock::unguarded(base.path()).with([]).expect("nothing to take");
     lock.name_run("lab", false).expect("a free name");
     let folder = lock.run().expect("it has a name").1;
     fs::write(folder.join("note"), "keep\n").expect("a note");
@@ -61,7 +61,7 @@ fn what_another_run_left_keeps_its_folder() {
 fn a_run_has_a_name_of_its_own() {
     let base = tempfile::tempdir().expect("a folder");
     let named = |changed| {
-        let mut lock = RunLock::take_in(base.path(), None, []).expect("nothing to take");
+        let mut lock = RunLock::unguarded(base.path()).with([]).expect("nothing to take");
         lock.name_run("lab", changed).map(|()| lock)
     };
     let first = named(false).expect("free");
@@ -82,32 +82,48 @@ fn a_run_has_a_name_of_its_own() {
 #[test]
 fn routers_come_and_go() {
     let base = tempfile::tempdir().expect("a folder");
-    let mut lock = RunLock::take_in(base.path(), None, ["edge", "core"]).expect("free names");
+    let mut lock = RunLock::unguarded(base.path()).with(["edge", "core"]).expect("free names");
     lock.add("west").expect("free");
     assert!(lock.add("west").is_err(), "held already");
     lock.keep(|name| name == "west");
     assert!(lock.has("west") && !lock.has("edge"));
-    assert!(RunLock::take_in(base.path(), None, ["edge", "core"]).is_ok());
-    assert!(RunLock::take_in(base.path(), None, ["west"]).is_err());
+    assert!(RunLock::unguarded(base.path()).with(["edge", "core"]).is_ok());
+    assert!(RunLock::unguarded(base.path()).with(["west"]).is_err());
+}
+
+/// A lock whose process is dead, while the rest of its run still holds it.
+fn left_over(path: &Path) -> fs::File {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, "999999999\n").expect("a dead process");
+    let rest = fs::File::open(path).expect("opened");
+    flock(&rest, FlockOperation::LockExclusive).expect("locked");
+    rest
 }
 
 #[test]
 fn the_rest_of_a_killed_run_is_waited_for() {
     let base = tempfile::tempdir().expect("a folder");
     let path = base.path().join("routers/edge");
-    fs::create_dir(base.path().join("routers")).expect("a folder");
-    fs::write(&path, "999999999\n").expect("a dead process");
-    let rest = fs::File::open(&path).expect("opened");
-    flock(&rest, FlockOperation::LockExclusive).expect("locked");
-    let ends = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(50));
-        drop(rest);
-    });
-    let start = Instant::now();
-    let lock = RunLock::take_in(base.path(), None, ["edge"]).expect("free in the end");
-    assert!(start.elapsed() >= Duration::from_millis(40), "it was held until then");
-    ends.join().expect("ended");
+    let (mut rest, mut waits) = (Some(left_over(&path)), 0);
+    let mut until_the_third = || {
+        waits += 1;
+        rest.take_if(|_| waits == 3);
+        true
+    };
+    let lock = LockFile::take(&path, "held", &mut until_the_third).expect("free in the end");
     drop(lock);
+    assert_eq!(waits, 3);
+}
+
+#[test]
+fn who_waits_for_the_rest_of_a_killed_run_gives_up() {
+    let base = tempfile::tempdir().expect("a folder");
+    let path = base.path().join("routers/edge");
+    let _rest = left_over(&path);
+    let error = LockFile::take(&path, "edge is running", &mut || false).expect_err("it is held");
+    assert_eq!(error.to_string(), "edge is running (pid 999999999)");
+    clean_up(&path, 999_999_999, &[], &mut || false);
+    assert!(path.exists(), "somebody still has it");
 }
 
 #[test]
@@ -121,18 +137,18 @@ fn what_a_killed_run_left_is_removed_unless_it_was_taken_over() {
         fs::write(&socket, "").expect("a socket");
     };
     leave();
-    clean_up(&lock, 999_999_999, &[Rubbish::File(socket.clone())]);
+    clean_up(&lock, 999_999_999, &[Rubbish::File(socket.clone())], &mut || false);
     assert!(!folder.exists());
     leave();
-    clean_up(&lock, 17, &[Rubbish::File(socket.clone())]);
+    clean_up(&lock, 17, &[Rubbish::File(socket.clone())], &mut || false);
     assert!(lock.exists() && socket.exists(), "it belongs to somebody else");
-    clean_up(&base.path().join("nothing"), 17, &[]);
+    clean_up(&base.path().join("nothing"), 17, &[], &mut || false);
 }
 
 #[test]
 fn a_place_that_cannot_be_written_is_named() {
     let base = tempfile::NamedTempFile::new().expect("a file");
-    let error = RunLock::take_in(base.path(), None, ["edge"]).expect_err("a file is no folder");
+    let error = RunLock::unguarded(base.path()).with(["edge"]).expect_err("a file is no folder");
     assert!(format!("{error:#}").starts_with("cannot make "), "{error:#}");
 }
 
@@ -142,7 +158,7 @@ fn never_two_at_once() {
     let inside = std::sync::atomic::AtomicU32::new(0);
     let once = || {
         for _ in 0..200 {
-            let Ok(_lock) = RunLock::take_in(base.path(), None, ["edge"]) else { continue };
+            let Ok(_lock) = RunLock::unguarded(base.path()).with(["edge"]) else { continue };
             assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
             thread::yield_now();
             inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);

@@ -25,6 +25,8 @@ pub(super) struct Apart {
     given_up: bool,
     /// Why it ended the last time.
     reason: Option<String>,
+    /// What it has counted, as it said last.
+    pub(super) counted: BTreeMap<String, u64>,
 }
 
 /// What the process of a router is told to become.
@@ -38,9 +40,11 @@ impl Apart {
         self.life.plane.as_ref().is_some_and(|plane| plane.is_up)
     }
 
-    /// Whether it can be asked something that is to be answered soon.
-    pub(super) fn listens(&self, now: Instant) -> bool {
-        self.life.plane.as_ref().is_some_and(|plane| plane.is_up && !plane.is_late(now))
+    /// Whether this can be asked of it, and is to be answered soon.
+    pub(super) fn listens_to(&self, request: &Request, now: Instant) -> bool {
+        let counters = matches!(request, Request::Counters { .. });
+        let is_late = |plane: &Plane| if counters { plane.is_silent(now) } else { plane.is_late(now) };
+        self.life.plane.as_ref().is_some_and(|plane| plane.is_up && !is_late(plane))
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -63,9 +67,17 @@ impl Apart {
             state,
             since_ms: 0,
             restarts: self.life.restarts,
-            reason: self.reason.clone().or_else(|| Some("its process is coming up".to_owned())),
+            reason: Some(self.why_silent()),
             pid: self.life.plane.as_ref().map(Plane::pid),
             threads: Vec::new(),
+        }
+    }
+
+    fn why_silent(&self) -> String {
+        match &self.reason {
+            _ if self.is_up() => "its process is busy or does not answer any more".to_owned(),
+            Some(reason) => reason.clone(),
+            None => "its process is coming up".to_owned(),
         }
     }
 
@@ -118,7 +130,7 @@ impl Supervisor {
         if again {
             apart.life.restarts = apart.life.restarts.saturating_add(1);
         }
-        let started = self.resources.renew_passages(Some(name)).and_then(|()| Plane::start());
+        let started = self.resources.renew_passages(Some(name)).and_then(|()| (self.start_plane)(now));
         let outcome = started.and_then(|mut plane| {
             let (orders, descriptors) = self.orders_apart(name)?;
             plane.order(orders, descriptors, now);
@@ -160,6 +172,7 @@ impl Supervisor {
         let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
         let Some(mut plane) = apart.life.plane.take() else { return Ok(()) };
         plane.kill();
+        apart.counted.clear();
         self.placing.forget(Some(name));
         let pid = plane.pid();
         if self.times.ending.is_some() {
@@ -200,8 +213,9 @@ impl Supervisor {
                 return self.bury_apart(name, &format!("cannot bring it up: {why}"), now);
             }
             ToSupervisor::Answer { id, outcome } => self.answered(Some(name), id, outcome, now),
-            ToSupervisor::Event { kind, router, message } => {
-                if router.is_none_or(|router| router == name) && !is_of_passage(&message) {
+            ToSupervisor::Event { kind, router, of_peer, message } => {
+                // Who serves its NICs is the data plane, whose end is told of as such.
+                if router.is_none_or(|router| router == name) && !of_peer {
                     self.events.pass_on(&kind, Some(name), message, now);
                     self.display.leave();
                 }
@@ -217,6 +231,8 @@ impl Supervisor {
             ToSupervisor::Spawn { .. } => {
                 self.say_to(Some(name), &ToPlane::NotSpawned { why: refused() }, Vec::new(), now);
             }
+            // Heard where the link is.
+            ToSupervisor::Pong => {}
         }
         Ok(())
     }
@@ -238,7 +254,7 @@ impl Supervisor {
     fn apart_came_up(&mut self, name: &str, now: Instant) {
         let Some(apart) = self.apart.get_mut(name) else { return };
         let Some(plane) = &mut apart.life.plane else { return };
-        if !plane.has_come_up() {
+        if !plane.has_come_up(now) {
             return;
         }
         let pid = plane.pid();
@@ -262,11 +278,12 @@ impl Supervisor {
         (from, to): (&Plan, &Plan),
         (file, text): (&str, &str),
         dry_run: bool,
+        now: Instant,
     ) -> Result<(Vec<api::Change>, Vec<Told>)> {
         let (mut changes, mut tell) = (Vec::new(), Vec::new());
         for old in from.apart().filter(|old| router(to, &old.name).is_none()) {
             if !dry_run {
-                self.end_apart(&old.name);
+                self.end_apart(&old.name, now);
             }
             let why = Some("what it has not yet forwarded is lost".to_owned());
             let what = format!("router {}: its process ends", old.name);
@@ -293,28 +310,22 @@ impl Supervisor {
         Ok((changes, tell))
     }
 
-    fn end_apart(&mut self, name: &str) {
-        self.forget_questions_of(Some(name), Instant::now());
+    fn end_apart(&mut self, name: &str, now: Instant) {
+        self.forget_questions_of(Some(name), now);
         self.placing.forget(Some(name));
         self.apart.remove(name);
     }
 
     /// Ends them all in good order.
-    pub(super) fn finish_apart(&mut self, now: Instant, grace: Duration) {
+    pub(super) fn finish_apart(&mut self, now: Instant, grace: Duration, clock: &impl Fn() -> Instant) {
         let mut planes: Vec<_> =
             std::mem::take(&mut self.apart).into_values().filter_map(|apart| apart.life.plane).collect();
         planes.iter_mut().for_each(|plane| plane.say(&ToPlane::Stop, Vec::new(), now));
         for plane in planes {
             let grace = if plane.is_up { grace } else { Duration::ZERO };
-            plane.wait(grace);
+            plane.wait(grace, clock);
         }
     }
-}
-
-/// Whether a line is about who serves the NICs, which is the data plane, and whose end is told of as such.
-fn is_of_passage(line: &str) -> bool {
-    line.starts_with("NIC ")
-        && (line.contains(": handed to ") || line.contains(": it went away; ") || line.ends_with(" yet"))
 }
 
 fn router<'p>(plan: &'p Plan, name: &str) -> Option<&'p Router> {

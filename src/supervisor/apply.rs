@@ -67,7 +67,7 @@ impl Supervisor {
         }
         let Wanted { file, text, dry_run } = &wanted;
         let (plan, dry_run) = (self.checked(file, text)?, *dry_run);
-        let threads = self.placing.planned(&plan)?;
+        let threads = self.placing.planned(&plan, now)?;
         let metrics = self.metrics.other(&plan, &mut self.lock)?;
         let opened = if dry_run { Resources::default() } else { self.prepare(&plan)? };
         let (supplies, descriptors) = self.resources.supplies(&opened, &plan)?;
@@ -134,14 +134,14 @@ impl Supervisor {
         if !dry_run {
             changes.extend(self.adopt(staged, now));
         }
-        let followed = self.follow_apart((&from, &to), (&file, &text), dry_run);
+        let followed = self.follow_apart((&from, &to), (&file, &text), dry_run, now);
         let (more, told) = followed.unwrap_or_else(|error| {
             self.events.tell(Kind::Notice, format!("{file}: {error:#}"));
             Default::default()
         });
         changes.extend(more);
         let known = Some(Ok(Answer::Applied { changes, dry_run }));
-        let gather = self.begin(Asker::Applied(ticket, file), known, told.len());
+        let gather = self.gather(Asker::Applied(ticket, file), known, told.len(), None);
         for (name, orders, descriptors) in told {
             let id = self.desk.number_of(Some(name.clone()), Asker::Part(gather));
             self.say_to(Some(&name), &ToPlane::Apply { id, orders, dry_run }, descriptors, now);

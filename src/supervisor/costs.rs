@@ -43,20 +43,22 @@ pub(super) struct Costs {
 
 impl Costs {
     /// Reads the file, if there is one.
-    pub(super) fn load() -> Self {
+    pub(super) fn load(now: Instant) -> Self {
         match folder() {
-            Ok(folder) => Self::load_from(Some(folder), machine()),
-            Err(error) => Self { trouble: Some(format!("{error:#}")), ..Self::load_from(None, machine()) },
+            Ok(folder) => Self::load_from(Some(folder), machine(), now),
+            Err(error) => {
+                Self { trouble: Some(format!("{error:#}")), ..Self::load_from(None, machine(), now) }
+            }
         }
     }
 
     /// Nothing is remembered, and nothing will be.
     #[cfg(test)]
-    pub(super) fn nowhere() -> Self {
-        Self::load_from(None, machine())
+    pub(super) fn nowhere(now: Instant) -> Self {
+        Self::load_from(None, machine(), now)
     }
 
-    fn load_from(folder: Option<PathBuf>, machine: Machine) -> Self {
+    fn load_from(folder: Option<PathBuf>, machine: Machine, now: Instant) -> Self {
         let read = folder.as_ref().map_or(Ok(None), |folder| read_in(folder, &machine));
         let (memory, trouble) = match read {
             Ok(known) => (known.unwrap_or_else(|| Memory::new(machine)), None),
@@ -64,7 +66,7 @@ impl Costs {
                 (Memory::new(machine), Some(format!("what packets cost is learned anew: {error:#}")))
             }
         };
-        let (kept, due) = (memory.clone(), Instant::now() + PAUSE);
+        let (kept, due) = (memory.clone(), now + PAUSE);
         Self { folder, memory, kept, due, trouble, failed: false }
     }
 

@@ -212,7 +212,7 @@ impl Supervisor {
             }
             Request::Ps {} => {
                 let routers = self.routers_that_wait();
-                self.reply(ticket, Ok(Answer::Ps(self.run_status(routers))), now);
+                self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
             Request::Events { since } => self.reply(ticket, Ok(self.events.answer(since)), now),
             Request::Apply { file, text, dry_run } => {
@@ -233,6 +233,12 @@ impl Supervisor {
     pub(super) fn request_running(&mut self, ticket: Ticket, request: Request, now: Instant) {
         match request {
             request if self.is_for(&request).is_some() => self.request_apart(ticket, request, now),
+            Request::Counters { router: Some(ref name) } if !self.has_router(name) => {
+                let routers = self.running.plan.routers.iter().map(|router| router.name.as_str());
+                let routers = routers.collect::<Vec<_>>().join(", ");
+                let why = format!("there is no router {name:?}; routers: {routers}");
+                self.reply(ticket, Err(api::Error::new(why)), now);
+            }
             Request::Counters { .. } if self.is_up() => {
                 self.ask_all(request.clone(), client(ticket, request), now);
             }
@@ -346,7 +352,7 @@ impl Supervisor {
             Some(name) => self.plane_of(name),
         };
         if let Some(plane) = plane {
-            plane.has_done(id);
+            plane.has_done(id, now);
         }
         let known = self.desk.asked.get(&id).filter(|(asked, _)| asked.as_deref() == whom);
         let Some((_, asker)) = known.cloned() else { return };
@@ -379,7 +385,7 @@ impl Supervisor {
             }
             (Asker::Client(ticket, Request::Ps {}), Err(_)) => {
                 let routers = self.routers_that_wait();
-                self.reply(ticket, Ok(Answer::Ps(self.run_status(routers))), now);
+                self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
             (Asker::Client(ticket, _), Err(error)) => self.reply(ticket, Err(error), now),
             (Asker::Replay(request), Err(error)) => {
@@ -394,7 +400,7 @@ impl Supervisor {
     /// An answer of the data plane with what only the supervisor knows; and what it means for the next data plane.
     fn completed(&mut self, request: &Request, answer: Answer, now: Instant) -> Answer {
         match answer {
-            Answer::Ps(status) => Answer::Ps(self.run_status(status.routers)),
+            Answer::Ps(status) => Answer::Ps(self.run_status(status.routers, now)),
             Answer::Show(shown) => Answer::Show(Box::new(self.shown(*shown))),
             Answer::Done { message } => {
                 self.desk.keep(request.clone());

@@ -13,24 +13,28 @@ pub(crate) struct Display {
     json: bool,
     screen: Screen,
     stdout: Output,
-    last: Counters,
+    /// What was shown last, or when everything began to count.
+    last: Result<Counters, u64>,
 }
 
 impl Display {
-    /// On standard output.
-    pub(crate) fn new(json: bool) -> Self {
-        Self { json, screen: Screen::new(), stdout: Output::stdout(), last: Counters::default() }
+    /// On standard output, or what stands for it.
+    pub(crate) fn new(json: bool, stdout: Output) -> Self {
+        Self { json, screen: Screen::new(), stdout, last: Err(0) }
     }
 
     /// Everything counts from zero, since then.
     pub(crate) fn reset(&mut self, at_ns: u64) {
-        self.last = Counters { at_ns, ..Counters::default() };
+        self.last = Err(at_ns);
     }
 
     /// Shows what happened since the last time. Tells what keeps it from being written, once.
     pub(crate) fn show(&mut self, counters: Counters, plan: &Plan) -> Option<String> {
-        let interval = Interval::between(&self.last, &counters);
-        self.last = counters;
+        let interval = match &self.last {
+            Ok(last) => Interval::between(last, &counters),
+            Err(began) => Interval::since(*began, &counters),
+        };
+        self.last = Ok(counters);
         let text = if self.json { interval.json() + "\n" } else { self.screen.draw(&interval.table(plan)) };
         let trouble = self.stdout.write(&text)?;
         Some(self.explain(trouble))

@@ -36,10 +36,9 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Of the run with this name.
-    pub(crate) fn new(run: &str, format: Option<Log>, now: Instant) -> Self {
-        let (log, stderr) = (EventLog::new(), Output::stderr());
-        Self { run: run.to_owned(), format, log, stderr, rate: Rate::new(now) }
+    /// Of the run with this name, told on standard error or what stands for it.
+    pub(crate) fn new(run: &str, format: Option<Log>, stderr: Output, now: Instant) -> Self {
+        Self { run: run.to_owned(), format, log: EventLog::new(), stderr, rate: Rate::new(now) }
     }
 
     /// Something happened to the run.
@@ -132,7 +131,7 @@ mod tests {
 
     #[test]
     fn events_are_numbered_and_told_from_a_number_on() {
-        let mut events = Events::new("lab", None, Instant::now());
+        let mut events = Events::new("lab", None, Output::new(None), Instant::now());
         for n in 0..5 {
             events.tell(Kind::Started, format!("number {n}"));
         }
@@ -144,7 +143,7 @@ mod tests {
     #[test]
     fn a_data_plane_that_floods_is_cut_short() {
         let start = Instant::now();
-        let mut events = Events::new("lab", None, start);
+        let mut events = Events::new("lab", None, Output::new(None), start);
         for _ in 0..2 * MOST {
             events.pass_on("started", Some("edge"), "x".repeat(5000), start);
         }

@@ -8,6 +8,7 @@ use api::{Answer, Counters, Outcome, Request, RouterStatus};
 use super::Supervisor;
 use super::apart::Apart;
 use super::desk::Asker;
+use super::patience::{LATE, MORE};
 use crate::link::ToPlane;
 
 /// An answer that is not complete yet.
@@ -19,6 +20,10 @@ pub(super) struct Gather {
     outcome: Option<Outcome>,
     /// What the processes of routers said, by router.
     parts: BTreeMap<String, Answer>,
+    /// Until when processes of routers are waited for, where the rest is worth something without them.
+    until: Option<Instant>,
+    /// That time was over once: as long as nobody ran here, they may not have run either.
+    extended: bool,
 }
 
 impl Supervisor {
@@ -30,9 +35,10 @@ impl Supervisor {
         if self.running.plan.apart().next().is_none() {
             return self.ask_plane(request, asker, now);
         }
-        let listens = |(name, apart): (&String, &Apart)| apart.listens(now).then(|| name.clone());
+        let listens =
+            |(name, apart): (&String, &Apart)| apart.listens_to(&request, now).then(|| name.clone());
         let names: Vec<_> = self.apart.iter().filter_map(listens).collect();
-        let gather = self.begin(asker, None, 1 + names.len());
+        let gather = self.gather(asker, None, 1 + names.len(), Some(now + LATE));
         for whom in std::iter::once(None).chain(names.into_iter().map(Some)) {
             let id = self.desk.number_of(whom.clone(), Asker::Part(gather));
             self.say_to(whom.as_deref(), &ToPlane::Ask { id, request: request.clone() }, Vec::new(), now);
@@ -40,9 +46,37 @@ impl Supervisor {
     }
 
     /// An answer that so many are to give together, with what is known of it already.
-    pub(super) fn begin(&mut self, asker: Asker, known: Option<Outcome>, left: usize) -> u64 {
-        let gather = Gather { asker, left, outcome: known, parts: BTreeMap::new() };
+    pub(super) fn gather(
+        &mut self,
+        asker: Asker,
+        known: Option<Outcome>,
+        left: usize,
+        until: Option<Instant>,
+    ) -> u64 {
+        let gather = Gather { asker, left, outcome: known, parts: BTreeMap::new(), until, extended: false };
         self.desk.gather(gather)
+    }
+
+    /// When an answer is given that is not complete.
+    pub(super) fn gathers_due(&self) -> Option<Instant> {
+        let waiting = self.desk.gathers.values().filter(|gather| gather.outcome.is_some());
+        waiting.filter_map(|gather| gather.until).min()
+    }
+
+    /// Gives answers without the processes of routers that do not say their part: nobody waits for one that was stopped.
+    pub(super) fn attend_gathers(&mut self, now: Instant) {
+        let is_over =
+            |gather: &Gather| gather.outcome.is_some() && gather.until.is_some_and(|until| now >= until);
+        let mut over = Vec::new();
+        for (id, gather) in self.desk.gathers.iter_mut().filter(|(_, gather)| is_over(gather)) {
+            if std::mem::replace(&mut gather.extended, true) {
+                gather.left = 0;
+                over.push(*id);
+            } else {
+                gather.until = Some(now + MORE);
+            }
+        }
+        over.into_iter().for_each(|id| self.complete(id, now));
     }
 
     /// One of them has answered, or never will.
@@ -78,7 +112,10 @@ impl Supervisor {
             Ok(Answer::Ps(status)) => {
                 Ok(Answer::Ps(api::RunStatus { routers: self.all_routers(status.routers, parts), ..status }))
             }
-            Ok(Answer::Counters(counters)) => Ok(Answer::Counters(all_counters(counters, parts))),
+            Ok(Answer::Counters(counters)) => {
+                let parts = self.counted(parts, asked_for(&asker));
+                Ok(Answer::Counters(all_counters(counters, parts)))
+            }
             Ok(Answer::Applied { mut changes, dry_run }) => {
                 let more = |answer| match answer {
                     Answer::Applied { changes, .. } => changes,
@@ -90,6 +127,31 @@ impl Supervisor {
             other => other,
         };
         self.deliver(asker, outcome, now);
+    }
+
+    /// What the processes of routers have counted. Of one that is alive and silent as it said last: what counts up never goes
+    /// back. What its threads have had of a CPU nobody knows then.
+    fn counted(
+        &mut self,
+        mut parts: BTreeMap<String, Answer>,
+        router: Option<&str>,
+    ) -> BTreeMap<String, Counters> {
+        let mut all = BTreeMap::new();
+        for (name, apart) in self.apart.iter_mut().filter(|(name, _)| router.is_none_or(|only| only == *name))
+        {
+            match parts.remove(name) {
+                Some(Answer::Counters(part)) => {
+                    apart.counted.clone_from(&part.counters);
+                    all.insert(name.clone(), part);
+                }
+                _ if apart.is_up() => {
+                    let counters = apart.counted.clone();
+                    all.insert(name.clone(), Counters { counters, ..Counters::default() });
+                }
+                _ => {}
+            }
+        }
+        all
     }
 
     /// All routers in the order of the file.
@@ -112,10 +174,20 @@ impl Supervisor {
     }
 }
 
+/// The router whose counters are asked for; none: all.
+fn asked_for(asker: &Asker) -> Option<&str> {
+    match asker {
+        Asker::Client(_, Request::Counters { router }) => router.as_deref(),
+        _ => None,
+    }
+}
+
 /// The counters of all. A process counts for its own router and for nobody else.
-fn all_counters(mut counters: Counters, parts: BTreeMap<String, Answer>) -> Counters {
+fn all_counters(mut counters: Counters, parts: BTreeMap<String, Counters>) -> Counters {
     for (name, part) in parts {
-        let Answer::Counters(part) = part else { continue };
+        if !part.cpu_ns.is_empty() {
+            counters.also_read_within(part.read_within());
+        }
         let own = |counter: &str| {
             counter.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(['.', '/']))
         };
@@ -146,7 +218,7 @@ mod tests {
             ("edge2.vcpu0.forwarded", 9),
             ("core.wan.rx.frames", 9),
         ]);
-        let all = all_counters(main, BTreeMap::from([("edge".to_owned(), Answer::Counters(part))]));
+        let all = all_counters(main, BTreeMap::from([("edge".to_owned(), part)]));
         let wanted = [("core.wan.rx.frames", 1), ("edge.vcpu0.forwarded", 7), ("edge.wan.rx.frames", 7)];
         assert_eq!(all.counters, counted(&wanted).counters);
     }

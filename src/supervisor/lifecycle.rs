@@ -8,7 +8,6 @@ use telemetry::Kind;
 
 use super::apart::Apart;
 use super::notify::notify;
-use super::plane::Plane;
 use super::promises::Promises;
 use super::{Life, SECOND, Supervisor};
 use crate::link::{Orders, Supply, ToPlane, ToSupervisor};
@@ -100,7 +99,7 @@ impl Supervisor {
         let files = self.resources.reopen_captures(self.life.restarts);
         let sockets = files.and_then(|()| self.resources.renew_sockets());
         let started =
-            sockets.and_then(|()| self.resources.renew_passages(None)).and_then(|()| Plane::start());
+            sockets.and_then(|()| self.resources.renew_passages(None)).and_then(|()| (self.start_plane)(now));
         let outcome = started.and_then(|plane| {
             self.life.plane = Some(plane);
             self.order(now)
@@ -120,7 +119,7 @@ impl Supervisor {
             ToSupervisor::Started { at_ns } => self.came_up(at_ns, now),
             ToSupervisor::Failed { why } => self.did_not_come_up(&why, now)?,
             ToSupervisor::Answer { id, outcome } => self.answered(None, id, outcome, now),
-            ToSupervisor::Event { kind, router, message } => {
+            ToSupervisor::Event { kind, router, message, .. } => {
                 let known =
                     |name: &String| self.running.plan.routers.iter().any(|router| router.name == *name);
                 let router = router.filter(known);
@@ -135,13 +134,15 @@ impl Supervisor {
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.find_thread(owner, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
+            // Heard where the link is.
+            ToSupervisor::Pong => {}
         }
         Ok(())
     }
 
     fn came_up(&mut self, at_ns: u64, now: Instant) {
         let Some(plane) = &mut self.life.plane else { return };
-        if !plane.has_come_up() {
+        if !plane.has_come_up(now) {
             return;
         }
         let pid = plane.pid();
@@ -162,7 +163,7 @@ impl Supervisor {
             return;
         }
         self.life.was_up = true;
-        let after = self.times.started.elapsed().as_secs_f64() * 1e3;
+        let after = self.up_time(now).as_secs_f64() * 1e3;
         let message = format!("everything of {} is up after {after:.1} ms", self.running.file);
         notify("READY=1");
         let promises = self.placing.promises.iter().flat_map(Promises::lines);
@@ -215,8 +216,7 @@ impl Supervisor {
     }
 
     /// Tells of children that ended by themselves.
-    pub(super) fn attend_children(&mut self) {
-        let now = Instant::now();
+    pub(super) fn attend_children(&mut self, now: Instant) {
         for ended in self.children.ended() {
             self.events.pass_on(Kind::Notice.name(), Some(&ended.router), ended.message, now);
             self.display.leave();
@@ -234,8 +234,8 @@ impl Supervisor {
     }
 
     /// How long it has run.
-    pub(super) fn up_time(&self) -> Duration {
-        self.times.started.elapsed()
+    pub(super) fn up_time(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.times.started)
     }
 }
 

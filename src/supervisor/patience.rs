@@ -1,31 +1,41 @@
 //! How long the data plane may leave something unanswered.
 //!
-//! A question has to be answered, or anything else be said, within [`ANSWER`]. While the data plane brings routers up it
-//! says nothing else, so it is given time for each of them, until it has answered just that.
+//! Each question has to be answered within [`ANSWER`]. What was counted is told by a thread that does nothing else, so questions
+//! for that wait for nothing. All others are answered in their order: behind one for which routers are brought up they are
+//! given time for each of those.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// For a question.
-const ANSWER: Duration = Duration::from_secs(10);
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// More, for each router that is brought up or changed.
 const ROUTER: Duration = Duration::from_secs(2);
 /// After this time without an answer it is said to be busy.
 pub(super) const LATE: Duration = Duration::from_secs(1);
+/// How much longer an answer is waited for when its time is over: that nobody here had a CPU is no silence of others.
+pub(super) const MORE: Duration = Duration::from_millis(100);
 
 /// What is unanswered.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// Until when something has to be said, because something was asked.
-    due: Option<Instant>,
-    /// What keeps it from answering anything else, by the number of the question: since when, and until when at most.
+    /// Since when what was counted is asked for, by the number of the question.
+    counters: BTreeMap<u64, Instant>,
+    /// Since when an answer is due that takes no time, once it is its turn.
+    quick: BTreeMap<u64, Instant>,
+    /// What keeps it from answering those: since when, and until when at most.
     busy: BTreeMap<u64, (Instant, Instant)>,
 }
 
 impl Patience {
+    /// It was asked what it has counted.
+    pub(super) fn asked_to_count(&mut self, id: u64, now: Instant) {
+        self.counters.insert(id, now);
+    }
+
     /// Something was asked that takes no time.
-    pub(super) fn asked(&mut self, now: Instant) {
-        self.due = self.due.or(Some(now + ANSWER));
+    pub(super) fn asked(&mut self, id: u64, now: Instant) {
+        self.quick.insert(id, now);
     }
 
     /// Something was asked for which so many routers are brought up or changed.
@@ -35,28 +45,38 @@ impl Patience {
         self.busy.insert(id, (now, until));
     }
 
-    /// Something was said.
-    pub(super) fn heard(&mut self) {
-        self.due = None;
+    /// This question was answered, or nobody wants to know any more.
+    pub(super) fn answered(&mut self, id: u64, now: Instant) {
+        self.counters.remove(&id);
+        self.quick.remove(&id);
+        if self.busy.remove(&id).is_some() && self.busy.is_empty() {
+            // What was asked meanwhile had to wait.
+            self.quick.values_mut().for_each(|since| *since = now);
+        }
     }
 
-    /// This question was answered.
-    pub(super) fn answered(&mut self, id: u64) {
-        if self.busy.remove(&id).is_some() {
-            // What was asked meanwhile had to wait.
-            self.due = None;
-        }
+    /// Whether this question waits for an answer.
+    pub(super) fn waits_for(&self, id: u64) -> bool {
+        self.counters.contains_key(&id) || self.quick.contains_key(&id) || self.busy.contains_key(&id)
     }
 
     /// Until when something has to be said.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.busy.values().map(|(_, until)| *until).max().or(self.due)
+        let done = self.busy.values().map(|(_, until)| *until).max();
+        let quick = done.or_else(|| Some(*self.quick.values().min()? + ANSWER));
+        let counters = self.counters.values().min().map(|since| *since + ANSWER);
+        quick.into_iter().chain(counters).min()
     }
 
     /// Whether something is unanswered for longer than it takes one that is healthy and not busy.
     pub(super) fn is_late(&self, now: Instant) -> bool {
-        let busy = self.busy.values().any(|(since, _)| *since + LATE < now);
-        busy || self.due.is_some_and(|due| due + LATE < now + ANSWER)
+        let mut busy = self.busy.values().map(|(since, _)| since).chain(self.quick.values());
+        busy.any(|since| *since + LATE < now) || self.is_silent(now)
+    }
+
+    /// Whether it does not even say what it has counted, which one that is busy does.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        self.counters.values().any(|since| *since + LATE < now)
     }
 }
 
@@ -67,32 +87,44 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn the_first_question_counts_and_any_word_answers() {
+    fn each_question_has_its_own_time() {
         let (mut patience, start) = (Patience::default(), Instant::now());
         assert_eq!(patience.deadline(), None);
-        patience.asked(start);
-        patience.asked(start + 5 * SECOND);
+        patience.asked(1, start);
+        patience.asked(2, start + 5 * SECOND);
         assert_eq!(patience.deadline(), Some(start + 10 * SECOND));
         assert!(!patience.is_late(start + SECOND) && patience.is_late(start + 2 * SECOND));
-        patience.heard();
+        patience.answered(2, start + 6 * SECOND);
+        assert_eq!(patience.deadline(), Some(start + 10 * SECOND), "another answer is none to the first");
+        patience.answered(1, start + 6 * SECOND);
         assert_eq!(patience.deadline(), None);
         assert!(!patience.is_late(start + 100 * SECOND));
     }
 
     #[test]
-    fn routers_take_their_time_until_they_are_answered_for() {
+    fn routers_take_their_time_and_others_wait_behind_them() {
         let (mut patience, start) = (Patience::default(), Instant::now());
         patience.asked_for(7, 100, start);
-        patience.asked(start + SECOND);
-        // It asks for a process meanwhile.
-        patience.heard();
-        patience.asked(start + 50 * SECOND);
+        patience.asked(8, start + SECOND);
         assert_eq!(patience.deadline(), Some(start + 210 * SECOND));
         assert!(patience.is_late(start + 2 * SECOND));
-        patience.answered(6);
+        patience.answered(6, start + 3 * SECOND);
         assert_eq!(patience.deadline(), Some(start + 210 * SECOND));
-        patience.answered(7);
+        patience.answered(7, start + 100 * SECOND);
+        assert_eq!(patience.deadline(), Some(start + 110 * SECOND), "now it is the turn of the other");
+        patience.answered(8, start + 101 * SECOND);
         assert_eq!(patience.deadline(), None);
+    }
+
+    #[test]
+    fn counters_wait_for_nothing() {
+        let (mut patience, start) = (Patience::default(), Instant::now());
+        patience.asked_for(7, 100, start);
+        patience.asked_to_count(8, start + SECOND);
+        assert_eq!(patience.deadline(), Some(start + 11 * SECOND));
+        assert!(!patience.is_silent(start + 2 * SECOND) && patience.is_silent(start + 3 * SECOND));
+        patience.answered(8, start + 3 * SECOND);
+        assert!(!patience.is_silent(start + 9 * SECOND));
     }
 
     #[test]
@@ -101,9 +133,9 @@ mod tests {
         patience.asked_for(1, 1, start);
         patience.asked_for(2, 1, start);
         assert_eq!(patience.deadline(), Some(start + 24 * SECOND));
-        patience.answered(1);
+        patience.answered(1, start);
         assert_eq!(patience.deadline(), Some(start + 24 * SECOND));
-        patience.answered(2);
+        patience.answered(2, start);
         assert_eq!(patience.deadline(), None);
     }
 }

@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use api::Sharing;
 use config::{Affinity, Allowed, Pin, Plan};
+use sched::account::{CoreTicks, cores};
 use sched::{Applier, ApplyError, Company, Known, Load, Outline, Slot, Thread};
 use telemetry::Kind;
 
 use super::Supervisor;
 use super::children::Children;
+use super::costs::Costs;
 use super::desk::Asker;
 use super::plane::Plane;
 use super::promises::Promises;
@@ -36,7 +38,45 @@ pub(crate) struct Planned {
     /// Rates that are promised.
     pub(crate) promises: Option<Promises>,
     /// What others did on the host before the run had threads.
-    load: Load,
+    pub(super) load: Load,
+}
+
+/// Who carries an outline out, and takes it back.
+pub(super) trait Carry {
+    /// Makes what threads are moved into.
+    ///
+    /// # Errors
+    /// The host refuses.
+    fn make(&mut self, outline: &Outline) -> Result<(), ApplyError>;
+    /// Moves all threads that there are; what could not be done.
+    fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError>;
+    /// Threads are about to end.
+    fn let_go(&mut self);
+    /// Takes away everything that was made; what could not be.
+    fn undo_all(&mut self) -> Vec<ApplyError>;
+}
+
+impl Carry for Applier {
+    fn make(&mut self, outline: &Outline) -> Result<(), ApplyError> {
+        self.make(outline)
+    }
+
+    fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
+        self.place(threads)
+    }
+
+    fn let_go(&mut self) {
+        self.let_go();
+    }
+
+    fn undo_all(&mut self) -> Vec<ApplyError> {
+        self.undo_all()
+    }
+}
+
+/// What the cores of this host did so far.
+fn host_cores() -> BTreeMap<u32, CoreTicks> {
+    cores(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
 }
 
 /// A thread that a data plane has told of: its name, its process and its number.
@@ -44,7 +84,9 @@ pub(super) type Told<'a> = (&'a str, i32, i32);
 
 /// The plan of the threads, and what of it is carried out.
 pub(super) struct Placing {
-    applier: Applier,
+    applier: Box<dyn Carry>,
+    /// Reads what the cores of the host did so far.
+    cores: fn() -> BTreeMap<u32, CoreTicks>,
     outline: Outline,
     pub(super) promises: Option<Promises>,
     /// What others did on the host before there were threads: what comes later is planned by the same, so that no thread moves
@@ -67,11 +109,11 @@ pub(super) struct Placing {
 ///
 /// # Errors
 /// What cannot be had, by file, line and key.
-pub(crate) fn planned(plan: &Plan) -> Result<Planned, config::Errors> {
+pub(crate) fn planned(plan: &Plan, now: Instant) -> Result<Planned, config::Errors> {
     match explicit(plan) {
         Some(plan) => {
             let load = if sched::is_automatic(&plan) { Load::of_host(WATCH) } else { Load::default() };
-            planned_with(&plan, None, load, &Outline::default())
+            planned_with(&plan, None, (load, &Outline::default()), now)
         }
         None => Ok(Planned::default()),
     }
@@ -96,11 +138,12 @@ fn explicit(plan: &Plan) -> Option<Plan> {
 fn planned_with(
     plan: &Plan,
     seen: Option<&Promises>,
-    load: Load,
-    held: &Outline,
+    (load, held): (Load, &Outline),
+    now: Instant,
 ) -> Result<Planned, config::Errors> {
     let outline = outlined(plan, &load, held)?;
-    let promises = Promises::make(plan, &outline, seen).map_err(|faults| plan.errors(faults))?;
+    let promises = Promises::make((plan, &outline), seen, || Costs::load(now), now)
+        .map_err(|faults| plan.errors(faults))?;
     // Now with what the promises weigh.
     let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(&promises.plan, &load, held))?;
     Ok(Planned { outline, promises, load })
@@ -116,9 +159,21 @@ impl Placing {
     ///
     /// # Errors
     /// One line: what the host refuses.
-    pub(super) fn begin(run: &str, planned: Planned, lock: &mut RunLock) -> Result<Self> {
+    pub(super) fn begin(run: &str, planned: Planned, lock: &mut RunLock, now: Instant) -> Result<Self> {
+        let applier = Applier::new(run, lock.journal()?);
+        Self::begin_with(Box::new(applier), host_cores, planned, now)
+    }
+
+    /// The same where this one makes it, and that reads what cores did.
+    pub(super) fn begin_with(
+        applier: Box<dyn Carry>,
+        cores: fn() -> BTreeMap<u32, CoreTicks>,
+        planned: Planned,
+        now: Instant,
+    ) -> Result<Self> {
         let mut placing = Self {
-            applier: Applier::new(run, lock.journal()?),
+            applier,
+            cores,
             outline: Outline::default(),
             promises: planned.promises,
             load: planned.load,
@@ -128,7 +183,7 @@ impl Placing {
             again: None,
             troubled: BTreeMap::new(),
         };
-        placing.follow(planned.outline)?;
+        placing.follow(planned.outline, now)?;
         Ok(placing)
     }
 
@@ -136,12 +191,12 @@ impl Placing {
     ///
     /// # Errors
     /// One line: what the host refuses; then the plan is as before.
-    pub(super) fn follow(&mut self, outline: Outline) -> Result<()> {
+    pub(super) fn follow(&mut self, outline: Outline, now: Instant) -> Result<()> {
         if self.used || !outline.is_empty() {
             if let Err(error) = self.applier.make(&outline) {
                 // What was there is made again where it was given up, and threads go back; what is lost now is told then.
                 let _ = self.applier.make(&self.outline);
-                self.again = Some(Instant::now());
+                self.again = Some(now);
                 return Err(error.into());
             }
             self.used = true;
@@ -156,9 +211,11 @@ impl Placing {
     ///
     /// # Errors
     /// As those of [`planned`].
-    pub(super) fn planned(&self, plan: &Plan) -> Result<Planned, config::Errors> {
+    pub(super) fn planned(&self, plan: &Plan, now: Instant) -> Result<Planned, config::Errors> {
         match explicit(plan) {
-            Some(plan) => planned_with(&plan, self.promises.as_ref(), self.load.clone(), &self.outline),
+            Some(plan) => {
+                planned_with(&plan, self.promises.as_ref(), (self.load.clone(), &self.outline), now)
+            }
             None => Ok(Planned::default()),
         }
     }
@@ -284,7 +341,7 @@ impl Supervisor {
     /// Corrects what is done for promises, by what was counted.
     pub(super) fn keep_promises(&mut self, counters: &api::Counters, now: Instant) {
         let Some(promises) = &mut self.placing.promises else { return };
-        let (changed, news) = promises.look(counters);
+        let (changed, news) = promises.look(counters, (self.placing.cores)(), now);
         promises.costs.keep_if_due(now);
         let outline = changed.then(|| {
             outlined(&promises.plan, &self.placing.load, &self.placing.outline).map_err(anyhow::Error::from)
@@ -360,14 +417,18 @@ impl Supervisor {
         if planned.promises.is_none() {
             self.remember_costs();
         }
-        self.placing.promises = planned.promises;
+        let before = std::mem::replace(&mut self.placing.promises, planned.promises);
+        if let (Some(promises), Some(before)) = (&mut self.placing.promises, before) {
+            // They have gone on while these were made and everybody else was asked.
+            promises.resume(&before);
+        }
         self.tell_of_costs();
         Ok(())
     }
 
     fn follow_outline(&mut self, outline: Outline, now: Instant) -> Result<()> {
         let before = self.placing.sharing();
-        self.placing.follow(outline)?;
+        self.placing.follow(outline, now)?;
         self.place(now);
         if self.placing.sharing() != before {
             let names: Vec<String> = self.apart.keys().cloned().collect();

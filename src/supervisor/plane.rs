@@ -17,19 +17,34 @@ use crate::link::{Link, Orders, Received, ToPlane, ToSupervisor};
 
 /// The number of the question whether it has come up.
 const ORDERS: u64 = 0;
+/// The number of the question whether it does what it is told.
+const PING: u64 = u64::MAX;
+/// Between two times that it is asked that.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Messages within a second. A busy one answers some hundred questions and tells some thousand traced packets.
 const MOST_MESSAGES: u32 = 50_000;
 
-/// A running data plane. Dropping it kills it.
-#[derive(Debug)]
-pub(crate) struct Plane {
-    child: Child,
+/// What a data plane runs in.
+pub(crate) trait Process {
+    /// Its number.
+    fn pid(&self) -> u32;
+    /// How it ended, in words, if it has: `was killed by SIGSEGV`.
+    fn end(&mut self) -> Option<String>;
+    /// Ends it at once.
+    fn kill(&mut self);
     /// Readable once it has ended.
-    pidfd: OwnedFd,
+    fn pidfd(&self) -> BorrowedFd<'_>;
+}
+
+/// A running data plane. Dropping it kills it.
+pub(crate) struct Plane {
+    process: Box<dyn Process>,
     link: Link,
     /// Whether its orders have been carried out.
     pub(crate) is_up: bool,
     patience: Patience,
+    /// When it was asked last whether it does what it is told.
+    pinged: Option<Instant>,
     /// Since when its end of the link is closed.
     closed: Option<Instant>,
     /// What it says.
@@ -38,32 +53,24 @@ pub(crate) struct Plane {
     lent: Vec<i32>,
 }
 
-impl Plane {
-    /// Starts the process; it does nothing until [`Plane::order`].
-    ///
-    /// # Errors
-    /// No process, socket or descriptor can be had.
-    pub(crate) fn start() -> Result<Self> {
-        let (link, theirs) = Link::pair()?;
+/// A child of this process.
+struct Own {
+    child: Child,
+    pidfd: OwnedFd,
+}
+
+impl Own {
+    /// Starts a data plane with this end of the link.
+    fn start(link: OwnedFd) -> Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg("data-plane").arg(std::process::id().to_string()).current_dir("/");
         // What a service manager told us is not for it.
         command.env_remove("NOTIFY_SOCKET");
         // A group of its own: what a terminal sends is for the supervisor.
-        command.process_group(0).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        command.process_group(0).stdin(Stdio::from(link)).stdout(Stdio::null());
         let mut child = command.spawn().context("cannot start the data plane")?;
-        let pid = Pid::from_child(&child);
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(Self {
-                child,
-                pidfd,
-                link,
-                is_up: false,
-                patience: Patience::default(),
-                closed: None,
-                rate: Rate::new(Instant::now()),
-                lent: Vec::new(),
-            }),
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Self { child, pidfd }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -71,10 +78,55 @@ impl Plane {
             }
         }
     }
+}
+
+impl Process for Own {
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn end(&mut self) -> Option<String> {
+        // An error would mean that somebody else has waited for it: then it is gone as well.
+        self.child.try_wait().unwrap_or(Some(ExitStatus::from_raw(0))).map(how)
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+impl Plane {
+    /// Starts the process; it does nothing until [`Plane::order`].
+    ///
+    /// # Errors
+    /// No process, socket or descriptor can be had.
+    pub(crate) fn start(now: Instant) -> Result<Self> {
+        let (link, theirs) = Link::pair()?;
+        Ok(Self::new(Box::new(Own::start(theirs)?), link, now))
+    }
+
+    /// A data plane in this process, at the other end of the link.
+    pub(super) fn new(process: Box<dyn Process>, link: Link, now: Instant) -> Self {
+        Self {
+            process,
+            link,
+            is_up: false,
+            patience: Patience::default(),
+            pinged: None,
+            closed: None,
+            rate: Rate::new(now),
+            lent: Vec::new(),
+        }
+    }
 
     /// Its process number.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.pid()
     }
 
     /// A thread of the kernel works for it.
@@ -103,7 +155,11 @@ impl Plane {
             } => {
                 self.patience.asked_for(*id, 1, now);
             }
-            ToPlane::Ask { .. } => self.patience.asked(now),
+            // They are answered when there is something to tell.
+            ToPlane::Ask { request: Request::Trace { .. } | Request::Capture { .. }, .. } => {}
+            ToPlane::Ask { id, request: Request::Counters { .. } } => self.patience.asked_to_count(*id, now),
+            ToPlane::Ask { id, .. } => self.patience.asked(*id, now),
+            ToPlane::Ping => self.patience.asked(PING, now),
             _ => {}
         }
         self.send(message, descriptors, now);
@@ -116,13 +172,22 @@ impl Plane {
     }
 
     /// It has answered this question.
-    pub(crate) fn has_done(&mut self, id: u64) {
-        self.patience.answered(id);
+    pub(crate) fn has_done(&mut self, id: u64, now: Instant) {
+        self.patience.answered(id, now);
+    }
+
+    /// Asks it now and then whether it does what it is told: what it counts is told whatever it does.
+    fn ping(&mut self, now: Instant) {
+        let is_due = self.pinged.is_none_or(|pinged| now >= pinged + PAUSE);
+        if self.is_up && is_due && !self.patience.waits_for(PING) {
+            self.pinged = Some(now);
+            self.say(&ToPlane::Ping, Vec::new(), now);
+        }
     }
 
     /// It has brought up what it was told to; whether that is news.
-    pub(crate) fn has_come_up(&mut self) -> bool {
-        self.has_done(ORDERS);
+    pub(crate) fn has_come_up(&mut self, now: Instant) -> bool {
+        self.has_done(ORDERS, now);
         !std::mem::replace(&mut self.is_up, true)
     }
 
@@ -134,13 +199,14 @@ impl Plane {
         if self.link.flush().is_err() {
             self.closed.get_or_insert(now);
         }
-        let messages = self.link.receive()?;
+        let mut messages = self.link.receive()?;
         if messages.iter().any(|_| self.rate.exceeds(MOST_MESSAGES, now)) {
             bail!("more than {MOST_MESSAGES} messages a second");
         }
-        if !messages.is_empty() {
-            self.patience.heard();
+        for _ in messages.extract_if(.., |(message, _)| matches!(message, ToSupervisor::Pong)) {
+            self.patience.answered(PING, now);
         }
+        self.ping(now);
         if self.link.is_ended() {
             self.closed.get_or_insert(now);
         }
@@ -167,13 +233,17 @@ impl Plane {
 
     /// Why there must be another one, in words: it has ended, it is in `trouble`, or it should have done something by now.
     pub(crate) fn verdict(&mut self, trouble: Option<String>, now: Instant) -> Option<String> {
-        let ended = self.end().map(how);
-        ended.or(trouble).or_else(|| self.overdue(now).map(str::to_owned))
+        self.process.end().or(trouble).or_else(|| self.overdue(now).map(str::to_owned))
     }
 
     /// Whether it has left something unanswered for longer than it takes a healthy one that is not busy.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         self.patience.is_late(now)
+    }
+
+    /// Whether it has not even said in time what it has counted, which one that is busy does.
+    pub(crate) fn is_silent(&self, now: Instant) -> bool {
+        self.patience.is_silent(now)
     }
 
     /// When it has to have said something.
@@ -182,28 +252,19 @@ impl Plane {
         self.patience.deadline().into_iter().chain(end).min()
     }
 
-    /// How it ended, if it has.
-    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
-        // An error would mean that somebody else has waited for it: then it is gone as well.
-        self.child.try_wait().unwrap_or(Some(ExitStatus::from_raw(0)))
+    /// Ends it at once.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
     }
 
-    /// Ends it at once; how it ended.
-    pub(crate) fn kill(&mut self) -> Option<ExitStatus> {
-        let _ = self.child.kill();
-        self.child.wait().ok()
-    }
-
-    /// Waits for its end after [`ToPlane::Stop`]; kills it if that takes too long.
-    pub(crate) fn wait(mut self, most: Duration) -> Option<ExitStatus> {
-        let end = Instant::now() + most;
-        loop {
-            if let Some(status) = self.end() {
-                return Some(status);
-            }
-            let left = end.saturating_duration_since(Instant::now());
+    /// Waits for its end after [`ToPlane::Stop`]; kills it if that takes too long, by a clock that is asked again and again.
+    pub(crate) fn wait(mut self, most: Duration, clock: impl Fn() -> Instant) {
+        let end = clock() + most;
+        while self.process.end().is_none() {
+            let now = clock();
+            let left = end.saturating_duration_since(now);
             // Its last words are not waited for, but they must not keep it from ending.
-            if left.is_zero() || self.hear(Instant::now()).is_err() {
+            if left.is_zero() || self.hear(now).is_err() {
                 return self.kill();
             }
             let mut fds: Vec<_> =
@@ -217,7 +278,7 @@ impl Plane {
     pub(crate) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let output = if self.link.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
         let link = self.closed.is_none().then(|| (self.link.as_fd(), PollFlags::IN | output));
-        std::iter::once((self.pidfd.as_fd(), PollFlags::IN)).chain(link)
+        std::iter::once((self.process.pidfd(), PollFlags::IN)).chain(link)
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use api::Counters;
 use config::{Fault, Plan, Policy, Sched, Shares};
 use sched::Outline;
+use sched::account::CoreTicks;
 use sched::guarantee::{Adjustment, Class, Controller, Kept, Measured, Need};
 
 use super::costs::Costs;
@@ -61,24 +62,23 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
-    /// What is promised in a plan whose threads are placed like this, by costs that were `seen` before; none: nothing is.
+    /// What is promised in a plan whose threads are placed like this, by what was `seen` before in this run, or by `costs` that
+    /// are known from others; none: nothing is.
     ///
     /// # Errors
     /// What cannot be promised, with the arithmetic.
     pub(super) fn make(
-        plan: &Plan,
-        outline: &Outline,
+        (plan, outline): (&Plan, &Outline),
         seen: Option<&Self>,
+        costs: impl FnOnce() -> Costs,
+        now: Instant,
     ) -> Result<Option<Self>, Vec<Fault>> {
         if plan.routers.iter().all(|router| router.guarantee.is_none()) {
             return Ok(None);
         }
-        let costs = seen.map_or_else(Costs::load, |seen| seen.costs.clone());
+        let costs = seen.map_or_else(costs, |seen| seen.costs.clone());
         let Admitted { controller, parts, hertz, others } =
             Admitted::of(&Ground { plan, outline, seen, costs: &costs })?;
-        let mut tallies = seen.map(|seen| seen.tallies.clone()).unwrap_or_default();
-        tallies.retain(|router, _| controller.promises().any(|held| held.router == *router));
-        let now = Instant::now();
         let mut promises = Self {
             plan: plan.clone(),
             controller,
@@ -87,15 +87,35 @@ impl Promises {
             others,
             started: now,
             due: now + TICK,
-            demands: Demands::new(),
+            demands: Demands::new(now),
             broken: BTreeSet::new(),
             hunger: BTreeMap::new(),
-            tallies,
+            tallies: BTreeMap::new(),
             costs,
         };
+        seen.into_iter().for_each(|seen| promises.resume(seen));
         let first = promises.controller.tick(Duration::ZERO, &[]);
         promises.weigh(&first);
         Ok(Some(promises))
+    }
+
+    /// Goes on where others were that take its place: an edit of promises is no new beginning for those that stay, neither for
+    /// their counters, nor for what was told, nor for when they are looked at.
+    pub(super) fn resume(&mut self, before: &Self) {
+        self.controller.resume(&before.controller);
+        (self.started, self.due) = (before.started, before.due);
+        self.demands = before.demands.clone();
+        self.broken.clone_from(&before.broken);
+        self.hunger.clone_from(&before.hunger);
+        self.tallies.clone_from(&before.tallies);
+        self.costs = before.costs.clone();
+        let held: BTreeSet<String> = self.controller.promises().map(|held| held.router.clone()).collect();
+        self.broken.retain(|router| held.contains(router));
+        self.hunger.retain(|router, _| held.contains(router));
+        self.tallies.retain(|router, _| held.contains(router));
+        for part in &mut self.parts {
+            part.resume(&before.parts);
+        }
     }
 
     /// In one line for each: what is promised, and what that takes.
@@ -139,15 +159,20 @@ impl Promises {
         })
     }
 
-    /// Looks at what was counted; whether weights have changed, and what is to be told: router and line.
-    pub(super) fn look(&mut self, counters: &Counters) -> (bool, Vec<(String, String)>) {
-        self.demands.look(&self.parts, counters);
+    /// Looks at what was counted, by routers and by cores; whether weights have changed, and what is to be told: router and line.
+    pub(super) fn look(
+        &mut self,
+        counters: &Counters,
+        cores: BTreeMap<u32, CoreTicks>,
+        now: Instant,
+    ) -> (bool, Vec<(String, String)>) {
+        self.demands.look(&self.parts, counters, cores, now);
         let mut measured = Vec::new();
         let routers: BTreeSet<String> = self.parts.iter().map(|part| part.router.clone()).collect();
         for router in &routers {
             let mut came = Came::of(counters, router);
             if !came.sees_queue {
-                came.dropped += self.lacked(counters, router, came.delivered);
+                came.dropped += self.lacked(counters, router, came.delivered, now);
             }
             let wanted = |part: &Part| self.demands.of(router, part.cpu) == Demand::Others;
             let contended = self.parts.iter().any(|part| part.router == *router && wanted(part));
@@ -163,11 +188,11 @@ impl Promises {
                 contended: *contended,
             })
             .collect();
-        let adjustments = self.controller.tick(self.started.elapsed(), &measured);
+        let adjustments = self.controller.tick(now.saturating_duration_since(self.started), &measured);
         for standing in self.controller.standings() {
             if let Some(measured) = measured.iter().find(|known| known.router == standing.router) {
                 let tally = self.tallies.entry(standing.router.clone()).or_default();
-                tally.look(measured, standing, Instant::now());
+                tally.look(measured, standing, now);
             }
         }
         let news = self.news();
@@ -175,7 +200,7 @@ impl Promises {
     }
 
     /// Packets that a router lacked so far to its promise while its I/O threads never came to rest.
-    fn lacked(&mut self, counters: &Counters, router: &str, delivered: u64) -> u64 {
+    fn lacked(&mut self, counters: &Counters, router: &str, delivered: u64, now: Instant) -> u64 {
         let vhosts = self.parts.iter().filter(|part| part.router == router && part.class == Class::Vhost);
         let threads: Vec<&String> = vhosts.flat_map(|part| &part.threads).collect();
         let sum = |what: &str| -> u64 {
@@ -184,7 +209,7 @@ impl Promises {
         let promise = self.controller.promises().find(|promise| promise.router == router);
         let pps = promise.map_or(0.0, |promise| promise.pps);
         let hunger = self.hunger.entry(router.to_owned()).or_default();
-        hunger.look(pps, delivered, (sum("frames"), sum("sleeps")), Instant::now())
+        hunger.look(pps, delivered, (sum("frames"), sum("sleeps")), now)
     }
 
     fn learn(&mut self, counters: &Counters, router: &str, came: &Came) {

@@ -70,7 +70,7 @@ impl Supervisor {
     /// A client changes a setting: judges it, and carries it out or has the data plane do it.
     pub(super) fn set(&mut self, ticket: Ticket, request: Request, now: Instant) {
         let Request::Set { router, key, value } = &request else { return };
-        let judged = self.judged(router, key, value).and_then(|(setting, planned)| {
+        let judged = self.judged((router, key, value), now).and_then(|(setting, planned)| {
             if !is_of_data_plane(setting.key) {
                 let refused = |error| anyhow!("router {router}: {key}: {error:#}");
                 self.follow_planned(planned, now).map_err(refused)?;
@@ -89,7 +89,11 @@ impl Supervisor {
     }
 
     /// Whether a file could say so, and what would be planned for the threads.
-    fn judged(&self, router: &str, key: &str, value: &str) -> Result<(&'static Setting, Planned)> {
+    fn judged(
+        &self,
+        (router, key, value): (&str, &str, &str),
+        now: Instant,
+    ) -> Result<(&'static Setting, Planned)> {
         // What other clients were not refused, and the data plane does just now.
         let mut plan = self.running.plan.clone();
         self.desk.under_way().for_each(|request| set(&mut plan, request));
@@ -104,7 +108,7 @@ impl Supervisor {
             // It says nothing of threads.
             return Ok((setting, Planned::default()));
         }
-        let planned = self.placing.planned(&plan);
+        let planned = self.placing.planned(&plan, now);
         Ok((setting, planned.map_err(|errors| errors.of_setting(router, key))?))
     }
 
@@ -119,7 +123,7 @@ impl Supervisor {
         let Request::Set { key, .. } = request else { return };
         // Who never sleeps is scheduled otherwise, and by that costs are judged.
         if Setting::find(key).is_some_and(|setting| setting.key == Key::Spin) {
-            let planned = self.placing.planned(&self.running.plan).map_err(anyhow::Error::from);
+            let planned = self.placing.planned(&self.running.plan, now).map_err(anyhow::Error::from);
             if let Err(error) = planned.and_then(|planned| self.follow_planned(planned, now)) {
                 self.events.tell(Kind::Notice, format!("threads stay scheduled as they were: {error:#}"));
             }

@@ -1,5 +1,7 @@
 //! What clients are told of a run and its routers beyond what a data plane knows.
 
+use std::time::Instant;
+
 use api::{RouterShown, RouterStatus, RunStatus, State};
 
 use super::{Supervisor, schedule};
@@ -33,7 +35,7 @@ impl Supervisor {
     }
 
     /// How a run is, with what is known of its routers.
-    pub(super) fn run_status(&self, routers: Vec<RouterStatus>) -> RunStatus {
+    pub(super) fn run_status(&self, routers: Vec<RouterStatus>, now: Instant) -> RunStatus {
         RunStatus {
             run: self.running.run.clone(),
             file: self.running.file.clone(),
@@ -41,7 +43,7 @@ impl Supervisor {
             pid: std::process::id(),
             data_plane: self.life.plane.as_ref().map(super::Plane::pid),
             restarts: self.life.restarts,
-            up_ms: u64::try_from(self.up_time().as_millis()).unwrap_or(u64::MAX),
+            up_ms: u64::try_from(self.up_time(now).as_millis()).unwrap_or(u64::MAX),
             routers,
         }
     }

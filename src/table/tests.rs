@@ -3,7 +3,7 @@ use api::Counters;
 
 fn counters(at_ns: u64, counters: &[(&str, u64)], cpu: &[(&str, u64)]) -> Counters {
     let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
-    Counters { at_ns, counters: map(counters), cpu_ns: map(cpu) }
+    Counters { at_ns, counters: map(counters), cpu_ns: map(cpu), ..Counters::default() }
 }
 
 const FILE: &str = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n\
@@ -91,7 +91,7 @@ fn what_is_known_of_threads_and_cores_is_shown() {
         ("host.cpu1.idle_ns", 500_000_000),
     ];
     let later = counters(2_000_000_000, &moved, &[("edge/vcpu0", 1_000_000_000)]);
-    let table = Interval::between(&counters(0, &[], &[]), &later).table(&plan);
+    let table = Interval::between(&counters(0, &[], &[("edge/vcpu0", 0)]), &later).table(&plan);
     let lines: Vec<&str> = table.lines().collect();
     let thread =
         "  edge/vcpu0: CPU 50.0 %, guest 40.0 %, kernel 10.0 %, waits 1.0 %; 150 switches/s, 100 wake-ups/s";
@@ -150,4 +150,37 @@ fn a_promise_is_shown_with_what_became_of_it() {
     assert!(broken.json().contains("\"kept\":false"));
     // Nobody has looked meanwhile.
     assert!(!Interval::between(&at(1000, 0), &at(1000, 0)).json().contains("guarantees"));
+}
+
+/// Shares of the threads of an interval, in percent.
+fn shares(interval: &Interval) -> Vec<(&str, f64)> {
+    interval.threads.iter().map(|(name, share)| (name.as_str(), *share)).collect()
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn who_reads_late_gives_no_thread_more_than_it_had() {
+    // What is of the thread was read at once, and then nobody had a CPU for 0.9 s.
+    let mut earlier = counters(10 * SECOND + 900_000_000, &[], &[("edge/vhost", 5 * SECOND)]);
+    earlier.first_ns = 10 * SECOND;
+    let mut later = counters(11 * SECOND, &[], &[("edge/vhost", 5 * SECOND + 91_000_000)]);
+    later.first_ns = 11 * SECOND;
+    assert_eq!(shares(&Interval::between(&earlier, &later)), [("edge/vhost", 9.1)], "91 ms of a second");
+    // Another process has said the same later than this one.
+    let mut late = counters(11 * SECOND, &[], &[("edge/vhost", 6 * SECOND)]);
+    late.also_read_within((12 * SECOND, 12 * SECOND));
+    assert_eq!(shares(&Interval::between(&earlier, &late)), [("edge/vhost", 50.0)]);
+}
+
+#[test]
+fn a_thread_that_was_not_read_before_has_no_share_yet() {
+    let earlier = counters(10 * SECOND, &[], &[("edge/vcpu0", SECOND)]);
+    // It is old, and has done nothing in this second.
+    let later = counters(11 * SECOND, &[], &[("edge/vcpu0", SECOND), ("edge/vhost", 910_000_000)]);
+    assert_eq!(shares(&Interval::between(&earlier, &later)), [("edge/vcpu0", 0.0)]);
+    let after = counters(12 * SECOND, &[], &[("edge/vcpu0", SECOND), ("edge/vhost", 920_000_000)]);
+    assert_eq!(shares(&Interval::between(&later, &after)), [("edge/vcpu0", 0.0), ("edge/vhost", 1.0)]);
+    // Where everything begins they are all new.
+    assert_eq!(shares(&Interval::since(10 * SECOND, &later)), [("edge/vcpu0", 100.0), ("edge/vhost", 91.0)]);
 }

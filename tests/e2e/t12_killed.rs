@@ -172,11 +172,18 @@ fn the_one_that_cleans_up() {
     let is_cleaner = |child: &Process| child.words.get(1).is_some_and(|verb| verb == "cleaner");
     let cleaner = children_of(run.id()).into_iter().find(is_cleaner).expect("one that cleans up");
     kill(cleaner.id);
-    // The run goes on, and cleans up itself.
-    assert!(run.wait(Duration::from_millis(300)).is_err());
-    run.signal(Signal::TERM).expect("signalled");
-    assert!(run.wait(PATIENCE).expect("it ends").status.success());
+    // It is told of, it is no zombie, and another one takes its place.
+    let told = format!("the process that cleans up after this one (pid {}) has ended (signal: 9", cleaner.id);
+    run.wait_for_line(PATIENCE, |line| line.contains(&told)).expect("it is told");
+    assert!(!Path::new(&format!("/proc/{}", cleaner.id)).exists(), "a zombie stays");
+    let is_next = |child: &Process| is_cleaner(child) && child.id != cleaner.id;
+    wait_for(|| children_of(run.id()).into_iter().find(is_next));
+    // Who answers has told it everything.
+    let shown = Command::new(BINARY).args(["show", "t12-a"]).output().expect("it can be asked");
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    kill_command(&mut run, Duration::ZERO);
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
+    folder_is_clean(folder.path());
     // Where both are killed, the next start takes over what they left.
     let mut run = start(folder.path());
     is_up(&mut run);

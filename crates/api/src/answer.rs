@@ -93,10 +93,35 @@ impl std::error::Error for Error {}
 pub struct Counters {
     /// When they were read: nanoseconds of a clock that only goes forward (CLOCK_MONOTONIC).
     pub at_ns: u64,
+    /// When the first and the last of it was read, by that clock: what is of threads is read one after the other, and perhaps in
+    /// several processes. 0: at `at_ns`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_ns: u64,
+    /// See `first_ns`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_ns: u64,
     /// Every counter, by name: `edge.wan.rx.frames`.
     pub counters: BTreeMap<String, u64>,
     /// Nanoseconds on a CPU, by thread: `edge/vcpu0`.
     pub cpu_ns: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    /// When the first and the last of it was read.
+    pub fn read_within(&self) -> (u64, u64) {
+        let known = |ns: u64| if ns == 0 { self.at_ns } else { ns };
+        (known(self.first_ns).min(self.at_ns), known(self.last_ns).max(self.at_ns))
+    }
+
+    /// Something of it was read within these moments as well.
+    pub fn also_read_within(&mut self, (first, last): (u64, u64)) {
+        let own = self.read_within();
+        (self.first_ns, self.last_ns) = (own.0.min(first), own.1.max(last));
+    }
+}
+
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 /// A state change.

@@ -1,47 +1,142 @@
 //! Every counter of a running instance, by name.
 
-use ledger::Group;
+use std::sync::Arc;
 
+use config::Router;
+use ledger::{Group, WorkCounters};
+use vmm::{Machine, NicQueues, Process};
+
+use crate::counts::Counted;
 use crate::guest::Guest;
-use crate::instance::{Instance, RunningRouter};
-use crate::io_thread::IoThread;
-use crate::relay::Relay;
-use crate::wiring::{Gate, Outside};
+use crate::instance::Instance;
+use crate::io_thread::{IoThread, IoThreadCounters};
+use crate::thread::{CpuMeter, Thread};
+use crate::wiring::{Gate, GuestPort, Outside};
 
 impl Instance {
     /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`, `edge.vcpu0`,
     /// `switch.lan.edge.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
-        for running in self.routers() {
-            router_groups(running, visit);
-        }
-        for relay in &self.relays {
-            relay
-                .each_group(&mut |nic, way, group| visit(&format!("{}.{nic}.{way}", relay.plan.name), group));
-            outside_groups(&relay.plan, relay.outside(), visit);
-            gate_groups(&relay.plan, &relay.gate, visit);
-            thread_groups(relay.threads(), visit);
-        }
-        for switch in self.switches() {
-            switch
-                .counters(&mut |port, counters| visit(&format!("switch.{}.{port}", switch.name()), counters));
-        }
+        self.yard.counts.each_group(visit);
     }
 
     /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU.
     pub fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
-        for running in self.routers() {
-            running.router.each_thread(visit);
-            for thread in running.io_threads().iter().map(|io| io.thread()) {
-                visit(thread.name(), thread.cpu_time().as_nanos() as u64);
+        self.yard.counts.each_thread(visit);
+    }
+}
+
+/// What counts of a router that runs here.
+pub(crate) struct RouterCounts {
+    pub(crate) guest: GuestCounts,
+    pub(crate) outside: Vec<Outside>,
+    pub(crate) gate: Gate,
+    pub(crate) threads: Vec<IoCounts>,
+}
+
+impl Counted for RouterCounts {
+    fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
+        let plan = &self.guest.plan;
+        self.guest.each_group(&mut |prefix, group| visit(&format!("{}.{prefix}", plan.name), group));
+        let machine = &self.guest.machine;
+        for (number, vcpu) in machine.shared().vcpus.iter().take(machine.vcpus()).enumerate() {
+            visit(&format!("{}/vcpu{number}.work", plan.name), &vcpu.work);
+        }
+        outside_groups(plan, &self.outside, visit);
+        gate_groups(plan, &self.gate, visit);
+        thread_groups(&self.threads, visit);
+    }
+
+    fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
+        self.guest.each_thread(visit);
+        self.threads.iter().for_each(|io| visit(io.meter.name(), io.meter.read()));
+        for outside in &self.outside {
+            if let Outside::Kernel(nic) = outside {
+                nic.each_thread(visit);
             }
-            running.kernel_nics().for_each(|nic| nic.each_thread(visit));
         }
-        for thread in self.relays.iter().flat_map(Relay::threads).map(IoThread::thread) {
-            visit(thread.name(), thread.cpu_time().as_nanos() as u64);
+    }
+}
+
+/// What counts here of a router in a process of its own.
+pub(crate) struct RelayCounts {
+    pub(crate) plan: Router,
+    pub(crate) ports: Vec<Arc<GuestPort>>,
+    pub(crate) outside: Vec<Outside>,
+    pub(crate) gate: Gate,
+    pub(crate) threads: Vec<IoCounts>,
+}
+
+impl Counted for RelayCounts {
+    /// As those of a router that is here: `rx` is towards the router.
+    fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
+        for (nic, port) in self.plan.nics.iter().zip(&self.ports) {
+            let [sent, received] = port.ledgers();
+            visit(&format!("{}.{}.rx", self.plan.name, nic.name), &received);
+            visit(&format!("{}.{}.tx", self.plan.name, nic.name), &sent);
         }
-        let clock = self.clock().thread();
-        visit(clock.name(), clock.cpu_time().as_nanos() as u64);
+        outside_groups(&self.plan, &self.outside, visit);
+        gate_groups(&self.plan, &self.gate, visit);
+        thread_groups(&self.threads, visit);
+    }
+
+    fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
+        self.threads.iter().for_each(|io| visit(io.meter.name(), io.meter.read()));
+    }
+}
+
+/// What counts of an I/O thread.
+pub(crate) struct IoCounts {
+    meter: Arc<CpuMeter>,
+    counters: Arc<IoThreadCounters>,
+    work: Arc<WorkCounters>,
+}
+
+impl IoCounts {
+    /// Of all these.
+    pub(crate) fn of(threads: &[IoThread]) -> Vec<Self> {
+        let of = |io: &IoThread| Self {
+            meter: io.thread().meter(),
+            counters: io.counters().clone(),
+            work: io.work().clone(),
+        };
+        threads.iter().map(of).collect()
+    }
+}
+
+/// What counts of a guest.
+pub(crate) struct GuestCounts {
+    plan: Router,
+    nics: Vec<Arc<NicQueues>>,
+    machine: Arc<Machine>,
+    process: Option<Arc<Process>>,
+    threads: Vec<Arc<CpuMeter>>,
+}
+
+impl GuestCounts {
+    /// Of this one, with the threads that it has now.
+    pub(crate) fn of(guest: &Guest) -> Self {
+        Self {
+            plan: guest.plan().clone(),
+            nics: guest.nics().to_vec(),
+            machine: guest.machine().clone(),
+            process: guest.process().cloned(),
+            threads: guest.threads().iter().map(Thread::meter).collect(),
+        }
+    }
+
+    fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
+        guest_groups(&self.plan, &self.nics, &self.machine, visit);
+    }
+
+    /// The vCPUs of a process are one figure, `NAME/vcpus`, and under the name of the only one where there is one: the
+    /// kernel tells a stranger no more.
+    fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
+        if let Some(process) = &self.process {
+            let what = if self.machine.vcpus() == 1 { "vcpu0" } else { "vcpus" };
+            visit(&format!("{}/{what}", self.plan.name), process.cpu_time().as_nanos() as u64);
+        }
+        self.threads.iter().for_each(|thread| visit(thread.name(), thread.read()));
     }
 }
 
@@ -49,41 +144,38 @@ impl Guest {
     /// Calls `visit` with each group of the router's counters and what its names begin with: `wan.rx` and `wan.tx`
     /// (the host's side of a NIC's rings), `wan.interrupts`, `wan.registers` of an e1000, `vcpu0`, `vcpu0.exit`, `vcpu0.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
-        for (nic, queues) in self.plan().nics.iter().zip(self.nics()) {
-            visit(&format!("{}.rx", nic.name), &queues.rx_ledger());
-            visit(&format!("{}.tx", nic.name), &queues.tx_ledger());
-            visit(&format!("{}.interrupts", nic.name), &queues.interrupts());
-            if let Some(registers) = queues.registers() {
-                visit(&format!("{}.registers", nic.name), registers);
-            }
+        guest_groups(self.plan(), self.nics(), self.machine(), visit);
+    }
+}
+
+fn guest_groups(
+    plan: &Router,
+    nics: &[Arc<NicQueues>],
+    machine: &Machine,
+    visit: &mut dyn FnMut(&str, &dyn Group),
+) {
+    for (nic, queues) in plan.nics.iter().zip(nics) {
+        visit(&format!("{}.rx", nic.name), &queues.rx_ledger());
+        visit(&format!("{}.tx", nic.name), &queues.tx_ledger());
+        visit(&format!("{}.interrupts", nic.name), &queues.interrupts());
+        if let Some(registers) = queues.registers() {
+            visit(&format!("{}.registers", nic.name), registers);
         }
-        let vcpus = self.machine().shared().vcpus.iter().zip(self.machine().exits());
-        for (number, (vcpu, exits)) in vcpus.enumerate() {
-            visit(&format!("vcpu{number}"), &vcpu.router);
-            visit(&format!("vcpu{number}.exit"), &**exits);
-            for (nic, counters) in self.plan().nics.iter().zip(&vcpu.nics) {
-                visit(&format!("vcpu{number}.{}", nic.name), counters);
-            }
+    }
+    let vcpus = machine.shared().vcpus.iter().zip(machine.exits());
+    for (number, (vcpu, exits)) in vcpus.enumerate() {
+        visit(&format!("vcpu{number}"), &vcpu.router);
+        visit(&format!("vcpu{number}.exit"), &**exits);
+        for (nic, counters) in plan.nics.iter().zip(&vcpu.nics) {
+            visit(&format!("vcpu{number}.{}", nic.name), counters);
         }
     }
 }
 
-fn router_groups(running: &RunningRouter, visit: &mut dyn FnMut(&str, &dyn Group)) {
-    let plan = running.router.plan();
-    running.router.each_group(&mut |prefix, group| visit(&format!("{}.{prefix}", plan.name), group));
-    let machine = running.router.machine();
-    for (number, vcpu) in machine.shared().vcpus.iter().take(machine.vcpus()).enumerate() {
-        visit(&format!("{}/vcpu{number}.work", plan.name), &vcpu.work);
-    }
-    outside_groups(plan, &running.outside, visit);
-    gate_groups(plan, &running.gate, visit);
-    thread_groups(running.io_threads(), visit);
-}
-
-fn thread_groups(threads: &[IoThread], visit: &mut dyn FnMut(&str, &dyn Group)) {
+fn thread_groups(threads: &[IoCounts], visit: &mut dyn FnMut(&str, &dyn Group)) {
     for io in threads {
-        visit(io.thread().name(), &**io.counters());
-        visit(&format!("{}.work", io.thread().name()), &**io.work());
+        visit(io.meter.name(), &*io.counters);
+        visit(&format!("{}.work", io.meter.name()), &*io.work);
     }
 }
 

@@ -21,9 +21,10 @@ use switch::Switch;
 use uplink::Opened;
 
 pub use running::RunningRouter;
-pub use status::{Event, RouterStatus, State};
+pub use status::{About, Event, RouterStatus, State};
 
 use crate::clock::{Clock, Timed};
+use crate::counts::{Counting, Counts};
 use crate::io_thread::IoThread;
 use crate::relay::{Relay, RelayParts};
 use crate::supplies::Supplies;
@@ -44,6 +45,8 @@ pub struct Instance {
     pub(crate) switches: Vec<Arc<Switch>>,
     pub(crate) yard: Yard,
     clock: Clock,
+    /// Of the clock's thread.
+    _counting: Counting,
     /// When it was up.
     pub since: Instant,
 }
@@ -60,6 +63,7 @@ impl Instance {
             grounds: Grounds::new(supplies.kvm.take(), supplies.spawner.take()),
             confinement: supplies.confinement,
             board: TapBoard::default(),
+            counts: std::mem::take(&mut supplies.counts),
             rules: Rules::default(),
             sharing: BTreeMap::new(),
             now: Instant::now(),
@@ -68,7 +72,9 @@ impl Instance {
         yard.grounds.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, None, &mut yard.grounds);
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
+        yard.counts.keep(&switches);
         let clock = Clock::start(Timed::default(), yard.confinement)?;
+        let counting = yard.counts.add(clock.thread().meter());
         let mut slots = Vec::new();
         for router in plan.routers.iter().filter(|router| !router.is_apart()) {
             let find = outlet_finder(&plan, router, &switches, &[], &mut supplies);
@@ -82,7 +88,8 @@ impl Instance {
             let parts = RelayParts::find((&plan, router), &switches, &[], &mut supplies)?;
             relays.push(Relay::start(parts, &yard)?);
         }
-        let instance = Self { plan, slots, relays, switches, since: yard.now, yard, clock };
+        let since = yard.now;
+        let instance = Self { plan, slots, relays, switches, yard, clock, _counting: counting, since };
         instance.keep_time();
         Ok(instance)
     }
@@ -110,6 +117,11 @@ impl Instance {
     /// Where one can look at the frames that pass its NICs.
     pub fn board(&self) -> &TapBoard {
         &self.yard.board
+    }
+
+    /// What counts in it, for whoever reads it while it is changed.
+    pub fn counts(&self) -> &Counts {
+        &self.yard.counts
     }
 
     /// How its routers are, in the order of the file.
@@ -210,8 +222,9 @@ impl Instance {
         }
     }
 
-    /// Tells the clock what there is now.
+    /// Tells the clock what there is now, and who reads counters which switches.
     pub(crate) fn keep_time(&self) {
+        self.yard.counts.keep(&self.switches);
         let outlets =
             || self.slots.iter().flat_map(Slot::outlets).chain(self.relays.iter().flat_map(Relay::outlets));
         self.clock.keep(Timed {

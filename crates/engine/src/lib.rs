@@ -5,6 +5,7 @@ pub mod apply;
 mod capture;
 mod claims;
 pub mod clock;
+mod counts;
 mod groups;
 pub mod guest;
 pub mod instance;
@@ -21,8 +22,9 @@ pub mod watch;
 pub mod wiring;
 
 pub use apply::Change;
+pub use counts::Counts;
 pub use guest::{Duty, Ground, Guest, Images};
-pub use instance::{Event, Instance, RouterStatus, RunningRouter, State};
+pub use instance::{About, Event, Instance, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};
 pub use kernel_vhost::{KernelNic, KernelThreads, open_vhost_net, vhost_nets};
 pub use look_after::BackOff;

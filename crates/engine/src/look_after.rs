@@ -96,8 +96,8 @@ fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
         if let (Some(up), Some(run)) = (outlet.link(), &slot.run) {
             run.router.set_link(number, up);
         }
-        if let Some(trouble) = outlet.look_after() {
-            yard.tell(&slot.plan.name, Kind::Notice, format!("NIC {}: {trouble}", nic.name));
+        if let Some((about, trouble)) = outlet.look_after() {
+            yard.tell_about(about, &slot.plan.name, Kind::Notice, format!("NIC {}: {trouble}", nic.name));
         }
     }
 }

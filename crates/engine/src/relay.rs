@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use api::Sharing;
 use config::{Plan, Rate, Router, Spin};
-use ledger::Group;
 use switch::Switch;
 use uplink::Door;
 
-use crate::instance::Event;
+use crate::counts::{Counting, Counts};
+use crate::groups::{IoCounts, RelayCounts};
+use crate::instance::About;
 use crate::instance::running::idle;
 use crate::instance::slot::{Yard, outlet_finder};
 use crate::io_thread::IoThread;
@@ -29,13 +30,15 @@ use crate::watch::{NicSigns, Sample, Watch};
 use crate::wiring::{Gate, GuestPort, Outlet, Outside, connect, io_threads};
 use sandbox::Confinement;
 use telemetry::Kind;
-use vhost_user::backend::{GONE, SERVED};
+use vhost_user::backend::News;
 
 /// Before ways whose thread has ended are opened again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The ways of one router. Dropping it closes them.
 pub(crate) struct Relay {
+    /// What counts is read until this is dropped, before everything else.
+    counting: Option<Counting>,
     pub(crate) plan: Router,
     /// What its NICs are plugged into, as a file says it.
     attachments: Vec<String>,
@@ -49,6 +52,7 @@ pub(crate) struct Relay {
     due: Option<Instant>,
     /// Its threads that are to sleep as soon as they have nothing to do, by name.
     sharing: BTreeMap<String, Sharing>,
+    counts: Counts,
 }
 
 /// Ways that are served.
@@ -103,6 +107,8 @@ impl Relay {
             watch: Watch::new(yard.rules),
             due: None,
             sharing: yard.sharing.clone(),
+            counts: yard.counts.clone(),
+            counting: None,
         };
         relay.open(&yard.board, yard.confinement)?;
         Ok(relay)
@@ -122,6 +128,7 @@ impl Relay {
         let mut open = Open { threads: Vec::new(), outside };
         open.threads = io_threads(&self.plan, ways, confinement)?;
         self.open = Some(open);
+        self.count();
         self.idle();
         Ok(())
     }
@@ -141,13 +148,25 @@ impl Relay {
         self.open.as_ref().map_or(&[], |open| &open.outside)
     }
 
-    /// The counters of its rings by NIC, as those of a router that is here: `rx` is towards the router.
-    pub(crate) fn each_group(&self, visit: &mut dyn FnMut(&str, &str, &dyn Group)) {
-        for (nic, port) in self.plan.nics.iter().zip(&self.ports) {
-            let [sent, received] = port.ledgers();
-            visit(&nic.name, "rx", &received);
-            visit(&nic.name, "tx", &sent);
-        }
+    /// Has what counts read by others, as it is now.
+    fn count(&mut self) {
+        let parts = RelayCounts {
+            plan: self.plan.clone(),
+            ports: self.ports.clone(),
+            outside: self.outside().to_vec(),
+            gate: self.gate.clone(),
+            threads: IoCounts::of(self.threads()),
+        };
+        // What was read before first: nothing is read twice.
+        self.counting = None;
+        self.counting = Some(self.counts.add(parts));
+    }
+
+    /// Closes the ways; what was counted of the router can still be read.
+    fn close(&mut self) {
+        let open = self.open.take();
+        self.count();
+        drop(open);
     }
 
     /// Whether it can go on for what a router is to be now.
@@ -160,7 +179,7 @@ impl Relay {
 
     /// Closes the ways, because something else is about to take their place. If it does not, they are opened again.
     pub(crate) fn give_way(&mut self, now: Instant) {
-        self.open = None;
+        self.close();
         self.due = Some(now);
     }
 
@@ -200,26 +219,25 @@ impl Relay {
     pub(crate) fn look_after(&mut self, now: Instant, time: Duration, yard: &mut Yard) {
         look_at_captures(&self.plan, &self.outlets, yard);
         let charge = self.watch.look(time, &self.sample()).charge;
-        let mut tell = |kind, message| {
-            yard.news.push(Event { router: self.plan.name.clone(), kind, message });
-        };
+        let rules = yard.rules;
+        let mut tell = |about, kind, message: String| yard.tell_about(about, &self.plan.name, kind, message);
         for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
             // That its process comes and goes is told by who starts that.
-            if let Some(line) = port.news().filter(|line| line != SERVED && line != GONE) {
-                tell(Kind::Charged, format!("NIC {}: {line}", nic.name));
+            if let Some(News::Fault(line)) = port.news() {
+                tell(About::Router, Kind::Charged, format!("NIC {}: {line}", nic.name));
             }
-            if let Some(line) = outlet.look_after() {
-                tell(Kind::Notice, format!("NIC {}: {line}", nic.name));
+            if let Some((about, line)) = outlet.look_after() {
+                tell(about, Kind::Notice, format!("NIC {}: {line}", nic.name));
             }
         }
         if let Some(charge) = charge {
-            tell(Kind::Charged, charge.line);
-            self.watch = Watch::new(yard.rules);
+            tell(About::Router, Kind::Charged, charge.line);
+            self.watch = Watch::new(rules);
         }
         let ended = self.threads().iter().map(IoThread::thread).find(|thread| thread.is_finished());
         if let Some(thread) = ended {
-            tell(Kind::Failed, format!("its thread {} has ended", thread.name()));
-            self.open = None;
+            tell(About::Router, Kind::Failed, format!("its thread {} has ended", thread.name()));
+            self.close();
             self.due = Some(now + PAUSE);
         }
         if self.due.is_some_and(|due| now >= due) {

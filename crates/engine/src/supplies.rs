@@ -9,6 +9,7 @@ use switch::{Sink, Source};
 use uplink::{Door, Opened};
 use vmm::{Kvm, Spawn};
 
+use crate::counts::Counts;
 use crate::guest::Images;
 use crate::kernel_vhost::KernelThreads;
 
@@ -49,6 +50,8 @@ pub struct Supplies {
     pub vhost_nets: HashMap<String, Vec<OwnedFd>>,
     /// Finds and places threads of the kernel; who may himself needs none.
     pub threads: Option<Arc<dyn KernelThreads>>,
+    /// Where an instance that starts notes what counts in it.
+    pub counts: Counts,
     /// Whether the instance's threads are confined.
     pub confinement: Confinement,
 }

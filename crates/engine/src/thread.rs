@@ -1,7 +1,8 @@
 //! Threads that are named as `top -H` shows them, placed on CPUs, stopped and accounted.
 
 use std::ffi::c_void;
-use std::sync::{OnceLock, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -14,9 +15,48 @@ use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 /// A running thread of a router.
 pub struct Thread {
+    meter: Arc<CpuMeter>,
+    join: Option<JoinHandle<()>>,
+}
+
+/// What a thread has spent on a CPU, for anybody who asks while somebody else has the thread.
+#[derive(Debug)]
+pub(crate) struct CpuMeter {
     name: String,
     tid: Pid,
-    join: Option<JoinHandle<()>>,
+    /// Whether its body has returned: from then on its number may be that of another thread.
+    ended: Arc<AtomicBool>,
+    /// The most that was read, in nanoseconds.
+    seen: AtomicU64,
+}
+
+impl CpuMeter {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Nanoseconds on a CPU: never less than before, and after the thread's end what was read last.
+    pub(crate) fn read(&self) -> u64 {
+        self.note(|tid| cpu_clock::of_thread(tid).as_nanos() as u64)
+    }
+
+    fn note(&self, clock: impl FnOnce(i32) -> u64) -> u64 {
+        let now = clock(self.tid.as_raw_nonzero().get());
+        // Looked at after the reading: until then nobody else can have had the number.
+        if !self.ended.load(Ordering::Acquire) {
+            self.seen.fetch_max(now, Ordering::Relaxed);
+        }
+        self.seen.load(Ordering::Relaxed)
+    }
+}
+
+/// Notes the end of a thread's body, also where that panics.
+struct Ending(Arc<AtomicBool>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 impl Thread {
@@ -31,9 +71,12 @@ impl Thread {
     ) -> Result<Self> {
         let (tell, told) = mpsc::channel();
         let cpus = cpus.to_vec();
+        let ended = Arc::<AtomicBool>::default();
+        let ending = Ending(ended.clone());
         let join = Builder::new()
             .name(name.to_owned())
             .spawn(move || {
+                let _ending = ending;
                 let placed = pin_current(&cpus).and_then(|()| {
                     if confinement == Confinement::On {
                         sandbox::confine(class)?;
@@ -52,22 +95,28 @@ impl Thread {
             .recv()
             .context("a thread ended before it began")?
             .with_context(|| format!("thread {name}"))?;
-        Ok(Self { name: name.to_owned(), tid, join: Some(join) })
+        let meter = CpuMeter { name: name.to_owned(), tid, ended, seen: AtomicU64::new(0) };
+        Ok(Self { meter: Arc::new(meter), join: Some(join) })
     }
 
     /// Its name, such as `edge/vcpu0`.
     pub fn name(&self) -> &str {
-        &self.name
+        self.meter.name()
     }
 
     /// The kernel's number for it.
     pub fn tid(&self) -> i32 {
-        self.tid.as_raw_nonzero().get()
+        self.meter.tid.as_raw_nonzero().get()
     }
 
-    /// Time it has spent on a CPU, from the scheduler's own clock.
+    /// Time it has spent on a CPU, from the scheduler's own clock; after its end what was read last.
     pub fn cpu_time(&self) -> Duration {
-        cpu_clock::of_thread(self.tid())
+        Duration::from_nanos(self.meter.read())
+    }
+
+    /// Its time on a CPU, for whoever asks while somebody else has the thread.
+    pub(crate) fn meter(&self) -> Arc<CpuMeter> {
+        self.meter.clone()
     }
 
     /// Whether its body has returned.
@@ -126,4 +175,32 @@ fn cpu_set(cpus: &[usize]) -> CpuSet {
 
 fn refusal(cpus: &[usize]) -> String {
     format!("cannot run on CPU {cpus:?}: not there, or not allowed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_meter_never_goes_back_and_reads_no_stranger() {
+        let ended = Arc::<AtomicBool>::default();
+        let meter =
+            CpuMeter { name: String::new(), tid: gettid(), ended: ended.clone(), seen: AtomicU64::new(0) };
+        assert_eq!(meter.note(|_| 700), 700);
+        assert_eq!(meter.note(|_| 0), 700, "the clock could not be read");
+        assert_eq!(meter.note(|_| 900), 900);
+        ended.store(true, Ordering::Release);
+        assert_eq!(meter.note(|_| 5_000_000), 900, "its number is another thread's by now");
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_keeps_its_time() {
+        let mut thread =
+            Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, || ()).expect("a thread");
+        let meter = thread.meter();
+        thread.join();
+        let last = meter.read();
+        assert_eq!((meter.name(), meter.read()), ("edge/test", last));
+        assert!(meter.ended.load(Ordering::Acquire));
+    }
 }

@@ -38,6 +38,7 @@ pub use player::{ReplayCounters, open as open_replay};
 use xdp::{Borrowed, Interface};
 
 /// What is at the other side of a NIC, for the ledger.
+#[derive(Clone)]
 pub enum Outside {
     /// A TAP.
     Tap {

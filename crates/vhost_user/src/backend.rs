@@ -18,4 +18,4 @@ mod thread;
 
 pub use fault::Fault;
 pub use session::{Offer, Session};
-pub use thread::{Backend, GONE, SERVED};
+pub use thread::{Backend, News};

@@ -21,7 +21,7 @@ fn orders(text: &str, no_kvm: Option<&str>, supplies: Vec<Supply>) -> Orders {
 }
 
 fn wire() -> Arc<Wire> {
-    Arc::new(Wire::new(Link::new(Link::pair().expect("descriptors").1)))
+    Arc::new(Wire::new(Link::new(Link::pair().expect("descriptors").1)).expect("descriptors"))
 }
 
 fn nulls(count: usize) -> Vec<OwnedFd> {

@@ -1,31 +1,102 @@
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::sync::Arc;
+use std::os::fd::AsFd;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use api::{Answer, Counters, Outcome, Request};
+use rustix::event::{PollFd, PollFlags, poll};
 use vmm::Spawn;
 
 use super::Wire;
 use crate::link::{Link, ToPlane, ToSupervisor};
 
+/// A data plane's end that somebody attends to, who can say what was counted; and the supervisor's.
 fn pair() -> (Arc<Wire>, Link) {
     let (ours, theirs) = Link::pair().expect("descriptors");
-    (Arc::new(Wire::new(Link::new(theirs))), ours)
+    let wire = Arc::new(Wire::new(Link::new(theirs)).expect("descriptors"));
+    let attending = wire.clone();
+    thread::spawn(move || attending.attend(count));
+    (wire, ours)
+}
+
+/// What was counted: that of one router is its name's length.
+fn count(request: &Request) -> Option<Outcome> {
+    let Request::Counters { router } = request else { return None };
+    let name = router.as_ref()?;
+    let counters = BTreeMap::from([(name.clone(), name.len() as u64)]);
+    Some(Ok(Answer::Counters(Counters { counters, ..Counters::default() })))
+}
+
+fn counters_of(router: &str) -> Request {
+    Request::Counters { router: Some(router.to_owned()) }
 }
 
 fn null() -> std::os::fd::OwnedFd {
     File::open("/dev/null").expect("null").into()
 }
 
+/// The next thing that the data plane says.
+fn heard(link: &mut Link) -> ToSupervisor {
+    loop {
+        if let Some((message, _)) = link.receive().expect("a good message").pop() {
+            return message;
+        }
+        poll(&mut [PollFd::from_borrowed_fd(link.as_fd(), PollFlags::IN)], None).expect("something comes");
+    }
+}
+
 /// Waits until the data plane asks for a process.
 fn is_asked(link: &mut Link) -> String {
-    loop {
-        match link.receive().expect("a good message").pop() {
-            Some((ToSupervisor::Spawn { router }, _)) => return router,
-            Some(other) => panic!("{other:?}"),
-            None => thread::sleep(Duration::from_millis(1)),
+    match heard(link) {
+        ToSupervisor::Spawn { router } => router,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn counters_are_told_while_an_order_is_carried_out() {
+    let (wire, mut supervisor) = pair();
+    let (go_on, stuck) = mpsc::channel::<()>();
+    let working = wire.clone();
+    // An engine whose router does not come up.
+    let worker = thread::spawn(move || {
+        let order = working.next(None).expect("a good message");
+        let Some((ToPlane::Ask { id, .. }, _)) = order else { panic!("{order:?}") };
+        let _ = stuck.recv();
+        let outcome = Ok(Answer::Done { message: "it is up".to_owned() });
+        working.say(&ToSupervisor::Answer { id, outcome }).expect("said");
+    });
+    let restart = Request::Restart { router: "edge".to_owned() };
+    supervisor.send(&ToPlane::Ask { id: 1, request: restart }, vec![]).expect("sent");
+    for id in 2..5 {
+        supervisor.send(&ToPlane::Ask { id, request: counters_of("core") }, vec![]).expect("sent");
+        match heard(&mut supervisor) {
+            ToSupervisor::Answer { id: answered, outcome: Ok(Answer::Counters(counters)) } => {
+                assert_eq!((answered, counters.counters["core"]), (id, 4));
+            }
+            other => panic!("{other:?}"),
         }
     }
+    drop(go_on);
+    let done = heard(&mut supervisor);
+    assert!(matches!(done, ToSupervisor::Answer { id: 1, outcome: Ok(Answer::Done { .. }) }), "{done:?}");
+    worker.join().expect("no panic");
+}
+
+#[test]
+fn orders_come_in_their_order_and_without_what_was_answered() {
+    let (wire, mut supervisor) = pair();
+    supervisor.send(&ToPlane::Forget { id: 7 }, vec![]).expect("sent");
+    supervisor.send(&ToPlane::Ask { id: 8, request: counters_of("edge") }, vec![]).expect("sent");
+    supervisor.send(&ToPlane::Ask { id: 9, request: Request::Ps {} }, vec![]).expect("sent");
+    supervisor.send(&ToPlane::Ping, vec![]).expect("sent");
+    let next = || wire.next(None).expect("a good message").expect("an order").0;
+    assert!(matches!(next(), ToPlane::Forget { id: 7 }));
+    assert!(matches!(next(), ToPlane::Ask { id: 9, request: Request::Ps {} }));
+    assert!(matches!(next(), ToPlane::Ping));
+    assert!(matches!(heard(&mut supervisor), ToSupervisor::Answer { id: 8, .. }));
 }
 
 #[test]
@@ -38,7 +109,7 @@ fn a_process_is_asked_for_and_other_messages_wait() {
     supervisor.send(&ToPlane::Spawned { pid: 4711 }, vec![null(), null()]).expect("sent");
     let spawned = asker.join().expect("no panic").expect("spawned");
     assert_eq!(spawned.pid, 4711);
-    let next = wire.next(Some(Instant::now())).expect("a good message");
+    let next = wire.next(None).expect("a good message");
     assert!(matches!(next, Some((ToPlane::Forget { id: 7 }, _))), "{next:?}");
 }
 
@@ -72,9 +143,37 @@ fn the_end_of_the_supervisor_is_no_message() {
 }
 
 #[test]
+fn a_supervisor_that_breaks_the_rules_is_told_of() {
+    let (ours, theirs) = Link::pair().expect("descriptors");
+    let wire = Wire::new(Link::new(theirs)).expect("descriptors");
+    rustix::io::write(ours.as_fd(), &[0xff; 8]).expect("written");
+    wire.attend(count);
+    let error = wire.next(None).expect_err("no such message");
+    assert!(error.to_string().starts_with("a message of 4294967295 octets"), "{error:#}");
+    assert!(wire.is_ended());
+}
+
+#[test]
 fn nothing_comes_within_the_time() {
     let (wire, _supervisor) = pair();
     let start = Instant::now();
     assert!(matches!(wire.next(Some(start + Duration::from_millis(30))), Ok(None)));
     assert!(start.elapsed() >= Duration::from_millis(30) && !wire.is_ended());
+}
+
+#[test]
+fn what_does_not_fit_into_the_socket_leaves_when_there_is_room() {
+    let (wire, mut supervisor) = pair();
+    // More than any socket holds.
+    let message = "x".repeat(1 << 20);
+    for _ in 0..8 {
+        let (kind, message) = ("notice".to_owned(), message.clone());
+        wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, message }).expect("kept or sent");
+    }
+    let mut came = 0;
+    while came < 8 {
+        poll(&mut [PollFd::from_borrowed_fd(supervisor.as_fd(), PollFlags::IN)], None).expect("readable");
+        came += supervisor.receive::<ToSupervisor>().expect("good messages").len();
+    }
+    assert_eq!(came, 8);
 }

@@ -16,7 +16,7 @@ fn window(cycles: u64) -> Observation {
 }
 
 fn costs(folder: &Path) -> Costs {
-    Costs::load_from(Some(folder.to_owned()), machine())
+    Costs::load_from(Some(folder.to_owned()), machine(), Instant::now())
 }
 
 /// A run that sees packets of this cost, and ends.
@@ -145,7 +145,7 @@ fn what_cannot_be_written_is_told_once_and_nothing_ends() {
             assert!(costs.memory.model(&way(), 60.0).is_some(), "it is known all the same");
         }
     }
-    let mut nowhere = Costs::load_from(None, machine());
+    let mut nowhere = Costs::load_from(None, machine(), Instant::now());
     nowhere.note(&way(), &window(5000), Rest::Never);
     nowhere.keep_now();
     assert!(nowhere.trouble().is_none() && nowhere.memory.model(&way(), 60.0).is_some());

@@ -1,11 +1,10 @@
 //! Who wanted the CPUs on which something is promised.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Instant;
 
 use api::Counters;
-use sched::account::{CoreTicks, cores};
+use sched::account::CoreTicks;
 
 use super::parts::Part;
 
@@ -46,19 +45,24 @@ pub(super) struct Demands {
 
 impl Demands {
     /// Nothing was seen yet.
-    pub(super) fn new() -> Self {
-        let last = Look { at: Instant::now(), ticks: BTreeMap::new(), own: BTreeMap::new() };
+    pub(super) fn new(now: Instant) -> Self {
+        let last = Look { at: now, ticks: BTreeMap::new(), own: BTreeMap::new() };
         Self { last, now: BTreeMap::new() }
     }
 
-    /// Looks at where these threads are.
-    pub(super) fn look(&mut self, parts: &[Part], counters: &Counters) {
+    /// Looks at where these threads are, and at what those cores did.
+    pub(super) fn look(
+        &mut self,
+        parts: &[Part],
+        counters: &Counters,
+        ticks: BTreeMap<u32, CoreTicks>,
+        now: Instant,
+    ) {
         let mut own: BTreeMap<Place, u64> = BTreeMap::new();
         for part in parts {
             *own.entry((part.router.clone(), part.cpu)).or_default() += part.time(counters);
         }
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        self.take(Look { at: Instant::now(), ticks: cores(&stat), own });
+        self.take(Look { at: now, ticks, own });
     }
 
     fn take(&mut self, new: Look) {
@@ -89,12 +93,14 @@ impl Demands {
 mod tests {
     use std::time::Duration;
 
+    use sched::account::cores;
+
     use super::*;
 
     #[test]
     fn a_cpu_is_wanted_by_others_if_it_never_sleeps_and_the_router_has_not_had_all_of_it() {
         let start = Instant::now();
-        let mut demands = Demands::new();
+        let mut demands = Demands::new(start);
         let mut look = |ms: u64, stat: &str, own_ms: u64| {
             let own = [(("edge".to_owned(), 1), own_ms * 1_000_000)].into();
             demands.take(Look { at: start + Duration::from_millis(ms), ticks: cores(stat), own });

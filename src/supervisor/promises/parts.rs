@@ -89,6 +89,15 @@ impl Part {
         self.known.unwrap_or_else(|| Model::new(self.way.kind).per_frame(self.octets, BATCH))
     }
 
+    /// Goes on where the one before it was, if there is one among these.
+    pub(super) fn resume(&mut self, before: &[Self]) -> bool {
+        let same =
+            |known: &&Self| (&known.router, known.cpu, known.class) == (&self.router, self.cpu, self.class);
+        let Some(same) = before.iter().find(same) else { return false };
+        (self.model, self.batch, self.seen) = (same.model.clone(), same.batch, same.seen);
+        true
+    }
+
     /// Nanoseconds that its threads had of a CPU so far.
     pub(super) fn time(&self, counters: &Counters) -> u64 {
         self.threads.iter().filter_map(|name| counters.cpu_ns.get(name)).sum()
@@ -189,16 +198,9 @@ fn recall(parts: &mut [Part], ground: &Ground<'_>) {
         part.way.kind.far = far;
         part.way.cpus = places.iter().filter(|(_, class)| *class == part.class).count() as u32;
         part.known = ground.costs.cost(&part.way, part.octets);
-        let same =
-            |known: &&Part| (&known.router, known.cpu, known.class) == (&part.router, part.cpu, part.class);
-        match ground.seen.and_then(|seen| seen.parts.iter().find(same)) {
-            Some(same) => {
-                (part.model, part.batch, part.seen) = (same.model.clone(), same.batch, same.seen);
-            }
-            None => {
-                let remembered = ground.costs.model(&part.way, part.octets);
-                part.model = remembered.unwrap_or_else(|| Model::new(part.way.kind));
-            }
+        if !ground.seen.is_some_and(|seen| part.resume(&seen.parts)) {
+            let remembered = ground.costs.model(&part.way, part.octets);
+            part.model = remembered.unwrap_or_else(|| Model::new(part.way.kind));
         }
     }
 }

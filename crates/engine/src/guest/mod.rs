@@ -281,17 +281,9 @@ impl Guest {
         &self.threads
     }
 
-    /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU. The vCPUs of a process
-    /// are one figure, `NAME/vcpus`, and under the name of the only one where there is one: the kernel tells a
-    /// stranger no more.
-    pub fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
-        if let Some(process) = self.stage.process() {
-            let what = if process.machine().vcpus() == 1 { "vcpu0" } else { "vcpus" };
-            visit(&format!("{}/{what}", self.plan.name), process.cpu_time().as_nanos() as u64);
-        }
-        for thread in &self.threads {
-            visit(thread.name(), thread.cpu_time().as_nanos() as u64);
-        }
+    /// Its process, where it has one of its own.
+    pub(crate) fn process(&self) -> Option<&Arc<vmm::Process>> {
+        self.stage.process()
     }
 
     /// Time that a vCPU has spent on a CPU; of a process all its vCPUs together, because the kernel tells no more.

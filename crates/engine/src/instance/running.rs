@@ -10,6 +10,8 @@ use api::Sharing;
 use config::{Rate, Spin};
 use sandbox::Confinement;
 
+use crate::counts::{Counting, Counts};
+use crate::groups::{GuestCounts, IoCounts, RouterCounts};
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread};
 use crate::kernel_vhost::KernelNic;
@@ -28,6 +30,8 @@ pub struct RunningRouter {
     pulled: BTreeSet<usize>,
     /// Its threads that share their CPUs, by name.
     sharing: BTreeMap<String, Sharing>,
+    /// What counts is read until this is dropped.
+    counting: Option<Counting>,
 }
 
 impl RunningRouter {
@@ -40,7 +44,8 @@ impl RunningRouter {
     ) -> Result<Self> {
         let (threads, outside, pulled) = (Vec::new(), Vec::new(), BTreeSet::new());
         let (gate, sharing) = (Gate::new(guest.plan()), BTreeMap::new());
-        let mut running = Self { threads, router: guest, outside, gate, pulled, sharing };
+        let counting = None;
+        let mut running = Self { threads, router: guest, outside, gate, pulled, sharing, counting };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         let gates = running.gate.nics();
@@ -57,6 +62,16 @@ impl RunningRouter {
         running.router.launch()?;
         running.threads = io_threads(&plan, ways, confinement)?;
         Ok(running)
+    }
+
+    /// Has what counts read by others from now on.
+    pub(crate) fn count(&mut self, counts: &Counts) {
+        self.counting = Some(counts.add(RouterCounts {
+            guest: GuestCounts::of(&self.router),
+            outside: self.outside.clone(),
+            gate: self.gate.clone(),
+            threads: IoCounts::of(&self.threads),
+        }));
     }
 
     /// Its I/O threads.
@@ -151,9 +166,10 @@ pub(crate) fn idle(io: &IoThread, spin: Spin, sharing: &BTreeMap<String, Sharing
 }
 
 impl Drop for RunningRouter {
-    /// First nobody gets in any more: a switch waits for bursts that are under way towards it. Then those leave who
-    /// reach into the guest's memory, and at last the guest.
+    /// First nobody reads or gets in any more: a switch waits for bursts that are under way towards it. Then those leave
+    /// who reach into the guest's memory, and at last the guest.
     fn drop(&mut self) {
+        self.counting = None;
         for outside in &self.outside {
             if let Outside::Switch { switch, port, .. } = outside {
                 switch.remove_port(*port);

@@ -14,8 +14,9 @@ use telemetry::Kind;
 
 use super::ground::Grounds;
 use super::running::RunningRouter;
-use super::status::{Event, RouterStatus, State};
+use super::status::{About, Event, RouterStatus, State};
 use crate::claims::Claims;
+use crate::counts::Counts;
 use crate::guest::{Duty, Guest};
 use crate::look_after::BackOff;
 use crate::supplies::Supplies;
@@ -32,6 +33,8 @@ pub(crate) struct Yard {
     pub(crate) confinement: Confinement,
     /// Where one can look at frames.
     pub(crate) board: TapBoard,
+    /// Where what counts is noted.
+    pub(crate) counts: Counts,
     pub(crate) rules: Rules,
     /// Threads that are to sleep as soon as they have nothing to do, by name.
     pub(crate) sharing: BTreeMap<String, Sharing>,
@@ -144,6 +147,7 @@ impl Slot {
     /// Lets a guest run here.
     pub(crate) fn launch(&mut self, guest: Guest, yard: &Yard) -> Result<()> {
         let mut router = RunningRouter::launch(guest, &self.outlets, &yard.board, yard.confinement)?;
+        router.count(&yard.counts);
         router.share(&yard.sharing, self.plan.spin);
         let watch = Watch::new(yard.rules);
         self.run = Some(Run { router, watch, claims: Claims::default(), up: false, started: yard.now });
@@ -330,6 +334,11 @@ impl Slot {
 impl Yard {
     /// Notes what happened to a router.
     pub(crate) fn tell(&mut self, router: &str, kind: Kind, message: impl Into<String>) {
-        self.news.push(Event { router: router.to_owned(), kind, message: message.into() });
+        self.tell_about(About::Router, router, kind, message);
+    }
+
+    /// The same of that of a router.
+    pub(crate) fn tell_about(&mut self, about: About, router: &str, kind: Kind, message: impl Into<String>) {
+        self.news.push(Event { router: router.to_owned(), kind, about, message: message.into() });
     }
 }

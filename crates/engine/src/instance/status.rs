@@ -39,6 +39,15 @@ pub struct RouterStatus {
     pub threads: Vec<(String, i32)>,
 }
 
+/// What of a router an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// The router itself, or what a NIC is plugged into.
+    Router,
+    /// Whether a program is at the other side of a NIC by vhost-user.
+    Peer,
+}
+
 /// Something that happened to a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -46,6 +55,8 @@ pub struct Event {
     pub router: String,
     /// What kind of thing.
     pub kind: Kind,
+    /// What of it.
+    pub about: About,
     /// One line that says it, without the router's name.
     pub message: String,
 }

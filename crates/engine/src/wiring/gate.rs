@@ -9,12 +9,14 @@ use config::{Rate, Router};
 use switch::{Limit, LimitCounters, Limited, Sink};
 
 /// The gate of one router.
+#[derive(Clone)]
 pub(crate) struct Gate {
     limit: Arc<Limit>,
     nics: Vec<NicGate>,
 }
 
 /// The same at one NIC.
+#[derive(Clone)]
 pub(crate) struct NicGate {
     limit: Arc<Limit>,
     counters: Arc<LimitCounters>,

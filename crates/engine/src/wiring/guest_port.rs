@@ -8,7 +8,7 @@ use ledger::NicDirection;
 use sandbox::Confinement;
 use switch::Source;
 use uplink::Door;
-use vhost_user::backend::{Backend, Offer};
+use vhost_user::backend::{Backend, News, Offer};
 use vmm::NicQueues;
 
 use super::{Outside, Plugged, Plugging};
@@ -49,7 +49,7 @@ impl GuestPort {
     }
 
     /// What has happened since this was asked last, if something has.
-    pub(crate) fn news(&self) -> Option<String> {
+    pub(crate) fn news(&self) -> Option<News> {
         self.machine.news()
     }
 

@@ -16,6 +16,7 @@ use super::peer::Handed;
 use super::player::{self, Player};
 use super::xdp::Interface;
 use crate::capture::{self, Capture};
+use crate::instance::About;
 use crate::kernel_vhost::KernelNic;
 use crate::supplies::{Plug, Supplies};
 
@@ -122,14 +123,15 @@ impl Outlet {
     }
 
     /// Looks after what has to be looked after about ten times a second; what is to be told of it.
-    pub(crate) fn look_after(&self) -> Option<String> {
-        match &self.far {
-            Far::Xdp(interface) => interface.look_after(),
-            Far::Capture { player: Some(player), .. } => player.news(),
-            Far::Guest(port) => port.news(),
-            Far::Peer(peer) => peer.news(),
-            _ => None,
-        }
+    pub(crate) fn look_after(&self) -> Option<(About, String)> {
+        let (about, news) = match &self.far {
+            Far::Xdp(interface) => (About::Router, interface.look_after()),
+            Far::Capture { player: Some(player), .. } => (About::Router, player.news()),
+            Far::Guest(port) => (About::Peer, port.news().map(|news| news.to_string())),
+            Far::Peer(peer) => (About::Peer, peer.news()),
+            _ => return None,
+        };
+        Some((about, news?))
     }
 
     /// Whether somebody is at the other end of its cable, where that comes and goes.

@@ -103,7 +103,8 @@ pub struct Split {
 }
 
 impl Split {
-    /// From one sample to a later one. A thread that was not there before, or is another one now, counts from its start.
+    /// From one sample to a later one. A thread that was not there before, or is another one now, counts from its start, but
+    /// for no more than there was time.
     pub fn between(earlier: &Sample, later: &Sample) -> Self {
         let interval = later.at_ns.saturating_sub(earlier.at_ns) as f64;
         let mut threads = BTreeMap::new();
@@ -113,7 +114,9 @@ impl Split {
             let before = earlier.threads.get(name).map(|(_, before)| *before);
             let before = before.filter(|before| before.tid == now.tid).unwrap_or_default();
             let charged = charged(earlier, later, now.tid);
-            let split = thread(*column, &before, now, charged);
+            // It was read after the moment that its sample is of.
+            let longest = interval + later.took_ns as f64;
+            let split = thread(*column, (&before, now), charged, longest);
             ticks.entry(now.cpu).or_default().add(&split, &before, now);
             threads.insert(name.clone(), split);
         }
@@ -161,8 +164,13 @@ fn grown(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
 
-fn thread(column: Column, before: &ThreadTimes, now: &ThreadTimes, charged: f64) -> ThreadSplit {
-    let run = (grown(before.run_ns, now.run_ns) as f64 - charged).max(0.0);
+fn thread(
+    column: Column,
+    (before, now): (&ThreadTimes, &ThreadTimes),
+    charged: f64,
+    longest: f64,
+) -> ThreadSplit {
+    let run = (grown(before.run_ns, now.run_ns) as f64 - charged).clamp(0.0, longest);
     let (user, system) = (grown(before.user, now.user) as f64, grown(before.system, now.system) as f64);
     let part = |ticks: f64| if user + system > 0.0 { run * (ticks / (user + system)).min(1.0) } else { 0.0 };
     let sleeps = grown(before.sleeps, now.sleeps);
@@ -174,7 +182,7 @@ fn thread(column: Column, before: &ThreadTimes, now: &ThreadTimes, charged: f64)
         run,
         guest,
         system: part(system),
-        wait: grown(before.wait_ns, now.wait_ns) as f64,
+        wait: (grown(before.wait_ns, now.wait_ns) as f64).min(longest),
         switches: sleeps + grown(before.preemptions, now.preemptions),
         wakeups: sleeps,
     }

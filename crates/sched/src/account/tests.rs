@@ -112,6 +112,18 @@ fn a_core_is_split_among_who_had_it() {
 }
 
 #[test]
+fn a_thread_that_is_read_for_the_first_time_has_no_more_than_the_interval() {
+    let core = CoreTicks::default();
+    let start = sample(10 * SECOND, core, &[]);
+    let old =
+        ThreadTimes { tid: 6, cpu: 1, run_ns: 910 * SECOND, wait_ns: 77 * SECOND, ..ThreadTimes::default() };
+    let mut end = sample(11 * SECOND, core, &[("edge/vhost", Column::Vhost, old)]);
+    end.took_ns = SECOND / 2;
+    let split = Split::between(&start, &end).threads["edge/vhost"];
+    assert_eq!((split.run, split.wait), (1.5 * SECOND as f64, 1.5 * SECOND as f64));
+}
+
+#[test]
 fn a_tracer_takes_interrupts_from_whom_they_interrupted() {
     let traced = |softirq_ns| {
         let known = Interrupts { irq_ns: 0, softirq_ns };

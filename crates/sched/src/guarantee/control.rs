@@ -163,6 +163,19 @@ impl Controller {
         Ok(())
     }
 
+    /// Goes on where another one was: what it has learned in keeping promises that are made here as well, and how those are kept.
+    /// Its times are of the same clock.
+    pub fn resume(&mut self, before: &Self) {
+        for kept in &mut self.routers {
+            let same = |known: &&Held| known.promise.router == kept.promise.router;
+            if let Some(before) = before.routers.iter().find(same) {
+                let short = if before.promise.pps == kept.promise.pps { before.short } else { 0 };
+                let standing = Standing { promised: kept.promise.pps, ..before.standing.clone() };
+                *kept = Held { promise: kept.promise.clone(), short, standing, ..before.clone() };
+            }
+        }
+    }
+
     /// Takes a promise back.
     pub fn forget(&mut self, router: &str) {
         self.routers.retain(|kept| kept.promise.router != router);

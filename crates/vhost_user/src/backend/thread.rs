@@ -1,6 +1,7 @@
 //! The thread that meets the peers of one port.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,10 +32,26 @@ const SOUND: Duration = Duration::from_secs(10);
 /// Lines that wait to be told.
 const MOST_LINES: usize = 16;
 
-/// What is told when rings of a peer begin to be served, and when it has gone in good order.
-pub const SERVED: &str = "a peer is served";
-/// See [`SERVED`].
-pub const GONE: &str = "the peer is gone";
+/// Something that has happened at a port for peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Rings of a peer begin to be served.
+    Served,
+    /// The peer has gone in good order.
+    Gone,
+    /// In one line: the peer was sent away, or none can come.
+    Fault(String),
+}
+
+impl fmt::Display for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Served => "a peer is served",
+            Self::Gone => "the peer is gone",
+            Self::Fault(line) => line,
+        })
+    }
+}
 
 /// A port for peers.
 pub struct Backend {
@@ -47,7 +64,7 @@ struct Shared {
     stop: OwnedFd,
     stopped: AtomicBool,
     up: AtomicBool,
-    news: Mutex<VecDeque<String>>,
+    news: Mutex<VecDeque<News>>,
 }
 
 impl Backend {
@@ -89,11 +106,11 @@ impl Backend {
 
     /// In one line.
     pub fn state(&self) -> String {
-        if self.is_up() { SERVED.to_owned() } else { "no peer is there".to_owned() }
+        if self.is_up() { News::Served.to_string() } else { "no peer is there".to_owned() }
     }
 
     /// The next thing that has happened and was not told yet.
-    pub fn news(&self) -> Option<String> {
+    pub fn news(&self) -> Option<News> {
         self.shared.news.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
@@ -159,7 +176,7 @@ impl Host {
             self.shared.up.store(false, Ordering::Release);
             match end {
                 End::Asked => return,
-                End::Gone if served => self.tell(GONE.to_owned()),
+                End::Gone if served => self.tell(News::Gone),
                 End::Gone => {}
                 End::Fault(fault) => self.send_away(&fault, since.elapsed()),
             }
@@ -192,7 +209,7 @@ impl Host {
     fn cannot(&mut self, error: &std::io::Error) {
         let line = format!("no peer at {}: {error}; it is tried again", self.door.path().display());
         if self.told.as_ref() != Some(&line) {
-            self.tell(line.clone());
+            self.tell(News::Fault(line.clone()));
             self.told = Some(line);
         }
         self.wait(None, KNOCK);
@@ -222,7 +239,7 @@ impl Host {
             if !up && session.running() > 0 {
                 up = true;
                 self.shared.up.store(true, Ordering::Release);
-                self.tell(SERVED.to_owned());
+                self.tell(News::Served);
             }
         }
     }
@@ -232,10 +249,10 @@ impl Host {
             self.pause = FIRST_PAUSE;
         }
         let pause = self.pause;
-        self.tell(format!(
+        self.tell(News::Fault(format!(
             "the peer was sent away: {fault}; the next one is met in {:.1} s",
             pause.as_secs_f64()
-        ));
+        )));
         self.pause = (2 * pause).min(LONGEST_PAUSE);
         let end = Instant::now() + pause;
         while !self.is_stopped() && Instant::now() < end {
@@ -255,10 +272,10 @@ impl Host {
         let _ = poll(&mut fds, Timespec::try_from(most).ok().as_ref());
     }
 
-    fn tell(&self, line: String) {
+    fn tell(&self, news: News) {
         let mut waiting = self.shared.news.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() < MOST_LINES {
-            waiting.push_back(line);
+            waiting.push_back(news);
         }
     }
 }

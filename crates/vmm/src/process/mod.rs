@@ -11,6 +11,7 @@ mod pidfd;
 mod serve;
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -63,6 +64,8 @@ pub struct Process {
 struct Child {
     pidfd: OwnedFd,
     pid: i32,
+    /// The most time on CPUs that was read, in nanoseconds.
+    spent: AtomicU64,
 }
 
 /// Time over which the time-stamp counter is measured, once in the life of this program.
@@ -83,7 +86,7 @@ impl Process {
     /// When this returns the process is confined and its firmware is about to run; somebody must [`Process::serve`].
     pub fn start(&self, spawner: &dyn Spawn, name: &str, cpus: &[u32]) -> Result<()> {
         let Spawned { socket, pidfd, pid } = spawner.spawn(name)?;
-        if self.child.set(Child { pidfd, pid }).is_err() {
+        if self.child.set(Child { pidfd, pid, spent: AtomicU64::new(0) }).is_err() {
             bail!("the process of a machine is started once");
         }
         handover::hand_over(self, &socket, name, cpus).inspect_err(|_| self.kill())
@@ -99,9 +102,9 @@ impl Process {
         self.child.get().map(|child| child.pid)
     }
 
-    /// Time that all its vCPUs together have spent on CPUs; zero once it is gone.
+    /// Time that all its vCPUs together have spent on CPUs; once it is gone, what was read last.
     pub fn cpu_time(&self) -> Duration {
-        self.pid().map_or(Duration::ZERO, cpu_clock::of_process)
+        self.child.get().map_or(Duration::ZERO, Child::cpu_time)
     }
 
     /// Asks it to stop. Whoever serves kills it if it does not.
@@ -127,7 +130,37 @@ impl Drop for Process {
 }
 
 impl Child {
+    fn cpu_time(&self) -> Duration {
+        let now = cpu_clock::of_process(self.pid).as_nanos() as u64;
+        // Looked at after the reading: until it has ended nobody else can have its number.
+        if !pidfd::is_over(&self.pidfd) {
+            self.spent.fetch_max(now, Ordering::Relaxed);
+        }
+        Duration::from_nanos(self.spent.load(Ordering::Relaxed))
+    }
+
     fn descriptor(&self) -> i32 {
         self.pidfd.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::FromRawFd;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_another_process_by_now_is_not_read() {
+        let mut ended = std::process::Command::new("true").spawn().expect("a process");
+        // SAFETY: a number, and no flags.
+        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, ended.id(), 0) };
+        // SAFETY: the descriptor was opened here, and nobody else has it.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(i32::try_from(pidfd).expect("a descriptor")) };
+        ended.wait().expect("it ends");
+        // This process has run for a while.
+        let child = Child { pidfd, pid: std::process::id().cast_signed(), spent: AtomicU64::new(70) };
+        assert!(cpu_clock::of_process(child.pid) > Duration::from_nanos(70));
+        assert_eq!(child.cpu_time(), Duration::from_nanos(70));
     }
 }

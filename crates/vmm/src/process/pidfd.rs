@@ -52,6 +52,13 @@ pub(crate) fn wait(pidfd: &OwnedFd) -> End {
 /// How long a process that was killed may take to go, in milliseconds.
 const PATIENCE: i32 = 5000;
 
+/// Whether the process has ended.
+pub(crate) fn is_over(pidfd: &OwnedFd) -> bool {
+    let mut fd = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry with an open descriptor; it is looked at without waiting.
+    unsafe { libc::poll(&raw mut fd, 1, 0) > 0 }
+}
+
 /// Waits for the end of a process that is another's child.
 fn wait_readable(pidfd: &OwnedFd) {
     let mut fd = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };

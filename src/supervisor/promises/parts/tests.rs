@@ -44,7 +44,12 @@ impl Sight {
         let came =
             Came { delivered: self.delivered, dropped: 0, octets: 60 * self.delivered, sees_queue: true };
         let part = self.part.get_or_insert_with(part);
-        part.learn(&self.counters, (&came, Demand::Less), HERTZ, &mut Costs::nowhere());
+        part.learn(
+            &self.counters,
+            (&came, Demand::Less),
+            HERTZ,
+            &mut Costs::nowhere(std::time::Instant::now()),
+        );
         part
     }
 }

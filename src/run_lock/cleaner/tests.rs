@@ -1,0 +1,128 @@
+use std::fs::{self, File, OpenOptions};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::*;
+
+#[test]
+fn the_list_is_what_was_told_and_not_taken_back() {
+    let told = b"l/a/lock\0l/b\0r/a/lock\n/a/control\0r/a/lock\n/a/prom\0l/c\0f/b\0r/b\n/x\0l/cut";
+    let files = ["/a/control", "/a/prom"].map(|path| Rubbish::File(path.into()));
+    let expected: List = vec![("/a/lock".into(), files.into()), ("/c".into(), vec![])];
+    assert_eq!(list(told), expected);
+}
+
+#[test]
+fn what_was_made_is_told_of_too() {
+    let undo = Undo::of_macvtap("edge.wan");
+    let told =
+        [b"l/a\0u/a\n", serde_json::to_string(&undo).expect("text").as_bytes(), b"\0u/a\n{}\0"].concat();
+    assert_eq!(list(&told), [("/a".into(), vec![Rubbish::Made(undo)])]);
+}
+
+#[test]
+fn anything_else_is_nothing() {
+    for told in [&b""[..], b"\0", b"\0\0", b"x/a\0", b"r/a\0", b"r/a\n/b\0", b"f/a\0", b"l"] {
+        assert!(list(told).is_empty(), "{told:?}");
+    }
+}
+
+/// Somebody who writes what is told into a file, until nobody tells anything any more.
+fn scribe(path: &Path) -> Box<dyn Fn() -> Command> {
+    let path = path.to_owned();
+    Box::new(move || {
+        let file = OpenOptions::new().append(true).open(&path).expect("a file");
+        let mut command = Command::new("cat");
+        command.stdout(file);
+        command
+    })
+}
+
+fn told(ledger: &Ledger) -> List {
+    list(&ledger.notes().lines.concat())
+}
+
+#[test]
+fn who_comes_later_is_told_what_is_still_to_be_removed() {
+    let ledger = Ledger::default();
+    let (edge, run, undo) = (Path::new("/a/edge"), Path::new("/runs/lab/lock"), Undo::of_macvtap("edge.wan"));
+    ledger.add_lock(edge);
+    ledger.add_lock(run);
+    ledger.add_rubbish(run, Path::new("/runs/lab/control"));
+    ledger.add_rubbish(edge, Path::new("/edge.sock"));
+    ledger.add_undo(run, &undo);
+    ledger.add_rubbish(run, Path::new("/runs/lab/control"));
+    ledger.forget(edge);
+    ledger.add_lock(Path::new("/a/edge2"));
+    ledger.forget(edge);
+    let of_run = vec![Rubbish::Made(undo), Rubbish::File("/runs/lab/control".into())];
+    assert_eq!(told(&ledger), [(run.into(), of_run), ("/a/edge2".into(), vec![])]);
+}
+
+/// Kills the process, and waits until that can be seen.
+fn kill(cleaner: &mut Cleaner) -> u32 {
+    let own = cleaner.child.as_mut().expect("a process");
+    own.child.kill().expect("killed");
+    poll(&mut [PollFd::new(&own.pidfd, PollFlags::IN)], None).expect("it ends");
+    own.child.id()
+}
+
+#[test]
+fn one_that_ends_is_reaped_told_of_and_replaced_by_one_that_knows_all() {
+    let path = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
+    let (ledger, start) = (Ledger::default(), Instant::now());
+    let mut cleaner = Cleaner::start_as(scribe(&path), ledger.clone(), start).expect("started");
+    ledger.add_lock(Path::new("/a/edge"));
+    assert_eq!((cleaner.attend(start), cleaner.due()), (None, None));
+    let dead = kill(&mut cleaner);
+    let line = cleaner.attend(start).expect("it is told");
+    let expected = format!(
+        "the process that cleans up after this one (pid {dead}) has ended (signal: 9 (SIGKILL)); \
+         another one is started in 100ms"
+    );
+    assert_eq!(line, expected);
+    assert!(!Path::new(&format!("/proc/{dead}")).exists(), "a zombie stays");
+    assert!(cleaner.watched().is_none());
+    ledger.add_lock(Path::new("/a/core"));
+    let due = cleaner.due().expect("another one comes");
+    assert_eq!(due, start + Duration::from_millis(100));
+    assert_eq!(cleaner.attend(due - Duration::from_millis(1)), None);
+    assert!(cleaner.watched().is_none(), "too early");
+    File::create(&path).expect("emptied");
+    assert_eq!(cleaner.attend(due), None, "one line is enough");
+    assert!(cleaner.watched().is_some() && cleaner.due().is_none());
+    ledger.add_lock(Path::new("/a/west"));
+    // The end of its pipe is the end of the new one, which has written everything by then.
+    ledger.notes().pipe = None;
+    cleaner.child.as_mut().expect("a process").child.wait().expect("it ends");
+    assert_eq!(fs::read(&path).expect("what it was told"), b"l/a/edge\0l/a/core\0l/a/west\0");
+}
+
+#[test]
+fn one_that_dies_again_and_again_is_started_less_often() {
+    let path = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
+    let mut now = Instant::now();
+    let mut cleaner = Cleaner::start_as(scribe(&path), Ledger::default(), now).expect("started");
+    for pause in [100, 200, 400] {
+        kill(&mut cleaner);
+        assert!(cleaner.attend(now).is_some());
+        assert_eq!(cleaner.due(), Some(now + Duration::from_millis(pause)));
+        now += Duration::from_millis(pause);
+        assert_eq!(cleaner.attend(now), None);
+    }
+}
+
+#[test]
+fn one_that_cannot_be_started_is_tried_again() {
+    let path = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
+    let start = Instant::now();
+    let mut cleaner = Cleaner::start_as(scribe(&path), Ledger::default(), start).expect("started");
+    kill(&mut cleaner);
+    cleaner.attend(start);
+    cleaner.command = Box::new(|| Command::new("/there/is/no/such/program"));
+    let due = cleaner.due().expect("another one comes");
+    let line = cleaner.attend(due).expect("it is told");
+    assert!(line.starts_with("cannot start the process that cleans up: "), "{line}");
+    assert!(line.ends_with("; once more in 200ms"), "{line}");
+    assert_eq!(cleaner.due(), Some(due + Duration::from_millis(200)));
+}

@@ -1,0 +1,8 @@
+//! The supervisor's decisions, with a data plane that the test plays at the other end of a real link, and a clock that the test
+//! moves. Nothing here needs a privilege, and nothing waits.
+
+mod end;
+mod lives;
+mod promises;
+mod questions;
+mod stage;

@@ -1,0 +1,191 @@
+//! Clients ask, and the data plane answers in any order, or never.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::{Answer, Request};
+
+use super::stage::{ONE, Scripted, Stage};
+use crate::link::{ToPlane, ToSupervisor};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn set(value: &str) -> Request {
+    Request::Set { router: "edge".to_owned(), key: "spin".to_owned(), value: value.to_owned() }
+}
+
+fn done(message: &str) -> api::Outcome {
+    Ok(Answer::Done { message: message.to_owned() })
+}
+
+fn restart() -> Request {
+    Request::Restart { router: "edge".to_owned() }
+}
+
+#[test]
+fn answers_out_of_order_find_who_asked() {
+    let mut stage = Stage::up(ONE);
+    let (start, stop) =
+        (Request::Start { router: "edge".to_owned() }, Request::Stop { name: "edge".to_owned() });
+    let requests = [restart(), start, stop];
+    let mut clients: Vec<_> = requests.iter().map(|request| stage.client(request)).collect();
+    let plane = stage.plane();
+    let asked = |wanted: &Request| plane.asked(|request| request == wanted).expect("it is asked");
+    let ids: Vec<u64> = requests.iter().map(asked).collect();
+    for number in [2, 0, 1] {
+        plane.answer(ids[number], done(&format!("number {number}")));
+    }
+    stage.turn().expect("it goes on");
+    for (number, client) in clients.iter_mut().enumerate() {
+        let answer = client.next_answer().expect("an answer");
+        assert!(matches!(answer, Answer::Done { message } if message == format!("number {number}")));
+    }
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_is_nothing() {
+    let mut stage = Stage::up(ONE);
+    let mut client = stage.client(&restart());
+    let plane = stage.plane();
+    let id = plane.asked(|request| *request == restart()).expect("it is asked");
+    plane.answer(id + 1000, done("to nobody"));
+    plane.answer(id, done("once"));
+    plane.answer(id, done("twice"));
+    stage.turn().expect("it goes on");
+    assert!(matches!(client.next_answer(), Ok(Answer::Done { message }) if message == "once"));
+    client.send(&Request::Events { since: None }).expect("sent");
+    stage.turn().expect("it goes on");
+    assert!(matches!(client.next_answer(), Ok(Answer::Events { .. })), "the second was nobody's");
+}
+
+#[test]
+fn what_was_set_is_told_to_the_next_data_plane_and_what_was_refused_is_not() {
+    let mut stage = Stage::up(ONE);
+    for (value, outcome) in [("1us", done("set")), ("2us", Err(api::Error::new("not now")))] {
+        let mut client = stage.client(&set(value));
+        let plane = stage.plane();
+        let id = plane.asked(|request| matches!(request, Request::Set { .. })).expect("it is asked");
+        plane.answer(id, outcome.clone());
+        stage.turn().expect("it goes on");
+        assert_eq!(client.next_answer().is_ok(), outcome.is_ok());
+    }
+    stage.plane().die();
+    stage.turn().expect("it goes on");
+    stage.after(SECOND).expect("it goes on");
+    stage.comes_up();
+    let plane = stage.plane();
+    let mut replayed = Vec::new();
+    while let Some(message) = plane.told() {
+        if let ToPlane::Ask { request: Request::Set { value, .. }, .. } = message {
+            replayed.push(value);
+        }
+    }
+    assert_eq!(replayed, ["1us"]);
+}
+
+#[test]
+fn what_is_asked_while_there_is_no_data_plane_is_answered_at_once() {
+    let mut stage = Stage::up(ONE);
+    stage.plane().die();
+    stage.turn().expect("it goes on");
+    let mut client = stage.client(&set("1us"));
+    let error = client.next_answer().expect_err("there is none").to_string();
+    assert!(error.contains("the data plane is down and will be started again soon"), "{error}");
+}
+
+#[test]
+fn counters_of_a_router_that_is_not_there_are_refused_with_those_that_are() {
+    let mut stage = Stage::up(ONE);
+    let mut client = stage.client(&Request::Counters { router: Some("core".to_owned()) });
+    let error = client.next_answer().expect_err("there is none").to_string();
+    assert!(error.contains("there is no router \"core\"; routers: edge"), "{error}");
+}
+
+/// A router in a process of its own beside one that is not.
+const APART: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"kvm\"\nisolate = \"process\"\n\
+                     [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"192.0.2.1/24\"\n\
+                     [[router]]\nname = \"core\"\nengine = \"process\"\n\
+                     [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"192.0.2.2/24\"\n";
+
+/// A run with both, of which both are up.
+fn apart() -> (Stage, Scripted, Scripted) {
+    let mut stage = Stage::start(APART);
+    let main = stage.plane();
+    main.say(&ToSupervisor::Started { at_ns: 0 });
+    stage.turn().expect("it goes on");
+    assert_eq!(stage.started(), 2, "the process of the router is started when that is up");
+    stage.comes_up();
+    let own = stage.plane();
+    (stage, main, own)
+}
+
+fn counted(client: &mut api::Client) -> BTreeMap<String, u64> {
+    match client.next_answer() {
+        Ok(Answer::Counters(counters)) => counters.counters,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_process_of_a_router_that_is_silent_holds_nobody_up_and_its_counters_do_not_go_back() {
+    let (mut stage, main, own) = apart();
+    let all = Request::Counters { router: None };
+    let mut client = stage.client(&all);
+    main.serve(&[("core.lan.rx.frames".to_owned(), 7), ("edge.lan.rx.frames".to_owned(), 1)].into());
+    own.serve(&[("edge.vcpu0.forwarded".to_owned(), 5), ("edge.lan.rx.frames".to_owned(), 0)].into());
+    stage.turn().expect("it goes on");
+    let first = counted(&mut client);
+    assert_eq!((first["core.lan.rx.frames"], first["edge.vcpu0.forwarded"]), (7, 5));
+    // Of one router: what is known of the other stays.
+    client.send(&Request::Counters { router: Some("core".to_owned()) }).expect("sent");
+    stage.turn().expect("it goes on");
+    main.serve(&[("core.lan.rx.frames".to_owned(), 7)].into());
+    own.serve(&BTreeMap::new());
+    stage.turn().expect("it goes on");
+    assert_eq!(counted(&mut client).keys().collect::<Vec<_>>(), ["core.lan.rx.frames"]);
+    // From now on the process of edge says nothing. Nobody is waited for longer than a second.
+    client.send(&all).expect("sent");
+    stage.turn().expect("it goes on");
+    main.serve(&[("core.lan.rx.frames".to_owned(), 8), ("edge.lan.rx.frames".to_owned(), 2)].into());
+    stage.turn().expect("it goes on");
+    stage.after(SECOND).expect("it goes on");
+    stage.after(SECOND / 10).expect("it goes on");
+    let second = counted(&mut client);
+    assert_eq!((second["core.lan.rx.frames"], second["edge.vcpu0.forwarded"]), (8, 5));
+    assert_eq!(second["edge.lan.rx.frames"], 2);
+    // It is known by now, and not asked any more.
+    stage.after(Duration::from_millis(1)).expect("it goes on");
+    client.send(&all).expect("sent");
+    stage.turn().expect("it goes on");
+    main.serve(&[("core.lan.rx.frames".to_owned(), 9)].into());
+    stage.turn().expect("it goes on");
+    assert_eq!(counted(&mut client)["core.lan.rx.frames"], 9);
+}
+
+#[test]
+fn a_process_that_had_no_cpu_because_nobody_had_one_is_waited_for() {
+    let (mut stage, main, own) = apart();
+    let mut client = stage.client(&Request::Counters { router: None });
+    main.serve(&[("core.lan.rx.frames".to_owned(), 7)].into());
+    stage.turn().expect("it goes on");
+    // Nobody runs for a while, then all do again, this one first.
+    stage.after(3 * SECOND).expect("it goes on");
+    own.serve(&[("edge.vcpu0.forwarded".to_owned(), 5)].into());
+    stage.turn().expect("it goes on");
+    assert_eq!(counted(&mut client)["edge.vcpu0.forwarded"], 5);
+}
+
+#[test]
+fn what_a_process_says_of_who_serves_its_nics_is_not_told() {
+    let (mut stage, _main, own) = apart();
+    let event = |of_peer, message: &str| ToSupervisor::Event {
+        kind: "notice".to_owned(),
+        router: Some("edge".to_owned()),
+        of_peer,
+        message: message.to_owned(),
+    };
+    own.say(&event(true, "NIC lan: a peer of another kind"));
+    own.say(&event(false, "NIC lan: handed to nobody yet"));
+    stage.turn().expect("it goes on");
+    assert_eq!(stage.lines("NIC lan"), ["NIC lan: handed to nobody yet"]);
+}

@@ -1,0 +1,286 @@
+//! A run without a process: a supervisor, the data planes that a test plays, clients, and the time.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use api::{Answer, Client, Counters, Outcome, Request};
+use rustix::event::{EventfdFlags, eventfd};
+use sched::{ApplyError, Outline, Thread};
+
+use crate::link::{Link, ToPlane, ToSupervisor};
+use crate::output::Output;
+use crate::run_lock::RunLock;
+use crate::signals::Stop;
+use crate::supervisor::metrics::Metrics;
+use crate::supervisor::placing::{Carry, Placing, Planned};
+use crate::supervisor::plane::{Plane, Process};
+use crate::supervisor::resources::Resources;
+use crate::supervisor::{Begun, Options, Running, StartPlane, Supervisor};
+
+/// One router on a switch.
+pub(super) const ONE: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"process\"\n\
+                              [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"192.0.2.1/24\"\n";
+
+/// A long time for what is in a socket already.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A data plane as a test has it.
+#[derive(Clone)]
+pub(super) struct Scripted(Rc<RefCell<Script>>);
+
+struct Script {
+    link: Link,
+    heard: VecDeque<ToPlane>,
+    end: Option<String>,
+    killed: bool,
+}
+
+impl Scripted {
+    /// The next thing that it was told, but whether it is there: the answer to that goes by itself.
+    pub(super) fn told(&self) -> Option<ToPlane> {
+        let mut script = self.0.borrow_mut();
+        // Where the supervisor has closed its end, nothing comes.
+        let came = script.link.receive().unwrap_or_default();
+        script.heard.extend(came.into_iter().map(|(message, _)| message));
+        script.heard.pop_front()
+    }
+
+    /// Says something.
+    pub(super) fn say(&self, message: &ToSupervisor) {
+        self.0.borrow_mut().link.send(message, Vec::new()).expect("the supervisor listens");
+    }
+
+    /// Answers a question.
+    pub(super) fn answer(&self, id: u64, outcome: Outcome) {
+        self.say(&ToSupervisor::Answer { id, outcome });
+    }
+
+    /// Ends by itself.
+    pub(super) fn die(&self) {
+        self.0.borrow_mut().end = Some("was killed by SIGSEGV".to_owned());
+    }
+
+    pub(super) fn was_killed(&self) -> bool {
+        self.0.borrow().killed
+    }
+
+    /// The number of the next question of this kind; what else it is told meanwhile it leaves undone.
+    pub(super) fn asked(&self, wanted: impl Fn(&Request) -> bool) -> Option<u64> {
+        while let Some(message) = self.told() {
+            match message {
+                ToPlane::Ask { id, request } if wanted(&request) => return Some(id),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Answers each question that there is: with these counters, or that it is done.
+    pub(super) fn serve(&self, counters: &BTreeMap<String, u64>) {
+        while let Some(message) = self.told() {
+            match message {
+                ToPlane::Ask { id, request: Request::Counters { .. } } => {
+                    let counters = Counters { counters: counters.clone(), ..Counters::default() };
+                    self.answer(id, Ok(Answer::Counters(counters)));
+                }
+                ToPlane::Ask { id, .. } => self.answer(id, Ok(Answer::Done { message: "done".to_owned() })),
+                ToPlane::Ping => self.say(&ToSupervisor::Pong),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What the supervisor takes for the process of a data plane.
+struct Body {
+    script: Scripted,
+    pid: u32,
+    bell: OwnedFd,
+}
+
+impl Process for Body {
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn end(&mut self) -> Option<String> {
+        self.script.0.borrow().end.clone()
+    }
+
+    fn kill(&mut self) {
+        let mut script = self.script.0.borrow_mut();
+        script.killed = true;
+        script.end.get_or_insert_with(|| "was killed by SIGKILL".to_owned());
+    }
+
+    fn pidfd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+/// Places nobody.
+struct Nobody;
+
+impl Carry for Nobody {
+    fn make(&mut self, _: &Outline) -> Result<(), ApplyError> {
+        Ok(())
+    }
+
+    fn place(&mut self, _: &[Thread]) -> Vec<ApplyError> {
+        Vec::new()
+    }
+
+    fn let_go(&mut self) {}
+
+    fn undo_all(&mut self) -> Vec<ApplyError> {
+        Vec::new()
+    }
+}
+
+/// A run and its time.
+pub(super) struct Stage {
+    /// None: it has ended.
+    supervisor: Option<Supervisor>,
+    planes: Rc<RefCell<Vec<Scripted>>>,
+    /// The host has no process to give.
+    refuses: Rc<Cell<bool>>,
+    pub(super) now: Instant,
+    shown: PathBuf,
+    socket: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Stage {
+    /// A run of this file, whose first data plane has been told what to run.
+    pub(super) fn start(text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let now = Instant::now();
+        let plan = config::parse(text, "x.toml").expect("a good file");
+        let names: Vec<&str> = plan.routers.iter().map(|router| router.name.as_str()).collect();
+        let mut lock = RunLock::unguarded(folder.path()).with(names).expect("free names");
+        lock.name_run("lab", false).expect("a free name");
+        let socket = lock.run().expect("a name").1.join(api::folder::SOCKET);
+        let (planes, refuses) = <(Rc<RefCell<Vec<_>>>, Rc<Cell<bool>>)>::default();
+        let mut start_plane = starter(planes.clone(), refuses.clone());
+        let shown = folder.path().join("stdout");
+        let stdout = fs::File::create(&shown).expect("a file");
+        let (file, text) = ("x.toml".to_owned(), text.to_owned());
+        let metrics = Metrics::open(&plan, &mut lock).expect("no telemetry");
+        let begun = Begun {
+            metrics,
+            options: Options { time: None, json: true, log: None, name: None },
+            stop: Stop::deaf(),
+            running: Running { run: "lab".to_owned(), file, text, plan, no_kvm: None },
+            placing: Placing::begin_with(Box::new(Nobody), BTreeMap::new, Planned::default(), now)
+                .expect("nothing is placed"),
+            lock,
+            resources: Resources::default(),
+            plane: start_plane(now).expect("a data plane"),
+            start_plane,
+            stdout: Output::new(Some(stdout.into())),
+            stderr: Output::new(None),
+        };
+        let supervisor = Supervisor::begin(begun, now).expect("it begins");
+        Self { supervisor: Some(supervisor), planes, refuses, now, shown, socket, _folder: folder }
+    }
+
+    /// A run whose data plane is up.
+    pub(super) fn up(text: &str) -> Self {
+        let mut stage = Self::start(text);
+        stage.comes_up();
+        stage
+    }
+
+    /// The last data plane says that all is up.
+    pub(super) fn comes_up(&mut self) {
+        self.plane().say(&ToSupervisor::Started { at_ns: 0 });
+        self.turn().expect("it goes on");
+    }
+
+    pub(super) fn supervisor(&mut self) -> &mut Supervisor {
+        self.supervisor.as_mut().expect("it runs")
+    }
+
+    /// The last data plane that was started.
+    pub(super) fn plane(&self) -> Scripted {
+        self.planes.borrow().last().expect("one was started").clone()
+    }
+
+    /// How many were started so far.
+    pub(super) fn started(&self) -> usize {
+        self.planes.borrow().len()
+    }
+
+    /// From now on the host starts no process, or does.
+    pub(super) fn refuse(&self, refuses: bool) {
+        self.refuses.set(refuses);
+    }
+
+    /// The supervisor looks at everything once; whether the run is over.
+    pub(super) fn turn(&mut self) -> Result<bool> {
+        let now = self.now;
+        self.supervisor().attend(now)
+    }
+
+    /// The same after a while.
+    pub(super) fn after(&mut self, while_: Duration) -> Result<bool> {
+        self.now += while_;
+        self.turn()
+    }
+
+    /// The run ends.
+    pub(super) fn finish(&mut self) {
+        let now = self.now;
+        self.supervisor.take().expect("it ran").finish(|| now);
+    }
+
+    /// A client that has asked this.
+    pub(super) fn client(&mut self, request: &Request) -> Client {
+        let mut client = Client::connect(&self.socket, PATIENCE).expect("somebody listens");
+        client.send(request).expect("sent");
+        self.turn().expect("it goes on");
+        client
+    }
+
+    /// What was told so far: kind and line.
+    pub(super) fn events(&mut self) -> Vec<(String, String)> {
+        match self.supervisor().events.answer(Some(0)) {
+            Answer::Events { events, .. } => {
+                events.into_iter().map(|event| (event.kind, event.message)).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The lines of what happened that contain this.
+    pub(super) fn lines(&mut self, what: &str) -> Vec<String> {
+        self.events().into_iter().map(|(_, line)| line).filter(|line| line.contains(what)).collect()
+    }
+
+    /// How many tables were shown.
+    pub(super) fn tables(&self) -> usize {
+        fs::read_to_string(&self.shown).expect("what was shown").lines().count()
+    }
+}
+
+fn starter(planes: Rc<RefCell<Vec<Scripted>>>, refuses: Rc<Cell<bool>>) -> StartPlane {
+    Box::new(move |now| {
+        if refuses.get() {
+            bail!("no process can be had");
+        }
+        let (link, theirs) = Link::pair()?;
+        let (heard, end) = Default::default();
+        let script = Script { link: Link::new(theirs), heard, end, killed: false };
+        let script = Scripted(Rc::new(RefCell::new(script)));
+        planes.borrow_mut().push(script.clone());
+        let pid = 4000 + u32::try_from(planes.borrow().len())?;
+        let body = Body { script, pid, bell: eventfd(0, EventfdFlags::CLOEXEC)? };
+        Ok(Plane::new(Box::new(body), link, now))
+    })
+}
