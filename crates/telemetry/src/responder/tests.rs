@@ -12,6 +12,8 @@ const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 struct Bench {
     responder: Responder,
+    /// It stands still unless it is moved.
+    now: Instant,
     path: PathBuf,
     // Dropped last.
     _folder: tempfile::TempDir,
@@ -21,7 +23,7 @@ fn bench(limits: Limits) -> Bench {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let responder = Responder::bind(&Place::Unix(path.clone()), limits).unwrap();
-    Bench { responder, path, _folder: folder }
+    Bench { responder, path, now: Instant::now(), _folder: folder }
 }
 
 impl Bench {
@@ -32,18 +34,12 @@ impl Bench {
     }
 
     fn serve(&mut self) -> usize {
-        self.responder.serve(Instant::now())
+        self.responder.serve(self.now)
     }
 
     fn count(&self, of: impl Fn(&ResponderCounters) -> &ledger::Counter) -> u64 {
         of(self.responder.counters()).get()
     }
-}
-
-/// Time that this thread has spent on a CPU: other programs do not count.
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// What the client has been sent so far.
@@ -183,12 +179,10 @@ fn who_hangs_up_is_forgotten() {
 fn who_sends_without_end_gets_one_answer_and_an_end() {
     let mut bench = bench(Limits { time: Duration::from_millis(100), ..Limits::default() });
     let mut client = bench.client();
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(200) {
+    for _ in 0..20 {
         let _ = client.write(&[b'\n'; 4096]);
-        let before = cpu_time();
         bench.serve();
-        assert!(cpu_time() - before < Duration::from_millis(20), "one pass is short");
+        bench.now += Duration::from_millis(10);
     }
     assert_eq!((bench.responder.clients.len(), bench.count(|c| &c.refused)), (0, 1));
 }
@@ -276,7 +270,7 @@ fn a_port_of_the_loopback_interface() {
     assert!(Responder::bind(&Place::Tcp(address), Limits::default()).is_err());
     let mut client = TcpStream::connect(address).unwrap();
     client.write_all(GET).unwrap();
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(60);
     while responder.serve(Instant::now()) == 0 && Instant::now() < end {}
     responder.answer("a 1\n");
     let mut answer = String::new();
