@@ -150,7 +150,7 @@ fn looks_kept(promised: u64) {
     metrics.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is asked");
     let mut page = String::new();
     metrics.read_to_string(&mut page).expect("text");
-    for name in ["promised", "offered", "delivered", "kept_ms", "broken_ms"] {
+    for name in ["promised", "offered", "delivered", "kept_seconds", "broken_seconds"] {
         let sample = format!("ringroad_guarantee_{name}_total{{router=\"t34\"}} ");
         assert!(page.contains(&sample), "{sample} is not in {page}");
     }
