@@ -140,9 +140,11 @@ impl Recording {
 
     fn end(&self, over: Instant) -> CaptureEnd {
         let counters = self.capture.counters();
+        // What waits now nobody takes to the file any more.
+        let waiting = self.capture.waiting();
         CaptureEnd {
             captured: counters.captured.get(),
-            missed: counters.drop_full.get() + counters.drop_failed.get(),
+            missed: counters.drop_full.get() + counters.drop_failed.get() + waiting,
             complete: self.writer.is_finished() && !self.capture.has_failed(),
             ran_ns: over.saturating_duration_since(self.begun).as_nanos() as u64,
         }

@@ -64,6 +64,8 @@ pub struct Pcap<W: Write + Send> {
     file: Mutex<File<W>>,
     /// Frames that found room in the buffer.
     accepted: AtomicU64,
+    /// Those of them that are in the file, or never will be.
+    settled: AtomicU64,
     failed: AtomicBool,
     counters: PcapCounters,
 }
@@ -81,6 +83,7 @@ impl<W: Write + Send> Pcap<W> {
             waiting: Mutex::new(Vec::with_capacity(capacity)),
             file: Mutex::new(File::new(writer, &head(limits.snaplen), capacity)),
             accepted: AtomicU64::new(0),
+            settled: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             counters: PcapCounters::default(),
         })
@@ -101,6 +104,12 @@ impl<W: Write + Send> Pcap<W> {
         self.accepted.load(Ordering::Relaxed) >= self.limits.most
     }
 
+    /// Frames that are neither in the file nor counted as lost: they wait for somebody to read it, or for room on its disk.
+    pub fn waiting(&self) -> u64 {
+        let settled = self.settled.load(Ordering::Acquire);
+        self.accepted.load(Ordering::Relaxed).saturating_sub(settled)
+    }
+
     /// Takes what waits to the file; call it a few times a second, and not from a thread that moves frames. The last
     /// call is made when the capture is dropped.
     pub fn write_out(&self) {
@@ -116,6 +125,7 @@ impl<W: Write + Send> Pcap<W> {
         self.counters.captured.add_shared(captured);
         self.counters.drop_failed.add_shared(lost);
         self.counters.write_errors.add_shared(u64::from(outcome.is_err()));
+        self.settled.fetch_add(captured + lost, Ordering::Release);
     }
 
     fn capture(&self, frames: &[Frame<'_>]) {

@@ -115,6 +115,7 @@ fn a_full_disk_loses_frames_by_name_and_the_file_goes_on_when_there_is_room() {
         // The one at which it stopped waits. Where that is the head of the file, all frames do.
         let lost = if room < 24 { 0 } else { 3 - whole };
         assert_eq!(counted(), (whole, lost), "room for {room}");
+        assert_eq!(pcap.waiting(), 4 - whole - lost, "room for {room}");
         show(&pcap, &mut [5, 6].map(number));
         assert_eq!(counted(), (whole, lost + 2), "room for {room}");
         pcap.write_out();
@@ -128,7 +129,7 @@ fn a_full_disk_loses_frames_by_name_and_the_file_goes_on_when_there_is_room() {
         show(&pcap, &mut [7, 8].map(number));
         pcap.write_out();
         let (captured, lost) = counted();
-        assert_eq!(captured + lost, 8, "each frame is in one counter");
+        assert_eq!((captured + lost, pcap.waiting()), (8, 0), "each frame is in one counter");
         let frames = frames_in(&disk.content.lock().unwrap());
         assert_eq!(frames.len() as u64, captured, "room for {room}");
         assert!(frames.is_sorted() && frames.ends_with(&[7, 8]), "{frames:?}");
