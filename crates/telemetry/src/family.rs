@@ -75,6 +75,7 @@ fn part(group: &str) -> (&'static str, Labels) {
             ("ingress_limit", owned(&[("router", router), ("nic", nic)]))
         }
         [router, nic, "replay"] if !is_vcpu(nic) => ("replay", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "pcap"] if !is_vcpu(nic) => ("pcap", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "peer"] if !is_vcpu(nic) => {
             ("vhost_user_peer", owned(&[("router", router), ("nic", nic)]))
         }

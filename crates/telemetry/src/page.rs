@@ -61,7 +61,7 @@ impl Page {
 
     /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
     /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_kernel`, `tap_read`, `tap_write`, `xdp_kernel`, `xdp_read`,
-    /// `xdp_write`, `vhost_user_guest_rx`, `vhost_user_guest_tx`, `vhost_user_peer`, `replay`, `ingress`, `ingress_limit`,
+    /// `xdp_write`, `vhost_user_guest_rx`, `vhost_user_guest_tx`, `vhost_user_peer`, `replay`, `pcap`, `ingress`, `ingress_limit`,
     /// `io_thread`, `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `control_client` and `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));

@@ -119,9 +119,10 @@ fn a_full_disk_loses_frames_by_name_and_the_file_goes_on_when_there_is_room() {
         show(&pcap, &mut [5, 6].map(number));
         assert_eq!(counted(), (whole, lost + 2), "room for {room}");
         pcap.write_out();
-        // A little room, but not enough.
+        // A little room, but not enough; where it completes the head, frames no longer wait behind that.
         disk.room.store(1, Ordering::Relaxed);
         pcap.write_out();
+        let lost = if room == 23 { 3 } else { lost };
         assert_eq!(counted().1, lost + 2, "room for {room}");
         disk.room.store(usize::MAX, Ordering::Relaxed);
         pcap.write_out();

@@ -14,7 +14,7 @@ use uplink::macvtap::Mode;
 use uplink::{Error, Mac, MacvtapConfig, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macvtap, ovs};
 
 use crate::conformance::{PATIENCE, PacketSocket};
-use crate::support::{devices, drained, frames_at, losses, wait_for};
+use crate::support::{devices, drained, frames_at, losses, wait_for, wait_until_running};
 
 const OURS: Mac = [2, 0, 0, 0, 1, 9];
 const THEIRS: Mac = [2, 0, 0, 0, 1, 0];
@@ -37,6 +37,7 @@ fn veth() -> Netns {
     ip(&netns, "link add near type veth peer name far");
     ip(&netns, "link set far address 02:00:00:00:01:00 up");
     ip(&netns, "link set near up");
+    ["near", "far"].iter().for_each(|name| wait_until_running(&netns, name));
     netns
 }
 
@@ -69,6 +70,7 @@ impl Bench {
         ip(&netns, "link set br0 up");
         ip(&netns, "link set near master br0");
         let tap = bridge::open("t0", "br0", &tap_config(&netns)).expect("TAP in a bridge");
+        ["near", "t0", "br0"].iter().for_each(|name| wait_until_running(&netns, name));
         Self::of(netns, tap)
     }
 
@@ -78,6 +80,7 @@ impl Bench {
         ip(&here, &format!("link add {near} type veth peer name {far}"));
         ip(&here, &format!("link set {far} up"));
         ip(&here, &format!("link set {near} up"));
+        [&near, &far].iter().for_each(|name| wait_until_running(&here, name));
         vsctl(&["add-port", "br0", &near]);
         let tap = ovs::open(&unique("t"), "br0", &TapConfig { queue_len: QUEUE_LEN, ..TapConfig::default() });
         let (source, sink) = tap.expect("TAP in Open vSwitch").split();

@@ -40,6 +40,23 @@ pub(crate) fn frames_at(socket: &impl AsFd) -> Vec<Vec<u8>> {
     frames
 }
 
+/// Waits until an interface that is up sends and receives: the kernel gives it its queues, and a bridge lets frames through it, some
+/// time after its carrier came.
+pub(crate) fn wait_until_running(netns: &Netns, name: &str) {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let shown = netns.command("ip").args(["-d", "-o", "link", "show", name]).output().expect("ip").stdout;
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        let runs =
+            shown.contains("LOWER_UP") && !shown.contains(" qdisc noop ") && !shown.contains("state DOWN");
+        if runs && (!shown.contains("bridge_slave") || shown.contains("bridge_slave state forwarding")) {
+            return;
+        }
+        assert!(Instant::now() < end, "{name} is not running: {shown}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// One UDP datagram's way.
 #[derive(Clone, Copy)]
 pub(crate) struct Way {

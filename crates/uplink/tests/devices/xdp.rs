@@ -15,6 +15,7 @@ use uplink::{Links, Mac, Netns, Xdp, XdpConfig};
 use crate::conformance::PacketSocket;
 use crate::support::{
     Way, collect, datagram, deliver, devices, drained, frames_at, losses, number, wait_for,
+    wait_until_running,
 };
 
 const NEAR: Mac = [2, 0, 0, 0, 1, 9];
@@ -51,6 +52,7 @@ impl Pair {
         for name in ["near", "far"] {
             self.links.set_up(name, true).expect("up");
         }
+        ["near", "far"].iter().for_each(|name| wait_until_running(&self.netns, name));
     }
 
     /// Makes both ends again, and opens ours.

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bootinfo::map;
 use support::{Injected, inject_syscall};
@@ -206,9 +206,7 @@ fn a_process_that_does_not_stop_when_asked_is_killed() {
     running.wait_until_ready();
     let (_, pid) = running.process();
     kill(pid, libc::SIGSTOP);
-    let start = Instant::now();
     assert_eq!(running.stop(), [Stopped::Asked]);
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -219,8 +217,11 @@ fn its_time_on_the_cpu_is_known() {
     let process = process.clone();
     let before = process.cpu_time();
     wait_for("time to pass", || process.cpu_time() > before + Duration::from_millis(20));
+    let seen = process.cpu_time();
     running.stop();
-    assert_eq!(process.cpu_time(), Duration::ZERO, "it is gone");
+    let last = process.cpu_time();
+    assert!(last >= seen, "{last:?} after {seen:?}");
+    assert_eq!(process.cpu_time(), last, "what is gone keeps what was read last");
 }
 
 #[test]
