@@ -30,6 +30,8 @@ pub(crate) use stress::spin;
 
 /// Seconds that each fuzz target runs in the tiers `all` and `long`.
 const FUZZ_SECONDS: (u64, u64) = (5, 120);
+/// Cases of each property test in the tier `all`; for a commit there are as many as `.cargo/config.toml` says.
+const ALL_CASES: u32 = 256;
 /// Minutes of the soak in the long tier.
 const SOAK_MINUTES: u64 = 30;
 
@@ -123,8 +125,9 @@ fn jobs(programs: &[Program], wish: &Wish) -> Result<Vec<Job>> {
     for program in programs {
         jobs.extend(program.jobs(wish)?);
     }
-    if wish.names.is_empty() && wish.wants(Tier::All) {
-        jobs.push(Job::documentation());
+    if wish.wants(Tier::All) {
+        jobs.iter_mut().for_each(|job| job.cases = Some(ALL_CASES));
+        jobs.extend(wish.names.is_empty().then(Job::documentation));
     }
     Ok(jobs)
 }

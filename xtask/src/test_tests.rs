@@ -52,7 +52,7 @@ fn the_table_has_all_stages_and_the_slowest_jobs() {
 fn job(name: &str, script: &str, alone: bool) -> Job {
     let words = ["sh", "-c", script].map(str::to_owned).to_vec();
     let folder = crate::step::root();
-    Job { name: name.to_owned(), words, folder, alone, limit: Duration::from_secs(30) }
+    Job { name: name.to_owned(), words, folder, alone, limit: Duration::from_secs(30), cases: None }
 }
 
 const RESULT: &str = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured'";

@@ -24,6 +24,8 @@ pub(super) struct Job {
     pub(super) alone: bool,
     /// How long it may take.
     pub(super) limit: Duration,
+    /// Cases of each property test, if not as many as for a commit.
+    pub(super) cases: Option<u32>,
 }
 
 /// What became of a job.
@@ -44,7 +46,7 @@ impl Job {
     pub(super) fn of(name: String, program: &str, folder: PathBuf, arguments: Vec<String>) -> Self {
         let mut words = vec![program.to_owned(), "--show-output".to_owned()];
         words.extend(arguments);
-        Self { name, words, folder, alone: false, limit: LIMIT }
+        Self { name, words, folder, alone: false, limit: LIMIT, cases: None }
     }
 
     /// The examples in the documentation of all crates, which cargo compiles itself.
@@ -52,7 +54,7 @@ impl Job {
         let words = ["cargo", "test", "--quiet", "--doc", "--workspace", "--", "--show-output"];
         let words = words.map(str::to_owned).to_vec();
         let name = "examples in the documentation".to_owned();
-        Self { name, words, folder: crate::step::root(), alone: true, limit: LIMIT }
+        Self { name, words, folder: crate::step::root(), alone: true, limit: LIMIT, cases: None }
     }
 
     /// Runs it to its end, in namespaces of its own where that is possible and it is not alone.
@@ -62,6 +64,10 @@ impl Job {
         words.extend(self.words.iter().cloned());
         let step = Step::of(words).folder(&self.folder).limit(self.limit).env("CARGO_TERM_COLOR", "never");
         let step = step.env("CARGO_MANIFEST_DIR", &self.folder).env("RUST_BACKTRACE", "0");
+        let step = match self.cases {
+            Some(cases) => step.env("PROPTEST_CASES", cases.to_string()),
+            None => step,
+        };
         let mut tally = Tally::program(&self.name);
         let mut printed = Vec::new();
         let outcome = step.quietly(&mut |line| {

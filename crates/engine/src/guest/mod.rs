@@ -16,15 +16,13 @@ use vmm::{Machine, MachineConfig, NicQueues, RouteTable, Stopped};
 
 use crate::routes;
 use crate::thread::Thread;
+use crate::watch::Rules;
 use crate::wiring::{Hands, MainLock};
 use ground::Stage;
 
 pub use ground::Ground;
 pub use images::Images;
 pub use orders::Duty;
-
-/// How long a firmware may take until it serves; it takes a few milliseconds.
-const BOOT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A router with a firmware, in a virtual machine or in a process.
 pub struct Guest {
@@ -186,12 +184,17 @@ impl Guest {
             if let Some(fault) = self.fault() {
                 bail!("router {}: {fault}", self.plan.name);
             }
-            if start.elapsed() > BOOT_LIMIT {
-                bail!("router {}: the firmware does not come up within {BOOT_LIMIT:?}", self.plan.name);
+            if let Some(line) = Rules::default().late_boot(start.elapsed(), self.most_spent()) {
+                bail!("router {}: {line}", self.plan.name);
             }
             std::thread::sleep(Duration::from_micros(100));
         }
         Ok(())
+    }
+
+    /// The most time of a CPU that one of its vCPUs has had.
+    pub(crate) fn most_spent(&self) -> Duration {
+        (0..self.machine().vcpus()).map(|vcpu| self.vcpu_time(vcpu)).max().unwrap_or_default()
     }
 
     /// Whether each vCPU serves its NICs.

@@ -24,9 +24,6 @@ use crate::tracing::TapBoard;
 use crate::watch::{Rules, Watch};
 use crate::wiring::Outlet;
 
-/// How long somebody waits for a firmware that comes up; it takes a few milliseconds.
-const BOOT_LIMIT: Duration = Duration::from_secs(10);
-
 /// What the slots of an instance have in common.
 pub(crate) struct Yard {
     pub(crate) grounds: Grounds,
@@ -168,10 +165,8 @@ impl Slot {
         let asked = Instant::now();
         while !run.router.router.is_ready() {
             let fault = run.router.fault();
-            let late = asked.elapsed() > BOOT_LIMIT;
-            if let Some(line) =
-                fault.or_else(|| late.then(|| format!("the firmware does not come up within {BOOT_LIMIT:?}")))
-            {
+            let late = || Rules::default().late_boot(asked.elapsed(), run.router.router.most_spent());
+            if let Some(line) = fault.or_else(late) {
                 self.take_down(State::Stopped, now);
                 bail!("router {}: {line}", self.plan.name);
             }
