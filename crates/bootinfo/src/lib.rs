@@ -8,10 +8,13 @@
 
 pub mod map;
 pub mod process;
+mod role;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters};
+
+pub use role::{Misdeed, Role};
 
 /// Most NICs of one router VM.
 pub const MAX_NICS: usize = 8;
@@ -33,109 +36,6 @@ pub const WAKE_REQUEST: u32 = 0x656b_6177;
 
 /// What a firmware in a virtual machine finds in `rsi` when it starts. A process finds 0 there.
 pub const ENTERED_BY_KVM: u64 = u64::from_le_bytes(*b"ringkvm1");
-
-/// What a firmware does with its NICs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Role {
-    /// Forwards IPv4 between its NICs.
-    Router = 0,
-    /// Sends pre-built frames out of NIC 0 as fast as the ring takes them.
-    Source = 1,
-    /// Receives and counts frames on every NIC.
-    Sink = 2,
-    /// Sends every frame back out of the NIC it came from, with source and destination address exchanged.
-    Echo = 3,
-    /// Source on NIC 0 and sink on every NIC, for what comes back by another way.
-    SourceSink = 4,
-    /// Breaks the rules in the way that [`BootInfo::misdeed`] says: what the host must stand.
-    Hostile = 5,
-    /// An end station with a TCP/IP stack, in the way that [`TrafficInfo::station`] says.
-    Station = 6,
-    /// An application that takes frames one by one from a bounded queue, which the driver fills: what livelock is
-    /// shown with.
-    Application = 7,
-}
-
-/// What a hostile firmware does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Misdeed {
-    /// Reads and writes registers and configuration space at random.
-    Registers = 0,
-    /// Publishes descriptors with random contents.
-    Descriptors = 1,
-    /// Publishes chains that never end.
-    Loops = 2,
-    /// Publishes buffers outside its memory.
-    Addresses = 3,
-    /// Lets ring indices jump.
-    Indices = 4,
-    /// Rings doorbells without end.
-    Kicks = 5,
-    /// Serves for a moment, then sleeps for ever and answers nothing.
-    Sleep = 6,
-    /// Serves for a moment, then spins for ever and answers nothing.
-    Spin = 7,
-    /// Ends in a triple fault (a process: in a deadly signal).
-    TripleFault = 8,
-    /// Forwards, but never adopts a new epoch of the route table.
-    OldEpoch = 9,
-}
-
-impl Misdeed {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Registers,
-        Self::Descriptors,
-        Self::Loops,
-        Self::Addresses,
-        Self::Indices,
-        Self::Kicks,
-        Self::Sleep,
-        Self::Spin,
-        Self::TripleFault,
-        Self::OldEpoch,
-    ];
-
-    /// The misdeed with this number.
-    pub fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.get(number as usize).copied()
-    }
-
-    /// Its name in files and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Registers => "registers",
-            Self::Descriptors => "descriptors",
-            Self::Loops => "loops",
-            Self::Addresses => "addresses",
-            Self::Indices => "indices",
-            Self::Kicks => "kicks",
-            Self::Sleep => "sleep",
-            Self::Spin => "spin",
-            Self::TripleFault => "triple-fault",
-            Self::OldEpoch => "old-epoch",
-        }
-    }
-}
-
-impl Role {
-    /// The role with this number.
-    pub const fn from_number(number: u32) -> Option<Self> {
-        match number {
-            0 => Some(Self::Router),
-            1 => Some(Self::Source),
-            2 => Some(Self::Sink),
-            3 => Some(Self::Echo),
-            4 => Some(Self::SourceSink),
-            5 => Some(Self::Hostile),
-            6 => Some(Self::Station),
-            7 => Some(Self::Application),
-            _ => None,
-        }
-    }
-}
 
 /// What a firmware runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
