@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let facts = Facts::gather()?;
     let stage = options.output.join("stage");
     let tree = Tree::new(stage.clone())?;
-    fill(&tree, &binary, &facts).context("cannot lay the package out")?;
+    fill(&tree, &binary, &facts, &options.output.join("shlibdeps")).context("cannot lay the package out")?;
     let package = options.output.join(facts.file_name());
     pack(&stage, &package, &facts)?;
     fs::remove_dir_all(&stage)?;
@@ -71,7 +71,7 @@ fn build() -> Result<PathBuf> {
     Ok(target_dir().join("release/ringroad"))
 }
 
-fn fill(tree: &Tree, binary: &Path, facts: &Facts) -> Result<()> {
+fn fill(tree: &Tree, binary: &Path, facts: &Facts, scratch: &Path) -> Result<()> {
     let program = tree.copy(binary, "usr/bin/ringroad", 0o755)?;
     answer(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(&program))?;
     // Examples and units say /usr/bin/ringroad; routers come from here.
@@ -96,7 +96,7 @@ fn fill(tree: &Tree, binary: &Path, facts: &Facts) -> Result<()> {
     tree.write_packed(&format!("{DOCUMENTS}/changelog.gz"), changelog.as_bytes())?;
     // What counts as installed ends here.
     let (size, sums) = (tree.kib()?, tree.md5sums()?);
-    let depends = shared_libraries(&program, &facts.scratch)?;
+    let depends = shared_libraries(&program, scratch)?;
     let control = packaging("debian/control")?.replace("{size}", &size.to_string());
     let control = facts.fill_in(&control.replace("{depends}", &depends))?;
     tree.write("DEBIAN/control", &control, 0o644)?;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::step::{output, target_dir};
+use crate::step::output;
 
 /// Facts of the commit and of the host.
 pub(super) struct Facts {
@@ -16,8 +16,6 @@ pub(super) struct Facts {
     maintainer: String,
     /// The time of the last commit, in seconds since 1970.
     pub(super) epoch: String,
-    /// A folder for what is not packed.
-    pub(super) scratch: PathBuf,
 }
 
 impl Facts {
@@ -29,7 +27,6 @@ impl Facts {
             architecture: output("dpkg", &["--print-architecture"]),
             maintainer: maintainer(),
             epoch: output("git", &["log", "-1", "--format=%ct"]),
-            scratch: target_dir().join(format!("shlibdeps-{}", std::process::id())),
             commit,
         };
         ensure!(!facts.architecture.is_empty(), "dpkg does not tell the architecture");

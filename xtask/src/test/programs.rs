@@ -78,8 +78,9 @@ fn program(line: &str) -> Option<Program> {
     let kind = target.get("kind")?.get(0)?.as_str()?;
     let target = target.get("name")?.as_str()?.to_owned();
     let folder = manifest.parent()?.to_owned();
-    let id = message.get("package_id")?.as_str()?;
-    let package = id.rsplit(['#', '/']).next()?.split('@').next()?;
+    // `path+file:///…/ring#ringroad-ring@0.1.0`, or `…/xtask#0.1.0` where the folder has the package's name.
+    let (folder_name, version) = message.get("package_id")?.as_str()?.rsplit_once('#')?;
+    let package = version.split_once('@').map_or(folder_name.rsplit('/').next()?, |(name, _)| name);
     let package = package.strip_prefix("ringroad-").unwrap_or(package);
     let name = if kind == "test" { format!("{package} {target}") } else { package.to_owned() };
     is_test.then_some(Program { name, target, path, folder })

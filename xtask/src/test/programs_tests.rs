@@ -13,6 +13,9 @@ fn test_programs_are_found_in_what_cargo_says() {
     assert_eq!((found.name.as_str(), found.target.as_str()), ("ring ports", "ports"));
     assert_eq!((found.path, found.folder), ("/x/ports-1".into(), "/x/crates/ring".into()));
     assert_eq!(program(&message("lib", "ring", true, r#""/x/ring-1""#)).expect("unit tests").name, "ring");
+    let of_its_folder =
+        message("bin", "xtask", true, r#""/x/xtask-1""#).replace("ring#ringroad-ring@", "xtask#");
+    assert_eq!(program(&of_its_folder).expect("unit tests").name, "xtask");
     assert_eq!(program(&message("bin", "ringroad", false, r#""/x/ringroad""#)), None);
     assert_eq!(program(&message("test", "ports", true, "null")), None);
     assert_eq!(program("   Compiling ringroad"), None);
