@@ -78,3 +78,6 @@ fn text(run: &str, changes: &[api::Change], dry_run: bool) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

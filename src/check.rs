@@ -1,13 +1,14 @@
 //! `ringroad check FILE`: the plan, and what this host can and cannot do for it.
 
 mod attachments;
+mod json;
 mod machines;
 mod sockets;
 
 use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use config::{
@@ -21,24 +22,53 @@ use crate::doctor::{self, Finding, State};
 use crate::supervisor::{Planned, Promises};
 use crate::{host, named};
 
+/// A plan that was looked at together with this host.
+struct Looked {
+    plan: Plan,
+    /// What is planned for its threads, or why that cannot be had.
+    threads: Result<Planned, Errors>,
+    /// Which routers are processes because this host has no KVM.
+    by_process: Option<String>,
+    findings: Vec<Finding>,
+    /// What of it this host cannot give.
+    faults: Errors,
+}
+
 /// Checks a file; prints the plan and this host's part in it.
 ///
 /// # Errors
 /// What is wrong with the file, or what of it this host cannot give.
-pub(crate) fn check(file: &Path) -> Result<()> {
-    let mut plan = config::load(file)?;
+pub(crate) fn check(file: &Path, json: bool) -> Result<()> {
+    let looked = config::load(file).map(look);
+    if let Ok(looked) = &looked {
+        crate::print(&if json { json::lines(looked) } else { text(looked) })?;
+    }
+    let outcome = looked.and_then(Looked::outcome);
+    if let (Err(errors), true) = (&outcome, json) {
+        crate::print(&json::errors(errors))?;
+    }
+    Ok(outcome?)
+}
+
+fn look(mut plan: Plan) -> Looked {
     let facts = host::facts(&plan);
     let faults = plan.check_host(&facts).and(named::faults(&plan, None)).and(untold(&plan));
-    let by_process = plan.choose_engines(&facts).map(|line| line + "\n");
-    let threads = crate::supervisor::planned(&plan, std::time::Instant::now());
-    crate::print(&describe(&plan, threads.as_ref().ok()))?;
+    let by_process = plan.choose_engines(&facts);
+    let threads = crate::supervisor::planned(&plan, Instant::now());
     let findings = findings(&plan, &facts);
-    let by_process = by_process.unwrap_or_default();
-    crate::print(&format!("this host\n{by_process}{}", doctor::table(&findings)))?;
-    if !faults.is_empty() {
-        return Err(faults.into());
+    Looked { plan, threads, by_process, findings, faults }
+}
+
+impl Looked {
+    fn outcome(self) -> Result<(), Errors> {
+        if self.faults.is_empty() { self.threads.map(drop) } else { Err(self.faults) }
     }
-    threads.map_err(Into::into).map(drop)
+}
+
+fn text(looked: &Looked) -> String {
+    let plan = describe(&looked.plan, looked.threads.as_ref().ok());
+    let by_process = looked.by_process.as_ref().map_or_else(String::new, |line| format!("{line}\n"));
+    format!("{plan}this host\n{by_process}{}", doctor::table(&looked.findings))
 }
 
 /// What a plan needs of the host beyond what its values name.
@@ -85,8 +115,7 @@ fn threads_that_poll(plan: &Plan) -> usize {
 fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
     let mut text = format!("plan {}\n", plan.name);
     for (index, switch) in plan.switches.iter().enumerate() {
-        let ports = plan.nics().filter(|(_, nic)| nic.attach == Attach::Switch(index));
-        let ports: Vec<String> = ports.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect();
+        let ports = ports(plan, index);
         let ports = if ports.is_empty() { "no ports".to_owned() } else { ports.join(" ") };
         line(&mut text, format!("switch {}: {ports}, ageing {} s", switch.name, switch.ageing.as_secs()));
     }
@@ -98,11 +127,20 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
         // Its threads stand with their routers.
         let made = Outline { slots: Vec::new(), ..outline.clone() };
         text.push_str(&made.to_string());
-        promises.iter().flat_map(Promises::lines).for_each(|promised| line(&mut text, promised));
+        promises
+            .iter()
+            .flat_map(Promises::promised)
+            .for_each(|promised| line(&mut text, promised.to_string()));
         promises.iter().filter_map(Promises::doubt).for_each(|doubt| line(&mut text, doubt));
     }
     line(&mut text, format!("memory {} MiB for {} routers", plan.memory() >> 20, plan.routers.len()));
     text
+}
+
+/// The NICs that are plugged into a switch.
+fn ports(plan: &Plan, switch: usize) -> Vec<String> {
+    let ports = plan.nics().filter(|(_, nic)| nic.attach == Attach::Switch(switch));
+    ports.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
 }
 
 fn describe_router(text: &mut String, plan: &Plan, router: &Router) {

@@ -70,13 +70,12 @@ pub(crate) fn doctor(json: bool) -> Result<()> {
     let mut findings = devices::findings();
     findings.extend(cpu::findings());
     findings.extend(kernel::findings());
-    if !json {
-        return crate::print(&table(&findings));
-    }
-    for finding in &findings {
-        crate::print(&format!("{}\n", serde_json::to_string(finding)?))?;
-    }
-    Ok(())
+    crate::print(&if json { lines(&findings)? } else { table(&findings) })
+}
+
+/// An object a line.
+fn lines(findings: &[Finding]) -> Result<String> {
+    findings.iter().map(|finding| Ok(serde_json::to_string(finding)? + "\n")).collect()
 }
 
 /// `state  what  figure  meaning`, in columns.

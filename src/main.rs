@@ -17,8 +17,11 @@ mod output;
 mod ps;
 mod run;
 mod run_lock;
+#[cfg(test)]
+mod schema;
 mod set;
 mod show;
+mod shown;
 mod signals;
 mod stop;
 mod supervisor;
@@ -83,7 +86,7 @@ enum Verb {
     Show {
         /// The router.
         name: String,
-        /// As a JSON object.
+        /// As one JSON object on a line.
         #[arg(long)]
         json: bool,
     },
@@ -140,6 +143,9 @@ enum Verb {
     Check {
         /// The TOML file.
         file: PathBuf,
+        /// One JSON object a line.
+        #[arg(long)]
+        json: bool,
     },
     /// Measure: experiments by name, and what came out.
     Lab {
@@ -205,7 +211,7 @@ fn main() -> ExitCode {
         Verb::Apply { file, run, dry_run, json } => {
             apply::apply(&file, &apply::Options { run: run.as_deref(), dry_run, json })
         }
-        Verb::Check { file } => check::check(&file),
+        Verb::Check { file, json } => check::check(&file, json),
         Verb::Lab { verb } => lab::lab(verb),
         Verb::Doctor { json } => doctor::doctor(json),
         Verb::DataPlane { supervisor } => data_plane::data_plane(supervisor),

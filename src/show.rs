@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use api::{Answer, NicShown, Request, RouterShown};
+use api::{Answer, NicShown, Request, RouterShown, Value};
 
 use crate::client::{self, Kind, unexpected};
 use crate::ps::for_long;
@@ -16,10 +16,14 @@ use crate::ps::for_long;
 pub(crate) fn show(router: &str, json: bool) -> Result<()> {
     let mut target = client::find(router, Kind::Router)?;
     match target.client.ask(&Request::Show { router: router.to_owned() })? {
-        Answer::Show(shown) if json => client::say(&(serde_json::to_string(&shown)? + "\n")),
-        Answer::Show(shown) => client::say(&text(&shown)),
+        Answer::Show(shown) => client::say(&if json { line(&shown)? } else { text(&shown) }),
         _ => Err(unexpected().into()),
     }
+}
+
+/// All of it, as one object.
+fn line(shown: &RouterShown) -> Result<String> {
+    Ok(serde_json::to_string(shown)? + "\n")
 }
 
 /// One fact a line, each under the name of its kind.
@@ -60,7 +64,7 @@ fn nic(nic: &NicShown) -> String {
     format!("{} {} {} {addresses}; {}", nic.name, nic.attach, nic.mac, settings(&nic.settings))
 }
 
-fn settings(settings: &BTreeMap<String, String>) -> String {
+fn settings(settings: &BTreeMap<String, Value>) -> String {
     settings.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
 }
 

@@ -56,8 +56,11 @@ use patience::MORE;
 use placing::Placing;
 pub(crate) use placing::{Planned, planned};
 use plane::Plane;
-pub(crate) use promises::Promises;
+#[cfg(test)]
+pub(crate) use promises::Takes;
+pub(crate) use promises::{Promised, Promises};
 use resources::Resources;
+pub(crate) use schedule::settings;
 
 /// Between two tables.
 const SECOND: Duration = Duration::from_secs(1);

@@ -80,11 +80,7 @@ impl Watched {
         if !json {
             return Ok(format!("run {run}\n{}", interval.table_of(&layout)));
         }
-        let mut value: Value = serde_json::from_str(&interval.json())?;
-        if let Some(object) = value.as_object_mut() {
-            object.insert("run".to_owned(), Value::from(run.as_str()));
-        }
-        Ok(format!("{value}\n"))
+        line(run, &interval)
     }
 
     /// The routers in the order of their file, each with the NICs that have counters.
@@ -93,6 +89,15 @@ impl Watched {
         let shown = routers.filter(|name| self.router.as_deref().is_none_or(|only| only == *name));
         shown.map(|router| (router.to_owned(), nics(counters, router))).collect()
     }
+}
+
+/// An interval of a run, as one object.
+fn line(run: &str, interval: &Interval) -> Result<String> {
+    let mut value: Value = serde_json::from_str(&interval.json())?;
+    if let Some(object) = value.as_object_mut() {
+        object.insert("run".to_owned(), Value::from(run));
+    }
+    Ok(format!("{value}\n"))
 }
 
 /// The NICs of a router that have counters.

@@ -1,5 +1,6 @@
 //! `ringroad trace NAME.NIC`: packets that arrive at a NIC, followed to where they leave or end.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -79,15 +80,21 @@ pub(crate) fn trace(options: &Options) -> Result<()> {
     target.client.send(&request)?;
     loop {
         match target.client.next_answer()? {
-            Answer::Packet(packet) if options.json => client::say(&(json!(packet).to_string() + "\n"))?,
+            Answer::Packet(packet) if options.json => client::say(&line(&packet))?,
             Answer::Packet(packet) => client::say(&text(&packet))?,
-            Answer::Traced(end) if options.json => {
-                return client::say(&(json!({ "traced": end }).to_string() + "\n"));
-            }
+            Answer::Traced(end) if options.json => return client::say(&last_line(&end)),
             Answer::Traced(end) => return client::say(&summary(&end)),
             _ => return Err(unexpected().into()),
         }
     }
+}
+
+fn line(packet: &Packet) -> String {
+    json!(packet).to_string() + "\n"
+}
+
+fn last_line(end: &TraceEnd) -> String {
+    json!({ "traced": end }).to_string() + "\n"
 }
 
 /// One line for each place, and one for how it ended.
@@ -122,7 +129,8 @@ fn fate(fate: &Fate) -> String {
     }
 }
 
-fn moved(counters: &[String]) -> String {
+fn moved(counters: &BTreeMap<String, u64>) -> String {
+    let counters: Vec<String> = counters.iter().map(|(name, by)| format!("{name} {by}")).collect();
     if counters.is_empty() { String::new() } else { format!("; moved meanwhile: {}", counters.join(", ")) }
 }
 

@@ -1,19 +1,16 @@
 //! Answers to what clients of the control socket ask.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use api::{
-    Answer, NeighbourShown, NicShown, Outcome, Request, RouteShown, RouterShown, RouterStatus, RunStatus,
-};
-use config::{Nic, NicModel, Plan, Role, Router, Spin, TransmitMode};
+use api::{Answer, NicShown, Outcome, Request, RouterShown, RouterStatus, RunStatus};
+use config::{Nic, Plan, Router};
 use engine::{Change, Counts, Outside};
 
 use super::{DataPlane, orders};
 use crate::link::Orders;
-use crate::table;
+use crate::{shown, table};
 
 /// The answer to what can be answered while the routers are being changed: what was counted. Whether there is such a router
 /// the supervisor knows.
@@ -124,37 +121,25 @@ impl DataPlane {
     fn show(&self, name: &str, now: Instant) -> Result<RouterShown> {
         let (plan, router) = self.planned(name)?;
         let known = self.routers(now).find(|status| status.name == name);
-        let nic_name =
-            |index: usize| router.nics.get(index).map_or_else(|| "?".to_owned(), |nic| nic.name.clone());
-        let routes = router.routes.iter().map(|route| RouteShown {
-            to: route.to.to_string(),
-            via: route.via.map(|via| via.to_string()),
-            nic: nic_name(route.nic),
-        });
-        let neighbours = router.neighbours.iter().map(|neighbour| NeighbourShown {
-            address: neighbour.address.to_string(),
-            mac: neighbour.mac.to_string(),
-            nic: nic_name(neighbour.nic),
-        });
         Ok(RouterShown {
             run: self.run.clone(),
             status: known.context("the router is not there any more")?,
-            settings: settings(router),
+            settings: shown::settings(router),
             nics: router
                 .nics
                 .iter()
                 .enumerate()
                 .map(|(n, nic)| self.show_nic(plan, router, (n, nic)))
                 .collect(),
-            routes: routes.collect(),
-            neighbours: neighbours.collect(),
+            routes: shown::routes(router),
+            neighbours: shown::neighbours(router),
         })
     }
 }
 
 impl DataPlane {
     fn show_nic(&self, plan: &Plan, router: &Router, (number, nic): (usize, &Nic)) -> NicShown {
-        let mut shown = show_nic(plan, nic);
+        let mut shown = shown::nic(plan, nic);
         let running = self.instance.router(&router.name);
         let state = match running.and_then(|running| running.outside.get(number)) {
             Some(Outside::Peer(peer)) => Some(peer.state()),
@@ -162,12 +147,12 @@ impl DataPlane {
             Some(Outside::Kernel(kernel)) => Some(kernel.state()),
             _ => None,
         };
-        shown.settings.extend(state.map(|state| ("peer".to_owned(), state)));
+        shown.settings.extend(state.map(|state| ("peer".to_owned(), state.into())));
         if running.is_some_and(|running| running.is_pulled(number)) {
-            shown.settings.insert("link".to_owned(), "down".to_owned());
+            shown.settings.insert("link".to_owned(), "down".into());
         }
         if let Some(Outside::Xdp { way, .. }) = running.and_then(|running| running.outside.get(number)) {
-            shown.settings.insert("xdp".to_owned(), way.clone());
+            shown.settings.insert("xdp".to_owned(), way.clone().into());
         }
         shown
     }
@@ -210,66 +195,6 @@ fn status(status: &engine::RouterStatus, now: Instant) -> RouterStatus {
         reason: status.reason.clone(),
         pid: status.pid.map(i32::unsigned_abs),
         threads: status.threads.iter().map(thread).collect(),
-    }
-}
-
-/// What a file says of a router, as it would be written there.
-fn settings(router: &Router) -> BTreeMap<String, String> {
-    let vhost = router.vhost.name();
-    let role = match router.role {
-        Role::Router => "router",
-        Role::Echo => "echo",
-        Role::Hostile(_) => "hostile",
-    };
-    let spin = match router.spin {
-        Spin::Always => "always".to_owned(),
-        Spin::For(time) => format!("{}us", time.as_micros()),
-    };
-    let any = |cpus: &Option<config::CpuSet>| cpus.as_ref().map_or("any".to_owned(), ToString::to_string);
-    let mut settings = BTreeMap::from([
-        ("engine", router.engine.map_or("", config::Engine::name).to_owned()),
-        ("memory", format!("{}M", router.memory >> 20)),
-        ("pin.vcpu", any(&router.pin.vcpu)),
-        ("pin.vhost", any(&router.pin.vhost)),
-        ("restart", router.restart.name().to_owned()),
-        ("role", role.to_owned()),
-        ("spin", spin),
-        ("vcpus", router.vcpus.to_string()),
-        ("vhost", vhost.to_owned()),
-    ]);
-    if let Some(limit) = router.limit {
-        settings.insert("limit", limit.to_string());
-    }
-    if let Role::Hostile(misdeed) = router.role {
-        settings.insert("misdeed", misdeed.name().to_owned());
-    }
-    settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-fn show_nic(plan: &Plan, nic: &Nic) -> NicShown {
-    let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
-    let mut settings = BTreeMap::from([
-        ("deliver", word(&nic.deliver)),
-        ("hash", word(&nic.hash)),
-        ("itr", nic.itr.to_string()),
-        ("model", nic.model.name().to_owned()),
-        ("mtu", nic.mtu.to_string()),
-        ("queue_len", nic.queue_len.to_string()),
-        ("queues", nic.queues.to_string()),
-        ("ring", nic.ring.to_string()),
-    ]);
-    if nic.model == NicModel::E1000 {
-        settings.insert("mode", nic.mode.name().to_owned());
-    }
-    if nic.mode == TransmitMode::SendCombining && nic.combine > 0 {
-        settings.insert("combine", nic.combine.to_string());
-    }
-    NicShown {
-        name: nic.name.clone(),
-        attach: plan.attachment(nic),
-        mac: nic.mac.to_string(),
-        addresses: nic.addresses.iter().map(ToString::to_string).collect(),
-        settings: settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use telemetry::Kind as What;
 
 use super::*;
+use crate::schema::check_lines;
 use crate::supervisor::Events;
 
 /// The longest wait for an answer.
@@ -83,6 +84,7 @@ fn of_a_router_only_its_events_are_told() {
     let report = report.of(&mut scripted(move |since| log.answer(since))).expect("a report");
     assert_eq!(numbers(&report), (0..1000).step_by(2).collect::<Vec<_>>());
     assert!(report.lines().all(|line| serde_json::from_str::<Event>(line).is_ok()));
+    check_lines("events", &report);
 }
 
 #[test]

@@ -187,6 +187,12 @@ fn record(samples: &[f64]) -> String {
 }
 
 #[test]
+fn a_record_is_an_object_with_what_could_not_be_told_as_null() {
+    crate::schema::check_lines("lab", &(record(&[1.0, 2.0, 3.0]) + "\n"));
+    crate::schema::check_lines("lab", &(record(&[]) + "\n"));
+}
+
+#[test]
 fn a_report_is_a_table_of_all_records_and_names_the_machine_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results");

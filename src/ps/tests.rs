@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use api::{RunStatus, State};
 
 use super::*;
+use crate::schema::Table;
 
 fn router(name: &str, state: State, reason: Option<&str>) -> RouterStatus {
     RouterStatus {
@@ -56,6 +57,18 @@ fn a_json_object_for_each_run() {
     let status: RunStatus = serde_json::from_value(lines[0].clone()).expect("a status");
     assert_eq!(status, answer());
     assert_eq!(lines[1], json!({ "run": "lab", "error": "it is dead" }));
+    let ended = Table::of("ps error");
+    ended.check(&lines[1]);
+    let table = Table::of("ps");
+    table.check(&lines[0]);
+    let whole = Some(5);
+    let routers = answer().routers.into_iter().map(|router| RouterStatus {
+        pid: whole,
+        threads: vec![api::Thread { name: "edge/vcpu0".to_owned(), tid: 6 }],
+        ..router
+    });
+    let status = RunStatus { data_plane: whole, routers: routers.collect(), ..answer() };
+    table.check(&json!(status));
 }
 
 #[test]

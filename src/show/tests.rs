@@ -1,11 +1,11 @@
 use api::{NeighbourShown, RouteShown, RouterStatus, State, Thread};
 
 use super::*;
+use crate::schema::check_lines;
 
-#[test]
-fn one_fact_a_line() {
-    let words = |words: &[(&str, &str)]| -> BTreeMap<String, String> {
-        words.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+fn shown() -> RouterShown {
+    let settings = |settings: &[(&str, Value)]| -> BTreeMap<String, Value> {
+        settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
     };
     let status = RouterStatus {
         name: "edge".to_owned(),
@@ -22,7 +22,7 @@ fn one_fact_a_line() {
         attach: "tap:wan0".to_owned(),
         mac: "02:00:00:00:00:01".to_owned(),
         addresses: vec!["192.0.2.1/24".to_owned(), "192.0.2.9/32".to_owned()],
-        settings: words(&[("mtu", "1500"), ("queues", "1")]),
+        settings: settings(&[("mtu", 1500.into()), ("queues", 1.into())]),
     };
     let lan = NicShown { name: "lan".to_owned(), addresses: Vec::new(), ..wan.clone() };
     let route = |to: &str, via: Option<&str>| RouteShown {
@@ -30,10 +30,10 @@ fn one_fact_a_line() {
         via: via.map(str::to_owned),
         nic: "wan".to_owned(),
     };
-    let shown = RouterShown {
+    RouterShown {
         run: "lab".to_owned(),
         status,
-        settings: words(&[("restart", "always"), ("vcpus", "1")]),
+        settings: settings(&[("restart", "always".into()), ("vcpus", 1.into())]),
         nics: vec![wan, lan],
         routes: vec![route("0.0.0.0/0", Some("192.0.2.254")), route("198.51.100.0/24", None)],
         neighbours: vec![NeighbourShown {
@@ -41,7 +41,11 @@ fn one_fact_a_line() {
             mac: "02:00:00:00:00:fe".to_owned(),
             nic: "wan".to_owned(),
         }],
-    };
+    }
+}
+
+#[test]
+fn one_fact_a_line() {
     let wanted = "\
 router     edge of run lab\n\
 state      running for 5 s, restarted 1 times\n\
@@ -54,5 +58,15 @@ nic        lan tap:wan0 02:00:00:00:00:01 no address; mtu = 1500, queues = 1\n\
 route      0.0.0.0/0 via 192.0.2.254 by wan\n\
 route      198.51.100.0/24 by wan\n\
 neighbour  192.0.2.254 is 02:00:00:00:00:fe behind wan\n";
-    assert_eq!(text(&shown), wanted);
+    assert_eq!(text(&shown()), wanted);
+}
+
+#[test]
+fn one_object_with_numbers_as_numbers() {
+    let text = line(&shown()).expect("JSON");
+    assert_eq!(text.lines().count(), 1);
+    check_lines("show", &text);
+    assert!(text.contains(r#""settings":{"mtu":1500,"queues":1}"#), "{text}");
+    let again: RouterShown = serde_json::from_str(&text).expect("a router");
+    assert_eq!(again, shown());
 }

@@ -166,7 +166,8 @@ impl Supervisor {
         let after = self.up_time(now).as_secs_f64() * 1e3;
         let message = format!("everything of {} is up after {after:.1} ms", self.running.file);
         notify("READY=1");
-        let promises = self.placing.promises.iter().flat_map(Promises::lines);
+        let promises =
+            self.placing.promises.iter().flat_map(Promises::promised).map(|promised| promised.to_string());
         promises.for_each(|line| self.events.tell(Kind::Started, line));
         self.events.tell(Kind::Started, message);
         self.times.end = self.options.time.map(|time| now + time);

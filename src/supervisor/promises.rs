@@ -11,6 +11,7 @@ mod parts;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use api::Counters;
@@ -18,6 +19,7 @@ use config::{Fault, Plan, Policy, Sched, Shares};
 use sched::Outline;
 use sched::account::CoreTicks;
 use sched::guarantee::{Adjustment, Class, Controller, Kept, Measured, Need};
+use serde::Serialize;
 
 use super::costs::Costs;
 use admission::Admitted;
@@ -59,6 +61,44 @@ pub(crate) struct Promises {
     tallies: BTreeMap<String, Tally>,
     /// What packets were seen to cost, in this run and in others before it.
     pub(super) costs: Costs,
+}
+
+/// A rate that is promised, with what it takes.
+#[derive(Serialize)]
+pub(crate) struct Promised<'p> {
+    /// To whom.
+    pub(crate) router: &'p str,
+    /// Packets a second.
+    pub(crate) pps: f64,
+    /// By CPU.
+    pub(crate) takes: Vec<Takes>,
+}
+
+/// What a promise takes of one CPU.
+#[derive(Serialize)]
+pub(crate) struct Takes {
+    /// Its number.
+    pub(crate) cpu: u32,
+    /// Part of the CPU.
+    pub(crate) share: f64,
+    /// Of the time-stamp counter, for each packet.
+    pub(crate) cycles: f64,
+    /// How that is known.
+    pub(crate) basis: String,
+}
+
+impl fmt::Display for Promised<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let takes: Vec<String> = self.takes.iter().map(ToString::to_string).collect();
+        write!(out, "guarantee {}: {:.0} packets/s take {}", self.router, self.pps, takes.join(" and "))
+    }
+}
+
+impl fmt::Display for Takes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpu, share, cycles, basis } = self;
+        write!(out, "{share:.2} of CPU {cpu}, {cycles:.0} cycles each ({basis})")
+    }
 }
 
 impl Promises {
@@ -118,18 +158,18 @@ impl Promises {
         }
     }
 
-    /// In one line for each: what is promised, and what that takes.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
-        let share = |need: &Need, pps: f64| {
-            let share = pps * need.cost.cycles / self.hertz;
-            format!(
-                "{share:.2} of CPU {}, {:.0} cycles each ({})",
-                need.cpu, need.cost.cycles, need.cost.basis
-            )
+    /// What is promised, and what that takes.
+    pub(crate) fn promised(&self) -> impl Iterator<Item = Promised<'_>> {
+        let part = |need: &Need, pps: f64| Takes {
+            cpu: need.cpu,
+            share: pps * need.cost.cycles / self.hertz,
+            cycles: need.cost.cycles,
+            basis: need.cost.basis.to_string(),
         };
-        self.controller.promises().map(move |promise| {
-            let needs: Vec<String> = promise.needs.iter().map(|need| share(need, promise.pps)).collect();
-            format!("guarantee {}: {:.0} packets/s take {}", promise.router, promise.pps, needs.join(" and "))
+        self.controller.promises().map(move |promise| Promised {
+            router: &promise.router,
+            pps: promise.pps,
+            takes: promise.needs.iter().map(|need| part(need, promise.pps)).collect(),
         })
     }
 

@@ -14,9 +14,9 @@ impl Supervisor {
         let plan = &self.running.plan;
         if let Some(router) = plan.routers.iter().find(|router| router.name == name) {
             let settings = schedule::settings(router).into_iter();
-            shown.settings.extend(settings.map(|(key, value)| (key.to_owned(), value)));
+            shown.settings.extend(settings.map(|(key, value)| (key.to_owned(), value.into())));
             let standing = self.placing.promises.as_ref().and_then(|promises| promises.standing(&name));
-            shown.settings.extend(standing.map(|standing| ("guarantee is".to_owned(), standing)));
+            shown.settings.extend(standing.map(|standing| ("guarantee is".to_owned(), standing.into())));
         }
         let (Some(router), Some(apart)) =
             (plan.apart().find(|router| router.name == name), self.apart.get(&name))
@@ -24,7 +24,7 @@ impl Supervisor {
             return shown;
         };
         shown.status = apart.completed(shown.status);
-        shown.settings.insert("isolate".to_owned(), "process".to_owned());
+        shown.settings.insert("isolate".to_owned(), "process".into());
         for nic in &mut shown.nics {
             if let Some(known) = router.nics.iter().find(|known| known.name == nic.name) {
                 nic.attach = plan.attachment(known);

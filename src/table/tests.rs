@@ -1,4 +1,5 @@
 use super::{Interval, Screen};
+use crate::schema::check_lines;
 use api::Counters;
 
 fn counters(at_ns: u64, counters: &[(&str, u64)], cpu: &[(&str, u64)]) -> Counters {
@@ -183,4 +184,26 @@ fn a_thread_that_was_not_read_before_has_no_share_yet() {
     assert_eq!(shares(&Interval::between(&later, &after)), [("edge/vcpu0", 0.0), ("edge/vhost", 1.0)]);
     // Where everything begins they are all new.
     assert_eq!(shares(&Interval::since(10 * SECOND, &later)), [("edge/vcpu0", 100.0), ("edge/vhost", 91.0)]);
+}
+
+#[test]
+fn an_interval_is_an_object_of_numbers() {
+    let moved = [
+        ("edge.wan.rx.frames", 7),
+        ("edge.guarantee.promised", 20),
+        ("edge.guarantee.offered", 30),
+        ("edge.guarantee.delivered", 20),
+        ("edge.guarantee.kept_ms", 1),
+        ("edge.guarantee.broken_ms", 0),
+        ("host.cpu10.softirq_ns", 600_000_000),
+        ("host.cpu10.idle_ns", 400_000_000),
+    ];
+    let zeros = moved.map(|(name, _)| (name, 0));
+    let later = counters(1_000_000_000, &moved, &[("edge/vcpu0", 10_000_000)]);
+    let interval = Interval::between(&counters(0, &zeros, &[("edge/vcpu0", 0)]), &later);
+    let text = interval.json() + "\n";
+    check_lines("top", &text);
+    for key in ["guarantees", "softirq_by", "cpu_percent"] {
+        assert!(text.contains(key), "{key} is not in {text}");
+    }
 }

@@ -17,3 +17,16 @@ fn nics_are_known_by_their_counters() {
     assert_eq!(nics(&counters, "edge2"), ["far"]);
     assert!(nics(&counters, "edg").is_empty());
 }
+
+#[test]
+fn an_object_for_each_interval_says_of_which_run_it_is() {
+    let at = |at_ns, frames| {
+        let counters = [("edge.wan.rx.frames".to_owned(), frames)].into();
+        let cpu_ns = [("edge/vcpu0".to_owned(), at_ns / 2)].into();
+        Counters { at_ns, counters, cpu_ns, ..Counters::default() }
+    };
+    let text = line("lab", &Interval::between(&at(5, 1), &at(1_000_000_005, 8))).expect("JSON");
+    assert_eq!(text.lines().count(), 1);
+    crate::schema::check_lines("top", &text);
+    assert!(text.contains(r#""run":"lab""#), "{text}");
+}

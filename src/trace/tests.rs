@@ -1,6 +1,7 @@
 use api::Hop;
 
 use super::*;
+use crate::schema::check_lines;
 
 fn packet(fate: Fate) -> Packet {
     let hop =
@@ -28,24 +29,31 @@ fn a_packet_is_shown_place_by_place() {
 
 #[test]
 fn how_it_ended_is_said_in_one_line() {
-    let counters = || vec!["edge.vcpu0.drop_ttl 1".to_owned(), "edge.vcpu0.consumed 2".to_owned()];
+    let counters = || -> BTreeMap<String, u64> {
+        [("edge.vcpu0.consumed", 2), ("edge.vcpu0.drop_ttl", 1)]
+            .map(|(name, by)| (name.to_owned(), by))
+            .into()
+    };
     let place = || "edge.wan.rx".to_owned();
     for (ending, wanted) in [
         (
             Fate::NotSeen { last: place(), counters: counters() },
-            "not seen again after edge.wan.rx; moved meanwhile: edge.vcpu0.drop_ttl 1, edge.vcpu0.consumed 2",
+            "not seen again after edge.wan.rx; moved meanwhile: edge.vcpu0.consumed 2, edge.vcpu0.drop_ttl 1",
         ),
         (
-            Fate::NotSeen { last: place(), counters: Vec::new() },
+            Fate::NotSeen { last: place(), counters: BTreeMap::new() },
             "not seen again after edge.wan.rx; no counter of drops has moved",
         ),
-        (Fate::NotPlaced { place: place(), counters: Vec::new() }, "dropped: edge.wan.rx did not take it"),
+        (
+            Fate::NotPlaced { place: place(), counters: BTreeMap::new() },
+            "dropped: edge.wan.rx did not take it",
+        ),
         (
             Fate::Answered {
                 nic: "edge.wan".to_owned(),
                 answer: "x".to_owned(),
                 after_ns: 1000,
-                counters: Vec::new(),
+                counters: BTreeMap::new(),
             },
             "answered by edge.wan after 1.0 µs: x",
         ),
@@ -59,4 +67,19 @@ fn protocols_have_names_and_numbers() {
     assert_eq!(["icmp", "tcp", "udp", "89"].map(protocol), [Ok(1), Ok(6), Ok(17), Ok(89)]);
     assert_eq!(protocol("igmpp"), Err("write icmp, tcp, udp or a number up to 255".to_owned()));
     assert!(protocol("256").is_err());
+}
+
+#[test]
+fn an_object_for_each_packet_and_one_for_the_end() {
+    let (word, counters) =
+        (|| "edge.lan".to_owned(), BTreeMap::from([("edge.vcpu0.drop_ttl".to_owned(), 1)]));
+    for fate in [
+        Fate::Left { nic: word(), next_hop: word(), after_ns: 1 },
+        Fate::Answered { nic: word(), answer: word(), after_ns: 1, counters: counters.clone() },
+        Fate::NotPlaced { place: word(), counters: counters.clone() },
+        Fate::NotSeen { last: word(), counters },
+    ] {
+        check_lines("trace", &line(&packet(fate)));
+    }
+    check_lines("trace traced", &last_line(&TraceEnd { traced: 4, ..TraceEnd::default() }));
 }

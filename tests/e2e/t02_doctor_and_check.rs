@@ -46,7 +46,37 @@ fn doctor_speaks_json() {
         for key in ["state", "what", "figure", "meaning"] {
             assert!(finding[key].is_string(), "{key}: {line}");
         }
+        assert_eq!(finding.as_object().map(|finding| finding.len()), Some(4), "{line}");
     }
+}
+
+/// The objects of `check --json`, and whether it found nothing wrong.
+fn checked(file: &str) -> (Vec<serde_json::Value>, bool) {
+    let output = ringroad(&["check", file, "--json"]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8 on stdout");
+    let objects = text.lines().map(|line| serde_json::from_str(line).expect("one object a line"));
+    (objects.collect(), output.status.success())
+}
+
+#[test]
+fn check_speaks_json() {
+    let (objects, is_good) = checked("examples/two-routers.toml");
+    let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
+    assert!(is_good && of("error").is_empty(), "{objects:?}");
+    assert_eq!((&objects[0]["kind"], &objects[0]["memory_mib"]), (&"plan".into(), &64.into()));
+    assert_eq!((of("switch").len(), of("thread").len()), (1, 4));
+    let [west, east] = of("router")[..] else { panic!("{objects:?}") };
+    assert_eq!((&west["name"], &east["name"]), (&"west".into(), &"east".into()));
+    assert_eq!((&west["settings"]["vcpus"], &west["nics"][0]["settings"]["mtu"]), (&1.into(), &1500.into()));
+    assert!(of("finding").iter().any(|finding| finding["what"] == "/dev/kvm"), "{objects:?}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("x.toml");
+    fs::write(&file, "[[router]]\nname = \"edge\"\nvcpus = 99\n").expect("written");
+    let (objects, is_good) = checked(file.to_str().expect("UTF-8"));
+    assert!(!is_good && objects.iter().all(|object| object["kind"] == "error"), "{objects:?}");
+    let wrong = objects.iter().find(|object| object["key"] == "router.vcpus").expect("the fault");
+    assert_eq!((&wrong["line"], &wrong["file"]), (&3.into(), &file.to_str().into()));
 }
 
 #[test]

@@ -171,7 +171,12 @@ fn a_run_is_looked_at_while_it_forwards() {
     ] {
         assert!(shown.contains(part), "{part} is not in:\n{shown}");
     }
-    let shown: Value = serde_json::from_str(&said(&["show", "t14-west", "--json"])).expect("JSON");
+    let [shown] = &json_lines(&said(&["show", "t14-west", "--json"]))[..] else { panic!("more than a line") };
+    assert_eq!(
+        (&shown["settings"]["vcpus"], &shown["nics"][0]["settings"]["mtu"]),
+        (&1.into(), &1500.into())
+    );
+    assert!(run["up_ms"].is_u64() && run["routers"][0]["threads"][0]["tid"].is_u64(), "{run}");
     assert_eq!(shown["nics"][0]["name"], "lan");
     assert_eq!(shown["status"]["state"], "running");
     // A thread by that number is there, under that name.

@@ -1,6 +1,7 @@
 //! Runs and routers as they are.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -105,8 +106,8 @@ pub struct RouterShown {
     pub run: String,
     /// How it is.
     pub status: RouterStatus,
-    /// What its file says in plain words: `vcpus`, `memory`, `vhost`, `restart`, `pin.vcpu`, …
-    pub settings: BTreeMap<String, String>,
+    /// What its file says: `vcpus`, `memory`, `vhost`, `restart`, `pin.vcpu`, …
+    pub settings: BTreeMap<String, Value>,
     /// Its NICs, in the order of the file.
     pub nics: Vec<NicShown>,
     /// Its static routes, in the order of the file.
@@ -128,7 +129,44 @@ pub struct NicShown {
     /// Its addresses with their prefix lengths.
     pub addresses: Vec<String>,
     /// What else its file says: `model`, `mtu`, `queues`, …
-    pub settings: BTreeMap<String, String>,
+    pub settings: BTreeMap<String, Value>,
+}
+
+/// The value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A plain count: `mtu`, `vcpus`.
+    Number(u64),
+    /// A word, or what has a unit: `always`, `64M`, `50us`.
+    Text(String),
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(out),
+            Self::Text(text) => text.fmt(out),
+        }
+    }
 }
 
 /// A static route.

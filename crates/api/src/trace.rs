@@ -1,5 +1,6 @@
 //! What a trace tells of a packet.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
@@ -74,21 +75,22 @@ pub enum Fate {
         /// Nanoseconds from arrival to the answer.
         after_ns: u64,
         /// The router's counters of drops that moved meanwhile, each with by how much.
-        counters: Vec<String>,
+        counters: BTreeMap<String, u64>,
     },
     /// A queue or ring on its way did not take it.
     NotPlaced {
         /// Which: `edge.wan.rx`.
         place: String,
-        /// The NIC's counters of drops that moved meanwhile.
-        counters: Vec<String>,
+        /// The NIC's counters of drops that moved meanwhile, each with by how much.
+        counters: BTreeMap<String, u64>,
     },
     /// It was not seen again within the time allowed.
     NotSeen {
         /// The last place it was seen.
         last: String,
-        /// The router's counters of drops that moved meanwhile, and that of frames which it keeps for itself.
-        counters: Vec<String>,
+        /// The router's counters of drops that moved meanwhile, and that of frames which it keeps for itself, each with by how
+        /// much.
+        counters: BTreeMap<String, u64>,
     },
 }
 

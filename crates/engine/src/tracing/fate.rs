@@ -1,5 +1,7 @@
 //! What became of a packet, put into words.
 
+use std::collections::BTreeMap;
+
 use api::{Fate, Hop, Packet};
 
 use super::board::Spot;
@@ -28,8 +30,8 @@ fn progress(sight: &Sight) -> (u8, u8) {
 }
 
 /// Counters of drops that moved since before the packet came, where it was last.
-pub(super) fn drops(followed: &Followed, now: &Drops) -> Vec<String> {
-    let Some(last) = last(followed) else { return Vec::new() };
+pub(super) fn drops(followed: &Followed, now: &Drops) -> BTreeMap<String, u64> {
+    let Some(last) = last(followed) else { return BTreeMap::new() };
     let beginnings = match last.place.spot {
         Spot::Tx { to_switch: true } if !last.lost => vec!["switch.".to_owned()],
         _ if last.lost => vec![format!("{}.", last.place.nic_name())],

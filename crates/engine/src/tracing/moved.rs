@@ -26,12 +26,12 @@ impl Drops {
         }
     }
 
-    /// Those with one of these beginnings that moved since `before`, with how much.
-    pub(super) fn moved_since(&self, before: &Self, beginnings: &[String]) -> Vec<String> {
+    /// Those with one of these beginnings that moved since `before`, each with how much.
+    pub(super) fn moved_since(&self, before: &Self, beginnings: &[String]) -> BTreeMap<String, u64> {
         let ours = self.0.iter().filter(|(name, _)| beginnings.iter().any(|start| name.starts_with(start)));
         ours.filter_map(|(name, now)| {
             let by = now.wrapping_sub(before.0.get(name).copied().unwrap_or(0));
-            (by > 0).then(|| format!("{name} {by}"))
+            (by > 0).then(|| (name.clone(), by))
         })
         .collect()
     }

@@ -1,5 +1,6 @@
 mod by_hand;
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use api::{Fate, Packet};
@@ -175,7 +176,7 @@ fn what_a_router_drops_is_named_by_its_counters() {
     assert!(trace.round(after.clone()).packets.is_empty(), "it may still be on its way");
     trace.wait(Duration::from_nanos(1));
     let packet = only(trace.round(after));
-    let counters = vec!["edge.vcpu0.drop_no_route 1".to_owned()];
+    let counters = BTreeMap::from([("edge.vcpu0.drop_no_route".to_owned(), 1)]);
     assert_eq!(packet.fate, Fate::NotSeen { last: "edge.wan.rx".to_owned(), counters });
 }
 
@@ -190,7 +191,7 @@ fn what_a_ring_does_not_take_is_named() {
     let round = trace.round(counters(&[("edge.wan.queue", "drop_full", 2), ("edge.lan.tx", "drop_full", 1)]));
     assert_eq!(round.packets.iter().map(|packet| packet.number).collect::<Vec<_>>(), [3, 4]);
     for packet in &round.packets {
-        let counters = vec!["edge.wan.queue.drop_full 2".to_owned()];
+        let counters = BTreeMap::from([("edge.wan.queue.drop_full".to_owned(), 2)]);
         assert_eq!(packet.fate, Fate::NotPlaced { place: "edge.wan.queue".to_owned(), counters });
         assert!(packet.hops[0].seen.ends_with("not taken"), "{}", packet.hops[0].seen);
     }
@@ -208,7 +209,7 @@ fn an_uplink_that_does_not_take_it_is_named() {
     let out = |sent: Sent| sent.forwarded(EDGE_LAN, HOST).octets();
     deliver(&lan, vec![out(Sent::number(9)), out(sent)]);
     let packet = only(trace.round(counters(&[("edge.lan.tap.write", "drop_full", 1)])));
-    let counters = vec!["edge.lan.tap.write.drop_full 1".to_owned()];
+    let counters = BTreeMap::from([("edge.lan.tap.write.drop_full".to_owned(), 1)]);
     assert_eq!(packet.fate, Fate::NotPlaced { place: "edge.lan.tx".to_owned(), counters });
 }
 
@@ -226,7 +227,10 @@ fn an_icmp_error_is_an_answer() {
     deliver(&edge.wan_tx, vec![icmp_from(ROUTER, SOURCE, header, &sent[14..42])]);
     let packet = only(trace.round(counters(&[("edge.vcpu0", "drop_ttl", 1)])));
     let Fate::Answered { nic, answer, counters, .. } = &packet.fate else { panic!("{:?}", packet.fate) };
-    assert_eq!((nic.as_str(), &counters[..]), ("edge.wan", &["edge.vcpu0.drop_ttl 1".to_owned()][..]));
+    assert_eq!(
+        (nic.as_str(), counters),
+        ("edge.wan", &BTreeMap::from([("edge.vcpu0.drop_ttl".to_owned(), 1)]))
+    );
     assert!(answer.ends_with("192.0.2.1 > 192.0.2.2 ttl 64 id 0, ICMP time exceeded"), "{answer}");
 }
 
