@@ -64,7 +64,7 @@ fn check_speaks_json() {
     let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
     assert!(is_good && of("error").is_empty(), "{objects:?}");
     assert_eq!((&objects[0]["kind"], &objects[0]["memory_mib"]), (&"plan".into(), &64.into()));
-    assert_eq!((of("switch").len(), of("thread").len()), (1, 4));
+    assert_eq!((of("switch").len(), of("thread").len()), (1, 6));
     let [west, east] = of("router")[..] else { panic!("{objects:?}") };
     assert_eq!((&west["name"], &east["name"]), (&"west".into(), &"east".into()));
     assert_eq!((&west["settings"]["vcpus"], &west["nics"][0]["settings"]["mtu"]), (&1.into(), &1500.into()));
