@@ -227,13 +227,19 @@ impl Loop {
         let mut fds = vec![PollFd::new(&self.orders.bell, PollFlags::IN)];
         let mut events: Vec<BorrowedFd<'_>> = Vec::new();
         for ((p, _), wait) in self.pumps.iter().zip(&self.waits) {
-            match if *wait == Wait::Room { p.sink.bell() } else { p.source.bell() } {
-                Bell::None => {}
-                Bell::Event(fd) => {
-                    fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
-                    events.push(fd);
+            // Who waits for room still tends its source.
+            for bell in match wait {
+                Wait::Room => [p.sink.bell(), p.source.timer()],
+                Wait::Frames | Wait::Nothing => [p.source.bell(), Bell::None],
+            } {
+                match bell {
+                    Bell::None => {}
+                    Bell::Event(fd) => {
+                        fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                        events.push(fd);
+                    }
+                    Bell::Readable(fd) => fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN)),
                 }
-                Bell::Readable(fd) => fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN)),
             }
         }
         // An interrupted poll is a spurious wake-up, which every caller allows for.

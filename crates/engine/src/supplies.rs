@@ -22,7 +22,8 @@ pub enum Plug {
         /// Frames from it.
         sink: Arc<dyn Sink>,
     },
-    /// Nothing yet: somebody will serve the NIC's queues by a thread of his own.
+    /// Nothing yet: somebody will serve the NIC's queues by a thread of his own, both ways: who serves what the router sends
+    /// keeps the time of its interrupts, and without him they are not moderated.
     Later,
 }
 

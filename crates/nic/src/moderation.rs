@@ -81,6 +81,8 @@ impl Waiting {
 #[derive(Clone, Debug)]
 pub struct Moderator {
     moderation: Moderation,
+    /// Whether somebody looks when the time of what waits has come.
+    kept: bool,
     /// When the last interrupt was raised.
     raised: Option<u64>,
     /// Since when a transmission has not been told.
@@ -95,6 +97,7 @@ impl Moderator {
     pub const fn new(moderation: Moderation) -> Self {
         Self {
             moderation,
+            kept: true,
             raised: None,
             sent: None,
             arrivals: Arrivals { start: 0, frames: 0, bulk: false },
@@ -110,6 +113,12 @@ impl Moderator {
     /// Another way from now on, also for what waits.
     pub fn set_moderation(&mut self, moderation: Moderation) {
         self.moderation = moderation;
+    }
+
+    /// Whether somebody looks when the time of what waits has come; at first somebody does. While nobody does, nothing
+    /// waits: it would wait for ever.
+    pub fn keep_time(&mut self, kept: bool) {
+        self.kept = kept;
     }
 
     /// Something happened.
@@ -129,6 +138,7 @@ impl Moderator {
     /// The earliest time at which to interrupt for this; a time that has passed: now.
     pub fn due(&self, waiting: Waiting) -> u64 {
         match self.moderation {
+            _ if !self.kept => 0,
             Moderation::Off => 0,
             Moderation::Every(units) => self.after_last(u64::from(units) * UNIT),
             Moderation::Adaptive if waiting.other => 0,

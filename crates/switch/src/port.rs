@@ -117,6 +117,15 @@ pub trait Source: Send {
         Bell::None
     }
 
+    /// Does what is to be done in each pass, whatever frames may move. Who does not drain, because the other end has no
+    /// room, calls this instead.
+    fn tend(&mut self) {}
+
+    /// What rings after [`Source::arm`], where no frame can move, when [`Source::tend`] has something to do.
+    fn timer(&self) -> Bell<'_> {
+        Bell::None
+    }
+
     /// Tells the source what the other end takes from now on. A source that can choose stops asking for anything else;
     /// what it asks for all the same is done on the way ([`deliver`]).
     fn settle(&mut self, takes: Offloads) {
@@ -169,6 +178,7 @@ pub trait Sink: Send + Sync {
 pub fn pump(source: &mut dyn Source, sink: &dyn Sink) -> usize {
     let budget = if source.waits() { sink.room().min(BURST) } else { BURST };
     if budget == 0 {
+        source.tend();
         return 0;
     }
     source.drain(budget, &mut |frames| {

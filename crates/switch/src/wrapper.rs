@@ -98,6 +98,16 @@ impl<W: SourceWrapper> Source for W {
     }
 
     #[inline]
+    fn tend(&mut self) {
+        self.inner_mut().tend();
+    }
+
+    #[inline]
+    fn timer(&self) -> Bell<'_> {
+        self.inner().timer()
+    }
+
+    #[inline]
     fn settle(&mut self, takes: Offloads) {
         self.inner_mut().settle(takes);
     }

@@ -240,6 +240,8 @@ pub struct NicQueues {
     timers: Vec<Arc<dyn Timekeeping>>,
     /// With a timer of its own: what rings for each pair alone.
     alone: Vec<Epoll>,
+    /// With timers: what rings for those of all pairs, and for no doorbell.
+    any_timer: Option<Epoll>,
     registers: Option<Arc<E1000Registers>>,
     collector: Option<Arc<Collector>>,
     /// Where frames go instead of out: [`loopback::BACK`], [`cable::NOWHERE`]; 0: out.
@@ -347,7 +349,9 @@ impl NicQueues {
         let (rx, tx) = (Direction::new(pairs, foreign, &[])?, Direction::new(pairs, foreign, &timers)?);
         let alone = tx.queues.iter().zip(&timers);
         let alone = alone.map(|(served, timer)| watch(&[borrow(&served.kick), timer.bell()]));
+        let bells: Vec<_> = timers.iter().map(|timer| timer.bell()).collect();
         Ok(Arc::new(Self {
+            any_timer: if bells.is_empty() { None } else { Some(watch(&bells)?) },
             alone: alone.collect::<Result<_>>()?,
             rx,
             tx,

@@ -90,3 +90,45 @@ fn frames_that_come_to_an_open_gate_wake_the_thread_too() {
         wait_for("the frame", || gate.taken() == turn);
     }
 }
+
+/// A source with a frame that finds no room, and something else to do when its timer rings.
+struct Busy {
+    timer: Arc<OwnedFd>,
+    tended: Arc<AtomicUsize>,
+}
+
+impl Source for Busy {
+    fn drain(&mut self, _: usize, _: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        unreachable!("there is no room")
+    }
+
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    fn tend(&mut self) {
+        if rustix::io::read(&*self.timer, &mut [0u8; 8]).is_ok() {
+            self.tended.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn timer(&self) -> Bell<'_> {
+        Bell::Readable(self.timer.as_fd())
+    }
+}
+
+#[test]
+fn a_source_whose_frames_wait_for_room_is_tended() {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let timer = Arc::new(eventfd(0, flags).expect("a bell"));
+    let tended = Arc::new(AtomicUsize::new(0));
+    let source = Busy { timer: timer.clone(), tended: tended.clone() };
+    let pumps = vec![Pump { source: Box::new(source), sink: Gate::new() }];
+    let idle = Idle::Sleep(Duration::ZERO);
+    let thread = IoThread::spawn("test/vhost", &[], pumps, idle, Confinement::Off).expect("a thread");
+    for turn in 1..=100 {
+        rustix::io::write(&*timer, &1u64.to_ne_bytes()).expect("rung");
+        wait_for("the source to be tended", || tended.load(Ordering::SeqCst) == turn);
+    }
+    drop(thread);
+}

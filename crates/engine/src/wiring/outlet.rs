@@ -350,6 +350,16 @@ impl Source for Lent {
         self.source.as_ref().map_or(Bell::None, |source| source.bell())
     }
 
+    fn tend(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.tend();
+        }
+    }
+
+    fn timer(&self) -> Bell<'_> {
+        self.source.as_ref().map_or(Bell::None, |source| source.timer())
+    }
+
     fn settle(&mut self, takes: Offloads) {
         if let Some(source) = &mut self.source {
             source.settle(takes);

@@ -98,6 +98,8 @@ pub struct Interrupts {
     receive: Delay,
     transmit: Delay,
     host: Moderator,
+    /// Whether somebody looks when the time of what waits has come.
+    kept: bool,
     /// Whether the function may use its pin.
     connected: bool,
     asserted: bool,
@@ -117,6 +119,7 @@ impl Interrupts {
             receive: Delay::OFF,
             transmit: Delay::OFF,
             host: Moderator::new(moderation),
+            kept: true,
             connected: true,
             asserted: false,
             rose: None,
@@ -165,6 +168,17 @@ impl Interrupts {
         self.host.set_moderation(moderation);
     }
 
+    /// Whether somebody asks for [`line`](Self::line) when [`Line::next`] has come; at first somebody does. While nobody
+    /// does, nothing waits, neither for a delay timer nor for ITR: it would wait for ever. Then ask for the line.
+    pub fn keep_time(&mut self, kept: bool, now: u64) {
+        self.kept = kept;
+        self.host.keep_time(kept);
+        if !kept {
+            self.flush(Timer::Receive, now);
+            self.flush(Timer::Transmit, now);
+        }
+    }
+
     /// When the pin may change by itself. While it is asserted a timer changes nothing that the driver would not see
     /// when it reads ICR.
     fn next(&self, wanted: bool, due: u64) -> Option<u64> {
@@ -182,12 +196,12 @@ impl Interrupts {
         let (mut at_once, mut delayed) = (causes & cause::ALL, 0);
         if causes & cause::RXT0 != 0 {
             self.host.note(Work::Received(frames), now);
-            if self.receive.start(now) {
+            if self.kept && self.receive.start(now) {
                 (at_once, delayed) = (at_once & !cause::RXT0, cause::RXT0);
             }
         }
         if causes & cause::TXDW_DELAYED != 0 {
-            let waits = self.transmit.start(now);
+            let waits = self.kept && self.transmit.start(now);
             *(if waits { &mut delayed } else { &mut at_once }) |= cause::TXDW;
         }
         (at_once, delayed)
@@ -207,6 +221,9 @@ impl Interrupts {
             received: causes & RECEIVED != 0,
             other: causes & !(SENT | RECEIVED) != 0,
         };
+        if !self.kept {
+            return 0;
+        }
         let throttle = self.rose.map_or(0, |at| at.saturating_add(u64::from(self.itr) * UNIT));
         throttle.max(self.host.due(waiting))
     }
@@ -301,8 +318,9 @@ impl Interrupts {
 
     /// All registers as at power-on.
     pub(super) fn reset(&mut self) {
-        let (counts, connected) = (self.counts, self.connected);
-        *self = Self { counts, connected, ..Self::new(self.host.moderation()) };
+        let (counts, connected, kept) = (self.counts, self.connected, self.kept);
+        *self = Self { counts, connected, kept, ..Self::new(self.host.moderation()) };
+        self.host.keep_time(kept);
     }
 
     /// Whether the function may use its pin.

@@ -252,6 +252,22 @@ fn another_way_holds_for_what_waits() {
     assert!(!moderator.take_due(1_000), "once");
 }
 
+#[test]
+fn nothing_waits_while_nobody_looks_at_the_time() {
+    for moderation in [Moderation::Every(400), Moderation::Adaptive] {
+        let mut moderator = Moderator::new(moderation);
+        // Bulk.
+        assert!(moderator.request(Work::Received(64), 0));
+        assert!(!moderator.request(Work::Received(64), 1_000), "{moderation:?}: too soon");
+        moderator.keep_time(false);
+        assert!(moderator.take_due(1_000), "{moderation:?}: what waited");
+        assert!(moderator.request(Work::Received(64), 1_001) && moderator.request(Work::Sent, 1_002));
+        moderator.keep_time(true);
+        assert!(!moderator.request(Work::Received(64), 1_003), "{moderation:?}: the last was just now");
+        assert!(moderator.next().is_some());
+    }
+}
+
 proptest! {
     #[test]
     fn everything_is_told_and_in_time(

@@ -164,11 +164,13 @@ impl Target for Keeping<'_> {
 pub fn pump_on(source: &mut dyn Source, sink: &dyn Sink, backlog: &mut Backlog) -> usize {
     backlog.settle(source, sink.offloads());
     if !backlog.is_empty() {
+        source.tend();
         return backlog.flush(sink);
     }
     let waits = source.waits();
     let budget = if waits { backlog.budget(sink) } else { BURST };
     if budget == 0 {
+        source.tend();
         return 0;
     }
     let mut lacking = Offloads::NONE;

@@ -158,16 +158,23 @@ fn frames_of_which_a_segment_is_lost_were_not_taken() {
 struct Waiting {
     frames: Vec<(Vec<u8>, Offload)>,
     settled: Vec<Offloads>,
+    /// Passes in which it was drained or tended.
+    tended: usize,
 }
 
 impl Source for Waiting {
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        self.tended += 1;
         let n = budget.min(self.frames.len());
         let mut now: Vec<_> = self.frames.drain(..n).collect();
         if n > 0 {
             take(&shown(&mut now));
         }
         n
+    }
+
+    fn tend(&mut self) {
+        self.tended += 1;
     }
 
     fn settle(&mut self, takes: Offloads) {
@@ -181,10 +188,11 @@ fn segments_wait_for_room_and_the_frames_behind_them_too() {
     let mut plain = Vec::new();
     plainly(&shown(&mut frames.clone()), &mut |frames| plain.extend(frames.iter().map(octets)));
     assert_eq!(plain.len(), 4 + 1 + 65 + 1);
-    let mut source = Waiting { frames, settled: Vec::new() };
+    let mut source = Waiting { frames, settled: Vec::new(), tended: 0 };
     let (sink, mut backlog) = (Kept::new(Offloads::NONE, 3), Backlog::default());
-    for _ in 0..60 {
+    for pass in 1..=60 {
         pump_on(&mut source, &sink, &mut backlog);
+        assert_eq!(source.tended, pass, "in each pass, also when frames are kept for later");
         *sink.room.lock().unwrap() = 3;
     }
     assert!(backlog.is_empty() && source.frames.is_empty());
@@ -196,7 +204,7 @@ fn segments_wait_for_room_and_the_frames_behind_them_too() {
 
 #[test]
 fn a_source_is_told_at_once_what_its_sink_takes_now() {
-    let mut source = Waiting { frames: Vec::new(), settled: Vec::new() };
+    let mut source = Waiting { frames: Vec::new(), settled: Vec::new(), tended: 0 };
     let mut backlog = Backlog::default();
     for takes in [Offloads::NONE, Offloads::ALL, Offloads::ALL, Offloads::CSUM] {
         pump_on(&mut source, &Kept::new(takes, 3), &mut backlog);

@@ -31,6 +31,10 @@ impl Waiting for Intx {
         line.next
     }
 
+    fn keep_time(&mut self, kept: bool, now: u64) {
+        self.interrupts.keep_time(kept, now);
+    }
+
     fn counts(&self) -> Counts {
         let nic::e1000::Counts { raised, suppressed, moderated } = self.interrupts.counts();
         Counts { raised, suppressed, moderated }

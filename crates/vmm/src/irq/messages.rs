@@ -91,6 +91,11 @@ impl Waiting for Messages {
         next.into_iter().flatten().min()
     }
 
+    fn keep_time(&mut self, kept: bool, _: u64) {
+        self.receive.moderator.keep_time(kept);
+        self.transmit.moderator.keep_time(kept);
+    }
+
     fn counts(&self) -> Counts {
         let (a, b) = (self.receive.counts, self.transmit.counts);
         Counts {

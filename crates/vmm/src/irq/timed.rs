@@ -1,9 +1,9 @@
 //! Interrupts that may have to wait: for a least distance, or for a timer of the device.
 //!
 //! Whoever serves the transmit side of a NIC keeps the time of its interrupts. While the thread polls it looks at the
-//! clock if something waits; before it sleeps it sets a timer, which is one of its bells. Who makes an interrupt wait
-//! while that thread sleeps sets the timer itself. (That side is looked at in each pass, because what it goes to always
-//! has room: a switch, a TAP and a capture lose what they cannot take.)
+//! clock if something waits, also while its frames have no room where they go; before it sleeps it sets a timer, which is
+//! one of its bells. Who makes an interrupt wait while that thread sleeps sets the timer itself. While nobody serves that
+//! side nothing waits, because nobody would send it.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,9 @@ pub(crate) trait Waiting: Send {
     /// Sends what is due at `now` (nanoseconds); returns when to call again at the latest.
     fn settle(&mut self, now: u64) -> Option<u64>;
 
+    /// Whether somebody looks when the time of what waits has come. While nobody does, nothing is to wait.
+    fn keep_time(&mut self, kept: bool, now: u64);
+
     /// How often what happened to them.
     fn counts(&self) -> Counts;
 }
@@ -33,6 +36,10 @@ pub(crate) struct Counts {
 
 /// What the thread that keeps the time does.
 pub(crate) trait Timekeeping: Send + Sync {
+    /// Somebody keeps the time from now on.
+    fn begin(&self);
+    /// He does so no longer. If there is nobody else, what waits is sent, and nothing is put off any more.
+    fn end(&self);
     /// Sends what is due; to be called in each pass.
     fn serve(&self);
     /// The thread is about to sleep: from now on the timer rings when something is due.
@@ -60,6 +67,8 @@ pub(crate) struct Timed<W> {
 
 struct State<W> {
     interrupts: W,
+    /// How many keep the time: sources of the NIC's frames that there are.
+    keepers: usize,
     /// Whether the thread that keeps the time sleeps.
     asleep: bool,
     /// Whether the timer is set, or has rung.
@@ -67,16 +76,17 @@ struct State<W> {
 }
 
 impl<W: Waiting> Timed<W> {
-    /// Nothing is due, and nobody sleeps.
+    /// Nothing is due, and nobody keeps the time.
     pub(crate) fn new(interrupts: W) -> Result<Self> {
         Self::by(Clock::default(), interrupts)
     }
 
     /// Interrupts that go by this clock. The timer goes by the host's.
-    pub(crate) fn by(clock: Clock, interrupts: W) -> Result<Self> {
+    pub(crate) fn by(clock: Clock, mut interrupts: W) -> Result<Self> {
         let timer = TimerFd::new().context("cannot make a timer (timerfd_create)")?;
+        interrupts.keep_time(false, clock.now());
         Ok(Self {
-            state: Mutex::new(State { interrupts, asleep: false, set: false }),
+            state: Mutex::new(State { interrupts, keepers: 0, asleep: false, set: false }),
             next: AtomicU64::new(NEVER),
             descriptor: timer.as_raw_fd(),
             timer: Mutex::new(timer),
@@ -125,6 +135,27 @@ impl<W: Waiting> Timed<W> {
 }
 
 impl<W: Waiting> Timekeeping for Timed<W> {
+    fn begin(&self) {
+        let mut state = self.lock();
+        state.keepers += 1;
+        if state.keepers == 1 {
+            let now = self.now();
+            state.interrupts.keep_time(true, now);
+        }
+    }
+
+    fn end(&self) {
+        let mut state = self.lock();
+        state.keepers = state.keepers.saturating_sub(1);
+        if state.keepers == 0 {
+            let now = self.now();
+            state.asleep = false;
+            state.interrupts.keep_time(false, now);
+            self.settle(&mut state, now);
+            self.set_timer(&mut state, now);
+        }
+    }
+
     #[inline]
     fn serve(&self) {
         let next = self.next.load(Ordering::Relaxed);

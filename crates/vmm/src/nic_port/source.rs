@@ -83,22 +83,25 @@ impl NicQueues {
         shown
     }
 
-    /// Before the rings are armed; true if the thread must not sleep yet.
+    /// Before the rings are armed; true if the thread must not sleep yet. The timers are armed in any case: where frames have
+    /// no room it sleeps all the same.
     fn arm_around(&self, pairs: Range<usize>) -> bool {
-        if self.collector(&pairs).is_some_and(|collector| !collector.rest()) {
-            return true;
-        }
-        self.timers(pairs).iter().for_each(|timer| timer.arm());
-        false
+        self.timers(pairs.clone()).iter().for_each(|timer| timer.arm());
+        self.collector(&pairs).is_some_and(|collector| !collector.rest())
     }
 
     fn disarm_around(&self, pairs: Range<usize>) {
         self.timers(pairs).iter().for_each(|timer| timer.disarm());
     }
 
-    /// Nobody serves these pairs any more.
+    /// Somebody serves these pairs from now on.
+    fn enter(&self, pairs: Range<usize>) {
+        self.timers(pairs).iter().for_each(|timer| timer.begin());
+    }
+
+    /// He serves them no longer.
     fn leave(&self, pairs: Range<usize>) {
-        self.disarm_around(pairs.clone());
+        self.timers(pairs.clone()).iter().for_each(|timer| timer.end());
         if let Some(collector) = self.collector(&pairs) {
             collector.end();
         }
@@ -117,6 +120,7 @@ pub(super) struct NicSource {
 
 impl NicSource {
     pub(super) fn new(queues: Arc<NicQueues>) -> Self {
+        queues.enter(ALL);
         Self { queues, next: 0 }
     }
 }
@@ -160,6 +164,14 @@ impl Source for NicSource {
         self.queues.tx.bell()
     }
 
+    fn tend(&mut self) {
+        self.queues.look_around(ALL);
+    }
+
+    fn timer(&self) -> Bell<'_> {
+        self.queues.any_timer.as_ref().map_or(Bell::None, |any| Bell::Readable(borrow(any)))
+    }
+
     fn settle(&mut self, takes: Offloads) {
         self.queues.tx.queues.iter().for_each(|served| served.settle(takes));
     }
@@ -179,6 +191,7 @@ pub(super) struct PairSource {
 
 impl PairSource {
     pub(super) fn new(queues: Arc<NicQueues>, pair: usize) -> Self {
+        queues.enter(pair..pair + 1);
         Self { queues, pair }
     }
 
@@ -220,6 +233,15 @@ impl Source for PairSource {
             Some(any) => Bell::Readable(borrow(any)),
             None => self.served().map_or(Bell::None, Served::bell),
         }
+    }
+
+    fn tend(&mut self) {
+        self.queues.look_around(self.range());
+    }
+
+    fn timer(&self) -> Bell<'_> {
+        let timer = self.queues.timers(self.range()).first();
+        timer.map_or(Bell::None, |timer| Bell::Readable(timer.bell()))
     }
 
     fn settle(&mut self, takes: Offloads) {

@@ -309,7 +309,11 @@ fn a_message_that_comes_too_soon_waits_and_is_sent_by_who_polls_or_is_rung() {
 }
 
 fn readable(source: &dyn Source) -> bool {
-    let Bell::Readable(bell) = source.bell() else { panic!("a descriptor") };
+    is_readable(source.bell())
+}
+
+fn is_readable(bell: Bell<'_>) -> bool {
+    let Bell::Readable(bell) = bell else { panic!("a descriptor") };
     let mut bell = libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry with an open descriptor.
     unsafe { libc::poll(&raw mut bell, 1, 0) == 1 }
@@ -326,4 +330,59 @@ fn without_moderation_all_interrupts_count_as_raised() {
     assert_eq!(bench.guests[0].received().len(), 3);
     let counts = bench.queues.interrupts();
     assert_eq!((counts.raised.get(), counts.suppressed.get(), counts.moderated.get()), (3, 0, 0));
+}
+
+/// Takes nothing.
+struct Full;
+
+impl Sink for Full {
+    fn deliver(&self, _: &[Frame<'_>]) -> usize {
+        0
+    }
+
+    fn room(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn a_message_that_waits_is_sent_though_frames_of_the_router_have_no_room() {
+    let (mut bench, ram) = moderated();
+    let sent = || ram.shared().mailbox[0].0.load(Ordering::Acquire);
+    let mut octets = Pattern::default().octets(1, 0, 60);
+    let frame = [Frame::new(ring::Bytes::from_slice(&mut octets))];
+    assert_eq!((bench.sink.deliver(&frame), bench.guests[0].received().len()), (1, 1));
+    let part = bench.queues.source_of(0);
+    for source in [bench.source, part].iter_mut() {
+        let before = sent();
+        assert_eq!((bench.sink.deliver(&frame), bench.guests[0].received().len()), (1, 1));
+        assert_eq!(sent(), before, "too soon");
+        source.arm();
+        bench.hand.advance(Duration::from_millis(10));
+        let start = Instant::now();
+        while !is_readable(source.timer()) {
+            assert!(start.elapsed().as_secs() < 60, "nobody is rung");
+        }
+        source.disarm();
+        assert_eq!(switch::pump_on(&mut **source, &Full, &mut switch::Backlog::default()), 0);
+        assert_eq!(sent(), before + 1);
+    }
+}
+
+#[test]
+fn no_message_waits_while_nobody_serves_what_the_router_sends() {
+    let (bench, ram) = moderated();
+    let sent = || ram.shared().mailbox[0].0.load(Ordering::Acquire);
+    let Bench { queues, mut guests, sink, source, .. } = bench;
+    let mut octets = Pattern::default().octets(1, 0, 60);
+    let frame = [Frame::new(ring::Bytes::from_slice(&mut octets))];
+    let mut deliver = || (sink.deliver(&frame), guests[0].received().len());
+    assert_eq!((deliver(), deliver(), sent()), ((1, 1), (1, 1), 1), "the second too soon");
+    drop(source);
+    assert_eq!(sent(), 2, "what waited");
+    assert_eq!((deliver(), sent()), ((1, 1), 3));
+    let source = queues.source_of(0);
+    assert_eq!((deliver(), sent()), ((1, 1), 3), "somebody is there to send it");
+    drop(source);
+    assert_eq!(sent(), 4);
 }

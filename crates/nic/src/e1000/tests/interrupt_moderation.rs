@@ -247,3 +247,41 @@ fn itr_delays_answers_by_up_to_its_interval() {
     }
     assert_eq!(waited, 100 * 15_000);
 }
+
+#[test]
+fn nothing_waits_while_nobody_looks_at_the_time() {
+    let mut slot = enabled();
+    slot.write(r::ITR, 100);
+    slot.arrive(1_000);
+    slot.read(r::ICR);
+    assert_eq!(slot.arrive(2_000), down(26_000));
+    slot.interrupts.keep_time(false, 3_000);
+    assert_eq!(slot.at(3_000), UP, "what waited for ITR");
+    slot.read(r::ICR);
+    assert_eq!(slot.arrive(4_000), UP, "ITR holds nothing back");
+    slot.read(r::ICR);
+    slot.interrupts.keep_time(true, 5_000);
+    assert_eq!(slot.arrive(6_000), down(29_000), "and does again");
+    assert_eq!((slot.interrupts.counts().raised, slot.interrupts.counts().moderated), (3, 2));
+}
+
+#[test]
+fn no_delay_timer_runs_while_nobody_looks_at_the_time() {
+    let mut slot = enabled();
+    slot.write(r::RDTR, 10);
+    assert_eq!(slot.arrive(0), down(10 * UNIT));
+    slot.interrupts.keep_time(false, 1_000);
+    assert_eq!(slot.at(1_000), UP, "what waited for the timer");
+    slot.read(r::ICR);
+    assert_eq!(slot.arrive(2_000), UP, "none is started");
+    slot.read(r::ICR);
+    slot.interrupts.raise(cause::TXDW_DELAYED, 0, 3_000);
+    assert_eq!(slot.at(3_000), UP);
+    // As at power-on, but it is still nobody who looks.
+    slot.write(r::CTRL, 1 << 26);
+    slot.write(r::IMS, cause::ALL);
+    slot.read(r::ICR);
+    slot.write(r::RDTR, 10);
+    let at = slot.now + 1_000;
+    assert_eq!(slot.arrive(at), UP);
+}

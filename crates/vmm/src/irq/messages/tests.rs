@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::super::{IrqRouter, Message as Route, Timed};
+use super::super::{IrqRouter, Message as Route, Timed, Timekeeping};
 use super::*;
 use crate::memory::GuestRam;
 
@@ -42,6 +42,7 @@ fn messages_keep_their_distance_and_each_queue_has_its_own() {
 fn after_a_reset_nothing_is_sent() {
     let (ram, line) = line();
     let messages = Timed::new(Messages::new(Moderation::Every(1000))).expect("a timer");
+    messages.begin();
     messages.with(|messages, now| {
         messages.set_line(Queue::Receive, Some(line));
         messages.request(Queue::Receive, 1, now);

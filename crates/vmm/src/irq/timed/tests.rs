@@ -10,15 +10,21 @@ use super::*;
 struct Fake {
     due: Option<u64>,
     sent: u64,
+    /// Whether somebody keeps the time.
+    kept: bool,
 }
 
 impl Waiting for Fake {
     fn settle(&mut self, now: u64) -> Option<u64> {
-        if self.due.is_some_and(|due| now >= due) {
+        if self.due.is_some_and(|due| now >= due || !self.kept) {
             self.due = None;
             self.sent += 1;
         }
         self.due
+    }
+
+    fn keep_time(&mut self, kept: bool, _: u64) {
+        self.kept = kept;
     }
 
     fn counts(&self) -> Counts {
@@ -29,13 +35,17 @@ impl Waiting for Fake {
 const SHORT: u64 = 2_000_000;
 
 fn timed() -> Timed<Fake> {
-    Timed::new(Fake::default()).expect("a timer")
+    let timed = Timed::new(Fake::default()).expect("a timer");
+    timed.begin();
+    timed
 }
 
 /// One whose clock is moved.
 fn moved() -> (Timed<Fake>, Hand) {
     let (clock, hand) = Clock::by_hand();
-    (Timed::by(clock, Fake::default()).expect("a timer"), hand)
+    let timed = Timed::by(clock, Fake::default()).expect("a timer");
+    timed.begin();
+    (timed, hand)
 }
 
 /// Whether the timer is to ring some time.
@@ -95,4 +105,29 @@ fn what_is_due_when_the_thread_falls_asleep_is_sent_at_once() {
     timed.arm();
     assert_eq!(timed.counts().raised, 1);
     assert!(!is_set(&timed));
+}
+
+#[test]
+fn what_waits_is_sent_when_the_last_one_who_keeps_the_time_goes() {
+    let (timed, _hand) = moved();
+    let wait = || timed.with(|fake, now| fake.due = Some(now + SHORT));
+    timed.begin();
+    timed.arm();
+    wait();
+    timed.end();
+    assert_eq!((timed.counts().raised, is_set(&timed)), (0, true), "there is another one, who may sleep");
+    timed.end();
+    assert_eq!((timed.counts().raised, is_set(&timed)), (1, false));
+    wait();
+    assert_eq!(timed.counts().raised, 2, "nobody would send it");
+    timed.begin();
+    wait();
+    assert_eq!(timed.counts().raised, 2);
+}
+
+#[test]
+fn at_first_nobody_keeps_the_time() {
+    let timed = Timed::new(Fake { kept: true, ..Fake::default() }).expect("a timer");
+    timed.with(|fake, now| fake.due = Some(now + SHORT));
+    assert_eq!(timed.counts().raised, 1);
 }
