@@ -141,10 +141,12 @@ fn stage(tally: &mut Tally, wish: &Wish) -> Result<()> {
         let machine = machine(&kernel, &folder, &programs, wish)?;
         return machine.command().status().map(drop).context("cannot start QEMU");
     }
+    let failed_before = tally.failed;
     for started in 1..=MACHINES {
         let (end, done) = scenarios(&programs, &machine(&kernel, &folder, &programs, wish)?)?;
-        programs.due = settle(tally, &programs, done);
+        programs.due = settle(tally, &programs, done, end);
         if programs.due.is_empty() {
+            tally.end_stage("host in a box", end == End::Status(0), failed_before);
             return Ok(());
         }
         tally.lost_machines += 1;
@@ -180,10 +182,14 @@ fn scenarios(programs: &Programs, machine: &Machine) -> Result<(End, Vec<(String
     Ok((end, done))
 }
 
-/// Counts what came to a result, good or bad; the tests that did not are the answer: they are due in another machine.
-fn settle(tally: &mut Tally, programs: &Programs, done: Vec<(String, Tally)>) -> Vec<String> {
+/// Counts what was run, good or bad; the tests that were not are the answer: they are due in another machine.
+///
+/// Of a machine that was lost, the last test that it began was not run. Any other without a result has died by itself, and failed.
+fn settle(tally: &mut Tally, programs: &Programs, mut done: Vec<(String, Tally)>, end: End) -> Vec<String> {
+    let is_lost = !matches!(end, End::Status(_));
+    done.pop_if(|(_, last)| is_lost && last.is_open());
     let mut due = programs.due.clone();
-    for (name, one) in done.into_iter().filter(|(_, one)| !one.is_open()) {
+    for (name, one) in done {
         due.retain(|due| *due != name);
         tally.take(one);
     }

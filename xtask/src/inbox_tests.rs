@@ -33,10 +33,21 @@ fn what_came_to_no_result_runs_in_another_machine_and_what_failed_has_failed() {
     assert_eq!(programs.started("     Running t2 a (in the box)"), Some("t2 a"));
     assert_eq!(programs.started("     Running t5 a (in the box)"), None);
     let first = said([("t1 a", Some(0)), ("t2 a", Some(1)), ("t2 b", None)]);
-    programs.due = settle(&mut tally, &programs, first);
+    programs.due = settle(&mut tally, &programs, first, End::TimedOut);
     assert_eq!(programs.due, ["t2 b", "t4 a"]);
     assert_eq!((tally.passed, tally.failed), (2, 1));
     let last = said([("t2 b", Some(0)), ("t4 a", Some(0))]);
-    assert_eq!(settle(&mut tally, &programs, last), [""; 0]);
+    assert_eq!(settle(&mut tally, &programs, last, End::Status(1)), [""; 0]);
     assert_eq!((tally.passed, tally.failed), (4, 1), "{tally:?}");
+}
+
+#[test]
+fn a_program_that_dies_while_its_machine_goes_on_has_failed() {
+    let programs = programs(["t1 a", "t2 a"]);
+    for (second, end) in [(Some(0), End::TimedOut), (None, End::Status(1))] {
+        let mut tally = Tally::default();
+        let done = said([("t1 a", None), ("t2 a", second)]);
+        assert_eq!(settle(&mut tally, &programs, done, end), [""; 0]);
+        assert_eq!(tally.failed, if second.is_some() { 1 } else { 2 }, "{tally:?}");
+    }
 }
