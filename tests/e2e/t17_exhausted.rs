@@ -222,13 +222,10 @@ fn a_start_with_few_descriptors_leaves_nothing_of_any_kind() {
 /// Frames in a pcap file, which must be whole.
 fn frames_in(file: &Path) -> u64 {
     let octets = fs::read(file).expect("a capture");
-    let (mut rest, mut frames) = (octets.get(24..).expect("its head"), 0);
-    while let Some((head, after)) = rest.split_first_chunk::<16>() {
-        let kept = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
-        (rest, frames) = (after.get(kept..).expect("a whole record"), frames + 1);
-    }
+    assert!(octets.len() >= 24, "no head");
+    let (frames, rest) = support::pcap_frames(&octets);
     assert_eq!(rest.len(), 0, "half a record");
-    frames
+    frames.len() as u64
 }
 
 /// A program that runs the command with a redirection of the shell.

@@ -156,18 +156,13 @@ fn several_pairs_of_queues() {
 /// What identifies each answer to an echo in a capture: who asked, and which one it was.
 fn echo_replies(file: &Path) -> Vec<[u8; 4]> {
     let octets = fs::read(file).expect("a capture");
-    let mut rest = octets.get(24..).expect("its head");
-    let mut replies = Vec::new();
-    while let Some((head, after)) = rest.split_first_chunk::<16>() {
-        let len = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
-        let (frame, next) = after.split_at(len);
-        // Ethernet, IPv4 without options, ICMP, type 0.
-        if frame.len() >= 42 && frame[12..14] == [8, 0] && frame[23] == 1 && frame[34] == 0 {
-            replies.push([frame[38], frame[39], frame[40], frame[41]]);
-        }
-        rest = next;
-    }
-    replies
+    let (frames, rest) = support::pcap_frames(&octets);
+    assert!(rest.is_empty(), "half a record");
+    // Ethernet, IPv4 without options, ICMP, type 0.
+    let is_reply =
+        |frame: &&&[u8]| frame.len() >= 42 && frame[12..14] == [8, 0] && frame[23] == 1 && frame[34] == 0;
+    let replies = frames.iter().filter(is_reply);
+    replies.map(|frame| [frame[38], frame[39], frame[40], frame[41]]).collect()
 }
 
 /// Kills the data plane under a peer that stays, then ends the run and starts it again, so many times. The peer plays a guest

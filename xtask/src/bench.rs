@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::arguments;
 use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::ratios;
 use crate::results::{Sample, parse, table};
@@ -66,8 +67,7 @@ fn parse_options(arguments: &[String]) -> Result<Options> {
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
         let mut number = || -> Result<u64> {
-            let value = rest.next().with_context(|| format!("{word} needs a number"))?;
-            let number = value.parse().with_context(|| format!("{word} {value}: not a number"))?;
+            let number = arguments::number(word, &mut rest)?;
             ensure!(number > 0, "{word} must be at least 1");
             Ok(number)
         };

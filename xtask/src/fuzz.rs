@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
+use crate::arguments::number;
 use crate::step::{Step, root, succeeds, target_dir};
 
 /// Runs the named targets, or all; true if none crashed.
@@ -30,8 +31,7 @@ fn parse(arguments: &[String]) -> Result<(u64, Vec<String>)> {
     while let Some(word) = rest.next() {
         match word.as_str() {
             "--seconds" => {
-                let value = rest.next().context("--seconds needs a number")?;
-                seconds = value.parse().with_context(|| format!("--seconds {value}: not a number"))?;
+                seconds = number(word, &mut rest)?;
                 ensure!(seconds > 0, "--seconds must be at least 1");
             }
             _ if word.starts_with('-') => bail!("unexpected argument `{word}`"),

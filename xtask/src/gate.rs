@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::arguments::number;
 use crate::step::{output, root, target_dir};
 use crate::test::{self, Wish};
 
@@ -66,13 +67,9 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
     let mut wanted = Wanted { quiet: 10, stressed: 5 };
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
-        let mut number = || -> Result<usize> {
-            let value = rest.next().with_context(|| format!("{word} needs a number"))?;
-            value.parse().with_context(|| format!("{word} {value}: not a number"))
-        };
         match word.as_str() {
-            "--quiet" => wanted.quiet = number()?,
-            "--stressed" => wanted.stressed = number()?,
+            "--quiet" => wanted.quiet = number(word, &mut rest)?,
+            "--stressed" => wanted.stressed = number(word, &mut rest)?,
             _ => bail!("unexpected argument `{word}`; there are --quiet N and --stressed N"),
         }
     }

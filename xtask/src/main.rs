@@ -1,6 +1,7 @@
 //! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | fuzz | soak | deb`.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod bench;
 mod check;
 mod deb;

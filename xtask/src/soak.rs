@@ -8,8 +8,9 @@ mod usage;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
+use crate::arguments::number;
 use crate::step::{Step, target_dir};
 use run::Soak;
 use support::Need;
@@ -62,13 +63,9 @@ fn parse(arguments: &[String]) -> Result<Options> {
     let mut options = Options { minutes: 30, rounds: 300 };
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
-        let mut number = || -> Result<u64> {
-            let value = rest.next().with_context(|| format!("{word} needs a number"))?;
-            value.parse().with_context(|| format!("{word} {value}: not a number"))
-        };
         match word.as_str() {
-            "--minutes" => options.minutes = number()?,
-            "--rounds" => options.rounds = number()?,
+            "--minutes" => options.minutes = number(word, &mut rest)?,
+            "--rounds" => options.rounds = number(word, &mut rest)?,
             _ => bail!("unexpected argument `{word}`; there are --minutes N and --rounds N"),
         }
     }

@@ -58,7 +58,7 @@ impl Capture {
         let end = Instant::now() + LIMIT;
         loop {
             let octets = fs::read(&self.file).with_context(|| self.file.display().to_string())?;
-            let found = frames(&octets).filter(|frame| wanted(frame)).count();
+            let found = pcap_frames(&octets).0.iter().filter(|frame| wanted(frame)).count();
             if found >= count {
                 return Ok(());
             }
@@ -77,14 +77,14 @@ impl Capture {
     }
 }
 
-/// The frames of a pcap file of this machine's order of octets, as far as they are written.
-fn frames(octets: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The frames of a pcap file of this machine's order of octets, as far as they are written; and the octets behind the last whole one.
+pub fn pcap_frames(octets: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut rest = octets.get(HEADS.0..).unwrap_or_default();
-    std::iter::from_fn(move || {
-        let length = rest.get(8..12)?.try_into().map(u32::from_ne_bytes).ok()?;
-        let end = HEADS.1 + usize::try_from(length).ok()?;
-        let frame = rest.get(HEADS.1..end)?;
-        rest = &rest[end..];
-        Some(frame)
-    })
+    let mut frames = Vec::new();
+    let length = |head: &[u8]| u32::from_ne_bytes([head[8], head[9], head[10], head[11]]) as usize;
+    while let Some(frame) = rest.get(..HEADS.1).and_then(|head| rest.get(HEADS.1..HEADS.1 + length(head))) {
+        frames.push(frame);
+        rest = &rest[HEADS.1 + frame.len()..];
+    }
+    (frames, rest)
 }

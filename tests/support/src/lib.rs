@@ -42,7 +42,7 @@ mod traces;
 mod transfer;
 mod wire;
 
-pub use capture::Capture;
+pub use capture::{Capture, pcap_frames};
 pub use dissect::{CHECKSUMS, Dissected, differences, dissect};
 pub use flow::{Flow, Tally};
 pub use inject::{Injected, inject_syscall};
