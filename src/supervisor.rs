@@ -413,7 +413,7 @@ impl Supervisor {
         now >= until
     }
 
-    /// Looks after who cleans up if this process is killed.
+    /// Looks after the cleaner, which removes everything if this process is killed.
     fn attend_cleaner(&mut self, now: Instant) {
         if let Some(line) = self.lock.attend(now) {
             self.events.tell(Kind::Notice, line);

@@ -32,7 +32,7 @@ pub(super) struct Wire {
     came: Condvar,
     /// The link's socket, to wait at without keeping anybody from it.
     socket: OwnedFd,
-    /// Wakes who attends to the link, because something is to be sent.
+    /// Wakes the thread that attends to the link, because something is to be sent.
     bell: OwnedFd,
 }
 

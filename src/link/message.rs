@@ -99,7 +99,7 @@ pub(crate) enum ToSupervisor {
         kind: String,
         /// The router it is about.
         router: Option<String>,
-        /// Whether it is about who is at the other side of a NIC by vhost-user.
+        /// Whether it is about the peer at the other side of a NIC by vhost-user.
         of_peer: bool,
         /// One line that says it.
         message: String,

@@ -118,7 +118,7 @@ impl Ledger {
     }
 }
 
-/// Who cleans up, as the process that it cleans up after has it. Dropping it ends it; nothing is removed then.
+/// The cleaner's process, as the supervisor holds it. Dropping it ends the process, which removes nothing then.
 pub(crate) struct Cleaner {
     ledger: Ledger,
     command: Box<dyn Fn() -> Command>,

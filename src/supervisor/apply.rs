@@ -35,7 +35,7 @@ pub(super) struct Staged {
     pub(super) plan: Plan,
     wanted: Wanted,
     opened: Resources,
-    /// Who tells the counters, if that is somebody else.
+    /// The thread that answers questions for counters, if it is another one.
     metrics: Option<Metrics>,
     /// What is planned for its threads.
     threads: Planned,

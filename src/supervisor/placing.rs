@@ -41,7 +41,7 @@ pub(crate) struct Planned {
     pub(super) load: Load,
 }
 
-/// Who carries an outline out, and takes it back.
+/// Carries an outline out, and takes it back.
 pub(super) trait Carry {
     /// Makes what threads are moved into.
     ///

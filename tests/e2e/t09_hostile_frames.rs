@@ -61,7 +61,7 @@ impl Site {
         self.finish_after(&[])
     }
 
-    /// The same of a run that has told of just this, each in a line.
+    /// Ends a run that has told of just this, each in a line.
     fn finish_after(self, told: &[&str]) -> Counters {
         self.works();
         let done = self.stage.finish_troubled(vec![self.left, self.right]).expect("nothing is left");

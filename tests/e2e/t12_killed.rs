@@ -178,7 +178,7 @@ fn the_one_that_cleans_up() {
     assert!(!Path::new(&format!("/proc/{}", cleaner.id)).exists(), "a zombie stays");
     let is_next = |child: &Process| is_cleaner(child) && child.id != cleaner.id;
     wait_for(|| children_of(run.id()).into_iter().find(is_next));
-    // Who answers has told it everything.
+    // A cleaner that answers has heard everything.
     let shown = Command::new(BINARY).args(["show", "t12-a"]).output().expect("it can be asked");
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
     kill_command(&mut run, Duration::ZERO);

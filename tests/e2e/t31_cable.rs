@@ -100,7 +100,7 @@ fn another_host(commands: &[&[&str]]) {
     let mut tshark = Command::new("tshark");
     tshark.args(["-n", "-r"]).arg(&path).args(["-Y", "arp.opcode == 1 && arp.src.proto_ipv4 == 192.0.2.1"]);
     let asked = run(tshark.args(["-T", "fields", "-e", "sll.pkttype"]), PATIENCE).expect("tshark").stdout;
-    // Who only gets old is asked by the address that it had.
+    // A neighbour that only gets old is asked by the address that it had.
     let all: Vec<&str> = asked.lines().collect();
     assert!(!all.is_empty() && all.iter().all(|kind| *kind == "1"), "not to all stations: {all:?}");
     stage.finish(vec![left, right]).expect("nothing is left");

@@ -347,7 +347,7 @@ pub struct VcpuShared {
     pub spin_limit: Line,
     /// Its register access, where it is a thread of a process.
     pub access: RegisterAccess,
-    /// Who said last that it has an address of the router.
+    /// The station that last claimed an address of the router.
     pub claim: Claim,
 }
 

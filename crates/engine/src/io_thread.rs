@@ -227,7 +227,7 @@ impl Loop {
         let mut fds = vec![PollFd::new(&self.orders.bell, PollFlags::IN)];
         let mut events: Vec<BorrowedFd<'_>> = Vec::new();
         for ((p, _), wait) in self.pumps.iter().zip(&self.waits) {
-            // Who waits for room still tends its source.
+            // A pump that waits for room still tends its source.
             for bell in match wait {
                 Wait::Room => [p.sink.bell(), p.source.timer()],
                 Wait::Frames | Wait::Nothing => [p.source.bell(), Bell::None],

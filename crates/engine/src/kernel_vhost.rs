@@ -13,7 +13,7 @@ use vmm::{KernelVhost, Receiver, VhostNet, cpu_clock, kernel_thread};
 
 use crate::supplies::Supplies;
 
-/// Finds threads of the kernel for somebody who may not.
+/// Finds threads of the kernel for a process that may not look at them.
 pub trait KernelThreads: Send + Sync {
     /// The thread by which vhost-net works for `owner`, a thread of this process.
     fn of_vhost(&self, owner: i32) -> Option<i32>;

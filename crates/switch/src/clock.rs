@@ -1,4 +1,4 @@
-//! The time of those who pace, moderate and age: the host's, or one that a test moves.
+//! The clock of pacing, moderation and ageing: the host's, or one that a test moves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -68,7 +68,7 @@ impl Undo {
         }
     }
 
-    /// The same, to happen when the answer is dropped. Not for an interface: that is [`Armed::of_link`].
+    /// An undo that happens when the answer is dropped. Not for an interface: that is [`Armed::of_link`].
     pub(crate) const fn armed(self) -> Armed {
         Armed { what: What::Undo(self) }
     }

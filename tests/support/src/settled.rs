@@ -16,7 +16,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(25);
 /// Looks without a frame counted, after which a ledger that adds up is believed: what is in a TAP's queue is in no ledger yet.
 const QUIET_LOOKS: u32 = 4;
-/// The same where it never adds up, as a router that breaks the rules need not keep its own part of it.
+/// Looks where the ledger never adds up, as a router that breaks the rules need not keep its own part of it.
 const MANY_QUIET_LOOKS: u32 = 40;
 /// Somebody goes on sending: whoever asks for the end has a reason.
 const PATIENCE: Duration = Duration::from_secs(10);

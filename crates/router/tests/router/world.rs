@@ -93,7 +93,7 @@ pub(crate) struct World {
     pub(crate) left: Vec<Offload>,
     /// How often each cable was plugged anew.
     pub(crate) plugged: Vec<u32>,
-    /// Who has claimed an address of the router: NIC, address, station.
+    /// Stations that claimed an address of the router: NIC, address, station.
     pub(crate) claims: Vec<(usize, u32, Mac)>,
 }
 

@@ -71,7 +71,7 @@ pub struct XdpRevival {
 
 impl XdpRevival {
     /// Puts the queues of an interface that was opened anew in the place of the old ones, however many they are: each is served
-    /// by one of those who served the old ones.
+    /// by one of the threads that served the old ones.
     ///
     /// # Errors
     /// The rings cannot be mapped; then all is as it was.

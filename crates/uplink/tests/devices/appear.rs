@@ -28,7 +28,7 @@ fn seen_by_others(netns: &Netns, name: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// Somebody who hears what the kernel tells of links.
+/// A listener to what the kernel tells of links.
 struct Monitor {
     program: Child,
     lines: Receiver<String>,

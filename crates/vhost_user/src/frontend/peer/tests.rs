@@ -54,7 +54,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A clock that stands until it is moved: who is good is never late.
+/// A clock that stands until it is moved: a peer that behaves is never late.
 #[derive(Clone, Default)]
 struct Moved(Arc<Mutex<Duration>>);
 
