@@ -13,8 +13,6 @@ const BROADCAST: Mac = [0xff; 6];
 const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-/// The router has given up asking for a neighbour.
-const GIVEN_UP: Duration = Duration::from_secs(5);
 const STORM: u32 = 200_000;
 
 const FILE: &str = "[[router]]\nname = \"t09\"\n\
@@ -166,7 +164,7 @@ fn arp_garbage() {
         let mac = [2, 9, 9, 9, a, b];
         arp(BROADCAST, 1, (mac, Ipv4Addr::new(192, 0, 2, b)), ([0; 6], ROUTER))
     }));
-    thread::sleep(Duration::from_millis(100));
+    site.stage.settle();
     // The host says again who it is.
     site.send([arp(BROADCAST, 1, (HOST, LEFT), (HOST, LEFT))]);
     let counters = site.finish_after(&["says that it has 192.0.2.1, which is this router's"]);
@@ -236,7 +234,8 @@ mod all {
             site.wire.send(frame).expect("sent");
         }
         // Packets wait for neighbours that do not answer; then they are lost under a name.
-        thread::sleep(GIVEN_UP);
+        let lost = |counters: &Counters| counters.get("t09.vcpu0.drop_no_neighbour") > 0;
+        site.stage.wait_for_counters(lost).expect("the router gives up");
         let counters = site.finish();
         let read = counters.get("t09.left.tap.read.frames") + counters.get("t09.left.tap.read.drop_too_long");
         println!("{read} of {STORM} frames reached the router's TAP");

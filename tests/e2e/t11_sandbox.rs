@@ -195,8 +195,11 @@ mod all {
         for _ in 0..3 {
             a_thread_is_taken_over(&mut stage, &host, "west/vcpu0", "vcpu");
         }
-        thread::sleep(Duration::from_millis(500));
-        assert_eq!(descriptors(&mut stage), before);
+        let late = Instant::now() + PATIENCE;
+        while descriptors(&mut stage) != before {
+            assert!(Instant::now() < late, "{} open instead of {before}", descriptors(&mut stage));
+            thread::sleep(Duration::from_millis(10));
+        }
         end(stage);
         drop(host);
     }

@@ -332,8 +332,8 @@ mod all {
         ] {
             let script = redirected(folder.path(), &how);
             let busy = Busy::start(script.to_str().expect("a path"), &forwarding());
-            // Some lines of counters.
-            thread::sleep(Duration::from_millis(2500));
+            // For more than two seconds: there were lines of counters.
+            busy.flow.arrive_while_sending(u64::from(RATE) * 5 / 2, PATIENCE).expect("it sends");
             let (tally, done) = busy.finish();
             assert!(tally.received > u64::from(RATE) / 2, "{tally:?}");
             assert_eq!(done.stderr.lines().count(), lines, "{how}: {}", done.stderr);

@@ -5,7 +5,6 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use support::{Counters, Finished, Flow, Namespace, Stage};
@@ -249,7 +248,6 @@ mod all {
             for place in ["t19.west.rx", "t19.east.tx"] {
                 assert!(told.matches(place).count() >= 3, "{west} and {east}: {told}");
             }
-            thread::sleep(Duration::from_millis(100));
             flow.stop().expect("it ends");
             world.finish_well();
         }

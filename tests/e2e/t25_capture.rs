@@ -1,7 +1,7 @@
 //! Objective: what passes a NIC of a running file can be captured by anybody who owns the run: whole, both ways, read by a
 //! parser that is not ours; it ends by count, by time and with its client, and a file that is slow or full holds nobody up.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -85,7 +85,13 @@ fn both_ways_by_count_by_time_and_until_the_client_leaves() {
         support::run(&mut capture("t25c.left", Path::new("/dev/null"), &[]), PATIENCE).expect("it ends");
     assert!(second.stderr.contains("t25c.left is being captured already"), "{}", second.stderr);
     ping(&left, 4);
-    sleep(Duration::from_millis(500));
+    let (end, is_icmp) =
+        (Instant::now() + PATIENCE, |frame: &&[u8]| frame.get(12..14) == Some(&[8, 0]) && frame[23] == 1);
+    while support::pcap_frames(&fs::read(&file).expect("it reads")).0.into_iter().filter(is_icmp).count() < 8
+    {
+        assert!(Instant::now() < end, "not all is written");
+        sleep(Duration::from_millis(10));
+    }
     run.signal(Signal::KILL).expect("killed");
     run.wait(PATIENCE).expect("it ends");
     assert_eq!(packets(&file, "icmp"), 8);

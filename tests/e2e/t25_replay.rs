@@ -78,12 +78,7 @@ fn played(count: u32, gap: Duration, pace: &str) -> Duration {
     run.wait_for_line(PATIENCE, |line| line.contains(&over)).expect("it is told");
     let took = since.elapsed();
     let out = folder.path().join("out.pcap");
-    // The clock writes ten times a second what was captured.
-    let mut seen = usize::MAX;
-    while std::mem::replace(&mut seen, left(&out).len()) != seen || seen == 0 {
-        assert!(since.elapsed() < 2 * PATIENCE, "it does not come to rest");
-        std::thread::sleep(Duration::from_millis(500));
-    }
+    run.settle();
     run.signal(Signal::TERM).expect("signalled");
     let done = run.wait(PATIENCE).expect("it ends");
     assert!(done.status.success(), "{}", done.stderr);

@@ -177,6 +177,22 @@ impl Flow {
         Ok(())
     }
 
+    /// How many datagrams arrive while so many more are sent.
+    ///
+    /// # Errors
+    /// The sender does not get to send them in time.
+    pub fn arrive_while_sending(&self, more: u64, within: Duration) -> Result<u64> {
+        let (start, before) = (Instant::now(), self.so_far());
+        loop {
+            let now = self.so_far();
+            if now.sent >= before.sent + more {
+                return Ok(now.received - before.received);
+            }
+            ensure!(start.elapsed() < within, "not {more} more sent in {within:?}: {now:?}");
+            thread::sleep(TICK);
+        }
+    }
+
     fn refused(&self) -> u64 {
         self.shared.refused.load(Relaxed)
     }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::settled;
+
 /// How long a process may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long output may still come after the process has ended (its own children may hold the pipe).
@@ -105,6 +107,11 @@ impl Running {
         // Not waited for yet, so the id cannot belong to another process.
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
         Ok(kill_process(pid, signal)?)
+    }
+
+    /// Waits until the ledgers of all routers of this `ringroad run` add up and nothing moves in them.
+    pub fn settle(&self) {
+        settled::wait(self.id());
     }
 
     /// Waits for the first line, on either output, of which `wanted` is true.

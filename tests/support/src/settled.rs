@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use anyhow::{Context, Result, ensure};
 use api::{Answer, Client, Request};
 
 use crate::Counters;
@@ -20,6 +21,8 @@ const QUIET_LOOKS: u32 = 4;
 const MANY_QUIET_LOOKS: u32 = 40;
 /// Somebody goes on sending: whoever asks for the end has a reason.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What a run is waited for to count comes long before this.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Waits until the ledgers of all routers of a run add up and nothing moves in them; `supervisor` is the run's process.
 ///
@@ -36,6 +39,20 @@ pub(crate) fn wait(supervisor: u32) {
         if quiet >= if adds_up { QUIET_LOOKS } else { MANY_QUIET_LOOKS } {
             return;
         }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Waits until `wanted` is true of what a run has counted; `supervisor` is its process.
+pub(crate) fn counters(supervisor: u32, wanted: impl Fn(&Counters) -> bool) -> Result<Counters> {
+    let mut client = client(supervisor).context("no run answers")?;
+    let end = Instant::now() + LONG;
+    loop {
+        let counters = Counters::running(&mut client)?;
+        if wanted(&counters) {
+            return Ok(counters);
+        }
+        ensure!(Instant::now() < end, "not so within {LONG:?}: {counters:?}");
         thread::sleep(LOOK);
     }
 }

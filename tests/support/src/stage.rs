@@ -156,7 +156,15 @@ impl Stage {
 
     /// Waits until the ledgers of its routers add up and nothing moves in them.
     pub fn settle(&self) {
-        settled::wait(self.run.id());
+        self.run.settle();
+    }
+
+    /// Waits until `wanted` is true of what the run has counted.
+    ///
+    /// # Errors
+    /// It is not within a minute, or nobody answers.
+    pub fn wait_for_counters(&self, wanted: impl Fn(&Counters) -> bool) -> Result<Counters> {
+        settled::counters(self.run.id(), wanted)
     }
 
     /// Lets the last frames arrive and ends the run, which must end well; what it wrote can be read then.
@@ -168,7 +176,7 @@ impl Stage {
 
     /// The same of a run that has told of trouble meanwhile.
     fn end(&mut self) -> Result<Finished> {
-        settled::wait(self.run.id());
+        self.run.settle();
         self.run.signal(Signal::TERM)?;
         let done = self.run.wait(END)?;
         ensure!(done.status.success(), "{}: {}", done.status, done.stderr);
