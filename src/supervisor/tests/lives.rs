@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::Request;
 
-use super::stage::{ONE, Stage};
+use super::stage::{ONE, Scripted, Stage};
 use crate::link::{ToPlane, ToSupervisor};
 
 const MS: Duration = Duration::from_millis(1);
@@ -102,12 +102,21 @@ fn one_that_cannot_be_started_is_tried_again() {
 #[test]
 fn one_that_does_not_come_up_in_time_is_killed() {
     let mut stage = Stage::start(ONE);
-    // Ten seconds, and two for each router.
-    stage.after(12 * SECOND - MS).expect("it goes on");
+    // Thirty-two seconds, and two for each router.
+    stage.after(34 * SECOND - MS).expect("it goes on");
     assert!(!stage.plane().was_killed());
     stage.after(MS).expect("it goes on");
     assert!(stage.plane().was_killed());
     assert_eq!(stage.lines("did not answer in time and was killed").len(), 1);
+}
+
+/// What a thread of the data plane does that does nothing else.
+fn tell_counters(plane: &Scripted) {
+    while let Some(message) = plane.told() {
+        if let ToPlane::Ask { id, request: Request::Counters { .. } } = message {
+            plane.answer(id, Ok(api::Answer::Counters(api::Counters::default())));
+        }
+    }
 }
 
 #[test]
@@ -119,7 +128,11 @@ fn one_that_does_not_answer_is_late_then_killed_then_started_again() {
     let mut early = stage.client(&Request::Ps {});
     let shown = format!("{:?}", early.next_answer().expect("it is answered for it"));
     assert!(shown.contains("the data plane is busy or does not answer any more"), "{shown}");
-    stage.now = since + 10 * SECOND - MS;
+    while stage.now < since + 31 * SECOND {
+        stage.after(SECOND).expect("it goes on");
+        tell_counters(&stage.plane());
+    }
+    stage.now = since + 32 * SECOND - MS;
     stage.turn().expect("it goes on");
     assert!(!stage.plane().was_killed());
     let silent = stage.plane();
@@ -137,13 +150,9 @@ fn one_that_does_not_answer_is_late_then_killed_then_started_again() {
 #[test]
 fn one_that_only_tells_its_counters_is_killed() {
     let mut stage = Stage::up(ONE);
-    for _ in 0..20 {
+    for _ in 0..50 {
         let plane = stage.plane();
-        while let Some(message) = plane.told() {
-            if let ToPlane::Ask { id, request: Request::Counters { .. } } = message {
-                plane.answer(id, Ok(api::Answer::Counters(api::Counters::default())));
-            }
-        }
+        tell_counters(&plane);
         stage.after(SECOND).expect("it goes on");
         if plane.was_killed() {
             return;
@@ -155,7 +164,7 @@ fn one_that_only_tells_its_counters_is_killed() {
 #[test]
 fn one_that_answers_is_left_alone() {
     let mut stage = Stage::up(ONE);
-    for _ in 0..40 {
+    for _ in 0..80 {
         stage.plane().serve(&Default::default());
         stage.after(SECOND).expect("it goes on");
     }
@@ -172,11 +181,7 @@ fn one_that_starts_a_router_may_take_its_time_and_tells_its_counters() {
     for _ in 0..11 {
         stage.after(SECOND).expect("it goes on");
         let plane = stage.plane();
-        while let Some(message) = plane.told() {
-            if let ToPlane::Ask { id, request: Request::Counters { .. } } = message {
-                plane.answer(id, Ok(api::Answer::Counters(api::Counters::default())));
-            }
-        }
+        tell_counters(&plane);
     }
     assert!(!stage.plane().was_killed());
     assert!(stage.tables() >= 10, "tables were shown meanwhile");
