@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 /// Packing takes a few seconds; building the task that packs, a minute, and many where others build as well.
 const PATIENCE: Duration = Duration::from_secs(900);
-const GONE: Duration = Duration::from_secs(10);
+const GONE: Duration = Duration::from_secs(60);
 const UNIT: &str = "lib/systemd/system/ringroad@.service";
 
 fn run(command: &mut Command) -> Finished {
@@ -254,7 +254,7 @@ mod all {
         let (file, socket) = (root.path().join("file.toml"), root.path().join("notify"));
         fs::write(&file, file_with("process")).expect("written");
         let heard = UnixDatagram::bind(&socket).expect("bound");
-        heard.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        heard.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let mut command = Command::new(root.path().join("usr/bin/ringroad"));
         command.args(["run", "--json", "--seconds", "0.5"]).arg(&file).env("NOTIFY_SOCKET", &socket);
         let done = run(&mut command);

@@ -46,7 +46,7 @@ fn captured(engine: Engine, mode: &str, payload: usize, file: &Path) {
 /// Moves the TAP into the namespace.
 fn host_takes(host: &Namespace) {
     let mut ip = std::process::Command::new("ip");
-    let done = support::run(ip.args(["link", "set", TAP, "netns", host.name()]), Duration::from_secs(10))
+    let done = support::run(ip.args(["link", "set", TAP, "netns", host.name()]), Duration::from_secs(60))
         .expect("it ends");
     assert!(done.status.success(), "{}", done.stderr);
     host.ip(&["link", "set", TAP, "up"]).expect("up");

@@ -67,7 +67,7 @@ impl Held {
 
     /// Waits until the process holds no more than this: a thread that was joined leaves its folder a moment later.
     fn settled(&self) -> Self {
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + Duration::from_secs(60);
         loop {
             let now = Self::now();
             if now == *self || Instant::now() > end {

@@ -145,7 +145,7 @@ fn lasting(
     meant: impl Fn(&ApplyError) -> bool,
 ) -> Vec<ApplyError> {
     let threads: Vec<Thread> = workers.iter().map(|worker| worker.thread.clone()).collect();
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     loop {
         let errors = applier.place(&threads);
         if errors.iter().all(|error| meant(error) || !error.is_passing()) || Instant::now() > end {

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::running::Running;
 
 /// QEMU ends within this time after it was told to.
-const END: Duration = Duration::from_secs(20);
+const END: Duration = Duration::from_secs(60);
 /// The registers' window is as large as a power of two, and lies at a multiple of that.
 const WINDOW: u64 = 0x2_0000;
 /// Octets of a capture's header, and of the one before each frame.

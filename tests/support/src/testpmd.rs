@@ -12,7 +12,7 @@ use crate::{Running, Signal};
 /// Where DPDK makes a folder for each of its programs, and leaves it.
 const FOLDERS: &str = "/var/run/dpdk";
 /// A program that was killed is gone long before this.
-const GONE: Duration = Duration::from_secs(10);
+const GONE: Duration = Duration::from_secs(60);
 
 /// A running testpmd. Goes with all that it has left.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::client::Client as Asker;
 use crate::folder::{SOCKET, sockets};
 use crate::line::{encode_request, parse_answer};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const PS: &[u8] = b"{\"version\":1,\"request\":{\"ps\":{}}}\n";
 
 fn listen(limits: Limits) -> (TempDir, Server) {

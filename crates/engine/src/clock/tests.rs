@@ -47,7 +47,7 @@ fn the_thread_ticks_by_itself_and_ends_at_once() {
     assert_eq!(clock.thread().name(), "ringroad/clock");
     let start = Instant::now();
     while mailbox(&machine, 0) == 0 {
-        assert!(start.elapsed() < Duration::from_secs(10), "the alarm never came");
+        assert!(start.elapsed() < Duration::from_secs(60), "the alarm never came");
         std::thread::sleep(Duration::from_millis(1));
     }
     drop(clock);

@@ -4,7 +4,7 @@ use switch::pair::{PairPort, pair};
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A thread that carries frames from one wire to another.
 struct Bench {

@@ -13,7 +13,7 @@ use switch::pair::{PairPort, pair};
 use switch::{Frame, Sink, Source};
 
 /// Longest wait for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Frames sent at a time, and how long the sender sleeps in between: some 5,000 a second.
 const BURST: u64 = 5;
 const PAUSE: Duration = Duration::from_millis(1);

@@ -197,7 +197,7 @@ fn a_program_goes_with_its_port_and_another_one_is_told_of() {
     assert!(!pair.has_program(), "nothing is left");
     let again = Instant::now();
     while let Err(error) = Xdp::open("near", &pair.config()) {
-        assert!(again.elapsed() < Duration::from_secs(20), "{error}");
+        assert!(again.elapsed() < Duration::from_secs(60), "{error}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -214,7 +214,7 @@ fn frames_come_again_after_the_sockets_were_renewed() {
     xdp.release();
     let since = Instant::now();
     while let Err(error) = xdp.renew() {
-        assert!(since.elapsed() < Duration::from_secs(20), "{error}");
+        assert!(since.elapsed() < Duration::from_secs(60), "{error}");
         std::thread::sleep(Duration::from_millis(2));
     }
     let mut ports = xdp.ports(1).expect("rings");
@@ -256,7 +256,7 @@ fn an_interface_that_is_down_loses_frames_by_name_and_comes_back() {
     let mut octets = [0; 2048];
     while rustix::io::read(&peer.0, &mut octets).is_err() {
         deliver(&**sink, &mut frames);
-        assert!(since.elapsed() < Duration::from_secs(20), "nothing is sent any more");
+        assert!(since.elapsed() < Duration::from_secs(60), "nothing is sent any more");
     }
 }
 
@@ -275,7 +275,7 @@ fn an_interface_that_was_deleted_is_told_of_once() {
         if let Some(told) = ports.health.take_trouble() {
             break told;
         }
-        assert!(since.elapsed() < Duration::from_secs(20), "nobody noticed");
+        assert!(since.elapsed() < Duration::from_secs(60), "nobody noticed");
         std::thread::sleep(Duration::from_millis(10));
     };
     assert!(told.contains("`near` was deleted"), "{told}");
@@ -328,7 +328,7 @@ fn an_interface_that_was_made_again_is_served_again_and_again() {
         // The kernel takes what is sent away from a call that is under way.
         while ports.sinks[0].counters().drop_gone.get() == lost {
             deliver(&*ports.sinks[0], &mut [datagram(WAY, 60, 1)]);
-            assert!(since.elapsed() < Duration::from_secs(20), "frames go to nowhere uncounted");
+            assert!(since.elapsed() < Duration::from_secs(60), "frames go to nowhere uncounted");
         }
         assert!(!is_ringing(&ports.sources[0]));
         let (xdp, peer) = pair.again(queues);

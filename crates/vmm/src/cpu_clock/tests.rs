@@ -21,7 +21,7 @@ fn a_thread_that_works_is_charged_for_it_and_one_that_sleeps_is_not() {
     let before = (of_thread(tid()), of_thread(told), of_process(std::process::id() as i32));
     let start = Instant::now();
     while of_thread(tid()) - before.0 < Duration::from_millis(20) {
-        assert!(start.elapsed() < Duration::from_secs(10), "no time was charged");
+        assert!(start.elapsed() < Duration::from_secs(60), "no time was charged");
     }
     assert!(of_process(std::process::id() as i32) - before.2 >= Duration::from_millis(20));
     assert!(of_thread(told) - before.1 < Duration::from_millis(10), "it sleeps");

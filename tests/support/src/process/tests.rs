@@ -8,7 +8,7 @@ use crate::Running;
 #[test]
 fn threads_have_names() {
     let named = thread::Builder::new().name("edge/wan-rx".to_owned());
-    let thread = named.spawn(|| thread::park_timeout(Duration::from_secs(10))).expect("a thread");
+    let thread = named.spawn(|| thread::park_timeout(Duration::from_secs(60))).expect("a thread");
     while !threads_of(std::process::id()).expect("threads").values().any(|name| name == "edge/wan-rx") {
         thread::yield_now();
     }
@@ -21,7 +21,7 @@ fn threads_have_names() {
 fn children_and_their_children_are_seen() {
     let mut command = Command::new("sh");
     let mut shell = Running::start(command.args(["-c", "sleep 50 & echo up; wait"])).expect("sh runs");
-    shell.wait_for_line(Duration::from_secs(10), |line| line == "up").expect("it runs");
+    shell.wait_for_line(Duration::from_secs(60), |line| line == "up").expect("it runs");
     let words = |process: &Process| process.words.join(" ");
     assert!(children_of(std::process::id()).iter().any(|process| process.id == shell.id()));
     let sleeps = || children_of(shell.id()).iter().any(|process| words(process).starts_with("sleep 50"));
@@ -40,5 +40,5 @@ fn children_and_their_children_are_seen() {
         crate::Signal::KILL,
     )
     .expect("it is ours");
-    shell.wait(Duration::from_secs(10)).expect("it ends");
+    shell.wait(Duration::from_secs(60)).expect("it ends");
 }

@@ -87,7 +87,7 @@ fn an_interrupt_that_comes_too_soon_waits_for_who_polls() {
     }
     assert_eq!(sent, 1, "the second one too soon");
     while mailbox(&bench) == 1 {
-        assert!(start.elapsed() < Duration::from_secs(5), "it never comes");
+        assert!(start.elapsed() < Duration::from_secs(60), "it never comes");
         bench.source.drain(BURST, &mut |_| {});
     }
     assert_eq!(bench.queues.interrupts().moderated.get(), 1);
