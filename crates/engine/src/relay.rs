@@ -223,7 +223,7 @@ impl Relay {
         let mut tell = |about, kind, message: String| yard.tell_about(about, &self.plan.name, kind, message);
         for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
             // That its process comes and goes is told by who starts that.
-            if let Some(News::Fault(line)) = port.news() {
+            if let Some(News::Fault(line)) = port.look_after() {
                 tell(About::Router, Kind::Charged, format!("NIC {}: {line}", nic.name));
             }
             if let Some((about, line)) = outlet.look_after() {

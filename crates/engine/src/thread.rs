@@ -1,17 +1,21 @@
 //! Threads that are named as `top -H` shows them, placed on CPUs, stopped and accounted.
 
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use libc::siginfo_t;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
 use sandbox::{Class, Confinement};
-use vmm::cpu_clock;
-use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+use vmm::{cpu_clock, interrupt};
+use vmm_sys_util::signal::Killable;
+
+/// How long a thread that was told to end is not disturbed, and how long it is waited for.
+const GRACE: Duration = Duration::from_millis(20);
+const END_LIMIT: Duration = Duration::from_secs(5);
+/// Between two looks whether it has ended.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// A running thread of a router.
 pub struct Thread {
@@ -124,38 +128,38 @@ impl Thread {
         self.join.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Signals the thread out of the guest, again and again, until it has ended: a signal that comes right before it
-    /// enters the guest would be lost.
-    pub fn interrupt_until_finished(&mut self) {
-        while let Some(join) = self.join.take_if(|join| !join.is_finished()) {
-            // Gone between the look and the signal: then it has finished.
-            let _ = join.kill(signal());
-            self.join = Some(join);
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        self.join();
+    /// Waits for its end, and takes it out of calls that wait: again and again, as a signal that comes right before such a call
+    /// is lost. False if it does not end within [`END_LIMIT`]: then it is left behind with what it holds, and told of.
+    pub fn interrupt_until_finished(&mut self) -> bool {
+        self.end(Duration::ZERO)
     }
 
-    /// Waits for its end.
-    pub fn join(&mut self) {
-        if let Some(join) = self.join.take() {
-            // A panic of the thread has been printed by its hook.
-            let _ = join.join();
+    /// Waits for the end of a thread that has been told to end: for [`GRACE`] without disturbing it, then as
+    /// [`Thread::interrupt_until_finished`].
+    pub fn join(&mut self) -> bool {
+        self.end(GRACE)
+    }
+
+    fn end(&mut self, grace: Duration) -> bool {
+        let Some(join) = self.join.take() else { return true };
+        let start = Instant::now();
+        while !join.is_finished() {
+            let waited = start.elapsed();
+            if waited >= END_LIMIT {
+                eprintln!("ringroad: thread {} does not end; it is left behind", self.name());
+                return false;
+            }
+            if let Some(signal) = interrupt::signal().filter(|_| waited >= grace) {
+                // Gone between the look and the signal: then it has finished.
+                let _ = join.kill(signal);
+            }
+            std::thread::sleep(LOOK);
         }
+        // A panic of the thread has been printed by its hook.
+        let _ = join.join();
+        true
     }
 }
-
-/// The signal that takes a vCPU out of the guest; its handler does nothing.
-fn signal() -> i32 {
-    static INSTALLED: OnceLock<i32> = OnceLock::new();
-    *INSTALLED.get_or_init(|| {
-        let signal = SIGRTMIN();
-        // A handler that cannot be installed would make the signal deadly; then no vCPU thread gets one.
-        if register_signal_handler(signal, nothing).is_ok() { signal } else { 0 }
-    })
-}
-
-extern "C" fn nothing(_: i32, _: *mut siginfo_t, _: *mut c_void) {}
 
 /// Places the calling thread on these CPUs; empty: leaves it where it may run now.
 pub fn pin_current(cpus: &[usize]) -> Result<()> {

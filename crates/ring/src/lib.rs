@@ -3,6 +3,7 @@
 
 pub mod combine;
 pub mod e1000;
+pub mod hand_over;
 pub mod memory;
 pub mod meter;
 pub mod prefetch;

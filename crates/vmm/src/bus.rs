@@ -1,11 +1,13 @@
 //! Where a guest's memory accesses outside its RAM arrive: PCI configuration space and BARs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use bootinfo::map;
 use ledger::VcpuExits;
 use ring::Region;
+use ring::hand_over::HandOver;
 
 /// PCI slots of bus 0.
 pub const SLOTS: usize = 32;
@@ -37,9 +39,51 @@ pub trait BusDevice: Send {
     }
 }
 
+/// A place on the bus.
+struct Slot {
+    device: Mutex<Option<Box<dyn BusDevice>>>,
+    /// Whether its cable is to be plugged in ([`PLUGGED`]) or out ([`PULLED`]).
+    cable: HandOver<AtomicU32>,
+}
+
+/// Orders for a device's cable.
+const PLUGGED: u32 = 1;
+const PULLED: u32 = 2;
+
+impl Slot {
+    fn empty() -> Self {
+        Self { device: Mutex::default(), cable: HandOver::default() }
+    }
+
+    /// For an access of the guest's, which may wait for another one.
+    fn with<R>(&self, act: impl FnOnce(&mut dyn BusDevice) -> R) -> Option<R> {
+        let mut place = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = place.as_mut().map(|device| act(device.as_mut()));
+        drop(place);
+        self.cable.settle(|| self.try_lock(), set_link);
+        done
+    }
+
+    fn try_lock(&self) -> Option<Place<'_>> {
+        match self.device.try_lock() {
+            Ok(place) => Some(place),
+            Err(TryLockError::Poisoned(place)) => Some(place.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+type Place<'s> = MutexGuard<'s, Option<Box<dyn BusDevice>>>;
+
+fn set_link(place: &mut Place<'_>, order: u32) {
+    if let Some(device) = place.as_mut() {
+        device.set_link(order == PLUGGED);
+    }
+}
+
 /// PCI bus 0 of one guest.
 pub struct Bus {
-    slots: [Mutex<Option<Box<dyn BusDevice>>>; SLOTS],
+    slots: [Slot; SLOTS],
     used: std::sync::atomic::AtomicUsize,
     ram: Region,
     /// How long an access that costs the host something is paid for.
@@ -54,13 +98,13 @@ impl Bus {
 
     /// An empty bus whose guests rest otherwise than by sleeping.
     fn resting(ram: Region, rest: Box<dyn Fn(Duration) + Send + Sync>) -> Arc<Self> {
-        Arc::new(Self { slots: [const { Mutex::new(None) }; SLOTS], used: Default::default(), ram, rest })
+        Arc::new(Self { slots: std::array::from_fn(|_| Slot::empty()), used: Default::default(), ram, rest })
     }
 
     /// Puts a device into a slot.
     pub fn insert(&self, slot: usize, device: Box<dyn BusDevice>) {
         if let Some(place) = self.slots.get(slot) {
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
+            *place.device.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
             self.used.fetch_max(slot + 1, std::sync::atomic::Ordering::AcqRel);
         }
     }
@@ -68,13 +112,16 @@ impl Bus {
     /// Empties all slots: the devices let go of what they hold.
     pub fn clear(&self) {
         for slot in &self.slots {
-            slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            slot.device.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
     }
 
-    /// Plugs the cable of the device in a slot in, or pulls it out.
+    /// Plugs the cable of the device in a slot in, or pulls it out; while the guest accesses the device, when it has done so.
+    /// Waits for nobody.
     pub fn set_link(&self, slot: usize, up: bool) {
-        self.with_slot(slot, |device| device.set_link(up));
+        if let Some(slot) = self.slots.get(slot) {
+            slot.cable.post(if up { PLUGGED } else { PULLED }, || slot.try_lock(), set_link);
+        }
     }
 
     /// A guest's read outside its RAM. What nobody answers reads as all ones, as on a PCI bus.
@@ -128,10 +175,11 @@ impl Bus {
 
     /// What is owed for the access is returned: it is paid when nobody waits for the device.
     fn with_slot(&self, slot: usize, act: impl FnOnce(&mut dyn BusDevice)) -> Option<Duration> {
-        let mut place = self.slots.get(slot)?.lock().unwrap_or_else(PoisonError::into_inner);
-        let device = place.as_mut()?;
-        act(device.as_mut());
-        device.take_debt()
+        let pay = |device: &mut dyn BusDevice| {
+            act(device);
+            device.take_debt()
+        };
+        self.slots.get(slot)?.with(pay).flatten()
     }
 
     /// Rests for what an access cost the host.
@@ -144,14 +192,8 @@ impl Bus {
 
     fn any_slot(&self, mut act: impl FnMut(&mut dyn BusDevice) -> bool) -> Option<Duration> {
         let used = self.used.load(std::sync::atomic::Ordering::Acquire);
-        for place in &self.slots[..used] {
-            if let Some(device) = place.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
-                && act(device.as_mut())
-            {
-                return device.take_debt();
-            }
-        }
-        None
+        let mut owed = |device: &mut dyn BusDevice| act(device).then(|| device.take_debt());
+        self.slots[..used].iter().find_map(|slot| slot.with(&mut owed).flatten()).flatten()
     }
 }
 

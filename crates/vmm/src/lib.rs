@@ -12,6 +12,7 @@ pub mod cpu_clock;
 mod doorbells;
 mod futex;
 pub mod handed;
+pub mod interrupt;
 pub mod irq;
 pub mod kernel_thread;
 pub mod linux;

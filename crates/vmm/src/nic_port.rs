@@ -16,16 +16,19 @@
 //! time of [`SETTLE`] then.
 
 mod access;
+mod breakage;
 mod cable;
 mod foreign;
 mod life;
 mod loopback;
 mod notifier;
+mod pairs;
+mod ringing;
 mod sink;
 mod source;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -43,9 +46,11 @@ use crate::coalesced::Collector;
 use crate::irq::Timekeeping;
 use crate::memory::GuestRam;
 use access::InAccess;
+use breakage::{Breakable, Breakage};
 pub use foreign::Bells;
-use foreign::Watch;
+use foreign::{Ringers, Watch};
 pub(crate) use notifier::{Notifier, Running};
+use pairs::Pairs;
 use sink::{CommonSink, NicSink, PartSink};
 use source::{NicSource, PairSource};
 
@@ -71,8 +76,10 @@ struct Served<Q> {
     watch: Option<Watch>,
     /// Whether a doorbell that is a register access is to ring: the thread sleeps, or is about to.
     asleep: Doze,
-    /// Whether the driver wanted a ring that cannot be served.
-    refused: AtomicBool,
+    /// Why nothing is served, if the driver is to blame: it broke the ring, or wanted one that cannot be served.
+    breakage: Breakage,
+    /// Who rings for a driver elsewhere.
+    ringers: Ringers,
 }
 
 impl<Q> Served<Q> {
@@ -85,18 +92,13 @@ impl<Q> Served<Q> {
             leases: Mutex::default(),
             kick,
             asleep: Doze::default(),
-            refused: AtomicBool::new(false),
+            breakage: Breakage::default(),
+            ringers: Ringers::default(),
         })
     }
 
     fn lock(&self) -> Place<'_, Q> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets `act` do something to the queue, if it runs.
-    #[inline(always)]
-    fn with<R>(&self, act: impl FnOnce(&mut Running<Q>) -> R) -> Option<R> {
-        self.lock().as_mut().map(act)
     }
 
     fn is_running(&self) -> bool {
@@ -134,6 +136,20 @@ impl<Q> Served<Q> {
         if let Some(watch) = &self.watch {
             self.ledger.kicks.add(watch.hush());
         }
+    }
+}
+
+impl<Q: Breakable> Served<Q> {
+    /// Lets `act` do something to the queue, if it runs.
+    #[inline(always)]
+    fn with<R>(&self, act: impl FnOnce(&mut Running<Q>) -> R) -> Option<R> {
+        let mut place = self.lock();
+        let running = place.as_mut()?;
+        let done = act(running);
+        if let Some(broken) = running.queue.breakage() {
+            self.breakage.publish(broken);
+        }
+        Some(done)
     }
 }
 
@@ -227,6 +243,8 @@ pub(crate) struct Design {
     pub(crate) registers: Option<Arc<E1000Registers>>,
     /// What the kernel collects of them.
     pub(crate) collector: Option<Arc<Collector>>,
+    /// Set once the machine is to stop.
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
 /// The queues of a NIC, between the device model and the threads that serve it.
@@ -237,6 +255,7 @@ pub struct NicQueues {
     /// Whether several threads deliver: then frames are copied outside of the lock.
     several_senders: bool,
     in_access: Option<InAccess>,
+    stop: Arc<AtomicBool>,
     timers: Vec<Arc<dyn Timekeeping>>,
     /// With a timer of its own: what rings for each pair alone.
     alone: Vec<Epoll>,
@@ -250,90 +269,6 @@ pub struct NicQueues {
     ram: OnceLock<Arc<GuestRam>>,
 }
 
-/// What all threads read for each burst, and hardly anything ever writes.
-#[repr(align(128))]
-struct Pairs {
-    /// Those that the driver uses.
-    active: AtomicUsize,
-    /// The most that it has used since it started: what it sent by the others must still go out.
-    served: AtomicUsize,
-    /// Microseconds of `clock` until which the NIC takes nothing; 0: it takes what comes.
-    closed_until: AtomicU64,
-    /// Frames that had come when the driver started.
-    came_before: AtomicU64,
-    symmetric: AtomicBool,
-    /// Whether the cable is pulled out: closed until it is plugged in.
-    unplugged: AtomicBool,
-    /// What frames may leave to the driver: [`Offloads`].
-    takes: AtomicU8,
-    clock: Clock,
-    settle: Duration,
-}
-
-impl Pairs {
-    fn new(settle: Duration, clock: Clock) -> Self {
-        Self {
-            active: AtomicUsize::new(ONE),
-            served: AtomicUsize::new(ONE),
-            closed_until: AtomicU64::new(0),
-            came_before: AtomicU64::new(0),
-            symmetric: AtomicBool::new(false),
-            unplugged: AtomicBool::new(false),
-            takes: AtomicU8::new(0),
-            clock,
-            settle,
-        }
-    }
-
-    /// As many as frames are to be spread over just now; none, while the NIC is closed.
-    #[inline(always)]
-    fn open(&self) -> Option<usize> {
-        // In this order: who sees the new number sees that it is closed.
-        let active = self.active.load(Ordering::Acquire);
-        let closed_until = self.closed_until.load(Ordering::Acquire);
-        if closed_until != 0 && !self.opens(closed_until) {
-            return None;
-        }
-        Some(active)
-    }
-
-    #[cold]
-    fn opens(&self, closed_until: u64) -> bool {
-        let over = closed_until == cable::UNTIL_PLUGGED || self.clock.now() / 1000 >= closed_until;
-        if self.is_unplugged() || !over {
-            return false;
-        }
-        // Unless it has just been closed for longer.
-        let _ = self.closed_until.compare_exchange(closed_until, 0, Ordering::AcqRel, Ordering::Relaxed);
-        self.closed_until.load(Ordering::Acquire) == 0
-    }
-
-    fn close(&self) {
-        let until = Duration::from_nanos(self.clock.now()) + self.settle;
-        self.closed_until.store(until.as_micros() as u64, Ordering::Release);
-    }
-
-    /// The driver is gone; so many frames had come until then.
-    fn reset(&self, came: u64) {
-        self.takes.store(0, Ordering::Release);
-        self.came_before.store(came, Ordering::Relaxed);
-        self.active.store(ONE, Ordering::Release);
-        self.served.store(ONE, Ordering::Release);
-        self.closed_until.store(0, Ordering::Release);
-        self.stay_closed();
-    }
-
-    #[inline(always)]
-    fn takes(&self) -> Offloads {
-        Offloads::from_bits(self.takes.load(Ordering::Acquire))
-    }
-
-    #[inline(always)]
-    fn hash(&self) -> Hash {
-        if self.symmetric.load(Ordering::Relaxed) { Hash::Symmetric } else { Hash::Flow }
-    }
-}
-
 impl NicQueues {
     /// Queues that do not run yet.
     pub(crate) fn new(design: Design) -> Result<Arc<Self>> {
@@ -345,7 +280,8 @@ impl NicQueues {
     }
 
     fn by(clock: Clock, design: Design, settle: Duration) -> Result<Arc<Self>> {
-        let Design { pairs, foreign, several_senders, in_access, timers, registers, collector } = design;
+        let Design { pairs, foreign, several_senders, in_access, timers, registers, collector, stop } =
+            design;
         let (rx, tx) = (Direction::new(pairs, foreign, &[])?, Direction::new(pairs, foreign, &timers)?);
         let alone = tx.queues.iter().zip(&timers);
         let alone = alone.map(|(served, timer)| watch(&[borrow(&served.kick), timer.bell()]));
@@ -357,7 +293,8 @@ impl NicQueues {
             tx,
             pairs: Pairs::new(settle, clock),
             several_senders,
-            in_access: in_access.then(InAccess::default),
+            in_access: in_access.then(|| InAccess::new(pairs)),
+            stop,
             timers,
             registers,
             collector,
@@ -439,12 +376,12 @@ impl NicQueues {
 
     /// Why a receive queue stopped, if one did: its driver broke the ring.
     pub fn rx_broken(&self) -> Option<Broken> {
-        self.rx.queues.iter().find_map(|served| served.broken(|queue| queue.broken()))
+        self.rx.queues.iter().find_map(|served| served.breakage.read())
     }
 
     /// Why a transmit queue stopped, if one did: its driver broke the ring.
     pub fn tx_broken(&self) -> Option<Broken> {
-        self.tx.queues.iter().find_map(|served| served.broken(|queue| queue.broken()))
+        self.tx.queues.iter().find_map(|served| served.breakage.read())
     }
 
     /// Where frames for the router go, each by the pair of its flow. One thread at a time may wait for room.
@@ -480,7 +417,11 @@ fn borrow(event: &impl AsRawFd) -> BorrowedFd<'_> {
 }
 
 #[cfg(test)]
+mod access_tests;
+#[cfg(test)]
 mod cable_tests;
+#[cfg(test)]
+mod foreign_tests;
 #[cfg(test)]
 mod offload_tests;
 #[cfg(test)]

@@ -297,18 +297,17 @@ impl Guest {
         }
     }
 
-    /// Stops the vCPUs and waits for their end.
+    /// Stops the vCPUs and waits for their end. One that does not end keeps its machine.
     pub fn stop(&mut self) {
         self.stage.stop();
-        for thread in &mut self.threads {
-            match self.stage {
-                Stage::Vm(_) | Stage::Linux(_) => thread.interrupt_until_finished(),
-                Stage::Process(..) => thread.join(),
-            }
+        let in_process = self.stage.process().is_some();
+        let end =
+            |mut thread: Thread| if in_process { thread.join() } else { thread.interrupt_until_finished() };
+        let left_behind = self.threads.drain(..).map(end).filter(|ended| !ended).count();
+        if left_behind == 0 {
+            // The devices hold what keeps the machine alive, and the machine holds the bus.
+            self.machine().bus().clear();
         }
-        self.threads.clear();
-        // The devices hold what keeps the machine alive, and the machine holds the bus.
-        self.machine().bus().clear();
     }
 }
 

@@ -48,9 +48,9 @@ impl GuestPort {
         self.machine.state()
     }
 
-    /// What has happened since this was asked last, if something has.
-    pub(crate) fn news(&self) -> Option<News> {
-        self.machine.news()
+    /// What has happened since this was asked last, if something has; to be asked about ten times a second.
+    pub(crate) fn look_after(&self) -> Option<News> {
+        self.machine.look_after()
     }
 
     /// The machine's rings, for who serves them.

@@ -127,7 +127,7 @@ impl Outlet {
         let (about, news) = match &self.far {
             Far::Xdp(interface) => (About::Router, interface.look_after()),
             Far::Capture { player: Some(player), .. } => (About::Router, player.news()),
-            Far::Guest(port) => (About::Peer, port.news().map(|news| news.to_string())),
+            Far::Guest(port) => (About::Peer, port.look_after().map(|news| news.to_string())),
             Far::Peer(peer) => (About::Peer, peer.news()),
             _ => return None,
         };

@@ -142,6 +142,12 @@ pub enum Broken {
     Order,
 }
 
+impl Broken {
+    /// Each of them.
+    pub const ALL: [Self; 7] =
+        [Self::Index, Self::Entry, Self::Loop, Self::Address, Self::Indirect, Self::Direction, Self::Order];
+}
+
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -112,6 +112,9 @@ pub enum Fault {
     /// The driver broke a ring.
     #[error("its driver broke a ring: {0}")]
     Ring(Broken),
+    /// A descriptor of a ring made a thread of ours wait that wrote to it.
+    #[error("it does not take the events of a ring, and made a thread of ours wait")]
+    Waited,
     /// The memory was cut off while it was in use.
     #[error("it cut off the memory that it had shared")]
     CutOff,

@@ -4,6 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use ring::split::{DeviceQueue, Features, Layout, LayoutError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::fstat;
+use rustix::io::write;
 use vhost::vhost_user::message::VhostUserVringAddr;
 use vmm::nic_port::Bells;
 
@@ -56,13 +59,17 @@ impl PeerRing {
         self.places = Some(places);
     }
 
-    pub(super) fn set_doorbell(&mut self, doorbell: OwnedFd) {
+    pub(super) fn set_doorbell(&mut self, doorbell: OwnedFd) -> Result<(), Fault> {
+        self.expect_event(&doorbell)?;
         self.doorbell = Some(doorbell);
+        Ok(())
     }
 
-    /// What the driver is to be rung by. Writing to it must never wait, whatever it is.
+    /// What the driver is to be rung by. An honest peer's does not make who writes to it wait; of another's see
+    /// [`vmm::NicQueues::look_after_bells`].
     pub(super) fn set_call(&mut self, call: Option<OwnedFd>) -> Result<(), Fault> {
         if let Some(call) = &call {
+            self.expect_event(call)?;
             let flags = rustix::fs::fcntl_getfl(call).map_err(|why| self.bell(why.into()))?;
             rustix::fs::fcntl_setfl(call, flags | rustix::fs::OFlags::NONBLOCK)
                 .map_err(|why| self.bell(why.into()))?;
@@ -114,6 +121,19 @@ impl PeerRing {
 
     fn wrong(&self, what: &'static str, value: u64) -> Fault {
         Fault::Value { ring: self.number, what, value }
+    }
+
+    /// That this is an eventfd(2). It has no type of file, as have the kernel's other descriptors without a name, and it alone of them
+    /// takes 8 octets; adding 0 to it changes nothing.
+    fn expect_event(&self, fd: &OwnedFd) -> Result<(), Fault> {
+        let is_nameless = fstat(fd).is_ok_and(|status| status.st_mode & libc::S_IFMT == 0);
+        let mut fds = [PollFd::new(fd, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut takes = || poll(&mut fds, Some(&now)) == Ok(1) && write(fd, &0u64.to_ne_bytes()) == Ok(8);
+        if is_nameless && takes() {
+            return Ok(());
+        }
+        Err(Fault::Bells { ring: self.number, why: "its descriptor is no eventfd, or is full".to_owned() })
     }
 
     fn bell(&self, why: io::Error) -> Fault {

@@ -106,13 +106,16 @@ impl Session {
         self.rings.iter().filter(|ring| ring.running).count()
     }
 
-    /// Whether the peer is still sound: its rings whole, its memory there.
+    /// Whether the peer is still sound: its rings whole, its memory there, its event descriptors open to us.
     ///
     /// # Errors
     /// What is wrong.
     pub fn look(&self) -> Result<(), Fault> {
         if self.memory.as_ref().is_some_and(PeerMemory::is_broken) {
             return Err(Fault::CutOff);
+        }
+        if self.queues.is_deaf() {
+            return Err(Fault::Waited);
         }
         let broken: Option<Broken> = self.queues.rx_broken().or_else(|| self.queues.tx_broken());
         broken.map_or(Ok(()), |broken| Err(Fault::Ring(broken)))
@@ -289,7 +292,7 @@ impl Session {
         let (ring, doorbell) = self.ring_of_descriptor(message)?;
         let polled = || Fault::Bells { ring, why: "no doorbell, and nobody polls here for ever".to_owned() };
         let doorbell = doorbell.ok_or_else(polled)?;
-        self.stopped(ring)?.set_doorbell(doorbell);
+        self.stopped(ring)?.set_doorbell(doorbell)?;
         self.start(ring)
     }
 

@@ -29,6 +29,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A peer that was sound for so long begins anew with the first pause.
 const SOUND: Duration = Duration::from_secs(10);
+/// How long a thread that is to end is waited for.
+const END_LIMIT: Duration = Duration::from_secs(5);
 /// Lines that wait to be told.
 const MOST_LINES: usize = 16;
 
@@ -109,8 +111,10 @@ impl Backend {
         if self.is_up() { News::Served.to_string() } else { "no peer is there".to_owned() }
     }
 
-    /// The next thing that has happened and was not told yet.
-    pub fn news(&self) -> Option<News> {
+    /// The next thing that has happened and was not told yet. To be called about ten times a second: it also takes threads of ours
+    /// out of event descriptors of the peer's that make them wait. It waits for nobody itself.
+    pub fn look_after(&self) -> Option<News> {
+        self.queues.look_after_bells();
         self.shared.news.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
@@ -120,7 +124,13 @@ impl Drop for Backend {
         self.shared.stopped.store(true, Ordering::Release);
         // A full counter rings already.
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
+        let end = Instant::now() + END_LIMIT;
+        // It may be in an event descriptor of the peer's, and a thread that has the queue in another one.
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < end {
+            self.queues.look_after_bells();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
             let _ = thread.join();
         }
     }

@@ -66,7 +66,9 @@ fn build(
     let longest = usize::from(config.mtu) + FRAME_OVERHEAD;
     let moderated = moderated(pairs, moderation)?;
     let timers = moderated.iter().map(|pair| pair.clone() as Arc<dyn Timekeeping>).collect();
-    let queues = NicQueues::new(Design { pairs, several_senders, in_access, timers, ..Design::default() })?;
+    let stop = machine.stop_sign().clone();
+    let design = Design { pairs, several_senders, in_access, timers, stop, ..Design::default() };
+    let queues = NicQueues::new(design)?;
     queues.keep(machine.ram());
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;
     // As firmware of a PC would: a place that a guest may change.

@@ -166,3 +166,50 @@ fn who_makes_the_host_work_waits_and_nobody_else_does() {
     });
     assert_eq!((exits.paced.get(), exits.pci_config_write.get()), (3, 3));
 }
+
+/// A device that is in an access until somebody lets it go.
+struct Busy {
+    entered: mpsc::Sender<()>,
+    let_go: mpsc::Receiver<()>,
+    links: Arc<Mutex<Vec<bool>>>,
+}
+
+impl BusDevice for Busy {
+    fn config_read(&mut self, _: u16, _: &mut [u8]) {}
+    fn config_write(&mut self, _: u16, _: &[u8]) {
+        self.entered.send(()).expect("somebody waits");
+        self.let_go.recv().expect("somebody lets it go");
+        assert!(self.links.lock().expect("no panic").is_empty(), "within an access");
+    }
+    fn memory_read(&mut self, _: u64, _: &mut [u8]) -> bool {
+        false
+    }
+    fn memory_write(&mut self, _: u64, _: &[u8]) -> bool {
+        false
+    }
+    fn set_link(&mut self, up: bool) {
+        self.links.lock().expect("no panic").push(up);
+    }
+}
+
+#[test]
+fn a_cable_is_pulled_out_without_waiting_for_an_access_and_the_device_hears_of_it_after() {
+    let (bus, _) = bus();
+    let ((entered, has_entered), (let_go, wait)) = (mpsc::channel(), mpsc::channel());
+    let links = Arc::<Mutex<Vec<bool>>>::default();
+    bus.insert(2, Box::new(Busy { entered, let_go: wait, links: links.clone() }));
+    let vcpu = std::thread::spawn({
+        let bus = bus.clone();
+        move || bus.write(config(2, 0, 4), &[0], &VcpuExits::default())
+    });
+    has_entered.recv().expect("the access has begun");
+    // Comes back, and the last word counts.
+    bus.set_link(2, true);
+    bus.set_link(2, false);
+    let_go.send(()).expect("it waits");
+    vcpu.join().expect("no panic");
+    assert_eq!(*links.lock().expect("no panic"), [false]);
+    bus.set_link(2, true);
+    assert_eq!(*links.lock().expect("no panic"), [false, true], "nobody accesses it: at once");
+    bus.set_link(31, true);
+}

@@ -8,19 +8,51 @@
 //! Locks are taken in the order of the arrows and nobody holds a receive queue while he waits for a transmit queue or for
 //! a device, so two NICs that send to each other at the same time hold nobody up.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use nic::queue::TxQueue;
 use ring::BURST;
 use switch::{Sink, deliver};
 
-use super::NicQueues;
+use super::{NicQueues, Served};
 
-/// More than a full ring takes, also where each burst is as long as one frame of it.
-const MOST_BURSTS: usize = 1 << 16;
+/// How long frames are sent within one access. What is left then goes out by the thread that polls the NIC's source: a ring may hold
+/// seconds of work, and whoever stops the vCPU waits for the access.
+pub(super) const ACCESS_BUDGET: Duration = Duration::from_millis(1);
 
-/// Where the frames go; nowhere until somebody says so.
-#[derive(Default)]
-pub(super) struct InAccess(Mutex<Option<Arc<dyn Sink>>>);
+/// How frames are sent within accesses.
+pub(super) struct InAccess {
+    /// Where they go; nowhere until somebody says so.
+    sink: Mutex<Option<Arc<dyn Sink>>>,
+    /// For each pair, whether an access has left frames to the thread that polls.
+    left: Vec<AtomicBool>,
+}
+
+impl InAccess {
+    pub(super) fn new(pairs: usize) -> Self {
+        Self { sink: Mutex::default(), left: (0..pairs).map(|_| AtomicBool::default()).collect() }
+    }
+
+    fn sink(&self) -> MutexGuard<'_, Option<Arc<dyn Sink>>> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether frames of a pair are left. Whoever has published another one asks: it is sent by the thread that polls, too, or that has
+    /// not seen it and never will.
+    fn has_left(&self, pair: usize) -> bool {
+        fence(Ordering::SeqCst);
+        self.left.get(pair).is_some_and(|left| left.load(Ordering::SeqCst))
+    }
+
+    fn set_left(&self, pair: usize, left: bool) {
+        if let Some(place) = self.left.get(pair) {
+            place.store(left, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+}
 
 impl NicQueues {
     /// Whether its frames are sent within the driver's register access, rather than by a thread that polls
@@ -33,57 +65,78 @@ impl NicQueues {
     /// From now on frames go to this sink within the access that tells of them; those that wait already, at once. What
     /// the sink has no room for is lost, and counted there. Does nothing to a NIC that does not transmit so.
     pub fn transmit_in_access(&self, sink: Arc<dyn Sink>) {
-        if let Some(InAccess(place)) = &self.in_access {
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(sink);
+        if let Some(access) = &self.in_access {
+            *access.sink() = Some(sink);
             self.transmit();
         }
     }
 
     /// The device is gone: lets go of the sink.
     pub(crate) fn transmit_nowhere(&self) {
-        if let Some(InAccess(place)) = &self.in_access {
-            place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(access) = &self.in_access {
+            access.sink().take();
         }
     }
 
     /// The driver moved the end of its transmit ring by a register access: sends what there is, or rings for the thread
-    /// that does if it sleeps. It ends: nobody moves the end of a ring while its access is carried out.
+    /// that does if it sleeps.
     pub(crate) fn transmit(&self) {
         let Some(served) = self.tx.queues.first() else { return };
-        let Some(InAccess(place)) = &self.in_access else { return served.news() };
-        let place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sink) = &*place else { return };
-        served.settle(sink.offloads());
-        for _ in 0..MOST_BURSTS {
-            let shown = self.send(0, BURST, &mut |frames| {
-                deliver(&**sink, frames);
-            });
-            if shown == 0 && served.with(|running| running.queue.has_frames()) != Some(true) {
-                return;
-            }
-        }
+        let Some(access) = &self.in_access else { return served.news() };
+        self.send_within(0, served, access);
     }
 
     /// The same for a pair of virtqueues, whose doorbell is the access: it is armed again at the end.
     pub(crate) fn transmit_pair(&self, pair: usize) {
-        let (Some(served), Some(InAccess(place))) = (self.tx.queues.get(pair), &self.in_access) else {
+        let (Some(served), Some(access)) = (self.tx.queues.get(pair), &self.in_access) else {
             return;
         };
-        let place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sink) = &*place else { return };
         // Nobody else counts these: no event rings for them.
         served.ledger.kicks.add(1);
+        self.send_within(pair, served, access);
+    }
+
+    /// Sends what the driver has published, for [`ACCESS_BUDGET`].
+    fn send_within(&self, pair: usize, served: &Served<TxQueue>, access: &InAccess) {
+        if access.has_left(pair) {
+            return served.rouse();
+        }
+        let place = access.sink();
+        let Some(sink) = &*place else { return };
         served.with(|running| running.queue.disarm());
-        for _ in 0..MOST_BURSTS {
-            let shown = self.send(pair, BURST, &mut |frames| {
-                deliver(&**sink, frames);
-            });
-            // What is published after this rings again.
-            if shown == 0 && served.with(|running| running.queue.arm()) != Some(true) {
+        served.settle(sink.offloads());
+        let end = self.pairs.clock.now() + ACCESS_BUDGET.as_nanos() as u64;
+        while self.send_burst(pair, &**sink) > 0 || served.has_more() {
+            if self.stop.load(Ordering::Relaxed) {
                 return;
             }
+            if self.pairs.clock.now() >= end {
+                access.set_left(pair, true);
+                return served.rouse();
+            }
         }
-        served.with(|running| running.queue.arm());
+    }
+
+    fn send_burst(&self, pair: usize, sink: &dyn Sink) -> usize {
+        self.send(pair, BURST, &mut |frames| {
+            deliver(sink, frames);
+        })
+    }
+
+    /// For the thread that polls the source: sends a burst of what an access has left; how many frames left the ring.
+    pub(super) fn send_rest(&self, pair: usize) -> usize {
+        let Some((served, access)) = self.tx.queues.get(pair).zip(self.in_access.as_ref()) else { return 0 };
+        if !access.left.get(pair).is_some_and(|left| left.load(Ordering::Relaxed)) {
+            return 0;
+        }
+        let place = access.sink();
+        let sent = place.as_ref().map_or(0, |sink| self.send_burst(pair, &**sink));
+        if sent == 0 {
+            // What is published from here on is sent by its access; what was before is seen now.
+            access.set_left(pair, false);
+            access.set_left(pair, served.has_more());
+        }
+        sent
     }
 
     /// The driver moved the end of its receive ring by a register access: rings for the thread that waits for room.
@@ -91,5 +144,22 @@ impl NicQueues {
         if let Some(served) = self.rx.queues.first() {
             served.news();
         }
+    }
+}
+
+impl Served<TxQueue> {
+    /// Whether a frame waits. With a doorbell that is an access to a virtqueue the driver is asked for the next one.
+    fn has_more(&self) -> bool {
+        let look = |running: &mut super::Running<TxQueue>| match &mut running.queue {
+            TxQueue::E1000(queue) => queue.has_frames(),
+            TxQueue::VirtioNet(queue) => queue.arm(),
+        };
+        self.with(look).unwrap_or(false)
+    }
+
+    /// Wakes the thread that polls.
+    fn rouse(&self) {
+        // The only error is a full counter, and then it is rung.
+        let _ = self.kick.write(1);
     }
 }

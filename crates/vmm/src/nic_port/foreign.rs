@@ -4,6 +4,9 @@
 //! descriptor of ours that watches the one of the moment. It is watched for edges: then nothing has to be read from it,
 //! and whatever it may really be, no read of it can block.
 //!
+//! What we ring for its driver is the driver's as well, and may make a write wait ([`super::ringing`]). Frames are moved and
+//! rung for by one thread, and whoever else rings does so without the queue's lock.
+//!
 //! Its memory must outlive its queues: who called [`NicQueues::serve_receive`] keeps it until
 //! [`NicQueues::leave_receive`] has come back. Frames are copied under the queue's lock here, so nobody is left in the middle
 //! of one.
@@ -14,9 +17,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use nic::queue::{MESSAGE, RxQueue, TxQueue};
+use nic::queue::{RxQueue, TxQueue};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
+use super::breakage::Breakable;
+use super::ringing::Ringing;
 use super::{Design, NicQueues, Notifier, Running, Served};
 
 /// Watches the doorbell of the moment.
@@ -80,6 +85,33 @@ pub struct Bells {
     pub call: Option<OwnedFd>,
 }
 
+/// What rings for a driver elsewhere, for the thread that serves its queue.
+pub(crate) struct Call {
+    bell: Arc<File>,
+    ringing: Arc<Ringing>,
+}
+
+impl Call {
+    pub(super) fn ring(&self) {
+        self.ringing.ring(&self.bell);
+    }
+}
+
+/// Who rings for the driver of one queue.
+#[derive(Default)]
+pub(super) struct Ringers {
+    /// The thread that moves frames.
+    server: Arc<Ringing>,
+    /// The thread that speaks with the driver's program.
+    speaker: Ringing,
+}
+
+impl Ringers {
+    fn both(&self) -> [&Ringing; 2] {
+        [&self.server, &self.speaker]
+    }
+}
+
 impl NicQueues {
     /// Queues for a driver elsewhere; none runs yet.
     ///
@@ -123,14 +155,14 @@ impl NicQueues {
     /// A receive queue that runs is to ring this from now on, and does so once: what was rung before may have been nothing.
     pub fn call_receive(&self, pair: usize, call: Option<OwnedFd>) {
         if let Some(served) = self.rx.queues.get(pair) {
-            served.with(|running| running.call_by(call));
+            served.call_by(call);
         }
     }
 
     /// A transmit queue that runs is to ring this from now on, and does so once: what was rung before may have been nothing.
     pub fn call_transmit(&self, pair: usize, call: Option<OwnedFd>) {
         if let Some(served) = self.tx.queues.get(pair) {
-            served.with(|running| running.call_by(call));
+            served.call_by(call);
         }
     }
 
@@ -144,44 +176,63 @@ impl NicQueues {
     }
 }
 
-impl<Q> Served<Q> {
+/// What control does for queues whose driver is elsewhere: without a lock, and waiting for nobody.
+impl NicQueues {
+    /// Looks whether a thread of ours is kept from going on by what it rings for the driver, and takes it out if the last look
+    /// found it there as well. To be called about ten times a second.
+    pub fn look_after_bells(&self) {
+        self.ringers().flat_map(Ringers::both).for_each(Ringing::look);
+    }
+
+    /// Whether the driver's program kept one of our threads waiting. It is rung no more.
+    pub fn is_deaf(&self) -> bool {
+        self.ringers().flat_map(Ringers::both).any(Ringing::is_deaf)
+    }
+
+    fn ringers(&self) -> impl Iterator<Item = &Ringers> {
+        let receive = self.rx.queues.iter().map(|served| &served.ringers);
+        receive.chain(self.tx.queues.iter().map(|served| &served.ringers))
+    }
+}
+
+impl<Q: Breakable> Served<Q> {
+    /// The driver is told at once: who served its ring before may have died between returning buffers and saying so, and a
+    /// driver that waits for that asks for nothing else.
     fn serve(&self, mut queue: Q, bells: Bells, disarm: impl FnOnce(&mut Q)) -> Result<()> {
         let watch = self.watch.as_ref().context("these queues have their driver here")?;
         watch.replace(Some(bells.doorbell))?;
         disarm(&mut queue);
-        *self.lock() = Some(Running::called(queue, bells.call));
+        self.ringers.both().into_iter().for_each(Ringing::forget);
+        let bell = bells.call.map(|call| Arc::new(File::from(call)));
+        self.replace(Some(Running { queue, notifier: self.calling(bell.clone()) }));
         // Whoever sleeps has not seen what is there already.
         let _ = self.kick.write(1);
+        self.tell(bell);
         Ok(())
     }
 
     fn leave(&self) -> Option<Q> {
-        let running = self.lock().take();
+        let running = self.replace(None);
         if let Some(watch) = &self.watch {
             // It cannot fail: nothing is added.
             let _ = watch.replace(None);
         }
         running.map(|running| running.queue)
     }
-}
 
-impl<Q> Running<Q> {
-    /// A ring of a driver elsewhere. It is told at once: who served it before may have died between returning buffers and
-    /// saying so, and a driver that waits for that asks for nothing else.
-    fn called(queue: Q, call: Option<OwnedFd>) -> Self {
-        let notifier = Notifier::call(call);
-        notifier.notify(MESSAGE, 0);
-        Self { queue, notifier }
+    fn call_by(&self, call: Option<OwnedFd>) {
+        let bell = call.map(|call| Arc::new(File::from(call)));
+        let runs = self.with(|running| running.notifier = self.calling(bell.clone()));
+        self.tell(bell.filter(|_| runs.is_some()));
     }
 
-    fn call_by(&mut self, call: Option<OwnedFd>) {
-        self.notifier = Notifier::call(call);
-        self.notifier.notify(MESSAGE, 0);
+    fn calling(&self, bell: Option<Arc<File>>) -> Notifier {
+        Notifier::Call(bell.map(|bell| Call { bell, ringing: self.ringers.server.clone() }))
     }
-}
 
-impl Notifier {
-    fn call(call: Option<OwnedFd>) -> Self {
-        Self::Call(call.map(File::from))
+    fn tell(&self, bell: Option<Arc<File>>) {
+        if let Some(bell) = bell {
+            self.ringers.speaker.ring(&bell);
+        }
     }
 }

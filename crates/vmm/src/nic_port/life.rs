@@ -1,38 +1,29 @@
 //! How queues come and go, in the thread of the vCPU that wrote the register.
 
-use std::sync::atomic::Ordering;
-
 use nic::e1000::{RxSettings, TxSettings};
 use nic::queue::{RxQueue, TxQueue};
 use ring::split::Broken;
 
+use super::breakage::Breakable;
 use super::{NicQueues, Notifier, Running, Served};
 
-impl<Q> Served<Q> {
+impl<Q: Breakable> Served<Q> {
     /// Takes the queue out, if there is one, and puts another one in, if there is one. Who is in the middle of a burst
-    /// finishes it before.
-    fn replace(&self, running: Option<Running<Q>>) {
-        if running.is_some() {
-            self.refused.store(false, Ordering::Relaxed);
+    /// finishes it before. Returns what was there.
+    pub(super) fn replace(&self, running: Option<Running<Q>>) -> Option<Running<Q>> {
+        let mut place = self.lock();
+        // A ring that was refused has no queue, and stays so until the driver has another one.
+        if running.is_some() || place.is_some() {
+            self.breakage.mend();
         }
-        let before = std::mem::replace(&mut *self.lock(), running);
-        // Not under the lock.
-        drop(before);
+        std::mem::replace(&mut *place, running)
     }
 
     /// The driver wants a ring that cannot be: counted once, and nothing is served.
     fn refuse(&self) {
         self.replace(None);
-        self.refused.store(true, Ordering::Relaxed);
+        self.breakage.publish(Broken::Address);
         self.ledger.drop_bad_ring.add_shared(1);
-    }
-
-    /// Why nothing is served, if the driver is to blame.
-    pub(super) fn broken(&self, ask: impl FnOnce(&Q) -> Option<Broken>) -> Option<Broken> {
-        if self.refused.load(Ordering::Relaxed) {
-            return Some(Broken::Address);
-        }
-        self.with(|running| ask(&running.queue))?
     }
 }
 
@@ -45,12 +36,16 @@ impl NicQueues {
 
     /// Takes the transmit queues out.
     pub(crate) fn stop_transmit(&self) {
-        self.tx.queues.iter().for_each(|served| served.replace(None));
+        for served in &self.tx.queues {
+            served.replace(None);
+        }
     }
 
     /// Takes the receive queues out.
     pub(crate) fn stop_receive(&self) {
-        self.rx.queues.iter().for_each(|served| served.replace(None));
+        for served in &self.rx.queues {
+            served.replace(None);
+        }
         self.pairs.reset(self.rx_ledger().frames.get());
     }
 }

@@ -1,9 +1,8 @@
 //! How a queue interrupts its driver.
 
-use std::fs::File;
-use std::io::Write;
 use std::sync::Arc;
 
+use super::foreign::Call;
 use crate::irq::{Intx, IrqLine, Messages, Queue, Timed, held};
 
 /// A queue that runs, and how it interrupts.
@@ -19,7 +18,7 @@ pub(crate) enum Notifier {
     /// By a message that may have to wait.
     Moderated(Arc<Timed<Messages>>, Queue),
     /// By an event descriptor of the driver's, if it gave one.
-    Call(Option<File>),
+    Call(Option<Call>),
     /// By causes that the driver reads from a register, and the device's pin.
     Pin(Arc<Timed<Intx>>),
 }
@@ -37,8 +36,7 @@ impl Notifier {
         match self {
             Self::Message(Some(line)) => held::signal(line),
             Self::Message(None) | Self::Call(None) => {}
-            // Where the count is full it rings already.
-            Self::Call(Some(call)) => drop((&*call).write(&1u64.to_ne_bytes())),
+            Self::Call(Some(call)) => call.ring(),
             Self::Moderated(pair, queue) => pair.with(|messages, now| messages.request(*queue, frames, now)),
             Self::Pin(intx) => held::signal_pin(intx, causes, frames as u32),
         }

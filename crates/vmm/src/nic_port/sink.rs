@@ -78,13 +78,17 @@ fn fill_lease(served: &Served<RxQueue>, lease: &mut Lease, frames: &[Frame<'_>])
     let taken = served.with(|running| running.queue.plan(frames, lease, &served.ledger))?;
     lease.copy(frames);
     let full = lease.is_full();
-    match served.lock().as_mut() {
-        Some(running) if running.queue.owns(lease) => {
+    let committed = served.with(|running| {
+        let owns = running.queue.owns(lease);
+        if owns {
             let causes = running.queue.commit(lease, &served.ledger);
             running.notifier.notify(causes, taken);
         }
+        owns
+    });
+    if committed != Some(true) {
         // The driver reset the device while we copied.
-        _ => served.ledger.drop_not_running.add_shared(taken as u64),
+        served.ledger.drop_not_running.add_shared(taken as u64);
     }
     Some((taken, full))
 }

@@ -51,14 +51,19 @@ impl Served<TxQueue> {
 /// What is around the rings: timers of interrupts, and stores that the kernel collects. Who serves the rings serves these
 /// too, whether there is something to send or not.
 impl NicQueues {
-    /// In each pass of who serves these pairs; false if the frames are not for the I/O threads.
+    /// In each pass of who serves these pairs. If frames are sent within accesses: how many were sent here that an access had left.
     #[inline(always)]
-    fn look_around(&self, pairs: Range<usize>) -> bool {
+    fn look_around(&self, pairs: Range<usize>) -> Option<usize> {
         self.timers(pairs.clone()).iter().for_each(|timer| timer.serve());
         if let Some(collector) = self.collector(&pairs) {
             collector.look();
         }
-        !self.transmits_in_access()
+        self.transmits_in_access().then(|| self.send_rests(pairs))
+    }
+
+    fn send_rests(&self, pairs: Range<usize>) -> usize {
+        let end = pairs.end.min(self.tx.queues.len());
+        (pairs.start..end).map(|pair| self.send_rest(pair)).sum()
     }
 
     /// What the time of interrupts is kept by, for these pairs.
@@ -128,8 +133,8 @@ impl NicSource {
 impl Source for NicSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        if !self.queues.look_around(ALL) {
-            return 0;
+        if let Some(sent) = self.queues.look_around(ALL) {
+            return sent;
         }
         let pairs = self.queues.pairs.served.load(Ordering::Acquire);
         for _ in 0..pairs {
@@ -209,8 +214,8 @@ impl PairSource {
 impl Source for PairSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        if !self.queues.look_around(self.range()) {
-            return 0;
+        if let Some(sent) = self.queues.look_around(self.range()) {
+            return sent;
         }
         self.queues.drain_of(self.pair, budget, take)
     }

@@ -407,3 +407,51 @@ fn who_waits_for_it_is_told_how_it_went() {
     quiet.need_reply = false;
     assert!(peer.session.heed(quiet).expect("it is done").is_none());
 }
+
+#[test]
+fn what_is_no_eventfd_rings_nothing() {
+    let mut peer = Peer::new();
+    let (pipe, _far) = rustix::pipe::pipe().expect("a pipe");
+    let (_near, end) = rustix::pipe::pipe().expect("a pipe");
+    let epoll =
+        rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).expect("a descriptor");
+    let full = event();
+    rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).expect("it has room");
+    for fd in [again(&peer.file), pipe, end, epoll, full] {
+        for request in [FrontendReq::SET_VRING_CALL, FrontendReq::SET_VRING_KICK] {
+            let fault = peer.send(request, &0u64.to_le_bytes(), again(&fd)).expect_err("it is none");
+            assert!(matches!(fault, Fault::Bells { ring: 0, .. }), "{fault}");
+            assert_eq!(fault.to_string(), "ring 0: its descriptor is no eventfd, or is full");
+        }
+    }
+}
+
+/// A peer that clears O_NONBLOCK and fills the counter of what it is rung by, when it has been taken for an honest one.
+#[test]
+fn a_peer_that_makes_us_wait_is_found_out() {
+    let mut peer = Peer::new();
+    peer.agree(PLAIN);
+    peer.share();
+    peer.lay_out(0);
+    peer.enable(0);
+    let mut place = slots();
+    let mut driver = driver(&peer, 0, &mut place);
+    assert!(driver.push(1, BUFFERS, 2048, true));
+    driver.publish();
+    let call = peer.calls.last().expect("a call");
+    rustix::fs::fcntl_setfl(call, rustix::fs::OFlags::empty()).expect("it is the peer's");
+    let _ = rustix::io::read(call, &mut [0; 8]);
+    rustix::io::write(call, &(u64::MAX - 1).to_ne_bytes()).expect("it has room");
+    peer.session.look().expect("nobody waits yet");
+    let (queues, sink) = (peer.session.queues.clone(), peer.session.queues.sink());
+    let server = std::thread::spawn(move || {
+        let mut octets = [7; 60];
+        sink.deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))])
+    });
+    while !server.is_finished() {
+        queues.look_after_bells();
+        std::thread::yield_now();
+    }
+    assert_eq!(server.join().expect("no panic"), 1);
+    assert!(matches!(peer.session.look(), Err(Fault::Waited)));
+}

@@ -1,0 +1,106 @@
+//! No order is left behind a lock: a thread that posts orders and one that takes the lock, in every order, on a memory that reorders
+//! as much as the language allows; and the model fails, as it must, without the fence.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test hand_over_loom`
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use loom::sync::Mutex;
+use loom::sync::atomic::{AtomicU32, Ordering, fence};
+use loom::thread;
+use ring::combine::Word;
+use ring::hand_over::HandOver;
+
+/// A shared word, with or without its fence.
+struct Shared<const FENCE: bool>(AtomicU32);
+
+impl<const FENCE: bool> Word for Shared<FENCE> {
+    fn read(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn write(&self, value: u32) {
+        self.0.store(value, Ordering::Release);
+    }
+
+    fn exchange(&self, from: u32, to: u32) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn full_fence() {
+        if FENCE {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+/// What is behind the lock. A lock that is a flag: taking and leaving it are as weak as a lock may be.
+struct Slot<const FENCE: bool> {
+    held: AtomicU32,
+    link: Mutex<u32>,
+    orders: HandOver<Shared<FENCE>>,
+}
+
+struct Guard<'s, const FENCE: bool>(&'s Slot<FENCE>);
+
+impl<const FENCE: bool> Drop for Guard<'_, FENCE> {
+    fn drop(&mut self) {
+        self.0.held.store(0, Ordering::Release);
+    }
+}
+
+impl<const FENCE: bool> Slot<FENCE> {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            held: AtomicU32::new(0),
+            link: Mutex::new(0),
+            orders: HandOver::new(Shared(AtomicU32::new(0))),
+        })
+    }
+
+    fn try_lock(&self) -> Option<Guard<'_, FENCE>> {
+        let free = self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        free.then(|| Guard(self))
+    }
+
+    fn set(guard: &Guard<'_, FENCE>, order: u32) {
+        *guard.0.link.lock().expect("no panic") = order;
+    }
+
+    /// As a register access does: takes the lock, acts, lets go.
+    fn access(&self) {
+        let Some(guard) = self.try_lock() else { return };
+        drop(guard);
+        self.orders.settle(|| self.try_lock(), |guard, order| Self::set(guard, order));
+    }
+
+    fn post(&self, order: u32) {
+        self.orders.post(order, || self.try_lock(), |guard, order| Self::set(guard, order));
+    }
+}
+
+fn orders<const FENCE: bool>() {
+    loom::model(|| {
+        let slot = Slot::<FENCE>::new();
+        let vcpu = thread::spawn({
+            let slot = slot.clone();
+            move || slot.access()
+        });
+        slot.post(1);
+        slot.post(2);
+        vcpu.join().expect("no panic");
+        assert_eq!(*slot.link.lock().expect("no panic"), 2, "the last order was left behind");
+    });
+}
+
+#[test]
+fn the_last_order_is_carried_out() {
+    orders::<true>();
+}
+
+#[test]
+#[should_panic(expected = "the last order was left behind")]
+fn without_the_fence_it_may_be_left_behind() {
+    orders::<false>();
+}

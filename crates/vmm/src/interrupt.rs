@@ -1,0 +1,30 @@
+//! A signal that takes a thread of this process out of a call that waits: a vCPU out of its guest, whoever rings a descriptor out of
+//! a write that its owner holds up. Its handler does nothing; the call ends with EINTR.
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use libc::siginfo_t;
+use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
+
+/// The signal, once its handler is there. Without one it would end the process: then nobody is sent any.
+pub fn signal() -> Option<i32> {
+    static INSTALLED: OnceLock<Option<i32>> = OnceLock::new();
+    *INSTALLED.get_or_init(|| register_signal_handler(SIGRTMIN(), nothing).is_ok().then(SIGRTMIN))
+}
+
+extern "C" fn nothing(_: i32, _: *mut siginfo_t, _: *mut c_void) {}
+
+/// The calling thread's number.
+pub(crate) fn this_thread() -> i32 {
+    thread_local!(static NUMBER: i32 = rustix::thread::gettid().as_raw_nonzero().get());
+    NUMBER.with(|number| *number)
+}
+
+/// Interrupts a thread of this process. One that has gone, or has left its call, loses nothing by it.
+pub(crate) fn interrupt(thread: i32) {
+    if let Some(signal) = signal() {
+        // SAFETY: a call without memory; the signal's handler does nothing.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
+    }
+}
