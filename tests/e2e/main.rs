@@ -43,3 +43,4 @@ mod t32_sched;
 mod t33_limit;
 mod t34_guarantee;
 mod t35_account;
+mod t36_attacks;

@@ -40,6 +40,7 @@ mod stage;
 mod testpmd;
 mod traces;
 mod transfer;
+pub mod vhost_peer;
 mod wire;
 
 pub use capture::{Capture, pcap_frames};

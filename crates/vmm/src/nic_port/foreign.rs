@@ -202,7 +202,6 @@ impl<Q: Breakable> Served<Q> {
         let watch = self.watch.as_ref().context("these queues have their driver here")?;
         watch.replace(Some(bells.doorbell))?;
         disarm(&mut queue);
-        self.ringers.both().into_iter().for_each(Ringing::forget);
         let bell = bells.call.map(|call| Arc::new(File::from(call)));
         self.replace(Some(Running { queue, notifier: self.calling(bell.clone()) }));
         // Whoever sleeps has not seen what is there already.
@@ -217,6 +216,8 @@ impl<Q: Breakable> Served<Q> {
             // It cannot fail: nothing is added.
             let _ = watch.replace(None);
         }
+        // Nobody is in a call of its any more: the server had the queue, and the speaker is here.
+        self.ringers.both().into_iter().for_each(Ringing::forget);
         running.map(|running| running.queue)
     }
 

@@ -1,0 +1,130 @@
+//! Objective: a peer of vhost-user that does what no correct one would (`support::vhost_peer`) makes nobody else wait: it is sent
+//! away with a line, the data plane stays the one that it is, it answers, and a neighbour's packets are all forwarded.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use support::vhost_peer::{VhostPeer, event, is_rung, make_wait};
+use support::{Flow, Namespace, Running, Stage, children_of};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Datagrams a second through the neighbour.
+const RATE: u32 = 1000;
+/// Nobody is there; to find that out the router sends the peer a frame.
+const NOBODY: &str = "192.0.2.9";
+
+fn nic(name: &str, attach: &str, address: &str) -> String {
+    format!("[[router.nic]]\nname = '{name}'\nattach = '{attach}'\naddress = '{address}'\n")
+}
+
+/// A router at which attackers are plugged in, its neighbour, and what flows through that.
+struct Scene {
+    stage: Stage,
+    socket: PathBuf,
+    hosts: Vec<Namespace>,
+    flow: Flow,
+    plane: u32,
+    _folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn set() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("peer.sock");
+        let file = "[[router]]\nname = 'bad'\nengine = 'process'\n".to_owned()
+            + &nic("peer", &format!("vhost-user-backend:{}", socket.display()), "192.0.2.1/24")
+            + &nic("host", "tap:t36-host", "198.51.100.1/24")
+            + "[[router]]\nname = 'near'\nengine = 'process'\n"
+            + &nic("left", "tap:t36-left", "10.1.1.1/24")
+            + &nic("right", "tap:t36-right", "10.1.2.1/24");
+        let mut stage = Stage::start_with(BINARY, &file, &["--json", "--log", "text"]).expect("it starts");
+        let mut host =
+            |tap, net: &str| stage.host(tap, &format!("{net}.2/24"), &format!("{net}.1")).expect("a host");
+        let hosts =
+            vec![host("t36-host", "198.51.100"), host("t36-left", "10.1.1"), host("t36-right", "10.1.2")];
+        let to = SocketAddr::from(([10, 1, 2, 2], 7036));
+        let flow = Flow::start(&hosts[1], &hosts[2], to, RATE).expect("a way through the neighbour");
+        let plane = plane(&mut stage);
+        Self { stage, socket, hosts, flow, plane, _folder: folder }
+    }
+
+    /// The next attacker, when one is met again, with its memory shared.
+    fn attacker(&self) -> VhostPeer {
+        let peer = VhostPeer::connect(&self.socket).expect("it listens");
+        peer.begin().expect("it is met");
+        peer
+    }
+
+    /// Has the router send the peer frames until it is sent away.
+    fn until_left(&self, peer: &VhostPeer) {
+        let mut ping = self.hosts[0].command("busybox");
+        let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "60", NOBODY])).expect("ping starts");
+        let end = Instant::now() + PATIENCE;
+        while !peer.is_left() {
+            assert!(Instant::now() < end, "it is not sent away");
+            self.answers();
+            sleep(Duration::from_millis(20));
+        }
+        drop(ping);
+    }
+
+    fn heard(&mut self, peer: &VhostPeer) {
+        if let Err(error) = peer.wait_until_heard() {
+            panic!("{error:#}: {:#?}", self.stage.run().complaints(0));
+        }
+    }
+
+    fn answers(&self) {
+        let done = support::run(self.stage.home().command(BINARY).arg("ps"), PATIENCE).expect("it ends");
+        assert!(done.status.success() && done.stdout.contains("near"), "{}{}", done.stdout, done.stderr);
+    }
+
+    /// So many attackers were sent away for this, and nothing else has happened.
+    fn end(mut self, told: &str, times: usize) {
+        assert_eq!(plane(&mut self.stage), self.plane, "another data plane");
+        let tally = self.flow.stop().expect("it stops");
+        assert!(tally.sent > 0 && tally.lost() == 0, "the neighbour: {tally:?}");
+        let done = self.stage.finish_troubled(self.hosts).expect("nothing is left");
+        assert_eq!(done.stderr.lines().filter(|line| line.contains(told)).count(), times, "{}", done.stderr);
+    }
+}
+
+fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !there() {
+        assert!(Instant::now() < end, "in vain: {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+fn plane(stage: &mut Stage) -> u32 {
+    let is_plane = |words: &[String]| words.get(1).is_some_and(|verb| verb == "data-plane");
+    let planes = children_of(stage.run().id());
+    planes.iter().find(|child| is_plane(&child.words)).expect("a data plane").id
+}
+
+#[test]
+fn a_peer_whose_events_make_us_wait_is_sent_away_and_nobody_else_waits() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let mut scene = Scene::set();
+    for while_served in [true, false] {
+        let (peer, call) = (scene.attacker(), event().expect("a descriptor"));
+        peer.post(0).expect("posted");
+        peer.lay_out(0, &call).expect("laid out");
+        scene.heard(&peer);
+        if while_served {
+            peer.give_doorbell(0).expect("served");
+            wait_for("being served", || is_rung(&call));
+            make_wait(&call).expect("it was honest until now");
+        } else {
+            make_wait(&call).expect("it was honest until now");
+            peer.give_doorbell(0).expect("served");
+        }
+        scene.until_left(&peer);
+    }
+    scene.end("made a thread of ours wait", 2);
+}
