@@ -169,6 +169,8 @@ fn peer() -> Vec<Allowed> {
     calls.retain(|call| !call.is(libc::SYS_fcntl));
     calls.push(one_of(libc::SYS_fcntl, 1, &[libc::F_GETFD as u64, libc::F_DUPFD_CLOEXEC as u64]));
     calls.extend(messages().map(any));
+    // Reading events that a peer shares, without waiting for one.
+    calls.push(any(libc::SYS_preadv2));
     calls
 }
 

@@ -243,6 +243,8 @@ pub(crate) struct Design {
     pub(crate) registers: Option<Arc<E1000Registers>>,
     /// What the kernel collects of them.
     pub(crate) collector: Option<Arc<Collector>>,
+    /// Whether the queues are handed on, for somebody else to serve.
+    pub(crate) handed: bool,
     /// Set once the machine is to stop.
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -255,6 +257,8 @@ pub struct NicQueues {
     /// Whether several threads deliver: then frames are copied outside of the lock.
     several_senders: bool,
     in_access: Option<InAccess>,
+    /// Whether somebody else serves the queues.
+    handed: bool,
     stop: Arc<AtomicBool>,
     timers: Vec<Arc<dyn Timekeeping>>,
     /// With a timer of its own: what rings for each pair alone.
@@ -280,7 +284,7 @@ impl NicQueues {
     }
 
     fn by(clock: Clock, design: Design, settle: Duration) -> Result<Arc<Self>> {
-        let Design { pairs, foreign, several_senders, in_access, timers, registers, collector, stop } =
+        let Design { pairs, foreign, several_senders, in_access, timers, registers, collector, handed, stop } =
             design;
         let (rx, tx) = (Direction::new(pairs, foreign, &[])?, Direction::new(pairs, foreign, &timers)?);
         let alone = tx.queues.iter().zip(&timers);
@@ -294,6 +298,7 @@ impl NicQueues {
             pairs: Pairs::new(settle, clock),
             several_senders,
             in_access: in_access.then(|| InAccess::new(pairs)),
+            handed,
             stop,
             timers,
             registers,
@@ -317,7 +322,14 @@ impl NicQueues {
         self.pairs.served.fetch_max(pairs, Ordering::AcqRel);
         self.pairs.active.store(pairs, Ordering::Release);
         // Whoever waits for room does so in another queue from now on.
-        self.rx.ring();
+        self.rouse_receivers();
+    }
+
+    /// Wakes those who wait for room. The doorbells of queues that were handed on are a peer's as well, and nobody waits here.
+    fn rouse_receivers(&self) {
+        if !self.handed {
+            self.rx.ring();
+        }
     }
 
     /// From now on frames may leave this to the driver.

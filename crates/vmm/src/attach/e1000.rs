@@ -199,6 +199,7 @@ impl E1000Device {
             timers: vec![intx.clone()],
             registers: Some(registers.clone()),
             collector: collector.clone(),
+            handed: false,
             stop: machine.stop_sign().clone(),
         })?;
         queues.keep(machine.ram());

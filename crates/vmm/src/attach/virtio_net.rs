@@ -67,7 +67,8 @@ fn build(
     let moderated = moderated(pairs, moderation)?;
     let timers = moderated.iter().map(|pair| pair.clone() as Arc<dyn Timekeeping>).collect();
     let stop = machine.stop_sign().clone();
-    let design = Design { pairs, several_senders, in_access, timers, stop, ..Design::default() };
+    let handed = receiver.is_some();
+    let design = Design { pairs, several_senders, in_access, timers, handed, stop, ..Design::default() };
     let queues = NicQueues::new(design)?;
     queues.keep(machine.ram());
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;

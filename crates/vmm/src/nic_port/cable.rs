@@ -22,7 +22,7 @@ impl NicQueues {
         if !on {
             self.pairs.closed_until.store(UNTIL_PLUGGED, Ordering::SeqCst);
             // Who waits for room has none to wait for any more: what he has is lost.
-            self.rx.ring();
+            self.rouse_receivers();
         }
     }
 

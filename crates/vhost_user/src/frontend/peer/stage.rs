@@ -1,5 +1,6 @@
 //! The course of things with a peer.
 
+use std::io::IoSliceMut;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -9,6 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{ReadWriteFlags, preadv2};
 use uplink::Door;
 use vmm::SetUp;
 use vmm_sys_util::eventfd::EventFd;
@@ -263,7 +265,7 @@ impl Course {
     fn pass_on(&self, given: &Given) {
         for queue in given.set_up.queues.iter().filter(|queue| queue.call().is_none()) {
             let Some(call) = self.calls.get(usize::from(queue.index)) else { continue };
-            if call.read().is_ok() {
+            if take(call) {
                 queue.interrupt();
                 self.shared.counters.interrupts.add(1);
             }
@@ -321,6 +323,15 @@ impl Course {
     }
 }
 
+/// Whether an event descriptor was rung. It is the peer's as well, which may have it wait when there is nothing in it: not here.
+fn take(event: &EventFd) -> bool {
+    let mut count = [0; 8];
+    // No place in a file: where it stands.
+    let read =
+        preadv2(event.as_fd_borrowed(), &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
+    read.is_ok()
+}
+
 /// An event descriptor as the poll wants it.
 trait EventFdExt {
     fn as_fd_borrowed(&self) -> BorrowedFd<'_>;
@@ -331,5 +342,22 @@ impl EventFdExt for EventFd {
         use std::os::fd::AsRawFd;
         // SAFETY: the descriptor is open for as long as its owner is borrowed.
         unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmm_sys_util::eventfd::EFD_CLOEXEC;
+
+    use super::*;
+
+    #[test]
+    fn an_event_that_waits_when_nothing_is_in_it_is_taken_without_waiting() {
+        // As a peer leaves it that has cleared O_NONBLOCK.
+        let event = EventFd::new(EFD_CLOEXEC).expect("an event descriptor");
+        assert!(!take(&event));
+        event.write(3).expect("it has room");
+        assert!(take(&event));
+        assert!(!take(&event));
     }
 }
