@@ -130,8 +130,13 @@ impl Drop for Backend {
             self.queues.look_after_bells();
             std::thread::sleep(Duration::from_millis(1));
         }
-        if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
+        let Some(thread) = self.thread.take() else { return };
+        if thread.is_finished() {
+            // A panic has been printed by its hook.
             let _ = thread.join();
+        } else {
+            let name = thread.thread().name().unwrap_or_default();
+            eprintln!("ringroad: thread {name} does not end; it is left behind");
         }
     }
 }
