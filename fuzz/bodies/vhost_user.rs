@@ -77,7 +77,7 @@ pub(crate) fn run(input: &[u8]) {
     let (near, far) = UnixStream::pair().expect("a pair");
     let (peer, mut line) = (Peer::new(near, input), Line::new(far));
     let queues = NicQueues::foreign(2).expect("descriptors");
-    let offer = Offer { pairs: 2, longest: 1518, offload: true };
+    let offer = Offer { pairs: 2, longest: 1518, offload: true, memory_max: 64 << 30 };
     let mut session = Session::new(queues.clone(), offer);
     let mut rest = input;
     while let [how, len, octets @ ..] = rest {

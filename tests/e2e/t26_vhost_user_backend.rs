@@ -4,13 +4,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Capture, Namespace, Running, Stage, Testpmd, children_of};
 
@@ -233,6 +236,42 @@ fn peers_that_break_the_protocol_are_sent_away_and_the_next_one_is_served() {
     let peer = testpmd(&scene.socket, "", 1);
     wait_for("an answer", || scene.answers());
     peer.kill().expect("it is dead");
+    scene.end();
+}
+
+/// Shares a table of one range for each file, all of them so long, and waits until it is sent away.
+fn share(socket: &Path, octets: u64, files: &[fs::File]) {
+    let peer = UnixStream::connect(socket).expect("it listens");
+    peer.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let count = files.len() as u64;
+    let ranges = (0..count).flat_map(|n| [n * octets, octets, n * octets, 0]);
+    let body: Vec<u8> = [count].into_iter().chain(ranges).flat_map(u64::to_le_bytes).collect();
+    let message = [header(5, 1, body.len() as u32), body].concat();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+    sendmsg(&peer, &[IoSlice::new(&message)], &mut control, SendFlags::empty()).expect("it is read");
+    let _ = (&peer).read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn peers_that_share_too_much_or_what_is_no_memory_are_sent_away_before_it_is_mapped() {
+    support::needs!(Root, Kvm, Tun, Program("busybox"));
+    let mut scene = Scene::set_with("memory_max = \"2G\"", "");
+    let plane = scene.plane();
+    let memory = |octets| {
+        let file = fs::File::from(memfd_create("sparse", MemfdFlags::CLOEXEC).expect("a file"));
+        file.set_len(octets).expect("a sparse file");
+        file
+    };
+    share(&scene.socket, 1 << 40, &(0..32).map(|_| memory(1 << 40)).collect::<Vec<_>>());
+    scene.complains("a memory table of 32768 GiB, and at most 2 GiB may be shared (memory_max)");
+    let disk = fs::File::open(BINARY).expect("a file on disk");
+    share(&scene.socket, 0x1000, &[disk]);
+    scene.complains("lies in a file that is not of tmpfs, hugetlbfs or memfd_create(2)");
+    assert!(answers(&scene.host, "198.51.100.1"), "the other port goes on");
+    assert_eq!(scene.plane(), plane);
     scene.end();
 }
 

@@ -269,6 +269,15 @@ mod all {
         through.reaches(100, PATIENCE).expect("it goes by the new route");
         drop(through);
 
+        // With more memory, all of which its process may share.
+        let larger = router("apart", 5, "isolate = 'process'\nmemory = '64M'") + &router("near", 6, "");
+        std::fs::write(stage.path("next.toml"), larger).expect("written");
+        ask(&stage, &["apply", "next.toml"]);
+        let through = flow(&apart, east(5));
+        through.reaches(100, PATIENCE).expect("it forwards with more memory");
+        drop(through);
+        let pid = number(&status(&stage, "apart"), "pid");
+
         // Its process goes, and the router is one of the data plane's; then it is gone as a whole.
         std::fs::write(stage.path("next.toml"), router("apart", 5, "") + &router("near", 6, ""))
             .expect("written");

@@ -1,17 +1,23 @@
 //! `attach` of a NIC, and the keys that belong to one kind of attachment.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::plan::{Attach, MacvtapMode, Plan, Replay, ReplayPace, SocketSide};
+use crate::read::valued;
 use crate::section::{At, Section, Words};
 use crate::values;
 
 /// Keys that make sense with some attachments only.
-pub(crate) const KEYS: &[&str] = &["macvtap_mode", "socket", "replay", "replay_pace"];
+pub(crate) const KEYS: &[&str] = &["macvtap_mode", "socket", "memory_max", "replay", "replay_pace"];
 
 const FORMS: &str = "switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, \
                      vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null";
 const LATER: &[&str] = &["vf"];
+/// Octets of memory that a virtual machine of another program may be allowed to share, and what it may where the file does not say:
+/// more than most have, and so little that two thousand of them fit into our address space of 128 TiB.
+const MEMORY_MAX: RangeInclusive<u64> = 2 << 20..=4 << 40;
+const DEFAULT_MEMORY_MAX: u64 = 64 << 30;
 /// Octets of the path of a socket, unix(7).
 const LONGEST_SOCKET: usize = 107;
 
@@ -53,7 +59,15 @@ pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
     }
     let vhost_user = matches!(attach, Attach::VhostUserBackend { .. } | Attach::VhostUserFrontend { .. });
     only_for(section, "socket", "vhost-user-backend:SOCKET", vhost_user);
+    let shares = matches!(attach, Attach::VhostUserBackend { .. });
+    only_for(section, "memory_max", "vhost-user-backend:SOCKET", shares);
     Some(with_keys(section, attach))
+}
+
+/// How much memory a machine that is plugged in may share.
+pub(crate) fn memory_max(section: &Section<'_>) -> u64 {
+    let read = |text: &str| values::memory_within(text, &MEMORY_MAX);
+    valued(section, "memory_max", "\"64G\"", read).unwrap_or(DEFAULT_MEMORY_MAX)
 }
 
 fn with_keys(section: &Section<'_>, attach: Attach) -> Attach {

@@ -98,6 +98,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         deliver: section.word("deliver", &DELIVERS),
         ring: ring(section),
         offload: section.flag("offload", true),
+        memory_max: attach::memory_max(section),
     }
 }
 

@@ -95,7 +95,7 @@ impl Relay {
     /// One line: what was refused.
     pub(crate) fn start(parts: RelayParts, yard: &Yard) -> Result<Self> {
         let RelayParts { plan, attachments, outlets, doors } = parts;
-        let meet = |(nic, door)| GuestPort::new(&plan, nic, door, yard.confinement);
+        let meet = |(nic, door)| GuestPort::of_apart(&plan, nic, door, yard.confinement);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
         let mut relay = Self {
             gate: Gate::new(&plan),
@@ -171,7 +171,9 @@ impl Relay {
 
     /// Whether it can go on for what a router is to be now.
     pub(crate) fn fits(&self, plan: &Plan, router: &Router) -> bool {
-        let ways = |router: &Router| (router.name.clone(), router.vhost, router.vcpus, router.spin);
+        // The ports take no more memory than the router had when they were made.
+        let ways =
+            |router: &Router| (router.name.clone(), router.vhost, router.vcpus, router.spin, router.memory);
         ways(&self.plan) == ways(router)
             && self.plan.nics == router.nics
             && self.attachments == attachments(plan, router)

@@ -126,6 +126,7 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
         hash: FlowHash::Flow,
         queue_len: QueueLen::default(),
         offload: true,
+        memory_max: 0,
         mtu: 1500,
         deliver: Deliver::Queued,
         ring: 1024,

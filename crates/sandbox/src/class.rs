@@ -202,9 +202,14 @@ fn backend() -> Vec<Allowed> {
     calls
 }
 
-/// Copies of bells, and writing to them without waiting.
-const BACKEND_FCNTL: [u64; 4] =
-    [libc::F_GETFD as u64, libc::F_GETFL as u64, libc::F_SETFL as u64, libc::F_DUPFD_CLOEXEC as u64];
+/// Copies of bells, and writing to them without waiting; whether a file is memory.
+const BACKEND_FCNTL: [u64; 5] = [
+    libc::F_GETFD as u64,
+    libc::F_GETFL as u64,
+    libc::F_SETFL as u64,
+    libc::F_DUPFD_CLOEXEC as u64,
+    libc::F_GET_SEALS as u64,
+];
 
 /// Namespaces, and what a thread shares with its maker's tracer: nothing of it may be asked of clone(2).
 const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS

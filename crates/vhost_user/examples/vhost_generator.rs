@@ -37,7 +37,7 @@ fn frame(mac: &str, len: usize) -> Result<Vec<u8>> {
 }
 
 fn port(path: &str) -> Result<Backend> {
-    let offer = Offer { pairs: 1, longest: 1518, offload: false };
+    let offer = Offer { pairs: 1, longest: 1518, offload: false, memory_max: 64 << 30 };
     Backend::start(path, Door::listen(Path::new(path))?, offer, Confinement::Off)
 }
 

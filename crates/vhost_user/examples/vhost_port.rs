@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let mode = arguments.next().context("usage: vhost_port rx|tx|io SOCKET [SOCKET]")?;
     let port = |(number, path): (usize, String)| {
-        let offer = Offer { pairs: 1, longest: 1518, offload: false };
+        let offer = Offer { pairs: 1, longest: 1518, offload: false, memory_max: 64 << 30 };
         let door = Door::listen(Path::new(&path))?;
         Backend::start(&format!("port{number}"), door, offer, Confinement::Off)
     };

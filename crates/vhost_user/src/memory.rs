@@ -6,7 +6,8 @@
 //!   mapped here           [     ]       [                ]      [              ]
 //! ```
 //!
-//! A peer can cut its file short at any time, and then touching the rest of the mapping is a SIGBUS: see [`fault`].
+//! A peer can cut its file short at any time, and then touching the rest of the mapping is a SIGBUS: see [`fault`]. Files are those
+//! of tmpfs and hugetlbfs alone: behind any other one stands a disk, or a program that a page fault here would wait for.
 
 pub mod fault;
 
@@ -17,7 +18,7 @@ use std::ptr::NonNull;
 
 use ring::regions::MOST_REGIONS;
 use ring::{Region, Regions};
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{FileType, fcntl_get_seals, fstat};
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 
 use fault::Guard;
@@ -50,6 +51,17 @@ pub enum MemoryError {
     /// The descriptor is not of a file.
     #[error("the memory range at {0:#x} has a descriptor that is no file of shared memory")]
     File(u64),
+    /// The file is of no file system that is all memory.
+    #[error("the memory range at {0:#x} lies in a file that is not of tmpfs, hugetlbfs or memfd_create(2)")]
+    Disk(u64),
+    /// It is more than may be shared.
+    #[error("a memory table of {}, and at most {} may be shared (memory_max)", Size(*.octets), Size(*.most))]
+    Much {
+        /// Octets that would be mapped, of whole pages.
+        octets: u64,
+        /// Octets that may be.
+        most: u64,
+    },
     /// The file ends before the range does.
     #[error("the memory range at {guest:#x} ends at octet {end:#x} of its file, which has {len:#x}")]
     Short {
@@ -70,6 +82,19 @@ pub enum MemoryError {
     },
 }
 
+/// Octets, in the largest unit that says them exactly.
+struct Size(u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            octets if octets.is_multiple_of(1 << 30) => write!(out, "{} GiB", octets >> 30),
+            octets if octets.is_multiple_of(1 << 20) => write!(out, "{} MiB", octets >> 20),
+            octets => write!(out, "{octets} octets"),
+        }
+    }
+}
+
 /// A peer's memory.
 #[derive(Debug)]
 pub struct PeerMemory {
@@ -77,8 +102,9 @@ pub struct PeerMemory {
 }
 
 /// One range of it.
+#[derive(Debug)]
 struct Mapped {
-    place: VhostUserMemoryRegion,
+    span: Span,
     /// Where its first octet lies.
     base: NonNull<u8>,
     mapping: Mapping,
@@ -89,28 +115,13 @@ unsafe impl Send for Mapped {}
 // SAFETY: as above; all access goes through `Region`, which allows races.
 unsafe impl Sync for Mapped {}
 
-impl fmt::Debug for Mapped {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (guest, octets) = (self.place.guest_phys_addr, self.place.memory_size);
-        write!(out, "{octets:#x} octets at {guest:#x}")
-    }
-}
-
 impl PeerMemory {
-    /// Maps each range from its descriptor, once all of them have been looked at.
+    /// Maps each range of a table.
     ///
     /// # Errors
-    /// One line that says which range is wrong; then nothing is mapped.
-    pub fn map(places: &[VhostUserMemoryRegion], files: Vec<OwnedFd>) -> Result<Self, MemoryError> {
-        if !(1..=MOST_REGIONS).contains(&places.len()) {
-            return Err(MemoryError::Count(places.len()));
-        }
-        if files.len() != places.len() {
-            return Err(MemoryError::Descriptors { ranges: places.len(), descriptors: files.len() });
-        }
-        places.iter().try_for_each(check)?;
-        check_overlaps(places)?;
-        let ranges = places.iter().zip(&files).map(|(place, file)| Mapped::new(*place, file));
+    /// One line that says which range the kernel does not map; then nothing is mapped.
+    pub fn map(table: Table) -> Result<Self, MemoryError> {
+        let ranges = table.spans.into_iter().zip(&table.files).map(|(span, file)| Mapped::new(span, file));
         Ok(Self { ranges: ranges.collect::<Result<_, _>>()? })
     }
 
@@ -123,7 +134,7 @@ impl PeerMemory {
     pub fn guest_address(&self, user: u64) -> Option<u64> {
         self.ranges.iter().find_map(|range| {
             let (first, len, guest) =
-                (range.place.user_addr, range.place.memory_size, range.place.guest_phys_addr);
+                (range.span.place.user_addr, range.span.place.memory_size, range.span.place.guest_phys_addr);
             let offset = user.checked_sub(first)?;
             (offset < len).then(|| guest + offset)
         })
@@ -135,13 +146,65 @@ impl PeerMemory {
     }
 }
 
-impl Mapped {
-    fn new(place: VhostUserMemoryRegion, file: &OwnedFd) -> Result<Self, MemoryError> {
+/// A memory table that was looked at, of which nothing is mapped yet.
+#[derive(Debug)]
+pub struct Table {
+    spans: Vec<Span>,
+    files: Vec<OwnedFd>,
+}
+
+impl Table {
+    /// Looks at all ranges and their files, which may have at most so many octets together.
+    ///
+    /// # Errors
+    /// One line that says which range is wrong, or that they are too much.
+    pub fn new(
+        places: &[VhostUserMemoryRegion],
+        files: Vec<OwnedFd>,
+        most: u64,
+    ) -> Result<Self, MemoryError> {
+        if !(1..=MOST_REGIONS).contains(&places.len()) {
+            return Err(MemoryError::Count(places.len()));
+        }
+        if files.len() != places.len() {
+            return Err(MemoryError::Descriptors { ranges: places.len(), descriptors: files.len() });
+        }
+        places.iter().try_for_each(check)?;
+        check_overlaps(places)?;
+        let spans = places.iter().zip(&files).map(|(place, file)| Span::of(*place, file));
+        let spans = spans.collect::<Result<Vec<_>, _>>()?;
+        let octets = spans.iter().fold(0, |sum: u64, span| sum.saturating_add(span.octets));
+        if octets > most {
+            return Err(MemoryError::Much { octets, most });
+        }
+        Ok(Self { spans, files })
+    }
+}
+
+/// The pages of a file in which a range lies.
+struct Span {
+    place: VhostUserMemoryRegion,
+    start: u64,
+    octets: u64,
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (guest, octets) = (self.place.guest_phys_addr, self.place.memory_size);
+        write!(out, "{octets:#x} octets at {guest:#x}")
+    }
+}
+
+impl Span {
+    /// Looks at the file of a range, and maps nothing.
+    fn of(place: VhostUserMemoryRegion, file: &OwnedFd) -> Result<Self, MemoryError> {
         let (guest, offset, size) = (place.guest_phys_addr, place.mmap_offset, place.memory_size);
         let status = fstat(file).map_err(|why| MemoryError::Map { guest, why: why.into() })?;
         if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
             return Err(MemoryError::File(guest));
         }
+        // Nothing but tmpfs and hugetlbfs knows seals, whether there are any or not (fcntl(2), F_GET_SEALS).
+        fcntl_get_seals(file).map_err(|_| MemoryError::Disk(guest))?;
         let (end, len) = (offset + size, status.st_size as u64);
         if end > len {
             return Err(MemoryError::Short { guest, end, len });
@@ -151,16 +214,24 @@ impl Mapped {
         let page = if page.is_power_of_two() { page } else { PAGE };
         let start = offset & !(page - 1);
         let octets = (end - start).checked_next_multiple_of(page).ok_or(MemoryError::Range(guest))?;
-        let mapping = Mapping::new(file, start, octets).map_err(|why| MemoryError::Map { guest, why })?;
+        Ok(Self { place, start, octets })
+    }
+}
+
+impl Mapped {
+    fn new(span: Span, file: &OwnedFd) -> Result<Self, MemoryError> {
+        let why = |why| MemoryError::Map { guest: span.place.guest_phys_addr, why };
+        let mapping = Mapping::new(file, span.start, span.octets).map_err(why)?;
         // SAFETY: offset - start is less than the octets mapped, of which `size` follow.
-        let base = unsafe { mapping.base.add((offset - start) as usize) };
-        Ok(Self { place, base, mapping })
+        let base = unsafe { mapping.base.add((span.place.mmap_offset - span.start) as usize) };
+        Ok(Self { span, base, mapping })
     }
 
     fn region(&self) -> Region {
+        let place = &self.span.place;
         // SAFETY: the range is mapped readable and writable until `self` is dropped, which outlives all queues
         // (`Session`), and this program makes no references into it.
-        unsafe { Region::new(self.base.as_ptr(), self.place.guest_phys_addr, self.place.memory_size) }
+        unsafe { Region::new(self.base.as_ptr(), place.guest_phys_addr, place.memory_size) }
     }
 }
 

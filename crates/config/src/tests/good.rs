@@ -99,6 +99,9 @@ fn attachments_of_every_kind() {
     assert_eq!(slow.detail(), " (replays in.pcap, recorded)");
     let back = nic("attach = \"vhost-user-backend:/run/vm.sock\"").attach;
     assert_eq!(back, Attach::VhostUserBackend { path: "/run/vm.sock".into(), side: SocketSide::Listen });
+    let machine =
+        |more: &str| nic(&format!("attach = \"vhost-user-backend:/run/vm.sock\"\n{more}")).memory_max;
+    assert_eq!([machine(""), machine("memory_max = \"1G\"")], [64 << 30, 1 << 30]);
     let front = nic("attach = \"vhost-user-frontend:/run/ovs.sock\"").attach;
     assert_eq!(front, Attach::VhostUserFrontend { path: "/run/ovs.sock".into(), side: SocketSide::Connect });
     let listens = nic("attach = \"vhost-user-frontend:/run/ovs.sock\"\nsocket = \"listen\"").attach;

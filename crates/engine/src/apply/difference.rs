@@ -196,6 +196,7 @@ fn nic_values(plan: &Plan, nic: &Nic) -> Vec<(&'static str, String)> {
         deliver,
         ring,
         offload,
+        memory_max,
     } = nic;
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let word = |value: &dyn fmt::Debug| format!("{value:?}").to_lowercase();
@@ -214,6 +215,7 @@ fn nic_values(plan: &Plan, nic: &Nic) -> Vec<(&'static str, String)> {
         ("deliver", word(deliver)),
         ("ring", ring.to_string()),
         ("offload", offload.to_string()),
+        ("memory_max", format!("{}M", memory_max >> 20)),
     ]
 }
 

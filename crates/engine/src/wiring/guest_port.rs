@@ -24,18 +24,40 @@ pub struct GuestPort {
 }
 
 impl GuestPort {
-    /// Begins to meet machines at a door.
+    /// Begins to meet machines of other programs at a door, which share as much memory as the file says.
     ///
     /// # Errors
     /// No descriptors or threads are left.
     pub(crate) fn new(router: &Router, nic: &Nic, door: Door, confinement: Confinement) -> Result<Arc<Self>> {
-        let (name, offer) = (format!("{}/{}-peer", router.name, nic.name), offer(nic));
+        Self::meet((router, nic), door, nic.memory_max, confinement)
+    }
+
+    /// Begins to meet the process of a router that is apart, which shares the router's memory and nothing else.
+    ///
+    /// # Errors
+    /// No descriptors or threads are left.
+    pub(crate) fn of_apart(
+        router: &Router,
+        nic: &Nic,
+        door: Door,
+        confinement: Confinement,
+    ) -> Result<Arc<Self>> {
+        Self::meet((router, nic), door, router.memory, confinement)
+    }
+
+    fn meet(
+        (router, nic): (&Router, &Nic),
+        door: Door,
+        memory_max: u64,
+        confinement: Confinement,
+    ) -> Result<Arc<Self>> {
+        let (name, offer) = (format!("{}/{}-peer", router.name, nic.name), offer(nic, memory_max));
         Ok(Arc::new(Self { machine: Backend::start(&name, door, offer, confinement)?, offer }))
     }
 
     /// Whether it offers machines what this NIC is to offer; one that was offered something else has to come again.
     pub(crate) fn fits(&self, nic: &Nic) -> bool {
-        self.offer == offer(nic)
+        self.offer == offer(nic, nic.memory_max)
     }
 
     /// Whether a machine is plugged in.
@@ -65,8 +87,9 @@ impl GuestPort {
 }
 
 /// What the machine at a NIC is offered.
-fn offer(nic: &Nic) -> Offer {
-    Offer { pairs: nic.queues as usize, longest: (nic.mtu + FRAME_OVERHEAD) as usize, offload: nic.offload }
+fn offer(nic: &Nic, memory_max: u64) -> Offer {
+    let longest = (nic.mtu + FRAME_OVERHEAD) as usize;
+    Offer { pairs: nic.queues as usize, longest, offload: nic.offload, memory_max }
 }
 
 impl Plugging<'_> {

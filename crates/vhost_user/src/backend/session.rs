@@ -19,7 +19,7 @@ use vmm::NicQueues;
 use super::Fault;
 use super::message::{Message, answer, structure};
 use super::ring::PeerRing;
-use crate::memory::PeerMemory;
+use crate::memory::{PeerMemory, Table};
 
 /// VHOST_USER_F_PROTOCOL_FEATURES: there are features of the protocol, too; and rings have to be enabled.
 const PROTOCOL_FEATURES: u64 = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
@@ -42,6 +42,8 @@ pub struct Offer {
     pub longest: usize,
     /// Whether checksums and the cutting of large frames may be left to who can do it.
     pub offload: bool,
+    /// Octets of memory that the peer may share.
+    pub memory_max: u64,
 }
 
 impl Offer {
@@ -230,9 +232,12 @@ impl Session {
             return Err(wrong());
         }
         let places: Vec<VhostUserMemoryRegion> = places.chunks_exact(each).filter_map(structure).collect();
-        let memory = PeerMemory::map(&places, std::mem::take(&mut message.descriptors))?;
+        let files = std::mem::take(&mut message.descriptors);
+        let table = Table::new(&places, files, self.offer.memory_max)?;
         self.pause();
-        self.memory = Some(memory);
+        // What was shared before goes first: at no time is more mapped than one table may have.
+        self.memory = None;
+        self.memory = Some(PeerMemory::map(table)?);
         self.start_ready()
     }
 

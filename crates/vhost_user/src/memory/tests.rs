@@ -18,15 +18,22 @@ fn again(file: &File) -> OwnedFd {
     file.as_fd().try_clone_to_owned().expect("a descriptor")
 }
 
+/// More than any of these tests shares.
+const MOST: u64 = 1 << 30;
+
+fn mapped(places: &[VhostUserMemoryRegion], files: Vec<OwnedFd>) -> Result<PeerMemory, MemoryError> {
+    Table::new(places, files, MOST).and_then(PeerMemory::map)
+}
+
 fn refusal(places: &[VhostUserMemoryRegion], files: Vec<OwnedFd>) -> String {
-    PeerMemory::map(places, files).expect_err("it is wrong").to_string()
+    mapped(places, files).expect_err("it is wrong").to_string()
 }
 
 #[test]
 fn ranges_show_what_their_file_holds() {
     let file = memfd(0x10_0000);
     let places = [place(0, 0xa000, 0x7000_0000, 0), place(0x10_0000, 0x8000, 0x7001_1000, 0x11000)];
-    let memory = PeerMemory::map(&places, vec![again(&file), again(&file)]).expect("two ranges");
+    let memory = mapped(&places, vec![again(&file), again(&file)]).expect("two ranges");
     let regions = memory.regions().expect("two ranges");
     assert!(regions.bytes(0x10_0ffe, 2).expect("it is there").write(0, [7u8, 8]));
     let mut seen = [0; 2];
@@ -55,14 +62,40 @@ fn tables_that_are_wrong_are_refused_in_one_line() {
     assert!(refusal(&[place(0, 1, 0, 0); 33], Vec::new()).contains("33 ranges"));
     let (pipe, _) = rustix::pipe::pipe().expect("a pipe");
     assert!(refusal(&[place(0, 0x1000, 0, 0)], vec![pipe]).contains("no file"));
-    let sealed = File::open("/proc/self/exe").expect("a file");
+    // It may not be written.
+    let sealed = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("a file");
     assert!(refusal(&[place(0, 0x1000, 0, 0)], vec![sealed.into()]).contains("cannot be mapped"));
+}
+
+#[test]
+fn nothing_but_memory_is_mapped() {
+    let disk = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file on disk");
+    disk.set_len(0x1000).expect("a size");
+    let line = refusal(&[place(0x4000, 0x1000, 0, 0)], vec![disk.into()]);
+    assert_eq!(
+        line,
+        "the memory range at 0x4000 lies in a file that is not of tmpfs, hugetlbfs or memfd_create(2)"
+    );
+    // As QEMU and DPDK have it without memfd_create(2).
+    let shm = tempfile::tempfile_in("/dev/shm").expect("a file of tmpfs");
+    shm.set_len(0x1000).expect("a size");
+    mapped(&[place(0, 0x1000, 0, 0)], vec![shm.into()]).expect("it is memory");
+}
+
+#[test]
+fn a_table_has_a_budget() {
+    let file = memfd(0x4000);
+    let halves = [place(0, 0x2000, 0, 0), place(0x2000, 0x1001, 0x2000, 0x2000)];
+    let files = || vec![again(&file), again(&file)];
+    let line = Table::new(&halves, files(), 0x3fff).expect_err("it is too much").to_string();
+    assert_eq!(line, "a memory table of 16384 octets, and at most 16383 octets may be shared (memory_max)");
+    Table::new(&halves, files(), 0x4000).expect("whole pages, and no more");
 }
 
 #[test]
 fn memory_that_is_cut_off_reads_as_zeros_and_is_noticed() {
     let (file, other) = (memfd(0x8000), memfd(0x8000));
-    let map = |file: &File| PeerMemory::map(&[place(0, 0x8000, 0, 0)], vec![again(file)]).expect("a range");
+    let map = |file: &File| mapped(&[place(0, 0x8000, 0, 0)], vec![again(file)]).expect("a range");
     let (memory, unharmed) = (map(&file), map(&other));
     let octets =
         |memory: &PeerMemory| memory.regions().expect("a range").bytes(0x6000, 8).expect("it is there");
@@ -87,7 +120,7 @@ fn memory_that_is_cut_off_reads_as_zeros_and_is_noticed() {
 fn what_is_unmapped_is_gone() {
     let file = memfd(0x5000);
     let before = mappings();
-    let memory = PeerMemory::map(&[place(0, 0x5000, 0, 0)], vec![again(&file)]).expect("a range");
+    let memory = mapped(&[place(0, 0x5000, 0, 0)], vec![again(&file)]).expect("a range");
     assert_eq!(mappings(), before + 1);
     drop(memory);
     assert_eq!(mappings(), before);

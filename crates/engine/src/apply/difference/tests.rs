@@ -118,6 +118,7 @@ fn nic(name: &'static str, switches: usize) -> impl Strategy<Value = Nic> {
         hash: if odd { FlowHash::Flow } else { FlowHash::Symmetric },
         queue_len: QueueLen::default(),
         offload: true,
+        memory_max: 64 << 30,
         mtu: 1500,
         deliver: Deliver::Queued,
         ring: 1024,

@@ -17,7 +17,7 @@ const SIZE: u64 = 0x20_0000;
 const BUFFERS: u64 = 0x10_0000;
 
 fn offer() -> Offer {
-    Offer { pairs: 2, longest: 1518, offload: false }
+    Offer { pairs: 2, longest: 1518, offload: false, memory_max: SIZE }
 }
 
 fn message(request: FrontendReq, body: &[u8], descriptors: Vec<OwnedFd>) -> Message {
@@ -38,7 +38,8 @@ impl Peer {
         let file = unsafe { File::from_raw_fd(libc::memfd_create(c"peer".as_ptr(), libc::MFD_CLOEXEC)) };
         file.set_len(SIZE).expect("a size");
         let place = VhostUserMemoryRegion::new(0, SIZE, USER, 0);
-        let mapped = PeerMemory::map(&[place], vec![again(&file)]).expect("a range");
+        let mapped =
+            Table::new(&[place], vec![again(&file)], SIZE).and_then(PeerMemory::map).expect("a range");
         let queues = NicQueues::foreign(2).expect("descriptors");
         Self { session: Session::new(queues, offer()), file, mapped, calls: Vec::new() }
     }
@@ -391,6 +392,25 @@ fn a_table_that_is_refused_leaves_the_one_before() {
     let Refused { fault, .. } = refused.expect_err("they overlap");
     assert!(matches!(fault, Fault::Memory(MemoryError::Overlap(0, 0x1000))));
     assert_eq!(peer.session.running(), 1);
+}
+
+/// Two of these tables are more than the address space.
+#[test]
+fn what_was_shared_before_goes_before_the_next_table_comes() {
+    const HUGE: u64 = 70 << 40;
+    let mut peer = Peer::new();
+    peer.session.offer.memory_max = HUGE;
+    peer.file.set_len(HUGE).expect("a sparse file");
+    let whole = table(&[[0, HUGE, USER, 0]]);
+    for _ in 0..2 {
+        let fd = again(&peer.file);
+        peer.send(FrontendReq::SET_MEM_TABLE, &whole, fd).expect("one of them has room");
+    }
+    let twice = table(&[[0, HUGE, USER, 0], [HUGE, HUGE, USER + HUGE, 0]]);
+    let descriptors = vec![again(&peer.file), again(&peer.file)];
+    let refused = peer.session.heed(message(FrontendReq::SET_MEM_TABLE, &twice, descriptors));
+    let line = refused.expect_err("it is too much").fault.to_string();
+    assert_eq!(line, "a memory table of 143360 GiB, and at most 71680 GiB may be shared (memory_max)");
 }
 
 #[test]
