@@ -35,6 +35,7 @@ mod t26_vhost_user_backend;
 mod t26_vhost_user_faults;
 mod t26_vhost_user_qemu;
 mod t27_vhost_user_frontend;
+mod t27_vhost_user_taken;
 mod t28_vhost;
 mod t29_isolate;
 mod t30_faults;

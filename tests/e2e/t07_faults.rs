@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::{Finished, Namespace, Running, Signal, Traces, alone};
+use support::{Finished, HugePages, Namespace, Running, Signal, Traces, alone};
 use tempfile::TempDir;
 
 /// A start or an end takes far less, even where the host is busy.
@@ -190,47 +190,19 @@ fn without_kvm_a_router_is_a_process() {
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
 }
 
-/// Huge pages of the host, set back on drop.
-struct HugePages {
-    before: String,
-}
-
-const PAGES: &str = "/proc/sys/vm/nr_hugepages";
-
-impl HugePages {
-    /// Exactly so many; `None` where the host does not give them.
-    fn set(count: u32) -> Option<Self> {
-        let before = fs::read_to_string(PAGES).ok()?;
-        let pages = Self { before };
-        fs::write(PAGES, count.to_string()).ok()?;
-        (fs::read_to_string(PAGES).ok()?.trim() == count.to_string()).then_some(pages)
-    }
-}
-
-impl Drop for HugePages {
-    fn drop(&mut self) {
-        let _ = fs::write(PAGES, self.before.trim());
-    }
-}
-
-fn free_pages() -> u32 {
-    let text = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
-    text.expect("huge pages").trim().parse().expect("a number")
-}
-
 /// What is free while the router runs, and again when it was killed: its data plane dies a moment after the supervisor.
 fn pages_used(all: u32) -> (u32, u32) {
     let folder = folder_with(&file("32M", "null"));
     let mut first = Running::start(run(folder.path()).arg("--json")).expect("it starts");
     first.wait_for_line(PATIENCE, |line| line.starts_with('{')).expect("it comes up");
-    let during = free_pages();
+    let during = HugePages::free();
     first.signal(Signal::KILL).expect("killed");
     first.wait(PATIENCE).expect("it ends");
     let end = Instant::now() + PATIENCE;
-    while free_pages() != all && Instant::now() < end {
+    while HugePages::free() != all && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
-    (during, free_pages())
+    (during, HugePages::free())
 }
 
 mod alone {

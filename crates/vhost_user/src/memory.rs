@@ -6,10 +6,8 @@
 //!   mapped here           [     ]       [                ]      [              ]
 //! ```
 //!
-//! A peer can cut its file short at any time, and then touching the rest of the mapping is a SIGBUS: see [`fault`]. Files are those
+//! A peer can cut its file short at any time, and then touching the rest of the mapping is a SIGBUS: see [`Guard`]. Files are those
 //! of tmpfs and hugetlbfs alone: behind any other one stands a disk, or a program that a page fault here would wait for.
-
-pub mod fault;
 
 use std::fmt;
 use std::io;
@@ -20,8 +18,7 @@ use ring::regions::MOST_REGIONS;
 use ring::{Region, Regions};
 use rustix::fs::{FileType, fcntl_get_seals, fstat};
 use vhost::vhost_user::message::VhostUserMemoryRegion;
-
-use fault::Guard;
+use vmm::memory::guard::Guard;
 
 /// Octets of a small page.
 const PAGE: u64 = 4096;
@@ -223,7 +220,7 @@ impl Mapped {
         let why = |why| MemoryError::Map { guest: span.place.guest_phys_addr, why };
         let mapping = Mapping::new(file, span.start, span.octets).map_err(why)?;
         // SAFETY: offset - start is less than the octets mapped, of which `size` follow.
-        let base = unsafe { mapping.base.add((span.place.mmap_offset - span.start) as usize) };
+        let base = unsafe { mapping.pages.base.add((span.place.mmap_offset - span.start) as usize) };
         Ok(Self { span, base, mapping })
     }
 
@@ -257,16 +254,32 @@ fn check_overlaps(places: &[VhostUserMemoryRegion]) -> Result<(), MemoryError> {
     }
 }
 
-/// Part of a file, mapped.
+/// Part of a file, mapped and guarded.
 #[derive(Debug)]
 struct Mapping {
-    base: NonNull<u8>,
-    octets: usize,
+    // Dropped first: nothing may be mapped in the place of what somebody else has there afterwards.
     guard: Guard,
+    pages: Pages,
 }
 
 impl Mapping {
     fn new(file: &OwnedFd, start: u64, octets: u64) -> io::Result<Self> {
+        let pages = Pages::map(file, start, octets)?;
+        // SAFETY: the pages stay until after the guard, and are only reached by `Region`.
+        let guard = unsafe { Guard::over(pages.base, pages.octets) }?;
+        Ok(Self { guard, pages })
+    }
+}
+
+/// Part of a file, mapped.
+#[derive(Debug)]
+struct Pages {
+    base: NonNull<u8>,
+    octets: usize,
+}
+
+impl Pages {
+    fn map(file: &OwnedFd, start: u64, octets: u64) -> io::Result<Self> {
         let octets = usize::try_from(octets).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let start = i64::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
         let (protection, flags) =
@@ -274,31 +287,18 @@ impl Mapping {
         // SAFETY: a new mapping, at a place that the kernel chooses.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), octets, protection, flags, file.as_raw_fd(), start) };
-        let base = match NonNull::new(base.cast::<u8>()) {
-            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => base,
-            _ => return Err(io::Error::last_os_error()),
-        };
-        match Guard::over(base, octets) {
-            Ok(guard) => Ok(Self { base, octets, guard }),
-            Err(error) => {
-                unmap(base, octets);
-                Err(error)
-            }
+        match NonNull::new(base.cast::<u8>()) {
+            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { base, octets }),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 }
 
-impl Drop for Mapping {
+impl Drop for Pages {
     fn drop(&mut self) {
-        // First: nothing may be mapped in the place of what somebody else has there afterwards.
-        self.guard.lift();
-        unmap(self.base, self.octets);
+        // SAFETY: the mapping is ours and nobody uses it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.octets) };
     }
-}
-
-fn unmap(base: NonNull<u8>, octets: usize) {
-    // SAFETY: the mapping is ours and nobody uses it any more.
-    unsafe { libc::munmap(base.as_ptr().cast(), octets) };
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! is no KVM one that somebody here has to pass on.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use nic::virtio_net::QueueSetup;
@@ -54,8 +55,12 @@ impl SetUp {
     }
 
     /// The file behind the guest's memory, which lies in it from its begin and for the guest from address 0, and its octets.
-    pub fn memory(&self) -> Option<(&File, u64)> {
-        Some((self.ram.file()?, self.ram.len() as u64))
+    /// Who gets it may take pages out of it: that is the end of the guest, and of nobody else.
+    ///
+    /// # Errors
+    /// That cannot be provided for.
+    pub fn memory(&self) -> io::Result<(&File, u64)> {
+        Ok((self.ram.hand_out()?, self.ram.len() as u64))
     }
 
     /// Where the guest's memory is mapped into this process, and its octets. It stays there as long as this value does.

@@ -1,8 +1,12 @@
 //! Memory that is shared between this process and guests: a memfd, mapped once here and into any number of guests.
 
+pub mod guard;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 use bootinfo::{Shared, map};
@@ -12,6 +16,8 @@ use vm_memory::{
     FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap,
     MmapRegion,
 };
+
+use guard::Guard;
 
 /// Size of a huge page, in octets.
 const HUGE_PAGE: usize = 2 << 20;
@@ -81,10 +87,17 @@ impl SharedMemory {
         self.mapping.file_offset().map(FileOffset::file)
     }
 
-    /// From now on nobody can get a mapping that may be written; those that exist stay.
+    /// From now on nobody can get a mapping that may be written; those that exist stay. Nobody can seal it any further either.
     pub(crate) fn seal_against_writers(&self) -> Result<()> {
         let file = self.file().context("shared memory without a file")?;
-        seal(file, libc::F_SEAL_FUTURE_WRITE).context("cannot seal shared memory (F_SEAL_FUTURE_WRITE)")
+        let seals = libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
+        seal(file, seals).context("cannot seal shared memory (F_SEAL_FUTURE_WRITE)")
+    }
+
+    /// From now on nobody can seal it against those who write it.
+    fn seal_against_seals(&self) -> Result<()> {
+        let file = self.file().context("shared memory without a file")?;
+        seal(file, libc::F_SEAL_SEAL).context("cannot seal shared memory (F_SEAL_SEAL)")
     }
 
     /// Whether it lies in huge pages.
@@ -118,6 +131,8 @@ fn seal(file: &File, seals: i32) -> io::Result<()> {
 /// A guest's RAM, from guest-physical address 0.
 #[derive(Debug)]
 pub struct GuestRam {
+    /// Once somebody has been handed its file, who can take pages out of it. Dropped before the mapping goes.
+    guard: OnceLock<Guard>,
     /// As the rust-vmm crates see it.
     pub(crate) memory: GuestMemoryMmap,
     base: *mut u8,
@@ -156,12 +171,18 @@ impl GuestRam {
     }
 
     fn plain(name: &str, len: usize) -> Result<Self> {
-        let memory = SharedMemory::new(name, len)?;
+        Self::of(SharedMemory::new(name, len)?)
+    }
+
+    /// RAM without words that are shared with us.
+    fn of(memory: SharedMemory) -> Result<Self> {
+        memory.seal_against_seals()?;
+        let len = memory.len();
         let (base, huge) = (memory.as_ptr(), memory.is_huge());
         let region = GuestRegionMmap::new(memory.mapping, GuestAddress(0))
             .context("guest RAM does not fit its address space")?;
         let memory = GuestMemoryMmap::from_regions(vec![region]).context("guest RAM is not one region")?;
-        Ok(Self { memory, base, len, huge, shared: std::ptr::null(), apart: None })
+        Ok(Self { guard: OnceLock::new(), memory, base, len, huge, shared: std::ptr::null(), apart: None })
     }
 
     /// The RAM for rings and frames.
@@ -190,6 +211,27 @@ impl GuestRam {
         region.file_offset().map(FileOffset::file)
     }
 
+    /// The memfd, for somebody who may do with it what he likes: should he take pages away, this process reads zeros from then on.
+    ///
+    /// # Errors
+    /// That cannot be provided for.
+    pub(crate) fn hand_out(&self) -> io::Result<&File> {
+        if self.guard.get().is_none() {
+            let base = NonNull::new(self.base).ok_or(io::ErrorKind::NotFound)?;
+            // SAFETY: the mapping is dropped with `memory`, after the guard. It is only reached by `Region` and `vm_memory`,
+            // which copy, and by the atomics of `Shared`, for which every bit pattern is valid.
+            let guard = unsafe { Guard::over(base, self.len) }?;
+            // Another NIC of the router may have been quicker.
+            let _ = self.guard.set(guard);
+        }
+        self.file().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Whether who was handed its file has taken pages away that were touched afterwards. All of it is zeros since then.
+    pub fn is_taken(&self) -> bool {
+        self.guard.get().is_some_and(Guard::is_hit)
+    }
+
     /// Where guest-physical `address` lies here; null-free only for addresses inside the RAM.
     pub fn host_address(&self, address: u64, len: usize) -> Option<*mut u8> {
         self.region().translate(address, len as u64)
@@ -210,3 +252,6 @@ impl GuestRam {
         self.huge
     }
 }
+
+#[cfg(test)]
+mod tests;

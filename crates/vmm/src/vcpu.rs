@@ -131,6 +131,9 @@ impl Vcpu {
                 self.exits.interrupted.add(1);
                 return Ok(());
             }
+            Err(error) if error.errno() == libc::EFAULT => {
+                return Err(anyhow!("a page of its memory is gone (KVM_RUN: {error})"));
+            }
             Err(error) => return Err(anyhow!("KVM_RUN failed: {error}")),
         };
         match exit {

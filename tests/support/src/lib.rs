@@ -23,6 +23,7 @@
 mod capture;
 mod dissect;
 mod flow;
+mod huge_pages;
 mod inject;
 mod moments;
 mod namespace;
@@ -46,6 +47,7 @@ mod wire;
 pub use capture::{Capture, pcap_frames};
 pub use dissect::{CHECKSUMS, Dissected, differences, dissect};
 pub use flow::{Flow, Tally};
+pub use huge_pages::HugePages;
 pub use inject::{Injected, inject_syscall};
 pub use moments::Moments;
 pub use namespace::Namespace;

@@ -209,6 +209,9 @@ impl Guest {
 
     /// Why the router cannot go on, if it cannot.
     pub fn fault(&self) -> Option<String> {
+        if self.machine().ram().is_taken() {
+            return Some("the peer that was handed its memory took pages away".to_owned());
+        }
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = ends.iter().find_map(|end| match end {
             Stopped::Fault(line) => Some(line.clone()),

@@ -8,6 +8,7 @@
 //!
 //! All of it waits for the peer's answers without end: somebody else keeps the time and shuts the socket down.
 
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
@@ -71,9 +72,12 @@ pub enum Refused {
         /// How many the NIC has.
         wanted: u64,
     },
-    /// The rings are not all there, or the memory has no file.
+    /// The rings are not all there.
     #[error("the NIC has nothing to hand over")]
     Nothing,
+    /// Nobody would survive what a peer can do to the memory.
+    #[error("the router's memory cannot be handed over: {0}")]
+    Memory(io::Error),
 }
 
 /// A conversation with a peer.
@@ -160,7 +164,7 @@ impl Session {
     /// The guest's addresses are given as those of this process, too: they are only told apart by the peer's own tables, and
     /// where our memory lies is nobody's business.
     fn tell_memory(&self, set_up: &SetUp) -> Result<(), Refused> {
-        let (file, octets) = set_up.memory().ok_or(Refused::Nothing)?;
+        let (file, octets) = set_up.memory().map_err(Refused::Memory)?;
         let region = VhostUserMemoryRegionInfo {
             guest_phys_addr: 0,
             memory_size: octets,

@@ -95,6 +95,9 @@ impl Cpu {
                 self.exits.interrupted.add(1);
                 return Ok(None);
             }
+            Err(error) if error.errno() == libc::EFAULT => {
+                return Err(anyhow!("a page of its memory is gone (KVM_RUN: {error})"));
+            }
             Err(error) => return Err(anyhow!("KVM_RUN failed: {error}")),
         };
         // Stores that were collected come before any other access.

@@ -1,8 +1,10 @@
-//! What is done when a peer cuts off memory that is mapped here: a SIGBUS, in whatever thread touches it next.
+//! What is done when somebody takes memory away that is mapped here: a SIGBUS, in whatever thread touches it next.
 //!
-//! The handler puts zeros in the place of the whole mapping and takes note; the access is repeated and goes on. Nothing of
-//! the peer's can be read or changed there any more, and whoever looks after it disconnects ([`Guard::is_hit`]). A
-//! SIGBUS elsewhere is none of our business: the handler that was there before has it.
+//! A peer can cut its own file short. Ours are sealed against that, but who has one in huge pages can punch a hole and take the
+//! page for himself, and then there is none to put in its place. The handler puts zeros in the place of the whole mapping and takes
+//! note; the access is repeated and goes on. Nothing that is shared can be read or changed there any more, and whoever looks after
+//! it ends what stands on it ([`Guard::is_hit`]). A SIGBUS elsewhere is none of our business: the handler that was there
+//! before has it.
 
 use std::ffi::c_void;
 use std::io;
@@ -12,7 +14,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Mappings that can be guarded at the same time.
-const MOST: usize = 1024;
+pub(super) const MOST: usize = 1024;
 /// A place that is taken, whose mapping is not known yet.
 const TAKEN: usize = 1;
 
@@ -30,7 +32,7 @@ static PLACES: [Place; MOST] =
 /// The handler that was there before ours, or why ours could not be put in its place.
 static BEFORE: OnceLock<Result<libc::sigaction, i32>> = OnceLock::new();
 
-/// Guards one mapping until it is lifted.
+/// Guards one mapping until it is dropped.
 #[derive(Debug)]
 pub struct Guard {
     place: usize,
@@ -38,7 +40,14 @@ pub struct Guard {
 
 impl Guard {
     /// Guards a mapping of so many octets.
-    pub(super) fn over(base: NonNull<u8>, octets: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The handler cannot be put in its place, or too many mappings are guarded already.
+    ///
+    /// # Safety
+    /// The octets are one mapping of the caller's, which stays until the guard is dropped, and they are only reached in ways
+    /// that are content with whatever is there: raw copies and atomics.
+    pub unsafe fn over(base: NonNull<u8>, octets: usize) -> io::Result<Self> {
         if let Err(code) = BEFORE.get_or_init(listen) {
             return Err(io::Error::from_raw_os_error(*code));
         }
@@ -58,9 +67,10 @@ impl Guard {
     pub fn is_hit(&self) -> bool {
         PLACES.get(self.place).is_some_and(|place| place.hit.load(Ordering::Acquire))
     }
+}
 
-    /// Guards it no longer.
-    pub(super) fn lift(&self) {
+impl Drop for Guard {
+    fn drop(&mut self) {
         if let Some(place) = PLACES.get(self.place) {
             place.base.store(0, Ordering::Release);
         }
@@ -105,8 +115,8 @@ fn replace(address: usize) -> bool {
             place.hit.store(true, Ordering::Release);
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            // SAFETY: the range is a mapping of ours whose content is only accessed by raw copies, which are content
-            // with whatever is there.
+            // SAFETY: whoever guards a mapping answers for it that nothing else is there and that nobody relies on its content
+            // (`Guard::over`).
             let mapped = unsafe { libc::mmap(base as *mut c_void, octets, protection, flags, -1, 0) };
             return mapped != libc::MAP_FAILED;
         }
