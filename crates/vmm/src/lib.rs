@@ -9,6 +9,7 @@ mod boot;
 pub mod bus;
 mod coalesced;
 pub mod cpu_clock;
+mod cpuid;
 mod doorbells;
 mod futex;
 pub mod handed;

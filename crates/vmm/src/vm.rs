@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use bootinfo::{Ground, Misdeed, Role, map};
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, KVM_MEM_READONLY, kvm_userspace_memory_region};
+use kvm_bindings::{CpuId, KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VmFd};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use crate::boot;
+use crate::cpuid;
 use crate::machine::{self, Machine, MachineConfig, Memory};
 use crate::memory::{GuestRam, SharedMemory};
 use crate::vcpu::{self, Entry, Vcpu};
@@ -44,7 +45,7 @@ impl Vm {
             address: boot::load(&memory.ram, FIRMWARE, fib)?,
             handles_exceptions: misdeed != (Role::Hostile as u32, Misdeed::TripleFault as u32),
         };
-        let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).context("KVM_GET_SUPPORTED_CPUID")?;
+        let cpuid = cpuid::of_guests(kvm)?;
         let machine = Machine::new(memory, Some(fd.clone()))?;
         Ok(Self { fd, machine, entry, cpuid })
     }

@@ -1,4 +1,4 @@
-//! What the CPUs of a guest say of themselves: what KVM can do, with each CPU's own number and the number of them all.
+//! What the CPUs of a guest say of themselves: what guests may see, with each CPU's own number and the number of them all.
 
 use kvm_bindings::{CpuId, kvm_cpuid_entry2};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
 use bootinfo::MAX_VCPUS;
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, KVM_PIT_SPEAKER_DUMMY, kvm_pit_config};
+use kvm_bindings::{CpuId, KVM_PIT_SPEAKER_DUMMY, kvm_pit_config};
 use kvm_ioctls::{Cap, Kvm, VmFd};
 
 use super::cpu::{self, Cpu};
@@ -72,7 +72,7 @@ impl Vm {
         fd.create_irq_chip().context("KVM cannot make an interrupt controller (KVM_CREATE_IRQCHIP)")?;
         let pit = kvm_pit_config { flags: KVM_PIT_SPEAKER_DUMMY, ..Default::default() };
         fd.create_pit2(pit).context("KVM cannot make a timer (KVM_CREATE_PIT2)")?;
-        let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).context("KVM_GET_SUPPORTED_CPUID")?;
+        let cpuid = crate::cpuid::of_guests(kvm)?;
         let deadline = kvm.check_extension(Cap::TscDeadlineTimer);
         let machine = Machine::new(Memory { ram, fib: None, vcpus, pc: true }, Some(fd.clone()))?;
         machine.bus().insert(0, Box::new(host_bridge::HostBridge::new()));
