@@ -46,11 +46,6 @@ impl Mapping {
         self.base.as_ptr()
     }
 
-    /// Octets.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     /// The address of a `T` at `offset`, if it lies inside and is aligned.
     fn at<T>(&self, offset: u64, count: usize) -> io::Result<NonNull<T>> {
         let octets = size_of::<T>().checked_mul(count);
@@ -66,7 +61,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `new`, and everything that pointed into it goes with its owner.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        let done = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert_eq!(done, 0, "{}", io::Error::last_os_error());
     }
 }
 

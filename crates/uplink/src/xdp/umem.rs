@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use ring::Bytes;
+use rustix::fs::fstat;
 
 use super::rings::Mapping;
 
@@ -97,9 +98,13 @@ pub(super) struct Umem {
 }
 
 impl Umem {
-    /// Maps what [`create`] made.
+    /// Maps what [`create`] made, as a whole: of huge pages the kernel gives back none but whole ones.
     pub(super) fn map(file: &OwnedFd, layout: Layout) -> io::Result<Self> {
-        let len = usize::try_from(layout.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let octets = fstat(file)?.st_size as u64;
+        if octets < layout.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let len = usize::try_from(octets).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         Ok(Self { mapping: Mapping::new(file.as_fd(), 0, len)?, layout })
     }
 
@@ -112,10 +117,13 @@ impl Umem {
     #[inline]
     pub(super) fn bytes(&self, address: u64, len: u32) -> Option<Bytes<'_>> {
         let end = address.checked_add(u64::from(len))?;
-        if end > self.mapping.len() as u64 {
+        if end > self.layout.len() {
             return None;
         }
-        // SAFETY: the range lies in the mapping, which lives as long as `self` and which nothing refers to but by `Bytes`.
+        // SAFETY: the range lies in the mapping, which is no shorter than its chunks, which lives as long as `self` and which nothing refers to but by `Bytes`.
         Some(unsafe { Bytes::from_raw(self.mapping.base().add(address as usize), len) })
     }
 }
+
+#[cfg(test)]
+mod tests;
