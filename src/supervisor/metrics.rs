@@ -91,6 +91,7 @@ fn explained() -> Page {
     page.describe("xdp_read", uplink::xdp::XdpReadCounters::FIELDS);
     page.describe("xdp_write", uplink::xdp::XdpWriteCounters::FIELDS);
     page.describe("vhost_user_peer", engine::PeerCounters::FIELDS);
+    page.describe("console", engine::ConsoleCounters::FIELDS);
     page.describe("replay", engine::ReplayCounters::FIELDS);
     page.describe("pcap", engine::PcapCounters::FIELDS);
     page.describe("ingress", engine::IngressCounters::FIELDS);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use config::Router;
 use ledger::{Group, WorkCounters};
+use vmm::linux::ConsoleCounters;
 use vmm::{Machine, NicQueues, Process};
 
 use crate::counts::Counted;
@@ -110,6 +111,7 @@ pub(crate) struct GuestCounts {
     nics: Vec<Arc<NicQueues>>,
     machine: Arc<Machine>,
     process: Option<Arc<Process>>,
+    console: Option<Arc<ConsoleCounters>>,
     threads: Vec<Arc<CpuMeter>>,
 }
 
@@ -121,12 +123,14 @@ impl GuestCounts {
             nics: guest.nics().to_vec(),
             machine: guest.machine().clone(),
             process: guest.process().cloned(),
+            console: guest.console().cloned(),
             threads: guest.threads().iter().map(Thread::meter).collect(),
         }
     }
 
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         guest_groups(&self.plan, &self.nics, &self.machine, visit);
+        console_group(self.console.as_deref(), visit);
     }
 
     /// The vCPUs of a process are one figure, `NAME/vcpus`, and under the name of the only one where there is one: the
@@ -142,9 +146,17 @@ impl GuestCounts {
 
 impl Guest {
     /// Calls `visit` with each group of the router's counters and what its names begin with: `wan.rx` and `wan.tx`
-    /// (the host's side of a NIC's rings), `wan.interrupts`, `wan.registers` of an e1000, `vcpu0`, `vcpu0.exit`, `vcpu0.wan`.
+    /// (the host's side of a NIC's rings), `wan.interrupts`, `wan.registers` of an e1000, `vcpu0`, `vcpu0.exit`, `vcpu0.wan`,
+    /// `console` of a Linux guest.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         guest_groups(self.plan(), self.nics(), self.machine(), visit);
+        console_group(self.console().map(Arc::as_ref), visit);
+    }
+}
+
+fn console_group(console: Option<&ConsoleCounters>, visit: &mut dyn FnMut(&str, &dyn Group)) {
+    if let Some(console) = console {
+        visit("console", console);
     }
 }
 

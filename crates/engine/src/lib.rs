@@ -36,4 +36,5 @@ pub use switch::{IngressCounters, LimitCounters};
 pub use thread::Thread;
 pub use tracing::{Order as TraceOrder, Trace};
 pub use vhost_user::frontend::PeerCounters;
+pub use vmm::linux::ConsoleCounters;
 pub use wiring::{Outside, ReplayCounters, check_queues, open_replay, open_uplink, undo};

@@ -86,6 +86,7 @@ fn part(group: &str) -> (&'static str, Labels) {
         [router, vcpu, nic] if is_vcpu(vcpu) => {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
+        [router, "console"] => ("console", owned(&[("router", router)])),
         [router, "guarantee"] => ("guarantee", owned(&[("router", router)])),
         ["control"] => ("control_client", Labels::new()),
         ["telemetry"] => ("telemetry_client", Labels::new()),

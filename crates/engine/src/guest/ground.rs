@@ -83,6 +83,14 @@ impl Stage {
         }
     }
 
+    /// What a Linux guest says on its console.
+    pub(super) fn console(&self) -> Option<&Arc<linux::ConsoleCounters>> {
+        match self {
+            Self::Vm(_) | Self::Process(..) => None,
+            Self::Linux(vm) => Some(vm.console()),
+        }
+    }
+
     pub(super) fn stop(&self) {
         match self {
             Self::Vm(vm) => vm.machine().stop(),

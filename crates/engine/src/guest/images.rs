@@ -1,5 +1,7 @@
 //! What a Linux guest is made of, opened: a confined process could not open it.
 
+mod room;
+
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -74,6 +76,7 @@ fn read(what: &str, path: &Path) -> Result<File> {
 
 /// Without waiting: a terminal or pipe that nobody reads loses what is written, and holds up neither us nor the guest.
 fn write(path: &Path) -> Result<File> {
+    room::make(path).with_context(|| format!("console: cannot make room in {}", path.display()))?;
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     options.open(path).with_context(|| format!("console: cannot write {}", path.display()))

@@ -292,6 +292,11 @@ impl Guest {
         self.stage.process()
     }
 
+    /// What it says on its console, where it is a Linux.
+    pub(crate) fn console(&self) -> Option<&Arc<vmm::linux::ConsoleCounters>> {
+        self.stage.console()
+    }
+
     /// Time that a vCPU has spent on a CPU; of a process all its vCPUs together, because the kernel tells no more.
     pub fn vcpu_time(&self, vcpu: usize) -> Duration {
         match self.stage.process() {

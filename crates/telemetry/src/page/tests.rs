@@ -119,6 +119,7 @@ fn every_kind_of_group_has_its_metric() {
         "edge.wan.guest.rx.frames",
         "edge.wan.guest.tx.frames",
         "edge.wan.peer.handed",
+        "edge.console.lost_full",
         "edge.wan.replay.skipped_cut",
         "edge.wan.queue.frames",
         "edge.wan.registers.tdt_write",
@@ -137,6 +138,7 @@ fn every_kind_of_group_has_its_metric() {
     assert_eq!(
         series,
         [
+            r#"ringroad_console_lost_full_total{router="edge"}"#,
             "ringroad_control_client_accepted_total",
             r#"ringroad_guarantee_delivered_total{router="edge"}"#,
             r#"ringroad_guest_nic_rx_frames_total{router="edge",vcpu="vcpu0",nic="wan"}"#,

@@ -3,6 +3,9 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::sync::Arc;
+
+use super::CONSOLE_ROOM;
 
 /// What a kernel writes when it panics; the reason follows.
 const PANIC: &[u8] = b"Kernel panic - not syncing: ";
@@ -10,11 +13,27 @@ const PANIC: &[u8] = b"Kernel panic - not syncing: ";
 const PANIC_END: &[u8] = b"---[ end Kernel panic";
 /// Octets of a line that are looked at.
 const LINE: usize = 256;
+/// Octets between two looks at how long the file is: somebody else may have emptied it.
+const LOOK: u32 = 4096;
+/// The last line of a file that is full.
+const FULL: &[u8] = b"\r\n[ringroad: the file is full; what follows is lost until it has been emptied]\r\n";
+
+ledger::counters! {
+    /// What a guest says on its serial console.
+    pub struct ConsoleCounters {
+        /// Octets that were written to its file.
+        octets,
+        /// Octets that were lost because the file is full.
+        lost_full,
+        /// Octets that were lost because they could not be written: nobody reads, or the disk is full.
+        lost_failed,
+    }
+}
 
 /// The console's end on our side.
 #[derive(Debug)]
 pub(super) struct Console {
-    output: Option<File>,
+    output: Option<Output>,
     line: Vec<u8>,
     panic: Option<String>,
     ended: bool,
@@ -22,15 +41,15 @@ pub(super) struct Console {
 
 impl Console {
     /// A console that is written to this file, or only looked at.
-    pub(super) fn new(output: Option<File>) -> Self {
+    pub(super) fn new(output: Option<File>, counters: &Arc<ConsoleCounters>) -> Self {
+        let output = output.map(|file| Output::new(file, counters.clone()));
         Self { output, line: Vec::with_capacity(LINE), panic: None, ended: false }
     }
 
     /// Takes an octet.
     pub(super) fn put(&mut self, octet: u8) {
         if let Some(output) = &mut self.output {
-            // What cannot be written is lost: the guest must not wait for it, nor fail for it.
-            let _ = output.write(&[octet]);
+            output.put(octet);
         }
         match octet {
             b'\n' => self.end_line(),
@@ -60,6 +79,51 @@ impl Console {
     }
 }
 
+/// The file that it goes to, and how much of that it may still fill.
+#[derive(Debug)]
+struct Output {
+    file: File,
+    counters: Arc<ConsoleCounters>,
+    /// Octets before the file is full.
+    room: u64,
+    /// Octets before its length is looked at again.
+    unseen: u32,
+}
+
+impl Output {
+    fn new(file: File, counters: Arc<ConsoleCounters>) -> Self {
+        Self { file, counters, room: 0, unseen: 0 }
+    }
+
+    /// What cannot be written is lost: the guest must not wait for it, nor fail for it.
+    fn put(&mut self, octet: u8) {
+        if self.unseen == 0 {
+            (self.room, self.unseen) = (self.room_now(), LOOK);
+        }
+        self.unseen -= 1;
+        if self.room == 0 {
+            return self.counters.lost_full.add(1);
+        }
+        match self.file.write(&[octet]) {
+            Ok(1) => self.counters.octets.add(1),
+            _ => return self.counters.lost_failed.add(1),
+        }
+        self.room -= 1;
+        if self.room == 0 {
+            // The reader misses a line if it cannot be written, and the counter tells as well.
+            let _ = self.file.write(FULL);
+        }
+    }
+
+    /// A terminal or pipe is never full for good.
+    fn room_now(&self) -> u64 {
+        match self.file.metadata() {
+            Ok(file) if file.is_file() => CONSOLE_ROOM.saturating_sub(file.len()),
+            _ => u64::MAX,
+        }
+    }
+}
+
 fn after<'l>(line: &'l [u8], what: &[u8]) -> Option<&'l [u8]> {
     let at = line.windows(what.len()).position(|window| window == what)?;
     line.get(at + what.len()..)
@@ -76,7 +140,7 @@ mod tests {
     use super::*;
 
     fn console(text: &str) -> Console {
-        let mut console = Console::new(None);
+        let mut console = Console::new(None, &Arc::default());
         text.bytes().for_each(|octet| console.put(octet));
         console
     }
@@ -104,15 +168,56 @@ mod tests {
         assert_eq!(console(&long).panic(), Some("[31mred"));
     }
 
+    /// A file, and what is said until then goes to it.
+    fn recorded() -> (File, Console, Arc<ConsoleCounters>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("console");
+        let file = File::options().append(true).create(true).open(&path).expect("a file");
+        let counters = Arc::default();
+        (File::open(path).expect("a file"), Console::new(Some(file), &counters), counters)
+    }
+
+    fn counted(counters: &ConsoleCounters) -> [u64; 3] {
+        [&counters.octets, &counters.lost_full, &counters.lost_failed].map(ledger::Counter::get)
+    }
+
     #[test]
     fn all_of_it_comes_to_the_file() {
-        let file = tempfile::tempfile().expect("a file");
-        let mut console = Console::new(Some(file.try_clone().expect("a descriptor")));
+        let (mut file, mut console, counters) = recorded();
         b"login: \xff\r\n".iter().for_each(|octet| console.put(*octet));
-        let mut file = file;
         let mut written = Vec::new();
-        std::io::Seek::rewind(&mut file).expect("a file can be read again");
         std::io::Read::read_to_end(&mut file, &mut written).expect("what was written");
         assert_eq!(written, b"login: \xff\r\n");
+        assert_eq!(counted(&counters), [10, 0, 0]);
+    }
+
+    #[test]
+    fn a_file_becomes_full_and_can_be_emptied() {
+        let (file, mut console, counters) = recorded();
+        let length = || file.metadata().expect("a file").len();
+        // As after a long time: the file was not the guest's alone.
+        let output = console.output.as_ref().expect("a file");
+        output.file.set_len(CONSOLE_ROOM - 10).expect("a sparse file");
+        (0..10 + 3 * LOOK).for_each(|_| console.put(b'x'));
+        let full = CONSOLE_ROOM + FULL.len() as u64;
+        assert_eq!((length(), counted(&counters)), (full, [10, u64::from(3 * LOOK), 0]));
+        // The next start of the guest finds it so.
+        let again = console.output.as_ref().expect("a file").file.try_clone().expect("a descriptor");
+        let mut console = Console::new(Some(again.try_clone().expect("a descriptor")), &counters);
+        "no room\n".bytes().for_each(|octet| console.put(octet));
+        assert_eq!(length(), full, "nothing more, and not that line again");
+        again.set_len(0).expect("emptied");
+        (0..LOOK).for_each(|_| console.put(b'y'));
+        assert_eq!(length(), 8, "it was looked at once in so many octets");
+        assert_eq!(counted(&counters)[0], 18);
+    }
+
+    #[test]
+    fn what_nobody_reads_is_lost_and_counted() {
+        let counters = Arc::default();
+        let full = File::options().write(true).open("/dev/full").expect("Linux has it");
+        let mut console = Console::new(Some(full), &counters);
+        "hello".bytes().for_each(|octet| console.put(octet));
+        assert_eq!(counted(&counters), [0, 0, 5]);
     }
 }

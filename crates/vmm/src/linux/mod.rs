@@ -23,6 +23,7 @@ mod ports;
 mod serial;
 mod vm;
 
+pub use console::ConsoleCounters;
 pub use cpu::Cpu;
 pub use vm::{Config, Vm};
 
@@ -30,6 +31,9 @@ pub use vm::{Config, Vm};
 pub const MAX_RAM: u64 = 3 << 30;
 /// Least octets of RAM: less holds no kernel of these days.
 pub const MIN_RAM: u64 = 64 << 20;
+
+/// Octets that a file holds to which a console is written: what a kernel says in weeks, and little for a disk.
+pub const CONSOLE_ROOM: u64 = 16 << 20;
 
 /// How a guest ends by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

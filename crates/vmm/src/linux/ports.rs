@@ -19,7 +19,7 @@ use ledger::VcpuExits;
 
 use super::acpi::{CONTROL, EVENTS, RESET};
 use super::cmos::Cmos;
-use super::console::Console;
+use super::console::{Console, ConsoleCounters};
 use super::serial::{self, Serial};
 use super::{End, SERIAL_INTERRUPT};
 use crate::bus::Bus;
@@ -49,6 +49,7 @@ pub(super) struct Ports {
     /// KVM's handle; none in tests.
     vm: Option<Arc<VmFd>>,
     state: Mutex<State>,
+    console: Arc<ConsoleCounters>,
 }
 
 struct State {
@@ -67,9 +68,10 @@ struct State {
 impl Ports {
     /// With a console that is written to this file.
     pub(super) fn new(vm: Option<Arc<VmFd>>, bus: Arc<Bus>, console: Option<File>) -> Self {
+        let counters = Arc::default();
         let state = State {
             serial: Serial::new(),
-            console: Console::new(console),
+            console: Console::new(console, &counters),
             interrupt: false,
             clock: Cmos::default(),
             pci_address: 0,
@@ -77,7 +79,12 @@ impl Ports {
             control: IN_CHARGE,
             end: None,
         };
-        Self { bus, vm, state: Mutex::new(state) }
+        Self { bus, vm, state: Mutex::new(state), console: counters }
+    }
+
+    /// What is said on the console.
+    pub(super) fn console(&self) -> &Arc<ConsoleCounters> {
+        &self.console
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

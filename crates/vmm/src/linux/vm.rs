@@ -9,6 +9,7 @@ use bootinfo::MAX_VCPUS;
 use kvm_bindings::{CpuId, KVM_PIT_SPEAKER_DUMMY, kvm_pit_config};
 use kvm_ioctls::{Cap, Kvm, VmFd};
 
+use super::console::ConsoleCounters;
 use super::cpu::{self, Cpu};
 use super::load::{self, Images};
 use super::ports::Ports;
@@ -102,6 +103,11 @@ impl Vm {
         let (bus, stop) = (self.machine.bus().clone(), self.machine.stop_sign().clone());
         let (ports, coalesced) = (self.ports.clone(), self.machine.coalesced().clone());
         Ok(Cpu { fd, bus, ports, coalesced, exits, stop })
+    }
+
+    /// What it says on its console.
+    pub fn console(&self) -> &Arc<ConsoleCounters> {
+        self.ports.console()
     }
 
     /// What it runs on.
