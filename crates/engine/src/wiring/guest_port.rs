@@ -109,3 +109,27 @@ impl Plugging<'_> {
         (self.rx(sources, spread), self.tx(false, sink), Outside::Guest(port.clone()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_router_s_process_shares_its_memory_and_another_machine_what_the_file_says() {
+        let text = "[[router]]\nname = 'r'\nmemory = '64M'\nisolate = 'process'\n\
+                    [[router.nic]]\nname = 'n'\nattach = 'vhost-user-backend:v.sock'\nmemory_max = '2G'\n";
+        let plan = config::parse(text, "r.toml").expect("a good file");
+        let (router, nic) = plan.nics().next().expect("a NIC");
+        let folder = tempfile::tempdir().expect("a folder");
+        let door = |name: &str| Door::listen(&folder.path().join(name)).expect("a socket");
+        let machine = GuestPort::new(router, nic, door("machine"), Confinement::Off).expect("a port");
+        assert_eq!(machine.offer.memory_max, 2 << 30);
+        let process = GuestPort::of_apart(router, nic, door("process"), Confinement::Off).expect("a port");
+        assert_eq!(process.offer.memory_max, 64 << 20);
+        let other = Nic { memory_max: 4 << 30, ..nic.clone() };
+        assert!(
+            machine.fits(nic) && !machine.fits(&other),
+            "a machine comes again to a port of another size"
+        );
+    }
+}
