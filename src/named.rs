@@ -3,7 +3,7 @@
 
 pub(crate) mod interfaces;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use config::{Attach, Errors, Fault, Linux, Listen, Nic, Plan, Router, VhostThreads};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, Mode, OFlags, access, open};
 
 use crate::run_lock;
 
@@ -159,7 +159,11 @@ pub(crate) fn images(linux: &Linux) -> Vec<(&'static str, String)> {
     let read = |key, path: &Path| {
         let error = match fs::metadata(path) {
             Ok(file) if !file.is_file() => "it is no regular file".to_owned(),
-            _ => File::open(path).err()?.to_string(),
+            // It may have become a pipe meanwhile, which nobody waits at.
+            _ => {
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                io::Error::from(open(path, flags, Mode::empty()).err()?).to_string()
+            }
         };
         Some((key, format!("cannot read {}: {error}", path.display())))
     };

@@ -175,7 +175,7 @@ impl RunLock {
     }
 
     fn take_run(&mut self, name: &str) -> Result<()> {
-        let path = self.base.join("runs").join(name).join("lock");
+        let path = self.runs().join(name).join("lock");
         let lock = self.lock(&path, &format!("a run named '{name}' is already there"))?;
         self.run = Some(Run { name: name.to_owned(), lock });
         Ok(())
@@ -184,7 +184,12 @@ impl RunLock {
     /// The name of the run, and its folder.
     pub(crate) fn run(&self) -> Option<(&str, PathBuf)> {
         let run = self.run.as_ref()?;
-        Some((&run.name, self.base.join("runs").join(&run.name)))
+        Some((&run.name, self.runs().join(&run.name)))
+    }
+
+    /// The folder of all runs of this user, that nobody else may open. It is there as long as this run has a name.
+    pub(crate) fn runs(&self) -> PathBuf {
+        self.base.join("runs")
     }
 
     /// Descriptors that hold the same locks, for another process.

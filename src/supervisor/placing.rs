@@ -160,7 +160,7 @@ impl Placing {
     /// # Errors
     /// One line: what the host refuses.
     pub(super) fn begin(run: &str, planned: Planned, lock: &mut RunLock, now: Instant) -> Result<Self> {
-        let applier = Applier::new(run, lock.journal()?);
+        let applier = Applier::new(run, &lock.runs(), lock.journal()?);
         Self::begin_with(Box::new(applier), host_cores, planned, now)
     }
 

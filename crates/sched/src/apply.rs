@@ -17,6 +17,7 @@ use crate::controller;
 use crate::error::ApplyError;
 use crate::host::Host;
 use crate::island;
+use crate::lock::lock;
 use crate::outline::{Group, Outline, Schedule};
 use crate::thread::{Class, Thread};
 use crate::topology::Topology;
@@ -25,6 +26,8 @@ use crate::undo::Undo;
 /// Makes what threads are moved into, and moves them.
 pub struct Applier {
     run: String,
+    /// The folder that is locked while something changes that all runs share.
+    shared: PathBuf,
     journal: Box<dyn FnMut(&Undo) + Send>,
     host: Host,
     /// CPUs that this process might use when there was nothing of its own yet.
@@ -51,10 +54,12 @@ impl Placed {
 }
 
 impl Applier {
-    /// For the run of this name. The journal hears of everything that is made, before it is made.
-    pub fn new(run: &str, journal: impl FnMut(&Undo) + Send + 'static) -> Self {
+    /// For the run of this name. All runs of an owner have one `shared` folder, that nobody else may open: it is locked while something
+    /// changes that they share. The journal hears of everything that is made, before it is made.
+    pub fn new(run: &str, shared: &Path, journal: impl FnMut(&Undo) + Send + 'static) -> Self {
         Self {
             run: run.to_owned(),
+            shared: shared.to_owned(),
             journal: Box::new(journal),
             host: Host::read(),
             usable: Topology::read().allowed,
@@ -157,8 +162,9 @@ impl Applier {
             }
             let Hierarchy { version, base, home } = hierarchy.clone();
             self.will_need(&hierarchy, controller::CPUSET);
-            self.record(Undo::Island { version, base, path: path.clone(), home });
-            if let Err(error) = island::make(&hierarchy, &path, &wanted.cpus) {
+            let shared = self.shared.clone();
+            self.record(Undo::Island { version, base, path: path.clone(), home, shared });
+            if let Err(error) = island::make(&hierarchy, &path, &wanted.cpus, &self.shared) {
                 // What is there of it must not be taken for exclusive CPUs the next time.
                 let _ = self.take_away(|undo| undo.path() == path);
                 let what = format!("CPU {} cannot be made exclusive by {}", wanted.cpus, path.display());
@@ -180,7 +186,7 @@ impl Applier {
             let Hierarchy { version, home, .. } = hierarchy.clone();
             self.will_need(&hierarchy, controller::CPU);
             self.record(Undo::Group { version, path: path.clone(), home });
-            make_group(&hierarchy, &path, wanted).map_err(|error| {
+            make_group(&hierarchy, &path, wanted, &self.shared).map_err(|error| {
                 ApplyError::host(format!("the control group {} cannot be had", path.display()), error)
             })?;
         }
@@ -191,7 +197,7 @@ impl Applier {
     fn will_need(&mut self, hierarchy: &Hierarchy, controller: &str) {
         if hierarchy.version == Version::V2 {
             let (base, controller) = (hierarchy.base.clone(), controller.to_owned());
-            self.record(Undo::Controller { base, controller });
+            self.record(Undo::Controller { base, controller, shared: self.shared.clone() });
         }
     }
 
@@ -445,10 +451,10 @@ fn exists(pid: i32, tid: i32) -> bool {
 }
 
 /// Makes a group with a weight and a quota.
-fn make_group(hierarchy: &Hierarchy, path: &Path, wanted: &Group) -> io::Result<()> {
+fn make_group(hierarchy: &Hierarchy, path: &Path, wanted: &Group, shared: &Path) -> io::Result<()> {
     let Hierarchy { version, base, .. } = hierarchy;
     // Until it is there nobody sees that the controller is needed.
-    let _lock = (*version == Version::V2).then(|| cgroup::lock(base)).transpose()?;
+    let _lock = (*version == Version::V2).then(|| lock(shared)).transpose()?;
     if *version == Version::V2 {
         controller::switch_on(base, controller::CPU)?;
     }

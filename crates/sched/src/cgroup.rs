@@ -1,13 +1,13 @@
 //! Control groups of both versions: where they are, and threads in them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use config::{Policy, Shares};
-use rustix::fs::{Access, FlockOperation, access, flock};
+use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 
 use crate::attr;
@@ -107,13 +107,6 @@ fn may_hold_partitions(base: &Path) -> bool {
         own.is_ok_and(|cpus| !cpus.trim().is_empty())
     };
     fs::read_to_string(base.join(PARTITION)).map_or(true, |state| is_partition(&state) || has_own())
-}
-
-/// One of us at a time changes what is in a group. The lock is held until the file is closed.
-pub(crate) fn lock(base: &Path) -> io::Result<File> {
-    let folder = File::open(base)?;
-    flock(&folder, FlockOperation::LockExclusive)?;
-    Ok(folder)
 }
 
 /// Finds a controller's hierarchy in `/proc/self/mountinfo`, and the own group of `/proc/self/cgroup` in it.

@@ -7,8 +7,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::cgroup::{lock, write};
+use crate::cgroup::write;
 use crate::island::{OURS, PARTITION};
+use crate::lock::lock;
 
 /// Weights and quotas.
 pub(crate) const CPU: &str = "cpu";
@@ -22,7 +23,7 @@ pub(crate) fn mark(base: &Path, controller: &str) -> PathBuf {
     base.join(format!("{OURS}{controller}"))
 }
 
-/// Lets groups in `base` have a controller. To be called with the lock of `base`, which is held until they have it.
+/// Lets groups in `base` have a controller. To be called with the lock, which is held until they have it.
 pub(crate) fn switch_on(base: &Path, controller: &str) -> io::Result<()> {
     let switches = base.join(SWITCHES);
     if fs::read_to_string(&switches)?.split_whitespace().any(|held| held == controller) {
@@ -35,9 +36,9 @@ pub(crate) fn switch_on(base: &Path, controller: &str) -> io::Result<()> {
 }
 
 /// Switches a controller off, if it was us who switched it on and no group of ours has it any more.
-pub(crate) fn switch_off(base: &Path, controller: &str) -> io::Result<()> {
+pub(crate) fn switch_off(base: &Path, controller: &str, shared: &Path) -> io::Result<()> {
     let switch = || {
-        let _lock = lock(base)?;
+        let _lock = lock(shared)?;
         let mark = mark(base, controller);
         if !mark.exists() || is_needed(base, controller)? {
             return Ok(());

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use config::CpuSet;
 
-use crate::cgroup::{self, Hierarchy, Version, lock, write};
+use crate::cgroup::{self, Hierarchy, Version, write};
 use crate::controller;
+use crate::lock::lock;
 
 /// What the names of our groups begin with.
 pub(crate) const OURS: &str = "ringroad-";
@@ -27,7 +28,8 @@ pub(crate) fn path(hierarchy: &Hierarchy, run: &str, cpus: &CpuSet) -> PathBuf {
 }
 
 /// Makes CPUs exclusive.
-pub(crate) fn make(hierarchy: &Hierarchy, path: &Path, cpus: &CpuSet) -> io::Result<()> {
+pub(crate) fn make(hierarchy: &Hierarchy, path: &Path, cpus: &CpuSet, shared: &Path) -> io::Result<()> {
+    let _lock = lock(shared)?;
     match hierarchy.version {
         Version::V1 => make_v1(&hierarchy.base, path, cpus),
         Version::V2 => make_v2(&hierarchy.base, path, cpus),
@@ -35,21 +37,26 @@ pub(crate) fn make(hierarchy: &Hierarchy, path: &Path, cpus: &CpuSet) -> io::Res
 }
 
 /// Gives them back. What is not there is no error.
-pub(crate) fn remove(version: Version, base: &Path, path: &Path, home: &Path) -> io::Result<()> {
+pub(crate) fn remove(
+    version: Version,
+    base: &Path,
+    path: &Path,
+    home: &Path,
+    shared: &Path,
+) -> io::Result<()> {
     if version == Version::V2 {
         cgroup::empty(path, home, version);
         // Of a group that is removed the kernel gives CPUs back some time later. Where there is none, there is nothing to give.
         let _ = write(&path.join(PARTITION), "member");
         return cgroup::remove(path, home, version);
     }
-    let _lock = lock(base)?;
+    let _lock = lock(shared)?;
     let removed = cgroup::remove(path, home, version);
     rebalance(base, None)?;
     removed
 }
 
 fn make_v1(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
-    let _lock = lock(base)?;
     rebalance(base, Some(cpus))?;
     cgroup::make(path, Version::V1)?;
     write(&path.join("cpuset.cpus"), &cpus.to_string())?;
@@ -98,7 +105,6 @@ fn exclusive(base: &Path) -> io::Result<Vec<u32>> {
 }
 
 fn make_v2(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
-    let _lock = lock(base)?;
     controller::switch_on(base, controller::CPUSET)?;
     cgroup::make(path, Version::V2)?;
     write(&path.join("cpuset.cpus"), &cpus.to_string())?;

@@ -18,6 +18,7 @@ mod host;
 mod interrupts;
 mod island;
 mod known;
+mod lock;
 mod outline;
 mod plan;
 mod show;

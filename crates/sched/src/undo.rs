@@ -23,6 +23,8 @@ pub enum Undo {
         path: PathBuf,
         /// Where threads go that are still in it.
         home: PathBuf,
+        /// The folder that is locked meanwhile.
+        shared: PathBuf,
     },
     /// A group with a weight.
     Group {
@@ -39,6 +41,8 @@ pub enum Undo {
         base: PathBuf,
         /// Its name.
         controller: String,
+        /// The folder that is locked meanwhile.
+        shared: PathBuf,
     },
     /// A file that held something else before.
     Setting {
@@ -56,9 +60,11 @@ impl Undo {
     /// It is still there.
     pub fn now(&self) -> io::Result<()> {
         match self {
-            Self::Island { version, base, path, home } => island::remove(*version, base, path, home),
+            Self::Island { version, base, path, home, shared } => {
+                island::remove(*version, base, path, home, shared)
+            }
             Self::Group { version, path, home } => cgroup::remove(path, home, *version),
-            Self::Controller { base, controller } => controller::switch_off(base, controller),
+            Self::Controller { base, controller, shared } => controller::switch_off(base, controller, shared),
             Self::Setting { path, was } => match cgroup::write(path, was) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 outcome => outcome,
@@ -70,7 +76,7 @@ impl Undo {
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Island { path, .. } | Self::Group { path, .. } | Self::Setting { path, .. } => path.clone(),
-            Self::Controller { base, controller } => controller::mark(base, controller),
+            Self::Controller { base, controller, .. } => controller::mark(base, controller),
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Outlines carried out by a real kernel, and taken back. Where this host lacks what a test needs, it says so and is skipped.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::Write;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -16,6 +19,7 @@ use sched::{
     Applier, ApplyError, Class, Host, Interrupt, Irq, Known, Outline, RealTime, Thread, Undo, Version,
     attributes, outline,
 };
+use tempfile::TempDir;
 
 /// One test at a time: the root cpuset is there once.
 fn alone() -> MutexGuard<'static, ()> {
@@ -128,8 +132,17 @@ fn run() -> String {
     format!("t{}", std::process::id())
 }
 
+/// The folder of all runs of these tests.
+fn shared() -> &'static Path {
+    static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
+        let mode = Permissions::from_mode(0o700);
+        tempfile::Builder::new().permissions(mode).tempdir().expect("a folder of its own")
+    });
+    FOLDER.path()
+}
+
 fn applier() -> Applier {
-    Applier::new(&run(), |_| {})
+    Applier::new(&run(), shared(), |_| {})
 }
 
 #[track_caller]
@@ -218,8 +231,80 @@ fn movable() -> Option<(u32, String)> {
     })
 }
 
+/// A process of nobody that holds a lock on all of these paths that it may open, until it is dropped.
+struct Stranger {
+    child: Child,
+    held: Vec<PathBuf>,
+}
+
+impl Stranger {
+    fn start(way: &str, paths: &[PathBuf]) -> Self {
+        let script = "for path; do [ -r \"$path\" ] && exec {fd}<\"$path\" && flock -n $0 $fd && echo \"$path\"; done; \
+                      echo; read line";
+        let mut command = Command::new("bash");
+        command.args(["-c", script, way]).args(paths).uid(65534).gid(65534);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process of nobody");
+        let lines = BufReader::new(child.stdout.take().expect("what it says")).lines();
+        let lines = lines.map(|line| line.expect("text")).take_while(|line| !line.is_empty());
+        let held = lines.map(PathBuf::from).collect();
+        Self { child, held }
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder and what is directly in it.
+fn with_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
+    std::iter::once(folder.to_owned()).chain(entries).collect()
+}
+
+/// Nobody outside needs a patience like this, even on a busy host.
+const HANGS: Duration = Duration::from_secs(120);
+
 mod alone {
     use super::*;
+
+    #[test]
+    fn nobody_who_may_look_at_groups_can_hold_up_who_makes_them() {
+        let _alone = alone();
+        let known = Known::read(&plan(""));
+        if lacks(&known, &["nice", "two CPUs", "cpuset", "cpu"]) || !rustix::process::geteuid().is_root() {
+            return println!("SKIPPED: only root can be somebody else");
+        }
+        let before = settings(&known.host);
+        let cpu = *known.topology.allowed.last().expect("a CPU");
+        let shares = "vhost = { policy = \"shares\", weight = 2 }";
+        let reserved = RESERVED.replace(" }}", &format!(" }}, {shares} }}"));
+        let outline = outlined(&format!("pin = {{ vcpu = \"{cpu}\" }}\n{reserved}"), &known);
+        let bases =
+            [&known.host.cpu, &known.host.cpuset].map(|found| found.as_ref().expect("one").base.clone());
+        let paths: Vec<PathBuf> =
+            bases.iter().map(PathBuf::as_path).chain([shared()]).flat_map(with_files).collect();
+        for way in ["-s", "-x"] {
+            let stranger = Stranger::start(way, &paths);
+            assert!(bases.iter().all(|base| stranger.held.contains(base)), "{:?}", stranger.held);
+            let (mut applier, outline) = (applier(), outline.clone());
+            let (tell, told) = channel();
+            let work = std::thread::spawn(move || {
+                let made = applier.make(&outline).map_err(|error| error.to_string());
+                // Nobody listens any more if this took too long.
+                let _ = tell.send((made, applier.undo_all().len()));
+            });
+            let outcome = told.recv_timeout(HANGS);
+            drop(stranger);
+            work.join().expect("it ends");
+            assert_eq!(outcome, Ok((Ok(()), 0)), "while somebody holds {way} locks");
+            assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
+            assert_eq!(settings(&known.host), before);
+        }
+    }
 
     #[test]
     fn places_and_priorities() {
@@ -347,7 +432,8 @@ mod alone {
         }
         let before = settings(&known.host);
         let shares = outlined("sched = { policy = \"shares\", weight = 3 }", &known);
-        let [mut first, mut second] = ["a", "b"].map(|n| Applier::new(&format!("{}{n}", run()), |_| {}));
+        let [mut first, mut second] =
+            ["a", "b"].map(|n| Applier::new(&format!("{}{n}", run()), shared(), |_| {}));
         first.make(&shares).expect("a group");
         second.make(&shares).expect("a group");
         assert!(first.undo_all().is_empty());
@@ -465,7 +551,7 @@ mod alone {
         );
         let (vcpu, vhost) = (vcpu(false), vhost(false));
         let (tell, told) = channel();
-        let mut applier = Applier::new(&run(), move |undo| {
+        let mut applier = Applier::new(&run(), shared(), move |undo| {
             tell.send(serde_json::to_string(undo).expect("text")).expect("somebody listens");
         });
         applier.make(&outlined(&lines, &known)).expect("a cpuset and a group");

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use config::{Linux, Router};
 use vmm::linux;
 
@@ -71,7 +71,11 @@ impl Images {
 }
 
 fn read(what: &str, path: &Path) -> Result<File> {
-    File::open(path).with_context(|| format!("{what}: cannot read {}", path.display()))
+    let why = || format!("{what}: cannot read {}", path.display());
+    // Without waiting for whoever would write into a pipe.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).with_context(why)?;
+    ensure!(file.metadata().with_context(why)?.is_file(), "{}: it is no regular file", why());
+    Ok(file)
 }
 
 /// Without waiting: a terminal or pipe that nobody reads loses what is written, and holds up neither us nor the guest.
@@ -80,4 +84,24 @@ fn write(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     options.open(path).with_context(|| format!("console: cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn nobody_is_waited_for_who_would_write_into_a_pipe() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("kernel");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let linux = Linux { kernel: pipe, initrd: None, append: String::new(), console: None };
+        let error = format!("{:#}", Images::open(&linux).expect_err("no image"));
+        assert!(
+            error.starts_with("kernel: cannot read ") && error.ends_with(": it is no regular file"),
+            "{error}"
+        );
+    }
 }
