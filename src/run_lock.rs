@@ -192,6 +192,14 @@ impl RunLock {
         self.base.join("runs")
     }
 
+    /// Descriptors that hold the lock on the name of this router, if that is held, for the process of it alone.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn descriptor_of(&self, router: &str) -> Result<Vec<OwnedFd>> {
+        self.routers.get(router).into_iter().map(LockFile::descriptor).collect()
+    }
+
     /// Descriptors that hold the same locks, for another process.
     ///
     /// # Errors

@@ -23,7 +23,10 @@ pub(super) struct Order {
 /// # Errors
 /// The file is not a good one, or descriptors are missing.
 pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<Wire>) -> Result<Order> {
-    let mut plan = config::parse(&orders.text, &orders.file)?;
+    let mut plan = match orders.apart {
+        Some(_) => config::parse_part(&orders.text, &orders.file)?,
+        None => config::parse(&orders.text, &orders.file)?,
+    };
     // The supervisor has asked the host.
     plan.choose_engines(&HostFacts { no_kvm: orders.no_kvm.clone(), ..HostFacts::default() });
     if let Some(name) = &orders.apart {

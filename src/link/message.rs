@@ -129,7 +129,7 @@ pub(crate) struct Orders {
     pub(crate) run: String,
     /// Name of the file, for what is said about it.
     pub(crate) file: String,
-    /// The file.
+    /// The file; for a router in a process of its own what it says of that one.
     pub(crate) text: String,
     /// The router that it is for, which gets a process of its own; none: it is for everything else.
     pub(crate) apart: Option<String>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use api::{Request, RouterStatus, State};
 use config::{Plan, Restart, Router};
 use telemetry::Kind;
@@ -132,7 +132,11 @@ impl Supervisor {
         }
         let started = self.resources.renew_passages(Some(name)).and_then(|()| (self.start_plane)(now));
         let outcome = started.and_then(|mut plane| {
-            let (orders, descriptors) = self.orders_apart(name)?;
+            let running = &self.running;
+            let Some(router) = router(&running.plan, name) else {
+                bail!("there is no router {name} in a process of its own");
+            };
+            let (orders, descriptors) = self.orders_apart(router, (&running.file, &running.text))?;
             plane.order(orders, descriptors, now);
             Ok(plane)
         });
@@ -150,14 +154,15 @@ impl Supervisor {
         }
     }
 
-    /// Orders for the process of a router, by the file that runs.
-    fn orders_apart(&self, name: &str) -> Result<(Orders, Vec<OwnedFd>)> {
-        let Some(router) = router(&self.running.plan, name) else {
-            bail!("there is no router {name} in a process of its own");
-        };
+    /// Orders for the process of a router: what a file says of that one, and the lock on its name. Nothing of its neighbours.
+    fn orders_apart(&self, router: &Router, (file, text): (&str, &str)) -> Result<(Orders, Vec<OwnedFd>)> {
+        let name = &router.name;
+        let part =
+            config::part_of(text, name).with_context(|| format!("{file} says nothing of router {name}"))?;
         let (supplies, descriptors) = self.resources.supplies_apart(router)?;
-        let orders = Orders { apart: Some(name.to_owned()), routers: 1, ..self.orders(supplies) };
-        Ok(with_locks(orders, descriptors, self.lock.descriptors()?))
+        let orders = self.orders_for(file, &part, 1, supplies);
+        let orders = Orders { apart: Some(name.clone()), ..orders };
+        Ok(with_locks(orders, descriptors, self.lock.descriptor_of(name)?))
     }
 
     /// The data plane has seen a router break the rules at its NICs: its process is ended.
@@ -300,10 +305,7 @@ impl Supervisor {
                 // It starts with the new file.
                 apart.life.plane = apart.life.plane.take().filter(|_| dry_run);
             } else {
-                let (supplies, descriptors) = self.resources.supplies_apart(new)?;
-                let orders = self.orders_for(file, text, 1, supplies);
-                let orders = Orders { apart: Some(new.name.clone()), ..orders };
-                let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
+                let (orders, descriptors) = self.orders_apart(new, (file, text))?;
                 tell.push((new.name.clone(), orders, descriptors));
             }
         }

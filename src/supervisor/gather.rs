@@ -27,7 +27,7 @@ pub(super) struct Gather {
 }
 
 impl Supervisor {
-    /// Asks everybody who is up.
+    /// Asks everybody who is up, but the process of a router only what is of that router: it hears of no neighbour.
     pub(super) fn ask_all(&mut self, request: Request, asker: Asker, now: Instant) {
         if !self.is_up() {
             return;
@@ -35,8 +35,11 @@ impl Supervisor {
         if self.running.plan.apart().next().is_none() {
             return self.ask_plane(request, asker, now);
         }
-        let listens =
-            |(name, apart): (&String, &Apart)| apart.listens_to(&request, now).then(|| name.clone());
+        let only = only_of(&request);
+        let listens = |(name, apart): (&String, &Apart)| {
+            let is_meant = only.is_none_or(|only| only == name);
+            (is_meant && apart.listens_to(&request, now)).then(|| name.clone())
+        };
         let names: Vec<_> = self.apart.iter().filter_map(listens).collect();
         let gather = self.gather(asker, None, 1 + names.len(), Some(now + LATE));
         for whom in std::iter::once(None).chain(names.into_iter().map(Some)) {
@@ -177,7 +180,15 @@ impl Supervisor {
 /// The router whose counters are asked for; none: all.
 fn asked_for(asker: &Asker) -> Option<&str> {
     match asker {
-        Asker::Client(_, Request::Counters { router }) => router.as_deref(),
+        Asker::Client(_, request) => only_of(request),
+        _ => None,
+    }
+}
+
+/// The only router that a question for all is about; none: all.
+fn only_of(request: &Request) -> Option<&str> {
+    match request {
+        Request::Counters { router } => router.as_deref(),
         _ => None,
     }
 }

@@ -235,14 +235,15 @@ impl Placing {
         self.again.into_iter().chain(self.promises.as_ref().map(|promises| promises.due)).min()
     }
 
-    /// Threads that share their CPUs with others of ours.
-    fn sharing(&self) -> BTreeMap<String, Sharing> {
+    /// Threads that share their CPUs with others of ours: those of this router, or all.
+    fn sharing(&self, router: Option<&str>) -> BTreeMap<String, Sharing> {
         let sharing = |slot: &Slot| match slot.company {
             Company::Nobody => None,
             Company::Others => Some((slot.name.clone(), Sharing::Others)),
             Company::Guest => Some((slot.name.clone(), Sharing::Guest)),
         };
-        self.outline.slots.iter().filter_map(sharing).collect()
+        let meant = |slot: &&Slot| router.is_none_or(|only| slot.router == only);
+        self.outline.slots.iter().filter(meant).filter_map(sharing).collect()
     }
 
     /// A thread as the plan knows it; none: the plan says nothing of it.
@@ -403,7 +404,8 @@ impl Supervisor {
     /// Tells a data plane, or the process of a router, which of its threads others need the CPUs of.
     pub(super) fn tell_who_shares(&mut self, whom: Option<&str>, now: Instant) {
         if self.placing.used {
-            let threads = self.placing.sharing();
+            // A router's process hears of no neighbour.
+            let threads = self.placing.sharing(whom);
             self.say_to(whom, &ToPlane::Share { threads }, Vec::new(), now);
         }
     }
@@ -427,10 +429,10 @@ impl Supervisor {
     }
 
     fn follow_outline(&mut self, outline: Outline, now: Instant) -> Result<()> {
-        let before = self.placing.sharing();
+        let before = self.placing.sharing(None);
         self.placing.follow(outline, now)?;
         self.place(now);
-        if self.placing.sharing() != before {
+        if self.placing.sharing(None) != before {
             let names: Vec<String> = self.apart.keys().cloned().collect();
             for whom in std::iter::once(None).chain(names.iter().map(|name| Some(name.as_str()))) {
                 self.tell_who_shares(whom, now);

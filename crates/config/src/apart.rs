@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use toml::{Table, Value};
+
 use crate::attachment::{Attach, SocketSide};
 use crate::plan::{Deliver, Engine, Nic, NicModel, Plan, Router, VhostThreads};
 use crate::section::{Section, Words};
@@ -67,6 +69,28 @@ fn trouble(nic: &Nic) -> Option<(&'static str, &'static str)> {
         "attach",
         "isolate = \"process\" hands the rings to this program, so no other one can have them; remove isolate",
     ))
+}
+
+/// What a file says of one router, as a file of its own: nothing of any other router is in it, and of switches only the names of
+/// those that this one is plugged into. None if the text is no file, or has no such router.
+pub fn part_of(text: &str, router: &str) -> Option<String> {
+    let mut document: Table = text.parse().ok()?;
+    let Value::Array(routers) = document.remove("router")? else { return None };
+    let named = |table: &Value| table.get("name").and_then(Value::as_str) == Some(router);
+    let own = routers.into_iter().find(named)?;
+    let switches: Table = switches_of(&own).map(|name| (name.to_owned(), Table::new().into())).collect();
+    let mut part: Table = document.remove_entry("name").into_iter().collect();
+    if !switches.is_empty() {
+        part.insert("switch".to_owned(), switches.into());
+    }
+    part.insert("router".to_owned(), vec![own].into());
+    Some(part.to_string())
+}
+
+/// The switches that a router is plugged into.
+fn switches_of(router: &Value) -> impl Iterator<Item = &str> {
+    let nics = router.get("nic").and_then(Value::as_array).into_iter().flatten();
+    nics.filter_map(|nic| nic.get("attach")?.as_str()?.strip_prefix("switch:"))
 }
 
 impl Router {

@@ -30,11 +30,12 @@ mod values;
 mod verify;
 
 pub use address::{Address, Prefix};
+pub use apart::part_of;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use fault::Fault;
 pub use host::{HostFacts, InterfaceKind};
-pub use load::{MOST_OCTETS, load, parse, text};
+pub use load::{MOST_OCTETS, load, parse, parse_part, text};
 pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
 pub use places::Places;

@@ -56,11 +56,20 @@ pub fn text(path: &Path) -> Result<String, Errors> {
 /// # Errors
 /// Everything that is wrong with it, one line each; see [`Errors`].
 pub fn parse(text: &str, file: &str) -> Result<Plan, Errors> {
-    let report = Report::new(text, file);
     if text.len() as u64 > MOST_OCTETS {
-        report.error(0, "", "larger than 1 MiB, the most that a file may be");
-        return Err(report.into_errors());
+        let mut errors = Errors::new(file);
+        errors.push(0, "", "larger than 1 MiB, the most that a file may be");
+        return Err(errors);
     }
+    parse_part(text, file)
+}
+
+/// The same for what [`crate::part_of`] has made of a file, which may have grown by being written anew.
+///
+/// # Errors
+/// As those of [`parse`].
+pub fn parse_part(text: &str, file: &str) -> Result<Plan, Errors> {
+    let report = Report::new(text, file);
     if text.trim().is_empty() {
         report.error(0, "", "the file is empty; it describes at least one [[router]]");
         return Err(report.into_errors());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::{Answer, Request};
+use api::{Answer, Counters, Request};
 
 use super::stage::{ONE, Scripted, Stage};
 use crate::link::{ToPlane, ToSupervisor};
@@ -188,4 +188,40 @@ fn what_a_process_says_of_who_serves_its_nics_is_not_told() {
     own.say(&event(false, "NIC lan: handed to nobody yet"));
     stage.turn().expect("it goes on");
     assert_eq!(stage.lines("NIC lan"), ["NIC lan: handed to nobody yet"]);
+}
+
+#[test]
+fn the_process_of_a_router_hears_of_no_neighbour() {
+    let (mut stage, main, own) = apart();
+    let mut told: Vec<ToPlane> = Vec::new();
+    let mut client = stage.client(&Request::Counters { router: Some("core".to_owned()) });
+    main.serve(&[("core.lan.rx.frames".to_owned(), 7)].into());
+    stage.turn().expect("it goes on");
+    assert_eq!(counted(&mut client)["core.lan.rx.frames"], 7, "nobody waits for the other one");
+    client.send(&Request::Counters { router: Some("edge".to_owned()) }).expect("sent");
+    stage.turn().expect("it goes on");
+    told.extend(std::iter::from_fn(|| own.told()));
+    let Some(ToPlane::Ask { id, .. }) = told.last() else { panic!("{told:?}") };
+    own.answer(*id, Ok(Answer::Counters(Counters::default())));
+    main.serve(&BTreeMap::new());
+    stage.turn().expect("it goes on");
+    assert!(counted(&mut client).is_empty());
+    let next = APART.replacen("192.0.2.1/24", "192.0.2.3/24", 1);
+    client.send(&Request::Apply { file: "next.toml".to_owned(), text: next, dry_run: false }).expect("sent");
+    stage.turn().expect("it goes on");
+    let id = std::iter::from_fn(|| main.told()).find_map(|message| match message {
+        ToPlane::Apply { id, .. } => Some(id),
+        _ => None,
+    });
+    main.answer(id.expect("it is to follow"), Ok(Answer::Applied { changes: Vec::new(), dry_run: false }));
+    stage.turn().expect("it goes on");
+    told.extend(std::iter::from_fn(|| own.told()));
+    assert!(matches!(told.as_slice(), [ToPlane::Start(_), .., ToPlane::Apply { .. }]), "{told:#?}");
+    let text: Vec<String> =
+        told.iter().map(|message| serde_json::to_string(message).expect("text")).collect();
+    for (own, neighbours) in [("edge", "core"), ("192.0.2.1/24", "192.0.2.2"), ("192.0.2.3/24", "192.0.2.2")]
+    {
+        assert!(text.iter().any(|line| line.contains(own)), "{own}: {text:#?}");
+        assert!(!text.iter().any(|line| line.contains(neighbours)), "{neighbours}: {text:#?}");
+    }
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+mod search;
+
 /// The threads of a process by id, with their names (of which the kernel keeps 15 octets).
 pub fn threads_of(pid: u32) -> Result<BTreeMap<u32, String>> {
     let folder = format!("/proc/{pid}/task");

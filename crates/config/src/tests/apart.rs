@@ -1,7 +1,7 @@
 //! Routers in processes of their own.
 
 use super::bad::{GOOD, errors};
-use crate::{Attach, Engine, HostFacts, SocketSide, parse};
+use crate::{Attach, Engine, HostFacts, SocketSide, parse, parse_part, part_of};
 
 fn isolated(lines: &str) -> String {
     GOOD.replacen("engine = \"kvm\"", lines, 1)
@@ -81,4 +81,63 @@ fn what_cannot_be_handed_over_is_one_line() {
         let said = errors(&file.replacen(old, new, 1));
         assert!(said.contains(wrong), "{said}");
     }
+}
+
+/// Two routers of a file that is written in as many ways as TOML has, and nothing of the one in the other's part.
+const TWO: &str = r#"
+name = "pair"
+telemetry = { prometheus = "127.0.0.1:9477" }   # of the owner
+[switch]
+lan.ageing = 0x20
+"wan" = { }
+[[router]]
+name = 'edge'
+isolate = "process"
+vcpus = 0b10
+sched = { policy = "shares", weight = 2.5, quota = 0.50 }
+nic = [{ name = "lan", attach = "switch:lan", address = ["192.0.2.1/24", "192.0.3.1/24"], queues = 2 },
+       { name = 'out', attach = "pcap:/tmp/edge out.pcap", mac = "02:00:00:00:00:0e" }]
+[[router.route]]
+to = """203.0.113.0/24"""
+via = "192.0.2.9"
+[[router]]   # the competitor's
+name = "rival"
+[[router.nic]]
+name = "lan"
+attach = "switch:lan"
+address = "192.0.2.77/24"
+[[router.nic]]
+name = "secret"
+attach = "tap:rival0"
+"#;
+
+#[test]
+fn a_part_of_a_file_is_one_router_as_it_was_and_nothing_of_the_others() {
+    let part = part_of(TWO, "edge").expect("there is one");
+    for word in ["rival", "192.0.2.77", "secret", "wan", "competitor", "9477", "ageing"] {
+        assert!(TWO.contains(word) && !part.contains(word), "{word}: {part}");
+    }
+    assert_eq!(part_of(TWO, "nobody"), None);
+    assert_eq!(part_of("[[router", "edge"), None);
+    let examples = ["one-router", "two-routers", "guaranteed", "e1000"]
+        .map(|name| std::fs::read_to_string(format!("../../examples/{name}.toml")).expect("an example"));
+    let mut routers = 0;
+    for file in examples.iter().map(String::as_str).chain([TWO, GOOD]) {
+        let whole = parse(file, "f.toml").expect("a good file");
+        for router in &whole.routers {
+            let part = part_of(file, &router.name).expect("there is one");
+            let part = parse_part(&part, "f.toml").unwrap_or_else(|error| panic!("{part}: {error}"));
+            let [own] = part.routers.as_slice() else { panic!("{part:?}") };
+            // The number of a switch is another one in another file; its name is the same.
+            let (mut own, mut here) = (own.clone(), router.clone());
+            for (own, here) in own.nics.iter_mut().zip(&mut here.nics) {
+                assert_eq!(part.attachment(own), whole.attachment(here));
+                (own.attach, here.attach) = (Attach::Null, Attach::Null);
+            }
+            assert_eq!(own, here);
+            assert_eq!((&part.name, part.named), (&whole.name, whole.named));
+            routers += 1;
+        }
+    }
+    assert!(routers > 6, "{routers}");
 }

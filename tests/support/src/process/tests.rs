@@ -1,4 +1,4 @@
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -41,4 +41,16 @@ fn children_and_their_children_are_seen() {
     )
     .expect("it is ours");
     shell.wait(Duration::from_secs(60)).expect("it ends");
+}
+
+#[test]
+fn what_a_process_has_in_its_memory_is_found_and_nothing_else() {
+    let mut child =
+        Command::new("cat").env("WORDS", "qvz-in-the-memory").stdin(Stdio::piped()).spawn().expect("cat");
+    let words = ["qvz-in-the-memory", "qvz-nowhere-at-all"].map(|word| (word, word.as_bytes().to_vec()));
+    let process = Process::look(child.id()).expect("it runs");
+    let found = process.holds(&words).expect("it can be read");
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), ["qvz-in-the-memory"]);
 }
