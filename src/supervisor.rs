@@ -14,6 +14,7 @@ mod desk;
 mod display;
 mod events;
 mod gather;
+mod lent;
 mod lifecycle;
 mod mending;
 mod metrics;

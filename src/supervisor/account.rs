@@ -126,8 +126,8 @@ fn column(name: &str) -> Column {
 }
 
 /// What is read of a thread.
-fn watched((name, pid, tid): Told<'_>) -> Thread {
-    Thread { name: name.to_owned(), pid, tid, column: column(name) }
+fn watched((name, task): Told<'_>) -> Thread {
+    Thread { name: name.to_owned(), pid: task.pid, tid: task.tid, column: column(name) }
 }
 
 /// What the kernel counts for a TAP or macvtap.

@@ -1,9 +1,9 @@
 //! The data plane's life: orders, what it says, its death, and the next one.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
+use sched::Task;
 use telemetry::Kind;
 
 use super::apart::Apart;
@@ -188,9 +188,13 @@ impl Supervisor {
     fn find_thread(&mut self, owner: i32, now: Instant) {
         let Some(plane) = &mut self.life.plane else { return };
         let process = plane.pid();
-        let own = Path::new(&format!("/proc/{process}/task/{owner}")).exists();
-        let thread = if own { vmm::kernel_thread::of_vhost(process, owner) } else { None };
-        plane.lend(thread);
+        let own = Task::look(process.cast_signed(), owner);
+        let found = own.and_then(|own| Some((vmm::kernel_thread::of_vhost(process, owner)?, own)));
+        // One of its own is not lent.
+        let is_its = |thread: i32| Task::look(process.cast_signed(), thread).is_some();
+        let thread =
+            found.filter(|(thread, own)| is_its(*thread) || plane.lent.add(sched::stat, *thread, *own));
+        let thread = thread.map(|(thread, _)| thread);
         plane.say(&ToPlane::FoundThread { thread }, Vec::new(), now);
     }
 

@@ -5,14 +5,13 @@
 //! this way. What is made for that (groups, exclusive sets of CPUs) is told to the cleaner before it is made.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use api::Sharing;
 use config::{Affinity, Allowed, Pin, Plan};
 use sched::account::{CoreTicks, cores};
-use sched::{Applier, ApplyError, Company, Known, Load, Outline, Slot, Thread};
+use sched::{Applier, ApplyError, Company, Known, Load, Outline, Slot, Task, Thread};
 use telemetry::Kind;
 
 use super::Supervisor;
@@ -79,8 +78,8 @@ fn host_cores() -> BTreeMap<u32, CoreTicks> {
     cores(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
 }
 
-/// A thread that a data plane has told of: its name, its process and its number.
-pub(super) type Told<'a> = (&'a str, i32, i32);
+/// A thread that a data plane has told of: its name, and who it is at this moment.
+pub(super) type Told<'a> = (&'a str, Task);
 
 /// The plan of the threads, and what of it is carried out.
 pub(super) struct Placing {
@@ -247,26 +246,14 @@ impl Placing {
     }
 
     /// A thread as the plan knows it; none: the plan says nothing of it.
-    fn thread(&self, name: &str, pid: i32, tid: i32) -> Option<Thread> {
+    fn thread(&self, name: &str, task: Task) -> Option<Thread> {
         let slot = self.outline.slots.get(*self.slots.get(name)?)?;
-        Some(Thread {
-            router: slot.router.clone(),
-            class: slot.class.clone(),
-            name: name.to_owned(),
-            pid,
-            tid,
-        })
+        Some(Thread { router: slot.router.clone(), class: slot.class.clone(), name: name.to_owned(), task })
     }
 
-    /// The threads that `plane` has told of and that are its own, or the kernel's and work for it: name, process, thread.
+    /// The threads that `plane` has told of and that are its own, or the kernel's and work for it.
     fn threads_of<'a>(&'a self, whom: &Option<String>, plane: &'a Plane) -> impl Iterator<Item = Told<'a>> {
-        let process = plane.pid().cast_signed();
-        let of = move |thread: &'a api::Thread| {
-            let own = Path::new(&format!("/proc/{process}/task/{}", thread.tid)).exists();
-            // A thread of the kernel's vhost-net may be a process of its own.
-            let pid = if own { process } else { thread.tid };
-            (own || plane.has(thread.tid)).then_some((thread.name.as_str(), pid, thread.tid))
-        };
+        let of = |thread: &'a api::Thread| Some((thread.name.as_str(), plane.thread(thread.tid)?));
         self.told.get(whom).into_iter().flatten().filter_map(of)
     }
 
@@ -278,7 +265,7 @@ impl Placing {
                 let called = std::fs::read_to_string(entry.path().join("comm")).ok()?;
                 let (_, vcpu) = called.trim_end().rsplit_once('/')?;
                 let tid = entry.file_name().to_str()?.parse().ok()?;
-                self.thread(&format!("{router}/{vcpu}"), pid, tid)
+                self.thread(&format!("{router}/{vcpu}"), Task::look(pid, tid)?)
             };
             tasks.filter_map(thread).collect::<Vec<_>>()
         };
@@ -382,7 +369,7 @@ impl Supervisor {
         if self.placing.waits_for(&self.children, &threads) {
             self.placing.again = Some(now + PAUSE);
         }
-        let known = |(name, pid, tid): Told<'_>| self.placing.thread(name, pid, tid);
+        let known = |(name, task): Told<'_>| self.placing.thread(name, task);
         threads.extend(self.threads_told().into_iter().filter_map(known));
         for line in self.placing.place(&threads, now) {
             self.events.tell(Kind::Notice, line);

@@ -9,8 +9,10 @@ use anyhow::{Context, Result, bail};
 use api::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use sched::Task;
 use signal_hook::low_level::signal_name;
 
+use super::lent::Lent;
 use super::patience::{LATE, Patience};
 use super::rate::Rate;
 use crate::link::{Link, Orders, Received, ToPlane, ToSupervisor};
@@ -50,7 +52,7 @@ pub(crate) struct Plane {
     /// What it says.
     rate: Rate,
     /// Threads of the kernel that work for it.
-    lent: Vec<i32>,
+    pub(super) lent: Lent,
 }
 
 /// A child of this process.
@@ -120,7 +122,7 @@ impl Plane {
             pinged: None,
             closed: None,
             rate: Rate::new(now),
-            lent: Vec::new(),
+            lent: Lent::default(),
         }
     }
 
@@ -129,14 +131,10 @@ impl Plane {
         self.process.pid()
     }
 
-    /// A thread of the kernel works for it.
-    pub(crate) fn lend(&mut self, thread: Option<i32>) {
-        self.lent.extend(thread);
-    }
-
-    /// Whether this thread of the kernel works for it.
-    pub(crate) fn has(&self, thread: i32) -> bool {
-        self.lent.contains(&thread)
+    /// The thread of this number, if it is its own or works for it.
+    pub(super) fn thread(&self, number: i32) -> Option<Task> {
+        let own = Task::look(self.pid().cast_signed(), number);
+        own.or_else(|| self.lent.get(sched::stat, number))
     }
 
     /// Tells it what to run.

@@ -19,6 +19,7 @@ use crate::host::Host;
 use crate::island;
 use crate::lock::lock;
 use crate::outline::{Group, Outline, Schedule};
+use crate::task::Task;
 use crate::thread::{Class, Thread};
 use crate::topology::Topology;
 use crate::undo::Undo;
@@ -39,8 +40,7 @@ pub struct Applier {
 
 /// A thread as it was placed last.
 struct Placed {
-    pid: i32,
-    tid: i32,
+    task: Task,
     schedule: Schedule,
     /// When what it had reserved is counted no more, if it has given that back to leave.
     leaves: Option<Instant>,
@@ -49,7 +49,7 @@ struct Placed {
 impl Placed {
     /// Whether it is this thread: the one before may have had the same name.
     fn is_of(&self, thread: &Thread) -> bool {
-        (self.pid, self.tid) == (thread.pid, thread.tid)
+        self.task == thread.task
     }
 }
 
@@ -95,8 +95,8 @@ impl Applier {
     pub fn let_go(&mut self) {
         let is_reserved = |placed: &&Placed| matches!(placed.schedule.policy, Policy::Deadline(_));
         for placed in self.placed.values().filter(is_reserved) {
-            // Who has ended already needs nothing; numbers are not used again so soon.
-            let _ = attr::set(placed.tid, Policy::Other);
+            // Who has ended already needs nothing.
+            let _ = placed.task.act(|tid| attr::set(tid, Policy::Other));
         }
         self.placed.clear();
     }
@@ -142,7 +142,7 @@ impl Applier {
             let path = island::path(self.cpuset()?, &self.run, &held.cpus);
             let is_there = |placed: &&mut Placed| placed.schedule.island.as_ref() == Some(&held.cpus);
             for placed in self.placed.values_mut().filter(is_there) {
-                let _ = attr::set(placed.tid, Policy::Other);
+                let _ = placed.task.act(|tid| attr::set(tid, Policy::Other));
                 (placed.schedule.policy, placed.schedule.island) = (Policy::Other, None);
             }
             self.take_away(|undo| undo.path() == path).map_or(Ok(()), Err)?;
@@ -213,11 +213,10 @@ impl Applier {
     /// Confines those again that are placed outside of exclusive CPUs: up to Linux 6.1 all threads there lose their own CPUs when a
     /// partition comes or goes.
     fn hold_places(&self) {
-        let is_outside =
-            |placed: &&Placed| placed.schedule.island.is_none() && exists(placed.pid, placed.tid);
+        let is_outside = |placed: &&Placed| placed.schedule.island.is_none();
         for placed in self.placed.values().filter(is_outside) {
             // Who cannot be confined now has just ended, or is told of when it is placed.
-            let _ = self.confine(placed.tid, placed.schedule.cpus.as_ref());
+            let _ = placed.task.act(|tid| self.confine(tid, placed.schedule.cpus.as_ref()));
         }
     }
 
@@ -251,6 +250,7 @@ impl Applier {
     /// Places each of these threads that is not placed yet, or whose place has changed. Those that are not among the errors have
     /// their place; those whose errors are passing ([`ApplyError::is_passing`]) get it when they are told of again.
     pub fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
+        self.placed.retain(|_, placed| placed.task.is_there());
         let mut moves: Vec<(&Thread, Schedule)> = Vec::new();
         for thread in threads {
             let Some(slot) = self.outline.slot(&thread.router, &thread.class) else { continue };
@@ -266,7 +266,7 @@ impl Applier {
         for (thread, schedule) in moves {
             match self.give_back(thread, &schedule).and_then(|()| self.settle(thread, &schedule)) {
                 Ok(()) => {
-                    let placed = Placed { pid: thread.pid, tid: thread.tid, schedule, leaves: None };
+                    let placed = Placed { task: thread.task, schedule, leaves: None };
                     self.placed.insert((thread.router.clone(), thread.class.clone()), placed);
                 }
                 Err(error) => errors.push(error),
@@ -281,7 +281,7 @@ impl Applier {
     /// By how much a thread's reservation grows.
     fn grows(&self, (thread, schedule): &(&Thread, Schedule)) -> f64 {
         let held = self.placed.get(&(thread.router.clone(), thread.class.clone()));
-        let held = held.filter(|held| held.tid == thread.tid).map_or(0.0, |held| reserved(&held.schedule));
+        let held = held.filter(|held| held.is_of(thread)).map_or(0.0, |held| reserved(&held.schedule));
         reserved(schedule) - held
     }
 
@@ -316,9 +316,9 @@ impl Applier {
             return Ok(());
         };
         let fails = |what: &str, error| Err(ApplyError::thread(&thread.name, what, error));
-        let held = attr::attributes(thread.tid);
+        let held = thread.task.act(attr::attributes);
         if let Some(held) = held.ok().filter(Attributes::is_deadline) {
-            if let Err(error) = attr::set(thread.tid, Policy::Other) {
+            if let Err(error) = thread.task.act(|tid| attr::set(tid, Policy::Other)) {
                 return fails("as an ordinary thread", error);
             }
             placed.leaves = Some(Instant::now() + zero_lag(&held));
@@ -334,28 +334,27 @@ impl Applier {
         let key = (thread.router.clone(), thread.class.clone());
         let from = self.placed.get(&key).filter(|held| held.is_of(thread)).map(|held| &held.schedule);
         let fails = |what: String| move |error| ApplyError::thread(&thread.name, what, error);
-        if !exists(thread.pid, thread.tid) {
-            let ended = io::Error::from_raw_os_error(libc::ESRCH);
-            return Err(ApplyError::thread(&thread.name, "has ended", ended));
-        }
-        let held = attr::attributes(thread.tid).map_err(fails("has ended".to_owned()))?;
+        let held = thread.task.act(attr::attributes).map_err(fails("has ended".to_owned()))?;
         let stays = from
             .is_some_and(|from| (&from.cpus, &from.island, &from.group) == (&to.cpus, &to.island, &to.group));
         // A thread with a reservation keeps its CPUs, and one of real time does not enter every group.
         if !stays && !held.is_other() {
-            attr::set(thread.tid, Policy::Other).map_err(fails("as an ordinary thread".to_owned()))?;
+            let ordinary = thread.task.act(|tid| attr::set(tid, Policy::Other));
+            ordinary.map_err(fails("as an ordinary thread".to_owned()))?;
         }
         if !stays {
             self.enter_island(thread, from, to)?;
             self.enter_group(thread, from, to)?;
             if from.is_some() || to.cpus.is_some() {
-                self.confine(thread.tid, to.cpus.as_ref()).map_err(fails(format!("{to}")))?;
+                let confined = thread.task.act(|tid| self.confine(tid, to.cpus.as_ref()));
+                confined.map_err(fails(format!("{to}")))?;
             }
         }
         if from.is_none() && held.is_other() && is_ordinary(to.policy) {
             return Ok(());
         }
-        attr::set(thread.tid, to.policy).map_err(|error| self.refused(thread, to, error))
+        let set = thread.task.act(|tid| attr::set(tid, to.policy));
+        set.map_err(|error| self.refused(thread, to, error))
     }
 
     fn enter_island(
@@ -372,8 +371,7 @@ impl Applier {
             Some(cpus) => island::path(hierarchy, &self.run, cpus),
             None => hierarchy.home.clone(),
         };
-        cgroup::enter(&group, hierarchy.version, thread.tid)
-            .map_err(|error| ApplyError::thread(&thread.name, format!("into {}", group.display()), error))
+        enter(thread, &group, hierarchy.version)
     }
 
     fn enter_group(&self, thread: &Thread, from: Option<&Schedule>, to: &Schedule) -> Result<(), ApplyError> {
@@ -387,8 +385,7 @@ impl Applier {
             None if to.island.is_some() && hierarchy.version == Version::V2 => return Ok(()),
             None => hierarchy.home.clone(),
         };
-        cgroup::enter(&group, hierarchy.version, thread.tid)
-            .map_err(|error| ApplyError::thread(&thread.name, format!("into {}", group.display()), error))
+        enter(thread, &group, hierarchy.version)
     }
 
     /// What a refusal of the kernel means.
@@ -445,9 +442,10 @@ fn is_ordinary(policy: Policy) -> bool {
     matches!(policy, Policy::Other | Policy::Shares(_))
 }
 
-/// Whether a thread is that of its process: numbers are used again.
-fn exists(pid: i32, tid: i32) -> bool {
-    Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+/// Moves a thread into a group.
+fn enter(thread: &Thread, group: &Path, version: Version) -> Result<(), ApplyError> {
+    let entered = thread.task.act(|tid| cgroup::enter(group, version, tid));
+    entered.map_err(|error| ApplyError::thread(&thread.name, format!("into {}", group.display()), error))
 }
 
 /// Makes a group with a weight and a quota.
@@ -464,9 +462,7 @@ fn make_group(hierarchy: &Hierarchy, path: &Path, wanted: &Group, shared: &Path)
 
 /// The CPU that a thread was on last, if that is not one of those that it may be on now.
 fn elsewhere(thread: &Thread, to: &Schedule) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{}/task/{}/stat", thread.pid, thread.tid)).ok()?;
-    // The name may hold anything; what follows it is numbers. The processor is field 39, the state after the name is 3.
-    let cpu = stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()?;
+    let cpu = thread.task.last_cpu()?;
     to.cpus.as_ref().filter(|cpus| !cpus.cpus().contains(&cpu)).map(|_| cpu)
 }
 

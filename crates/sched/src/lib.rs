@@ -22,6 +22,7 @@ mod lock;
 mod outline;
 mod plan;
 mod show;
+mod task;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -38,6 +39,7 @@ pub use interrupts::{Interrupt, Irq};
 pub use known::{Known, Load};
 pub use outline::{Company, Group, Island, Outline, Placement, Refusal, Schedule, Slot, refused};
 pub use plan::outline;
+pub use task::{Task, stat};
 pub use thread::{Class, Direction, Thread};
 pub use topology::{Cpu, Topology};
 pub use undo::Undo;

@@ -3,6 +3,8 @@
 use config::{Router, VhostThreads};
 use serde::{Deserialize, Serialize};
 
+use crate::task::Task;
+
 /// Which thread of a router.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,10 +50,8 @@ pub struct Thread {
     pub class: Class,
     /// Its own name, e.g. `edge/vcpu0`.
     pub name: String,
-    /// The process that it is of, as the one sees it that places it; of a thread of the kernel its own number.
-    pub pid: i32,
-    /// Its number.
-    pub tid: i32,
+    /// What it is to the kernel.
+    pub task: Task,
 }
 
 /// The threads of a router that are placed, with their names, in the order in which CPUs are dealt out in each class.
