@@ -5,7 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use api::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -25,6 +25,11 @@ const PING: u64 = u64::MAX;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Messages within a second. A busy one answers some hundred questions and tells some thousand traced packets.
 const MOST_MESSAGES: u32 = 50_000;
+/// Threads that it may have for each router that it was told to run: vCPUs, and one of the kernel's for each pair of queues of each
+/// NIC (16 x 8), are most of those of the largest.
+const MOST_THREADS: usize = 256;
+/// Octets of the longest name of a thread; that of a router and of a NIC have 14 each.
+const LONGEST_NAME: usize = 64;
 
 /// What a data plane runs in.
 pub(crate) trait Process {
@@ -44,6 +49,8 @@ pub(crate) struct Plane {
     link: Link,
     /// Whether its orders have been carried out.
     pub(crate) is_up: bool,
+    /// The most routers that it was told to run.
+    routers: u32,
     patience: Patience,
     /// When it was asked last whether it does what it is told.
     pinged: Option<Instant>,
@@ -118,6 +125,7 @@ impl Plane {
             process,
             link,
             is_up: false,
+            routers: 0,
             patience: Patience::default(),
             pinged: None,
             closed: None,
@@ -139,6 +147,7 @@ impl Plane {
 
     /// Tells it what to run.
     pub(crate) fn order(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, now: Instant) {
+        self.routers = orders.routers;
         self.patience.asked_for(ORDERS, orders.routers, now);
         self.send(&ToPlane::Start(orders), descriptors, now);
     }
@@ -146,7 +155,10 @@ impl Plane {
     /// Says something to it. What is a question has to be answered in time. What a dead one is told is lost.
     pub(crate) fn say(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) {
         match message {
-            ToPlane::Apply { id, orders, .. } => self.patience.asked_for(*id, orders.routers, now),
+            ToPlane::Apply { id, orders, .. } => {
+                self.routers = self.routers.max(orders.routers);
+                self.patience.asked_for(*id, orders.routers, now);
+            }
             ToPlane::Ask {
                 id,
                 request: Request::Start { .. } | Request::Restart { .. } | Request::Set { .. },
@@ -201,6 +213,7 @@ impl Plane {
         if messages.iter().any(|_| self.rate.exceeds(MOST_MESSAGES, now)) {
             bail!("more than {MOST_MESSAGES} messages a second");
         }
+        messages.iter().try_for_each(|(message, _)| self.judge(message))?;
         for _ in messages.extract_if(.., |(message, _)| matches!(message, ToSupervisor::Pong)) {
             self.patience.answered(PING, now);
         }
@@ -209,6 +222,16 @@ impl Plane {
             self.closed.get_or_insert(now);
         }
         Ok(messages)
+    }
+
+    /// Whether a message says more than there can be.
+    fn judge(&self, message: &ToSupervisor) -> Result<()> {
+        let ToSupervisor::Threads { threads } = message else { return Ok(()) };
+        let most = MOST_THREADS.saturating_mul(self.routers as usize);
+        ensure!(threads.len() <= most, "{} threads, where {most} are the most", threads.len());
+        let is_long = |thread: &api::Thread| thread.name.len() > LONGEST_NAME;
+        ensure!(!threads.iter().any(is_long), "a thread with a name of more than {LONGEST_NAME} octets");
+        Ok(())
     }
 
     /// What it should have done by now and has not, in words.

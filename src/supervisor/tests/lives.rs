@@ -204,3 +204,25 @@ fn one_that_breaks_the_rules_of_the_link_is_killed() {
     assert!(flood.was_killed());
     assert_eq!(stage.lines("breaks the rules of the link (more than 50000 messages a second)").len(), 1);
 }
+
+#[test]
+fn one_that_tells_of_more_threads_than_there_can_be_is_killed() {
+    let threads = |count: usize, name: &str| {
+        let thread = |tid| api::Thread { name: name.to_owned(), tid };
+        ToSupervisor::Threads { threads: (0..).take(count).map(thread).collect() }
+    };
+    for (count, name, line) in [
+        (257, "edge/vcpu0", "breaks the rules of the link (257 threads, where 256 are the most)"),
+        (1, &*"x".repeat(65), "breaks the rules of the link (a thread with a name of more than 64 octets)"),
+    ] {
+        let mut stage = Stage::up(ONE);
+        let plane = stage.plane();
+        plane.say(&threads(256, &"x".repeat(64)));
+        stage.turn().expect("it goes on");
+        assert!(!plane.was_killed());
+        plane.say(&threads(count, name));
+        stage.turn().expect("it goes on");
+        assert!(plane.was_killed());
+        assert_eq!(stage.lines(line).len(), 1, "{line}");
+    }
+}
