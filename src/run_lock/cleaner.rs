@@ -2,12 +2,11 @@
 //! remove itself because it was killed: lock files and sockets (also those that peers of vhost-user connect to),
 //! macvtaps, ports of Open vSwitch, groups and sets of CPUs that its threads were in. What else a run makes belongs to descriptors and goes with them.
 
-use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,8 +18,11 @@ use uplink::Undo;
 
 use super::file::{clean_up, patiently};
 
-/// Octets of the longest list of what is to be removed.
-const LONGEST: u64 = 16 << 20;
+mod list;
+
+use list::List;
+pub(super) use list::Rubbish;
+
 /// Before the path of a lock.
 const LOCK: u8 = b'l';
 /// Before the path of a lock and, after a line feed, of something that goes with it.
@@ -231,74 +233,16 @@ impl Drop for Cleaner {
     }
 }
 
-/// What goes with a lock.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Rubbish {
-    /// A file.
-    File(PathBuf),
-    /// Something of the host.
-    Made(Undo),
-    /// Where its threads were, and how they were scheduled.
-    Scheduled(sched::Undo),
-}
-
-impl Rubbish {
-    /// Removes it.
-    pub(super) fn remove(&self) {
-        match self {
-            Self::File(path) => drop(std::fs::remove_file(path)),
-            Self::Made(undo) => undo.now(),
-            Self::Scheduled(undo) => drop(undo.now()),
-        }
-    }
-}
-
-/// What is to be removed: locks, each with what goes with it.
-type List = Vec<(PathBuf, Vec<Rubbish>)>;
-
 /// The process itself: waits until the one with number `parent` is gone, and cleans up.
 pub(crate) fn clean_up_after(parent: u32) -> Result<()> {
     // Out of reach of a terminal's signals.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"ringroad/clean");
-    let mut told = Vec::new();
-    io::stdin().take(LONGEST).read_to_end(&mut told).context("cannot hear the other process")?;
-    for (lock, rubbish) in list(&told) {
+    let list = List::hear(io::stdin().lock()).context("cannot hear the other process")?;
+    for (lock, rubbish) in list.locks() {
         clean_up(&lock, parent, &rubbish, &mut patiently());
     }
     Ok(())
-}
-
-fn list(told: &[u8]) -> List {
-    let mut list = List::new();
-    for line in told.split_inclusive(|octet| *octet == 0) {
-        // Cut off in the middle: the file does not exist yet.
-        let Some((what, path)) = line.strip_suffix(&[0]).and_then(<[u8]>::split_first) else { continue };
-        match *what {
-            LOCK => list.push((to_path(path), Vec::new())),
-            RUBBISH => add_rubbish(&mut list, path, |path| Some(Rubbish::File(to_path(path)))),
-            UNDO => add_rubbish(&mut list, path, |undo| serde_json::from_slice(undo).ok().map(Rubbish::Made)),
-            SCHEDULE => {
-                add_rubbish(&mut list, path, |undo| {
-                    serde_json::from_slice(undo).ok().map(Rubbish::Scheduled)
-                });
-            }
-            FORGET => list.retain(|(lock, _)| *lock != to_path(path)),
-            _ => {}
-        }
-    }
-    list
-}
-
-fn add_rubbish(list: &mut List, line: &[u8], read: impl Fn(&[u8]) -> Option<Rubbish>) {
-    let mut parts = line.splitn(2, |octet| *octet == b'\n');
-    let (Some(lock), Some(what)) = (parts.next(), parts.next()) else { return };
-    let lock = to_path(lock);
-    list.iter_mut().filter(|(known, _)| *known == lock).for_each(|(_, rubbish)| rubbish.extend(read(what)));
-}
-
-fn to_path(octets: &[u8]) -> PathBuf {
-    PathBuf::from(OsString::from_vec(octets.to_vec()))
 }
 
 #[cfg(test)]

@@ -1,14 +1,25 @@
 use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::*;
 
+/// What is to be removed, as a cleaner has it.
+type Locks = Vec<(PathBuf, Vec<Rubbish>)>;
+
+fn list(told: &[u8]) -> Locks {
+    // In pieces, as from a pipe.
+    let told = BufReader::with_capacity(7, told);
+    List::hear(told).expect("it can be read").locks().collect()
+}
+
 #[test]
 fn the_list_is_what_was_told_and_not_taken_back() {
     let told = b"l/a/lock\0l/b\0r/a/lock\n/a/control\0r/a/lock\n/a/prom\0l/c\0f/b\0r/b\n/x\0l/cut";
     let files = ["/a/control", "/a/prom"].map(|path| Rubbish::File(path.into()));
-    let expected: List = vec![("/a/lock".into(), files.into()), ("/c".into(), vec![])];
+    let expected: Locks = vec![("/a/lock".into(), files.into()), ("/c".into(), vec![])];
     assert_eq!(list(told), expected);
 }
 
@@ -27,6 +38,39 @@ fn anything_else_is_nothing() {
     }
 }
 
+#[test]
+fn who_is_told_the_same_again_and_again_hears_on_and_removes_it_once() {
+    // Some 20 MiB of what comes and goes, and of what is told again, and then something new.
+    let rounds = (0..210_000).flat_map(|round| {
+        let number = round % 3;
+        let lines = format!(
+            "l/runs/{number}/lock\0r/runs/{number}/lock\n/runs/{number}/control\0r/runs/lab/lock\n/a/{number}\0\
+             l/runs/lab/lock\0f/runs/{number}/lock\0"
+        );
+        lines.into_bytes()
+    });
+    let told: Vec<u8> =
+        b"l/runs/lab/lock\0".iter().copied().chain(rounds).chain(*b"l/last\0r/last\n/x\0").collect();
+    assert!(told.len() > 16 << 20, "{}", told.len());
+    let of_lab = ["/a/0", "/a/1", "/a/2"].map(|path| Rubbish::File(path.into()));
+    let last = vec![Rubbish::File("/x".into())];
+    assert_eq!(list(&told), [("/runs/lab/lock".into(), of_lab.into()), ("/last".into(), last)]);
+}
+
+#[test]
+fn a_line_that_is_none_is_passed_over_and_what_is_kept_has_an_end() {
+    let long = |octets: usize| [b"l/", "x".repeat(octets).as_bytes(), b"\0l/b\0"].concat();
+    assert_eq!(list(&long(60_000)).len(), 2);
+    assert_eq!(list(&long(70_000)), [("/b".into(), vec![])]);
+    assert_eq!(list(&long(200_000)), [("/b".into(), vec![])]);
+    // As long as somebody tells of ever more, it is read, and what was told first is kept.
+    let names = (0..600).map(|number| format!("l/{number}{}\0", "x".repeat(50_000)));
+    let told = names.collect::<String>().into_bytes();
+    let mut rest = told.as_slice();
+    let kept = List::hear(BufReader::new(rest.by_ref())).expect("it can be read").locks().count();
+    assert!((300..336).contains(&kept) && rest.fill_buf().expect("octets").is_empty(), "{kept}");
+}
+
 /// Somebody who writes what is told into a file, until nobody tells anything any more.
 fn scribe(path: &Path) -> Box<dyn Fn() -> Command> {
     let path = path.to_owned();
@@ -38,7 +82,7 @@ fn scribe(path: &Path) -> Box<dyn Fn() -> Command> {
     })
 }
 
-fn told(ledger: &Ledger) -> List {
+fn told(ledger: &Ledger) -> Locks {
     list(&ledger.notes().lines.concat())
 }
 

@@ -1,0 +1,146 @@
+//! What is to be removed, as a cleaner hears of it: line by line, for as long as the run lasts.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use uplink::Undo;
+
+use super::{FORGET, LOCK, RUBBISH, SCHEDULE, UNDO};
+
+/// Octets of the longest line; paths have 4096 at most, and there are some in one.
+const LONGEST_LINE: u64 = 64 << 10;
+/// Octets of all lines that are kept. What is made beyond that is not noted.
+const MOST: usize = 16 << 20;
+
+/// What goes with a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::run_lock) enum Rubbish {
+    /// A file.
+    File(PathBuf),
+    /// Something of the host.
+    Made(Undo),
+    /// Where its threads were, and how they were scheduled.
+    Scheduled(sched::Undo),
+}
+
+impl Rubbish {
+    /// Removes it.
+    pub(in crate::run_lock) fn remove(&self) {
+        match self {
+            Self::File(path) => drop(std::fs::remove_file(path)),
+            Self::Made(undo) => undo.now(),
+            Self::Scheduled(undo) => drop(undo.now()),
+        }
+    }
+
+    /// What a line says after its lock.
+    fn read(what: u8, text: &[u8]) -> Option<Self> {
+        match what {
+            RUBBISH => Some(Self::File(to_path(text))),
+            UNDO => serde_json::from_slice(text).ok().map(Self::Made),
+            SCHEDULE => serde_json::from_slice(text).ok().map(Self::Scheduled),
+            _ => None,
+        }
+    }
+}
+
+/// A lock, and what goes with it in the order in which it was made.
+#[derive(Debug)]
+struct Held {
+    lock: Vec<u8>,
+    /// Each as it was told: what it is, and the text of it.
+    rubbish: Vec<(u8, Vec<u8>)>,
+}
+
+/// What is to be removed and was not taken back. It grows with what there is, and not with what was ever told.
+#[derive(Debug, Default)]
+pub(super) struct List {
+    held: Vec<Held>,
+    octets: usize,
+}
+
+impl List {
+    /// Hears everything until nobody tells anything any more.
+    ///
+    /// # Errors
+    /// The other end cannot be read.
+    pub(super) fn hear(mut told: impl BufRead) -> io::Result<Self> {
+        let (mut list, mut line) = (Self::default(), Vec::new());
+        loop {
+            line.clear();
+            if told.by_ref().take(LONGEST_LINE).read_until(0, &mut line)? == 0 {
+                return Ok(list);
+            }
+            if let Some(line) = line.strip_suffix(&[0]) {
+                list.note(line);
+            } else {
+                // Too long to be one, or cut off in the middle: then the file does not exist yet.
+                skip_line(&mut told)?;
+            }
+        }
+    }
+
+    /// One line without its end.
+    fn note(&mut self, line: &[u8]) {
+        let Some((what, text)) = line.split_first() else { return };
+        match *what {
+            LOCK => self.add_lock(text),
+            FORGET => self.forget(text),
+            what => self.add_rubbish(what, text),
+        }
+    }
+
+    fn add_lock(&mut self, lock: &[u8]) {
+        let is_new = self.held.iter().all(|held| held.lock != lock);
+        if is_new && self.has_room(lock) {
+            self.octets += lock.len();
+            self.held.push(Held { lock: lock.to_vec(), rubbish: Vec::new() });
+        }
+    }
+
+    /// Something that goes with a lock, once: told of again it stands behind what was made meanwhile.
+    fn add_rubbish(&mut self, what: u8, line: &[u8]) {
+        let mut parts = line.splitn(2, |octet| *octet == b'\n');
+        let (Some(lock), Some(text)) = (parts.next(), parts.next()) else { return };
+        let has_room = self.has_room(text);
+        let Some(held) = self.held.iter_mut().find(|held| held.lock == lock) else { return };
+        let known = held.rubbish.iter().position(|(of, known)| *of == what && known == text);
+        if let Some(known) = known {
+            let known = held.rubbish.remove(known);
+            held.rubbish.push(known);
+        } else if has_room && Rubbish::read(what, text).is_some() {
+            self.octets += text.len();
+            held.rubbish.push((what, text.to_vec()));
+        }
+    }
+
+    fn forget(&mut self, lock: &[u8]) {
+        let octets =
+            |held: &Held| held.lock.len() + held.rubbish.iter().map(|(_, text)| text.len()).sum::<usize>();
+        let gone: usize = self.held.extract_if(.., |held| held.lock == lock).map(|held| octets(&held)).sum();
+        self.octets -= gone;
+    }
+
+    fn has_room(&self, text: &[u8]) -> bool {
+        self.octets + text.len() <= MOST
+    }
+
+    /// Each lock with what goes with it.
+    pub(super) fn locks(&self) -> impl Iterator<Item = (PathBuf, Vec<Rubbish>)> {
+        self.held.iter().map(|held| {
+            let rubbish = held.rubbish.iter().filter_map(|(what, text)| Rubbish::read(*what, text));
+            (to_path(&held.lock), rubbish.collect())
+        })
+    }
+}
+
+/// Reads the rest of a line and keeps nothing of it.
+fn skip_line(told: &mut impl BufRead) -> io::Result<()> {
+    told.skip_until(0).map(drop)
+}
+
+fn to_path(octets: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(octets.to_vec()))
+}
