@@ -17,10 +17,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, fchmod};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, recvmsg,
-    sendmsg, socket_with,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, recvmsg, sendmsg, socket_with,
 };
 
 use crate::Error;
@@ -55,21 +56,21 @@ enum Kind {
 }
 
 impl Door {
-    /// Makes a socket at `path` that peers connect to. One that nobody listens at any more is replaced.
+    /// Makes a socket at `path` that peers connect to: those of this user, until somebody gives it another mode or group. One that
+    /// nobody listens at any more is replaced.
     ///
     /// # Errors
     /// Somebody listens there, or the path cannot be had.
     pub fn listen(path: &Path) -> Result<Self, Error> {
-        let listener = match UnixListener::bind(path) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+        let listener = match bound(path) {
+            Err(rustix::io::Errno::ADDRINUSE) => {
                 remove_deserted(path)?;
-                UnixListener::bind(path)
+                bound(path)
             }
             bound => bound,
         };
-        let listener = listener.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-        let listener =
-            listener.map_err(|error| Error::system(format!("listening at {}", path.display()), error))?;
+        let listener = listener
+            .map_err(|error| Error::system(format!("listening at {}", path.display()), error.into()))?;
         let made = fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()));
         Ok(Self { path: path.to_owned(), kind: Kind::Listen(listener), made })
     }
@@ -224,6 +225,20 @@ impl Drop for Door {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Places that are kept for peers until they are let in.
+const BACKLOG: i32 = 128;
+
+/// A socket at `path` that its owner alone may use, whatever this process masks.
+fn bound(path: &Path) -> Result<UnixListener, rustix::io::Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // The mode of the socket itself is that of its file (unix_bind_bsd), so that there is no moment in which that has another.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 /// Removes a socket that was left behind.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use rustix::fs::{Mode, chmod};
+use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
@@ -111,6 +111,8 @@ impl Drop for Listener {
 fn bind_unix(path: &Path) -> Result<OwnedFd> {
     let address = SocketAddrUnix::new(path).context("the path is too long for a socket")?;
     let socket = unix_socket()?;
+    // Of the socket itself, and so of its file from its first moment on.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR).context("cannot set its mode")?;
     match bind(&socket, &address) {
         Err(Errno::ADDRINUSE) => {
             remove_stale(path, &address)?;
@@ -118,7 +120,6 @@ fn bind_unix(path: &Path) -> Result<OwnedFd> {
         }
         bound => bound?,
     }
-    chmod(path, Mode::RUSR | Mode::WUSR).context("cannot set its mode")?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
 }

@@ -1,4 +1,8 @@
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::thread::UnshareFlags;
 
 use super::*;
 
@@ -119,4 +123,28 @@ fn a_socket_of_somebody_who_was_killed_is_taken_away_and_nothing_else() {
         undo(path);
     }
     assert_eq!([&listened, &deserted, &file].map(|path| path.exists()), [true, false, true]);
+}
+
+#[test]
+fn nobody_else_comes_to_a_socket_of_ours_whatever_is_masked_until_its_owner_lets_him() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mode = |path: &Path| fs::metadata(path).expect("a socket").permissions().mode() & 0o777;
+    for mask in [0, 0o002, 0o022, 0o077] {
+        let path = folder.path().join(format!("{mask:o}.sock"));
+        // A thread with a mask of its own.
+        let masked = std::thread::scope(|scope| {
+            let listen = || {
+                // SAFETY: this thread has a folder, a root and a mask of its own from here on, and shares no memory less than before.
+                unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }.expect("its own mask");
+                rustix::process::umask(Mode::from_raw_mode(mask));
+                Door::listen(&path).expect("a door")
+            };
+            scope.spawn(listen).join().expect("it ends")
+        });
+        assert_eq!(mode(&path), 0o600, "with {mask:03o} masked");
+        fs::set_permissions(&path, Permissions::from_mode(0o660)).expect("as its owner wants");
+        let peer = UnixStream::connect(&path).expect("connected");
+        meet(&peer, &masked.enter().expect("somebody").expect("somebody"));
+        assert_eq!(mode(&path), 0o660, "nobody changes it back");
+    }
 }
