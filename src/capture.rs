@@ -1,6 +1,5 @@
 //! `ringroad capture NAME.NIC FILE`: what passes a NIC, in both directions, as a pcap file.
 
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -65,7 +64,8 @@ fn open(path: &Path) -> Result<OwnedFd> {
     if path == Path::new("-") {
         return std::io::stdout().as_fd().try_clone_to_owned().context("there is no standard output");
     }
-    Ok(File::create(path).with_context(|| format!("cannot write {}", path.display()))?.into())
+    let file = engine::create_patiently(path);
+    Ok(file.with_context(|| format!("cannot write {}", path.display()))?.into())
 }
 
 /// On standard error, for the frames may go to standard output.

@@ -317,7 +317,7 @@ impl Resources {
                 continue;
             }
             let next = continuation(path, number.saturating_add(1));
-            *file = File::create(&next).with_context(|| format!("cannot write {}", next.display()))?;
+            *file = engine::create(&next).with_context(|| format!("cannot write {}", next.display()))?;
         }
         Ok(())
     }

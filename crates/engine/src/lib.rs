@@ -20,6 +20,7 @@ pub mod thread;
 pub mod tracing;
 pub mod watch;
 pub mod wiring;
+mod written;
 
 pub use apply::Change;
 pub use counts::Counts;
@@ -38,3 +39,4 @@ pub use tracing::{Order as TraceOrder, Trace};
 pub use vhost_user::frontend::PeerCounters;
 pub use vmm::linux::ConsoleCounters;
 pub use wiring::{Outside, ReplayCounters, check_queues, open_replay, open_uplink, undo};
+pub use written::{create, create_patiently};

@@ -11,6 +11,8 @@ use anyhow::{Context, Result, ensure};
 use config::{Linux, Router};
 use vmm::linux;
 
+use crate::written;
+
 /// Kernel, initramfs, and where its console goes.
 #[derive(Debug)]
 pub struct Images {
@@ -78,12 +80,10 @@ fn read(what: &str, path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Without waiting: a terminal or pipe that nobody reads loses what is written, and holds up neither us nor the guest.
+/// Without waiting: a terminal or pipe that nobody reads holds up neither us nor the guest.
 fn write(path: &Path) -> Result<File> {
     room::make(path).with_context(|| format!("console: cannot make room in {}", path.display()))?;
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-    options.open(path).with_context(|| format!("console: cannot write {}", path.display()))
+    written::append(path).with_context(|| format!("console: cannot write {}", path.display()))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::capture::{self, Capture};
 use crate::instance::About;
 use crate::kernel_vhost::KernelNic;
 use crate::supplies::{Plug, Supplies};
+use crate::written;
 
 /// What a NIC is plugged into.
 pub(crate) struct Outlet {
@@ -260,9 +261,9 @@ pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
         Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. } => {
             Opened::Tap(links::open(router, nic)?.context("a link of no kind")?)
         }
-        Attach::Pcap { file, replay: None } => {
-            Opened::Capture(File::create(file).with_context(|| format!("cannot write {}", file.display()))?)
-        }
+        Attach::Pcap { file, replay: None } => Opened::Capture(
+            written::create(file).with_context(|| format!("cannot write {}", file.display()))?,
+        ),
         Attach::Xdp(interface) => Opened::Xdp(Xdp::open(interface, &xdp_config(router, nic))?),
         Attach::VhostUserBackend { path, side } | Attach::VhostUserFrontend { path, side } => {
             Opened::Door(match side {
@@ -272,7 +273,7 @@ pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
         }
         Attach::Pcap { file, replay: Some(from) } => Opened::Replay {
             replay: player::open(&from.file)?,
-            capture: File::create(file).with_context(|| format!("cannot write {}", file.display()))?,
+            capture: written::create(file).with_context(|| format!("cannot write {}", file.display()))?,
             recorded: from.pace == ReplayPace::Recorded,
         },
     }))
