@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
-use support::{Flow, Namespace, Scheduled, Stage, Traces, needs, ping, run};
+use support::{Flow, Namespace, Scheduled, Stage, Stranger, Traces, all_below, needs, ping, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing here takes so long, even on a busy host.
@@ -222,6 +223,38 @@ mod alone {
             );
         }
         assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+    }
+
+    #[test]
+    fn nobody_else_can_hold_up_a_run_by_what_he_may_open() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("bash"), Program("flock"));
+        let bases: Vec<PathBuf> = ["cpu", "cpuset"].into_iter().filter_map(hierarchy).collect();
+        if bases.len() < 2 || last_cpu() == 0 {
+            println!("SKIPPED: no cgroups with the controllers cpu and cpuset, or one CPU");
+            return;
+        }
+        let deadline = "{ policy = \"deadline\", runtime = \"30ms\", period = \"200ms\" }";
+        let cpu = last_cpu();
+        let exclusive = format!("pin = {{ vcpu = \"{cpu}\" }}\nsched = {{ vcpu = {deadline} }}");
+        let files =
+            ["sched = { policy = \"shares\", weight = 3 }", &exclusive, ""].map(|more| file(engine(), more));
+        let world = World::start(&files[2]);
+        let home = world.stage.path("");
+        // What another user may open is what all programs share.
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).expect("for everybody");
+        for way in ["-s", "-x"] {
+            let folders = bases.iter().map(PathBuf::as_path).chain([Path::new("/run/ringroad"), &home]);
+            let stranger = Stranger::lock(way, folders.flat_map(all_below)).expect("a process of nobody");
+            let held = stranger.held();
+            assert!(bases.iter().chain([&home]).all(|folder| held.contains(folder)), "{held:?}");
+            for file in &files {
+                let path = world.stage.path("next.toml");
+                fs::write(&path, file).expect("a file");
+                let done = ask(&["apply", path.to_str().expect("a path")]);
+                assert!(done.status.success(), "while somebody holds {way} locks: {}", done.stderr);
+            }
+        }
+        world.finish();
     }
 
     #[test]

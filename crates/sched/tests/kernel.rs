@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +18,7 @@ use sched::{
     Applier, ApplyError, Class, Host, Interrupt, Irq, Known, Outline, RealTime, Task, Thread, Undo, Version,
     attributes, outline,
 };
+use support::{Stranger, all_below};
 use tempfile::TempDir;
 
 /// One test at a time: the root cpuset is there once.
@@ -232,40 +232,6 @@ fn movable() -> Option<(u32, String)> {
     })
 }
 
-/// A process of nobody that holds a lock on all of these paths that it may open, until it is dropped.
-struct Stranger {
-    child: Child,
-    held: Vec<PathBuf>,
-}
-
-impl Stranger {
-    fn start(way: &str, paths: &[PathBuf]) -> Self {
-        let script = "for path; do [ -r \"$path\" ] && exec {fd}<\"$path\" && flock -n $0 $fd && echo \"$path\"; done; \
-                      echo; read line";
-        let mut command = Command::new("bash");
-        command.args(["-c", script, way]).args(paths).uid(65534).gid(65534);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process of nobody");
-        let lines = BufReader::new(child.stdout.take().expect("what it says")).lines();
-        let lines = lines.map(|line| line.expect("text")).take_while(|line| !line.is_empty());
-        let held = lines.map(PathBuf::from).collect();
-        Self { child, held }
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A folder and what is directly in it.
-fn with_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
-    std::iter::once(folder.to_owned()).chain(entries).collect()
-}
-
 /// A process that is ended with this.
 struct Ended(Child);
 
@@ -322,10 +288,11 @@ mod alone {
         let bases =
             [&known.host.cpu, &known.host.cpuset].map(|found| found.as_ref().expect("one").base.clone());
         let paths: Vec<PathBuf> =
-            bases.iter().map(PathBuf::as_path).chain([shared()]).flat_map(with_files).collect();
+            bases.iter().map(PathBuf::as_path).chain([shared()]).flat_map(all_below).collect();
         for way in ["-s", "-x"] {
-            let stranger = Stranger::start(way, &paths);
-            assert!(bases.iter().all(|base| stranger.held.contains(base)), "{:?}", stranger.held);
+            let stranger = Stranger::lock(way, &paths).expect("a process of nobody");
+            let held = stranger.held();
+            assert!(bases.iter().all(|base| held.contains(base)), "{held:?}");
             let (mut applier, outline) = (applier(), outline.clone());
             let (tell, told) = channel();
             let work = std::thread::spawn(move || {
