@@ -47,11 +47,14 @@ pub enum Misdeed {
     TripleFault = 8,
     /// Forwards, but never adopts a new epoch of the route table.
     OldEpoch = 9,
+    /// Keeps its rings full of the longest chains there may be, of which the same ones come again and again; after a
+    /// second they are longer.
+    Chains = 10,
 }
 
 impl Misdeed {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Registers,
         Self::Descriptors,
         Self::Loops,
@@ -62,6 +65,7 @@ impl Misdeed {
         Self::Spin,
         Self::TripleFault,
         Self::OldEpoch,
+        Self::Chains,
     ];
 
     /// The misdeed with this number.
@@ -82,6 +86,7 @@ impl Misdeed {
             Self::Spin => "spin",
             Self::TripleFault => "triple-fault",
             Self::OldEpoch => "old-epoch",
+            Self::Chains => "chains",
         }
     }
 }

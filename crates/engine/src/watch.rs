@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | random register accesses | answers and counts them; costly ones are paced, on the guest's own vCPU thread | [`Kind::Registers`] after [`Rules::strikes`] seconds above [`Rules::registers`], beside what its frames may need |
 //! | random descriptors, loops, addresses outside memory, indices that jump | stops the queue, counts `drop_bad_ring` | [`Kind::BrokenRing`] at once |
+//! | chains as long as they may be, the same ones again and again | reads a bounded number of descriptors for a burst | nothing: its own frames wait |
 //! | doorbells without end | counts `kicks` | [`Kind::Kicks`] after [`Rules::strikes`] seconds above [`Rules::kicks`] |
 //! | sleeps or spins for ever | nothing: its NICs' queues fill up | [`Kind::Silent`] after [`Rules::grace`] |
 //! | an exception, a triple fault, a panic | the vCPU has ended | [`Kind::Fault`] at once |

@@ -1,4 +1,4 @@
-//! Routers that break the rules in ten ways, all at once, beside one that forwards: each is charged with what it does and,
+//! Routers that break the rules in eleven ways, all at once, beside one that forwards: each is charged with what it does and,
 //! if its file says so, started again after a pause that grows; and the one that forwards loses nothing.
 
 use std::collections::HashMap;
@@ -206,7 +206,7 @@ fn expected(misdeed: Misdeed, engine: Engine) -> (Kind, &'static [&'static str])
     let fault = if engine == Engine::Kvm { "triple fault" } else { "SIGILL" };
     match misdeed {
         Misdeed::Registers => (Kind::Charged, &["accessed device registers", "broke the ring", "doorbell"]),
-        Misdeed::Descriptors | Misdeed::Loops | Misdeed::Addresses | Misdeed::Indices => {
+        Misdeed::Descriptors | Misdeed::Loops | Misdeed::Addresses | Misdeed::Indices | Misdeed::Chains => {
             (Kind::Charged, &["it broke the ring of "])
         }
         Misdeed::Kicks => (Kind::Charged, &["it rang the doorbell of "]),
@@ -290,7 +290,7 @@ fn what_shows_itself_at_once_is_started_again_as_a_process() {
     always(Engine::Process, QUICK);
 }
 
-/// All ten, which takes as long as the slowest are watched before they are charged.
+/// All eleven, which takes as long as the slowest are watched before they are charged.
 mod all {
     use super::*;
 

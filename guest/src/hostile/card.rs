@@ -112,6 +112,15 @@ impl Ring {
         self.give_all();
     }
 
+    /// Packets of as many pieces as there are descriptors, each of one octet or of none.
+    pub(super) fn longest_chains(&self, way: u32) {
+        for index in 0..self.entries {
+            let last = if index + 1 == self.entries { EOP } else { 0 };
+            self.put(index, map::POOL, u64::from(way % 2) | last);
+        }
+        self.give_all();
+    }
+
     /// Buffers that do not lie in memory.
     pub(super) fn addresses(&self, way: u32) {
         let ways = [self.ram, self.ram - 1, u64::MAX - 15, map::ECAM, map::APIC, map::FIB, 1 << 63];

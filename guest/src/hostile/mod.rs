@@ -26,6 +26,8 @@ use random::Random;
 
 /// How long it behaves, in milliseconds.
 const GOOD_TIME: u64 = 1000;
+/// How long it burdens the host by rules that it keeps, before it breaks one, in milliseconds.
+const BURDEN_TIME: u64 = 1000;
 /// Doorbells of each queue in one pass: few, for each takes microseconds and the host is to be answered.
 const KICKS: u32 = 2;
 
@@ -107,6 +109,11 @@ impl Hostile {
                 self.spoil_rings(firmware);
                 self.spoil_cards();
             }
+            Misdeed::Chains if firmware.now() < self.begins + BURDEN_TIME => self.burden(firmware),
+            Misdeed::Chains => {
+                self.spoil_rings(firmware);
+                self.spoil_cards();
+            }
             Misdeed::Kicks => self.kick(firmware),
             Misdeed::Sleep => self.sleep_for_ever(),
             Misdeed::Spin => spin_for_ever(),
@@ -125,6 +132,8 @@ impl Hostile {
             match self.misdeed {
                 Misdeed::Descriptors => ring.random_descriptors(&mut self.random),
                 Misdeed::Loops => ring.loops(way),
+                // Round and round.
+                Misdeed::Chains => ring.loops(1),
                 Misdeed::Addresses => ring.addresses(way),
                 _ => ring.indices(way, &mut self.random),
             }
@@ -140,9 +149,25 @@ impl Hostile {
             match self.misdeed {
                 Misdeed::Descriptors => ring.random_descriptors(&mut self.random),
                 Misdeed::Loops => ring.loops(way),
+                // To a piece that is not there.
+                Misdeed::Chains => ring.loops(3),
                 Misdeed::Addresses => ring.addresses(way),
                 _ => ring.indices(way, &mut self.random),
             }
+        }
+    }
+
+    fn burden(&self, firmware: &Firmware) {
+        let queues = firmware.pairs().flat_map(|pair| pair.exposed());
+        for (number, (layout, bell)) in (0u32..).zip(queues) {
+            let ring = rings::Ring::new(&layout, number.is_multiple_of(2), self.info.ram);
+            if ring.longest_chains(self.round.wrapping_add(number)) {
+                bell.kick();
+            }
+        }
+        let rings = self.cards.iter().flat_map(|card| &card.rings);
+        for (number, ring) in (0u32..).zip(rings) {
+            ring.longest_chains(self.round.wrapping_add(number));
         }
     }
 

@@ -1,9 +1,9 @@
 //! Rings as no driver should leave them: written past the driver, which has its own idea of them.
 
-use core::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use bootinfo::map;
-use ring::split::Layout;
+use ring::split::{Layout, MAX_DESCRIPTORS};
 
 use super::random::Random;
 
@@ -55,6 +55,22 @@ impl Ring {
             self.put_available(index, index);
         }
         self.advance(1);
+    }
+
+    /// Chains as long as the device takes them, which end in an empty buffer or have too many: it walks through all for
+    /// nothing. The first of them stands for the whole ring, and again as soon as it is returned. True if there are new
+    /// ones.
+    pub(super) fn longest_chains(&self, way: u32) -> bool {
+        let (size, chain) = (self.layout.size, self.layout.size.min(MAX_DESCRIPTORS));
+        let len = way % 2;
+        for index in 0..size {
+            let more = if index % chain == chain - 1 { 0 } else { NEXT };
+            self.put(index, (map::POOL, len), more | self.direction, (index + 1) % size);
+            self.put_available(index, 0);
+        }
+        // All that the device has returned, and no more.
+        let returned = self.word(self.layout.used + 2).load(Acquire).wrapping_add(size);
+        returned != self.word(self.layout.available + 2).swap(returned, Release)
     }
 
     /// Buffers that do not lie in memory.

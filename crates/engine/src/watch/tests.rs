@@ -154,7 +154,7 @@ fn a_broken_ring_is_charged_at_once() {
     played.sample.nics[1] = played.sample.nics[1].clone().with_broken(Some(Broken::Loop));
     let charge = played.look().expect("a charge");
     assert_eq!(charge.kind, Kind::BrokenRing);
-    let why = "descriptor chain is longer than the queue";
+    let why = "descriptor chain is longer than 256 descriptors, or runs in a circle";
     assert_eq!(charge.line, format!("it broke the ring of wan.tx, which the host has stopped: {why}"));
 }
 

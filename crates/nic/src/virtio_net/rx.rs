@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrayvec::ArrayVec;
 use frame::offload::LARGEST;
 use ledger::NicDirection;
-use ring::split::{Broken, Burst, Chain, DeviceQueue};
+use ring::split::{Broken, Burst, Chain, DeviceQueue, MAX_SEGMENTS};
 use ring::{BURST, Bytes};
 use switch::{Frame, Offload, Offloads};
 
@@ -31,6 +31,10 @@ fn header(offload: Offload, takes: Offloads, buffers: usize) -> [u8; HEADER] {
     let [low, high] = (buffers as u16).to_le_bytes();
     [a, b, c, d, e, f, g, h, i, j, low, high]
 }
+
+/// Descriptors (beside those of chains that are one buffer) after which no further lease is filled for the same frames: twice
+/// the longest chain that is shown for each frame of a burst, because chains that did not suffice are looked at again.
+const STEPS: usize = 2 * MAX_SEGMENTS * BURST;
 
 /// Chains of one large frame, at first: it is not known yet what the driver posts.
 const LARGE: usize = 44;
@@ -81,6 +85,8 @@ pub struct Lease {
     takes: Offloads,
     /// Whether there may be buffers for more frames than it has places for.
     full: bool,
+    /// Descriptors that were read for frames of which those that are left are to be planned again.
+    steps: usize,
     /// The queue that it was reserved from.
     queue: u64,
 }
@@ -279,19 +285,38 @@ impl Posted {
     #[inline(always)]
     fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
         let frames = &frames[..frames.len().min(BURST)];
+        let steps = std::mem::take(&mut lease.steps);
         let mut taken = self.try_plan(frames, frames.len(), lease);
-        if self.mergeable && matches!(taken, Ok(taken) if taken < frames.len()) {
-            // A chain for each frame was not enough, or there were not even so many.
-            self.queue.give_back(&mut lease.burst, 0);
-            taken = self.try_plan(frames, BURST, lease);
-            // What is missing now may only be chains for which a lease has no place.
-            lease.full = matches!(taken, Ok(taken) if 0 < taken && taken < frames.len());
+        if matches!(taken, Ok(taken) if taken < frames.len()) {
+            taken = taken.and_then(|taken| self.plan_closely(frames, (taken, steps), lease));
         }
         taken.unwrap_or_else(|_| {
             // Nothing will ever take them.
             ledger.drop_bad_ring.add(frames.len() as u64);
             frames.len()
         })
+    }
+
+    /// Plans again where a chain for each frame was not enough, or there were not even so many.
+    #[cold]
+    fn plan_closely(
+        &mut self,
+        frames: &[Frame<'_>],
+        (mut taken, mut steps): (usize, usize),
+        lease: &mut Lease,
+    ) -> Result<usize, Broken> {
+        steps += lease.burst.steps();
+        // A burst that was cut would be so again, at the same place.
+        if self.mergeable && !lease.burst.is_cut() {
+            self.queue.give_back(&mut lease.burst, 0);
+            taken = self.try_plan(frames, BURST, lease)?;
+            steps += lease.burst.steps();
+        }
+        // What is missing now may only be chains for which a lease has no place.
+        let more = self.mergeable || lease.burst.is_cut();
+        lease.full = more && 0 < taken && taken < frames.len() && steps < STEPS;
+        lease.steps = if lease.full { steps } else { 0 };
+        Ok(taken)
     }
 
     /// Plans with up to `wanted` chains.
@@ -372,8 +397,9 @@ fn fit(burst: &Burst, first: usize, octets: usize, most: usize) -> Fit {
             return Fit::In(i + 1);
         }
     }
-    // No chain at all, or not yet as many as the frame may fill.
-    if chains.len() < most { Fit::NotYet } else { Fit::Never }
+    // No chain at all, or not yet as many as the frame may fill. There are never more where a burst ends that has no others.
+    let all = first == 0 && burst.is_cut();
+    if chains.len() < most && !all { Fit::NotYet } else { Fit::Never }
 }
 
 /// Writes header and frame over the buffers of several chains, or of a chain with several buffers.
@@ -407,6 +433,8 @@ fn chains_of<'a>(burst: &'a Burst, place: &Place) -> &'a [Chain] {
     burst.chains().get(first..first + usize::from(place.count)).unwrap_or(&[])
 }
 
+#[cfg(test)]
+mod budget_tests;
 #[cfg(test)]
 mod offload_tests;
 #[cfg(test)]

@@ -6,8 +6,20 @@ use crate::{BURST, Bytes};
 
 /// Most buffers of one chain that are shown; a longer chain shows none (it can only be returned).
 pub const MAX_SEGMENTS: usize = 64;
+/// Most descriptors of one chain, tables included, whatever the size of the queue: one with more is broken.
+///
+/// Drivers need far fewer. Linux describes a frame by its header, its head and MAX_SKB_FRAGS pages (17, or up to 45 by its
+/// configuration), in a table: 20 descriptors. What has more than [`MAX_SEGMENTS`] buffers is not shown anyway; up to here it
+/// is returned, and loses its frame alone.
+pub const MAX_DESCRIPTORS: u16 = 256;
 /// Buffers of all chains of a burst that have more than one. A burst ends when it may not hold another chain.
 pub(super) const SPILL: usize = 4 * MAX_SEGMENTS;
+/// Descriptors that a burst reads at most in chains that are not just one buffer. It ends before a chain that could lead
+/// beyond; that one is the first of the next burst.
+///
+/// No driver without empty descriptors meets that end: by the time that a burst may hold no other chain it has read a
+/// descriptor for each buffer and a table for each chain, which leaves room for the longest chain there is.
+pub(super) const STEPS: usize = SPILL + 2 * BURST + MAX_DESCRIPTORS as usize;
 
 /// `Chain::start` of a chain with more than [`MAX_SEGMENTS`] buffers.
 pub(super) const TOO_MANY: u16 = u16::MAX;
@@ -59,12 +71,16 @@ impl Chain {
 pub struct Burst {
     pub(super) chains: ArrayVec<Chain, BURST>,
     pub(super) segments: ArrayVec<Bytes<'static>, SPILL>,
+    /// Descriptors read for it, without those of chains that are one buffer.
+    pub(super) steps: u16,
+    /// Whether it ended although more chains were asked for and there.
+    pub(super) cut: bool,
 }
 
 impl Burst {
     /// An empty burst.
     pub const fn new() -> Self {
-        Self { chains: ArrayVec::new_const(), segments: ArrayVec::new_const() }
+        Self { chains: ArrayVec::new_const(), segments: ArrayVec::new_const(), steps: 0, cut: false }
     }
 
     /// The chains, in the order in which the driver made them available.
@@ -88,6 +104,23 @@ impl Burst {
     #[inline(always)]
     pub const fn is_simple(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    /// How many descriptors were read for those of its chains that are not just one buffer near the last ones.
+    pub const fn steps(&self) -> usize {
+        self.steps as usize
+    }
+
+    /// Whether it ended although more chains were asked for and there: it could hold no other one, or read no more
+    /// descriptors.
+    pub const fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Whether it may go on with a chain of any shape. One that is empty always may.
+    pub(super) fn takes_any(&self) -> bool {
+        let steps = self.steps() + usize::from(MAX_DESCRIPTORS) <= STEPS;
+        steps && self.segments.remaining_capacity() >= MAX_SEGMENTS
     }
 
     /// The buffers of one of its chains that the device may read.
@@ -114,5 +147,7 @@ impl Burst {
     pub(super) fn clear(&mut self) {
         self.chains.clear();
         self.segments.clear();
+        self.steps = 0;
+        self.cut = false;
     }
 }

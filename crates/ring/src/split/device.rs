@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use arrayvec::ArrayVec;
 
-use super::burst::{Burst, Chain, MAX_SEGMENTS};
+use super::burst::{Burst, Chain};
 use super::notify;
 use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
 use super::walk::{Direction, Walk};
@@ -148,6 +148,9 @@ impl DeviceQueue {
 
     /// Takes up to `max` (at most [`BURST`]) chains that the device is to read. The burst is emptied first; returns
     /// how many it holds. An error ends the queue; chains taken before it may still be returned.
+    ///
+    /// Whatever the driver wrote, a call reads a bounded number of descriptors and entries, and shows at least one chain
+    /// where one waits; what is over comes with the next call, in order ([`Burst::is_cut`]).
     #[inline]
     pub fn take_readable(&mut self, max: usize, burst: &mut Burst) -> Result<usize, Broken> {
         self.take::<0>(max, burst, Direction::Readable)
@@ -248,11 +251,13 @@ impl DeviceQueue {
     #[cold]
     #[inline(never)]
     fn walk(&mut self, head: u16, burst: &mut Burst, direction: Direction) -> Result<bool, Broken> {
-        if burst.segments.remaining_capacity() < MAX_SEGMENTS {
+        if !burst.takes_any() {
+            burst.cut = true;
             return Ok(false);
         }
-        let (shared, features) = (self.shared, self.features);
-        let walk = Walk { shared, memory: &self.memory, features, direction, segments: &mut burst.segments };
+        let (shared, memory, features) = (self.shared, &self.memory, self.features);
+        let Burst { segments, steps, .. } = burst;
+        let walk = Walk { shared, memory, features, direction, segments, steps };
         match walk.chain(head) {
             Ok(walked) => {
                 self.memory.visit(walked.last);

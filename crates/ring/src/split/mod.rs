@@ -30,7 +30,7 @@ mod walk;
 
 use core::fmt;
 
-pub use burst::{Burst, Chain, MAX_SEGMENTS};
+pub use burst::{Burst, Chain, MAX_DESCRIPTORS, MAX_SEGMENTS};
 pub use device::DeviceQueue;
 pub use driver::{Driver, DriverQueue, Segment, Slot};
 pub use in_order::InOrderDriver;
@@ -130,7 +130,7 @@ pub enum Broken {
     Index,
     /// A head, `next` or used id is not an entry of the table, or names nothing that is outstanding.
     Entry,
-    /// A chain is longer than the queue, or runs in a circle.
+    /// A chain has more than [`MAX_DESCRIPTORS`], or runs in a circle.
     Loop,
     /// A buffer does not lie in guest memory.
     Address,
@@ -153,7 +153,7 @@ impl fmt::Display for Broken {
         f.write_str(match self {
             Self::Index => "ring index moved by more than the queue holds",
             Self::Entry => "ring entry names no descriptor, or none that is outstanding",
-            Self::Loop => "descriptor chain is longer than the queue",
+            Self::Loop => "descriptor chain is longer than 256 descriptors, or runs in a circle",
             Self::Address => "buffer lies outside guest memory",
             Self::Indirect => "indirect descriptor table is malformed or not negotiated",
             Self::Direction => "buffer is readable where it must be writable, or the reverse",

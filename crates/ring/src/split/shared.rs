@@ -86,6 +86,8 @@ impl Shared {
     /// Reads a descriptor, each of its words once.
     #[inline(always)]
     pub(super) fn descriptor(&self, entry: u16) -> Descriptor {
+        #[cfg(test)]
+        super::tests::count_read();
         let [address, rest] = self.descriptor_words(entry);
         Descriptor::from_words(address.load(Relaxed), rest.load(Relaxed))
     }

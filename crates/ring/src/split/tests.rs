@@ -1,10 +1,12 @@
 extern crate std;
 
+mod budget;
 mod hostile;
 mod in_order;
 mod model;
 mod notifications;
 
+use std::cell::Cell;
 use std::vec;
 use std::vec::Vec;
 
@@ -16,6 +18,23 @@ const START: u64 = 0x10_0000;
 /// Where its buffers begin.
 const BUFFERS: u64 = START + 0x1_0000;
 
+std::thread_local! {
+    /// Descriptors that this thread has read as a device, out of queues and tables.
+    static READS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Called where a descriptor is read.
+pub(super) fn count_read() {
+    READS.set(READS.get() + 1);
+}
+
+/// How many descriptors `run` reads.
+fn reads<T>(run: impl FnOnce() -> T) -> (usize, T) {
+    let before = READS.get();
+    let result = run();
+    (READS.get() - before, result)
+}
+
 /// Guest memory for one queue, and a naive view of it, written from the tables of section 2.7 alone.
 struct Memory {
     octets: Vec<u128>,
@@ -25,6 +44,16 @@ struct Memory {
 impl Memory {
     fn new(size: u16) -> Self {
         Self { octets: vec![0; 0x4000], size }
+    }
+
+    /// Memory for a queue of any size, and 64 KiB of buffers and tables for each 1,024 of its entries.
+    fn large(size: u16) -> Self {
+        Self { octets: vec![0; 0x4000 + 16 * usize::from(size)], size }
+    }
+
+    /// Where buffers of [`Self::large`] begin.
+    fn buffers(&self) -> u64 {
+        START + Layout::octets(self.size).next_multiple_of(4096)
     }
 
     fn region(&mut self) -> Region {

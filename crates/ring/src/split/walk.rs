@@ -1,13 +1,13 @@
 //! The slow path of a device: chains of several descriptors, and indirect tables.
 //!
-//! Checked: each descriptor is read once; a chain has at most as many descriptors as the queue has entries, tables
-//! included; `next` stays inside the table that it belongs to; a table is only one level deep, ends its chain, and
-//! its length is a whole number of descriptors, at least one; writable buffers come last; every buffer lies in guest
-//! memory as a whole; with IN_ORDER descriptors follow one another. An empty buffer is skipped.
+//! Checked: each descriptor is read once; a chain has at most [`MAX_DESCRIPTORS`], tables included; `next` stays inside the
+//! table that it belongs to; a table is only one level deep, ends its chain, and its length is a whole number of
+//! descriptors, at least one; writable buffers come last; every buffer lies in guest memory as a whole; with IN_ORDER
+//! descriptors follow one another. An empty buffer is skipped.
 
 use arrayvec::ArrayVec;
 
-use super::burst::{Chain, MAX_SEGMENTS, SPILL, TOO_MANY};
+use super::burst::{Chain, MAX_DESCRIPTORS, MAX_SEGMENTS, SPILL, TOO_MANY};
 use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
 use super::{Broken, Features};
 use crate::{Bytes, Regions};
@@ -33,6 +33,8 @@ pub(super) struct Walk<'a> {
     pub(super) features: Features,
     pub(super) direction: Direction,
     pub(super) segments: &'a mut ArrayVec<Bytes<'static>, SPILL>,
+    /// Descriptors read for the burst.
+    pub(super) steps: &'a mut u16,
 }
 
 /// A chain, and how many entries of the descriptor table it takes.
@@ -52,8 +54,8 @@ impl Walk<'_> {
         let start = self.segments.len();
         let mut chain = Chain { only: Bytes::EMPTY, head, start: start as u16, readable: 0, writable: 0 };
         let mut table = Table::Queue;
-        let (mut descriptor, mut at, mut entries, mut steps) = (self.shared.descriptor(head), head, 1, 1);
-        let mut oversize = false;
+        let (mut descriptor, mut at, mut entries) = (self.read(&table, head)?, head, 1);
+        let (mut oversize, end) = (false, *self.steps + MAX_DESCRIPTORS - 1);
         loop {
             if descriptor.flags & INDIRECT != 0 {
                 table = self.enter(&table, descriptor)?;
@@ -66,10 +68,9 @@ impl Walk<'_> {
                 at = self.successor(&table, at, descriptor.next)?;
                 entries += u16::from(matches!(table, Table::Queue));
             }
-            if steps == self.shared.size() {
+            if *self.steps == end {
                 return Err(Broken::Loop);
             }
-            steps += 1;
             descriptor = self.read(&table, at)?;
         }
         self.finish(&mut chain, oversize);
@@ -124,10 +125,13 @@ impl Walk<'_> {
         }
     }
 
-    fn read(&self, table: &Table, at: u16) -> Result<Descriptor, Broken> {
+    fn read(&mut self, table: &Table, at: u16) -> Result<Descriptor, Broken> {
+        *self.steps += 1;
         match table {
             Table::Queue => Ok(self.shared.descriptor(at)),
             Table::Indirect(table) => {
+                #[cfg(test)]
+                super::tests::count_read();
                 let [address, rest] = table.read_words(usize::from(at) * 16).ok_or(Broken::Entry)?;
                 Ok(Descriptor::from_words(address, rest))
             }
