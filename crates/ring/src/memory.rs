@@ -2,11 +2,12 @@
 //!
 //! [`Region`] is a contiguous range of a guest's physical memory as it is mapped here. [`Bytes`] is a checked piece
 //! of such memory (or of memory of our own that is lent to others). No Rust reference to its content is ever made:
-//! each access copies, so a guest that writes at the same time can change what is read but can break nothing else.
+//! each access copies, so a guest that writes at the same time can change what is read but can break nothing else. And
+//! none can the compiler do twice, or split, or undo: what was read is what is used, however often (`access`).
 
-use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+mod access;
+
 use core::marker::PhantomData;
-use core::ptr;
 
 use crate::prefetch;
 
@@ -137,14 +138,15 @@ impl<'a> Bytes<'a> {
         Self { len: n.min(self.len), ..self }
     }
 
-    /// A copy of the `N` octets at `offset`, if they are all there.
+    /// A copy of the `N` octets at `offset`, if they are all there. Each is read once; 1, 2, 4 or 8 by one access, more by
+    /// as few as their number allows.
     #[inline(always)]
     pub fn read<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
         if offset.checked_add(N)? > self.len() {
             return None;
         }
-        // SAFETY: in bounds by the check above; an array of u8 has no alignment or validity demands.
-        Some(unsafe { self.ptr.add(offset).cast::<[u8; N]>().read_unaligned() })
+        // SAFETY: in bounds by the check above.
+        Some(unsafe { access::read(self.ptr.add(offset)) })
     }
 
     /// The two little-endian words at `offset`, if they are all there; each is read once, at any alignment.
@@ -152,18 +154,18 @@ impl<'a> Bytes<'a> {
         if offset.checked_add(16)? > self.len() {
             return None;
         }
-        // SAFETY: in bounds by the check above; octets have no alignment.
-        let octet = |at: usize| unsafe { self.ptr.add(offset + at).read_volatile() };
-        Some([0, 8].map(|word| u64::from_le_bytes(core::array::from_fn(|i| octet(word + i)))))
+        // SAFETY: in bounds by the check above.
+        Some([0, 8].map(|word| u64::from_le_bytes(unsafe { access::read(self.ptr.add(offset + word)) })))
     }
 
-    /// Stores `octets` at `offset`; false (and nothing stored) if they do not fit.
+    /// Stores `octets` at `offset`, each once, in accesses as those of [`Self::read`]; false (and nothing stored) if they do
+    /// not fit.
     #[inline(always)]
     pub fn write<const N: usize>(&self, offset: usize, octets: [u8; N]) -> bool {
         let fits = offset.checked_add(N).is_some_and(|end| end <= self.len());
         if fits {
             // SAFETY: in bounds by the check above.
-            unsafe { self.ptr.add(offset).cast::<[u8; N]>().write_unaligned(octets) }
+            unsafe { access::write(self.ptr.add(offset), octets) }
         }
         fits
     }
@@ -173,8 +175,8 @@ impl<'a> Bytes<'a> {
     pub fn copy_to(&self, target: &Bytes<'_>) -> usize {
         let n = self.len().min(target.len());
         // SAFETY: n octets are in bounds on both sides. The ranges may be shared but are raw memory, and a guest
-        // that posts overlapping buffers only garbles its own frames: `copy` (memmove) allows overlap.
-        unsafe { copy_octets(self.ptr, target.ptr, n) };
+        // that posts overlapping buffers only garbles its own frames: `copy` allows overlap.
+        unsafe { access::copy(self.ptr, target.ptr, n) };
         n
     }
 
@@ -184,7 +186,7 @@ impl<'a> Bytes<'a> {
         let fits = offset.checked_add(self.len()).is_some_and(|end| end <= target.len());
         if fits {
             // SAFETY: in bounds on both sides by the check above; overlap is allowed as in `copy_to`.
-            unsafe { copy_octets(self.ptr, target.ptr.add(offset), self.len()) };
+            unsafe { access::copy(self.ptr, target.ptr.add(offset), self.len()) };
         }
         fits
     }
@@ -193,7 +195,7 @@ impl<'a> Bytes<'a> {
     pub fn copy_to_slice(&self, target: &mut [u8]) -> usize {
         let n = self.len().min(target.len());
         // SAFETY: n octets are in bounds on both sides, and `target` is exclusively ours.
-        unsafe { ptr::copy(self.ptr, target.as_mut_ptr(), n) };
+        unsafe { access::copy(self.ptr, target.as_mut_ptr(), n) };
         n
     }
 
@@ -201,7 +203,7 @@ impl<'a> Bytes<'a> {
     pub fn copy_from_slice(&self, source: &[u8]) -> usize {
         let n = self.len().min(source.len());
         // SAFETY: n octets are in bounds on both sides.
-        unsafe { ptr::copy(source.as_ptr(), self.ptr, n) };
+        unsafe { access::copy(source.as_ptr(), self.ptr, n) };
         n
     }
 
@@ -288,53 +290,6 @@ impl<'a> Tagged<'a> {
         'a: 'b,
     {
         all.fold(0, |any, one| any | one.word) >> Self::LENGTH
-    }
-}
-
-/// Copies `n` octets; 32 to 128 of them, where small frames are, by overlapping vector moves without a call.
-///
-/// # Safety
-/// Both ranges must be mapped; they may overlap.
-#[inline(always)]
-unsafe fn copy_octets(source: *const u8, target: *mut u8, n: usize) {
-    // SAFETY: each access lies within [0, n) of its range; all loads of a case come before its stores.
-    unsafe {
-        if (32..=64).contains(&n) {
-            let (a, b) = (load32(source), load32(source.add(n - 32)));
-            store32(target, a);
-            store32(target.add(n - 32), b);
-        } else if (65..=128).contains(&n) {
-            let (a, b) = (load32(source), load32(source.add(32)));
-            let (c, d) = (load32(source.add(n - 64)), load32(source.add(n - 32)));
-            store32(target, a);
-            store32(target.add(32), b);
-            store32(target.add(n - 64), c);
-            store32(target.add(n - 32), d);
-        } else {
-            ptr::copy(source, target, n);
-        }
-    }
-}
-
-/// 32 octets in two vector registers. (As arrays of integers they would pass through the stack.)
-type Half = (__m128i, __m128i);
-
-/// # Safety
-/// 32 octets at `source` must be mapped.
-#[inline(always)]
-unsafe fn load32(source: *const u8) -> Half {
-    // SAFETY: both loads are unaligned ones of 16 octets; SSE2 is part of x86-64.
-    unsafe { (_mm_loadu_si128(source.cast()), _mm_loadu_si128(source.add(16).cast())) }
-}
-
-/// # Safety
-/// 32 octets at `target` must be mapped.
-#[inline(always)]
-unsafe fn store32(target: *mut u8, (low, high): Half) {
-    // SAFETY: both stores are unaligned ones of 16 octets; SSE2 is part of x86-64.
-    unsafe {
-        _mm_storeu_si128(target.cast(), low);
-        _mm_storeu_si128(target.add(16).cast(), high);
     }
 }
 

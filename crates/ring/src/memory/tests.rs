@@ -1,5 +1,8 @@
 extern crate std;
 
+use core::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::vec::Vec;
 
 use super::*;
@@ -76,4 +79,83 @@ fn words_are_read_at_any_alignment() {
     assert_eq!(bytes.read_words(usize::MAX), None);
     assert_eq!(bytes.read::<2>(38), Some([38, 39]));
     assert_eq!(bytes.read::<2>(39), None);
+}
+
+#[test]
+fn pieces_of_every_length_are_read_and_written_exactly_at_every_alignment() {
+    fn check<const N: usize>() {
+        let mut octets: Vec<u8> = (0..64).map(|i| i * 3 + 1).collect();
+        let original = octets.clone();
+        let bytes = Bytes::from_slice(&mut octets);
+        for at in 0..=64 - N {
+            let read = bytes.read::<N>(at).expect("they are there");
+            assert_eq!(read, original[at..at + N], "{N} at {at}");
+            assert!(bytes.write(at, read.map(|octet| !octet)));
+            let mut seen = [0; 64];
+            bytes.copy_to_slice(&mut seen);
+            for (i, (&seen, &before)) in seen.iter().zip(&original).enumerate() {
+                let written = (at..at + N).contains(&i);
+                assert_eq!(seen, if written { !before } else { before }, "{N} at {at}: {i}");
+            }
+            assert!(bytes.write(at, read));
+        }
+        assert_eq!((bytes.read::<N>(65 - N), bytes.read::<N>(usize::MAX)), (None, None));
+        assert!(!bytes.write(65 - N, [0; N]) && !bytes.write(usize::MAX, [0; N]));
+    }
+    check::<1>();
+    check::<2>();
+    check::<3>();
+    check::<4>();
+    check::<6>();
+    check::<7>();
+    check::<8>();
+    check::<12>();
+    check::<15>();
+    check::<16>();
+    check::<26>();
+    check::<31>();
+}
+
+/// The other party stores one of two numbers all the time; whatever is seen is one of them. Octets that are read one by one
+/// are a mixture as a rule.
+#[test]
+fn a_number_is_read_by_one_access() {
+    fn check<const N: usize>(line: &Line, at: usize) {
+        let whole = ptr::from_ref(line).cast_mut().cast();
+        // SAFETY: 64 octets that are nothing but atomics, and outlive what is made here.
+        let bytes = unsafe { Bytes::from_raw(whole, 64) };
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for turn in 0..10_000 {
+                        bytes.write(at, [if turn % 2 == 0 { 0 } else { 0xff }; N]);
+                    }
+                    thread::yield_now();
+                }
+            });
+            // Until the other thread has been seen at work so often.
+            let (mut changes, mut last) = (0, [0; N]);
+            while changes < 20 {
+                for _ in 0..10_000 {
+                    let now = bytes.read::<N>(at).expect("it is there");
+                    if now != [0; N] && now != [0xff; N] {
+                        done.store(true, Ordering::Relaxed);
+                        panic!("{N} at {at}: {now:?}");
+                    }
+                    changes += usize::from(now != last);
+                    last = now;
+                }
+                thread::yield_now();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+    #[repr(align(64))]
+    struct Line(#[expect(dead_code, reason = "it is looked at by address")] [AtomicU64; 8]);
+    let line = Line([const { AtomicU64::new(0) }; 8]);
+    // In an aligned word of eight octets: what every processor reads as a whole.
+    [0, 56].into_iter().for_each(|at| check::<8>(&line, at));
+    [0, 3, 12].into_iter().for_each(|at| check::<4>(&line, at));
+    [0, 3, 62].into_iter().for_each(|at| check::<2>(&line, at));
 }
