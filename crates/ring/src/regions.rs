@@ -33,7 +33,7 @@ impl From<Region> for Regions {
 }
 
 impl Regions {
-    /// These ranges; `None` if there are none or too many. Where they overlap the first one counts.
+    /// These ranges; `None` if there are none or too many. Where they overlap any of them may count.
     pub fn new(ranges: impl IntoIterator<Item = Region>) -> Option<Self> {
         let mut all = ArrayVec::new();
         for range in ranges {

@@ -48,3 +48,89 @@ fn no_range_and_too_many_are_refused() {
     assert!(Regions::new(core::iter::repeat_n(one, MOST_REGIONS)).is_some());
     assert!(Regions::new(core::iter::repeat_n(one, MOST_REGIONS + 1)).is_none());
 }
+
+/// Every table of three ranges that begin and are as long as this, against a plain model: octet by octet.
+fn every_table(starts: &[u64], lengths: &[usize]) -> usize {
+    let backing: &'static mut [u8] = Box::leak(vec![0; 64].into_boxed_slice());
+    let base = backing.as_mut_ptr();
+    let ranges: Vec<Region> = starts
+        .iter()
+        .flat_map(|&guest| lengths.iter().map(move |&len| (guest, len as u64)))
+        // SAFETY: no range is longer than the memory, which is given away and to which nothing else refers.
+        .map(|(guest, len)| unsafe { Region::new(base, guest, len) })
+        .collect();
+    let edges = starts.iter().flat_map(|&start| {
+        [0, 1, 15, 16, 17, 32]
+            .into_iter()
+            .flat_map(move |by| [start.wrapping_add(by), start.wrapping_sub(by)])
+    });
+    let mut addresses: Vec<u64> = edges.chain([0, u64::MAX]).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let mut pieces = 0;
+    for a in &ranges {
+        for b in &ranges {
+            for c in &ranges {
+                pieces += check_table([*a, *b, *c], &addresses);
+            }
+        }
+    }
+    pieces
+}
+
+/// Whether a range has all octets of `[address, address + len)`, in a row: found octet by octet.
+fn has(range: &Region, address: u64, len: u32) -> bool {
+    let place = |i: u64| address.wrapping_add(i).wrapping_sub(range.start());
+    // Nothing at all may also begin where the range ends.
+    let begins = place(0) <= range.len();
+    begins && u64::from(len) <= range.len() && (0..u64::from(len)).all(|i| place(0) + i < range.len())
+}
+
+fn check_table(table: [Region; 3], addresses: &[u64]) -> usize {
+    let regions = Regions::new(table).expect("three ranges");
+    let mut pieces = 0;
+    for &address in addresses {
+        let mut visited = regions.clone();
+        visited.visit(address);
+        for len in [0, 1, 16, 17, u32::MAX] {
+            let owners = || table.iter().filter(|range| has(range, address, len));
+            let first = owners().next();
+            assert_eq!(
+                regions.find(address, u64::from(len)).map(|range| (range.start(), range.len())),
+                first.map(|range| (range.start(), range.len()))
+            );
+            assert!(regions.find(address, u64::MAX).is_none());
+            for (regions, near) in [(&regions, false), (&visited, len == 1)] {
+                let found = regions.bytes(address, len);
+                assert_eq!(found.is_some(), first.is_some(), "{table:?}: {address:#x}+{len:#x}");
+                if let Some(found) = found {
+                    pieces += 1;
+                    assert_eq!(found.len(), len as usize);
+                    let mut places = owners().map(|range| range.translate(address, u64::from(len)));
+                    assert!(
+                        places.any(|place| place == Some(found.as_ptr())),
+                        "the octets of one that has them"
+                    );
+                    assert!(
+                        !near || regions.near().bytes(address, len).is_some(),
+                        "what was visited is near"
+                    );
+                }
+            }
+        }
+    }
+    pieces
+}
+
+#[test]
+fn every_table_of_three_ranges_at_the_ends_of_what_can_be_addressed() {
+    assert!(every_table(&[0, 16, u64::MAX - 15], &[0, 16, 32]) > 10_000);
+}
+
+mod all {
+    #[test]
+    fn every_table_of_three_ranges() {
+        let starts = [0, 1, 16, 1 << 63, u64::MAX - 31, u64::MAX - 15, u64::MAX];
+        assert!(super::every_table(&starts, &[0, 1, 16, 32]) > 1_000_000);
+    }
+}

@@ -1,6 +1,7 @@
 extern crate std;
 
 mod budget;
+mod every_ring;
 mod hostile;
 mod in_order;
 mod model;
