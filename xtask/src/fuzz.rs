@@ -60,9 +60,14 @@ pub(crate) fn targets() -> Vec<String> {
     names
 }
 
+/// Whether the nightly toolchain is installed.
+pub(crate) fn has_nightly() -> bool {
+    succeeds("cargo", &["+nightly", "--version"])
+}
+
 /// A tool that fuzzing needs and that is not there.
 pub(crate) fn missing_tool() -> Option<&'static str> {
-    if !succeeds("cargo", &["+nightly", "--version"]) {
+    if !has_nightly() {
         return Some("the nightly toolchain");
     }
     (!succeeds("cargo", &["fuzz", "--version"])).then_some("cargo-fuzz")

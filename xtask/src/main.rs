@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | fuzz | soak | deb`.
+//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | fuzz | sanitize | soak | deb`.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -12,6 +12,7 @@ mod gate;
 mod inbox;
 mod ratios;
 mod results;
+mod sanitize;
 mod setup;
 mod soak;
 mod sources;
@@ -34,6 +35,7 @@ cargo xtask box [--shell] [--binary FILE] [NAME...]
 cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
                                                 experiments and peers in turn, then a Markdown table
 cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60)
+cargo xtask sanitize [CRATE...]                 the tests of ring, nic, vhost-user under AddressSanitizer (nightly)
 cargo xtask soak [--minutes N] [--rounds N]     traffic beside a hostile router (default 30 minutes), then N times SIGKILL
                                                 (default 300); the last line sums up
 cargo xtask deb [--binary FILE] [--output FOLDER]
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         "box" => inbox::run(&rest),
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
+        "sanitize" => sanitize::run(&rest),
         "soak" => soak::run(&rest),
         "deb" => deb::run(&rest),
         _ => {
