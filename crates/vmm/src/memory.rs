@@ -138,13 +138,19 @@ pub struct GuestRam {
     base: *mut u8,
     len: usize,
     huge: bool,
-    /// What a firmware shares with us: in its RAM, or apart.
-    shared: *const Shared,
-    /// Keeps what lies apart.
-    apart: Option<Box<Shared>>,
+    words: Words,
 }
 
-// SAFETY: the pointers are only addresses of what `memory` and `apart` own.
+/// Where the words lie that a firmware shares with us.
+#[derive(Debug)]
+enum Words {
+    /// In its RAM, at [`map::SHARED`].
+    Inside,
+    /// Outside of any guest's memory.
+    Apart(Box<Shared>),
+}
+
+// SAFETY: the pointer is only an address of what `memory` owns.
 unsafe impl Send for GuestRam {}
 // SAFETY: as above; all access goes through `Region` and `vm_memory`, which allow races.
 unsafe impl Sync for GuestRam {}
@@ -156,33 +162,28 @@ impl GuestRam {
             len as u64 >= map::SHARED + size_of::<Shared>() as u64,
             "{len} octets of memory do not hold what the firmware shares with the host"
         );
-        let mut ram = Self::plain(name, len)?;
-        // SAFETY: the place is in the mapping, as was just checked.
-        ram.shared = unsafe { ram.base.add(map::SHARED as usize) }.cast();
-        Ok(ram)
+        Self::with_words(name, len, Words::Inside)
     }
 
     /// Makes RAM for a guest that shares no words with us: those that we have lie outside, so that none of what we write
     /// there is ever seen in it.
     pub(crate) fn with_words_apart(name: &str, len: usize) -> Result<Self> {
-        let apart = Box::<Shared>::default();
-        let shared = std::ptr::from_ref(&*apart);
-        Ok(Self { shared, apart: Some(apart), ..Self::plain(name, len)? })
+        Self::with_words(name, len, Words::Apart(Box::default()))
     }
 
-    fn plain(name: &str, len: usize) -> Result<Self> {
-        Self::of(SharedMemory::new(name, len)?)
+    fn with_words(name: &str, len: usize, words: Words) -> Result<Self> {
+        Self::of(SharedMemory::new(name, len)?, words)
     }
 
-    /// RAM without words that are shared with us.
-    fn of(memory: SharedMemory) -> Result<Self> {
+    /// RAM in this memory; with words inside it is long enough for them.
+    fn of(memory: SharedMemory, words: Words) -> Result<Self> {
         memory.seal_against_seals()?;
         let len = memory.len();
         let (base, huge) = (memory.as_ptr(), memory.is_huge());
         let region = GuestRegionMmap::new(memory.mapping, GuestAddress(0))
             .context("guest RAM does not fit its address space")?;
         let memory = GuestMemoryMmap::from_regions(vec![region]).context("guest RAM is not one region")?;
-        Ok(Self { guard: OnceLock::new(), memory, base, len, huge, shared: std::ptr::null(), apart: None })
+        Ok(Self { guard: OnceLock::new(), memory, base, len, huge, words })
     }
 
     /// The RAM for rings and frames.
@@ -194,15 +195,18 @@ impl GuestRam {
 
     /// The words that the firmware shares with the host.
     pub fn shared(&self) -> &Shared {
-        // SAFETY: both ways to make RAM have let it point to a page-aligned place in the mapping, or to a `Shared` of ours;
-        // both live as long as `self`. `Shared` is nothing but atomics, for which every bit pattern is valid and which the
-        // guest may change at any time.
-        unsafe { &*self.shared }
+        match &self.words {
+            // SAFETY: `new` has checked that the place, which is page-aligned, lies in the mapping, and that lives as long as
+            // `self`. `Shared` is nothing but atomics, for which every bit pattern is valid and which the guest may change at
+            // any time.
+            Words::Inside => unsafe { &*self.base.add(map::SHARED as usize).cast::<Shared>() },
+            Words::Apart(words) => words,
+        }
     }
 
     /// Whether a firmware of ours runs in it.
     pub(crate) fn is_of_firmware(&self) -> bool {
-        self.apart.is_none()
+        matches!(self.words, Words::Inside)
     }
 
     /// The memfd behind it.

@@ -39,7 +39,7 @@ fn nobody_seals_what_is_ours() {
 fn a_hole_in_small_pages_reads_as_zeros_and_is_nothing_to_anybody() {
     let memory = SharedMemory::sparse("small", LEN).expect("memory");
     assert!(!memory.is_huge());
-    let ram = GuestRam::of(memory).expect("memory");
+    let ram = GuestRam::of(memory, Words::Inside).expect("memory");
     write(&ram);
     punch(ram.hand_out().expect("a file"), LEN);
     assert_eq!(read(&ram, 0), [0; 8]);
