@@ -56,7 +56,7 @@ impl Scene {
     fn told(&self) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
-            if let Some(News::Fault(line)) = self.backend.news() {
+            if let Some(News::Fault(line)) = self.backend.look_after() {
                 return line;
             }
             assert!(Instant::now() < end, "nothing was told");

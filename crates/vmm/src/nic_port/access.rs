@@ -18,21 +18,30 @@ use switch::{Sink, deliver};
 
 use super::{NicQueues, Served};
 
-/// How long frames are sent within one access. What is left then goes out by the thread that polls the NIC's source: a ring may hold
-/// seconds of work, and whoever stops the vCPU waits for the access.
+/// How long frames are sent within one access, when [`LEAST_BURSTS`] were. What is left then goes out by the thread that polls the
+/// NIC's source: a ring may hold seconds of work, and whoever stops the vCPU waits for the access.
 pub(super) const ACCESS_BUDGET: Duration = Duration::from_millis(1);
+
+/// Bursts that are sent in any case: a thread that loses its CPU meanwhile does not leave the little that it has to another.
+const LEAST_BURSTS: usize = 4;
 
 /// How frames are sent within accesses.
 pub(super) struct InAccess {
     /// Where they go; nowhere until somebody says so.
     sink: Mutex<Option<Arc<dyn Sink>>>,
+    /// Bursts that an access sends, however long they take.
+    least: usize,
     /// For each pair, whether an access has left frames to the thread that polls.
     left: Vec<AtomicBool>,
 }
 
 impl InAccess {
     pub(super) fn new(pairs: usize) -> Self {
-        Self { sink: Mutex::default(), left: (0..pairs).map(|_| AtomicBool::default()).collect() }
+        Self::with_least(pairs, LEAST_BURSTS)
+    }
+
+    pub(super) fn with_least(pairs: usize, least: usize) -> Self {
+        Self { least, sink: Mutex::default(), left: (0..pairs).map(|_| AtomicBool::default()).collect() }
     }
 
     fn sink(&self) -> MutexGuard<'_, Option<Arc<dyn Sink>>> {
@@ -106,11 +115,13 @@ impl NicQueues {
         served.with(|running| running.queue.disarm());
         served.settle(sink.offloads());
         let end = self.pairs.clock.now() + ACCESS_BUDGET.as_nanos() as u64;
+        let mut bursts = 0;
         while self.send_burst(pair, &**sink) > 0 || served.has_more() {
+            bursts += 1;
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            if self.pairs.clock.now() >= end {
+            if bursts >= access.least && self.pairs.clock.now() >= end {
                 access.set_left(pair, true);
                 return served.rouse();
             }

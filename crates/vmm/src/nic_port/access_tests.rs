@@ -42,7 +42,9 @@ impl Bench {
         let (clock, hand) = Clock::by_hand();
         let stop = Arc::<AtomicBool>::default();
         let design = Design { pairs: 1, in_access: true, stop: stop.clone(), ..Design::default() };
-        let queues = NicQueues::by(clock, design, SETTLE).expect("event descriptors");
+        let mut queues = NicQueues::by(clock, design, SETTLE).expect("event descriptors");
+        // The ring of this driver holds two bursts.
+        Arc::get_mut(&mut queues).expect("nobody has them yet").in_access = Some(InAccess::with_least(1, 1));
         let slow = Arc::new(Slow { hand, came: Mutex::default() });
         queues.transmit_in_access(slow.clone());
         let guest = Guest::new(habit, true);

@@ -10,8 +10,10 @@ const NOTHING: [u64; 6] = [0; 6];
 fn start(words: &[&str]) -> Running {
     let mut command = Command::new("busybox");
     let running = Running::start(command.args(words)).expect("it starts");
-    // Until `exec` is over the thread has our own name.
-    while threads_of(running.id()).expect("it runs").values().all(|name| name != "busybox") {
+    // Until `exec` is over the thread has our own name; then it gets the program, and at last the kernel's part.
+    let is_named = || threads_of(running.id()).expect("it runs").values().any(|name| name == "busybox");
+    let maps = || std::fs::read_to_string(format!("/proc/{}/maps", running.id())).expect("it runs");
+    while !(is_named() && maps().contains("[vdso]")) {
         std::thread::sleep(Duration::from_millis(1));
     }
     running
