@@ -131,21 +131,21 @@ impl Thread {
     /// Waits for its end, and takes it out of calls that wait: again and again, as a signal that comes right before such a call
     /// is lost. False if it does not end within [`END_LIMIT`]: then it is left behind with what it holds, and told of.
     pub fn interrupt_until_finished(&mut self) -> bool {
-        self.end(Duration::ZERO)
+        self.end(Duration::ZERO, END_LIMIT)
     }
 
     /// Waits for the end of a thread that has been told to end: for [`GRACE`] without disturbing it, then as
     /// [`Thread::interrupt_until_finished`].
     pub fn join(&mut self) -> bool {
-        self.end(GRACE)
+        self.end(GRACE, END_LIMIT)
     }
 
-    fn end(&mut self, grace: Duration) -> bool {
+    fn end(&mut self, grace: Duration, most: Duration) -> bool {
         let Some(join) = self.join.take() else { return true };
         let start = Instant::now();
         while !join.is_finished() {
             let waited = start.elapsed();
-            if waited >= END_LIMIT {
+            if waited >= most {
                 eprintln!("ringroad: thread {} does not end; it is left behind", self.name());
                 return false;
             }
@@ -206,5 +206,33 @@ mod tests {
         let last = meter.read();
         assert_eq!((meter.name(), meter.read()), ("edge/test", last));
         assert!(meter.ended.load(Ordering::Acquire));
+    }
+
+    #[test]
+    fn a_thread_that_waits_in_a_call_is_taken_out_of_it() {
+        use rustix::event::{EventfdFlags, eventfd};
+        // Nobody ever writes to it.
+        let nothing = eventfd(0, EventfdFlags::CLOEXEC).expect("an event descriptor");
+        let body = move || drop(rustix::io::read(&nothing, &mut [0; 8]));
+        let mut thread =
+            Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread");
+        assert!(thread.join());
+    }
+
+    #[test]
+    fn a_thread_that_does_not_end_is_left_behind() {
+        let end = Arc::<AtomicBool>::default();
+        let told = end.clone();
+        let body = move || {
+            while !told.load(Ordering::Acquire) {
+                std::thread::sleep(LOOK);
+            }
+        };
+        let mut thread =
+            Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread");
+        assert!(!thread.end(Duration::ZERO, 5 * LOOK));
+        // There is nothing to wait for any more.
+        assert!(thread.join());
+        end.store(true, Ordering::Release);
     }
 }
