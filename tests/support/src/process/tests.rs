@@ -48,7 +48,13 @@ fn what_a_process_has_in_its_memory_is_found_and_nothing_else() {
     let mut child =
         Command::new("cat").env("WORDS", "qvz-in-the-memory").stdin(Stdio::piped()).spawn().expect("cat");
     let words = ["qvz-in-the-memory", "qvz-nowhere-at-all"].map(|word| (word, word.as_bytes().to_vec()));
-    let process = Process::look(child.id()).expect("it runs");
+    // Right after `exec` it has no words yet.
+    let process = loop {
+        if let Some(process) = Process::look(child.id()) {
+            break process;
+        }
+        std::thread::yield_now();
+    };
     let found = process.holds(&words).expect("it can be read");
     child.kill().expect("killed");
     child.wait().expect("it ends");
