@@ -129,12 +129,12 @@ impl Thread {
     }
 
     /// Waits for its end, and takes it out of calls that wait: again and again, as a signal that comes right before such a call
-    /// is lost. False if it does not end within [`END_LIMIT`]: then it is left behind with what it holds, and told of.
+    /// is lost. False if it does not end within 5 s: then it is left behind with what it holds, and told of.
     pub fn interrupt_until_finished(&mut self) -> bool {
         self.end(Duration::ZERO, END_LIMIT)
     }
 
-    /// Waits for the end of a thread that has been told to end: for [`GRACE`] without disturbing it, then as
+    /// Waits for the end of a thread that has been told to end: for 20 ms without disturbing it, then as
     /// [`Thread::interrupt_until_finished`].
     pub fn join(&mut self) -> bool {
         self.end(GRACE, END_LIMIT)
@@ -213,7 +213,9 @@ mod tests {
         use rustix::event::{EventfdFlags, eventfd};
         // Nobody ever writes to it.
         let nothing = eventfd(0, EventfdFlags::CLOEXEC).expect("an event descriptor");
-        let body = move || drop(rustix::io::read(&nothing, &mut [0; 8]));
+        let body = move || {
+            let _ = rustix::io::read(&nothing, &mut [0; 8]);
+        };
         let mut thread =
             Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread");
         assert!(thread.join());
