@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_ulong};
 use std::{fs, io};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// More capabilities than any kernel has.
 const MOST_CAPABILITIES: c_ulong = 64;
@@ -17,7 +18,8 @@ const VERSION_3: u32 = 0x2008_0522;
 const SECURE: c_ulong = 0b11 | 0b11 << 2 | 0b10 << 4 | 0b11 << 6;
 
 /// Takes every capability from this process and from what it starts, for good, keeps it from gaining any by exec, and
-/// hides its memory from other processes of its user. As who it runs stays the same.
+/// hides its memory from other processes of its user. As who it runs stays the same. Nor does it keep what it was favoured with: when
+/// the host runs out of memory it is killed no later than others; and it leaves no core.
 ///
 /// For a process with one thread: other threads would keep theirs.
 ///
@@ -26,6 +28,8 @@ const SECURE: c_ulong = 0b11 | 0b11 << 2 | 0b10 << 4 | 0b11 << 6;
 pub fn give_up_privileges() -> Result<()> {
     let threads = fs::read_dir("/proc/self/task").context("cannot count this process's threads")?.count();
     ensure!(threads == 1, "privileges are given up by a process with one thread; this one has {threads}");
+    be_ordinary().context("cannot be killed as others are when memory runs out (oom_score_adj)")?;
+    limit().context("cannot limit what this process may use")?;
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1).context("cannot give up gaining privileges (no_new_privs)")?;
     prctl_ambient_clear().context("cannot clear the ambient capabilities")?;
     empty_bounding_set();
@@ -35,6 +39,22 @@ pub fn give_up_privileges() -> Result<()> {
     prctl(libc::PR_SET_DUMPABLE, 0).context("cannot hide this process's memory")?;
     let left = capabilities().context("cannot read the capabilities")?;
     ensure!(left.iter().all(|set| *set == Set::default()), "capabilities are left: {left:x?}");
+    Ok(())
+}
+
+/// Anybody may raise the number; a negative one was meant for who started this process.
+fn be_ordinary() -> io::Result<()> {
+    let score = "/proc/self/oom_score_adj";
+    if fs::read_to_string(score)?.starts_with('-') { fs::write(score, "0") } else { Ok(()) }
+}
+
+/// No core with guests' memory in it, no message queue. (What its supervisor may give its threads is limited by this process's
+/// own limits of priorities, so those stay.)
+fn limit() -> io::Result<()> {
+    let nothing = Rlimit { current: Some(0), maximum: Some(0) };
+    for resource in [Resource::Core, Resource::Msgqueue] {
+        setrlimit(resource, nothing)?;
+    }
     Ok(())
 }
 

@@ -47,6 +47,10 @@ fn beside_a_thread() {
 }
 
 fn alone() {
+    // As a unit's OOMScoreAdjust= does for what it starts, where that may be had (CAP_SYS_RESOURCE).
+    if let Err(error) = fs::write("/proc/self/oom_score_adj", "-500") {
+        println!("starts as others do: {error}");
+    }
     let before = rustix::process::geteuid();
     give_up_privileges().unwrap();
     assert_eq!(rustix::process::geteuid(), before);
@@ -54,6 +58,13 @@ fn alone() {
         assert_eq!(u64::from_str_radix(&status(set), 16), Ok(0), "{set}");
     }
     assert_eq!(status("NoNewPrivs"), "1");
+    let score: i32 = fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap();
+    assert!(score >= 0, "it outlives others when memory runs out: {score}");
+    let limits = fs::read_to_string("/proc/self/limits").unwrap();
+    for limit in ["Max core file size", "Max msgqueue size"] {
+        let line = limits.lines().find(|line| line.starts_with(limit)).unwrap();
+        assert_eq!(line[limit.len()..].split_whitespace().take(2).collect::<Vec<_>>(), ["0", "0"], "{line}");
+    }
     assert_eq!(rustix::process::dumpable_behavior().unwrap(), rustix::process::DumpableBehavior::NotDumpable);
     if before.is_root() {
         assert_eq!(u64::from_str_radix(&status("CapBnd"), 16), Ok(0));

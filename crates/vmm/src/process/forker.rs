@@ -55,12 +55,23 @@ impl Spawn for Forker {
                 // SAFETY: the kernel has just made this descriptor for us.
                 let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
                 let user = if map_nobody(pid).is_ok() { User::Nobody } else { User::AsBefore };
+                be_ordinary(pid);
                 // If it has gone already, whoever hands over will hear why.
                 let _ = send(&socket, user as u8);
                 Ok(Spawned { socket, pidfd, pid: pid as i32 })
             }
             _ => Err(refused(&io::Error::last_os_error())),
         }
+    }
+}
+
+/// When the host runs out of memory, a process of a guest's is killed no later than others, however long its parent is to live.
+fn be_ordinary(pid: i64) {
+    let score = format!("/proc/{pid}/oom_score_adj");
+    let is_favoured = std::fs::read_to_string(&score).is_ok_and(|own| own.starts_with('-'));
+    if is_favoured {
+        // Anybody may raise it.
+        let _ = std::fs::write(score, "0");
     }
 }
 
