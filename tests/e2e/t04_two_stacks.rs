@@ -108,7 +108,7 @@ mod all {
         support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
         let (stage, left, right) = two_hosts(1500);
         let mut command = left.command("busybox");
-        command.args(["traceroute", "-n", "-w", "5", "-q", "1", "-m", "4", "198.51.100.2"]);
+        command.args(["traceroute", "-n", "-w", "60", "-q", "1", "-m", "4", "198.51.100.2"]);
         let said = support::run(&mut command, PATIENCE).expect("it ends").stdout;
         let hops: Vec<&str> =
             said.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();

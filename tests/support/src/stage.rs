@@ -137,6 +137,8 @@ impl Stage {
         self.home.ip(&["link", "set", tap, "netns", host.name()])?;
         host.ip(&["address", "add", address, "dev", tap])?;
         host.ip(&["link", "set", tap, "up"])?;
+        // It asks for its neighbour until a router on a busy host has come up, and not three times only.
+        host.set(&format!("net.ipv4.neigh.{tap}.mcast_solicit"), "60")?;
         host.ip(&["route", "add", "default", "via", gateway])?;
         Ok(())
     }
