@@ -21,6 +21,15 @@ const DATAGRAMS: u64 = 500;
 /// Octets of each TCP transfer.
 const OCTETS: usize = 1_000_000;
 
+/// Segments that these make at least, of at most 1448 octets each.
+const SEGMENTS: usize = OCTETS / 1448;
+
+/// Whether a NIC has sent this frame, and it is of IPv4.
+fn is_from(nic: &str, frame: &[u8]) -> bool {
+    let octets = nic.split(':').map(|octet| u8::from_str_radix(octet, 16).expect("an address"));
+    frame.get(6..12).is_some_and(|source| source.iter().copied().eq(octets)) && frame[12..14] == [8, 0]
+}
+
 /// How the router is made.
 struct Way {
     engine: &'static str,
@@ -59,10 +68,8 @@ fn flow(from: &Namespace, to: &Namespace, address: Ipv4Addr) {
 /// Every checksum of what a NIC has sent is right. What the other end sent may have been captured before its kernel cut
 /// it into segments.
 fn checksums(file: &Path, nic: &str) {
-    // A segment has 1448 octets at most.
-    let at_least = OCTETS / 1448;
     let all = dissect(file, &format!("ip and eth.src == {nic}"), &CHECKSUMS).expect("it reads");
-    assert!(all.len() >= at_least, "{} packets in {}", all.len(), file.display());
+    assert!(all.len() >= SEGMENTS, "{} packets in {}", all.len(), file.display());
     let wrong: Vec<_> = all.iter().filter(|packet| !packet.is_right()).collect();
     assert!(wrong.is_empty(), "{}: {wrong:?}", file.display());
     // What the datagrams and the stream hold is nobody's format, but their senders' ports may be somebody's.
@@ -97,7 +104,11 @@ fn try_out(way: &Way) -> Counters {
     flow(&west, &east, EAST);
     transfer(&west, &east, (EAST, 7019).into(), OCTETS, PATIENCE);
     transfer(&east, &west, (WEST, 7019).into(), OCTETS, PATIENCE);
-    captures.into_iter().for_each(|capture| capture.stop().expect("it ends"));
+    for (capture, nic) in captures.into_iter().zip([WEST_NIC, EAST_NIC]) {
+        // tcpdump leaves at its end what it has not read yet.
+        capture.wait_for(SEGMENTS, |frame| is_from(nic, frame)).expect("all segments are written");
+        capture.stop().expect("it ends");
+    }
     stage.stop().expect("it ends");
     files.iter().zip([WEST_NIC, EAST_NIC]).for_each(|(file, nic)| checksums(file, nic));
     let counters = stage.finish(vec![west, east]).expect("nothing is left");
