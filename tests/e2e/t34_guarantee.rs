@@ -27,7 +27,7 @@ const RATE: u32 = 1000;
 /// The same where costs are to be learned.
 const HEAVY: u32 = 100_000;
 /// So many of them are enough.
-const ENOUGH: u64 = 100_000;
+const ENOUGH: u64 = 500_000;
 
 /// Two routers on one CPU, of which one is promised a rate.
 fn file(guarantee: &str) -> String {
