@@ -4,6 +4,8 @@
 mod corpus;
 #[path = "../../../fuzz/bodies/device.rs"]
 mod device;
+#[path = "../../../fuzz/bodies/double_fetch.rs"]
+mod double_fetch;
 #[path = "../../../fuzz/bodies/e1000_registers.rs"]
 mod e1000_registers;
 #[path = "../../../fuzz/bodies/e1000_rings.rs"]
@@ -18,6 +20,11 @@ mod rings;
 #[test]
 fn a_hostile_driver_finds_a_sound_device() {
     corpus::replay("device", device::run);
+}
+
+#[test]
+fn a_guest_that_changes_its_mind_breaks_no_ring() {
+    corpus::replay("double_fetch", double_fetch::run);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 pub mod combine;
 pub mod e1000;
 pub mod hand_over;
+#[cfg(any(test, fuzzing))]
+pub mod meddle;
 pub mod memory;
 pub mod meter;
 pub mod prefetch;

@@ -89,7 +89,12 @@ impl Shared {
         #[cfg(test)]
         super::tests::count_read();
         let [address, rest] = self.descriptor_words(entry);
-        Descriptor::from_words(address.load(Relaxed), rest.load(Relaxed))
+        let [address, rest] = [address, rest].map(|word| {
+            #[cfg(any(test, fuzzing))]
+            crate::meddle::before_read();
+            word.load(Relaxed)
+        });
+        Descriptor::from_words(address, rest)
     }
 
     /// Writes a descriptor.
@@ -131,6 +136,8 @@ impl Shared {
 
     #[inline(always)]
     fn available_word(&self, word: usize) -> &AtomicU16 {
+        #[cfg(any(test, fuzzing))]
+        crate::meddle::before_read();
         // SAFETY: `map` checked that 2 + size words (3 + size with events) are mapped and aligned; callers pass 0, 1,
         // 2 + (masked entry), or 2 + size where `event_idx` is set.
         unsafe { AtomicU16::from_ptr(self.available.as_ptr().add(word)) }

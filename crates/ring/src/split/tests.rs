@@ -1,6 +1,7 @@
 extern crate std;
 
 mod budget;
+mod double_fetch;
 mod every_ring;
 mod hostile;
 mod in_order;
