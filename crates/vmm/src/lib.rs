@@ -8,6 +8,9 @@ pub mod attach;
 mod boot;
 pub mod bus;
 mod coalesced;
+#[cfg(test)]
+#[path = "../../../fuzz/bodies/corpus.rs"]
+mod corpus;
 pub mod cpu_clock;
 mod cpuid;
 mod doorbells;

@@ -55,6 +55,12 @@ const SERIAL_INTERRUPT: u8 = 4;
 /// Interrupt of ACPI's events, of which there are none.
 const ACPI_INTERRUPT: u8 = 9;
 
+/// The fuzz target `linux_ports`.
+#[cfg(feature = "fuzz")]
+pub fn fuzz_ports(input: &[u8]) {
+    ports::fuzzed::run(input);
+}
+
 /// An octet that makes all of `octets` add up to zero.
 fn checksum(octets: &[u8]) -> u8 {
     octets.iter().fold(0_u8, |sum, octet| sum.wrapping_sub(*octet))

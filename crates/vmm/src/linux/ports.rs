@@ -225,5 +225,8 @@ impl State {
     }
 }
 
+#[cfg(any(test, feature = "fuzz"))]
+#[path = "../../../../fuzz/bodies/linux_ports.rs"]
+pub(super) mod fuzzed;
 #[cfg(test)]
 mod tests;

@@ -99,3 +99,8 @@ fn an_access_of_any_size_at_any_port_has_an_answer() {
         }
     }
 }
+
+#[test]
+fn whatever_a_guest_does_at_ports_has_an_answer() {
+    crate::corpus::replay("linux_ports", fuzzed::run);
+}
