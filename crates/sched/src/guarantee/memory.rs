@@ -43,7 +43,9 @@ const ESTIMATED: u32 = 16;
 const LONG: u32 = 32;
 /// In passes of so many, on a CPU that never sleeps, a thread hardly wakes up.
 const FULL: u32 = 48;
-/// A packet that cost more was not measured.
+/// A packet that cost less was not measured: less than a tenth of the least estimate, and nothing that rounding makes to zero.
+const LEAST_CYCLES: f64 = 1.0;
+/// Nor one that cost more.
 const MOST_CYCLES: f64 = 1e8;
 /// Nor one whose cost is so many times more or less than such packets usually cost: part of what is counted, guests count.
 const BEYOND: f64 = 10.0;
@@ -174,7 +176,9 @@ impl Seen {
         let (octets, batch) = (window.octets as f64 / frames, frames / window.batches as f64);
         let passes_from = *PASSES.iter().rfind(|least| batch >= f64::from(**least))?;
         let sort = Sort { frames_to: *size(octets)?, passes_from, behind: false };
-        (cycles <= MOST_CYCLES).then_some((sort, Self { cycles, octets, batch, frames: window.frames, day }))
+        (LEAST_CYCLES..=MOST_CYCLES)
+            .contains(&cycles)
+            .then_some((sort, Self { cycles, octets, batch, frames: window.frames, day }))
     }
 
     /// Goes towards what a window has shown, that of a thread that is `behind` or keeps up.

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::model::{Class, Kind, Path};
-use super::{Day, FRAMES, LONGEST, MOST, MOST_CYCLES, Machine, Memory, PASSES, Seen, Sort, Way};
+use super::{
+    Day, FRAMES, LEAST_CYCLES, LONGEST, MOST, MOST_CYCLES, Machine, Memory, PASSES, Seen, Sort, Way,
+};
 
 /// The format that is written, and read.
 const VERSION: u32 = 2;
@@ -81,8 +83,7 @@ impl Row {
     fn is_sound(&self) -> bool {
         let device = !self.device.chars().any(char::is_control) && self.device.len() <= LONGEST;
         let sort = FRAMES.contains(&self.frames_to) && PASSES.contains(&self.passes_from);
-        let numbers = self.cycles > 0.0
-            && self.cycles <= MOST_CYCLES
+        let numbers = (LEAST_CYCLES..=MOST_CYCLES).contains(&self.cycles)
             && (0.0..=f64::from(self.frames_to)).contains(&self.octets)
             && (f64::from(self.passes_from)..=1e6).contains(&self.packets_of_a_pass);
         device && sort && numbers && self.packets > 0

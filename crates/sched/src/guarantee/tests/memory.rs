@@ -231,6 +231,8 @@ fn a_hostile_document_is_told_in_a_line() {
         with("\"version\"", "\"\\n\\n\\u001b[2J\": 1, \"version\""),
         with("5467.0", "0"),
         with("5467.0", "-5467.0"),
+        // We would write it as zero, which nobody reads.
+        with("5467.0", "0.001"),
         with("5467.0", "1e9"),
         with("5467.0", "1e999"),
         with("5467.0", "null"),
