@@ -287,5 +287,8 @@ impl Collector {
     }
 }
 
+#[cfg(any(test, feature = "fuzz"))]
+#[path = "../../../fuzz/bodies/coalesced.rs"]
+pub(crate) mod fuzzed;
 #[cfg(test)]
 mod tests;

@@ -46,3 +46,9 @@ pub use stubs::INTERRUPT_VECTOR;
 pub use vcpu::{Stopped, Vcpu};
 pub use vhost_net::{KernelVhost, VhostNet};
 pub use vm::{Vm, open_kvm};
+
+/// The fuzz target `coalesced`.
+#[cfg(feature = "fuzz")]
+pub fn fuzz_coalesced(input: &[u8]) {
+    coalesced::fuzzed::run(input);
+}

@@ -272,3 +272,8 @@ fn a_reset_while_stores_are_collected_hangs_nobody() {
         assert_eq!(registers.coalesced_tdt.get(), before);
     });
 }
+
+#[test]
+fn whatever_the_page_holds_no_tail_leaves_its_ring() {
+    crate::corpus::replay("coalesced", fuzzed::run);
+}

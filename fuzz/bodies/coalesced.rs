@@ -1,0 +1,100 @@
+//! Any content of the page in which KVM collects stores, at any time. Found: whatever panics, does not return, reads beyond the
+//! page, counts more stores than a page holds, or takes a tail over that is none of its ring.
+//!
+//! The input is the entries of the rings (16 bits), how many NICs there are, and how many looks; 8 octets for each look, which are
+//! the page's two words then; the rest is what lies behind these.
+
+use super::*;
+
+/// Where the register of the first NIC is; those of others follow.
+const TDT: u64 = 0xe000_3818;
+/// Distance of two NICs.
+const SPACING: u64 = 0x10_0000;
+/// Looks of an input.
+const LOOKS: u8 = 32;
+
+/// Runs one input.
+pub(crate) fn run(input: &[u8]) {
+    let Some((&[low, high, nics, looks], rest)) = input.split_first_chunk() else { return };
+    let (looks, content) = rest.split_at(rest.len().min(8 * usize::from(looks % LOOKS)));
+    let pages = Pages::new();
+    let coalesced =
+        Arc::new(Coalesced { page: OnceLock::from(Some(pages.page(content))), ..Coalesced::default() });
+    let entries = u16::from_le_bytes([low, high]);
+    let nics: Vec<Nic> = (0..u64::from(nics & 3)).map(|n| Nic::new(&coalesced, n, entries)).collect();
+    for look in looks.as_chunks::<8>().0 {
+        let [a, b, c, d, e, f, g, h] = *look;
+        let words = [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])];
+        let page = coalesced.page().expect("a page");
+        page.ends().iter().zip(words).for_each(|(end, word)| end.store(word, Ordering::Release));
+        let before = counted(&nics);
+        coalesced.drain();
+        let collected = counted(&nics) - before;
+        let [first, last] = page.ends().map(|end| end.load(Ordering::Acquire));
+        assert_eq!(last, words[1], "the kernel's word is the kernel's");
+        assert!(first < ENTRIES || first == words[0]);
+        assert!(first == last || first >= ENTRIES || last >= ENTRIES, "what was collected takes effect");
+        assert!(collected <= u64::from(ENTRIES), "no more than a page holds");
+        assert!(nics.iter().all(|nic| nic.tail() == 0 || nic.tail() < entries), "a tail is one of its ring");
+        if let Some(nic) = nics.get(usize::from(a & 7)) {
+            nic.collector.place(None);
+        }
+    }
+}
+
+fn counted(nics: &[Nic]) -> u64 {
+    nics.iter().map(|nic| nic.registers.coalesced_tdt.get()).sum()
+}
+
+/// A NIC whose stores are collected.
+struct Nic {
+    ends: Arc<Ends>,
+    registers: Arc<E1000Registers>,
+    collector: Collector,
+}
+
+impl Nic {
+    fn new(coalesced: &Arc<Coalesced>, number: u64, entries: u16) -> Self {
+        let (ends, registers) = (Arc::<Ends>::default(), Arc::<E1000Registers>::default());
+        let collector = Collector::new(coalesced.clone(), registers.clone());
+        let tail = Tail { ends: ends.clone(), entries };
+        collector.place(Some((TDT + SPACING * number, tail)));
+        Self { ends, registers, collector }
+    }
+
+    fn tail(&self) -> u16 {
+        self.ends.tail()
+    }
+}
+
+/// A page, and behind it one that nobody may touch.
+struct Pages(*mut u8);
+
+impl Pages {
+    fn new() -> Self {
+        let (none, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let pages = unsafe { libc::mmap(std::ptr::null_mut(), 2 * PAGE, none, flags, -1, 0) };
+        assert_ne!(pages, libc::MAP_FAILED);
+        // SAFETY: the first of the two pages that were just mapped.
+        let done = unsafe { libc::mprotect(pages, PAGE, libc::PROT_READ | libc::PROT_WRITE) };
+        assert_eq!(done, 0);
+        Self(pages.cast())
+    }
+
+    /// The first one, with this behind its two words; whoever drops it unmaps it.
+    fn page(&self, content: &[u8]) -> Page {
+        let head = size_of::<kvm_coalesced_mmio_ring>();
+        let content = &content[..content.len().min(PAGE - head)];
+        // SAFETY: it fits into the page, which nobody else refers to yet.
+        unsafe { self.0.add(head).copy_from_nonoverlapping(content.as_ptr(), content.len()) };
+        Page(NonNull::new(self.0.cast()).expect("a mapping"))
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the second of the two pages, which nobody refers to.
+        unsafe { libc::munmap(self.0.add(PAGE).cast(), PAGE) };
+    }
+}
