@@ -127,6 +127,13 @@ fn load_elf(ram: &GuestRam, kernel: &mut File) -> Result<(u64, setup_header, u64
     kernel.rewind().context("the kernel cannot be read")?;
     let loaded = Elf::load(&ram.memory, None, kernel, Some(GuestAddress(HIGH_RAM)))
         .context("no ELF kernel that fits into the router's memory")?;
+    let (entry, end) = (loaded.kernel_load.0, loaded.kernel_end);
+    ensure!(
+        end <= ram.len() as u64,
+        "the kernel takes memory up to {} MiB: give the router more memory",
+        end >> 20
+    );
+    ensure!(entry < end, "the kernel is entered at {entry:#x}, where it does not lie: a vmlinux is wanted");
     let header = setup_header {
         boot_flag: BOOT_FLAG,
         header: MAGIC,
@@ -137,7 +144,7 @@ fn load_elf(ram: &GuestRam, kernel: &mut File) -> Result<(u64, setup_header, u64
         cmdline_size: 2047,
         ..setup_header::default()
     };
-    Ok((loaded.kernel_load.0, header, loaded.kernel_end))
+    Ok((entry, header, end))
 }
 
 fn load_command_line(ram: &GuestRam, append: &str, header: &mut setup_header) -> Result<()> {
@@ -191,5 +198,8 @@ fn write_page_tables(ram: &GuestRam) -> Result<()> {
     Ok(())
 }
 
+#[cfg(any(test, feature = "fuzz"))]
+#[path = "../../../../fuzz/bodies/linux_load.rs"]
+pub(super) mod fuzzed;
 #[cfg(test)]
 mod tests;

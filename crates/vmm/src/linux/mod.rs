@@ -55,6 +55,12 @@ const SERIAL_INTERRUPT: u8 = 4;
 /// Interrupt of ACPI's events, of which there are none.
 const ACPI_INTERRUPT: u8 = 9;
 
+/// The fuzz target `linux_load`.
+#[cfg(feature = "fuzz")]
+pub fn fuzz_load(input: &[u8]) {
+    load::fuzzed::run(input);
+}
+
 /// The fuzz target `linux_ports`.
 #[cfg(feature = "fuzz")]
 pub fn fuzz_ports(input: &[u8]) {

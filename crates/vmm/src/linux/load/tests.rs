@@ -117,6 +117,36 @@ fn what_is_no_kernel_is_refused_in_one_line() {
     }
 }
 
+/// An ELF kernel that is entered here, of one segment that lies at 1 MiB and takes so much memory.
+fn elf(entry: u64, memory: u64) -> File {
+    let code = b"code";
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut octets = b"\x7fELF\x02\x01\x01".to_vec();
+    octets.resize(16, 0);
+    // An executable for x86-64; entry, where the table is, no sections; 64 octets of header, a segment of 56.
+    octets.extend([2, 0, 62, 0, 1, 0, 0, 0]);
+    octets.extend(words(&[entry, 64, 0]));
+    octets.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    octets.extend([1, 0, 0, 0, 7, 0, 0, 0]);
+    octets.extend(words(&[120, HIGH_RAM, HIGH_RAM, code.len() as u64, memory, PAGE]));
+    octets.extend(code);
+    file(&octets)
+}
+
+#[test]
+fn an_elf_kernel_lies_in_memory_and_is_entered_where_it_lies() {
+    let (ram, entry) = try_load(&mut elf(HIGH_RAM, 8192), None, "").expect("it is loaded");
+    assert_eq!((entry, &read::<4>(&ram, HIGH_RAM)), (HIGH_RAM, b"code"));
+    for (entry, memory, why) in [
+        (HIGH_RAM, 1 << 30, "takes memory up to 1025 MiB"),
+        (HIGH_RAM + 8192, 8192, "where it does not lie"),
+        (1 << 40, 8192, "where it does not lie"),
+    ] {
+        let line = fault(&mut elf(entry, memory), None, "");
+        assert!(line.contains(why), "{line}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let mut large = tempfile::tempfile().expect("a file");
@@ -127,4 +157,9 @@ fn what_does_not_fit_is_refused() {
     assert!(line.contains("shorten append"), "{line}");
     assert!(fault(&mut image(|_| (), b""), None, "a\0b").contains("zero octet"));
     large.flush().expect("nothing to flush");
+}
+
+#[test]
+fn whatever_the_images_are_a_guest_is_told_of_what_it_has() {
+    crate::corpus::replay("linux_load", fuzzed::run);
 }
