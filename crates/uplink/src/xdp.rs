@@ -355,5 +355,17 @@ fn bind_all(
     (0..queues).map(bind).collect()
 }
 
+/// The fuzz target `xdp_rings`.
+#[cfg(feature = "fuzz")]
+pub fn fuzz_rings(input: &[u8]) {
+    fuzzed::run(input);
+}
+
+#[cfg(test)]
+#[path = "../../../fuzz/bodies/corpus.rs"]
+mod corpus;
+#[cfg(any(test, feature = "fuzz"))]
+#[path = "../../../fuzz/bodies/xdp_rings.rs"]
+mod fuzzed;
 #[cfg(test)]
 mod tests;

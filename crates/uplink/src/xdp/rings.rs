@@ -202,6 +202,11 @@ impl<T: Copy> Consumer<T> {
         Ok(Self { ring, next, seen })
     }
 
+    /// Entries.
+    pub(super) const fn size(&self) -> u32 {
+        self.ring.mask + 1
+    }
+
     /// Entries that wait, at most `wanted`; looks again only when fewer were there at the last look.
     #[inline]
     pub(super) fn waiting(&mut self, wanted: u32) -> u32 {

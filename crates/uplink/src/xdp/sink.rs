@@ -53,11 +53,14 @@ impl Sender {
 
     /// Takes back the chunks whose frames have left.
     fn reclaim(&mut self, queue: &Queue) {
-        loop {
-            let done = self.completion.waiting(BURST as u32);
+        // Never more than the ring has, whatever the kernel's index says: what is over comes the next time.
+        let mut most = self.completion.size();
+        while most > 0 {
+            let done = self.completion.waiting(most.min(BURST as u32));
             if done == 0 {
                 return;
             }
+            most -= done;
             for n in 0..done {
                 let chunk = queue.umem.layout.chunk_of(self.completion.peek(n));
                 if queue.umem.layout.is_transmit(chunk) && self.free.len() < self.free.capacity() {

@@ -109,10 +109,12 @@ impl Receiver {
         for n in 0..waiting {
             let Descriptor { addr, len, .. } = self.receive.peek(n);
             match self.queue.umem.bytes(addr, len) {
-                Some(bytes) => frames.push(Frame::new(bytes)),
+                Some(bytes) => {
+                    frames.push(Frame::new(bytes));
+                    octets += u64::from(len);
+                }
                 None => counters.drop_bad_address.add(1),
             }
-            octets += u64::from(len);
         }
         counters.frames.add(frames.len() as u64);
         counters.bytes.add(octets);

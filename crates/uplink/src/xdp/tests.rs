@@ -51,3 +51,8 @@ fn parts_that_make_no_sense_are_refused() {
         Xdp::from_parts(XdpParts { ring: 1024, ..parts }, [null(), null()]).expect("two descriptors");
     assert!(opened.ports(1).is_err(), "/dev/null has no rings");
 }
+
+#[test]
+fn whatever_the_kernel_writes_no_frame_lies_outside() {
+    corpus::replay("xdp_rings", fuzzed::run);
+}

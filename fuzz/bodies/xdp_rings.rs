@@ -1,0 +1,133 @@
+//! The four rings of an AF_XDP socket as a kernel could write them that breaks every rule: any word, any address and length, at any
+//! time. Found: whatever panics, does not return, shows or writes an octet outside the frames' memory, or loses a frame without a
+//! name for it.
+//!
+//! The input is steps of 12 octets: what is done, where, and two words that are stored there before.
+
+use std::os::unix::net::UnixStream;
+
+use libc::xdp_ring_offset;
+use ring::Bytes;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use switch::{Frame, Sink, Source};
+
+use super::rings::{Consumer, Mapping, Place, Producer};
+use super::source::Hand;
+use super::umem::Umem;
+use super::*;
+
+/// Entries of a ring.
+const SIZE: u32 = 8;
+/// Octets of a ring's file.
+const PAGE: usize = 4096;
+/// Where its words are, and its entries.
+const PARTS: xdp_ring_offset = xdp_ring_offset { producer: 0, consumer: 64, desc: 192, flags: 128 };
+const LAYOUT: Layout = Layout { chunk: 2048, receive: SIZE, transmit: SIZE };
+/// Steps of an input.
+const STEPS: usize = 64;
+
+/// Runs one input.
+pub(crate) fn run(input: &[u8]) {
+    let world = World::new();
+    let mut source = world.source();
+    let sink = XdpSink::new(Some(world.queue.clone()));
+    let (mut shown, mut octets, mut offered) = (0, 0, 0);
+    for step in input.as_chunks::<12>().0.iter().take(STEPS) {
+        world.store(step);
+        let count = usize::from(step[0] >> 2);
+        match step[0] & 3 {
+            0 | 1 => {
+                _ = source.drain(count, &mut |frames| {
+                    shown += frames.len() as u64;
+                    octets += frames.iter().map(|frame| world.look_at(frame)).sum::<u64>();
+                })
+            }
+            2 => {
+                let mut frame = [0x5a; 2100];
+                let frame = Frame::new(Bytes::from_slice(&mut frame).take(u32::from(step[1]) * 9));
+                let frames = vec![frame; count];
+                offered += frames.len() as u64;
+                assert!(sink.deliver(&frames) <= frames.len());
+            }
+            _ => _ = (source.arm(), sink.room()),
+        }
+    }
+    let (read, written) = (source.counters(), sink.counters());
+    assert_eq!((read.frames.get(), read.bytes.get()), (shown, octets));
+    let dropped = [&written.drop_full, &written.drop_length, &written.drop_gone, &written.drop_down];
+    let out = written.frames.get() + dropped.map(|counter| counter.get()).iter().sum::<u64>();
+    assert_eq!(out, offered, "in = out + named drops");
+}
+
+/// Files in the kernel's place, and what is made of them.
+struct World {
+    /// Fill, completion, receive, transmit.
+    rings: [Mapping; 4],
+    queue: Arc<Queue>,
+    receive: Mutex<Option<Receiver>>,
+    /// The other end of what stands for the socket.
+    _kernel: UnixStream,
+}
+
+fn file(octets: u64) -> OwnedFd {
+    let file = memfd_create("rings", MemfdFlags::CLOEXEC).expect("a memfd");
+    ftruncate(&file, octets).expect("room");
+    file
+}
+
+impl World {
+    fn new() -> Self {
+        let files = [(); 4].map(|()| file(PAGE as u64));
+        let place = Place { page: 0, parts: PARTS, size: SIZE };
+        let [fill, completion, receive, transmit] = files.each_ref().map(OwnedFd::as_fd);
+        let chunks = LAYOUT.transmit_chunks();
+        let sender = Sender::new(
+            Producer::map(transmit, place).expect("a ring"),
+            Consumer::map(completion, place).expect("a ring"),
+            chunks,
+        );
+        let (socket, kernel) = UnixStream::pair().expect("sockets");
+        let queue = Arc::new(Queue {
+            socket: socket.into(),
+            umem: Umem::map(&file(LAYOUT.len()), LAYOUT).expect("memory"),
+            device: Device::named("rings"),
+            sender: Mutex::new(sender),
+            busy: AtomicBool::new(false),
+        });
+        let (receive, fill) =
+            (Consumer::map(receive, place).expect("a ring"), Producer::map(fill, place).expect("a ring"));
+        let mut receiver = Receiver { queue: queue.clone(), receive, fill, owed: 0 };
+        receiver.fill_up();
+        let rings = files.each_ref().map(|file| Mapping::new(file.as_fd(), 0, PAGE).expect("a ring"));
+        Self { rings, queue, receive: Mutex::new(Some(receiver)), _kernel: kernel }
+    }
+
+    fn source(&self) -> XdpSource {
+        let receiver = self.receive.lock().expect("nobody panics").take().expect("one source");
+        let desk = Desk::new().expect("a desk");
+        XdpSource::new(Hand::new(vec![receiver], &desk).expect("a hand"), desk, false)
+    }
+
+    /// What the kernel writes: two words of one ring, which are entries, indices or flags.
+    fn store(&self, step: &[u8; 12]) {
+        let [_, _, which, at, low @ .., a, b, c, d] = *step;
+        let place = match which >> 2 & 3 {
+            0 => 0,
+            1 => usize::from(at & 1) * 64 + usize::from(at >> 1 & 1) * 64,
+            _ => 192 + usize::from(at & 31) * 4,
+        };
+        for (n, word) in [low, [a, b, c, d]].into_iter().enumerate() {
+            let word = u32::from_le_bytes(word).to_le_bytes();
+            let base = self.rings[usize::from(which & 3)].base();
+            // SAFETY: the place lies in the page; these are the words of a file that the code under test reads by its own mapping.
+            unsafe { base.add(place + 4 * n).cast::<[u8; 4]>().write_volatile(word) };
+        }
+    }
+
+    /// The octets of a frame, all of which lie in the memory.
+    fn look_at(&self, frame: &Frame<'_>) -> u64 {
+        let from = frame.octets().as_ptr() as u64 - self.queue.umem.address();
+        assert!(from + frame.len() as u64 <= LAYOUT.len(), "a frame lies outside");
+        frame.len() as u64
+    }
+}
