@@ -3,19 +3,17 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
 use sandbox::{Class, Confinement};
-use vmm::{cpu_clock, interrupt};
+use vmm::cpu_clock;
+use vmm::interrupt::{self, END_LIMIT};
 use vmm_sys_util::signal::Killable;
 
-/// How long a thread that was told to end is not disturbed, and how long it is waited for.
+/// How long a thread that was told to end is not disturbed.
 const GRACE: Duration = Duration::from_millis(20);
-const END_LIMIT: Duration = Duration::from_secs(5);
-/// Between two looks whether it has ended.
-const LOOK: Duration = Duration::from_micros(200);
 
 /// A running thread of a router.
 pub struct Thread {
@@ -141,23 +139,13 @@ impl Thread {
     }
 
     fn end(&mut self, grace: Duration, most: Duration) -> bool {
-        let Some(join) = self.join.take() else { return true };
-        let start = Instant::now();
-        while !join.is_finished() {
-            let waited = start.elapsed();
-            if waited >= most {
-                eprintln!("ringroad: thread {} does not end; it is left behind", self.name());
-                return false;
-            }
+        let Some(thread) = self.join.take() else { return true };
+        interrupt::end(thread, most, |thread, waited| {
             if let Some(signal) = interrupt::signal().filter(|_| waited >= grace) {
                 // Gone between the look and the signal: then it has finished.
-                let _ = join.kill(signal);
+                let _ = thread.kill(signal);
             }
-            std::thread::sleep(LOOK);
-        }
-        // A panic of the thread has been printed by its hook.
-        let _ = join.join();
-        true
+        })
     }
 }
 
@@ -227,12 +215,12 @@ mod tests {
         let told = end.clone();
         let body = move || {
             while !told.load(Ordering::Acquire) {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(Duration::from_micros(200));
             }
         };
         let mut thread =
             Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread");
-        assert!(!thread.end(Duration::ZERO, 5 * LOOK));
+        assert!(!thread.end(Duration::ZERO, Duration::from_millis(1)));
         // There is nothing to wait for any more.
         assert!(thread.join());
         end.store(true, Ordering::Release);

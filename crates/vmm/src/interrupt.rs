@@ -3,6 +3,8 @@
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
 
 use libc::siginfo_t;
 use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
@@ -27,4 +29,28 @@ pub(crate) fn interrupt(thread: i32) {
         // SAFETY: a call without memory; the signal's handler does nothing.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
     }
+}
+
+/// How long a thread that is to end is waited for.
+pub const END_LIMIT: Duration = Duration::from_secs(5);
+/// Between two looks whether it has ended.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// Waits for the end of a thread that has been told to end. At each look that finds it there `urge` is called, with the time that it was
+/// waited for. False if it is still there after `most`: then it is left behind with what it holds, and told of.
+pub fn end(thread: JoinHandle<()>, most: Duration, mut urge: impl FnMut(&JoinHandle<()>, Duration)) -> bool {
+    let start = Instant::now();
+    while !thread.is_finished() {
+        let waited = start.elapsed();
+        if waited >= most {
+            let name = thread.thread().name().unwrap_or_default();
+            eprintln!("ringroad: thread {name} does not end; it is left behind");
+            return false;
+        }
+        urge(&thread, waited);
+        sleep(LOOK);
+    }
+    // A panic of the thread has been printed by its hook.
+    let _ = thread.join();
+    true
 }

@@ -122,9 +122,14 @@ impl<Q> Served<Q> {
     /// The driver has moved the end of its ring by a register access: rings if the thread sleeps.
     fn news(&self) {
         if self.asleep.wants_news() {
-            // The only error is a full counter, and then it is rung.
-            let _ = self.kick.write(1);
+            self.rouse();
         }
+    }
+
+    /// Rings for the thread that serves the queue.
+    fn rouse(&self) {
+        // The only error is a full counter, and then it is rung.
+        let _ = self.kick.write(1);
     }
 
     /// The thread is awake; takes back what the doorbell rang.
@@ -192,10 +197,7 @@ impl<Q> Direction<Q> {
 
     /// Rings all doorbells.
     pub(crate) fn ring(&self) {
-        for served in &self.queues {
-            // The only error is a full counter, and then it is rung.
-            let _ = served.kick.write(1);
-        }
+        self.queues.iter().for_each(Served::rouse);
     }
 
     /// What all pairs count.

@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use sandbox::{Class, Confinement};
 use uplink::Door;
 use vmm::NicQueues;
+use vmm::interrupt::{self, END_LIMIT};
 
 use super::message::{Heard, Line};
 use super::session::Refused;
@@ -29,8 +30,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A peer that was sound for so long begins anew with the first pause.
 const SOUND: Duration = Duration::from_secs(10);
-/// How long a thread that is to end is waited for.
-const END_LIMIT: Duration = Duration::from_secs(5);
 /// Lines that wait to be told.
 const MOST_LINES: usize = 16;
 
@@ -124,20 +123,9 @@ impl Drop for Backend {
         self.shared.stopped.store(true, Ordering::Release);
         // A full counter rings already.
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
-        let end = Instant::now() + END_LIMIT;
-        // It may be in an event descriptor of the peer's, and a thread that has the queue in another one.
-        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < end {
-            self.queues.look_after_bells();
-            std::thread::sleep(Duration::from_millis(1));
-        }
         let Some(thread) = self.thread.take() else { return };
-        if thread.is_finished() {
-            // A panic has been printed by its hook.
-            let _ = thread.join();
-        } else {
-            let name = thread.thread().name().unwrap_or_default();
-            eprintln!("ringroad: thread {name} does not end; it is left behind");
-        }
+        // It may be in an event descriptor of the peer's, and a thread that has the queue in another one.
+        interrupt::end(thread, END_LIMIT, |_, _| self.queues.look_after_bells());
     }
 }
 

@@ -167,10 +167,4 @@ impl Served<TxQueue> {
         };
         self.with(look).unwrap_or(false)
     }
-
-    /// Wakes the thread that polls.
-    fn rouse(&self) {
-        // The only error is a full counter, and then it is rung.
-        let _ = self.kick.write(1);
-    }
 }

@@ -205,7 +205,7 @@ impl<Q: Breakable> Served<Q> {
         let bell = bells.call.map(|call| Arc::new(File::from(call)));
         self.replace(Some(Running { queue, notifier: self.calling(bell.clone()) }));
         // Whoever sleeps has not seen what is there already.
-        let _ = self.kick.write(1);
+        self.rouse();
         self.tell(bell);
         Ok(())
     }
