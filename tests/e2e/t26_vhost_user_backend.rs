@@ -275,81 +275,86 @@ fn peers_that_share_too_much_or_what_is_no_memory_are_sent_away_before_it_is_map
     scene.end();
 }
 
-mod all {
+/// Their peers poll all the time, on both CPUs.
+mod alone {
     use super::*;
 
-    #[test]
-    fn a_peer_that_stays_goes_on_again_and_again_with_any_layout_of_its_rings() {
-        support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"), Program("tcpdump"));
-        for driver in ["", ",in_order=0,mrg_rxbuf=0", ",mrg_rxbuf=0,in_order=1,vectorized=1"] {
-            stays(driver, 2);
-        }
-    }
+    mod all {
+        use super::*;
 
-    #[test]
-    fn dpdk_s_driver_with_every_layout_of_its_rings() {
-        support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
-        let scene = Scene::set("");
-        // Packed rings are not offered: the driver takes split ones.
-        let drivers = [
-            "",
-            ",packed_vq=1",
-            ",in_order=1",
-            ",in_order=0,mrg_rxbuf=0",
-            ",mrg_rxbuf=0,in_order=1,vectorized=1",
-        ];
-        for driver in drivers {
-            let peer = testpmd(&scene.socket, driver, 1);
-            wait_for("an answer", || scene.answers());
-            for octets in [0, 56, 1472] {
-                assert!(scene.echoes(5, octets) >= 4, "{driver:?}, {octets} octets");
+        #[test]
+        fn a_peer_that_stays_goes_on_again_and_again_with_any_layout_of_its_rings() {
+            support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"), Program("tcpdump"));
+            for driver in ["", ",in_order=0,mrg_rxbuf=0", ",mrg_rxbuf=0,in_order=1,vectorized=1"] {
+                stays(driver, 2);
             }
-            peer.kill().expect("it is dead");
         }
-        scene.end();
-    }
 
-    #[test]
-    fn a_peer_that_is_killed_comes_again_and_nothing_is_left_of_it() {
-        support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
-        let mut scene = Scene::set("");
-        let mut held = Vec::new();
-        for _ in 0..3 {
-            let peer = testpmd(&scene.socket, "", 1);
-            wait_for("an answer", || scene.answers());
-            held.push(scene.held());
-            // In the middle of an echo.
-            let mut flood = scene.host.command("busybox");
-            let flood = flood.args(["ping", "-c", "200", "-i", "0.01", "-w", "3", PEER]);
-            let flood = Running::start(flood).expect("ping starts");
-            sleep(Duration::from_millis(200));
-            peer.kill().expect("it is dead");
-            drop(flood);
-        }
-        assert!(held.iter().skip(1).all(|now| *now == held[0]), "{held:?}");
-        scene.complains("the peer is gone");
-        scene.end();
-    }
-
-    #[test]
-    fn we_come_to_the_socket_of_a_peer_and_come_again() {
-        support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
-        let mut scene = Scene::set_with("socket = \"connect\"", "");
-        scene.complains("no peer at");
-        let mut held = Vec::new();
-        for _ in 0..2 {
-            let peer = testpmd(&scene.socket, ",server=1", 1);
-            wait_for("an answer", || scene.answers());
-            for octets in [0, 1472] {
-                assert!(scene.echoes(5, octets) >= 4, "{octets} octets");
+        #[test]
+        fn dpdk_s_driver_with_every_layout_of_its_rings() {
+            support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+            let scene = Scene::set("");
+            // Packed rings are not offered: the driver takes split ones.
+            let drivers = [
+                "",
+                ",packed_vq=1",
+                ",in_order=1",
+                ",in_order=0,mrg_rxbuf=0",
+                ",mrg_rxbuf=0,in_order=1,vectorized=1",
+            ];
+            for driver in drivers {
+                let peer = testpmd(&scene.socket, driver, 1);
+                wait_for("an answer", || scene.answers());
+                for octets in [0, 56, 1472] {
+                    assert!(scene.echoes(5, octets) >= 4, "{driver:?}, {octets} octets");
+                }
+                peer.kill().expect("it is dead");
             }
-            held.push(scene.held());
-            peer.kill().expect("it is dead");
-            // Who is killed leaves its socket behind, where nobody answers.
-            fs::remove_file(&scene.socket).expect("it was left");
+            scene.end();
         }
-        assert!(held.iter().skip(1).all(|now| *now == held[0]), "{held:?}");
-        scene.complains("the peer is gone");
-        scene.end();
+
+        #[test]
+        fn a_peer_that_is_killed_comes_again_and_nothing_is_left_of_it() {
+            support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+            let mut scene = Scene::set("");
+            let mut held = Vec::new();
+            for _ in 0..3 {
+                let peer = testpmd(&scene.socket, "", 1);
+                wait_for("an answer", || scene.answers());
+                held.push(scene.held());
+                // In the middle of an echo.
+                let mut flood = scene.host.command("busybox");
+                let flood = flood.args(["ping", "-c", "200", "-i", "0.01", "-w", "3", PEER]);
+                let flood = Running::start(flood).expect("ping starts");
+                sleep(Duration::from_millis(200));
+                peer.kill().expect("it is dead");
+                drop(flood);
+            }
+            assert!(held.iter().skip(1).all(|now| *now == held[0]), "{held:?}");
+            scene.complains("the peer is gone");
+            scene.end();
+        }
+
+        #[test]
+        fn we_come_to_the_socket_of_a_peer_and_come_again() {
+            support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
+            let mut scene = Scene::set_with("socket = \"connect\"", "");
+            scene.complains("no peer at");
+            let mut held = Vec::new();
+            for _ in 0..2 {
+                let peer = testpmd(&scene.socket, ",server=1", 1);
+                wait_for("an answer", || scene.answers());
+                for octets in [0, 1472] {
+                    assert!(scene.echoes(5, octets) >= 4, "{octets} octets");
+                }
+                held.push(scene.held());
+                peer.kill().expect("it is dead");
+                // Who is killed leaves its socket behind, where nobody answers.
+                fs::remove_file(&scene.socket).expect("it was left");
+            }
+            assert!(held.iter().skip(1).all(|now| *now == held[0]), "{held:?}");
+            scene.complains("the peer is gone");
+            scene.end();
+        }
     }
 }
