@@ -164,9 +164,11 @@ fn is_taken_again(each: &[Meanwhile]) {
             .expect("made again");
         // Its other end has another Ethernet address now, which the router hears when that asks for it.
         wait_for("an answer again", || answers(&right, LEFT));
-        assert!(answers(&left, RIGHT), "{meanwhile:?}");
-        let lines = stage.run().complaints(told);
-        assert!(lines.iter().any(|line| line.contains("its link is there again")), "{lines:?}");
+        wait_for("an answer the other way", || answers(&left, RIGHT));
+        // It serves before the supervisor says so.
+        wait_for("a word of that", || {
+            stage.run().complaints(told).iter().any(|line| line.contains("its link is there again"))
+        });
     }
     finish(stage, vec![left, right]);
 }
@@ -210,7 +212,7 @@ fn what_cannot_be_had_is_said_in_one_line() {
         large.contains("router.nic.attach: the MTU of lo is 65536, and AF_XDP has room for 3822"),
         "{large}"
     );
-    assert!(answers(&left, RIGHT), "the first goes on");
+    wait_for("an answer: the first goes on", || answers(&left, RIGHT));
     finish(stage, vec![left, right]);
 }
 
@@ -281,8 +283,7 @@ mod all {
         let said =
             stage.run().wait_for_line(PATIENCE, |line| line.contains("was deleted")).expect("it is told");
         assert!(said.contains("NIC right: the interface `t25-right` was deleted"), "{said}");
-        // The other side goes on.
-        assert!(answers(&left, Ipv4Addr::new(192, 0, 2, 1)));
+        wait_for("an answer: the other side goes on", || answers(&left, Ipv4Addr::new(192, 0, 2, 1)));
         finish(stage, vec![left, right]);
     }
 

@@ -89,7 +89,7 @@ impl Scene {
 
     fn echo(&self, octets: u32) -> bool {
         let mut command = self.host.command("busybox");
-        command.args(["ping", "-c", "1", "-w", "2", "-s", &octets.to_string(), PEER]);
+        command.args(["ping", "-c", "1", "-W", "10", "-s", &octets.to_string(), PEER]);
         support::run(&mut command, PATIENCE).expect("ping ends").status.success()
     }
 
@@ -232,7 +232,7 @@ fn peers_that_break_the_protocol_are_sent_away_and_the_next_one_is_served() {
     drop(torn);
     scene.complains("in the middle of a message");
     drop(UnixStream::connect(&scene.socket).expect("it listens"));
-    assert!(answers(&scene.host, "198.51.100.1"), "the other port goes on");
+    wait_for("an answer: the other port goes on", || answers(&scene.host, "198.51.100.1"));
     let peer = testpmd(&scene.socket, "", 1);
     wait_for("an answer", || scene.answers());
     peer.kill().expect("it is dead");
@@ -270,7 +270,7 @@ fn peers_that_share_too_much_or_what_is_no_memory_are_sent_away_before_it_is_map
     let disk = fs::File::open(BINARY).expect("a file on disk");
     share(&scene.socket, 0x1000, &[disk]);
     scene.complains("lies in a file that is not of tmpfs, hugetlbfs or memfd_create(2)");
-    assert!(answers(&scene.host, "198.51.100.1"), "the other port goes on");
+    wait_for("an answer: the other port goes on", || answers(&scene.host, "198.51.100.1"));
     assert_eq!(scene.plane(), plane);
     scene.end();
 }
