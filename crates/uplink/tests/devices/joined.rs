@@ -19,8 +19,6 @@ use crate::support::{devices, drained, frames_at, losses, wait_for, wait_until_r
 const OURS: Mac = [2, 0, 0, 0, 1, 9];
 const THEIRS: Mac = [2, 0, 0, 0, 1, 0];
 const MODES: [Mode; 4] = [Mode::Private, Mode::Vepa, Mode::Bridge, Mode::Passthru];
-/// For a process on the way to read a few frames.
-const PAUSE: Duration = Duration::from_millis(2);
 /// Longer than all frames of a check.
 const QUEUE_LEN: u32 = 2000;
 
@@ -46,8 +44,8 @@ struct Bench {
     far: PacketSocket,
     source: TapSource,
     sink: Arc<TapSink>,
-    /// Whether nobody on the way loses a frame on its own account.
-    lossless: bool,
+    /// The interface, by number, where a process on the way takes frames: what it is too late for it loses.
+    taken_at: Option<u32>,
     _netns: Netns,
 }
 
@@ -55,7 +53,7 @@ impl Bench {
     fn of(netns: Netns, tap: Tap) -> Self {
         let (source, sink) = tap.split();
         let far = netns.run(|| PacketSocket::open("far")).expect("enter").expect("packet socket");
-        Self { far, source, sink, lossless: true, _netns: netns }
+        Self { far, source, sink, taken_at: None, _netns: netns }
     }
 
     fn macvtap(mode: Mode) -> Self {
@@ -85,7 +83,8 @@ impl Bench {
         let tap = ovs::open(&unique("t"), "br0", &TapConfig { queue_len: QUEUE_LEN, ..TapConfig::default() });
         let (source, sink) = tap.expect("TAP in Open vSwitch").split();
         let far = PacketSocket::open(&far).expect("packet socket");
-        Self { far, source, sink, lossless: false, _netns: here }
+        let taken_at = Some(here.links().expect("links").index(&near).expect("its number"));
+        Self { far, source, sink, taken_at, _netns: here }
     }
 }
 
@@ -113,7 +112,7 @@ impl SinkBench for Bench {
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
         let frames = frames_at(&self.far);
-        self.lossless.then_some(frames)
+        self.taken_at.is_none().then_some(frames)
     }
 
     fn lost(&self) -> u64 {
@@ -141,8 +140,8 @@ impl SourceBench for Bench {
                 break;
             }
             fed += 1;
-            if !self.lossless && fed % 8 == 0 {
-                std::thread::sleep(PAUSE);
+            if let (Some(interface), 0) = (self.taken_at, fed % 8) {
+                wait_for("the frames are taken", || waiting_at(interface) == 0);
             }
         }
         fed
@@ -155,6 +154,14 @@ impl SourceBench for Bench {
     fn patience(&self) -> Duration {
         PATIENCE
     }
+}
+
+/// Octets that wait in packet sockets of an interface for who has those (/proc/net/packet).
+fn waiting_at(interface: u32) -> u64 {
+    let table = std::fs::read_to_string("/proc/thread-self/net/packet").expect("sockets");
+    let sockets = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let its = sockets.filter(|fields| fields[4] == interface.to_string());
+    its.map(|fields| fields[6].parse::<u64>().expect("a number")).sum()
 }
 
 /// Whether the kernel makes macvtaps.
