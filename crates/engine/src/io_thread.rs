@@ -104,9 +104,14 @@ impl Orders {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
+    /// Takes the ring back by which the thread was woken. What is ordered is not in the bell: it may ring for an order that the
+    /// thread has seen already, and would then ring for ever.
+    fn heard(&self) {
+        let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+    }
+
     /// Takes note that the thread has seen [`LOOK`]; false if it is to end.
     fn seen(&self) -> bool {
-        let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
         // An order to end may have come in the place of the one to look, and stays.
         self.order.compare_exchange(LOOK, SERVE, Ordering::AcqRel, Ordering::Acquire) != Err(STOP)
     }
@@ -244,6 +249,9 @@ impl Loop {
         }
         // An interrupted poll is a spurious wake-up, which every caller allows for.
         let _ = poll(&mut fds, None);
+        if fds.first().is_some_and(|own| !own.revents().is_empty()) {
+            self.orders.heard();
+        }
         for fd in events {
             // Not rung: the read says so and nothing is lost.
             let _ = rustix::io::read(fd, &mut [0u8; 8]);

@@ -1,4 +1,5 @@
 use ring::Bytes;
+use rustix::event::Timespec;
 use switch::Frame;
 use switch::pair::{PairPort, pair};
 
@@ -130,6 +131,17 @@ fn a_cpu_that_is_not_there_is_one_line() {
         IoThread::spawn("test/vhost", &[1023], vec![], Idle::Poll, Confinement::Off).err().expect("refused");
     let line = format!("{error:#}");
     assert!(line.starts_with("thread test/vhost: cannot run on CPU [1023]"), "{line}");
+}
+
+#[test]
+fn a_bell_that_rings_for_an_order_that_was_seen_already_is_heard_once() {
+    let bench = bench(Idle::Sleep(Duration::from_micros(50)));
+    // As whoever orders does when the thread sees the order before the bell has rung.
+    bench.thread.orders.ring();
+    wait_for("the thread to take the ring", || {
+        let mut bell = [PollFd::new(&bench.thread.orders.bell, PollFlags::IN)];
+        poll(&mut bell, Some(&Timespec::default())) == Ok(0)
+    });
 }
 
 #[test]
