@@ -82,22 +82,20 @@ fn large_frames_cross_as_they_are() {
     let file = transfer_both_ways(&stage, &left, &right);
     let frames = dissect(&file, "tcp.len > 1460", &["frame.len"]).expect("tshark reads it");
     assert!(!frames.is_empty(), "no large frame arrived");
+    let frames = dissect(&file, "tcp.len > 0", &["frame.len"]).expect("tshark reads it").len();
+    assert!(frames < OCTETS / 1460, "{frames} frames for {OCTETS} octets");
     let counters = stage.finish(vec![left, right]).expect("it ends well");
     for count in
         ["left.rx.left_segments", "right.tx.left_segments", "right.rx.left_segments", "left.tx.left_segments"]
     {
         assert!(counters.get(&format!("t23.{count}")) > 10, "{count}: {counters:?}");
     }
-    // Nothing was cut, and few frames did for many octets.
+    // Nothing was cut.
     assert_eq!(
         counters.sum(|name| name.ends_with("done_segmented") || name.ends_with("drop_bad_offload")),
         0
     );
-    let (frames, octets) = (counters.get("t23.right.tx.frames"), counters.get("t23.right.tx.bytes"));
-    assert!(
-        octets > OCTETS as u64 && octets / frames > 1514,
-        "{frames} frames, {octets} octets: {counters:?}"
-    );
+    assert!(counters.get("t23.right.tx.bytes") > OCTETS as u64, "{counters:?}");
     add_up(&counters, &["t23"]);
 }
 

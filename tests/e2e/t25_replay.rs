@@ -11,7 +11,7 @@ use support::{Counters, Namespace, Packet, Running, Signal, alone, udp};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const FROM: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const TO: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 

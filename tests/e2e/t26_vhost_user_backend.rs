@@ -19,7 +19,7 @@ use support::{Capture, Namespace, Running, Stage, Testpmd, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Where testpmd answers.
 const PEER: &str = "192.0.2.9";
 

@@ -10,12 +10,12 @@ use support::{Counters, Flow, Namespace, Running, Signal, Stage, Testpmd};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Where testpmd answers.
 const PEER: &str = "192.0.2.9";
 /// Datagrams a second between the other ports, and how long they are watched each time.
 const RATE: u32 = 1000;
-/// Programs that send the peer echoes, each 400 a second: a ring of the router's is full within a second.
+/// Programs that send the peer echoes, each 400 a second where the host lets it: a ring of the router's is full soon.
 const FLOODS: usize = 4;
 
 fn file(socket: &Path) -> String {
@@ -25,6 +25,7 @@ fn file(socket: &Path) -> String {
     "[[router]]\nname = 't26f'\n".to_owned()
         + &nic("guest", &format!("vhost-user-backend:{}", socket.display()), "192.0.2.1/24")
         + &nic("left", "tap:t26f-left", "198.51.100.1/24")
+        + "queue_len = 4096\n"
         + &nic("right", "tap:t26f-right", "203.0.113.1/24")
 }
 
@@ -69,13 +70,15 @@ mod all {
         // Echoes for the peer all the time, whatever becomes of it: more than all rings hold.
         let flood = |_| {
             let mut ping = left.command("busybox");
-            Running::start(ping.args(["ping", "-q", "-i", "0.002", "-w", "60", PEER])).expect("ping starts")
+            Running::start(ping.args(["ping", "-q", "-i", "0.002", "-w", "300", PEER])).expect("ping starts")
         };
         let floods: Vec<Running> = (0..FLOODS).map(flood).collect();
         let address: SocketAddr = "203.0.113.2:7026".parse().expect("an address");
         let flow = Flow::start(&left, &right, address, RATE).expect("a flow");
         flow.reaches(100, PATIENCE).expect("it flows");
         peer.signal(Signal::STOP).expect("it runs");
+        let is_full = |counters: &Counters| counters.get("t26f.vcpu0.guest.drop_tx_full") > 0;
+        stage.wait_for_counters(is_full).expect("frames for the peer find the ring full");
         goes_on(&flow);
         peer.signal(Signal::CONT).expect("it is there");
         // It goes on where it was.

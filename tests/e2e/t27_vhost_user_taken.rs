@@ -15,7 +15,7 @@ use support::{Flow, HugePages, Stage, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 const MEMORY: u64 = 32 << 20;
 /// Both routers' memory, and no more.
 const PAGES: u32 = (2 * MEMORY / (2 << 20)) as u32;
@@ -33,6 +33,7 @@ fn file(engine: &str) -> String {
         + &nic("wan", "vhost-user-frontend:v.sock", "192.0.2.1/24")
         + "[[router]]\nname = 't27n'\n"
         + &nic("left", "tap:t27n-left", "198.51.100.1/24")
+        + "queue_len = 4096\n"
         + &nic("right", "tap:t27n-right", "203.0.113.1/24")
 }
 

@@ -11,7 +11,7 @@ use support::{Namespace, Stage, needs, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing here takes so long, even on a busy host.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn file(name: &str, vhost: &str) -> String {
     format!(

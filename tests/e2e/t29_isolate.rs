@@ -9,7 +9,7 @@ use support::{Flow, Namespace, Process, Stage, children_of, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(50);
+const PATIENCE: Duration = Duration::from_secs(60);
 const PORT: u16 = 7029;
 
 /// A router between two TAPs: `192.0.N.0/24` and `198.51.N.0/24`.
@@ -105,12 +105,17 @@ fn it_ends_with_its_supervisor() {
     let hosts = hosts(&mut stage, "apart", 22);
     let pid = number(&wait_until(&stage, "apart", |now| now["state"] == "running"), "pid");
     kill(stage.run().id());
+    goes(pid);
+    drop(hosts);
+}
+
+/// Waits until there is no such process any more.
+fn goes(pid: u32) {
     let end = Instant::now() + PATIENCE;
     while Process::look(pid).is_some() {
-        assert!(Instant::now() < end, "it is still there");
+        assert!(Instant::now() < end, "process {pid} is still there");
         std::thread::sleep(Duration::from_millis(20));
     }
-    drop(hosts);
 }
 
 /// A flow through a router, from west to east.
@@ -153,8 +158,13 @@ fn it_dies_alone_and_comes_back() {
         wait_until(&stage, "apart", |now| now["state"] == "running" && now["restarts"] == times);
         through.resumes(PATIENCE).expect("traffic resumes");
         assert_eq!(number(&status(&stage, "near"), "data_plane"), plane, "nobody else has died");
-        let open = descriptors(plane);
-        assert!(*held.get_or_insert(open) >= open, "descriptors are left: {held:?} {open}");
+        // Those of the process that died may be closed after the next one forwards.
+        let most = *held.get_or_insert_with(|| descriptors(plane));
+        let end = Instant::now() + PATIENCE;
+        while descriptors(plane) > most {
+            assert!(Instant::now() < end, "descriptors are left: {most} {}", descriptors(plane));
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
     undisturbed(&beside, "the neighbour of one that was killed");
     assert_eq!(status(&stage, "near")["restarts"], 0);
@@ -373,7 +383,7 @@ mod all {
         assert!(told.contains("router apart: its process ends"), "{told}");
         let through = flow(&apart, east(5));
         through.reaches(100, PATIENCE).expect("it forwards from here");
-        assert!(Process::look(pid).is_none(), "its process is still there");
+        goes(pid);
         std::fs::write(stage.path("next.toml"), &file).expect("written");
         let told = ask(&stage, &["apply", "next.toml"]);
         assert!(told.contains("router apart: it gets a process of its own"), "{told}");

@@ -29,18 +29,21 @@ fn set(stage: &Stage, nic: &str, link: &str) {
     assert!(done.status.success(), "{nic} {link}: {}", done.stderr);
 }
 
-/// Looks at a router until it has lost frames for want of a cable in some interval; in that none passed there.
+/// Looks at a router until it has lost frames for want of a cable in some interval; in that none passed there. In the first one
+/// those may be counted that were on their way.
 fn none_passes(stage: &Stage, name: &str, way: &str) {
     let end = Instant::now() + PATIENCE;
-    loop {
+    for look in 0.. {
         let mut command: Command = stage.home().command(RINGROAD);
         let done = run(command.args(["top", name, "--once", "--json"]), PATIENCE).expect("an answer");
         let moved: Value = serde_json::from_str(&done.stdout).expect("JSON");
         let moved =
             |counter: &str| moved["counters"][format!("{name}.{way}.{counter}")].as_u64().unwrap_or(0);
-        assert_eq!(moved("frames"), 0, "frames pass by {name}.{way}");
-        if moved("drop_not_running") > 0 {
-            return;
+        if look > 0 {
+            assert_eq!(moved("frames"), 0, "frames pass by {name}.{way}");
+            if moved("drop_not_running") > 0 {
+                return;
+            }
         }
         assert!(Instant::now() < end, "nothing is lost at {name}.{way}");
     }

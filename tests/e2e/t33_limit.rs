@@ -104,17 +104,17 @@ impl World {
         }
     }
 
-    /// Waits for a second in which more came than may pass; each frame is counted once, in all seconds.
+    /// Waits for a second in which more came than may pass, and each frame was counted once. A look may come between two counters;
+    /// at the end they add up in any case.
     fn some_pass_and_some_do_not(&self) {
         let end = Instant::now() + PATIENCE;
         loop {
             let counted = self.second();
             let [came, passed, dropped] = ["in_frames", "passed", "drop_limit"].map(counted);
-            assert_eq!(came, passed + dropped, "each frame is counted once");
-            if passed > 0 && dropped > 0 {
+            if passed > 0 && dropped > 0 && came == passed + dropped {
                 return;
             }
-            assert!(Instant::now() < end, "{came} came, {passed} passed");
+            assert!(Instant::now() < end, "{came} came, {passed} passed, {dropped} did not");
         }
     }
 }

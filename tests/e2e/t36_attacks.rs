@@ -11,7 +11,7 @@ use support::{Flow, Namespace, Running, Stage, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams a second through the neighbour.
 const RATE: u32 = 1000;
 /// Nobody is there; to find that out the router sends the peer a frame.
@@ -40,6 +40,7 @@ impl Scene {
             + &nic("host", "tap:t36-host", "198.51.100.1/24")
             + "[[router]]\nname = 'near'\nengine = 'process'\n"
             + &nic("left", "tap:t36-left", "10.1.1.1/24")
+            + "queue_len = 4096\n"
             + &nic("right", "tap:t36-right", "10.1.2.1/24");
         let mut stage = Stage::start_with(BINARY, &file, &["--json", "--log", "text"]).expect("it starts");
         let mut host =
@@ -62,7 +63,7 @@ impl Scene {
     /// Has the router send the peer frames until it is sent away.
     fn until_left(&self, peer: &VhostPeer) {
         let mut ping = self.hosts[0].command("busybox");
-        let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "60", NOBODY])).expect("ping starts");
+        let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "99", NOBODY])).expect("ping starts");
         let end = Instant::now() + PATIENCE;
         while !peer.is_left() {
             assert!(Instant::now() < end, "it is not sent away");

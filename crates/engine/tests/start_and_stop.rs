@@ -60,12 +60,12 @@ impl Held {
         Self {
             children: children.map(|list| list.split_whitespace().count()).sum(),
             descriptors: count("/proc/self/fd"),
-            threads: count("/proc/self/task"),
+            threads: threads(),
             mappings: maps.lines().filter(ours).count(),
         }
     }
 
-    /// Waits until the process holds no more than this: a thread that was joined leaves its folder a moment later.
+    /// Waits until the process holds no more than this: a process may leave a moment after it was ended.
     fn settled(&self) -> Self {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
@@ -76,6 +76,19 @@ impl Held {
             thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Threads that are not about to end: one that was joined leaves its folder a moment later.
+fn threads() -> usize {
+    /// What the kernel marks them with (`PF_EXITING`), in the seventh field behind the name (proc_pid_stat(5)).
+    const EXITING: u64 = 4;
+    let stays = |task: &fs::DirEntry| {
+        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+        let flags = stat.rsplit_once(") ")?.1.split(' ').nth(6)?.parse::<u64>().ok()?;
+        (flags & EXITING == 0).then_some(())
+    };
+    let tasks = fs::read_dir("/proc/self/task").expect("proc").filter_map(Result::ok);
+    tasks.filter(|task| stays(task).is_some()).count()
 }
 
 fn plan(text: &str, engine: Engine) -> Plan {
@@ -113,10 +126,10 @@ fn nothing_stays_of(engine: Engine) {
     let folder = std::env::temp_dir().join(format!("ringroad-engine-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let plan = plan(&FILE.replace("FOLDER", &folder.display().to_string()), engine);
+    let first = Held::now();
     // The first one brings what stays for good: signal handlers, the allocator's arenas.
     drop(start(&plan).expect("it starts"));
-    thread::sleep(Duration::from_millis(50));
-    let before = Held::now();
+    let before = Held { children: first.children, threads: first.threads, ..Held::now() }.settled();
     for round in 0..20 {
         let instance = start(&plan).expect("it starts");
         assert_eq!(instance.fault(), None);
@@ -137,9 +150,10 @@ fn restarts_leave_nothing(whole: &Plan) {
     let mut part = whole.clone();
     part.routers.truncate(1);
     let mut instance = start(whole).expect("it starts");
+    let children = Held::now().children;
     // Once, so that the allocator has what it wants.
     instance.restart_router("one").expect("it starts again");
-    let up = Held::now();
+    let up = Held { children, ..Held::now() }.settled();
     for round in 0..20 {
         instance.restart_router("one").expect("it starts again");
         instance.look_after(Instant::now());

@@ -14,7 +14,7 @@ use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
 use vhost_user::backend::{Backend, News, Offer};
 
 /// Nothing takes so long, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 const TIB: u64 = 1 << 40;
 /// What a file that says nothing allows.
 const MEMORY_MAX: u64 = 64 << 30;

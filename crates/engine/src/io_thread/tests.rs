@@ -64,6 +64,8 @@ fn it_sleeps_and_every_frame_wakes_it() {
         deliver(&*bench.far.sink, 3);
         collect(&mut bench.near.source, 3);
     }
+    // The last ones are counted after they were handed on.
+    wait_for("all to be counted", || counters.frames.get() >= 800);
     assert_eq!(counters.frames.get(), 800);
 }
 

@@ -190,7 +190,7 @@ impl Stream {
         self.stop.store(true, Ordering::SeqCst);
         self.threads.remove(0).join().expect("the sender ends");
         let start = Instant::now();
-        while !done() && start.elapsed() < Duration::from_secs(3) {
+        while !done() && start.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -310,7 +310,7 @@ fn unique(prefix: &str) -> String {
 }
 
 fn vsctl(words: &[&str]) -> String {
-    let done = Command::new("ovs-vsctl").arg("--timeout=10").args(words).output().expect("ovs-vsctl");
+    let done = Command::new("ovs-vsctl").arg("--timeout=60").args(words).output().expect("ovs-vsctl");
     assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
