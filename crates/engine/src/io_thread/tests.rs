@@ -49,15 +49,20 @@ fn collect(source: &mut dyn Source, count: usize) {
     });
 }
 
+/// Whether it waits for something; a thread that only waits for its CPU is runnable (R).
+fn is_asleep(thread: &IoThread) -> bool {
+    let stat = format!("/proc/self/task/{}/stat", thread.thread().tid());
+    std::fs::read_to_string(stat).expect("its state").contains(") S ")
+}
+
 #[test]
 fn it_sleeps_and_every_frame_wakes_it() {
     let mut bench = bench(Idle::Sleep(Duration::from_micros(50)));
     let counters = bench.thread.counters().clone();
     for round in 1..=200 {
-        wait_for("the thread to sleep", || counters.sleeps.get() > 0 || round == 1);
         // Some rounds find it asleep, some on its way there.
         if round % 3 == 0 {
-            std::thread::sleep(Duration::from_millis(1));
+            wait_for("the thread to fall asleep", || is_asleep(&bench.thread));
         }
         deliver(&*bench.near.sink, 1);
         collect(&mut bench.far.source, 1);
@@ -73,9 +78,7 @@ fn it_sleeps_and_every_frame_wakes_it() {
 fn asleep_it_costs_nothing() {
     let bench = bench(Idle::Sleep(Duration::from_micros(50)));
     let passes = || bench.thread.counters().passes.get();
-    let stat = format!("/proc/self/task/{}/stat", bench.thread.thread().tid());
-    // A thread that only waits for its CPU is runnable (R).
-    let sleeps = || std::fs::read_to_string(&stat).expect("its state").contains(") S ");
+    let sleeps = || is_asleep(&bench.thread);
     let mut before = 0;
     wait_for("the thread to fall asleep", || {
         let asleep = sleeps();
