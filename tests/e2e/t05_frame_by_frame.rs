@@ -199,13 +199,13 @@ mod all {
         let path = site.stage.path("left.pcap");
         let capture = Capture::start(&site.left, "t05-left", &path).expect("a capture");
         let provocations = provocations();
-        for (sent, ..) in &provocations {
+        let is_icmp = |frame: &[u8]| frame.get(12..14) == Some(&[8, 0]) && frame.get(23) == Some(&1);
+        for (n, (sent, ..)) in provocations.iter().enumerate() {
             site.wire.send(&sent.frame()).expect("sent");
+            // One comes when the router has given up asking for the neighbour.
+            capture.wait_for(n + 1, is_icmp).expect("it comes");
             thread::sleep(BETWEEN_ERRORS);
         }
-        // The last one comes when the router has given up asking for the neighbour.
-        let is_icmp = |frame: &[u8]| frame.get(12..14) == Some(&[8, 0]) && frame.get(23) == Some(&1);
-        capture.wait_for(provocations.len(), is_icmp).expect("all come");
         capture.stop().expect("it ends");
         let fields = &[
             "eth.src",
