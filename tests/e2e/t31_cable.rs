@@ -14,6 +14,8 @@ const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams a second.
 const RATE: u32 = 1000;
+/// Most frames that a thread moves at once.
+const BURST: u64 = 64;
 
 fn file(name: &str, nic: &str) -> String {
     format!(
@@ -29,8 +31,8 @@ fn set(stage: &Stage, nic: &str, link: &str) {
     assert!(done.status.success(), "{nic} {link}: {}", done.stderr);
 }
 
-/// Looks at a router until it has lost frames for want of a cable in some interval; in that none passed there. In the first one
-/// those may be counted that were on their way.
+/// Looks at a router until it has lost frames for want of a cable in some interval; in that none passed there. In the first one,
+/// which may be the last before the host sees that there is no carrier, a burst may be counted that was on its way.
 fn none_passes(stage: &Stage, name: &str, way: &str) {
     let end = Instant::now() + PATIENCE;
     for look in 0.. {
@@ -39,11 +41,10 @@ fn none_passes(stage: &Stage, name: &str, way: &str) {
         let moved: Value = serde_json::from_str(&done.stdout).expect("JSON");
         let moved =
             |counter: &str| moved["counters"][format!("{name}.{way}.{counter}")].as_u64().unwrap_or(0);
-        if look > 0 {
-            assert_eq!(moved("frames"), 0, "frames pass by {name}.{way}");
-            if moved("drop_not_running") > 0 {
-                return;
-            }
+        let (passed, most) = (moved("frames"), if look == 0 { BURST } else { 0 });
+        assert!(passed <= most, "{passed} frames pass by {name}.{way}");
+        if moved("drop_not_running") > 0 {
+            return;
         }
         assert!(Instant::now() < end, "nothing is lost at {name}.{way}");
     }
