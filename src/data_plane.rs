@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use engine::{About, Counts, Instance, Supplies};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-use sandbox::Class;
+use sandbox::{Class, Missing};
 
 use crate::link::{Link, ToPlane, ToSupervisor};
 use crate::table;
@@ -32,22 +32,41 @@ use wire::Wire;
 /// Between two looks at the routers.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs what the supervisor with this process number orders, until it says otherwise or ends.
+/// Runs what the supervisor with this process number orders, until it says otherwise or ends, as `user`, if one is given.
 ///
 /// # Errors
 /// It was not started by a supervisor, this kernel cannot confine it, or the link breaks.
-pub(crate) fn data_plane(supervisor: u32) -> Result<()> {
+pub(crate) fn data_plane(supervisor: u32, user: Option<u32>) -> Result<()> {
     let _ = rustix::thread::set_name(c"ringroad/plane");
     let socket = std::io::stdin().as_fd().try_clone_to_owned().context("no link to a supervisor")?;
     die_with(supervisor)?;
-    sandbox::give_up_privileges()?;
+    let missing = sandbox::give_up_privileges(user)?;
     // A change of credentials may have taken it back.
     die_with(supervisor)?;
     sandbox::confine(Class::Control)?;
     let (wire, counts) = (Arc::new(Wire::new(Link::new(socket))?), Counts::default());
     attend(&wire, &counts)?;
+    tell_of(&missing, &wire)?;
     let Some(mut plane) = DataPlane::start(&wire, counts)? else { return Ok(()) };
     plane.serve()
+}
+
+/// Says what this host does not give a data plane that becomes `user`, a line each.
+///
+/// # Errors
+/// Something cannot be given up.
+pub(crate) fn probe(user: Option<u32>) -> Result<()> {
+    let missing = sandbox::give_up_privileges(user)?;
+    crate::print(&missing.iter().map(|what| format!("{what}\n")).collect::<String>())
+}
+
+/// Tells the supervisor what this process could not be given.
+fn tell_of(missing: &[Missing], wire: &Wire) -> Result<()> {
+    missing.iter().try_for_each(|what| {
+        let kind = telemetry::Kind::Notice.name().to_owned();
+        let message = format!("the data plane has {what}; the filters of its threads hold");
+        wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, message })
+    })
 }
 
 /// Starts the thread that hears the supervisor. It is confined as this one is.

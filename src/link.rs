@@ -96,6 +96,15 @@ impl Link {
     /// # Errors
     /// The message is too long, the peer does not listen, or it is gone.
     pub(crate) fn send(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
+        self.put(message, descriptors)?;
+        self.flush()
+    }
+
+    /// Leaves a message for the next [`Link::flush`].
+    ///
+    /// # Errors
+    /// The message is too long, or the peer does not listen.
+    pub(crate) fn put(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
         let json = serde_json::to_vec(message).context("a message cannot be written")?;
         ensure!(json.len() <= LONGEST, "a message of {} octets; at most {LONGEST} can be sent", json.len());
         let count = descriptors.len();
@@ -103,7 +112,7 @@ impl Link {
         self.waiting += HEADER + json.len();
         ensure!(self.waiting <= MOST_WAITING, "the other side does not listen");
         self.pieces.extend(pieces(&json, descriptors));
-        self.flush()
+        Ok(())
     }
 
     /// Whether something waits until the socket is writable.

@@ -64,6 +64,9 @@ enum Verb {
         /// Name of the run, instead of the file's.
         #[arg(long, value_parser = run_name)]
         name: Option<String>,
+        /// Who the data plane is to be, by name or number, where root starts it; else a number that nobody else has.
+        #[arg(long)]
+        user: Option<String>,
     },
     /// What runs: all runs of this user, with their routers.
     Ps {
@@ -163,6 +166,11 @@ enum Verb {
     DataPlane {
         /// Process number of the supervisor.
         supervisor: u32,
+        /// Who to become.
+        user: Option<u32>,
+        /// Only give up what is to be given up, and say what this host does not give.
+        #[arg(long)]
+        probe: bool,
     },
     /// What removes the files of a run that was killed: started by `run`, never by hand.
     #[command(hide = true)]
@@ -195,8 +203,8 @@ fn run_name(text: &str) -> Result<String, String> {
 fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
         Verb::Demo(options) => demo::demo(&options),
-        Verb::Run { file, seconds, json, log, name } => {
-            run::run(&file, supervisor::Options { time: seconds, json, log, name })
+        Verb::Run { file, seconds, json, log, name, user } => {
+            run::run(&file, supervisor::Options { time: seconds, json, log, name, user })
         }
         Verb::Ps { json } => ps::ps(json),
         Verb::Top { name, json, once } => top::top(name.as_deref(), &top::Options { json, once }),
@@ -214,7 +222,8 @@ fn main() -> ExitCode {
         Verb::Check { file, json } => check::check(&file, json),
         Verb::Lab { verb } => lab::lab(verb),
         Verb::Doctor { json } => doctor::doctor(json),
-        Verb::DataPlane { supervisor } => data_plane::data_plane(supervisor),
+        Verb::DataPlane { user, probe: true, .. } => data_plane::probe(user),
+        Verb::DataPlane { supervisor, user, .. } => data_plane::data_plane(supervisor, user),
         Verb::Cleaner { run } => run_lock::clean_up_after(run),
     };
     match outcome {

@@ -4,6 +4,7 @@
 //! /run/ringroad/routers/edge       locked (flock(2)) by the run that has this router, with its pid inside
 //! /run/ringroad/runs/lab/lock      the same for the name of the run
 //! /run/ringroad/runs/lab/control   its control socket
+//! /run/ringroad/users/60578        the same for the user that its data plane is
 //! ```
 //!
 //! A lock belongs to an open file, and so to every process that was handed the descriptor: to the supervisor and to
@@ -12,6 +13,7 @@
 
 mod cleaner;
 mod file;
+mod users;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,13 +22,14 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::geteuid;
 use uplink::Undo;
 
 pub(crate) use cleaner::clean_up_after;
 use cleaner::{Cleaner, Ledger};
 use file::{LockFile, patiently};
+pub(crate) use users::number as user;
 
 /// Turns for the race with a run that ends.
 const TRIES: usize = 10;
@@ -39,6 +42,7 @@ pub(crate) struct RunLock {
     base: PathBuf,
     routers: BTreeMap<String, LockFile>,
     run: Option<Run>,
+    user: Option<LockFile>,
     /// What is to be removed if this process is killed.
     ledger: Ledger,
     /// Last, for it must outlive the files.
@@ -73,7 +77,7 @@ impl RunLock {
     /// No names yet, in this folder.
     pub(crate) fn unguarded(base: &Path) -> Self {
         let (routers, ledger) = Default::default();
-        Self { base: base.to_owned(), routers, run: None, ledger, cleaner: None }
+        Self { base: base.to_owned(), routers, run: None, user: None, ledger, cleaner: None }
     }
 
     /// Takes the names of these routers as well.
@@ -98,9 +102,30 @@ impl RunLock {
     }
 
     fn lock(&self, path: &Path, refusal: &str) -> Result<LockFile> {
+        self.lock_within(path, refusal, &mut patiently())
+    }
+
+    fn lock_within(&self, path: &Path, refusal: &str, wait: &mut dyn FnMut() -> bool) -> Result<LockFile> {
         // Before the file is there, so that no moment is left in which nobody would remove it.
         self.ledger.add_lock(path);
-        LockFile::take(path, refusal, &mut patiently()).inspect_err(|_| self.ledger.forget(path))
+        LockFile::take(path, refusal, wait).inspect_err(|_| self.ledger.forget(path))
+    }
+
+    /// Takes a user for the data plane that nobody else is: its number.
+    ///
+    /// # Errors
+    /// One line: other runs have all of them.
+    pub(crate) fn take_user(&mut self) -> Result<u32> {
+        let known = users::known();
+        for number in users::FREE.filter(|number| !known.contains(number)) {
+            let path = self.base.join("users").join(number.to_string());
+            // What a killed run left may still be that user: then the next one is taken.
+            if let Ok(lock) = self.lock_within(&path, "another run has this user", &mut || false) {
+                self.user = Some(lock);
+                return Ok(number);
+            }
+        }
+        bail!("no user is left for the data plane: give one by --user")
     }
 
     /// What to poll for reading: the end of the process that would remove the files.
@@ -206,7 +231,7 @@ impl RunLock {
     /// No descriptors are left.
     pub(crate) fn descriptors(&self) -> Result<Vec<OwnedFd>> {
         let run = self.run.iter().map(|run| &run.lock);
-        run.chain(self.routers.values()).map(LockFile::descriptor).collect()
+        run.chain(&self.user).chain(self.routers.values()).map(LockFile::descriptor).collect()
     }
 }
 
@@ -214,7 +239,8 @@ impl Drop for RunLock {
     fn drop(&mut self) {
         self.routers.clear();
         self.run = None;
-        for folder in ["routers", "runs"] {
+        self.user = None;
+        for folder in ["routers", "runs", "users"] {
             // Something of another run is in it: then it stays.
             let _ = fs::remove_dir(self.base.join(folder));
         }

@@ -31,17 +31,18 @@ mod status;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use config::Plan;
 use engine::BackOff;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
 use uplink::{Door, Passage};
 
+use crate::link::{ToPlane, ToSupervisor};
 use crate::output::Output;
-use crate::run_lock::RunLock;
+use crate::run_lock::{self, RunLock};
 use crate::signals::Stop;
 use crate::{host, named};
 use account::Accounting;
@@ -81,6 +82,8 @@ pub(crate) struct Options {
     pub(crate) log: Option<Log>,
     /// Name of the run instead of the file's.
     pub(crate) name: Option<String>,
+    /// Who the data plane is to be.
+    pub(crate) user: Option<String>,
 }
 
 /// What runs.
@@ -210,14 +213,15 @@ impl Supervisor {
         let metrics = Metrics::open(&running.plan, &mut lock)?;
         let placing = Placing::begin(&running.run, threads, &mut lock, started)?;
         // It gets ready while the links are made.
-        let plane = Plane::start(started)?;
+        let user = data_plane_user(options.user.as_deref(), &mut lock)?;
+        let plane = Plane::start(user, started)?;
         Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));
         let resources = match Resources::open(&running.plan, &Resources::default()) {
             // A signal interrupts what the kernel was asked for; whoever sent it wants the end, not the reason.
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
         };
-        let start_plane: StartPlane = Box::new(Plane::start);
+        let start_plane: StartPlane = Box::new(move |now| Plane::start(user, now));
         let (stdout, stderr) = (Output::stdout(), Output::stderr());
         let begun = Begun {
             options,
@@ -431,10 +435,15 @@ impl Supervisor {
         self.remember_costs();
         self.finish_apart(now, GRACE, &clock);
         if let Some(mut plane) = self.life.plane.take() {
-            plane.say(&crate::link::ToPlane::Stop, Vec::new(), now);
+            plane.say(&ToPlane::Stop, Vec::new(), now);
             // While it comes up it does not listen; what is not up need not be ended in good order.
             let grace = if plane.is_up { GRACE } else { Duration::ZERO };
-            plane.wait(grace, &clock);
+            plane.wait(grace, &clock, |message| {
+                // Of a router that does not stop.
+                if let ToSupervisor::Kill { router, pid } = message {
+                    self.children.kill(&router, pid);
+                }
+            });
         }
         self.children.end_all();
         self.give_back();
@@ -446,6 +455,16 @@ impl Supervisor {
         let Self { desk, metrics, resources, placing, lock, .. } = self;
         drop((desk, metrics, resources, placing));
         drop(lock);
+    }
+}
+
+/// Who the data plane is to be, where root starts it; any other user has only itself to give.
+fn data_plane_user(wanted: Option<&str>, lock: &mut RunLock) -> Result<Option<u32>> {
+    match wanted {
+        Some(_) if !geteuid().is_root() => bail!("--user: only root can run the data plane as another user"),
+        Some(wanted) => run_lock::user(wanted).context("--user").map(Some),
+        None if geteuid().is_root() => lock.take_user().map(Some),
+        None => Ok(None),
     }
 }
 

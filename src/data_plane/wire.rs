@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use api::{Outcome, Request};
 use engine::KernelThreads;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use vmm::{Spawn, Spawned};
+use vmm::{Child, Spawn, Spawned};
 
 use crate::link::{Link, Received, ToPlane, ToSupervisor};
 
@@ -118,10 +118,22 @@ impl Wire {
         let mut inside = self.inside();
         inside.link.send(message, Vec::new())?;
         if inside.link.wants_to_write() {
-            // Full means that it rings.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            self.ring();
         }
         Ok(())
+    }
+
+    /// Says something as soon as the link's own thread gets to it: for threads whose class may not send.
+    fn leave(&self, message: &ToSupervisor) -> Result<()> {
+        self.inside().link.put(message, Vec::new())?;
+        self.ring();
+        Ok(())
+    }
+
+    /// Wakes the thread that attends to the link.
+    fn ring(&self) {
+        // Full means that it rings.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
     /// The next order; none at that moment (if one is given), or at the end.
@@ -231,6 +243,13 @@ impl Spawn for Wire {
         let lost = "the supervisor sent no descriptors";
         let pid = i32::try_from(pid).context("a process number that is none")?;
         Ok(Spawned { socket: socket.context(lost)?, pidfd: pidfd.context(lost)?, pid })
+    }
+
+    /// The supervisor does it: processes of routers are of another user.
+    fn kill(&self, process: &Child) {
+        let (router, pid) = (process.name().to_owned(), process.pid().unsigned_abs());
+        // Where that cannot be said the supervisor is gone, and all its children with it.
+        let _ = self.leave(&ToSupervisor::Kill { router, pid });
     }
 }
 

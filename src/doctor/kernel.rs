@@ -1,5 +1,7 @@
 //! What the kernel permits: schedulers, cgroups, privileges, limits.
 
+use std::process::{Command, Output};
+
 use rustix::fs::statfs;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -12,12 +14,16 @@ const CGROUP2: u64 = 0x6367_7270;
 /// Descriptors of a run with some tens of routers, each with vCPUs, doorbells and interrupts.
 const ENOUGH_FILES: u64 = 4096;
 
+/// One of those that data planes may be.
+const PROBED_USER: u32 = 61_183;
+
 pub(super) fn findings() -> Vec<Finding> {
     vec![
         scheduler("SCHED_FIFO", Policy::Fifo),
         scheduler("SCHED_DEADLINE", Policy::Deadline),
         cgroups(),
         root(),
+        data_plane(),
         net_admin(),
         files(),
         locked_memory(),
@@ -53,6 +59,35 @@ fn root() -> Finding {
     }
     let meaning = "not root: demo and TAP uplinks need it; run with sudo";
     Finding::new(State::No, "user", user.as_raw().to_string(), meaning)
+}
+
+/// What a data plane is shut into: asked of one.
+fn data_plane() -> Finding {
+    let name = "data plane";
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["data-plane", "0", "--probe"]);
+    if geteuid().is_root() {
+        // Not who any run has: the number is all that counts.
+        command.arg(PROBED_USER.to_string());
+    }
+    let lines = |done: Output| String::from_utf8_lossy(&done.stdout).lines().collect::<Vec<_>>().join(", ");
+    match command.output() {
+        Ok(done) if done.status.success() && done.stdout.is_empty() => {
+            let meaning = "it has a user (where root starts it), namespaces and an empty root of its own";
+            Finding::new(State::Ok, name, "shut in", meaning)
+        }
+        Ok(done) if done.status.success() => {
+            let meaning = format!("{}; the filters of its threads hold", lines(done));
+            Finding::new(State::Note, name, "not shut in", meaning)
+        }
+        Ok(done) => Finding::new(
+            State::No,
+            name,
+            "refused",
+            String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or_default(),
+        ),
+        Err(error) => Finding::new(State::No, name, "unknown", format!("it cannot be started: {error}")),
+    }
 }
 
 /// Whether interfaces can be made and changed.

@@ -120,6 +120,13 @@ pub(crate) enum ToSupervisor {
         /// Its name.
         router: String,
     },
+    /// Kill the child of this router, if it still has that one.
+    Kill {
+        /// Its name.
+        router: String,
+        /// The child's process number.
+        pid: u32,
+    },
 }
 
 /// A file to be run, and what of it was opened by those who may.

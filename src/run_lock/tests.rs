@@ -22,6 +22,23 @@ fn a_name_is_held_once_and_free_after() {
 }
 
 #[test]
+fn each_run_has_a_user_that_no_other_one_has() {
+    let base = tempfile::tempdir().expect("a folder");
+    let take = || {
+        let mut lock = RunLock::unguarded(base.path());
+        let user = lock.take_user().expect("a user");
+        (lock, user)
+    };
+    let ((one, first), (other, second)) = (take(), take());
+    assert_ne!(first, second);
+    assert_eq!(one.descriptors().expect("descriptors").len(), 1, "its data plane holds it as well");
+    drop(one);
+    assert_eq!(take().1, first, "free again");
+    drop(other);
+    assert_eq!(fs::read_dir(base.path()).expect("the folder").count(), 0, "nothing is left");
+}
+
+#[test]
 fn all_or_none() {
     let base = tempfile::tempdir().expect("a folder");
     let _core = RunLock::unguarded(base.path()).with(["core"]).expect("a free name");

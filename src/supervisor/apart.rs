@@ -236,8 +236,8 @@ impl Supervisor {
             ToSupervisor::Spawn { .. } => {
                 self.say_to(Some(name), &ToPlane::NotSpawned { why: refused() }, Vec::new(), now);
             }
-            // Heard where the link is.
-            ToSupervisor::Pong => {}
+            // It has no children; the other is heard where the link is.
+            ToSupervisor::Kill { .. } | ToSupervisor::Pong => {}
         }
         Ok(())
     }
@@ -325,7 +325,7 @@ impl Supervisor {
         planes.iter_mut().for_each(|plane| plane.say(&ToPlane::Stop, Vec::new(), now));
         for plane in planes {
             let grace = if plane.is_up { grace } else { Duration::ZERO };
-            plane.wait(grace, clock);
+            plane.wait(grace, clock, drop);
         }
     }
 }

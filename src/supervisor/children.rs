@@ -60,6 +60,14 @@ impl Children {
         Ok((vec![socket, copy?], pid.unsigned_abs()))
     }
 
+    /// Ends this process of a router, if it still has that one.
+    pub(crate) fn kill(&mut self, router: &str, pid: u32) {
+        let has = |children: &Vec<Child>| children.iter().any(|child| child.pid.unsigned_abs() == pid);
+        if self.alive.get(router).is_some_and(has) {
+            self.end(router);
+        }
+    }
+
     /// Ends the process of a router, if it has one.
     fn end(&mut self, router: &str) {
         for child in self.alive.remove(router).unwrap_or_default() {

@@ -134,6 +134,7 @@ impl Supervisor {
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.find_thread(owner, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
+            ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid),
             // Heard where the link is.
             ToSupervisor::Pong => {}
         }

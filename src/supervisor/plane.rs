@@ -69,10 +69,11 @@ struct Own {
 }
 
 impl Own {
-    /// Starts a data plane with this end of the link.
-    fn start(link: OwnedFd) -> Result<Self> {
+    /// Starts a data plane with this end of the link, which becomes `user`, if one is given.
+    fn start(user: Option<u32>, link: OwnedFd) -> Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg("data-plane").arg(std::process::id().to_string()).current_dir("/");
+        command.args(user.map(|user| user.to_string()));
         // What a service manager told us is not for it.
         command.env_remove("NOTIFY_SOCKET");
         // A group of its own: what a terminal sends is for the supervisor.
@@ -110,13 +111,13 @@ impl Process for Own {
 }
 
 impl Plane {
-    /// Starts the process; it does nothing until [`Plane::order`].
+    /// Starts the process, which becomes `user`, if one is given; it does nothing until [`Plane::order`].
     ///
     /// # Errors
     /// No process, socket or descriptor can be had.
-    pub(crate) fn start(now: Instant) -> Result<Self> {
+    pub(crate) fn start(user: Option<u32>, now: Instant) -> Result<Self> {
         let (link, theirs) = Link::pair()?;
-        Ok(Self::new(Box::new(Own::start(theirs)?), link, now))
+        Ok(Self::new(Box::new(Own::start(user, theirs)?), link, now))
     }
 
     /// A data plane in this process, at the other end of the link.
@@ -278,16 +279,21 @@ impl Plane {
         self.process.kill();
     }
 
-    /// Waits for its end after [`ToPlane::Stop`]; kills it if that takes too long, by a clock that is asked again and again.
-    pub(crate) fn wait(mut self, most: Duration, clock: impl Fn() -> Instant) {
+    /// Waits for its end after [`ToPlane::Stop`]; kills it if that takes too long, by a clock that is asked again and again. What it
+    /// says meanwhile is for `heed`.
+    pub(crate) fn wait(
+        mut self,
+        most: Duration,
+        clock: impl Fn() -> Instant,
+        mut heed: impl FnMut(ToSupervisor),
+    ) {
         let end = clock() + most;
         while self.process.end().is_none() {
             let now = clock();
             let left = end.saturating_duration_since(now);
-            // Its last words are not waited for, but they must not keep it from ending.
-            if left.is_zero() || self.hear(now).is_err() {
-                return self.kill();
-            }
+            let heard = if left.is_zero() { None } else { self.hear(now).ok() };
+            let Some(messages) = heard else { return self.kill() };
+            messages.into_iter().for_each(|(message, _)| heed(message));
             let mut fds: Vec<_> =
                 self.watched().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
             let timeout = Timespec::try_from(left.min(Duration::from_millis(100))).ok();

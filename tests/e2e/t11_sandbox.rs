@@ -93,9 +93,30 @@ fn every_thread_is_confined(engine: &str) {
             }
         }
     }
+    is_shut_in(&mut stage, &plane);
     // No program, library or file of the host's is open in it but what it was handed.
     let done = end(stage);
     assert_eq!(done.stderr, "", "a run that is confined and says nothing");
+}
+
+/// The data plane is a user that nobody else is, and knows no name of anything on the host.
+fn is_shut_in(stage: &mut Stage, plane: &Process) {
+    for name in ["Uid", "Gid"] {
+        let numbers = status(plane.id, plane.id, name);
+        let users: Vec<u32> =
+            numbers.split_whitespace().map(|number| number.parse().expect("a number")).collect();
+        assert!(users.iter().all(|user| (60_578..=61_183).contains(user)), "{name}: {numbers}");
+    }
+    assert_eq!(status(plane.id, plane.id, "Groups"), "");
+    let supervisor = stage.run().id();
+    let namespace = |process: u32, kind: &str| {
+        fs::read_link(format!("/proc/{process}/ns/{kind}")).expect("the process is there")
+    };
+    for kind in ["user", "mnt", "net", "ipc"] {
+        assert_ne!(namespace(plane.id, kind), namespace(supervisor, kind), "{kind}");
+    }
+    let root = fs::read_dir(format!("/proc/{}/root/", plane.id)).expect("a root");
+    assert_eq!(root.count(), 0, "its root is empty");
 }
 
 /// Routers that are processes: the supervisor's children, named after their routers.

@@ -241,7 +241,7 @@ mod all {
 
     #[test]
     fn a_change_without_memory() {
-        support::needs!(Root, Tun, Program("ip"));
+        support::needs!(Root, Tun, Program("ip"), Program("prlimit"));
         let mut busy = Busy::start(BINARY, &forwarding());
         // More than the host has: known before anything is begun.
         let line = busy.refused(&(forwarding() + &another("900G", "tap:t17-more")));
@@ -260,7 +260,7 @@ mod all {
 
     #[test]
     fn a_change_without_descriptors() {
-        support::needs!(Root, Tun, Program("ip"));
+        support::needs!(Root, Tun, Program("ip"), Program("prlimit"));
         let mut busy = Busy::start(BINARY, &forwarding());
         let command = Process::look(busy.stage.run().id()).expect("it runs");
         let plane = busy.plane();

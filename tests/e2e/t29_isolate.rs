@@ -258,7 +258,7 @@ fn it_has_nothing_of_a_neighbour_in_its_memory() {
     let held = |process: u32| Process::look(process).expect("it runs").holds(&all).expect("its memory");
     let plane = number(&status(&stage, one.name), "data_plane");
     assert_eq!(held(plane).len(), all.len(), "whoever serves both knows both: {:?}", held(plane));
-    assert_eq!(locks(plane).len(), 3, "{:?}", locks(plane));
+    assert_eq!(locks(plane).len(), 4, "{:?}", locks(plane));
     for (own, other) in [(one, two), (two, one)] {
         let Tenant { name, .. } = own;
         assert!(told.contains(&format!("router {name}: route 203.0.113.0/24")), "{told}");

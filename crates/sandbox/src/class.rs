@@ -9,8 +9,12 @@ use crate::rules::{Allowed, any, flags_clear, one_of, other_than};
 /// What a thread is for, and so what it may ask of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
+    /// Makes a vCPU, and then becomes one of the next two: no guest has run yet.
+    NewVcpu,
     /// Runs a guest: KVM_RUN, and what a register access of the guest leads to.
     Vcpu,
+    /// The same where such an access may hand rings to vhost-net.
+    VcpuVhostNet,
     /// Moves frames between ports.
     Vhost,
     /// Keeps time and writes captures.
@@ -27,13 +31,24 @@ pub enum Class {
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Vcpu, Self::Vhost, Self::Clock, Self::Bus, Self::Backend, Self::Peer, Self::Control];
+    pub const ALL: [Self; 9] = [
+        Self::NewVcpu,
+        Self::Vcpu,
+        Self::VcpuVhostNet,
+        Self::Vhost,
+        Self::Clock,
+        Self::Bus,
+        Self::Backend,
+        Self::Peer,
+        Self::Control,
+    ];
 
     /// Its name in messages.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::NewVcpu => "vcpu-new",
             Self::Vcpu => "vcpu",
+            Self::VcpuVhostNet => "vcpu-vhost-net",
             Self::Vhost => "vhost",
             Self::Clock => "clock",
             Self::Bus => "bus",
@@ -48,7 +63,9 @@ impl Class {
         let mut calls = every_thread();
         calls.extend(match self {
             Self::Control => control(),
-            Self::Vcpu => vcpu(),
+            Self::NewVcpu => new_vcpu(),
+            Self::Vcpu => vcpu(&ioctl::of_vcpu()),
+            Self::VcpuVhostNet => vcpu(&ioctl::of_vcpu_with_vhost_net()),
             Self::Vhost => vhost(),
             Self::Clock => thread_of_its_own(),
             Self::Bus => bus(),
@@ -119,15 +136,21 @@ fn thread_of_its_own() -> Vec<Allowed> {
 
 const ENDS: [u64; 3] = [libc::SIGABRT as u64, libc::SIGSEGV as u64, libc::SIGBUS as u64];
 
-/// A vCPU, which its own thread makes, and the page that it shares with the kernel.
-fn vcpu() -> Vec<Allowed> {
-    let mut calls = thread_of_its_own();
-    calls.retain(|call| !call.is(libc::SYS_mmap));
+/// A vCPU that its own thread makes, the page that it shares with the kernel, and the filter that takes both away.
+fn new_vcpu() -> Vec<Allowed> {
+    let mut calls = vcpu(&ioctl::of_new_vcpu());
+    let own = [libc::SYS_mmap, libc::SYS_prctl];
+    calls.retain(|call| !own.iter().any(|own| call.is(*own)));
     calls.push(flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC));
-    let requests =
-        [&ioctl::while_running()[..], &ioctl::while_serving(), &ioctl::while_handing(), &ioctl::new_vcpu()]
-            .concat();
-    calls.push(one_of(libc::SYS_ioctl, 1, &requests));
+    calls.push(one_of(libc::SYS_seccomp, 0, &[u64::from(libc::SECCOMP_SET_MODE_FILTER)]));
+    calls.push(one_of(libc::SYS_prctl, 0, &[libc::PR_GET_NAME as u64, libc::PR_SET_NO_NEW_PRIVS as u64]));
+    calls
+}
+
+/// Requests to KVM and what is behind NICs, timers of their interrupts, and wake-ups of AF_XDP.
+fn vcpu(requests: &[u64]) -> Vec<Allowed> {
+    let mut calls = thread_of_its_own();
+    calls.push(one_of(libc::SYS_ioctl, 1, requests));
     calls.push(any(libc::SYS_timerfd_settime));
     calls.extend(wake_ups());
     calls
@@ -151,8 +174,12 @@ fn serving() -> [Allowed; 4] {
 /// Having the kernel look at the rings of an AF_XDP socket: calls that wait for nothing and name nobody. They could say no
 /// more on any other socket than write(2) and read(2).
 fn wake_ups() -> [Allowed; 2] {
-    [libc::SYS_sendto, libc::SYS_recvfrom].map(|call| one_of(call, 3, &[libc::MSG_DONTWAIT as u64]))
+    [libc::SYS_sendto, libc::SYS_recvfrom]
+        .map(|call| one_of(call, 3, &[libc::MSG_DONTWAIT as u64]).and_null(ADDRESS))
 }
+
+/// Which argument of sendto(2) and recvfrom(2) is the address of the other side.
+const ADDRESS: u8 = 4;
 
 /// The accesses of the process that it serves, and its end.
 fn bus() -> Vec<Allowed> {
@@ -169,6 +196,8 @@ fn peer() -> Vec<Allowed> {
     calls.retain(|call| !call.is(libc::SYS_fcntl));
     calls.push(one_of(libc::SYS_fcntl, 1, &[libc::F_GETFD as u64, libc::F_DUPFD_CLOEXEC as u64]));
     calls.extend(messages().map(any));
+    // Asking for a connection.
+    calls.push(any(libc::SYS_sendto).and_null(ADDRESS));
     // Reading events that a peer shares, without waiting for one.
     calls.push(any(libc::SYS_preadv2));
     calls
@@ -193,23 +222,34 @@ fn backend() -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
     let own = [libc::SYS_mmap, libc::SYS_rt_sigaction, libc::SYS_fcntl];
     calls.retain(|call| !own.iter().any(|own| call.is(*own)));
-    calls.extend([libc::SYS_accept4, libc::SYS_sendmsg, libc::SYS_recvmsg, libc::SYS_epoll_ctl].map(any));
+    calls.extend([libc::SYS_accept4, libc::SYS_recvmsg, libc::SYS_epoll_ctl].map(any));
     calls.extend([
+        // Answers have octets and no descriptors.
+        any(libc::SYS_sendto).and_null(ADDRESS),
         flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC),
         one_of(libc::SYS_rt_sigaction, 0, &ENDS),
-        one_of(libc::SYS_fcntl, 1, &BACKEND_FCNTL),
+        one_of(libc::SYS_fcntl, 1, &BACKEND_FCNTL).or(stop_waiting()),
     ]);
     calls
 }
 
-/// Copies of bells, and writing to them without waiting; whether a file is memory.
-const BACKEND_FCNTL: [u64; 5] = [
-    libc::F_GETFD as u64,
-    libc::F_GETFL as u64,
-    libc::F_SETFL as u64,
-    libc::F_DUPFD_CLOEXEC as u64,
-    libc::F_GET_SEALS as u64,
-];
+/// Copies of bells; whether a file is memory.
+const BACKEND_FCNTL: [u64; 3] =
+    [libc::F_GETFD as u64, libc::F_DUPFD_CLOEXEC as u64, libc::F_GET_SEALS as u64];
+
+/// `O_LARGEFILE` as the kernel has it; for programs of 64 bits the C library says 0.
+const LARGE_FILE: i32 = 0x8000;
+
+/// Nobody waits who reads or writes a file from then on: the only flags that may be given to one.
+fn stop_waiting() -> Allowed {
+    // What the kernel makes of it leaves out that a file may be large.
+    let looked_at = !LARGE_FILE;
+    one_of(libc::SYS_fcntl, 1, &[libc::F_SETFL as u64]).and_masked(
+        2,
+        looked_at,
+        libc::O_RDWR | libc::O_NONBLOCK,
+    )
+}
 
 /// Namespaces, and what a thread shares with its maker's tracer: nothing of it may be asked of clone(2).
 const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
@@ -226,9 +266,6 @@ const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
 /// What it takes to make and remove virtual machines, memory, doorbells and threads, and to talk on the link.
 fn control() -> Vec<Allowed> {
     let mut calls: Vec<_> = [
-        // The link. There is no socket(2).
-        libc::SYS_sendto,
-        libc::SYS_recvfrom,
         // What the kernel counts for a socket.
         libc::SYS_getsockopt,
         // Shared memory and doorbells.
@@ -265,8 +302,10 @@ fn control() -> Vec<Allowed> {
         other_than(libc::SYS_rt_sigaction, 0, libc::SIGSYS as u64),
         one_of(libc::SYS_seccomp, 0, &[u64::from(libc::SECCOMP_SET_MODE_FILTER)]),
         one_of(libc::SYS_prctl, 0, &PRCTL),
-        one_of(libc::SYS_fcntl, 1, &FCNTL),
+        one_of(libc::SYS_fcntl, 1, &FCNTL).or(stop_waiting()),
     ]);
+    // To nobody but the other end of a connection. There is no socket(2).
+    calls.extend([libc::SYS_sendto, libc::SYS_recvfrom].map(|call| any(call).and_null(ADDRESS)));
     calls.extend(processes());
     calls
 }
@@ -276,11 +315,10 @@ const PRCTL: [u64; 3] =
     [libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, libc::PR_SET_NO_NEW_PRIVS as u64];
 
 /// Copies and flags of descriptors, seals of shared memory.
-const FCNTL: [u64; 7] = [
+const FCNTL: [u64; 6] = [
     libc::F_GETFD as u64,
     libc::F_SETFD as u64,
     libc::F_GETFL as u64,
-    libc::F_SETFL as u64,
     libc::F_DUPFD_CLOEXEC as u64,
     libc::F_ADD_SEALS as u64,
     libc::F_GET_SEALS as u64,

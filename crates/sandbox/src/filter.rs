@@ -43,9 +43,10 @@ impl Filters {
         filters.as_ref().map_err(|error| anyhow!("cannot make the filter of class {}: {error}", class.name()))
     }
 
-    /// From the most lenient to the one that no longer lets filters be entered.
-    fn in_order(&self) -> [&BpfProgram; 3] {
-        [&self.absent, &self.refuse, &self.trap]
+    /// From the most lenient to the one that may no longer let filters be entered. A thread that is confined already has the first
+    /// two, which are those of all classes.
+    fn in_order(&self, is_confined: bool) -> impl Iterator<Item = &BpfProgram> {
+        [&self.absent, &self.refuse, &self.trap].into_iter().skip(if is_confined { 2 } else { 0 })
     }
 }
 
@@ -60,7 +61,7 @@ fn program(calls: &[Allowed], others: SeccompAction, these: SeccompAction) -> Re
 }
 
 /// Puts the calling thread, and every thread it starts, under the filter of `class`. There is no way back, and a
-/// second class only takes more away.
+/// second class only takes more away; [`Class::Control`] and [`Class::NewVcpu`] let one be entered.
 ///
 /// # Errors
 /// One line: the kernel has no seccomp filters, or the thread may no longer enter one.
@@ -68,8 +69,9 @@ pub fn confine(class: Class) -> Result<()> {
     let filters = Filters::get(class)?;
     look_things_up();
     violation::listen()?;
+    let is_confined = violation::is_confined();
     violation::remember(class);
-    for filter in filters.in_order() {
+    for filter in filters.in_order(is_confined) {
         seccompiler::apply_filter(filter).with_context(|| {
             format!(
                 "cannot confine a thread of class {}; this needs a kernel with seccomp filters",

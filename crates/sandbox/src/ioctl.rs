@@ -42,17 +42,10 @@ const OWN_VHOST_NET: [u64; 2] = [0xaf01, 0x8008_af00];
 const TUNSETOFFLOAD: u64 = 0x4004_54d0;
 const TUNGETIFF: u64 = 0x8004_54d2;
 
-const FIONBIO: u64 = libc::FIONBIO;
-
 /// For a vCPU that runs: the guest, the registers of one that failed, and the doorbells and interrupts that its
 /// registers move. The first is by far the most frequent.
-pub(crate) const fn while_running() -> [u64; 6] {
+const fn while_running() -> [u64; 6] {
     [RUN, IOEVENTFD, SET_GSI_ROUTING, IRQFD, GET_REGS, GET_SREGS]
-}
-
-/// For who hands the rings of a NIC to the kernel, in a register access.
-pub(crate) const fn while_handing() -> [u64; 11] {
-    VHOST_NET
 }
 
 /// For whoever moves frames: the interrupt pins of NICs, their registers that the kernel collects, and what a TAP or
@@ -62,7 +55,7 @@ pub(crate) const fn while_serving() -> [u64; 4] {
 }
 
 /// For the thread that makes a vCPU: registers, CPUID, local APIC, state, clock.
-pub(crate) const fn new_vcpu() -> [u64; 9] {
+const fn new_vcpu() -> [u64; 9] {
     [
         KVM | 0x41,
         write::<kvm_regs>(0x82),
@@ -77,12 +70,27 @@ pub(crate) const fn new_vcpu() -> [u64; 9] {
     ]
 }
 
+/// For the thread of a vCPU that runs its guest.
+pub(crate) fn of_vcpu() -> Vec<u64> {
+    [&while_running()[..], &while_serving()].concat()
+}
+
+/// For one whose guest's registers lead to vhost-net.
+pub(crate) fn of_vcpu_with_vhost_net() -> Vec<u64> {
+    [of_vcpu(), VHOST_NET.to_vec()].concat()
+}
+
+/// For one that has no guest yet.
+pub(crate) fn of_new_vcpu() -> Vec<u64> {
+    [of_vcpu_with_vhost_net(), new_vcpu().to_vec()].concat()
+}
+
 /// For whoever makes virtual machines and their vCPUs.
 pub(crate) fn set_up() -> Vec<u64> {
     let mut requests = while_running().to_vec();
     requests.extend(while_serving());
     requests.extend(new_vcpu());
-    requests.extend(while_handing());
+    requests.extend(VHOST_NET);
     requests.extend(OWN_VHOST_NET);
     requests.extend([
         // Of /dev/kvm: API version, new machine, extensions, size of a vCPU's shared page, CPUID.
@@ -102,8 +110,6 @@ pub(crate) fn set_up() -> Vec<u64> {
         read::<kvm_irqchip>(0x63),
         // Whether the interface of a TAP or macvtap is still there.
         TUNGETIFF,
-        // Of the link, by the standard library's `set_nonblocking`.
-        FIONBIO,
     ]);
     requests
 }

@@ -1,7 +1,7 @@
 //! What a thread of the data plane may still ask of the kernel, and nothing more.
 //!
-//! Two steps. [`give_up_privileges`] is for the whole process, once, while it has one thread: no capabilities,
-//! `no_new_privs`, not dumpable. [`confine`] is for each thread, at the end of its set-up: a seccomp filter of its
+//! Two steps. [`give_up_privileges`] is for the whole process, once, while it has one thread: a user, namespaces and an empty root of
+//! its own, no capabilities, `no_new_privs`, not dumpable. [`confine`] is for each thread, at the end of its set-up: a seccomp filter of its
 //! [`Class`]. A call that the class does not list is not carried out; it ends the process with one line that names
 //! the thread and the call, by SIGSYS ([`was_forbidden`]).
 //!
@@ -12,6 +12,7 @@
 mod class;
 mod filter;
 mod ioctl;
+mod jail;
 mod names;
 mod privileges;
 mod rules;
@@ -24,6 +25,7 @@ use anyhow::Result;
 
 pub use class::Class;
 pub use filter::confine;
+pub use jail::Missing;
 pub use privileges::give_up_privileges;
 
 /// Whether threads are confined. For measurements of what it costs; `ringroad run` always confines.

@@ -1,13 +1,12 @@
 //! Giving up what the data plane was started with.
-//!
-//! The user stays the same: routers that are processes are signalled by it, and a user without capabilities that
-//! cannot open a file (`class`) has nothing from being called root.
 
 use std::ffi::{c_int, c_ulong};
 use std::{fs, io};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, setrlimit};
+
+use crate::jail::{self, Missing};
 
 /// More capabilities than any kernel has.
 const MOST_CAPABILITIES: c_ulong = 64;
@@ -18,18 +17,21 @@ const VERSION_3: u32 = 0x2008_0522;
 const SECURE: c_ulong = 0b11 | 0b11 << 2 | 0b10 << 4 | 0b11 << 6;
 
 /// Takes every capability from this process and from what it starts, for good, keeps it from gaining any by exec, and
-/// hides its memory from other processes of its user. As who it runs stays the same. Nor does it keep what it was favoured with: when
-/// the host runs out of memory it is killed no later than others; and it leaves no core.
+/// hides its memory from other processes of its user. It becomes `user` (by number, and the group of that number), which only root
+/// may, or stays who it is; and it has user, mount, net and ipc namespaces and an empty root of its own. Nor does it keep what it was
+/// favoured with: when the host runs out of memory it is killed no later than others; and it leaves no core. Returns what of user,
+/// namespaces and root this host does not give: then the filters of [`confine`](crate::confine) hold alone.
 ///
 /// For a process with one thread: other threads would keep theirs.
 ///
 /// # Errors
 /// One line: the process has more threads, or something could not be given up.
-pub fn give_up_privileges() -> Result<()> {
+pub fn give_up_privileges(user: Option<u32>) -> Result<Vec<Missing>> {
     let threads = fs::read_dir("/proc/self/task").context("cannot count this process's threads")?.count();
     ensure!(threads == 1, "privileges are given up by a process with one thread; this one has {threads}");
     be_ordinary().context("cannot be killed as others are when memory runs out (oom_score_adj)")?;
     limit().context("cannot limit what this process may use")?;
+    let missing = jail::enter(user);
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1).context("cannot give up gaining privileges (no_new_privs)")?;
     prctl_ambient_clear().context("cannot clear the ambient capabilities")?;
     empty_bounding_set();
@@ -39,7 +41,7 @@ pub fn give_up_privileges() -> Result<()> {
     prctl(libc::PR_SET_DUMPABLE, 0).context("cannot hide this process's memory")?;
     let left = capabilities().context("cannot read the capabilities")?;
     ensure!(left.iter().all(|set| *set == Set::default()), "capabilities are left: {left:x?}");
-    Ok(())
+    Ok(missing)
 }
 
 /// Anybody may raise the number; a negative one was meant for who started this process.
@@ -48,11 +50,11 @@ fn be_ordinary() -> io::Result<()> {
     if fs::read_to_string(score)?.starts_with('-') { fs::write(score, "0") } else { Ok(()) }
 }
 
-/// No core with guests' memory in it, no message queue. (What its supervisor may give its threads is limited by this process's
-/// own limits of priorities, so those stay.)
+/// No core with guests' memory in it, no message queue, no lease or lock of a file. (What its supervisor may give its threads is
+/// limited by this process's own limits of priorities, so those stay; how much memory may be locked, by that of who locks it.)
 fn limit() -> io::Result<()> {
     let nothing = Rlimit { current: Some(0), maximum: Some(0) };
-    for resource in [Resource::Core, Resource::Msgqueue] {
+    for resource in [Resource::Core, Resource::Msgqueue, Resource::Locks] {
         setrlimit(resource, nothing)?;
     }
     Ok(())
@@ -81,10 +83,18 @@ fn capabilities() -> io::Result<[Set; 2]> {
 }
 
 fn drop_capabilities() -> io::Result<()> {
+    set_capabilities([Set::default(); 2])
+}
+
+/// Makes those effective that are permitted: a change of user has left them so.
+pub(crate) fn raise_permitted() -> io::Result<()> {
+    set_capabilities(capabilities()?.map(|set| Set { effective: set.permitted, ..set }))
+}
+
+fn set_capabilities(sets: [Set; 2]) -> io::Result<()> {
     let mut header = Header { version: VERSION_3, pid: 0 };
-    let none = [Set::default(); 2];
     // SAFETY: with version 3 the kernel reads two words of sets.
-    succeeded(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, none.as_ptr()) })
+    succeeded(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()) })
 }
 
 /// Needs CAP_SETPCAP. Who has not got it can gain nothing from the set either, because of no_new_privs.
@@ -105,12 +115,12 @@ fn prctl_ambient_clear() -> io::Result<()> {
     succeeded(answer.into())
 }
 
-fn prctl(what: c_int, value: c_ulong) -> io::Result<()> {
+pub(crate) fn prctl(what: c_int, value: c_ulong) -> io::Result<()> {
     let none: c_ulong = 0;
     // SAFETY: all calls here take numbers only.
     succeeded(unsafe { libc::prctl(what, value, none, none, none) }.into())
 }
 
-fn succeeded(answer: i64) -> io::Result<()> {
+pub(crate) fn succeeded(answer: i64) -> io::Result<()> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

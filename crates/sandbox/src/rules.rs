@@ -2,8 +2,8 @@
 
 use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
-/// One call, and the arguments with which it is meant. All arguments that are looked at are 32 bits wide for the
-/// kernel too.
+/// One call, and the arguments with which it is meant. Numbers that are looked at are 32 bits wide for the kernel too;
+/// addresses have 64.
 #[derive(Clone, Debug)]
 pub(crate) struct Allowed {
     call: i64,
@@ -14,6 +14,7 @@ pub(crate) struct Allowed {
 #[derive(Clone, Debug)]
 struct Condition {
     argument: u8,
+    width: SeccompCmpArgLen,
     is: SeccompCmpOp,
     value: u64,
 }
@@ -25,13 +26,13 @@ pub(crate) fn any(call: i64) -> Allowed {
 
 /// The call where the argument is one of these values.
 pub(crate) fn one_of(call: i64, argument: u8, values: &[u64]) -> Allowed {
-    let choice = |value: &u64| vec![Condition { argument, is: SeccompCmpOp::Eq, value: *value }];
+    let choice = |value: &u64| vec![Condition::number(argument, SeccompCmpOp::Eq, *value)];
     Allowed { call, choices: values.iter().map(choice).collect() }
 }
 
 /// The call where the argument is anything but this value.
 pub(crate) fn other_than(call: i64, argument: u8, value: u64) -> Allowed {
-    Allowed { call, choices: vec![vec![Condition { argument, is: SeccompCmpOp::Ne, value }]] }
+    Allowed { call, choices: vec![vec![Condition::number(argument, SeccompCmpOp::Ne, value)]] }
 }
 
 /// The call where none of these bits is set in the argument.
@@ -41,13 +42,28 @@ pub(crate) fn flags_clear(call: i64, argument: u8, bits: i32) -> Allowed {
 
 impl Allowed {
     /// And of the bits of `mask` in the argument, just those of `bits` are set.
-    pub(crate) fn and_masked(mut self, argument: u8, mask: i32, bits: i32) -> Self {
+    pub(crate) fn and_masked(self, argument: u8, mask: i32, bits: i32) -> Self {
         let is = SeccompCmpOp::MaskedEq(u64::from(mask as u32));
-        let condition = Condition { argument, is, value: u64::from(bits as u32) };
+        self.and(&Condition::number(argument, is, u64::from(bits as u32)))
+    }
+
+    /// And the argument is the null pointer.
+    pub(crate) fn and_null(self, argument: u8) -> Self {
+        self.and(&Condition { argument, width: SeccompCmpArgLen::Qword, is: SeccompCmpOp::Eq, value: 0 })
+    }
+
+    fn and(mut self, condition: &Condition) -> Self {
         if self.choices.is_empty() {
             self.choices.push(Vec::new());
         }
         self.choices.iter_mut().for_each(|choice| choice.push(condition.clone()));
+        self
+    }
+
+    /// Or the same call with the arguments of another list; neither of both may take any.
+    pub(crate) fn or(mut self, other: Self) -> Self {
+        debug_assert!(self.call == other.call && !self.choices.is_empty() && !other.choices.is_empty());
+        self.choices.extend(other.choices);
         self
     }
 
@@ -66,7 +82,11 @@ impl Allowed {
 }
 
 impl Condition {
+    const fn number(argument: u8, is: SeccompCmpOp, value: u64) -> Self {
+        Self { argument, width: SeccompCmpArgLen::Dword, is, value }
+    }
+
     fn build(&self) -> Result<SeccompCondition, seccompiler::BackendError> {
-        SeccompCondition::new(self.argument, SeccompCmpArgLen::Dword, self.is.clone(), self.value)
+        SeccompCondition::new(self.argument, self.width.clone(), self.is.clone(), self.value)
     }
 }

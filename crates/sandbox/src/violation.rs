@@ -29,6 +29,11 @@ thread_local! {
     static CLASS: Cell<&'static str> = const { Cell::new("") };
 }
 
+/// Whether the thread has entered a class itself; what it was started under does not count.
+pub(crate) fn is_confined() -> bool {
+    !CLASS.get().is_empty()
+}
+
 /// Notes the thread's name and class for its last line.
 pub(crate) fn remember(class: Class) {
     let thread = std::thread::current();

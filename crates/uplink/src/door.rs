@@ -21,7 +21,7 @@ use rustix::fs::{Mode, fchmod};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, recvmsg, sendmsg, socket_with,
+    listen, recvmsg, send, sendmsg, socket_with,
 };
 
 use crate::Error;
@@ -127,12 +127,7 @@ impl Door {
     pub fn ask(&self) -> io::Result<()> {
         if let Kind::Dial { ask, .. } = &self.kind {
             // Asked already and not answered: then it will be.
-            match sendmsg(
-                ask,
-                &[IoSlice::new(&[YES])],
-                &mut SendAncillaryBuffer::default(),
-                SendFlags::NOSIGNAL,
-            ) {
+            match send(ask, &[YES], SendFlags::NOSIGNAL) {
                 Err(rustix::io::Errno::AGAIN) => {}
                 sent => drop(sent?),
             }

@@ -174,7 +174,7 @@ impl Stage {
         let metrics = Metrics::open(&plan, &mut lock).expect("no telemetry");
         let begun = Begun {
             metrics,
-            options: Options { time: None, json: true, log: None, name: None },
+            options: Options { time: None, json: true, log: None, name: None, user: None },
             stop: Stop::deaf(),
             running: Running { run: "lab".to_owned(), file, text, plan, no_kvm: None },
             placing: Placing::begin_with(Box::new(Nobody), BTreeMap::new, Planned::default(), now)

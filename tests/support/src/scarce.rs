@@ -6,9 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use rustix::process::{Pid, Resource, Rlimit, prlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use tempfile::TempDir;
 
 /// What a process may have at most.
@@ -35,12 +35,20 @@ impl Limits {
         unsafe { command.pre_exec(set) }
     }
 
-    /// A process that runs has no more from now on; what it has over that it keeps.
+    /// A process that runs has no more from now on; what it has over that it keeps. By prlimit(1) as who that process is: of
+    /// another user's only CAP_SYS_RESOURCE may.
     pub fn impose(self, pid: u32) -> Result<()> {
-        let id = Pid::from_raw(pid.cast_signed()).context("a process id")?;
-        for (resource, limit) in self.each() {
-            prlimit(Some(id), resource, limit).with_context(|| format!("cannot limit process {pid}"))?;
-        }
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let number = |name: &str| -> Result<u32> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).context("a user")?;
+            Ok(line.split_whitespace().next().context("a number")?.parse()?)
+        };
+        let mut command = Command::new("prlimit");
+        command.uid(number("Uid:")?).gid(number("Gid:")?).args(["--pid", &pid.to_string()]);
+        let wanted = [("nofile", self.descriptors), ("as", self.address_space), ("fsize", self.file)];
+        command.args(wanted.iter().filter_map(|(name, most)| Some(format!("--{name}={0}:{0}", (*most)?))));
+        let done = command.output().context("cannot start prlimit")?;
+        ensure!(done.status.success(), "process {pid}: {}", String::from_utf8_lossy(&done.stderr));
         Ok(())
     }
 

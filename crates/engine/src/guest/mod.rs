@@ -120,19 +120,13 @@ impl Guest {
             Stage::Vm(vm) => {
                 for index in 0..vm.machine().vcpus() {
                     let vm = vm.clone();
-                    self.run_vcpu(index, move || match vm.vcpu(index) {
-                        Ok(mut vcpu) => vcpu.run(),
-                        Err(error) => Stopped::Fault(format!("{error:#}")),
-                    })?;
+                    self.run_vcpu(index, move || vm.vcpu(index), |vcpu| vcpu.run())?;
                 }
             }
             Stage::Linux(vm) => {
                 for index in 0..vm.machine().vcpus() {
                     let vm = vm.clone();
-                    self.run_vcpu(index, move || match vm.cpu(index) {
-                        Ok(mut cpu) => cpu.run(),
-                        Err(error) => Stopped::Fault(format!("{error:#}")),
-                    })?;
+                    self.run_vcpu(index, move || vm.cpu(index), |cpu| cpu.run())?;
                 }
             }
             Stage::Process(process, spawner) => {
@@ -140,7 +134,7 @@ impl Guest {
                     .map(|index| self.cpu(index).unwrap_or(process::ANYWHERE))
                     .collect();
                 process
-                    .start(&*spawner, &self.plan.name, &cpus)
+                    .start(&spawner, &self.plan.name, &cpus)
                     .with_context(|| format!("router {}", self.plan.name))?;
                 // A vCPU that asks for a register waits for it: its CPU is free, and is the one to pay.
                 let near: Vec<usize> =
@@ -151,9 +145,26 @@ impl Guest {
         Ok(())
     }
 
-    fn run_vcpu(&mut self, index: usize, body: impl FnOnce() -> Stopped + Send + 'static) -> Result<()> {
+    /// Starts the thread of a vCPU, which makes it, gives up making any, and runs the guest.
+    fn run_vcpu<V: 'static>(
+        &mut self,
+        index: usize,
+        make: impl FnOnce() -> Result<V> + Send + 'static,
+        run: fn(&mut V) -> Stopped,
+    ) -> Result<()> {
         let cpus: Vec<usize> = self.cpu(index).into_iter().map(|cpu| cpu as usize).collect();
-        self.run(&format!("vcpu{index}"), &cpus, Class::Vcpu, body)
+        let with_vhost_net = self.plan.vhost == VhostThreads::Kernel;
+        let class = if with_vhost_net { Class::VcpuVhostNet } else { Class::Vcpu };
+        let confinement = self.confinement;
+        let made = move || {
+            let vcpu = make()?;
+            confinement.enter(class).map(|()| vcpu)
+        };
+        let body = move || match made() {
+            Ok(mut vcpu) => run(&mut vcpu),
+            Err(error) => Stopped::Fault(format!("{error:#}")),
+        };
+        self.run(&format!("vcpu{index}"), &cpus, Class::NewVcpu, body)
     }
 
     /// The CPU of a vCPU, if the file gives it one.

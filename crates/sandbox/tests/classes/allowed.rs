@@ -25,6 +25,9 @@ const EVERY: [&str; 7] = ["bells", "heap", "trim", "time", "panic", "refusals", 
 /// What control can besides.
 const CONTROL: [&str; 4] = ["threads", "memory", "link", "signals"];
 
+/// What a thread can that takes more away from itself.
+const SECOND: [&str; 1] = ["second"];
+
 /// What those that serve NICs can.
 const SERVING: [&str; 2] = ["timer", "pins"];
 
@@ -32,7 +35,8 @@ pub(crate) fn names(class: Class) -> Vec<&'static str> {
     let control = if class == Class::Control { &CONTROL[..] } else { &[] };
     let serving =
         if [Class::Clock, Class::Peer, Class::Backend].contains(&class) { &[] } else { &SERVING[..] };
-    EVERY.iter().chain(control).chain(serving).copied().collect()
+    let second = if [Class::Control, Class::NewVcpu].contains(&class) { &SECOND[..] } else { &[] };
+    EVERY.iter().chain(control).chain(serving).chain(second).copied().collect()
 }
 
 /// How many panics a trial has, each with its message.
@@ -73,6 +77,7 @@ pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
         "trim" => Box::new(trim),
         "time" => Box::new(time),
         "panic" => Box::new(panics),
+        "second" => Box::new(second),
         "refusals" => Box::new(refusals),
         "random" => Box::new(|| assert!(HashMap::<u8, u8>::new().is_empty())),
         "threads" => Box::new(threads),
@@ -167,6 +172,13 @@ fn refusals() {
     assert!(std::fs::metadata("/").is_err_and(denied));
 }
 
+/// Becomes the thread of a vCPU that runs.
+fn second() {
+    confine(Class::Vcpu).unwrap();
+    heap();
+    refusals();
+}
+
 /// A thread that is started by control and confined, as all threads of routers are.
 fn threads() {
     let start = |class| {
@@ -204,8 +216,7 @@ fn memory() {
 
 fn link(mut ours: UnixStream, mut theirs: UnixStream) {
     use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    ours.set_nonblocking(true).unwrap();
-    rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::NONBLOCK).unwrap();
+    rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NONBLOCK).unwrap();
     let passed = [ours.as_fd()];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut message = SendAncillaryBuffer::new(&mut space);

@@ -32,8 +32,13 @@ pub(crate) fn is_forbidden(class: Class, call: &Call) -> bool {
     match call.name {
         "openat-create" => class != Class::Control,
         "accept4" => ![Class::Control, Class::Peer, Class::Backend].contains(&class),
+        "sendmsg" => ![Class::Control, Class::Peer].contains(&class),
+        "mmap-file" => ![Class::Control, Class::NewVcpu, Class::Backend].contains(&class),
+        "seccomp" | "ioctl-new-vcpu" => ![Class::Control, Class::NewVcpu].contains(&class),
+        "ioctl-vhost-net" => ![Class::Control, Class::NewVcpu, Class::VcpuVhostNet].contains(&class),
+        "sendto" => ![Class::Control, Class::Peer, Class::Backend].contains(&class),
         // Without MSG_DONTWAIT.
-        "sendto" | "recvfrom" => class != Class::Control,
+        "recvfrom" => class != Class::Control,
         _ => true,
     }
 }
@@ -57,6 +62,10 @@ fn call(name: &'static str, number: c_long, arguments: &[c_long]) -> Call {
 const HERE: c_long = libc::AT_FDCWD as c_long;
 const CREATE: c_long = (libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC) as c_long;
 const NONE: c_long = -1;
+/// An address that nothing is read from or written to: the descriptor is none.
+const SOMEWHERE: c_long = 0x1_0000_0000;
+const KVM_CREATE_VCPU: c_long = 0xae41;
+const VHOST_SET_MEM_TABLE: c_long = 0x4008_af03;
 
 fn files() -> Vec<Call> {
     static HOW: [u64; 3] = [0; 3];
@@ -83,10 +92,26 @@ fn sockets_and_devices() -> Vec<Call> {
         call("connect", libc::SYS_connect, &[NONE]),
         call("bind", libc::SYS_bind, &[NONE]),
         call("sendto", libc::SYS_sendto, &[NONE, 0, 0, 0]),
+        call(
+            "sendto-address",
+            libc::SYS_sendto,
+            &[NONE, 0, 0, c_long::from(libc::MSG_DONTWAIT), SOMEWHERE, 16],
+        ),
+        call("sendmsg", libc::SYS_sendmsg, &[NONE, 0, 0]),
         call("recvfrom", libc::SYS_recvfrom, &[NONE, 0, 0, 0]),
+        call(
+            "recvfrom-address",
+            libc::SYS_recvfrom,
+            &[NONE, 0, 0, c_long::from(libc::MSG_DONTWAIT), SOMEWHERE],
+        ),
         call("accept4", libc::SYS_accept4, &[NONE]),
         call("ioctl-sti", libc::SYS_ioctl, &[0, libc::TIOCSTI as c_long, c"x".as_ptr() as c_long]),
         call("ioctl-tun", libc::SYS_ioctl, &[NONE, libc::TUNSETIFF as c_long]),
+        call("ioctl-wait", libc::SYS_ioctl, &[NONE, libc::FIONBIO as c_long]),
+        call("ioctl-new-vcpu", libc::SYS_ioctl, &[NONE, KVM_CREATE_VCPU]),
+        call("ioctl-vhost-net", libc::SYS_ioctl, &[NONE, VHOST_SET_MEM_TABLE]),
+        // So that whoever writes to it waits again.
+        call("fcntl-wait", libc::SYS_fcntl, &[NONE, c_long::from(libc::F_SETFL), c_long::from(libc::O_RDWR)]),
     ]
 }
 
@@ -116,11 +141,14 @@ fn processes() -> Vec<Call> {
 fn powers() -> Vec<Call> {
     const PAGE: c_long = 4096;
     let executable = c_long::from(libc::PROT_READ | libc::PROT_EXEC);
+    let readable = c_long::from(libc::PROT_READ);
     let anonymous = c_long::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     vec![
         call("mmap-exec", libc::SYS_mmap, &[0, PAGE, executable, anonymous, NONE]),
         // Of memory that is not there: what counts is what is asked for.
         call("mprotect-exec", libc::SYS_mprotect, &[0, PAGE, executable]),
+        call("mmap-file", libc::SYS_mmap, &[0, PAGE, readable, c_long::from(libc::MAP_SHARED), NONE]),
+        call("seccomp", libc::SYS_seccomp, &[c_long::from(libc::SECCOMP_SET_MODE_FILTER), 0, 0]),
         call("pkey_mprotect", libc::SYS_pkey_mprotect, &[0, PAGE, executable]),
         call("unshare", libc::SYS_unshare, &[]),
         call("setns", libc::SYS_setns, &[NONE]),

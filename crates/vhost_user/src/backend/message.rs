@@ -7,16 +7,15 @@
 //!
 //! A peer may stop in the middle of a message, send several at once, or never read an answer. Nothing here waits for it.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use rustix::cmsg_space;
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
 };
 use vhost::vhost_user::message::FrontendReq;
 use vm_memory::ByteValued;
@@ -205,9 +204,8 @@ impl Line {
 
     /// Sends an answer; a peer that reads none of them is told no more.
     pub fn say(&self, octets: &[u8]) -> Result<(), Fault> {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let mut control = SendAncillaryBuffer::default();
-        match sendmsg(self.socket.as_fd(), &[IoSlice::new(octets)], &mut control, flags) {
+        // Not by sendmsg(2), by which descriptors could leave as well: the thread's class has none.
+        match send(&self.socket, octets, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) if sent == octets.len() => Ok(()),
             Ok(_) | Err(Errno::AGAIN) => Err(Fault::Deaf),
             Err(errno) => Err(Fault::Socket(errno.into())),

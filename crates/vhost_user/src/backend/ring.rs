@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use ring::split::{DeviceQueue, Features, Layout, LayoutError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::fstat;
+use rustix::fs::{OFlags, fcntl_setfl, fstat};
 use rustix::io::write;
 use vhost::vhost_user::message::VhostUserVringAddr;
 use vmm::nic_port::Bells;
@@ -70,9 +70,8 @@ impl PeerRing {
     pub(super) fn set_call(&mut self, call: Option<OwnedFd>) -> Result<(), Fault> {
         if let Some(call) = &call {
             self.expect_event(call)?;
-            let flags = rustix::fs::fcntl_getfl(call).map_err(|why| self.bell(why.into()))?;
-            rustix::fs::fcntl_setfl(call, flags | rustix::fs::OFlags::NONBLOCK)
-                .map_err(|why| self.bell(why.into()))?;
+            // An event descriptor has no other flags.
+            fcntl_setfl(call, OFlags::RDWR | OFlags::NONBLOCK).map_err(|why| self.bell(why.into()))?;
         }
         self.call = call;
         Ok(())

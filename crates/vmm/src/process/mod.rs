@@ -33,6 +33,12 @@ pub trait Spawn: Send + Sync {
     /// # Errors
     /// One line: what this host refuses, and what would allow it.
     fn spawn(&self, name: &str) -> Result<Spawned>;
+
+    /// Kills a process that it has started, and does not wait for its end; one that is gone stays gone. Whoever may not signal asks
+    /// somebody who may.
+    fn kill(&self, process: &Child) {
+        pidfd::kill(&process.pidfd);
+    }
 }
 
 /// A process that was started and waits for its orders.
@@ -60,10 +66,14 @@ pub struct Process {
     child: OnceLock<Child>,
 }
 
-/// The process itself.
-struct Child {
+/// The process of a router.
+pub struct Child {
+    /// Its router.
+    name: String,
     pidfd: OwnedFd,
     pid: i32,
+    /// Who has started it.
+    spawner: Arc<dyn Spawn>,
     /// The most time on CPUs that was read, in nanoseconds.
     spent: AtomicU64,
 }
@@ -84,12 +94,16 @@ impl Process {
 
     /// Starts the process and hands it its memory and bells. vCPU `n` runs on the CPU that `cpus` has for it, if any.
     /// When this returns the process is confined and its firmware is about to run; somebody must [`Process::serve`].
-    pub fn start(&self, spawner: &dyn Spawn, name: &str, cpus: &[u32]) -> Result<()> {
+    pub fn start(&self, spawner: &Arc<dyn Spawn>, name: &str, cpus: &[u32]) -> Result<()> {
         let Spawned { socket, pidfd, pid } = spawner.spawn(name)?;
-        if self.child.set(Child { pidfd, pid, spent: AtomicU64::new(0) }).is_err() {
-            bail!("the process of a machine is started once");
-        }
-        handover::hand_over(self, &socket, name, cpus).inspect_err(|_| self.kill())
+        let (name, spawner) = (name.to_owned(), spawner.clone());
+        let child = Child { name, pidfd, pid, spawner, spent: AtomicU64::new(0) };
+        let Err(second) = self.child.set(child) else {
+            let child = self.child.get().context("a process that was started")?;
+            return handover::hand_over(self, &socket, &child.name, cpus).inspect_err(|_| child.kill());
+        };
+        second.end();
+        bail!("the process of a machine is started once")
     }
 
     /// What the firmware runs on.
@@ -113,23 +127,37 @@ impl Process {
         // Full means that it rings.
         let _ = self.bell.write(1);
     }
-
-    fn kill(&self) {
-        if let Some(child) = self.child.get() {
-            pidfd::kill(&child.pidfd);
-        }
-    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(child) = self.child.get() {
-            end(&child.pidfd);
+            child.end();
         }
     }
 }
 
 impl Child {
+    /// Name of its router.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its number in our namespace.
+    pub const fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn kill(&self) {
+        self.spawner.kill(self);
+    }
+
+    /// Kills it, and waits until it is gone.
+    fn end(&self) {
+        self.kill();
+        pidfd::wait(&self.pidfd);
+    }
+
     fn cpu_time(&self) -> Duration {
         let now = cpu_clock::of_process(self.pid).as_nanos() as u64;
         // Looked at after the reading: until it has ended nobody else can have its number.
@@ -159,7 +187,13 @@ mod tests {
         let pidfd = unsafe { OwnedFd::from_raw_fd(i32::try_from(pidfd).expect("a descriptor")) };
         ended.wait().expect("it ends");
         // This process has run for a while.
-        let child = Child { pidfd, pid: std::process::id().cast_signed(), spent: AtomicU64::new(70) };
+        let child = Child {
+            name: "edge".to_owned(),
+            pidfd,
+            pid: std::process::id().cast_signed(),
+            spawner: Arc::new(Forker::new().expect("an image")),
+            spent: AtomicU64::new(70),
+        };
         assert!(cpu_clock::of_process(child.pid) > Duration::from_nanos(70));
         assert_eq!(child.cpu_time(), Duration::from_nanos(70));
     }

@@ -29,7 +29,7 @@ impl Process {
         loop {
             let asked = self.machine.stop_sign().load(Ordering::Acquire);
             if asked && Instant::now() >= *deadline.get_or_insert_with(|| Instant::now() + GRACE) {
-                pidfd::kill(&child.pidfd);
+                child.kill();
             }
             match self.wait(child, asked) {
                 Ok(Event::Bell) => self.answer_all(),

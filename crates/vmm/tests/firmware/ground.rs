@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bootinfo::{BootInfo, Role};
 use libc::siginfo_t;
-use vmm::{Forker, Machine, MachineConfig, Process, RouteTable, Stopped, Vm};
+use vmm::{Forker, Machine, MachineConfig, Process, RouteTable, Spawn, Stopped, Vm};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
 /// What runs it.
@@ -77,7 +77,7 @@ pub(crate) fn by_process_with(
 ) -> Option<Running> {
     let process = Arc::new(Process::new(config(info)).expect("a machine"));
     furnish(process.machine());
-    let forker = Forker::new().expect("an image");
+    let forker: Arc<dyn Spawn> = Arc::new(Forker::new().expect("an image"));
     if let Err(error) = process.start(&forker, "ground", cpus) {
         let line = format!("{error:#}");
         assert!(line.contains("namespace"), "{line}");

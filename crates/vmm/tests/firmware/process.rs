@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bootinfo::map;
@@ -146,7 +147,7 @@ fn its_threads_have_names_and_their_cpus() {
 #[test]
 fn a_cpu_that_is_not_there_is_told_in_one_line() {
     let process = Process::new(config()).expect("a machine");
-    let forker = Forker::new().expect("an image");
+    let forker: Arc<dyn Spawn> = Arc::new(Forker::new().expect("an image"));
     let Err(error) = process.start(&forker, "nowhere", &[8191]) else { panic!("there is no CPU 8191") };
     let line = format!("{error:#}");
     if line.contains("namespace") {
@@ -297,7 +298,7 @@ fn reap(pid: i32) {
 #[test]
 fn a_machine_is_started_once() {
     let process = Process::new(config()).expect("a machine");
-    let forker = Forker::new().expect("an image");
+    let forker: Arc<dyn Spawn> = Arc::new(Forker::new().expect("an image"));
     if let Err(error) = process.start(&forker, "once", &[]) {
         return println!("SKIPPED: {error:#}");
     }

@@ -1,7 +1,7 @@
-use std::io::Write;
+use std::io::{IoSlice, Write};
 use std::os::fd::AsFd;
 
-use rustix::net::SendAncillaryMessage;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
 
 use super::*;
 

@@ -1,0 +1,113 @@
+//! The room that the data plane is shut into: a user, namespaces and a root of its own.
+//!
+//! A data plane has descriptors of all that it may touch, so it needs no name of anything: no file has one in its empty root, no
+//! interface and no abstract socket in its network namespace, no queue in its IPC namespace. Its user owns nothing on the host, and
+//! its user namespace gives it rights over nothing outside. The filters forbid all of this as well; whoever gets around one of the
+//! two still meets the other.
+//!
+//! There is no PID namespace: the supervisor places and schedules threads by the numbers that the data plane tells, and no class can
+//! name a process by its number but its own (`class`).
+
+use std::ffi::{CStr, c_char, c_int};
+use std::{fmt, fs, io, ptr};
+
+use rustix::process::{getegid, geteuid};
+
+use crate::privileges::{prctl, raise_permitted, succeeded};
+
+/// A folder that every host has, to hang an empty file system over.
+const FOLDER: &CStr = c"/proc";
+/// An empty file system in which nobody can make anything.
+const EMPTY: &CStr = c"size=4k,nr_inodes=1,mode=0555";
+/// Namespaces without the one that lets everybody make the others.
+const OTHERS: c_int = libc::CLONE_NEWNS | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
+
+/// Something that this host does not give, and why: one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(String);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// What could not be had so far.
+#[derive(Default)]
+struct Attempts(Vec<Missing>);
+
+impl Attempts {
+    /// Whether it worked; else what is missing is noted.
+    fn note(&mut self, what: &str, outcome: io::Result<()>) -> bool {
+        self.0.extend(outcome.as_ref().err().map(|error| Missing(format!("{what} ({error})"))));
+        outcome.is_ok()
+    }
+}
+
+/// Shuts this process in, as far as the host lets it, and becomes `user`, if one is given (which only root may); what is missing.
+/// Its capabilities are then those of its own user namespace, and are to be given up next.
+pub(crate) fn enter(user: Option<u32>) -> Vec<Missing> {
+    let mut attempts = Attempts::default();
+    if let Some(user) = user {
+        attempts.note(&format!("no user of its own, number {user}"), become_user(user));
+    }
+    // Inside, until it is mapped, it is nobody.
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let has_root = match unshare(libc::CLONE_NEWUSER | OTHERS) {
+        Ok(()) => attempts.note("nobody in its user namespace", map_user(user, group)),
+        Err(error) => {
+            attempts.note("no user namespace", Err(error));
+            attempts.note("no mount, net and ipc namespaces", unshare(OTHERS))
+        }
+    };
+    if has_root {
+        attempts.note("no empty root", leave_files());
+    }
+    attempts.0
+}
+
+/// Becomes this user, of the group of the same number and of no other. Capabilities stay: namespaces take them.
+fn become_user(user: u32) -> io::Result<()> {
+    prctl(libc::PR_SET_KEEPCAPS, 1)?;
+    // By number: there is one thread.
+    // SAFETY: numbers, and an empty list.
+    unsafe {
+        succeeded(libc::syscall(libc::SYS_setgroups, 0, ptr::null::<libc::gid_t>()))?;
+        succeeded(libc::syscall(libc::SYS_setresgid, user, user, user))?;
+        succeeded(libc::syscall(libc::SYS_setresuid, user, user, user))?;
+    }
+    raise_permitted()?;
+    // What a process that is hidden has in /proc is root's: also the map of users that it is to write.
+    prctl(libc::PR_SET_DUMPABLE, 1)
+}
+
+/// In a new user namespace: be there who it is outside, and let nobody else be anybody.
+fn map_user(user: u32, group: u32) -> io::Result<()> {
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))
+}
+
+fn unshare(namespaces: c_int) -> io::Result<()> {
+    // SAFETY: a number; this process has one thread.
+    succeeded(unsafe { libc::unshare(namespaces) }.into())
+}
+
+/// The only file system left is an empty one.
+fn leave_files() -> io::Result<()> {
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    let still = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    let none = ptr::null::<c_char>();
+    let here = c".".as_ptr();
+    // SAFETY: C strings and flags. What is mounted and unmounted here is in this process's own mount namespace.
+    unsafe {
+        succeeded(libc::mount(none, c"/".as_ptr(), none, private, ptr::null()).into())?;
+        let kind = c"tmpfs".as_ptr();
+        succeeded(libc::mount(kind, FOLDER.as_ptr(), kind, still, EMPTY.as_ptr().cast()).into())?;
+        succeeded(libc::chdir(FOLDER.as_ptr()).into())?;
+        // The new root goes over the old one, and the old one away from under it.
+        succeeded(libc::syscall(libc::SYS_pivot_root, here, here))?;
+        succeeded(libc::umount2(here, libc::MNT_DETACH).into())?;
+        succeeded(libc::chdir(c"/".as_ptr()).into())
+    }
+}
