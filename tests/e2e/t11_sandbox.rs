@@ -3,6 +3,7 @@
 //! links.
 
 use std::fs;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use support::{
     Finished, Injected, Namespace, Process, Signal, Stage, children_of, inject_syscall, threads_of,
 };
 
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 const PATIENCE: Duration = Duration::from_secs(60);
 const NOTHING: [u64; 6] = [0; 6];
 /// Calls of x86-64 (`asm/unistd_64.h`), and what else they take and answer.
@@ -77,7 +79,7 @@ fn end(mut stage: Stage) -> Finished {
 }
 
 fn every_thread_is_confined(engine: &str) {
-    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file(engine)).expect("it starts");
+    let mut stage = Stage::start(RINGROAD, &file(engine)).expect("it starts");
     let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
     let plane = data_plane(&mut stage, &host);
     let processes = [vec![plane.clone()], children_of(plane.id), routers(&mut stage)].concat();
@@ -159,7 +161,7 @@ fn a_thread_is_taken_over(stage: &mut Stage, host: &Namespace, thread: &str, cla
 #[test]
 fn a_thread_that_asks_for_a_socket_ends_the_data_plane_and_the_run_goes_on() {
     support::needs!(Root, Kvm, Tun, Program("busybox"));
-    let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
+    let mut stage = Stage::start(RINGROAD, &file("kvm")).expect("it starts");
     let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
     a_thread_is_taken_over(&mut stage, &host, "west/vcpu1", "vcpu");
     a_thread_is_taken_over(&mut stage, &host, "west/lan-rx", "vhost");
@@ -173,10 +175,61 @@ fn a_thread_that_asks_for_a_socket_ends_the_data_plane_and_the_run_goes_on() {
 mod all {
     use super::*;
 
+    /// A router that touches nothing.
+    const NULL: &str = "[[router]]\nname = \"t11n\"\nengine = \"process\"\n\
+         [[router.nic]]\nname = \"a\"\nattach = \"null\"\naddress = \"192.0.2.1/24\"\n";
+
+    #[test]
+    fn the_data_plane_is_who_it_is_said_to_be() {
+        support::needs!(Root);
+        let mut stage = Stage::start_with(RINGROAD, NULL, &["--json", "--user", "60999"]).expect("it starts");
+        stage.run().wait_for_line(PATIENCE, |line| line.contains("counters")).expect("it comes up");
+        let plane = current_data_plane(&mut stage).expect("a data plane");
+        for name in ["Uid", "Gid"] {
+            assert_eq!(status(plane.id, plane.id, name).split_whitespace().collect::<Vec<_>>(), ["60999"; 4]);
+        }
+        end(stage);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("null.toml");
+        fs::write(&path, NULL).expect("a file");
+        for (user, why) in
+            [("root", "root is who"), ("nobody", "who processes of routers are"), ("no-one", "no user")]
+        {
+            let mut command = Command::new(RINGROAD);
+            let done = support::run(command.arg("run").arg(&path).args(["--user", user]), PATIENCE);
+            let done = done.expect("it ends");
+            assert!(!done.status.success() && done.stderr.contains(why), "{user}: {}", done.stderr);
+            assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+        }
+    }
+
+    #[test]
+    fn what_a_host_does_not_give_is_told_and_the_run_goes_on() {
+        support::needs!(Root, Program("setpriv"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("null.toml");
+        fs::write(&path, NULL).expect("a file");
+        let less = ["--bounding-set=-setuid,-setgid,-sys_admin", "--inh-caps=-all", RINGROAD];
+        let with_less = || {
+            let mut command = Command::new("setpriv");
+            command.args(less).env("STATE_DIRECTORY", folder.path());
+            command
+        };
+        let done =
+            support::run(with_less().arg("run").arg(&path).args(["--seconds", "1", "--json"]), PATIENCE);
+        let done = done.expect("it ends");
+        assert!(done.status.success(), "{}", done.stderr);
+        let told = "the data plane has no user of its own, number ";
+        assert!(done.stderr.lines().count() == 1 && done.stderr.contains(told), "{}", done.stderr);
+        let found = support::run(with_less().arg("doctor"), PATIENCE).expect("it ends").stdout;
+        let line = found.lines().find(|line| line.contains("data plane")).expect("it was looked at");
+        assert!(line.starts_with("note") && line.contains("no user of its own"), "{line}");
+    }
+
     #[test]
     fn the_thread_that_serves_a_process_is_no_exception() {
         support::needs!(Root, Tun, Program("busybox"));
-        let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("process")).expect("it starts");
+        let mut stage = Stage::start(RINGROAD, &file("process")).expect("it starts");
         let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
         a_thread_is_taken_over(&mut stage, &host, "west/bus", "bus");
         end(stage);
@@ -186,7 +239,7 @@ mod all {
     #[test]
     fn what_a_thread_may_ask_is_answered_and_opening_a_file_is_not() {
         support::needs!(Root, Kvm, Tun, Program("busybox"));
-        let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
+        let mut stage = Stage::start(RINGROAD, &file("kvm")).expect("it starts");
         let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
         let plane = data_plane(&mut stage, &host);
         let pid = i64::from(plane.id);
@@ -205,7 +258,7 @@ mod all {
     #[test]
     fn deaths_in_a_row_leave_nothing_behind() {
         support::needs!(Root, Kvm, Tun, Program("busybox"));
-        let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("kvm")).expect("it starts");
+        let mut stage = Stage::start(RINGROAD, &file("kvm")).expect("it starts");
         let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
         let descriptors = |stage: &mut Stage| {
             let run = Process::look(stage.run().id()).expect("the supervisor");
@@ -228,7 +281,7 @@ mod all {
     #[test]
     fn a_firmware_that_asks_for_a_socket_ends_alone() {
         support::needs!(Root, Tun, Program("busybox"));
-        let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), &file("process")).expect("it starts");
+        let mut stage = Stage::start(RINGROAD, &file("process")).expect("it starts");
         let host = stage.host("t11-west", "192.0.2.2/24", "192.0.2.1").expect("a host");
         let plane = data_plane(&mut stage, &host);
         let before = routers(&mut stage);
