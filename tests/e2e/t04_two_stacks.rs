@@ -125,6 +125,8 @@ mod all {
     fn a_narrow_link_behind_the_router() {
         support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
         let (stage, left, right) = two_hosts(1000);
+        // The router is up from here on: below, what it says is waited for only as long as ping waits.
+        ping(&left, "192.0.2.1", 56, 1);
         // The first one has DF and is refused; the kernel learns the path's MTU from the refusal.
         in_vain(&left, "198.51.100.2", 1400);
         let route = left.ip(&["route", "get", "198.51.100.2"]).expect("a route");

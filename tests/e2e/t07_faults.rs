@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// A start or an end takes far less, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-const GONE: Duration = Duration::from_secs(40);
+const GONE: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 
 fn file(memory: &str, attach: &str) -> String {

@@ -11,7 +11,7 @@ use support::{Moments, Running, Signal, Traces, alone};
 /// A start or an end takes far less, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The kernel takes links and namespaces away some time after the process.
-const GONE: Duration = Duration::from_secs(40);
+const GONE: Duration = Duration::from_secs(60);
 /// The file of these tests: its TAPs are made in the namespace of the caller, where a leftover would be seen.
 const FILE: &str = "[switch.lan]\n\
     [[router]]\nname = \"t08-a\"\nvhost = \"split\"\n\

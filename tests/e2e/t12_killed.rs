@@ -15,7 +15,7 @@ use support::{Flow, Moments, Namespace, Need, Process, Running, Stage, Traces, a
 /// A start, an end or a repair takes far less, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The kernel takes links and namespaces away some time after the process.
-const GONE: Duration = Duration::from_secs(40);
+const GONE: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Rounds of all tests of this file together; a longer run may set `RINGROAD_ROUNDS`.
 const ROUNDS: u32 = 100;
@@ -170,7 +170,7 @@ fn the_one_that_cleans_up() {
     let mut run = start(folder.path());
     is_up(&mut run);
     let is_cleaner = |child: &Process| child.words.get(1).is_some_and(|verb| verb == "cleaner");
-    let cleaner = children_of(run.id()).into_iter().find(is_cleaner).expect("one that cleans up");
+    let cleaner = wait_for(|| children_of(run.id()).into_iter().find(is_cleaner));
     kill(cleaner.id);
     // It is told of, it is no zombie, and another one takes its place.
     let told = format!("the process that cleans up after this one (pid {}) has ended (signal: 9", cleaner.id);
@@ -187,7 +187,7 @@ fn the_one_that_cleans_up() {
     // Where both are killed, the next start takes over what they left.
     let mut run = start(folder.path());
     is_up(&mut run);
-    let cleaner = children_of(run.id()).into_iter().find(is_cleaner).expect("one that cleans up");
+    let cleaner = wait_for(|| children_of(run.id()).into_iter().find(is_cleaner));
     kill(cleaner.id);
     kill_command(&mut run, Duration::ZERO);
     let mut next = start(folder.path());

@@ -17,7 +17,7 @@ use support::{
 /// A start, an end or a change takes far less, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The kernel takes links and namespaces away some time after the process.
-const GONE: Duration = Duration::from_secs(40);
+const GONE: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Datagrams a second through the router that must not notice.
 const RATE: u32 = 2000;

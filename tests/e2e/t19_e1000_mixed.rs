@@ -244,7 +244,7 @@ mod all {
             let world = World::start(&one_router("kvm", west, east));
             let flow = world.flow();
             flow.reaches(20, PATIENCE).expect("it flows");
-            let told = said(&["trace", "t19.west", "--count", "3", "--seconds", "20", "--port", "7021"]);
+            let told = said(&["trace", "t19.west", "--count", "3", "--seconds", "50", "--port", "7021"]);
             for place in ["t19.west.rx", "t19.east.tx"] {
                 assert!(told.matches(place).count() >= 3, "{west} and {east}: {told}");
             }

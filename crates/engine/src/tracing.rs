@@ -107,10 +107,11 @@ impl Trace {
 
     /// To be called about ten times a second, until it brings the end.
     pub fn look_after(&mut self, instance: &Instance) -> Round {
-        self.round(Arc::new(Drops::read(instance)))
+        self.round(|| Arc::new(Drops::read(instance)))
     }
 
-    fn round(&mut self, drops: Arc<Drops>) -> Round {
+    fn round(&mut self, read: impl Fn() -> Arc<Drops>) -> Round {
+        let mut drops = read();
         self.place_lookouts();
         let now = self.follow.age();
         let over = now >= self.order.timeout;
@@ -120,6 +121,10 @@ impl Trace {
             over || given_up || is_done(followed, now.saturating_sub(followed.at), &drops)
         });
         done.sort_by_key(|followed| followed.number);
+        if !done.is_empty() {
+            // What was counted for one that was answered a moment ago.
+            drops = read();
+        }
         if looks >= LOOKS / 2 && !done.is_empty() {
             self.rest = now + REST;
         }

@@ -10,7 +10,7 @@ use super::{FILE, PATIENCE, RATE, SOCKET, World, assert_whole, json_lines, ringr
 
 /// The packets of a trace, and its last line.
 fn trace(words: &[&str]) -> (Vec<Value>, Value) {
-    let mut lines = json_lines(&said(&[&["trace"], words, &["--json", "--seconds", "20"]].concat()));
+    let mut lines = json_lines(&said(&[&["trace"], words, &["--json", "--seconds", "50"]].concat()));
     let end = lines.pop().expect("a last line")["traced"].clone();
     (lines, end)
 }

@@ -14,7 +14,7 @@ use crate::running::{Running, run};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// It answers long before this, even where the host is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(70);
 
 /// A running database and switch; both end with it.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Ovs {
     /// What `ovs-vsctl` answers to these words.
     pub fn ask(&self, words: &[&str]) -> Result<String> {
         let mut command = Command::new("ovs-vsctl");
-        environment(&mut command, self.folder.path()).arg("--timeout=20").args(words);
+        environment(&mut command, self.folder.path()).arg("--timeout=60").args(words);
         let done = run(&mut command, PATIENCE)?;
         ensure!(done.status.success(), "ovs-vsctl {}: {}", words.join(" "), done.stderr);
         Ok(done.stdout.trim().to_owned())

@@ -12,7 +12,7 @@ use crate::Counters;
 /// Where runs of root listen.
 const RUNS: &str = "/run/ringroad/runs";
 /// How long a run may take for an answer.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(60);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(25);
 /// Looks without a frame counted, after which a ledger that adds up is believed: what is in a TAP's queue is in no ledger yet.

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 use super::{Arrivals, Flow};
 use crate::Namespace;
 
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 #[test]
 fn each_number_is_counted_once() {
     let (mut arrivals, now) = (Arrivals::default(), Instant::now());
@@ -31,17 +34,23 @@ fn all_that_is_sent_arrives_and_what_is_lost_is_seen() {
     crate::needs!(Root, Program("ip"));
     let (one, other, address) = pair();
     let flow = Flow::start(&one, &other, address, 2000).expect("it flows");
-    assert!(flow.resumes(Duration::from_secs(60)).is_some());
-    std::thread::sleep(Duration::from_millis(300));
+    assert!(flow.resumes(PATIENCE).is_some());
+    flow.reaches(301, PATIENCE).expect("it flows");
     let tally = flow.stop().expect("it stops");
     assert!(tally.sent > 300 && tally.lost() == 0 && tally.repeated == 0, "{tally:?}");
 
     let flow = Flow::start(&one, &other, address, 2000).expect("it flows");
-    assert!(flow.resumes(Duration::from_secs(60)).is_some());
+    assert!(flow.resumes(PATIENCE).is_some());
     other.ip(&["link", "set", "flow", "down"]).expect("down");
     assert!(flow.resumes(Duration::from_millis(300)).is_none());
+    // How many were not sent in that time depends on the host.
+    let (gone, end) = (|| flow.so_far().lost() + flow.so_far().refused, Instant::now() + PATIENCE);
+    while gone() <= 300 {
+        assert!(Instant::now() < end, "only {} are gone", gone());
+        std::thread::sleep(Duration::from_millis(10));
+    }
     other.ip(&["link", "set", "flow", "up"]).expect("up");
-    let pause = flow.resumes(Duration::from_secs(60)).expect("it goes on");
+    let pause = flow.resumes(PATIENCE).expect("it goes on");
     let tally = flow.stop().expect("it stops");
     assert!(tally.lost() + tally.refused > 300, "{tally:?} {pause:?}");
     assert!(tally.longest_gap > Duration::from_millis(250), "{tally:?}");

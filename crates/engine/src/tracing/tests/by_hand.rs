@@ -37,7 +37,7 @@ impl DerefMut for Moved {
 pub(super) fn begin(board: &TapBoard, order: Order) -> Moved {
     let (clock, hand) = Clock::by_hand();
     let mut trace = Trace::by(clock, board, order).expect("it begins");
-    let round = trace.round(Arc::default());
+    let round = trace.round(Arc::default);
     assert!(round.packets.is_empty() && round.end.is_none());
     Moved { trace, hand }
 }
