@@ -82,8 +82,9 @@ pub fn confine(class: Class) -> Result<()> {
     Ok(())
 }
 
-/// What is looked up once, and could not be found out any more later: where the kernel's clock lies.
-fn look_things_up() {
+/// What is looked up once, and could not be found out any more later: where the kernel's clock lies, and how large a page is. Kernels
+/// before Linux 6.4 tell it by a file.
+pub(crate) fn look_things_up() {
     rustix::param::page_size();
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
 }

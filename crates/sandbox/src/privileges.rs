@@ -6,6 +6,7 @@ use std::{fs, io};
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::filter::look_things_up;
 use crate::jail::{self, Missing};
 
 /// More capabilities than any kernel has.
@@ -31,6 +32,7 @@ pub fn give_up_privileges(user: Option<u32>) -> Result<Vec<Missing>> {
     ensure!(threads == 1, "privileges are given up by a process with one thread; this one has {threads}");
     be_ordinary().context("cannot be killed as others are when memory runs out (oom_score_adj)")?;
     limit().context("cannot limit what this process may use")?;
+    look_things_up();
     let missing = jail::enter(user);
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1).context("cannot give up gaining privileges (no_new_privs)")?;
     prctl_ambient_clear().context("cannot clear the ambient capabilities")?;
