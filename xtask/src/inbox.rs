@@ -30,7 +30,7 @@ const IN_THE_BOX: &str = " (in the box)";
 const TESTS: &str = "tests";
 
 /// Programs of this host that tests use; what is not installed here is missing inside, and tests say so.
-const PROGRAMS: [&str; 14] = [
+const PROGRAMS: [&str; 15] = [
     "ip",
     "chrt",
     "bridge",
@@ -38,6 +38,7 @@ const PROGRAMS: [&str; 14] = [
     "iperf3",
     "timeout",
     "bash",
+    "flock",
     "unshare",
     "nsenter",
     "systemctl",
