@@ -8,14 +8,12 @@ use rustix::thread::{CapabilitySet, capabilities};
 use vmm::probe::{Policy, scheduler_permitted};
 
 use super::{Finding, State};
+use crate::run_lock::USERS;
 
 /// `CGROUP2_SUPER_MAGIC` of `linux/magic.h`.
 const CGROUP2: u64 = 0x6367_7270;
 /// Descriptors of a run with some tens of routers, each with vCPUs, doorbells and interrupts.
 const ENOUGH_FILES: u64 = 4096;
-
-/// One of those that data planes may be.
-const PROBED_USER: u32 = 61_183;
 
 pub(super) fn findings() -> Vec<Finding> {
     vec![
@@ -67,8 +65,8 @@ fn data_plane() -> Finding {
     let mut command = Command::new("/proc/self/exe");
     command.args(["data-plane", "0", "--probe"]);
     if geteuid().is_root() {
-        // Not who any run has: the number is all that counts.
-        command.arg(PROBED_USER.to_string());
+        // The last one to be taken by a run; several processes may be it.
+        command.arg(USERS.end().to_string());
     }
     let lines = |done: Output| String::from_utf8_lossy(&done.stdout).lines().collect::<Vec<_>>().join(", ");
     match command.output() {

@@ -7,8 +7,8 @@ use anyhow::{Result, bail, ensure};
 
 /// Numbers that no distribution and no service manager gives to anybody (systemd, docs/UIDS-GIDS: unused), and which also those
 /// containers have that have 16 bits of numbers.
-pub(super) const FREE: RangeInclusive<u32> = 60_578..=61_183;
-/// Who owns what has no owner, and is what processes of routers are.
+pub(crate) const FREE: RangeInclusive<u32> = 60_578..=61_183;
+/// The user `nobody`, which processes of routers are.
 const NOBODY: u32 = 65_534;
 /// Name, password, number, and more, of one user a line.
 const FILE: &str = "/etc/passwd";

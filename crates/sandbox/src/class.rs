@@ -13,7 +13,7 @@ pub enum Class {
     NewVcpu,
     /// Runs a guest: KVM_RUN, and what a register access of the guest leads to.
     Vcpu,
-    /// The same where such an access may hand rings to vhost-net.
+    /// Runs a guest whose register accesses may hand rings to vhost-net.
     VcpuVhostNet,
     /// Moves frames between ports.
     Vhost,
@@ -240,9 +240,9 @@ const BACKEND_FCNTL: [u64; 3] =
 /// `O_LARGEFILE` as the kernel has it; for programs of 64 bits the C library says 0.
 const LARGE_FILE: i32 = 0x8000;
 
-/// Nobody waits who reads or writes a file from then on: the only flags that may be given to one.
+/// F_SETFL that makes reads and writes of a file non-blocking, and nothing else.
 fn stop_waiting() -> Allowed {
-    // What the kernel makes of it leaves out that a file may be large.
+    // The kernel ignores O_LARGEFILE here.
     let looked_at = !LARGE_FILE;
     one_of(libc::SYS_fcntl, 1, &[libc::F_SETFL as u64]).and_masked(
         2,
