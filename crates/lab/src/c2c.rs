@@ -4,7 +4,7 @@
 //! just before and after each sample.
 
 use std::sync::atomic::{
-    AtomicU32,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::thread;
@@ -16,12 +16,11 @@ use crate::cores;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Reads of the line between two looks at the clock.
 const READS: u32 = 1 << 16;
-/// Tells the peer to end.
-const END: u32 = u32::MAX;
 
 /// A word alone in its pair of cache lines (adjacent lines are fetched together).
 #[repr(align(128))]
-struct Line(AtomicU32);
+#[derive(Default)]
+struct Line<Word>(Word);
 
 /// Nanoseconds that a cache line needs from `cpu_a` to `cpu_b` and back, averaged over `rounds`. Not a number where
 /// it cannot be told: both are the same CPU, a thread cannot be pinned, or the other CPU does not answer in time.
@@ -29,24 +28,21 @@ pub fn round_trip_ns(cpu_a: usize, cpu_b: usize, rounds: u32) -> f64 {
     if cpu_a == cpu_b || rounds == 0 {
         return f64::NAN;
     }
-    let line = Line(AtomicU32::new(0));
+    let (line, end) = (Line::<AtomicU32>::default(), Line::<AtomicBool>::default());
     thread::scope(|scope| {
-        scope.spawn(|| answer(&line.0, cpu_b));
+        scope.spawn(|| answer(&line.0, &end.0, cpu_b));
         let asker = scope.spawn(|| ask(&line.0, cpu_a, rounds.min(1 << 30)));
         let result = asker.join();
-        line.0.store(END, Release);
+        end.0.store(true, Relaxed);
         result.ok().flatten().unwrap_or(f64::NAN)
     })
 }
 
-/// Makes each odd value even until told to end.
-fn answer(line: &AtomicU32, cpu: usize) {
+/// Makes each odd value even until told to end: by another word, as an answer may be on its way to this one.
+fn answer(line: &AtomicU32, end: &AtomicBool, cpu: usize) {
     let pinned = cores::pin(cpu).is_ok();
-    loop {
+    while !end.load(Relaxed) {
         let value = line.load(Acquire);
-        if value == END {
-            return;
-        }
         if pinned && value & 1 == 1 {
             line.store(value + 1, Release);
         }

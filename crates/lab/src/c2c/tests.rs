@@ -1,4 +1,8 @@
-use super::round_trip_ns;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::thread;
+
+use super::{answer, round_trip_ns};
 use crate::cores;
 
 #[test]
@@ -19,5 +23,23 @@ fn two_cpus_have_a_distance() {
         let ns = round_trip_ns(a, b, 1000);
         // On a busy machine the answer may not come in time; what comes is a sane figure.
         assert!(ns.is_nan() || (1.0..1e6).contains(&ns), "{ns}");
+    }
+}
+
+/// Who asks may give up while an answer is on its way.
+#[test]
+fn who_answers_ends_whenever_that_is_asked() {
+    let cpu = cores::allowed().unwrap()[0];
+    for turn in 0..2000 {
+        let (line, end) = (AtomicU32::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| answer(&line, &end, cpu));
+            line.store(1, Relaxed);
+            if turn % 2 == 0 {
+                while line.load(Relaxed) == 1 {}
+                line.store(3, Relaxed);
+            }
+            end.store(true, Relaxed);
+        });
     }
 }
