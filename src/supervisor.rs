@@ -27,6 +27,7 @@ mod rate;
 mod resources;
 mod schedule;
 mod status;
+mod stderr;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -46,7 +47,7 @@ use crate::run_lock::{self, RunLock};
 use crate::signals::Stop;
 use crate::{host, named};
 use account::Accounting;
-use apart::Aparts;
+use apart::{Apart, Aparts};
 use cables::Cables;
 use children::Children;
 use desk::{Asker, Desk};
@@ -357,7 +358,6 @@ impl Supervisor {
 
     /// How long nothing is due.
     fn patience(&self, now: Instant) -> Duration {
-        let plane = self.life.plane.as_ref().and_then(Plane::due);
         let due = [
             self.life.again,
             self.times.tick,
@@ -368,13 +368,13 @@ impl Supervisor {
             self.accounting.due(),
             self.lock.due(),
             self.gathers_due(),
-            plane,
         ];
-        let lives = self.apart.values().map(|apart| &apart.life);
         // Without a data plane none of them is started.
-        let again = |life: &Life| life.again.filter(|_| self.is_up());
-        let apart = lives.flat_map(|life| [again(life), life.plane.as_ref().and_then(Plane::due)]);
-        let left = due.into_iter().chain(apart).flatten().min().map(|due| due.saturating_duration_since(now));
+        let again = |apart: &Apart| apart.life.again.filter(|_| self.is_up());
+        let lives = self.apart.values().map(|apart| &apart.life).chain([&self.life]);
+        let planes = lives.filter_map(|life| life.plane.as_ref());
+        let planes = planes.flat_map(|plane| [plane.due(), plane.stderr.due()]);
+        let left = due.into_iter().chain(self.apart.values().map(again)).chain(planes).flatten().min().map(|due| due.saturating_duration_since(now));
         left.map_or(SECOND, |left| left.min(SECOND)).min(self.desk.server.patience())
     }
 
@@ -438,12 +438,13 @@ impl Supervisor {
             plane.say(&ToPlane::Stop, Vec::new(), now);
             // While it comes up it does not listen; what is not up need not be ended in good order.
             let grace = if plane.is_up { GRACE } else { Duration::ZERO };
-            plane.wait(grace, &clock, |message| {
+            let said = plane.wait(grace, &clock, |message| {
                 // Of a router that does not stop.
                 if let ToSupervisor::Kill { router, pid } = message {
                     self.children.kill(&router, pid);
                 }
             });
+            self.repeat(None, said, now);
         }
         self.children.end_all();
         self.give_back();

@@ -112,6 +112,8 @@ impl Supervisor {
     fn attend_one(&mut self, name: &str, now: Instant) -> Result<()> {
         let Some(plane) = self.plane_of(name) else { return Ok(()) };
         let (messages, trouble) = plane.heard(now);
+        let said = plane.stderr.hear(now);
+        self.repeat(Some(name), said, now);
         for (message, _) in messages {
             self.heed_apart(name, message, now)?;
         }
@@ -180,6 +182,9 @@ impl Supervisor {
         apart.counted.clear();
         self.placing.forget(Some(name));
         let pid = plane.pid();
+        let said = plane.stderr.rest();
+        self.repeat(Some(name), said, now);
+        let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
         if self.times.ending.is_some() {
             self.forget_questions_of(Some(name), now);
             return Ok(());
@@ -203,7 +208,7 @@ impl Supervisor {
         Ok(())
     }
 
-    fn tell_of(&mut self, name: &str, kind: Kind, what: String, now: Instant) {
+    pub(super) fn tell_of(&mut self, name: &str, kind: Kind, what: String, now: Instant) {
         self.events.pass_on(kind.name(), Some(name), what, now);
         self.display.leave();
     }
@@ -315,17 +320,21 @@ impl Supervisor {
     fn end_apart(&mut self, name: &str, now: Instant) {
         self.forget_questions_of(Some(name), now);
         self.placing.forget(Some(name));
-        self.apart.remove(name);
+        if let Some(mut plane) = self.apart.remove(name).and_then(|apart| apart.life.plane) {
+            plane.kill();
+            self.repeat(Some(name), plane.stderr.rest(), now);
+        }
     }
 
     /// Ends them all in good order.
     pub(super) fn finish_apart(&mut self, now: Instant, grace: Duration, clock: &impl Fn() -> Instant) {
-        let mut planes: Vec<_> =
-            std::mem::take(&mut self.apart).into_values().filter_map(|apart| apart.life.plane).collect();
-        planes.iter_mut().for_each(|plane| plane.say(&ToPlane::Stop, Vec::new(), now));
-        for plane in planes {
+        let aparts = std::mem::take(&mut self.apart).into_iter();
+        let mut planes: Vec<_> = aparts.filter_map(|(name, apart)| Some((name, apart.life.plane?))).collect();
+        planes.iter_mut().for_each(|(_, plane)| plane.say(&ToPlane::Stop, Vec::new(), now));
+        for (name, plane) in planes {
             let grace = if plane.is_up { grace } else { Duration::ZERO };
-            plane.wait(grace, clock, drop);
+            let said = plane.wait(grace, clock, drop);
+            self.repeat(Some(&name), said, now);
         }
     }
 }

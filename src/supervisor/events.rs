@@ -79,6 +79,11 @@ impl Events {
         self.log.push(event);
     }
 
+    /// Writes a line that a data plane has said, as it is, to where events are told.
+    pub(super) fn repeat(&mut self, line: &str) {
+        let _: Option<Trouble> = self.stderr.write(&format!("{line}\n"));
+    }
+
     /// How many there have been.
     pub(crate) fn count(&self) -> u64 {
         self.log.next_number()

@@ -61,6 +61,8 @@ impl Supervisor {
         }
         let Some(plane) = &mut self.life.plane else { return Ok(()) };
         let (messages, trouble) = plane.heard(now);
+        let said = plane.stderr.hear(now);
+        self.repeat(None, said, now);
         for (message, _) in messages {
             self.heed(message, now)?;
         }
@@ -73,7 +75,9 @@ impl Supervisor {
 
     /// The data plane is dead: everything that was its is ended, and the next one gets a date.
     fn bury(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
-        self.life.plane = None;
+        if let Some(mut plane) = self.life.plane.take() {
+            self.repeat(None, plane.stderr.rest(), now);
+        }
         self.resources.release_sockets();
         self.children.end_all();
         self.placing.forget(None);
@@ -179,7 +183,7 @@ impl Supervisor {
         if !self.life.was_up {
             return Err(anyhow!("{why}"));
         }
-        let Some(mut plane) = self.life.plane.take() else { return Ok(()) };
+        let Some(plane) = &mut self.life.plane else { return Ok(()) };
         plane.kill();
         let pid = plane.pid();
         self.bury(pid, &format!("cannot bring the run up again: {why}"), now)

@@ -15,6 +15,7 @@ use signal_hook::low_level::signal_name;
 use super::lent::Lent;
 use super::patience::{LATE, Patience};
 use super::rate::Rate;
+use super::stderr::{Said, Stderr};
 use crate::link::{Link, Orders, Received, ToPlane, ToSupervisor};
 
 /// The number of the question whether it has come up.
@@ -47,6 +48,7 @@ pub(crate) trait Process {
 pub(crate) struct Plane {
     process: Box<dyn Process>,
     link: Link,
+    pub(super) stderr: Stderr,
     /// Whether its orders have been carried out.
     pub(crate) is_up: bool,
     /// The most routers that it was told to run.
@@ -69,15 +71,15 @@ struct Own {
 }
 
 impl Own {
-    /// Starts a data plane with this end of the link, which becomes `user`, if one is given.
-    fn start(user: Option<u32>, link: OwnedFd) -> Result<Self> {
+    /// Starts a data plane with this end of the link and of a pipe for what it says, which becomes `user`, if one is given.
+    fn start(user: Option<u32>, link: OwnedFd, stderr: OwnedFd) -> Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg("data-plane").arg(std::process::id().to_string()).current_dir("/");
         command.args(user.map(|user| user.to_string()));
         // What a service manager told us is not for it.
         command.env_remove("NOTIFY_SOCKET");
         // A group of its own: what a terminal sends is for the supervisor.
-        command.process_group(0).stdin(Stdio::from(link)).stdout(Stdio::null());
+        command.process_group(0).stdin(Stdio::from(link)).stdout(Stdio::null()).stderr(Stdio::from(stderr));
         let mut child = command.spawn().context("cannot start the data plane")?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(pidfd) => Ok(Self { child, pidfd }),
@@ -117,14 +119,16 @@ impl Plane {
     /// No process, socket or descriptor can be had.
     pub(crate) fn start(user: Option<u32>, now: Instant) -> Result<Self> {
         let (link, theirs) = Link::pair()?;
-        Ok(Self::new(Box::new(Own::start(user, theirs)?), link, now))
+        let (stderr, its) = Stderr::pair(now).context("cannot make a pipe")?;
+        Ok(Self::new(Box::new(Own::start(user, theirs, its)?), (link, stderr), now))
     }
 
-    /// A data plane in this process, at the other end of the link.
-    pub(super) fn new(process: Box<dyn Process>, link: Link, now: Instant) -> Self {
+    /// A data plane in this process, at the other ends of link and standard error.
+    pub(super) fn new(process: Box<dyn Process>, (link, stderr): (Link, Stderr), now: Instant) -> Self {
         Self {
             process,
             link,
+            stderr,
             is_up: false,
             routers: 0,
             patience: Patience::default(),
@@ -280,32 +284,39 @@ impl Plane {
     }
 
     /// Waits for its end after [`ToPlane::Stop`]; kills it if that takes too long, by a clock that is asked again and again. What it
-    /// says meanwhile is for `heed`.
+    /// says meanwhile is for `heed`; what it says on its standard error is returned.
     pub(crate) fn wait(
         mut self,
         most: Duration,
         clock: impl Fn() -> Instant,
         mut heed: impl FnMut(ToSupervisor),
-    ) {
-        let end = clock() + most;
+    ) -> Said {
+        let (end, mut said) = (clock() + most, Said::default());
         while self.process.end().is_none() {
             let now = clock();
+            said.add(self.stderr.hear(now));
             let left = end.saturating_duration_since(now);
             let heard = if left.is_zero() { None } else { self.hear(now).ok() };
-            let Some(messages) = heard else { return self.kill() };
+            let Some(messages) = heard else {
+                self.kill();
+                break;
+            };
             messages.into_iter().for_each(|(message, _)| heed(message));
             let mut fds: Vec<_> =
                 self.watched().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
             let timeout = Timespec::try_from(left.min(Duration::from_millis(100))).ok();
             let _ = poll(&mut fds, timeout.as_ref());
         }
+        said.add(self.stderr.rest());
+        said
     }
 
-    /// What to poll for: its end, and the link as long as it is open.
+    /// What to poll for: its end, what it says, and the link as long as it is open.
     pub(crate) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let output = if self.link.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
         let link = self.closed.is_none().then(|| (self.link.as_fd(), PollFlags::IN | output));
-        std::iter::once((self.process.pidfd(), PollFlags::IN)).chain(link)
+        let said = self.stderr.watched().map(|fd| (fd, PollFlags::IN));
+        std::iter::once((self.process.pidfd(), PollFlags::IN)).chain(link).chain(said)
     }
 }
 

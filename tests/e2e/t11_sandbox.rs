@@ -24,6 +24,8 @@ const UNIX_STREAM: [u64; 6] = [1, 1, 0, 0, 0, 0];
 const OPEN_TO_READ: [u64; 6] = [-100i64 as u64, 0, 0o2_000_000, 0, 0, 0];
 const EACCES: i64 = 13;
 const SIGSYS: i32 = 31;
+/// Of `asm-generic/fcntl.h`.
+const O_NONBLOCK: u32 = 0o4000;
 
 /// Two routers on a switch, one with a TAP, one with a capture: every attachment, every kind of I/O thread.
 fn file(engine: &str) -> String {
@@ -121,6 +123,18 @@ fn is_shut_in(stage: &mut Stage, plane: &Process) {
     }
     let root = fs::read_dir(format!("/proc/{}/root/", plane.id)).expect("a root");
     assert_eq!(root.count(), 0, "its root is empty");
+    has_its_own_standard_error(plane.id, supervisor);
+}
+
+/// A pipe that nobody else writes to, and in which nobody waits for a reader.
+fn has_its_own_standard_error(plane: u32, supervisor: u32) {
+    let file = |process: u32| fs::read_link(format!("/proc/{process}/fd/2")).expect("a standard error");
+    assert!(file(plane).to_string_lossy().starts_with("pipe:"), "{:?}", file(plane));
+    assert_ne!(file(plane), file(supervisor));
+    let facts = fs::read_to_string(format!("/proc/{plane}/fdinfo/2")).expect("what is known of it");
+    let flags = facts.lines().find_map(|line| line.strip_prefix("flags:")).expect("its flags").trim();
+    let flags = u32::from_str_radix(flags, 8).expect("an octal number");
+    assert_ne!(flags & O_NONBLOCK, 0, "{flags:o}");
 }
 
 /// Routers that are processes: the supervisor's children, named after their routers.

@@ -228,7 +228,7 @@ fn backend() -> Vec<Allowed> {
         any(libc::SYS_sendto).and_null(ADDRESS),
         flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC),
         one_of(libc::SYS_rt_sigaction, 0, &ENDS),
-        one_of(libc::SYS_fcntl, 1, &BACKEND_FCNTL).or(stop_waiting()),
+        one_of(libc::SYS_fcntl, 1, &BACKEND_FCNTL),
     ]);
     calls
 }
@@ -236,20 +236,6 @@ fn backend() -> Vec<Allowed> {
 /// Copies of bells; whether a file is memory.
 const BACKEND_FCNTL: [u64; 3] =
     [libc::F_GETFD as u64, libc::F_DUPFD_CLOEXEC as u64, libc::F_GET_SEALS as u64];
-
-/// `O_LARGEFILE` as the kernel has it; for programs of 64 bits the C library says 0.
-const LARGE_FILE: i32 = 0x8000;
-
-/// F_SETFL that makes reads and writes of a file non-blocking, and nothing else.
-fn stop_waiting() -> Allowed {
-    // The kernel ignores O_LARGEFILE here.
-    let looked_at = !LARGE_FILE;
-    one_of(libc::SYS_fcntl, 1, &[libc::F_SETFL as u64]).and_masked(
-        2,
-        looked_at,
-        libc::O_RDWR | libc::O_NONBLOCK,
-    )
-}
 
 /// Namespaces, and what a thread shares with its maker's tracer: nothing of it may be asked of clone(2).
 const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
@@ -302,7 +288,7 @@ fn control() -> Vec<Allowed> {
         other_than(libc::SYS_rt_sigaction, 0, libc::SIGSYS as u64),
         one_of(libc::SYS_seccomp, 0, &[u64::from(libc::SECCOMP_SET_MODE_FILTER)]),
         one_of(libc::SYS_prctl, 0, &PRCTL),
-        one_of(libc::SYS_fcntl, 1, &FCNTL).or(stop_waiting()),
+        one_of(libc::SYS_fcntl, 1, &FCNTL),
     ]);
     // To nobody but the other end of a connection. There is no socket(2).
     calls.extend([libc::SYS_sendto, libc::SYS_recvfrom].map(|call| any(call).and_null(ADDRESS)));
@@ -314,7 +300,7 @@ fn control() -> Vec<Allowed> {
 const PRCTL: [u64; 3] =
     [libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, libc::PR_SET_NO_NEW_PRIVS as u64];
 
-/// Copies and flags of descriptors, seals of shared memory.
+/// Copies and flags of descriptors, seals of shared memory. No flags of an open file are changed: others may have it too.
 const FCNTL: [u64; 6] = [
     libc::F_GETFD as u64,
     libc::F_SETFD as u64,

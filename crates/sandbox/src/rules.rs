@@ -60,13 +60,6 @@ impl Allowed {
         self
     }
 
-    /// Or the same call with the arguments of another list; neither of both may take any.
-    pub(crate) fn or(mut self, other: Self) -> Self {
-        debug_assert!(self.call == other.call && !self.choices.is_empty() && !other.choices.is_empty());
-        self.choices.extend(other.choices);
-        self
-    }
-
     /// Whether it is about this call.
     pub(crate) fn is(&self, call: i64) -> bool {
         self.call == call

@@ -147,7 +147,7 @@ impl fmt::Display for Event {
 
 /// Text without line ends and control characters, and not too long: it may have been put together from what a guest
 /// or a file says, and is shown on terminals.
-fn one_line(mut text: String) -> String {
+pub fn one_line(mut text: String) -> String {
     if text.len() > LONGEST_MESSAGE {
         let end = (0..=LONGEST_MESSAGE).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         text.truncate(end);

@@ -13,7 +13,7 @@ mod request;
 mod responder;
 mod time;
 
-pub use event::{Event, Kind};
+pub use event::{Event, Kind, one_line};
 pub use event_log::{EventLog, Since};
 pub use page::{Metric, Page};
 pub use responder::{Limits, Place, Responder, ResponderCounters};

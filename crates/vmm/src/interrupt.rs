@@ -2,6 +2,7 @@
 //! a write that its owner holds up. Its handler does nothing; the call ends with EINTR.
 
 use std::ffi::c_void;
+use std::io::{self, Write as _};
 use std::sync::OnceLock;
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -44,7 +45,8 @@ pub fn end(thread: JoinHandle<()>, most: Duration, mut urge: impl FnMut(&JoinHan
         let waited = start.elapsed();
         if waited >= most {
             let name = thread.thread().name().unwrap_or_default();
-            eprintln!("ringroad: thread {name} does not end; it is left behind");
+            // What cannot be written is lost: nobody waits for a reader.
+            let _ = writeln!(io::stderr(), "ringroad: thread {name} does not end; it is left behind");
             return false;
         }
         urge(&thread, waited);

@@ -4,6 +4,9 @@
 //! at boot (`boot`, `stubs`), vCPUs (`vcpu`), stores that the kernel collects (`coalesced`). `process` runs it without.
 //! `attach` joins a NIC model, the bus, interrupts, event descriptors and a switch port.
 
+// It panics where nobody reads: what a data plane says there may be lost.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 pub mod attach;
 mod boot;
 pub mod bus;

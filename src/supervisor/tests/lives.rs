@@ -6,6 +6,7 @@ use api::Request;
 
 use super::stage::{ONE, Scripted, Stage};
 use crate::link::{ToPlane, ToSupervisor};
+use crate::supervisor::stderr::MOST_LINES;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -225,4 +226,41 @@ fn one_that_tells_of_more_threads_than_there_can_be_is_killed() {
         assert!(plane.was_killed());
         assert_eq!(stage.lines(line).len(), 1, "{line}");
     }
+}
+
+#[test]
+fn what_one_says_before_it_dies_is_told_before_its_death() {
+    let mut stage = Stage::up(ONE);
+    stage.plane().cry("\u{1b}[31mthread 'edge/vcpu0' panicked");
+    let first = stage.plane();
+    stage.turn().expect("it goes on");
+    assert_eq!(stage.stderr(), Vec::<String>::new(), "the line is not whole");
+    first.cry(" at guest.rs:1:\nno memory");
+    first.die();
+    stage.turn().expect("it goes on");
+    let told = stage.stderr();
+    let [panic, why, death] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!([&**panic, why], [" [31mthread 'edge/vcpu0' panicked at guest.rs:1:", "no memory"]);
+    assert!(death.contains("was killed by SIGSEGV"), "{death}");
+}
+
+/// Neither waits for the other: a flood is cut short, and what it is told meanwhile is done.
+#[test]
+fn one_that_floods_its_standard_error_is_cut_short_and_waits_for_nobody() {
+    let mut stage = Stage::up(ONE);
+    let before = stage.stderr().len();
+    let plane = stage.plane();
+    let line = "x".repeat(99) + "\n";
+    while plane.cry(&line) > 0 {}
+    for _ in 0..50 {
+        plane.cry(&line.repeat(40));
+        plane.serve(&Default::default());
+        stage.turn().expect("it goes on");
+    }
+    assert_eq!(stage.stderr().len() - before, MOST_LINES);
+    let mut client = stage.client(&Request::Events { since: None });
+    client.next_answer().expect("it is answered");
+    stage.after(SECOND).expect("it goes on");
+    assert_eq!(stage.lines("lines came too fast on standard error and were lost").len(), 1);
+    assert!(!plane.was_killed());
 }

@@ -21,6 +21,7 @@ use crate::supervisor::metrics::Metrics;
 use crate::supervisor::placing::{Carry, Placing, Planned};
 use crate::supervisor::plane::{Plane, Process};
 use crate::supervisor::resources::Resources;
+use crate::supervisor::stderr::Stderr;
 use crate::supervisor::{Begun, Options, Running, StartPlane, Supervisor};
 
 /// One router on a switch.
@@ -36,6 +37,8 @@ pub(super) struct Scripted(Rc<RefCell<Script>>);
 
 struct Script {
     link: Link,
+    /// Its standard error; none once it is dead.
+    stderr: Option<fs::File>,
     heard: VecDeque<ToPlane>,
     end: Option<String>,
     killed: bool,
@@ -61,9 +64,17 @@ impl Scripted {
         self.say(&ToSupervisor::Answer { id, outcome });
     }
 
+    /// Writes to its standard error what there is room for, without waiting; how much that was.
+    pub(super) fn cry(&self, text: &str) -> usize {
+        let script = self.0.borrow();
+        rustix::io::write(script.stderr.as_ref().expect("it lives"), text.as_bytes()).unwrap_or(0)
+    }
+
     /// Ends by itself.
     pub(super) fn die(&self) {
-        self.0.borrow_mut().end = Some("was killed by SIGSEGV".to_owned());
+        let mut script = self.0.borrow_mut();
+        script.end = Some("was killed by SIGSEGV".to_owned());
+        script.stderr = None;
     }
 
     pub(super) fn was_killed(&self) -> bool {
@@ -116,6 +127,7 @@ impl Process for Body {
     fn kill(&mut self) {
         let mut script = self.script.0.borrow_mut();
         script.killed = true;
+        script.stderr = None;
         script.end.get_or_insert_with(|| "was killed by SIGKILL".to_owned());
     }
 
@@ -152,6 +164,7 @@ pub(super) struct Stage {
     refuses: Rc<Cell<bool>>,
     pub(super) now: Instant,
     shown: PathBuf,
+    told: PathBuf,
     socket: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -170,6 +183,8 @@ impl Stage {
         let mut start_plane = starter(planes.clone(), refuses.clone());
         let shown = folder.path().join("stdout");
         let stdout = fs::File::create(&shown).expect("a file");
+        let told = folder.path().join("stderr");
+        let stderr = fs::File::create(&told).expect("a file");
         let (file, text) = ("x.toml".to_owned(), text.to_owned());
         let metrics = Metrics::open(&plan, &mut lock).expect("no telemetry");
         let begun = Begun {
@@ -184,10 +199,10 @@ impl Stage {
             plane: start_plane(now).expect("a data plane"),
             start_plane,
             stdout: Output::new(Some(stdout.into())),
-            stderr: Output::new(None),
+            stderr: Output::new(Some(stderr.into())),
         };
         let supervisor = Supervisor::begin(begun, now).expect("it begins");
-        Self { supervisor: Some(supervisor), planes, refuses, now, shown, socket, _folder: folder }
+        Self { supervisor: Some(supervisor), planes, refuses, now, shown, told, socket, _folder: folder }
     }
 
     /// A run whose data plane is up.
@@ -263,6 +278,12 @@ impl Stage {
         self.events().into_iter().map(|(_, line)| line).filter(|line| line.contains(what)).collect()
     }
 
+    /// The lines on its standard error so far.
+    pub(super) fn stderr(&self) -> Vec<String> {
+        let told = fs::read_to_string(&self.told).expect("what was told");
+        told.lines().map(str::to_owned).collect()
+    }
+
     /// How many tables were shown.
     pub(super) fn tables(&self) -> usize {
         fs::read_to_string(&self.shown).expect("what was shown").lines().count()
@@ -275,12 +296,14 @@ fn starter(planes: Rc<RefCell<Vec<Scripted>>>, refuses: Rc<Cell<bool>>) -> Start
             bail!("no process can be had");
         }
         let (link, theirs) = Link::pair()?;
+        let (stderr, its) = Stderr::pair(now)?;
         let (heard, end) = Default::default();
-        let script = Script { link: Link::new(theirs), heard, end, killed: false };
+        let script =
+            Script { link: Link::new(theirs), stderr: Some(its.into()), heard, end, killed: false };
         let script = Scripted(Rc::new(RefCell::new(script)));
         planes.borrow_mut().push(script.clone());
         let pid = 4000 + u32::try_from(planes.borrow().len())?;
         let body = Body { script, pid, bell: eventfd(0, EventfdFlags::CLOEXEC)? };
-        Ok(Plane::new(Box::new(body), link, now))
+        Ok(Plane::new(Box::new(body), (link, stderr), now))
     })
 }

@@ -216,7 +216,6 @@ fn memory() {
 
 fn link(mut ours: UnixStream, mut theirs: UnixStream) {
     use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    rustix::fs::fcntl_setfl(&ours, rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NONBLOCK).unwrap();
     let passed = [ours.as_fd()];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut message = SendAncillaryBuffer::new(&mut space);

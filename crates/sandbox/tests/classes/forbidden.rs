@@ -110,8 +110,13 @@ fn sockets_and_devices() -> Vec<Call> {
         call("ioctl-wait", libc::SYS_ioctl, &[NONE, libc::FIONBIO as c_long]),
         call("ioctl-new-vcpu", libc::SYS_ioctl, &[NONE, KVM_CREATE_VCPU]),
         call("ioctl-vhost-net", libc::SYS_ioctl, &[NONE, VHOST_SET_MEM_TABLE]),
-        // So that whoever writes to it waits again.
+        // So that whoever else has the file waits again, or waits no more.
         call("fcntl-wait", libc::SYS_fcntl, &[NONE, c_long::from(libc::F_SETFL), c_long::from(libc::O_RDWR)]),
+        call(
+            "fcntl-nonblock",
+            libc::SYS_fcntl,
+            &[NONE, c_long::from(libc::F_SETFL), c_long::from(libc::O_RDWR | libc::O_NONBLOCK)],
+        ),
     ]
 }
 

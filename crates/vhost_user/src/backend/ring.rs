@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use ring::split::{DeviceQueue, Features, Layout, LayoutError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_setfl, fstat};
+use rustix::fs::fstat;
 use rustix::io::write;
 use vhost::vhost_user::message::VhostUserVringAddr;
 use vmm::nic_port::Bells;
@@ -65,13 +65,11 @@ impl PeerRing {
         Ok(())
     }
 
-    /// What the driver is to be rung by. An honest peer's does not make who writes to it wait; of another's see
-    /// [`vmm::NicQueues::look_after_bells`].
+    /// What the driver is to be rung by. An honest peer's is never full, and so makes nobody wait who writes to it; of another's
+    /// see [`vmm::NicQueues::look_after_bells`]. Its flags are the peer's to change, so they are left as they are.
     pub(super) fn set_call(&mut self, call: Option<OwnedFd>) -> Result<(), Fault> {
         if let Some(call) = &call {
             self.expect_event(call)?;
-            // An event descriptor has no other flags.
-            fcntl_setfl(call, OFlags::RDWR | OFlags::NONBLOCK).map_err(|why| self.bell(why.into()))?;
         }
         self.call = call;
         Ok(())

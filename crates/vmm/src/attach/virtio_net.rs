@@ -1,5 +1,6 @@
 //! Joins a virtio-net model, the bus, event descriptors and the NIC's queues.
 
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -299,7 +300,7 @@ impl NicDevice {
         {
             // Once: a guest can try as often as it likes.
             if !std::mem::replace(&mut self.told, true) {
-                eprintln!("ringroad: {error:#}");
+                let _ = writeln!(io::stderr(), "ringroad: {error:#}");
             }
             self.give_up();
         }
