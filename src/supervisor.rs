@@ -13,6 +13,7 @@ mod costs;
 mod desk;
 mod display;
 mod events;
+mod following;
 mod gather;
 mod lent;
 mod lifecycle;

@@ -12,6 +12,7 @@ use config::Plan;
 use telemetry::Kind;
 
 use super::desk::Asker;
+use super::following::Whose;
 use super::lifecycle::with_locks;
 use super::metrics::Metrics;
 use super::placing::Planned;
@@ -61,6 +62,9 @@ impl Supervisor {
     fn try_apply(&mut self, ticket: Ticket, wanted: Wanted, now: Instant) -> Result<()> {
         if self.desk.is_applying() {
             bail!("another file is being applied: try again when that is done");
+        }
+        if self.placing.following.is_waiting() {
+            bail!("{}", schedule::ANOTHER);
         }
         if !self.is_up() {
             bail!("the data plane is down and will be started again soon: try again in a second");
@@ -131,9 +135,7 @@ impl Supervisor {
             Wanted { file: staged.wanted.file.clone(), text: staged.wanted.text.clone(), ..staged.wanted };
         let (from, to) = (self.running.plan.clone(), staged.plan.clone());
         changes.extend(schedule::changes(&from, &to));
-        if !dry_run {
-            changes.extend(self.adopt(staged, now));
-        }
+        let threads = (!dry_run).then(|| self.adopt(staged));
         let followed = self.follow_apart((&from, &to), (&file, &text), dry_run, now);
         let (more, told) = followed.unwrap_or_else(|error| {
             self.events.tell(Kind::Notice, format!("{file}: {error:#}"));
@@ -141,12 +143,17 @@ impl Supervisor {
         });
         changes.extend(more);
         let known = Some(Ok(Answer::Applied { changes, dry_run }));
-        let gather = self.gather(Asker::Applied(ticket, file), known, told.len(), None);
+        // Where threads are is one more part of the answer.
+        let parts = told.len() + usize::from(threads.is_some());
+        let gather = self.gather(Asker::Applied(ticket, file), known, parts, None);
         for (name, orders, descriptors) in told {
             let id = self.desk.number_of(Some(name.clone()), Asker::Part(gather));
             self.say_to(Some(&name), &ToPlane::Apply { id, orders, dry_run }, descriptors, now);
         }
-        self.complete(gather, now);
+        match threads {
+            Some(threads) => self.follow(Whose::File(gather), threads, now),
+            None => self.complete(gather, now),
+        }
     }
 
     /// Everybody has followed the file.
@@ -160,8 +167,8 @@ impl Supervisor {
         self.reply(ticket, outcome, now);
     }
 
-    /// The file runs; what could not be done for its threads.
-    fn adopt(&mut self, staged: Staged, now: Instant) -> Option<Change> {
+    /// The file runs; what is planned for its threads.
+    fn adopt(&mut self, staged: Staged) -> Planned {
         let Staged { plan, wanted: Wanted { file, text, .. }, opened, metrics, threads } = staged;
         let resized = self.resources.adopt(opened, &self.running.plan, &plan);
         if let Some(metrics) = metrics {
@@ -172,9 +179,7 @@ impl Supervisor {
         }
         self.desk.follow(&plan);
         (self.running.plan, self.running.file, self.running.text) = (plan, file, text);
-        let error = self.follow_planned(threads, now).err()?;
-        let what = "threads stay scheduled as they were".to_owned();
-        Some(Change { hitless: false, what, why: Some(format!("{error:#}")) })
+        threads
     }
 
     /// Lets go of names that nothing of the run has any more.

@@ -104,6 +104,17 @@ impl Supervisor {
         }
     }
 
+    /// The threads are where a file that is applied says, or stay where they were, which is told with the rest.
+    pub(super) fn part_planned(&mut self, gather: u64, outcome: anyhow::Result<()>, now: Instant) {
+        let Some(known) = self.desk.gathers.get_mut(&gather) else { return };
+        known.left = known.left.saturating_sub(1);
+        if let (Err(error), Some(Ok(Answer::Applied { changes, .. }))) = (outcome, &mut known.outcome) {
+            let (what, why) = ("threads stay scheduled as they were".to_owned(), Some(format!("{error:#}")));
+            changes.push(api::Change { hitless: false, what, why });
+        }
+        self.complete(gather, now);
+    }
+
     /// Gives the answer, if all is there.
     pub(super) fn complete(&mut self, gather: u64, now: Instant) {
         if self.desk.gathers.get(&gather).is_none_or(|known| known.left > 0) {

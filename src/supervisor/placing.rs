@@ -18,6 +18,7 @@ use super::Supervisor;
 use super::children::Children;
 use super::costs::Costs;
 use super::desk::Asker;
+use super::following::Following;
 use super::plane::Plane;
 use super::promises::Promises;
 use crate::link::ToPlane;
@@ -47,6 +48,15 @@ pub(super) trait Carry {
     /// # Errors
     /// The host refuses.
     fn make(&mut self, outline: &Outline) -> Result<(), ApplyError>;
+    /// Takes the lock that this needs, without waiting; false: another run has it.
+    ///
+    /// # Errors
+    /// The lock is not ours alone.
+    fn try_lock(&mut self, outline: &Outline) -> Result<bool, ApplyError>;
+    /// Lets go of it.
+    fn unlock(&mut self);
+    /// That another run has had it for too long.
+    fn locked_out(&self) -> ApplyError;
     /// Moves all threads that there are; what could not be done.
     fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError>;
     /// Threads are about to end.
@@ -58,6 +68,18 @@ pub(super) trait Carry {
 impl Carry for Applier {
     fn make(&mut self, outline: &Outline) -> Result<(), ApplyError> {
         self.make(outline)
+    }
+
+    fn try_lock(&mut self, outline: &Outline) -> Result<bool, ApplyError> {
+        self.try_lock(outline)
+    }
+
+    fn unlock(&mut self) {
+        self.unlock();
+    }
+
+    fn locked_out(&self) -> ApplyError {
+        self.locked_out()
     }
 
     fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
@@ -84,13 +106,15 @@ pub(super) type Told<'a> = (&'a str, Task);
 /// The plan of the threads, and what of it is carried out.
 pub(super) struct Placing {
     applier: Box<dyn Carry>,
+    /// Other plans that wait for another run.
+    pub(super) following: Following,
     /// Reads what the cores of the host did so far.
     cores: fn() -> BTreeMap<u32, CoreTicks>,
     outline: Outline,
     pub(super) promises: Option<Promises>,
     /// What others did on the host before there were threads: what comes later is planned by the same, so that no thread moves
     /// for nothing.
-    load: Load,
+    pub(super) load: Load,
     /// Where in it the slot of a thread is, by name.
     slots: BTreeMap<String, usize>,
     /// Whether anything was ever planned: until then nobody's threads are touched.
@@ -172,6 +196,7 @@ impl Placing {
     ) -> Result<Self> {
         let mut placing = Self {
             applier,
+            following: Following::default(),
             cores,
             outline: Outline::default(),
             promises: planned.promises,
@@ -186,11 +211,29 @@ impl Placing {
         Ok(placing)
     }
 
+    /// As [`Self::follow`], without waiting for another run: false where that has what all share.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn try_follow(&mut self, outline: &Outline, now: Instant) -> Result<bool> {
+        if !self.applier.try_lock(outline)? {
+            return Ok(false);
+        }
+        let followed = self.follow(outline.clone(), now);
+        self.applier.unlock();
+        followed.map(|()| true)
+    }
+
+    /// That another run has what all share for too long.
+    pub(super) fn locked_out(&self) -> anyhow::Error {
+        self.applier.locked_out().into()
+    }
+
     /// Another plan: makes what its threads will be moved into.
     ///
     /// # Errors
     /// One line: what the host refuses; then the plan is as before.
-    pub(super) fn follow(&mut self, outline: Outline, now: Instant) -> Result<()> {
+    fn follow(&mut self, outline: Outline, now: Instant) -> Result<()> {
         if self.used || !outline.is_empty() {
             if let Err(error) = self.applier.make(&outline) {
                 // What was there is made again where it was given up, and threads go back; what is lost now is told then.
@@ -219,6 +262,28 @@ impl Placing {
         }
     }
 
+    /// Looks at what was counted for promises: whether they ask for other weights, and what is new about them, by router. None: nothing
+    /// is promised.
+    pub(super) fn look_at_promises(
+        &mut self,
+        counters: &api::Counters,
+        now: Instant,
+    ) -> Option<(bool, Vec<(String, String)>)> {
+        let promises = self.promises.as_mut()?;
+        let found = promises.look(counters, (self.cores)(), now);
+        promises.costs.keep_if_due(now);
+        Some(found)
+    }
+
+    /// What is planned with the weights that promises ask for.
+    ///
+    /// # Errors
+    /// As those of [`planned`].
+    pub(super) fn weighed(&self) -> Result<Outline> {
+        let promises = self.promises.as_ref().map(|promises| outlined(&promises.plan, &self.load, &self.outline));
+        Ok(promises.unwrap_or_else(|| Ok(self.outline.clone()))?)
+    }
+
     /// The CPUs that the run has for itself.
     pub(super) fn exclusive(&self) -> impl Iterator<Item = u32> {
         self.outline.islands.iter().flat_map(|island| island.cpus.cpus()).copied()
@@ -231,11 +296,12 @@ impl Placing {
 
     /// When there is something to do.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.again.into_iter().chain(self.promises.as_ref().map(|promises| promises.due)).min()
+        let promises = self.promises.as_ref().map(|promises| promises.due);
+        [self.again, self.following.due(), promises].into_iter().flatten().min()
     }
 
     /// Threads that share their CPUs with others of ours: those of this router, or all.
-    fn sharing(&self, router: Option<&str>) -> BTreeMap<String, Sharing> {
+    pub(super) fn sharing(&self, router: Option<&str>) -> BTreeMap<String, Sharing> {
         let sharing = |slot: &Slot| match slot.company {
             Company::Nobody => None,
             Company::Others => Some((slot.name.clone(), Sharing::Others)),
@@ -317,6 +383,7 @@ impl Supervisor {
         if self.placing.again.is_some_and(|again| now >= again) {
             self.place(now);
         }
+        self.attend_following(now);
         let Some(promises) = self.placing.promises.as_mut().filter(|promises| now >= promises.due) else {
             return;
         };
@@ -324,24 +391,6 @@ impl Supervisor {
         if self.is_up() && !self.desk.is_asked_by(&Asker::Promises) {
             self.ask_all(api::Request::Counters { router: None }, Asker::Promises, now);
         }
-    }
-
-    /// Corrects what is done for promises, by what was counted.
-    pub(super) fn keep_promises(&mut self, counters: &api::Counters, now: Instant) {
-        let Some(promises) = &mut self.placing.promises else { return };
-        let (changed, news) = promises.look(counters, (self.placing.cores)(), now);
-        promises.costs.keep_if_due(now);
-        let outline = changed.then(|| {
-            outlined(&promises.plan, &self.placing.load, &self.placing.outline).map_err(anyhow::Error::from)
-        });
-        for (router, line) in news {
-            self.events.pass_on(Kind::Notice.name(), Some(&router), line, now);
-            self.display.leave();
-        }
-        if let Some(Err(error)) = outline.map(|outline| self.follow_outline(outline?, now)) {
-            self.events.tell(Kind::Notice, format!("weights stay as they were: {error:#}"));
-        }
-        self.tell_of_costs();
     }
 
     /// What packets were seen to cost is kept for the next run.
@@ -395,37 +444,6 @@ impl Supervisor {
             let threads = self.placing.sharing(whom);
             self.say_to(whom, &ToPlane::Share { threads }, Vec::new(), now);
         }
-    }
-
-    /// Another plan of the threads is carried out on those that there are.
-    ///
-    /// # Errors
-    /// One line: what the host refuses; then the plan is as before.
-    pub(super) fn follow_planned(&mut self, planned: Planned, now: Instant) -> Result<()> {
-        self.follow_outline(planned.outline, now)?;
-        if planned.promises.is_none() {
-            self.remember_costs();
-        }
-        let before = std::mem::replace(&mut self.placing.promises, planned.promises);
-        if let (Some(promises), Some(before)) = (&mut self.placing.promises, before) {
-            // They have gone on while these were made and everybody else was asked.
-            promises.resume(&before);
-        }
-        self.tell_of_costs();
-        Ok(())
-    }
-
-    fn follow_outline(&mut self, outline: Outline, now: Instant) -> Result<()> {
-        let before = self.placing.sharing(None);
-        self.placing.follow(outline, now)?;
-        self.place(now);
-        if self.placing.sharing(None) != before {
-            let names: Vec<String> = self.apart.keys().cloned().collect();
-            for whom in std::iter::once(None).chain(names.iter().map(|name| Some(name.as_str()))) {
-                self.tell_who_shares(whom, now);
-            }
-        }
-        Ok(())
     }
 
     /// The threads are about to end, and places no more.

@@ -6,10 +6,13 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, ensure};
 use api::{Answer, Change, Request, Ticket};
 use config::{Allowed, CpuSet, Key, Plan, Router, Setting};
-use telemetry::Kind;
 
 use super::Supervisor;
+use super::following::Whose;
 use super::placing::Planned;
+
+/// Why no further change of where threads are is taken.
+pub(super) const ANOTHER: &str = "threads are about to be placed otherwise, and another run changes what all share: try again in a second";
 
 /// Whether the data plane carries a setting out.
 const fn is_of_data_plane(key: Key) -> bool {
@@ -70,22 +73,31 @@ impl Supervisor {
     /// A client changes a setting: judges it, and carries it out or has the data plane do it.
     pub(super) fn set(&mut self, ticket: Ticket, request: Request, now: Instant) {
         let Request::Set { router, key, value } = &request else { return };
-        let judged = self.judged((router, key, value), now).and_then(|(setting, planned)| {
-            if !is_of_data_plane(setting.key) {
-                let refused = |error| anyhow!("router {router}: {key}: {error:#}");
-                self.follow_planned(planned, now).map_err(refused)?;
-                self.note_set(&request);
-            }
-            Ok(setting)
-        });
-        match judged {
-            Ok(setting) if is_of_data_plane(setting.key) => self.request_running(ticket, request, now),
-            Ok(setting) => {
-                let message = told(setting, format!("router {router}: {key} = {value}"));
-                self.reply(ticket, Ok(Answer::Done { message }), now);
-            }
+        match self.judged((router, key, value), now) {
+            Ok((setting, _)) if is_of_data_plane(setting.key) => self.request_running(ticket, request, now),
+            Ok((_, planned)) => self.follow(Whose::Setting(ticket, request), planned, now),
             Err(error) => self.reply(ticket, Err(api::Error::new(format!("{error:#}"))), now),
         }
+    }
+
+    /// The threads are where a client's setting says, or stay where they were.
+    pub(super) fn was_planned(
+        &mut self,
+        ticket: Ticket,
+        request: &Request,
+        outcome: Result<()>,
+        now: Instant,
+    ) {
+        let Request::Set { router, key, value } = request else { return };
+        let answer = match outcome {
+            Ok(()) => {
+                self.note_set(request);
+                let message = told_of(request, format!("router {router}: {key} = {value}"));
+                Ok(Answer::Done { message })
+            }
+            Err(error) => Err(api::Error::new(format!("router {router}: {key}: {error:#}"))),
+        };
+        self.reply(ticket, answer, now);
     }
 
     /// Whether a file could say so, and what would be planned for the threads.
@@ -104,6 +116,7 @@ impl Supervisor {
             !(is_of_plan && self.desk.is_applying()),
             "a file is being applied: try again when that is done"
         );
+        ensure!(is_of_data_plane(setting.key) || !self.placing.following.is_waiting(), "{ANOTHER}");
         if is_of_data_plane(setting.key) && setting.key != Key::Spin {
             // It says nothing of threads.
             return Ok((setting, Planned::default()));
@@ -123,10 +136,7 @@ impl Supervisor {
         let Request::Set { key, .. } = request else { return };
         // Who never sleeps is scheduled otherwise, and by that costs are judged.
         if Setting::find(key).is_some_and(|setting| setting.key == Key::Spin) {
-            let planned = self.placing.planned(&self.running.plan, now).map_err(anyhow::Error::from);
-            if let Err(error) = planned.and_then(|planned| self.follow_planned(planned, now)) {
-                self.events.tell(Kind::Notice, format!("threads stay scheduled as they were: {error:#}"));
-            }
+            self.follow_what_runs(now);
         }
     }
 }

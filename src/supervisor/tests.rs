@@ -3,6 +3,7 @@
 
 mod end;
 mod lives;
+mod locks;
 mod promises;
 mod questions;
 mod stage;

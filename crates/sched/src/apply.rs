@@ -17,18 +17,20 @@ use crate::controller;
 use crate::error::ApplyError;
 use crate::host::Host;
 use crate::island;
-use crate::lock::lock;
+use crate::lock::{Shared, lock};
 use crate::outline::{Group, Outline, Schedule};
 use crate::task::Task;
 use crate::thread::{Class, Thread};
 use crate::topology::Topology;
 use crate::undo::Undo;
 
+mod shared;
+
 /// Makes what threads are moved into, and moves them.
 pub struct Applier {
     run: String,
     /// The folder that is locked while something changes that all runs share.
-    shared: PathBuf,
+    shared: Shared,
     journal: Box<dyn FnMut(&Undo) + Send>,
     host: Host,
     /// CPUs that this process might use when there was nothing of its own yet.
@@ -59,7 +61,7 @@ impl Applier {
     pub fn new(run: &str, shared: &Path, journal: impl FnMut(&Undo) + Send + 'static) -> Self {
         Self {
             run: run.to_owned(),
-            shared: shared.to_owned(),
+            shared: Shared::new(shared),
             journal: Box::new(journal),
             host: Host::read(),
             usable: Topology::read().allowed,
@@ -70,7 +72,7 @@ impl Applier {
     }
 
     /// Makes what an outline needs and is not there yet. What another outline needed before goes at the next
-    /// [`Applier::place`], when nobody is in it any more.
+    /// [`Applier::place`], when nobody is in it any more. Without the lock ([`Applier::try_lock`]) it waits for that.
     ///
     /// # Errors
     /// The kernel refuses. What was made is taken away by [`Applier::undo_all`], or kept for the next outline.
@@ -103,6 +105,7 @@ impl Applier {
 
     /// Takes away everything that was made. Threads that are in it go on as ordinary ones.
     pub fn undo_all(&mut self) -> Vec<ApplyError> {
+        self.unlock();
         self.placed.clear();
         self.outline = Outline::default();
         let undos = std::mem::take(&mut self.undos);
@@ -162,9 +165,9 @@ impl Applier {
             }
             let Hierarchy { version, base, home } = hierarchy.clone();
             self.will_need(&hierarchy, controller::CPUSET);
-            let shared = self.shared.clone();
+            let shared = self.shared.folder().to_owned();
             self.record(Undo::Island { version, base, path: path.clone(), home, shared });
-            if let Err(error) = island::make(&hierarchy, &path, &wanted.cpus, &self.shared) {
+            if let Err(error) = island::make(&hierarchy, &path, &wanted.cpus, self.shared.to_lock()) {
                 // What is there of it must not be taken for exclusive CPUs the next time.
                 let _ = self.take_away(|undo| undo.path() == path);
                 let what = format!("CPU {} cannot be made exclusive by {}", wanted.cpus, path.display());
@@ -186,7 +189,7 @@ impl Applier {
             let Hierarchy { version, home, .. } = hierarchy.clone();
             self.will_need(&hierarchy, controller::CPU);
             self.record(Undo::Group { version, path: path.clone(), home });
-            make_group(&hierarchy, &path, wanted, &self.shared).map_err(|error| {
+            make_group(&hierarchy, &path, wanted, self.shared.to_lock()).map_err(|error| {
                 ApplyError::host(format!("the control group {} cannot be had", path.display()), error)
             })?;
         }
@@ -197,7 +200,7 @@ impl Applier {
     fn will_need(&mut self, hierarchy: &Hierarchy, controller: &str) {
         if hierarchy.version == Version::V2 {
             let (base, controller) = (hierarchy.base.clone(), controller.to_owned());
-            self.record(Undo::Controller { base, controller, shared: self.shared.clone() });
+            self.record(Undo::Controller { base, controller, shared: self.shared.folder().to_owned() });
         }
     }
 
@@ -240,15 +243,9 @@ impl Applier {
         hierarchy.base.join(format!("{}{}.{name}", island::OURS, self.run))
     }
 
-    /// Undoes the first that is meant; what went wrong.
-    fn take_away(&mut self, is_meant: impl Fn(&Undo) -> bool) -> Option<ApplyError> {
-        let at = self.undos.iter().position(is_meant)?;
-        let undo = self.undos.remove(at);
-        undo.now().err().map(|error| failed(&undo, error))
-    }
-
     /// Places each of these threads that is not placed yet, or whose place has changed. Those that are not among the errors have
-    /// their place; those whose errors are passing ([`ApplyError::is_passing`]) get it when they are told of again.
+    /// their place; those whose errors are passing ([`ApplyError::is_passing`]) get it when they are told of again. Then nobody is in
+    /// what another outline needed, and that is taken away; where another run has the lock for that, the next time.
     pub fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
         self.placed.retain(|_, placed| placed.task.is_there());
         let mut moves: Vec<(&Thread, Schedule)> = Vec::new();
@@ -283,26 +280,6 @@ impl Applier {
         let held = self.placed.get(&(thread.router.clone(), thread.class.clone()));
         let held = held.filter(|held| held.is_of(thread)).map_or(0.0, |held| reserved(&held.schedule));
         reserved(schedule) - held
-    }
-
-    /// Takes away what is not needed any more.
-    fn retire(&mut self) -> Vec<ApplyError> {
-        let mut wanted: Vec<PathBuf> = self.outline.interrupts.iter().map(|moved| moved.path()).collect();
-        if let Ok(hierarchy) = &self.host.cpuset {
-            let islands = self.outline.islands.iter();
-            wanted.extend(islands.map(|held| island::path(hierarchy, &self.run, &held.cpus)));
-        }
-        if let Ok(hierarchy) = &self.host.cpu {
-            wanted.extend(self.outline.groups.iter().map(|held| self.group_path(hierarchy, &held.name)));
-        }
-        // A controller is for whoever needs it until the end of the run.
-        let is_spare =
-            |undo: &Undo| !matches!(undo, Undo::Controller { .. }) && !wanted.contains(&undo.path());
-        let mut errors = Vec::new();
-        while self.undos.iter().any(is_spare) {
-            errors.extend(self.take_away(is_spare));
-        }
-        errors
     }
 
     /// A thread that leaves for another scheduling domain gives back first what it had reserved, and goes when that is counted no
@@ -448,11 +425,16 @@ fn enter(thread: &Thread, group: &Path, version: Version) -> Result<(), ApplyErr
     entered.map_err(|error| ApplyError::thread(&thread.name, format!("into {}", group.display()), error))
 }
 
-/// Makes a group with a weight and a quota.
-fn make_group(hierarchy: &Hierarchy, path: &Path, wanted: &Group, shared: &Path) -> io::Result<()> {
+/// Makes a group with a weight and a quota, under the lock on `shared`; none: who calls has it.
+fn make_group(
+    hierarchy: &Hierarchy,
+    path: &Path,
+    wanted: &Group,
+    shared: Option<&Path>,
+) -> io::Result<()> {
     let Hierarchy { version, base, .. } = hierarchy;
     // Until it is there nobody sees that the controller is needed.
-    let _lock = (*version == Version::V2).then(|| lock(shared)).transpose()?;
+    let _lock = shared.filter(|_| *version == Version::V2).map(lock).transpose()?;
     if *version == Version::V2 {
         controller::switch_on(base, controller::CPU)?;
     }

@@ -35,10 +35,11 @@ pub(crate) fn switch_on(base: &Path, controller: &str) -> io::Result<()> {
     }
 }
 
-/// Switches a controller off, if it was us who switched it on and no group of ours has it any more.
-pub(crate) fn switch_off(base: &Path, controller: &str, shared: &Path) -> io::Result<()> {
+/// Switches a controller off, if it was us who switched it on and no group of ours has it any more; under the lock on `shared`,
+/// none: who calls has it.
+pub(crate) fn switch_off(base: &Path, controller: &str, shared: Option<&Path>) -> io::Result<()> {
     let switch = || {
-        let _lock = lock(shared)?;
+        let _lock = shared.map(lock).transpose()?;
         let mark = mark(base, controller);
         if !mark.exists() || is_needed(base, controller)? {
             return Ok(());

@@ -27,22 +27,27 @@ pub(crate) fn path(hierarchy: &Hierarchy, run: &str, cpus: &CpuSet) -> PathBuf {
     hierarchy.base.join(format!("{OURS}{run}.cpus{cpus}"))
 }
 
-/// Makes CPUs exclusive.
-pub(crate) fn make(hierarchy: &Hierarchy, path: &Path, cpus: &CpuSet, shared: &Path) -> io::Result<()> {
-    let _lock = lock(shared)?;
+/// Makes CPUs exclusive, under the lock on `shared`; none: who calls has it.
+pub(crate) fn make(
+    hierarchy: &Hierarchy,
+    path: &Path,
+    cpus: &CpuSet,
+    shared: Option<&Path>,
+) -> io::Result<()> {
+    let _lock = shared.map(lock).transpose()?;
     match hierarchy.version {
         Version::V1 => make_v1(&hierarchy.base, path, cpus),
         Version::V2 => make_v2(&hierarchy.base, path, cpus),
     }
 }
 
-/// Gives them back. What is not there is no error.
+/// Gives them back, under the lock on `shared`; none: who calls has it. What is not there is no error.
 pub(crate) fn remove(
     version: Version,
     base: &Path,
     path: &Path,
     home: &Path,
-    shared: &Path,
+    shared: Option<&Path>,
 ) -> io::Result<()> {
     if version == Version::V2 {
         cgroup::empty(path, home, version);
@@ -50,7 +55,7 @@ pub(crate) fn remove(
         let _ = write(&path.join(PARTITION), "member");
         return cgroup::remove(path, home, version);
     }
-    let _lock = lock(shared)?;
+    let _lock = shared.map(lock).transpose()?;
     let removed = cgroup::remove(path, home, version);
     rebalance(base, None)?;
     removed

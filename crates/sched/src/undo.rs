@@ -54,22 +54,34 @@ pub enum Undo {
 }
 
 impl Undo {
-    /// Takes it away. What is not there any more is no error.
+    /// Takes it away, and waits for the lock where it needs that. What is not there any more is no error.
     ///
     /// # Errors
     /// It is still there.
     pub fn now(&self) -> io::Result<()> {
+        self.carried_out(false)
+    }
+
+    /// The same; whether the lock is held by who calls.
+    pub(crate) fn carried_out(&self, is_locked: bool) -> io::Result<()> {
         match self {
             Self::Island { version, base, path, home, shared } => {
-                island::remove(*version, base, path, home, shared)
+                island::remove(*version, base, path, home, (!is_locked).then_some(shared.as_path()))
             }
             Self::Group { version, path, home } => cgroup::remove(path, home, *version),
-            Self::Controller { base, controller, shared } => controller::switch_off(base, controller, shared),
+            Self::Controller { base, controller, shared } => {
+                controller::switch_off(base, controller, (!is_locked).then_some(shared.as_path()))
+            }
             Self::Setting { path, was } => match cgroup::write(path, was) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 outcome => outcome,
             },
         }
+    }
+
+    /// Whether it changes what all runs share, which takes the lock.
+    pub(crate) const fn is_shared(&self) -> bool {
+        matches!(self, Self::Island { version: Version::V1, .. } | Self::Controller { .. })
     }
 
     /// What it is about.

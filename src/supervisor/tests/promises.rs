@@ -8,6 +8,7 @@ use sched::{Class, Company, Outline, Placement, Schedule, Slot};
 
 use super::stage::Stage;
 use crate::supervisor::costs::Costs;
+use crate::supervisor::following::Whose;
 use crate::supervisor::placing::Planned;
 use crate::supervisor::promises::Promises;
 
@@ -15,7 +16,7 @@ use crate::supervisor::promises::Promises;
 const TICK: Duration = Duration::from_millis(100);
 
 /// Two routers, of which one is promised a rate.
-fn file(guarantee: &str) -> String {
+pub(super) fn file(guarantee: &str) -> String {
     let router = |name: &str, promised: &str, end: u32| {
         format!(
             "[[router]]\nname = \"{name}\"\nengine = \"process\"\n{promised}\
@@ -50,7 +51,7 @@ fn outline(plan: &Plan) -> Outline {
 }
 
 /// A promise of this rate, made in the place of what was `seen`.
-fn promised(guarantee: &str, seen: Option<&Promises>, now: Instant) -> Planned {
+pub(super) fn promised(guarantee: &str, seen: Option<&Promises>, now: Instant) -> Planned {
     let plan = config::parse(&file(guarantee), "x.toml").expect("a good file");
     let outline = outline(&plan);
     let costs = || Costs::nowhere(now);
@@ -103,7 +104,7 @@ impl Kept {
         let now = self.stage.now;
         let supervisor = self.stage.supervisor();
         let planned = promised(guarantee, supervisor.placing.promises.as_ref(), now);
-        supervisor.follow_planned(planned, now).expect("nothing is placed");
+        supervisor.follow(Whose::Running, planned, now);
     }
 
     fn told(&mut self) -> [usize; 2] {
@@ -178,7 +179,7 @@ fn an_edit_that_takes_its_time_forgets_nothing() {
     kept.ticks(30, 1000, 0);
     let before = kept.counters();
     let now = kept.stage.now;
-    kept.stage.supervisor().follow_planned(staged, now).expect("nothing is placed");
+    kept.stage.supervisor().follow(Whose::Running, staged, now);
     assert_eq!(kept.counters(), before);
     kept.ticks(1, 1000, 0);
     assert_eq!(kept.counters()["edge.guarantee.delivered"], before["edge.guarantee.delivered"] + 1000);

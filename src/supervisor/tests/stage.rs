@@ -148,6 +148,16 @@ impl Carry for Nobody {
         Vec::new()
     }
 
+    fn try_lock(&mut self, _: &Outline) -> Result<bool, ApplyError> {
+        Ok(true)
+    }
+
+    fn unlock(&mut self) {}
+
+    fn locked_out(&self) -> ApplyError {
+        unreachable!("nobody else is there")
+    }
+
     fn let_go(&mut self) {}
 
     fn undo_all(&mut self) -> Vec<ApplyError> {
@@ -172,6 +182,11 @@ pub(super) struct Stage {
 impl Stage {
     /// A run of this file, whose first data plane has been told what to run.
     pub(super) fn start(text: &str) -> Self {
+        Self::start_with(text, Box::new(Nobody))
+    }
+
+    /// The same where this one places threads.
+    pub(super) fn start_with(text: &str, applier: Box<dyn Carry>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let now = Instant::now();
         let plan = config::parse(text, "x.toml").expect("a good file");
@@ -192,7 +207,7 @@ impl Stage {
             options: Options { time: None, json: true, log: None, name: None, user: None },
             stop: Stop::deaf(),
             running: Running { run: "lab".to_owned(), file, text, plan, no_kvm: None },
-            placing: Placing::begin_with(Box::new(Nobody), BTreeMap::new, Planned::default(), now)
+            placing: Placing::begin_with(applier, BTreeMap::new, Planned::default(), now)
                 .expect("nothing is placed"),
             lock,
             resources: Resources::default(),

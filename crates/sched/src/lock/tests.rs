@@ -17,11 +17,20 @@ fn one_at_a_time_has_it_and_who_waits_long_enough_is_told() {
         looks += 1;
         looks < 3
     });
-    assert!(refused.expect_err("held").starts_with("another run of yours holds it; "));
+    assert!(refused.expect("it can be opened").is_none());
     assert_eq!(looks, 3);
+    let mut shared = Shared::new(folder.path());
+    assert!(!shared.try_lock().expect("it can be opened"));
+    assert_eq!(shared.to_lock(), Some(folder.path()));
+    assert!(shared.is_held().to_string().contains("cannot be had: another run of yours holds it; "));
     // It is let go of while somebody waits.
     let mut held = Some(held);
-    lock_while(folder.path(), &mut || held.take().is_some()).expect("free again");
+    let free = lock_while(folder.path(), &mut || held.take().is_some());
+    drop(free.expect("it can be opened").expect("it was let go of"));
+    assert!(shared.try_lock().expect("it can be opened") && shared.to_lock().is_none());
+    assert!(shared.try_lock().expect("it has it already"));
+    shared.unlock();
+    lock(folder.path()).expect("free");
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! What an applier changes that all runs share: under a lock, for which it need not wait.
+
+use std::io;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use super::{Applier, failed};
+use crate::cgroup::Version;
+use crate::error::ApplyError;
+use crate::island;
+use crate::outline::Outline;
+use crate::undo::Undo;
+
+impl Applier {
+    /// Takes the lock that [`Applier::make`] needs for this outline, if it needs one, until [`Applier::unlock`]; for who cannot wait.
+    /// False: another run has it.
+    ///
+    /// # Errors
+    /// Others may open the folder that is locked.
+    pub fn try_lock(&mut self, outline: &Outline) -> Result<bool, ApplyError> {
+        let islands = outline.islands.iter().chain(&self.outline.islands).count();
+        let is_v2 = self.host.cpu.as_ref().is_ok_and(|found| found.version == Version::V2);
+        if islands > 0 || (is_v2 && !outline.groups.is_empty()) {
+            return self.shared.try_lock().map_err(cannot_change);
+        }
+        Ok(true)
+    }
+
+    /// Lets go of the lock.
+    pub fn unlock(&mut self) {
+        self.shared.unlock();
+    }
+
+    /// That another run has had the lock for too long.
+    pub fn locked_out(&self) -> ApplyError {
+        cannot_change(self.shared.is_held())
+    }
+
+    /// Undoes the first that is meant; what went wrong.
+    pub(super) fn take_away(&mut self, is_meant: impl Fn(&Undo) -> bool) -> Option<ApplyError> {
+        let at = self.undos.iter().position(is_meant)?;
+        let undo = self.undos.remove(at);
+        undo.carried_out(self.shared.is_locked()).err().map(|error| failed(&undo, error))
+    }
+
+    /// Takes away what is not needed any more.
+    pub(super) fn retire(&mut self) -> Vec<ApplyError> {
+        let mut wanted: Vec<PathBuf> = self.outline.interrupts.iter().map(|moved| moved.path()).collect();
+        if let Ok(hierarchy) = &self.host.cpuset {
+            let islands = self.outline.islands.iter();
+            wanted.extend(islands.map(|held| island::path(hierarchy, &self.run, &held.cpus)));
+        }
+        if let Ok(hierarchy) = &self.host.cpu {
+            wanted.extend(self.outline.groups.iter().map(|held| self.group_path(hierarchy, &held.name)));
+        }
+        // A controller is for whoever needs it until the end of the run.
+        let is_spare =
+            |undo: &Undo| !matches!(undo, Undo::Controller { .. }) && !wanted.contains(&undo.path());
+        let was_locked = self.shared.is_locked();
+        let mut errors = Vec::new();
+        while let Some(spare) = self.undos.iter().find(|undo| is_spare(undo)) {
+            if spare.is_shared() {
+                match self.shared.try_lock() {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        errors.push(cannot_change(Errno::AGAIN.into()));
+                        break;
+                    }
+                    // It is tried, and left behind for that reason.
+                    Err(_) => {}
+                }
+            }
+            errors.extend(self.take_away(is_spare));
+        }
+        if !was_locked {
+            self.unlock();
+        }
+        errors
+    }
+}
+
+fn cannot_change(why: io::Error) -> ApplyError {
+    ApplyError::host("what threads are placed in cannot be changed", why)
+}
+
+#[cfg(test)]
+mod tests;

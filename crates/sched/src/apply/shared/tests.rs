@@ -1,0 +1,57 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
+use config::CpuSet;
+
+use super::*;
+use crate::lock::Shared;
+use crate::outline::Island;
+
+/// The folder of all runs.
+fn own() -> tempfile::TempDir {
+    let mode = Permissions::from_mode(0o700);
+    tempfile::Builder::new().permissions(mode).tempdir().expect("a folder of its own")
+}
+
+fn exclusive() -> Outline {
+    let cpus: CpuSet = "0".parse().expect("a CPU");
+    Outline { islands: vec![Island { cpus, reserved: 0.0, most: 1.0 }], ..Outline::default() }
+}
+
+#[test]
+fn what_another_run_has_is_not_waited_for() {
+    let folder = own();
+    let mut other = Shared::new(folder.path());
+    assert!(other.try_lock().expect("ours alone"));
+    let mut applier = Applier::new("t", folder.path(), |_| {});
+    assert!(!applier.try_lock(&exclusive()).expect("ours alone"));
+    assert!(applier.try_lock(&Outline::default()).expect("it needs none"), "nothing is shared");
+    let told = applier.locked_out().to_string();
+    assert!(told.contains("another run of yours holds it"), "{told}");
+    other.unlock();
+    assert!(applier.try_lock(&exclusive()).expect("ours alone"));
+    assert!(!other.try_lock().expect("ours alone"), "it is kept");
+    applier.unlock();
+    assert!(other.try_lock().expect("ours alone"));
+}
+
+/// What nobody needs any more stays, and is told of as something that passes, until the other run is done.
+#[test]
+fn what_is_not_needed_goes_when_the_other_run_is_done() {
+    let folder = own();
+    let mut other = Shared::new(folder.path());
+    assert!(other.try_lock().expect("ours alone"));
+    let mut applier = Applier::new("t", folder.path(), |_| {});
+    // A folder as the root cpuset of version 1 has it, without anything exclusive.
+    let path = folder.path().join("ringroad-t.cpus0");
+    let (base, home) = (folder.path().to_owned(), folder.path().to_owned());
+    let shared = folder.path().to_owned();
+    applier.undos.push(Undo::Island { version: Version::V1, base, path, home, shared });
+    let errors = applier.place(&[]);
+    assert!(matches!(errors.as_slice(), [error] if error.is_passing()), "{errors:?}");
+    assert_eq!(applier.undos().len(), 1);
+    other.unlock();
+    assert!(applier.place(&[]).is_empty());
+    assert!(applier.undos().is_empty());
+    assert!(other.try_lock().expect("ours alone"), "it was let go of");
+}

@@ -1,0 +1,175 @@
+//! Other plans for the threads: carried out at once, or as soon as no other run changes what all runs of an owner share.
+//!
+//! The loop does not wait for that run. It tries again and again, for five seconds; who has asked for the plan is answered then.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use api::{Request, Ticket};
+use sched::Outline;
+use telemetry::Kind;
+
+use super::Supervisor;
+use super::placing::Planned;
+use super::promises::Promises;
+
+/// How long another run may have what all share: some milliseconds are usual, and 2 s where threads of a process that was killed are
+/// still in what it takes away.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks whether it still has it.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Who wants a plan to be carried out.
+pub(super) enum Whose {
+    /// A client that changes a setting.
+    Setting(Ticket, Request),
+    /// A file that is applied: the answer that this is a part of.
+    File(u64),
+    /// What runs: the data plane has changed what is scheduled otherwise then.
+    Running,
+}
+
+/// A plan that is to be carried out.
+struct Waiting {
+    whose: Whose,
+    planned: Planned,
+    next: Instant,
+    until: Instant,
+}
+
+/// What is to be carried out.
+#[derive(Default)]
+pub(super) struct Following {
+    waiting: Option<Waiting>,
+    /// Whether threads are to be planned anew for what runs.
+    is_stale: bool,
+    /// Since when promises ask for other weights than there are.
+    owed: Option<Instant>,
+}
+
+impl Following {
+    /// Whether a plan waits.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// When to try again.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.waiting.as_ref().map(|waiting| waiting.next)
+    }
+}
+
+impl Supervisor {
+    /// Another plan of the threads is carried out on those that there are, in time.
+    pub(super) fn follow(&mut self, whose: Whose, planned: Planned, now: Instant) {
+        let until = now + PATIENCE;
+        self.placing.following.waiting = Some(Waiting { whose, planned, next: now, until });
+        self.attend_following(now);
+    }
+
+    /// What runs is planned anew and carried out, in time.
+    pub(super) fn follow_what_runs(&mut self, now: Instant) {
+        self.placing.following.is_stale = true;
+        self.attend_following(now);
+    }
+
+    /// Carries out what waits, if that can be done now.
+    pub(super) fn attend_following(&mut self, now: Instant) {
+        let following = &mut self.placing.following;
+        if following.waiting.is_none() && std::mem::take(&mut following.is_stale) {
+            let planned = self.placing.planned(&self.running.plan, now);
+            return match planned {
+                Ok(planned) => self.follow(Whose::Running, planned, now),
+                Err(errors) => self.followed(Whose::Running, Err(errors.into()), now),
+            };
+        }
+        let Some(waiting) = following.waiting.take_if(|waiting| now >= waiting.next) else { return };
+        let outcome = match self.try_outline(&waiting.planned.outline, now) {
+            Ok(true) => {
+                self.promise(waiting.planned.promises);
+                Ok(())
+            }
+            Ok(false) if now < waiting.until => {
+                self.placing.following.waiting = Some(Waiting { next: now + LOOK, ..waiting });
+                return;
+            }
+            Ok(false) => Err(self.placing.locked_out()),
+            Err(error) => Err(error),
+        };
+        self.followed(waiting.whose, outcome, now);
+    }
+
+    /// A plan is carried out, or will not be.
+    fn followed(&mut self, whose: Whose, outcome: Result<()>, now: Instant) {
+        match (whose, outcome) {
+            (Whose::Setting(ticket, request), outcome) => self.was_planned(ticket, &request, outcome, now),
+            (Whose::File(gather), outcome) => self.part_planned(gather, outcome, now),
+            (Whose::Running, Err(error)) => {
+                self.events.tell(Kind::Notice, format!("threads stay scheduled as they were: {error:#}"));
+            }
+            (Whose::Running, Ok(())) => {}
+        }
+    }
+
+    /// Other promises than before, if any.
+    fn promise(&mut self, promises: Option<Promises>) {
+        if promises.is_none() {
+            self.remember_costs();
+        }
+        let before = std::mem::replace(&mut self.placing.promises, promises);
+        if let (Some(promises), Some(before)) = (&mut self.placing.promises, before) {
+            // They have gone on while these were made and everybody else was asked.
+            promises.resume(&before);
+        }
+        self.tell_of_costs();
+    }
+
+    /// Moves threads to their places in another outline; false: another run has what all share.
+    fn try_outline(&mut self, outline: &Outline, now: Instant) -> Result<bool> {
+        let before = self.placing.sharing(None);
+        if !self.placing.try_follow(outline, now)? {
+            return Ok(false);
+        }
+        self.place(now);
+        if self.placing.sharing(None) != before {
+            let names: Vec<String> = self.apart.keys().cloned().collect();
+            for whom in std::iter::once(None).chain(names.iter().map(|name| Some(name.as_str()))) {
+                self.tell_who_shares(whom, now);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Corrects what is done for promises, by what was counted.
+    pub(super) fn keep_promises(&mut self, counters: &api::Counters, now: Instant) {
+        let Some((changed, news)) = self.placing.look_at_promises(counters, now) else { return };
+        for (router, line) in news {
+            self.events.pass_on(Kind::Notice.name(), Some(&router), line, now);
+            self.display.leave();
+        }
+        if changed || self.placing.following.owed.is_some() {
+            self.weigh(now);
+        }
+        self.tell_of_costs();
+    }
+
+    /// Gives threads the weights that promises ask for. What cannot be done now is tried again at their next look.
+    fn weigh(&mut self, now: Instant) {
+        let following = &mut self.placing.following;
+        let since = *following.owed.get_or_insert(now);
+        if following.is_waiting() {
+            return;
+        }
+        let weighed = self.placing.weighed();
+        let why = match weighed.and_then(|outline| self.try_outline(&outline, now)) {
+            Ok(true) => None,
+            Ok(false) if now < since + PATIENCE => return,
+            Ok(false) => Some(self.placing.locked_out()),
+            Err(error) => Some(error),
+        };
+        self.placing.following.owed = None;
+        if let Some(why) = why {
+            self.events.tell(Kind::Notice, format!("weights stay as they were: {why:#}"));
+        }
+    }
+}
