@@ -1,18 +1,19 @@
 //! What packets were seen to cost, in a file from one run to the next: `costs.json` in the folder for state.
 //!
-//! Runs share the file. Whoever writes it locks the folder (flock(2)), reads what is there, and puts a whole new file in its
-//! place. What is wrong with it is told in a line; then it is not used, and no run waits for it or ends by it.
+//! Runs share the file. Whoever writes it reads what is there, and puts a whole new file in its place, if that is still there; else he
+//! begins anew. There is no lock, which others who may open the folder could hold; of two runs that do this within some microseconds
+//! one may forget what it has seen in its last minute. What is wrong with the file is told in a line; then it is not used, and no run
+//! waits for it or ends by it.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, open, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, open, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use sched::guarantee::{Cost, Day, Machine, Memory, Model, Observation, Rest, Way};
@@ -22,9 +23,8 @@ use telemetry::Moment;
 const NAME: &str = "costs.json";
 /// Between two times that it is written.
 const PAUSE: Duration = Duration::from_secs(60);
-/// How often and how long a run that ends waits for others that are writing.
-const TRIES: u32 = 50;
-const LOOK: Duration = Duration::from_millis(2);
+/// How often it is begun anew at once, because others have written meanwhile.
+const TURNS: u32 = 5;
 
 /// What is known of costs.
 #[derive(Clone, Debug)]
@@ -101,18 +101,14 @@ impl Costs {
     pub(super) fn keep_if_due(&mut self, now: Instant) {
         if now >= self.due {
             self.due = now + PAUSE;
-            self.keep(1);
+            self.keep_now();
         }
     }
 
-    /// Writes the file now, if there is something new.
+    /// Writes the file now, if there is something new. Waits for nobody.
     pub(super) fn keep_now(&mut self) {
-        self.keep(TRIES);
-    }
-
-    fn keep(&mut self, tries: u32) {
         let Some(folder) = self.folder.as_ref().filter(|_| self.memory != self.kept) else { return };
-        match write_in(folder, &self.memory, &self.kept, tries) {
+        match write_in(folder, &self.memory, &self.kept) {
             Ok(Some(written)) => (self.memory, self.kept, self.failed) = (written.clone(), written, false),
             // Others write all the time: the next time then.
             Ok(None) => {}
@@ -201,7 +197,7 @@ fn read(folder: &OwnedFd, machine: &Machine) -> Result<Option<Memory>> {
 
 /// Puts a new file in the place of the one that is there, with what others have written into that; returns what it
 /// says, or none if others were writing whenever it was tried.
-fn write_in(folder: &Path, memory: &Memory, kept: &Memory, tries: u32) -> Result<Option<Memory>> {
+fn write_in(folder: &Path, memory: &Memory, kept: &Memory) -> Result<Option<Memory>> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o755)
@@ -210,50 +206,49 @@ fn write_in(folder: &Path, memory: &Memory, kept: &Memory, tries: u32) -> Result
     let place = || folder.join(NAME).display().to_string();
     let folder =
         opened(folder).and_then(|folder| folder.context("its folder is gone")).with_context(place)?;
-    if !lock(&folder, tries).with_context(place)? {
-        return Ok(None);
-    }
-    // What cannot be used is replaced.
-    let written = read(&folder, memory.machine()).ok().flatten();
-    let all = written.map_or_else(|| memory.clone(), |written| memory.merged(kept, &written));
-    let text = all.json();
-    replace(&folder, &text).with_context(place)?;
-    // Numbers are rounded there.
-    Ok(Some(Memory::read(&text, memory.machine())?))
-}
-
-/// Locks the folder until it is closed, if others let go of it in time.
-fn lock(folder: &OwnedFd, tries: u32) -> Result<bool> {
-    for turn in 0..tries {
-        match flock(folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(true),
-            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
-            Err(error) => return Err(error).context("cannot lock its folder"),
-        }
-        if turn + 1 < tries {
-            sleep(LOOK);
+    for _ in 0..TURNS {
+        let there = mark(&folder);
+        // What cannot be used is replaced.
+        let written = read(&folder, memory.machine()).ok().flatten();
+        let all = written.map_or_else(|| memory.clone(), |written| memory.merged(kept, &written));
+        let text = all.json();
+        if replace(&folder, &text, || mark(&folder) == there).with_context(place)? {
+            // Numbers are rounded there.
+            return Ok(Some(Memory::read(&text, memory.machine())?));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
-/// There is either the old file or the new one, at any time.
-fn replace(folder: &OwnedFd, text: &str) -> io::Result<()> {
+/// What tells the file of a folder from one that was there before: number, and when it was changed.
+fn mark(folder: &OwnedFd) -> Option<(u64, i64, u64)> {
+    let facts = statat(folder, NAME, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some((facts.st_ino, facts.st_ctime, facts.st_ctime_nsec))
+}
+
+/// There is either the old file or the new one, at any time; the new one if `is_wanted` says so when it is ready, which is returned.
+fn replace(folder: &OwnedFd, text: &str, is_wanted: impl Fn() -> bool) -> io::Result<bool> {
     let draft = format!(".{NAME}.{}", std::process::id());
-    // What a run has left that was killed in the middle of this.
-    let _ = unlinkat(folder, &draft, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o644);
-    let finish = || -> io::Result<()> {
+    let remove = || {
+        let _ = unlinkat(folder, &draft, AtFlags::empty());
+    };
+    // What a run has left that was killed in the middle of this.
+    remove();
+    let finish = || -> io::Result<bool> {
         let mut file = File::from(openat(folder, &draft, flags, mode)?);
         file.write_all(text.as_bytes())?;
         // Whatever this process masks: others may read it.
         fchmod(&file, mode)?;
-        Ok(renameat(folder, &draft, folder, NAME)?)
+        if !is_wanted() {
+            remove();
+            return Ok(false);
+        }
+        renameat(folder, &draft, folder, NAME)?;
+        Ok(true)
     };
-    finish().inspect_err(|_| {
-        let _ = unlinkat(folder, &draft, AtFlags::empty());
-    })
+    finish().inspect_err(|_| remove())
 }
 
 #[cfg(test)]

@@ -70,24 +70,51 @@ fn two_runs_write_one_file() {
     assert!(first.memory.model(&other, 60.0).is_some());
 }
 
+/// Whoever may open the folder may hold a lock on it.
 #[test]
-fn who_is_not_at_the_end_does_not_wait_for_others_that_write() {
+fn nobody_who_holds_a_lock_is_waited_for() {
     let folder = temporary();
-    let held = opened(folder.path()).expect("it opens").expect("it is there");
-    assert!(lock(&held, 1).expect("it can be locked"));
+    let (_folder, file) = (held(folder.path()), folder.path().join(NAME));
     let mut costs = costs(folder.path());
     costs.note(&way(), &window(5000), Rest::Never);
     costs.keep_if_due(costs.due);
-    assert_eq!((costs.trouble(), known(folder.path())), (None, None));
-    let start = Instant::now();
-    costs.keep_now();
-    assert!(start.elapsed() >= LOOK * (TRIES - 1), "at the end it waits a little");
-    assert!(costs.trouble().is_none() && known(folder.path()).is_none());
-    drop(held);
-    costs.keep_if_due(Instant::now());
-    assert!(known(folder.path()).is_none(), "a minute is not over");
-    costs.keep_if_due(costs.due);
     assert!(known(folder.path()).is_some());
+    let _file = held(&file);
+    costs.note(&Way { cpus: 2, ..way() }, &window(7000), Rest::Never);
+    costs.keep_if_due(Instant::now());
+    let known = |cpus| self::costs(folder.path()).memory.model(&Way { cpus, ..way() }, 60.0).is_some();
+    assert!(!known(2), "a minute is not over");
+    costs.keep_now();
+    assert!(known(1) && known(2));
+}
+
+fn held(path: &Path) -> File {
+    let file = File::open(path).expect("it is there");
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).expect("it is free");
+    file
+}
+
+#[test]
+fn what_another_run_writes_meanwhile_stays() {
+    let folder = temporary();
+    let path = folder.path().join(NAME);
+    fs::write(&path, "before").expect("a file");
+    let open = opened(folder.path()).expect("it opens").expect("it is there");
+    let there = mark(&open);
+    let other = || {
+        let draft = folder.path().join("other");
+        fs::write(&draft, "another run's").and_then(|()| fs::rename(draft, &path)).expect("replaced");
+    };
+    let is_there = || {
+        other();
+        mark(&open) == there
+    };
+    assert!(!replace(&open, "ours", is_there).expect("it can be written"));
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "another run's");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "no draft is left");
+    let there = mark(&open);
+    assert!(replace(&open, "ours", || mark(&open) == there).expect("it can be written"));
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "ours");
 }
 
 #[test]
