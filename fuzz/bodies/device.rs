@@ -222,8 +222,11 @@ impl World {
             Live::Transmit(queue) => drain(queue, amount, &self.ledger, self.takes),
             Live::Control(queue) => {
                 let nic = &mut self.nic;
-                if queue.serve(|command| nic.control(command)).is_err() {
-                    self.nic.fail();
+                queue.kicked();
+                while queue.has_more() {
+                    if queue.serve(|command| nic.control(command)).is_err() {
+                        return self.nic.fail();
+                    }
                 }
             }
         }

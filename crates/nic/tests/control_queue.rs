@@ -55,6 +55,7 @@ fn execute(memory: &mut Memory, segments: &[Segment]) -> (Vec<Vec<u8>>, u32, Res
     assert!(driver.push_chain(7, segments));
     assert!(driver.publish(), "the device wants a kick");
     let mut executed = vec![];
+    control.kicked();
     let outcome = control.serve(|command| {
         executed.push(command.to_vec());
         Ack::Error
@@ -129,17 +130,52 @@ fn one_kick_buys_a_bounded_number_of_commands() {
     let mut executed = 0;
     driver.push_chain(0, &command);
     driver.publish();
-    control
-        .serve(|_| {
-            executed += 1;
-            driver.pop(usize::from(SIZE), |_, _| ()).unwrap();
-            driver.push_chain(0, &command);
-            driver.publish();
-            Ack::Ok
-        })
-        .unwrap();
+    control.kicked();
+    while control.has_more() {
+        control
+            .serve(|_| {
+                executed += 1;
+                driver.pop(usize::from(SIZE), |_, _| ()).unwrap();
+                driver.push_chain(0, &command);
+                driver.publish();
+                Ack::Ok
+            })
+            .unwrap();
+    }
     assert_eq!(executed, 2 * u32::from(SIZE));
     // The one that was left is executed by the next kick.
+    control.kicked();
     control.serve(|_| Ack::Ok).unwrap();
     assert_eq!(driver.used_ready(usize::from(SIZE)), 2, "the last of the first kick and the one left");
+}
+
+/// Whoever waits for the device meanwhile gets it between two bursts.
+#[test]
+fn commands_are_executed_burst_by_burst() {
+    const MANY: u16 = 256;
+    let mut memory = Memory::new();
+    let region = memory.region();
+    let layout = Layout::contiguous(MANY, RING);
+    let mut slots = [const { Slot::<u8>::EMPTY }; MANY as usize];
+    let mut driver = Driver::new(region, &layout, Features::default(), &mut slots).unwrap();
+    let mut control = ControlQueue::new(DeviceQueue::new(region, &layout, Features::default()).unwrap());
+    let command = [readable(COMMANDS, 4), writable(COMMANDS + 0x100, 1)];
+    let waiting = (0..).take_while(|_| driver.push_chain(0, &command)).count();
+    assert_eq!(waiting, 128);
+    driver.publish();
+    assert!(!control.has_more(), "nobody has kicked");
+    control.kicked();
+    let mut bursts = vec![];
+    while control.has_more() {
+        let mut executed = 0;
+        control
+            .serve(|_| {
+                executed += 1;
+                Ack::Ok
+            })
+            .unwrap();
+        bursts.push(executed);
+    }
+    assert_eq!(bursts, [64, 64, 0]);
+    assert_eq!(driver.used_ready(usize::from(MANY)), 128);
 }

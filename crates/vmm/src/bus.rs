@@ -33,6 +33,12 @@ pub trait BusDevice: Send {
     }
     /// The cable of the device is plugged in or pulled out.
     fn set_link(&mut self, _up: bool) {}
+    /// Whether the last access has begun what is to be gone on with.
+    fn has_more(&self) -> bool {
+        false
+    }
+    /// Goes on with it, for no longer than an access may have the device.
+    fn go_on(&mut self) {}
     /// How long the thread that made the last accesses must sleep for what they cost the host.
     fn take_debt(&mut self) -> Option<Duration> {
         None
@@ -55,10 +61,20 @@ impl Slot {
         Self { device: Mutex::default(), cable: HandOver::default() }
     }
 
-    /// For an access of the guest's, which may wait for another one.
+    /// For an access of the guest's, which may wait for another one. What it has begun is done in turns, between which others may have
+    /// the device.
     fn with<R>(&self, act: impl FnOnce(&mut dyn BusDevice) -> R) -> Option<R> {
+        let (done, mut has_more) = self.turn(act)?;
+        while has_more {
+            has_more = self.turn(|device| device.go_on()).is_some_and(|((), has_more)| has_more);
+        }
+        Some(done)
+    }
+
+    /// Has the device once; what came of it, and whether there is more to do.
+    fn turn<R>(&self, act: impl FnOnce(&mut dyn BusDevice) -> R) -> Option<(R, bool)> {
         let mut place = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = place.as_mut().map(|device| act(device.as_mut()));
+        let done = place.as_mut().map(|device| (act(device.as_mut()), device.has_more()));
         drop(place);
         self.cable.settle(|| self.try_lock(), set_link);
         done

@@ -58,30 +58,41 @@ impl Command {
 pub struct ControlQueue {
     queue: DeviceQueue,
     burst: Burst,
+    /// Commands that the last kick still pays for.
+    left: usize,
+    /// Whether some of them may wait.
+    has_more: bool,
 }
 
 impl ControlQueue {
     /// Serves this queue, from its first command on.
     pub fn new(queue: DeviceQueue) -> Self {
-        Self { queue, burst: Burst::new() }
+        Self { queue, burst: Burst::new(), left: 0, has_more: false }
     }
 
-    /// Executes the commands that wait, to be called after each kick. True if the driver wants an interrupt. An
+    /// The driver has kicked: the commands that wait are to be executed.
+    pub fn kicked(&mut self) {
+        self.left = ROUNDS * usize::from(self.queue.size());
+        self.has_more = true;
+    }
+
+    /// Whether [`Self::serve`] is to be called: commands may wait that the last kick pays for.
+    pub fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// Executes a burst of the commands that wait: 64 at most. True if the driver wants an interrupt. An
     /// error means that the driver broke the ring: the device has to [`fail`](super::VirtioNet::fail).
     pub fn serve(&mut self, mut execute: impl FnMut(&[u8]) -> Ack) -> Result<bool, Broken> {
-        let (mut interrupt, mut left) = (false, ROUNDS * usize::from(self.queue.size()));
-        loop {
-            let taken = self.queue.take_mixed(left, &mut self.burst)?;
-            left -= taken;
-            for chain in self.burst.chains() {
-                let written = answer(&self.burst, chain, &mut execute);
-                self.queue.complete(chain, written);
-            }
-            interrupt |= self.queue.publish();
-            if taken == 0 && (!self.queue.arm() || left == 0) {
-                return Ok(interrupt);
-            }
+        let taken = self.queue.take_mixed(self.left, &mut self.burst)?;
+        self.left -= taken;
+        for chain in self.burst.chains() {
+            let written = answer(&self.burst, chain, &mut execute);
+            self.queue.complete(chain, written);
         }
+        let interrupt = self.queue.publish();
+        self.has_more = taken > 0 || (self.queue.arm() && self.left > 0);
+        Ok(interrupt)
     }
 }
 

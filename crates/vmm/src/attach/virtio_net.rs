@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -94,6 +95,7 @@ fn build(
         receiver,
         pace: Pace::new(Instant::now()),
         told: false,
+        stop: machine.stop_sign().clone(),
     };
     offer_doorbells(machine, slot, config.queue_pairs, &queues)?;
     machine.bus().insert(slot, Box::new(device));
@@ -121,6 +123,8 @@ struct NicDevice {
     pace: Pace,
     /// Whether a fault of the host's was told.
     told: bool,
+    /// Whether the machine is to stop.
+    stop: Arc<AtomicBool>,
 }
 
 /// The control queue, served by the vCPU thread that rings its doorbell.
@@ -161,6 +165,16 @@ impl BusDevice for NicDevice {
 
     fn set_link(&mut self, up: bool) {
         self.model.set_link(up);
+        self.carry_out();
+    }
+
+    fn has_more(&self) -> bool {
+        let has_more = self.control.as_ref().is_some_and(|control| control.queue.has_more());
+        has_more && !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn go_on(&mut self) {
+        self.serve_control();
         self.carry_out();
     }
 }
@@ -320,7 +334,8 @@ impl NicDevice {
 
     /// A doorbell that came by register access: ring the event that the doorbell would.
     fn kicked(&mut self, index: u16) {
-        if self.control.as_ref().is_some_and(|control| control.index == index) {
+        if let Some(control) = self.control.as_mut().filter(|control| control.index == index) {
+            control.queue.kicked();
             self.serve_control();
         } else if let Some(setup) = self.running.iter().find(|setup| setup.index == index) {
             self.look(setup.role);
@@ -340,6 +355,7 @@ impl NicDevice {
 
 /// The control queue.
 impl NicDevice {
+    /// Executes a burst of its commands.
     fn serve_control(&mut self) {
         let Some(control) = &mut self.control else { return };
         let model = &mut self.model;

@@ -1,4 +1,4 @@
-use std::sync::{Mutex, mpsc};
+use std::sync::{Mutex, Weak, mpsc};
 
 use super::*;
 
@@ -212,4 +212,53 @@ fn a_cable_is_pulled_out_without_waiting_for_an_access_and_the_device_hears_of_i
     bus.set_link(2, true);
     assert_eq!(*links.lock().expect("no panic"), [false, true], "nobody accesses it: at once");
     bus.set_link(31, true);
+}
+
+/// A device that has some turns to go on for, in the first of which its cable is pulled out.
+struct Long {
+    bus: Weak<Bus>,
+    left: u32,
+    log: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Long {
+    fn note(&self, what: &'static str) {
+        self.log.lock().expect("no panic").push(what);
+    }
+}
+
+impl BusDevice for Long {
+    fn config_read(&mut self, _: u16, _: &mut [u8]) {}
+    fn config_write(&mut self, _: u16, _: &[u8]) {
+        self.left = 3;
+        self.note("access");
+    }
+    fn memory_read(&mut self, _: u64, _: &mut [u8]) -> bool {
+        false
+    }
+    fn memory_write(&mut self, _: u64, _: &[u8]) -> bool {
+        false
+    }
+    fn set_link(&mut self, _: bool) {
+        self.note("link");
+    }
+    fn has_more(&self) -> bool {
+        self.left > 0
+    }
+    fn go_on(&mut self) {
+        self.note("turn");
+        if self.left == 3 {
+            self.bus.upgrade().expect("it is there").set_link(2, false);
+        }
+        self.left -= 1;
+    }
+}
+
+#[test]
+fn what_an_access_has_begun_is_done_in_turns_between_which_others_have_the_device() {
+    let (bus, _) = bus();
+    let log = Arc::<Mutex<Vec<_>>>::default();
+    bus.insert(2, Box::new(Long { bus: Arc::downgrade(&bus), left: 0, log: log.clone() }));
+    bus.write(config(2, 0, 4), &[0], &VcpuExits::default());
+    assert_eq!(*log.lock().expect("no panic"), ["access", "turn", "link", "turn", "turn"]);
 }
