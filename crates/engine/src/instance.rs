@@ -4,6 +4,7 @@
 //! ports and its machine go, and what belongs to others goes on without losing a frame. What its NICs are plugged
 //! into outside the run (TAPs, captures) stays while the file names it.
 
+mod bring_up;
 mod ground;
 pub(crate) mod running;
 mod settings;
@@ -82,14 +83,14 @@ impl Instance {
             slot.launch(guest, &yard)?;
             slots.push(slot);
         }
-        slots.iter_mut().try_for_each(|slot| slot.wait_until_up(yard.now))?;
-        let mut relays = Vec::new();
-        for router in plan.apart() {
-            let parts = RelayParts::find((&plan, router), &switches, &[], &mut supplies)?;
-            relays.push(Relay::start(parts, &yard)?);
+        let (since, relays) = (yard.now, Vec::new());
+        let mut instance = Self { plan, slots, relays, switches, yard, clock, _counting: counting, since };
+        instance.wait_until_up(|_| true)?;
+        for router in instance.plan.apart() {
+            let parts =
+                RelayParts::find((&instance.plan, router), &instance.switches, &[], &mut supplies)?;
+            instance.relays.push(Relay::start(parts, &instance.yard)?);
         }
-        let since = yard.now;
-        let instance = Self { plan, slots, relays, switches, yard, clock, _counting: counting, since };
         instance.keep_time();
         Ok(instance)
     }
@@ -178,7 +179,7 @@ impl Instance {
     /// There is no router of this name, or it cannot be started; then it is as before.
     pub fn start_router(&mut self, name: &str) -> Result<()> {
         let slot = find(&mut self.slots, name)?;
-        let started = if slot.run.is_none() { slot.start(&mut self.yard) } else { Ok(()) };
+        let started = if slot.run.is_none() { self.bring_up(name) } else { Ok(()) };
         self.keep_time();
         started
     }

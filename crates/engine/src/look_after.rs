@@ -22,9 +22,16 @@ impl Instance {
     ///
     /// A router that cannot go on, or that breaks a rule (see [`watch`]), is taken down and, if its file says so,
     /// started again: after 0.1 s, and twice as long after each further failure, up to 10 s, until it has been healthy
-    /// for a minute. Nobody waits for it here.
+    /// for a minute. Nobody waits for it here. While somebody waits for a router that comes up, all others are looked after as well.
     pub fn look_after(&mut self, now: Instant) -> Vec<Event> {
+        self.look(now);
+        std::mem::take(&mut self.yard.news)
+    }
+
+    /// The same; what has happened is kept until somebody asks for it.
+    pub(crate) fn look(&mut self, now: Instant) {
         self.yard.now = now;
+        let told = self.yard.news.len();
         let running = self.routers().count();
         for slot in &mut self.slots {
             look_at(slot, now.duration_since(self.since), &mut self.yard);
@@ -38,16 +45,15 @@ impl Instance {
         }
         let time = now.duration_since(self.since);
         self.relays.iter_mut().for_each(|relay| relay.look_after(now, time, &mut self.yard));
-        let news = std::mem::take(&mut self.yard.news);
-        if !news.is_empty() || self.routers().count() != running {
+        if self.yard.news.len() != told || self.routers().count() != running {
             self.keep_time();
         }
-        news
     }
 }
 
 fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
-    let Some(run) = &mut slot.run else { return };
+    // Who waits for it judges it.
+    let Some(run) = slot.run.as_mut().filter(|run| !run.awaited) else { return };
     if run.router.router.is_off() {
         return slot.has_turned_off(yard);
     }

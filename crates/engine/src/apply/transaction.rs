@@ -99,9 +99,7 @@ impl Transaction {
             self.one(instance, plan, step)?;
         }
         // All of them come up at the same time.
-        let built = |slot: &&mut Slot| steps.iter().any(|step| step.builds(&slot.plan.name));
-        let now = instance.yard.now;
-        instance.slots.iter_mut().filter(built).try_for_each(|slot| slot.wait_until_up(now))
+        instance.wait_until_up(|slot| steps.iter().any(|step| step.builds(&slot.plan.name)))
     }
 
     fn one(&mut self, instance: &mut Instance, plan: &Plan, step: &Step) -> Result<()> {
@@ -214,10 +212,12 @@ impl Undo {
             Self::Ageing(switch, ageing) => {
                 switch.set_ageing(ageing);
             }
-            Self::Revive(mut slot, ran) => {
-                let revived = if ran { slot.revive(&mut instance.yard) } else { Ok(()) };
+            Self::Revive(slot, ran) => {
+                let name = slot.plan.name.clone();
                 instance.slots.push(*slot);
-                revived?;
+                if ran {
+                    instance.revive(&name)?;
+                }
             }
             Self::Remove(name) => drop(take(&mut instance.slots, &name)),
             Self::Routes(name, changes) => {

@@ -93,7 +93,15 @@ pub(crate) struct Run {
     pub(crate) claims: Claims,
     /// Whether it has come up.
     pub(crate) up: bool,
+    /// Whether somebody waits for that, and so judges it.
+    pub(crate) awaited: bool,
     pub(crate) started: Instant,
+}
+
+/// What a router was before somebody started it.
+pub(crate) struct Rest {
+    state: State,
+    due: Option<Instant>,
 }
 
 /// The place of one router.
@@ -147,7 +155,8 @@ impl Slot {
         router.count(&yard.counts);
         router.share(&yard.sharing, self.plan.spin);
         let watch = Watch::new(yard.rules);
-        self.run = Some(Run { router, watch, claims: Claims::default(), up: false, started: yard.now });
+        let (claims, up, awaited, started) = (Claims::default(), false, false, yard.now);
+        self.run = Some(Run { router, watch, claims, up, awaited, started });
         self.rest = State::Waiting;
         self.starts += 1;
         (self.since, self.due) = (yard.now, None);
@@ -159,35 +168,43 @@ impl Slot {
         self.starts.saturating_sub(1)
     }
 
-    /// Waits until the router is up; one that does not come up is taken down.
-    pub(crate) fn wait_until_up(&mut self, now: Instant) -> Result<()> {
-        let Some(run) = &mut self.run else { return Ok(()) };
-        let asked = Instant::now();
-        while !run.router.router.is_ready() {
-            let fault = run.router.fault();
-            let late = || Rules::default().late_boot(asked.elapsed(), run.router.router.most_spent());
-            if let Some(line) = fault.or_else(late) {
-                self.take_down(State::Stopped, now);
-                bail!("router {}: {line}", self.plan.name);
-            }
-            std::thread::sleep(Duration::from_micros(100));
+    /// Whether the router is up that somebody has waited for so long; one that does not come up is taken down.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub(crate) fn is_up_after(&mut self, waited: Duration, now: Instant) -> Result<bool> {
+        let Some(run) = &mut self.run else { return Ok(true) };
+        if run.router.router.is_ready() {
+            (run.up, run.awaited) = (true, false);
+            self.since = now;
+            return Ok(true);
         }
-        run.up = true;
-        self.since = now;
-        Ok(())
+        let late = || Rules::default().late_boot(waited, run.router.router.most_spent());
+        if let Some(line) = run.router.fault().or_else(late) {
+            self.take_down(State::Stopped, now);
+            bail!("router {}: {line}", self.plan.name);
+        }
+        Ok(false)
     }
 
-    /// Starts a router that does not run, on demand: its failures are forgotten.
-    pub(crate) fn start(&mut self, yard: &mut Yard) -> Result<()> {
+    /// Builds its guest and lets it run.
+    pub(crate) fn launch_anew(&mut self, yard: &mut Yard) -> Result<()> {
+        guest(&self.plan, &self.outlets, &mut yard.grounds).and_then(|guest| self.launch(guest, yard))
+    }
+
+    /// Launches a router that does not run, on demand: its failures are forgotten. What it was is for [`Slot::was_started`].
+    pub(crate) fn start(&mut self, yard: &mut Yard) -> (Result<()>, Rest) {
         self.back_off.forget();
-        let (rest, due) = (self.rest, self.due);
-        let started = guest(&self.plan, &self.outlets, &mut yard.grounds)
-            .and_then(|guest| self.launch(guest, yard))
-            .and_then(|()| self.wait_until_up(yard.now));
+        let rest = Rest { state: self.rest, due: self.due };
+        (self.launch_anew(yard), rest)
+    }
+
+    /// It is up, or could not be started: then it is as before.
+    pub(crate) fn was_started(&mut self, started: Result<()>, before: &Rest, yard: &mut Yard) -> Result<()> {
         if let Err(error) = started {
-            // As it was: what waits to be started again goes on waiting.
-            self.take_down(rest, yard.now);
-            self.due = due;
+            // What waits to be started again goes on waiting.
+            self.take_down(before.state, yard.now);
+            self.due = before.due;
             return Err(error);
         }
         yard.tell(&self.plan.name, Kind::Started, "on demand");
@@ -226,14 +243,6 @@ impl Slot {
             self.rest = State::Stopped;
         }
         ran
-    }
-
-    /// Starts what was suspended, and waits until it is up; what fails is as if it had failed by itself.
-    pub(crate) fn revive(&mut self, yard: &mut Yard) -> Result<()> {
-        let revived = guest(&self.plan, &self.outlets, &mut yard.grounds)
-            .and_then(|guest| self.launch(guest, yard))
-            .and_then(|()| self.wait_until_up(yard.now));
-        revived.inspect_err(|error| self.fail(Kind::Failed, format!("{error:#}"), yard))
     }
 
     /// It cannot go on, or may not: takes it down and does what its restart policy says.
@@ -279,9 +288,7 @@ impl Slot {
     /// Starts a failed router whose pause is over. Nobody waits for it: whether it comes up is seen later.
     pub(crate) fn retry(&mut self, yard: &mut Yard) {
         self.due = None;
-        let started =
-            guest(&self.plan, &self.outlets, &mut yard.grounds).and_then(|guest| self.launch(guest, yard));
-        if let Err(error) = started {
+        if let Err(error) = self.launch_anew(yard) {
             self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), yard);
         }
     }

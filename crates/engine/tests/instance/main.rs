@@ -1,5 +1,6 @@
 //! An instance under traffic: routers that come, go, fail and change alone while others lose nothing.
 
+mod bring_up;
 mod changes;
 mod confined;
 mod failures;

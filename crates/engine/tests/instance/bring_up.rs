@@ -1,0 +1,125 @@
+//! While somebody waits for a router that comes up, all others are looked after.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use config::Engine;
+use engine::{Instance, State, Supplies};
+use rustix::process::{Pid, Signal, kill_process};
+use telemetry::Kind;
+use vmm::{Forker, Spawn, Spawned};
+
+use crate::traffic::{PATIENCE, alone, plan, router, wait_for};
+
+/// Starts processes, and knows those that it has started.
+struct Known {
+    forker: Forker,
+    started: Mutex<Vec<(String, i32)>>,
+}
+
+impl Known {
+    /// The processes of a router so far.
+    fn of(&self, router: &str) -> Vec<Pid> {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = started.iter().filter(|(name, _)| name == router);
+        own.filter_map(|(_, pid)| Pid::from_raw(*pid)).collect()
+    }
+}
+
+impl Spawn for Known {
+    fn spawn(&self, name: &str) -> Result<Spawned> {
+        let spawned = self.forker.spawn(name)?;
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started.push((name.to_owned(), spawned.pid));
+        Ok(spawned)
+    }
+}
+
+/// Two routers in processes, of which the second does not run; none where this host has no such processes.
+fn two() -> Option<(Instance, Arc<Known>)> {
+    let forker = Forker::new().and_then(|forker| forker.spawn("trial").map(|spawned| (forker, spawned)));
+    let (forker, trial) = match forker {
+        Ok(tried) => tried,
+        Err(error) => {
+            println!("SKIPPED: {error:#}");
+            return None;
+        }
+    };
+    vmm::process::end(&trial.pidfd);
+    let known = Arc::new(Known { forker, started: Mutex::default() });
+    let mut plan = plan(&(router("up", 1, "") + &router("slow", 2, "")));
+    plan.routers.iter_mut().for_each(|router| router.engine = Some(Engine::Process));
+    let supplies = Supplies { spawner: Some(known.clone()), ..Supplies::default() };
+    let mut instance = Instance::start(&plan, supplies).expect("it starts");
+    instance.stop_router("slow").expect("it is there");
+    Some((instance, known))
+}
+
+/// Whether the process has entered its filter: then it has its memory, and its firmware runs.
+fn is_confined(process: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
+    status.is_ok_and(|status| status.lines().any(|line| line == "Seccomp:\t2"))
+}
+
+/// Stops the next process of `slow` while its firmware boots, kills that of `up`, and lets `slow` go on when `up` has another one, or
+/// nobody waits any more. Whether `up` had one first; none: `slow` was too fast.
+fn play(known: &Known, is_over: &AtomicBool) -> Option<bool> {
+    let (slow, up) = (known.of("slow").len(), known.of("up"));
+    let over = || is_over.load(Ordering::Acquire);
+    while !known.of("slow").get(slow).is_some_and(|process| is_confined(*process)) {
+        if over() {
+            return None;
+        }
+    }
+    let slow = known.of("slow")[slow];
+    kill_process(slow, Signal::STOP).expect("it is there");
+    kill_process(up[up.len() - 1], Signal::KILL).expect("it is there");
+    wait_for("another process, or nobody waits", || known.of("up").len() > up.len() || over());
+    let others_lived = !over();
+    // It was killed where it was given up.
+    let _ = kill_process(slow, Signal::CONT);
+    Some(others_lived)
+}
+
+#[test]
+fn a_router_that_fails_meanwhile_is_started_again() {
+    let _turn = alone();
+    let Some((mut instance, known)) = two() else { return };
+    let start = Instant::now();
+    // It may have come up before it was stopped: then it is tried again.
+    loop {
+        assert!(start.elapsed() < PATIENCE, "it always comes up too fast");
+        let is_over = AtomicBool::new(false);
+        let (started, others_lived) = std::thread::scope(|scope| {
+            let player = scope.spawn(|| play(&known, &is_over));
+            let started = instance.start_router("slow");
+            is_over.store(true, Ordering::Release);
+            (started, player.join().expect("no panic"))
+        });
+        started.expect("it comes up when it goes on");
+        match others_lived {
+            Some(true) => break,
+            Some(false) => drop(until_it_is_back(&mut instance)),
+            None => {}
+        }
+        instance.stop_router("slow").expect("it is there");
+    }
+    let told = until_it_is_back(&mut instance);
+    assert!(told.contains(&("up".to_owned(), Kind::Restarting)), "{told:?}");
+    assert!(told.contains(&("slow".to_owned(), Kind::Started)), "{told:?}");
+    assert!(instance.status().iter().all(|router| router.state == State::Running));
+}
+
+/// Looks after it until the first router is there again; what was told.
+fn until_it_is_back(instance: &mut Instance) -> Vec<(String, Kind)> {
+    let mut told = Vec::new();
+    wait_for("the router", || {
+        let news = instance.look_after(Instant::now());
+        told.extend(news.into_iter().map(|event| (event.router, event.kind)));
+        std::thread::sleep(Duration::from_millis(1));
+        told.contains(&("up".to_owned(), Kind::Restarted))
+    });
+    told
+}
