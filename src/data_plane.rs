@@ -65,7 +65,7 @@ fn tell_of(missing: &[Missing], wire: &Wire) -> Result<()> {
     missing.iter().try_for_each(|what| {
         let kind = telemetry::Kind::Notice.name().to_owned();
         let message = format!("the data plane has {what}; the filters of its threads hold");
-        wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, message })
+        wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message })
     })
 }
 
@@ -211,7 +211,7 @@ impl DataPlane {
         let Err(error) = replaced else { return Ok(()) };
         let kind = telemetry::Kind::Notice.name().to_owned();
         let message = format!("{nic}: {error:#}");
-        self.wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, message })
+        self.wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message })
     }
 
     /// What has to be done now and then: routers that fail or break rules, traces, captures.
@@ -220,8 +220,12 @@ impl DataPlane {
         self.tell_of_threads()?;
         for event in news {
             let (kind, router) = (event.kind.name().to_owned(), Some(event.router));
-            let of_peer = event.about == About::Peer;
-            self.wire.say(&ToSupervisor::Event { kind, router, of_peer, message: event.message })?;
+            let (of_peer, process) = match event.about {
+                About::Router => (false, None),
+                About::Peer { process } => (true, process),
+            };
+            let message = event.message;
+            self.wire.say(&ToSupervisor::Event { kind, router, of_peer, process, message })?;
         }
         self.go_on_tracing()?;
         self.go_on_capturing()

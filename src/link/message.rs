@@ -101,6 +101,8 @@ pub(crate) enum ToSupervisor {
         router: Option<String>,
         /// Whether it is about the peer at the other side of a NIC by vhost-user.
         of_peer: bool,
+        /// The process that is this peer, where one has come.
+        process: Option<i32>,
         /// One line that says it.
         message: String,
     },

@@ -223,7 +223,7 @@ impl Supervisor {
                 return self.bury_apart(name, &format!("cannot bring it up: {why}"), now);
             }
             ToSupervisor::Answer { id, outcome } => self.answered(Some(name), id, outcome, now),
-            ToSupervisor::Event { kind, router, of_peer, message } => {
+            ToSupervisor::Event { kind, router, of_peer, message, .. } => {
                 // Who serves its NICs is the data plane, whose end is told of as such.
                 if router.is_none_or(|router| router == name) && !of_peer {
                     self.events.pass_on(&kind, Some(name), message, now);

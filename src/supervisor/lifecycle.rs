@@ -1,5 +1,6 @@
 //! The data plane's life: orders, what it says, its death, and the next one.
 
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
@@ -123,7 +124,8 @@ impl Supervisor {
             ToSupervisor::Started { at_ns } => self.came_up(at_ns, now),
             ToSupervisor::Failed { why } => self.did_not_come_up(&why, now)?,
             ToSupervisor::Answer { id, outcome } => self.answered(None, id, outcome, now),
-            ToSupervisor::Event { kind, router, message, .. } => {
+            ToSupervisor::Event { kind, router, process, message, .. } => {
+                let message = with_process(message, process);
                 let known =
                     |name: &String| self.running.plan.routers.iter().any(|router| router.name == *name);
                 let router = router.filter(known);
@@ -246,6 +248,15 @@ impl Supervisor {
     /// How long it has run.
     pub(super) fn up_time(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.times.started)
+    }
+}
+
+/// A line about a peer that has come, with the process that it is and whose that is: the data plane knows no users but its own.
+fn with_process(message: String, process: Option<i32>) -> String {
+    let Some(process) = process else { return message };
+    match std::fs::metadata(format!("/proc/{process}")) {
+        Ok(facts) => format!("{message} (process {process} of user {})", facts.uid()),
+        Err(_) => format!("{message} (process {process}, which has ended)"),
     }
 }
 

@@ -120,6 +120,9 @@ fn a_peer_whose_events_make_us_wait_is_sent_away_and_nobody_else_waits() {
         if while_served {
             peer.give_doorbell(0).expect("served");
             wait_for("being served", || is_rung(&call));
+            let named = format!("NIC peer: a peer is served (process {} of user 0)", std::process::id());
+            let run = scene.stage.run();
+            wait_for("its name", || run.complaints(0).iter().any(|line| line.ends_with(&named)));
             make_wait(&call).expect("it was honest until now");
         } else {
             make_wait(&call).expect("it was honest until now");

@@ -200,7 +200,13 @@ fn peer() -> Vec<Allowed> {
     calls.push(any(libc::SYS_sendto).and_null(ADDRESS));
     // Reading events that a peer shares, without waiting for one.
     calls.push(any(libc::SYS_preadv2));
+    calls.push(who_is_there());
     calls
+}
+
+/// Asking who is at the other end of a connection.
+fn who_is_there() -> Allowed {
+    one_of(libc::SYS_getsockopt, 1, &[libc::SOL_SOCKET as u64]).and_masked(2, !0, libc::SO_PEERCRED)
 }
 
 /// Of connections.
@@ -224,6 +230,7 @@ fn backend() -> Vec<Allowed> {
     calls.retain(|call| !own.iter().any(|own| call.is(*own)));
     calls.extend([libc::SYS_accept4, libc::SYS_recvmsg, libc::SYS_epoll_ctl].map(any));
     calls.extend([
+        who_is_there(),
         // Answers have octets and no descriptors.
         any(libc::SYS_sendto).and_null(ADDRESS),
         flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC),

@@ -27,8 +27,10 @@ use rustix::net::{
 use crate::Error;
 
 mod passage;
+mod who;
 
 pub use passage::Passage;
+pub use who::process_at;
 
 /// What is asked, and the answer where there is a connection. Any other answer is an errno.
 const YES: u8 = 0;

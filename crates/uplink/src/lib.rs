@@ -23,7 +23,7 @@ pub mod wire;
 pub mod xdp;
 
 pub use cable::Cable;
-pub use door::{Door, Passage};
+pub use door::{Door, Passage, process_at};
 pub use error::Error;
 pub use links::{LinkCounters, LinkTable, Links, Mac};
 pub use macvtap::MacvtapConfig;

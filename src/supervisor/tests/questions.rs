@@ -182,12 +182,40 @@ fn what_a_process_says_of_who_serves_its_nics_is_not_told() {
         kind: "notice".to_owned(),
         router: Some("edge".to_owned()),
         of_peer,
+        process: None,
         message: message.to_owned(),
     };
     own.say(&event(true, "NIC lan: a peer of another kind"));
     own.say(&event(false, "NIC lan: handed to nobody yet"));
     stage.turn().expect("it goes on");
     assert_eq!(stage.lines("NIC lan"), ["NIC lan: handed to nobody yet"]);
+}
+
+/// The data plane, in a user namespace of its own, knows a number at most.
+#[test]
+fn a_peer_that_has_come_is_told_of_by_process_and_user() {
+    use std::os::unix::fs::MetadataExt;
+    let mut stage = Stage::up(ONE);
+    let mut own = std::process::Command::new("sleep").arg("600").spawn().expect("it starts");
+    let event = |process, message: &str| ToSupervisor::Event {
+        kind: "notice".to_owned(),
+        router: Some("edge".to_owned()),
+        of_peer: true,
+        process,
+        message: message.to_owned(),
+    };
+    let number = i32::try_from(own.id()).expect("a number");
+    stage.plane().say(&event(Some(number), "NIC vm: a peer is served"));
+    stage.turn().expect("it goes on");
+    let user = std::fs::metadata("/proc/self").expect("facts").uid();
+    let wanted = format!("NIC vm: a peer is served (process {number} of user {user})");
+    assert_eq!(stage.lines("NIC vm"), [wanted.clone()]);
+    own.kill().and_then(|()| own.wait()).expect("it ends");
+    stage.plane().say(&event(Some(number), "NIC vm: a peer is served"));
+    stage.plane().say(&event(None, "NIC vm: the peer is gone"));
+    stage.turn().expect("it goes on");
+    let ended = format!("NIC vm: a peer is served (process {number}, which has ended)");
+    assert_eq!(stage.lines("NIC vm"), [wanted, ended, "NIC vm: the peer is gone".to_owned()]);
 }
 
 #[test]

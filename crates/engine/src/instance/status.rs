@@ -45,7 +45,10 @@ pub enum About {
     /// The router itself, or what a NIC is plugged into.
     Router,
     /// Whether a program is at the other side of a NIC by vhost-user.
-    Peer,
+    Peer {
+        /// Its process, where one has come and that is known.
+        process: Option<i32>,
+    },
 }
 
 /// Something that happened to a router.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use config::{Attach, Nic, Plan, ReplayPace, Router, SocketSide, Spin, VhostThreads};
 use switch::{Bell, Frame, Offloads, Sink, Source, Switch};
 use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
+use vhost_user::backend::News;
 use vmm::Receiver;
 
 use super::guest_port::GuestPort;
@@ -125,11 +126,16 @@ impl Outlet {
 
     /// Looks after what has to be looked after about ten times a second; what is to be told of it.
     pub(crate) fn look_after(&self) -> Option<(About, String)> {
+        let of_peer = |process| About::Peer { process };
         let (about, news) = match &self.far {
             Far::Xdp(interface) => (About::Router, interface.look_after()),
             Far::Capture { player: Some(player), .. } => (About::Router, player.news()),
-            Far::Guest(port) => (About::Peer, port.look_after().map(|news| news.to_string())),
-            Far::Peer(peer) => (About::Peer, peer.news()),
+            Far::Guest(port) => {
+                let news = port.look_after()?;
+                let process = if let News::Served(process) = news { process } else { None };
+                (of_peer(process), Some(news.to_string()))
+            }
+            Far::Peer(peer) => (of_peer(peer.process()), peer.news()),
             _ => return None,
         };
         Some((about, news?))

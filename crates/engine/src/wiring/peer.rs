@@ -31,6 +31,11 @@ impl Handed {
         (self.peer.offer(PATIENCE), self.peer.receiver())
     }
 
+    /// The process that the rings are handed to, where that is known.
+    pub(super) fn process(&self) -> Option<i32> {
+        self.peer.process().filter(|_| self.peer.status().0 == Status::Serving)
+    }
+
     /// Whether a cable is plugged in.
     pub(crate) fn is_there(&self) -> bool {
         self.peer.status().0 != Status::Away

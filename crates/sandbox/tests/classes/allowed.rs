@@ -28,6 +28,9 @@ const CONTROL: [&str; 4] = ["threads", "memory", "link", "signals"];
 /// What a thread can that takes more away from itself.
 const SECOND: [&str; 1] = ["second"];
 
+/// What those can that meet other programs.
+const MEETING: [&str; 1] = ["peer"];
+
 /// What those that serve NICs can.
 const SERVING: [&str; 2] = ["timer", "pins"];
 
@@ -36,7 +39,9 @@ pub(crate) fn names(class: Class) -> Vec<&'static str> {
     let serving =
         if [Class::Clock, Class::Peer, Class::Backend].contains(&class) { &[] } else { &SERVING[..] };
     let second = if [Class::Control, Class::NewVcpu].contains(&class) { &SECOND[..] } else { &[] };
-    EVERY.iter().chain(control).chain(serving).chain(second).copied().collect()
+    let meets = [Class::Control, Class::Peer, Class::Backend].contains(&class);
+    let meeting = if meets { &MEETING[..] } else { &[] };
+    EVERY.iter().chain(control).chain(serving).chain(second).chain(meeting).copied().collect()
 }
 
 /// How many panics a trial has, each with its message.
@@ -85,6 +90,11 @@ pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
         "link" => {
             let (ours, theirs) = UnixStream::pair().unwrap();
             Box::new(move || link(ours, theirs))
+        }
+        "peer" => {
+            let (ours, _theirs) = UnixStream::pair().unwrap();
+            let this = rustix::process::getpid();
+            Box::new(move || assert_eq!(rustix::net::sockopt::socket_peercred(&ours).unwrap().pid, this))
         }
         "signals" => Box::new(signals),
         "abort" => Box::new(|| std::process::abort()),

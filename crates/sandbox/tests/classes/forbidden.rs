@@ -36,6 +36,8 @@ pub(crate) fn is_forbidden(class: Class, call: &Call) -> bool {
         "mmap-file" => ![Class::Control, Class::NewVcpu, Class::Backend].contains(&class),
         "seccomp" | "ioctl-new-vcpu" => ![Class::Control, Class::NewVcpu].contains(&class),
         "ioctl-vhost-net" => ![Class::Control, Class::NewVcpu, Class::VcpuVhostNet].contains(&class),
+        // Of anything but who is at the other end.
+        "getsockopt" => class != Class::Control,
         "sendto" => ![Class::Control, Class::Peer, Class::Backend].contains(&class),
         // Without MSG_DONTWAIT.
         "recvfrom" => class != Class::Control,
@@ -105,6 +107,7 @@ fn sockets_and_devices() -> Vec<Call> {
             &[NONE, 0, 0, c_long::from(libc::MSG_DONTWAIT), SOMEWHERE],
         ),
         call("accept4", libc::SYS_accept4, &[NONE]),
+        call("getsockopt", libc::SYS_getsockopt, &[NONE, 1, c_long::from(libc::SO_RCVBUF)]),
         call("ioctl-sti", libc::SYS_ioctl, &[0, libc::TIOCSTI as c_long, c"x".as_ptr() as c_long]),
         call("ioctl-tun", libc::SYS_ioctl, &[NONE, libc::TUNSETIFF as c_long]),
         call("ioctl-wait", libc::SYS_ioctl, &[NONE, libc::FIONBIO as c_long]),

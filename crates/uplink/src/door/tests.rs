@@ -148,3 +148,29 @@ fn nobody_else_comes_to_a_socket_of_ours_whatever_is_masked_until_its_owner_lets
         assert_eq!(mode(&path), 0o660, "nobody changes it back");
     }
 }
+
+#[test]
+fn who_is_at_the_other_end_is_known_by_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.sock");
+    let door = Door::listen(&path).expect("a door");
+    let mut other = std::process::Command::new("python3");
+    other.arg("-c").arg("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)");
+    let Ok(mut other) = other.arg(&path).spawn() else {
+        println!("SKIPPED: no python3");
+        return;
+    };
+    let peer = loop {
+        if let Some(peer) = door.enter().expect("it is ours") {
+            break peer;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    assert_eq!(process_at(&peer), i32::try_from(other.id()).ok());
+    drop(peer);
+    assert!(other.wait().expect("it ends").success());
+    // Where we have connected, it is who listens.
+    let there = UnixStream::connect(&path).expect("connected");
+    assert_eq!(process_at(&there), i32::try_from(std::process::id()).ok());
+    assert_eq!(process_at(fs::File::open("/dev/null").expect("a file")), None);
+}

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use sandbox::{Class, Confinement};
-use uplink::Door;
+use uplink::{Door, process_at};
 use vmm::NicQueues;
 use vmm::interrupt::{self, END_LIMIT};
 
@@ -32,12 +32,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const SOUND: Duration = Duration::from_secs(10);
 /// Lines that wait to be told.
 const MOST_LINES: usize = 16;
+/// How it is with a peer whose rings are served.
+const SERVED: &str = "a peer is served";
 
 /// Something that has happened at a port for peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Rings of a peer begin to be served.
-    Served,
+    /// Rings of a peer begin to be served: of this process, where that is known.
+    Served(Option<i32>),
     /// The peer has gone in good order.
     Gone,
     /// In one line: the peer was sent away, or none can come.
@@ -47,7 +49,7 @@ pub enum News {
 impl fmt::Display for News {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Served => "a peer is served",
+            Self::Served(_) => SERVED,
             Self::Gone => "the peer is gone",
             Self::Fault(line) => line,
         })
@@ -107,7 +109,7 @@ impl Backend {
 
     /// In one line.
     pub fn state(&self) -> String {
-        if self.is_up() { News::Served.to_string() } else { "no peer is there".to_owned() }
+        if self.is_up() { SERVED } else { "no peer is there" }.to_owned()
     }
 
     /// The next thing that has happened and was not told yet. To be called about ten times a second: it also takes threads of ours
@@ -220,6 +222,7 @@ impl Host {
 
     /// Does what the peer asks for until it goes, does something wrong, or we are to stop.
     fn talk(&mut self, socket: UnixStream, session: &mut Session) -> End {
+        let process = process_at(&socket);
         let mut line = Line::new(socket);
         let mut heard = Instant::now();
         let mut up = false;
@@ -242,7 +245,7 @@ impl Host {
             if !up && session.running() > 0 {
                 up = true;
                 self.shared.up.store(true, Ordering::Release);
-                self.tell(News::Served);
+                self.tell(News::Served(process));
             }
         }
     }

@@ -99,6 +99,8 @@ struct Wishes {
     status: Status,
     /// Why the last one could not be used, or is not there.
     why: Option<String>,
+    /// The process that is the last one, where that is known.
+    process: Option<i32>,
 }
 
 impl Shared {
@@ -188,6 +190,11 @@ impl Peer {
     pub fn status(&self) -> (Status, Option<String>) {
         let wishes = self.shared.lock();
         (wishes.status.clone(), wishes.why.clone().filter(|_| wishes.status == Status::Away))
+    }
+
+    /// The process at the other end of the socket, or the last one, where that is known.
+    pub fn process(&self) -> Option<i32> {
+        self.shared.lock().process
     }
 
     /// What the peer can do, or the last one could; waits so long for the first one, and then says what every peer can.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{ReadWriteFlags, preadv2};
-use uplink::Door;
+use uplink::{Door, process_at};
 use vmm::SetUp;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -122,6 +122,7 @@ impl Course {
         match self.door.enter() {
             Ok(Some(stream)) => match stream.try_clone() {
                 Ok(copy) => {
+                    self.shared.lock().process = process_at(&copy);
                     self.stream = Some(copy);
                     self.say(Job::Greet(stream), None, now)
                 }
