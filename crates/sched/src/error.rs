@@ -27,6 +27,14 @@ impl ApplyError {
         self.thread.as_deref()
     }
 
+    /// Whether no descriptors were left.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        let full = [Errno::MFILE, Errno::NFILE];
+        self.source
+            .raw_os_error()
+            .is_some_and(|number| full.iter().any(|errno| errno.raw_os_error() == number))
+    }
+
     /// Whether it may succeed a little later: somebody else has what is wanted and may let go of it (also a thread whose
     /// reservation was given back in this period), the thread sleeps on another CPU, or it has just ended and another will be
     /// told of.

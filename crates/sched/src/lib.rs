@@ -4,12 +4,15 @@
 //! out, or every reason why not. An [`Applier`] carries an [`Outline`] out, by control groups and sched_setattr(2), and takes it
 //! back; what it has made is told before as [`Undo`]s, for who cleans up after a process that was killed.
 //! `docs/sched.md` has the keys and what each policy means.
+//!
+//! [`ceiling`] bounds the memory and the tasks of a whole run, by the same means.
 
 pub mod account;
 mod admission;
 mod apply;
 mod attr;
 mod automatic;
+pub mod ceiling;
 mod cgroup;
 mod controller;
 mod error;

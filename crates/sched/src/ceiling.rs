@@ -1,0 +1,393 @@
+//! What the processes of a run may have at most of memory and of tasks.
+//!
+//! Version 1 of control groups has a hierarchy for each of the two: a group is made in it, and who is to be bounded is put there by
+//! [`Bounds::enter`]. In version 2 a group with a limit of memory cannot be made beside processes, and this process is beside it:
+//! there the ceilings are those that somebody else (a service manager) has given the group that this process is in, and only what
+//! comes of them is read.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::cgroup::{self, Hierarchy, Version};
+use crate::error::ApplyError;
+use crate::island::OURS;
+use crate::undo::Undo;
+
+/// Memory of a group of version 1, and memory with what of it is swapped out, where the kernel counts that.
+const MEMORY: &str = "memory.limit_in_bytes";
+const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
+
+/// The most that was used of either.
+const MOST_USED: [&str; 2] = ["memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes"];
+/// Octets that may be left of a ceiling when something larger does not fit below it.
+const NEARLY: u64 = 1 << 20;
+
+/// What a ceiling is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Memory that the kernel charges to processes, in octets: all but huge pages.
+    Memory,
+    /// Processes and threads, each of them.
+    Tasks,
+}
+
+impl Resource {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Memory, Self::Tasks];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Tasks => "tasks",
+        }
+    }
+
+    const fn controller(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Tasks => "pids",
+        }
+    }
+
+    /// The file with the ceiling of a group.
+    const fn file(self, version: Version) -> &'static str {
+        match (self, version) {
+            (Self::Memory, Version::V1) => MEMORY,
+            (Self::Memory, Version::V2) => "memory.max",
+            (Self::Tasks, _) => "pids.max",
+        }
+    }
+}
+
+/// The most of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceiling {
+    /// Octets of memory.
+    pub memory: u64,
+    /// Processes and threads.
+    pub tasks: u64,
+}
+
+impl Ceiling {
+    /// The most of one.
+    pub const fn of(&self, resource: Resource) -> u64 {
+        match resource {
+            Resource::Memory => self.memory,
+            Resource::Tasks => self.tasks,
+        }
+    }
+}
+
+/// What came of a ceiling since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Of which.
+    pub resource: Resource,
+    /// Processes that the kernel has ended for want of memory, or threads and processes that it has refused.
+    pub times: u64,
+    /// The ceiling, if it was this one; none: the host, or a group around this one, had no memory left.
+    pub ceiling: Option<u64>,
+}
+
+/// The control groups that bound a run; those that were made for it go when this is dropped.
+#[derive(Debug, Default)]
+pub struct Bounds(Vec<Bound>);
+
+/// One of them.
+#[derive(Debug)]
+struct Bound {
+    resource: Resource,
+    version: Version,
+    group: PathBuf,
+    /// None: the group is somebody else's.
+    own: Option<Own>,
+    seen: Counted,
+}
+
+/// A group that was made for this run.
+#[derive(Debug)]
+struct Own {
+    undo: Undo,
+    /// Where processes are put into it.
+    procs: File,
+    /// The names that it has in turn.
+    names: [PathBuf; 2],
+    home: PathBuf,
+}
+
+/// What a group has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counted {
+    /// Processes ended, or tasks refused.
+    times: u64,
+    /// Times that its own ceiling was in the way, where that is counted.
+    own: u64,
+}
+
+/// Where this host has a ceiling, or lets one be made; else why not, in words.
+///
+/// # Errors
+/// Those words.
+pub fn place(resource: Resource) -> Result<PathBuf, String> {
+    let found = found(resource)?;
+    if found.version == Version::V2 && given(resource, &found.home).is_none() {
+        let what = resource.file(found.version);
+        return Err(format!("{} of {} sets none (docs/limits.md)", what, found.home.display()));
+    }
+    Ok(found.base)
+}
+
+/// Where groups for it can be made, or, of version 2, the own group.
+fn found(resource: Resource) -> Result<Hierarchy, String> {
+    let found = Hierarchy::find(resource.controller())?;
+    let is_shared = |cpu: &Hierarchy| found.version == Version::V1 && cpu.base == found.base;
+    if Hierarchy::find("cpu").is_ok_and(|cpu| is_shared(&cpu)) {
+        // Threads that are placed one by one would leave the group.
+        return Err(format!(
+            "{} is one hierarchy for cpu and {}",
+            found.base.display(),
+            resource.controller()
+        ));
+    }
+    Ok(found)
+}
+
+/// The ceiling that somebody has given a group of version 2.
+fn given(resource: Resource, group: &Path) -> Option<u64> {
+    number(&group.join(resource.file(Version::V2)))
+}
+
+impl Bounds {
+    /// Makes groups for a run of this name, each with its ceiling, where the host lets them be made; and a line for each that it
+    /// seemed to let be made and did not. The journal hears of each before it is made.
+    pub fn make(run: &str, ceiling: &Ceiling, mut journal: impl FnMut(&Undo)) -> (Self, Vec<ApplyError>) {
+        let name = format!("{OURS}{run}.{}", unique());
+        let (mut bounds, mut errors) = (Vec::new(), Vec::new());
+        for resource in Resource::ALL {
+            let Ok(found) = found(resource) else { continue };
+            match Bound::make(resource, found, &name, ceiling.of(resource), &mut journal) {
+                Ok(bound) => bounds.extend(bound),
+                Err(error) => errors.push(error),
+            }
+        }
+        (Self(bounds), errors)
+    }
+
+    /// Whether the ceiling of this is one that we set.
+    pub fn sets(&self, resource: Resource) -> bool {
+        self.0.iter().any(|bound| bound.resource == resource && bound.own.is_some())
+    }
+
+    /// Puts a process with all its threads below the ceilings; whatever it starts from then on is there too. One that has ended
+    /// needs none.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn enter(&self, process: u32) -> Result<(), ApplyError> {
+        self.0.iter().try_for_each(|bound| bound.enter(process))
+    }
+
+    /// Sets other ceilings. What is held already above one stays; nothing is added to it.
+    ///
+    /// # Errors
+    /// The kernel refuses, as it does for memory as long as more is held.
+    pub fn set(&self, ceiling: &Ceiling) -> Result<(), ApplyError> {
+        let own = self.0.iter().filter(|bound| bound.own.is_some());
+        let outcomes = own.map(|bound| bound.set(ceiling.of(bound.resource)));
+        // None keeps the others from being set.
+        outcomes.fold(Ok(()), Result::and)
+    }
+
+    /// Puts the processes that live into a new group with the same ceiling of memory. What stays charged to the old one is held by
+    /// others, for whom ours were the first to touch it, and is not to be in the way of who comes next.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn renew(&mut self, alive: &[u32], mut journal: impl FnMut(&Undo)) -> Result<(), ApplyError> {
+        let of_memory = |bound: &&mut Bound| bound.resource == Resource::Memory;
+        self.0.iter_mut().filter(of_memory).try_for_each(|bound| bound.renew(alive, &mut journal))
+    }
+
+    /// What came of them since this was asked the last time.
+    pub fn reached(&mut self) -> Vec<Reached> {
+        self.0.iter_mut().filter_map(Bound::reached).collect()
+    }
+
+    /// Takes away what was made; what could not be. Processes that are still in it go on without a ceiling.
+    pub fn remove(&mut self) -> Vec<ApplyError> {
+        let own = self.0.drain(..).filter_map(|bound| bound.own);
+        own.filter_map(|own| own.remove().err()).collect()
+    }
+}
+
+impl Drop for Bounds {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+impl Bound {
+    /// Makes a group; of version 2 takes the own one, if somebody has given that a ceiling.
+    fn make(
+        resource: Resource,
+        found: Hierarchy,
+        name: &str,
+        ceiling: u64,
+        journal: &mut impl FnMut(&Undo),
+    ) -> Result<Option<Self>, ApplyError> {
+        let Hierarchy { version, base, home } = found;
+        if version == Version::V2 {
+            let seen = counted(resource, version, &home);
+            let given =
+                given(resource, &home).map(|_| Self { resource, version, group: home, own: None, seen });
+            return Ok(given);
+        }
+        let names = [base.join(name), base.join(format!("{name}.2"))];
+        let [group, _] = names.clone();
+        let own = Own::make(names, home, resource, ceiling, journal)?;
+        let seen = counted(resource, version, &group);
+        Ok(Some(Self { resource, version, group, own: Some(own), seen }))
+    }
+
+    /// The same in another group.
+    fn renew(&mut self, alive: &[u32], journal: &mut impl FnMut(&Undo)) -> Result<(), ApplyError> {
+        let Some(old) = self.own.take() else { return Ok(()) };
+        let [held, next] = old.names.clone();
+        let ceiling = number(&held.join(self.resource.file(self.version))).unwrap_or(u64::MAX);
+        match Own::make([next.clone(), held], old.home.clone(), self.resource, ceiling, journal) {
+            Ok(own) => (self.own, self.group) = (Some(own), next),
+            Err(error) => {
+                self.own = Some(old);
+                return Err(error);
+            }
+        }
+        self.seen = counted(self.resource, self.version, &self.group);
+        let entered = alive.iter().try_for_each(|process| self.enter(*process));
+        entered.and(old.remove())
+    }
+
+    fn enter(&self, process: u32) -> Result<(), ApplyError> {
+        let Some(Own { procs, .. }) = &self.own else { return Ok(()) };
+        match (&*procs).write_all(process.to_string().as_bytes()) {
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
+                let what = format!("process {process} cannot be put into {}", self.group.display());
+                Err(ApplyError::host(what, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn set(&self, ceiling: u64) -> Result<(), ApplyError> {
+        let what = || format!("the ceiling of {} is as it was", self.resource.name());
+        write(self.resource, &self.group, ceiling).map_err(|error| ApplyError::host(what(), error))
+    }
+
+    fn reached(&mut self) -> Option<Reached> {
+        let now = counted(self.resource, self.version, &self.group);
+        let times = now.times.checked_sub(self.seen.times).filter(|times| *times > 0)?;
+        let ceiling = number(&self.group.join(self.resource.file(self.version)));
+        let is_own = match (self.resource, self.version) {
+            (Resource::Memory, Version::V1) => was_full(&self.group, ceiling.unwrap_or(u64::MAX)),
+            _ => now.own > self.seen.own,
+        };
+        self.seen = now;
+        Some(Reached { resource: self.resource, times, ceiling: ceiling.filter(|_| is_own) })
+    }
+}
+
+impl Own {
+    /// Makes a group of version 1 of the first of these names, with its ceiling.
+    fn make(
+        names: [PathBuf; 2],
+        home: PathBuf,
+        resource: Resource,
+        ceiling: u64,
+        journal: &mut impl FnMut(&Undo),
+    ) -> Result<Self, ApplyError> {
+        let [group, _] = &names;
+        let undo = Undo::Group { version: Version::V1, path: group.clone(), home: home.clone() };
+        journal(&undo);
+        let what = || format!("the control group {} cannot be had", group.display());
+        let make = || {
+            fs::create_dir(group)?;
+            write(resource, group, ceiling).and_then(|()| procs(group)).inspect_err(|_| drop(undo.now()))
+        };
+        let procs = make().map_err(|error| ApplyError::host(what(), error))?;
+        Ok(Self { undo, procs, names, home })
+    }
+
+    fn remove(self) -> Result<(), ApplyError> {
+        let what = || format!("{} is left behind", self.undo.path().display());
+        self.undo.now().map_err(|error| ApplyError::host(what(), error))
+    }
+}
+
+/// Where the numbers of processes are written that are to be in a group.
+fn procs(group: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(group.join("cgroup.procs"))
+}
+
+/// Gives a group of version 1 its ceiling.
+fn write(resource: Resource, group: &Path, ceiling: u64) -> io::Result<()> {
+    let file = group.join(resource.file(Version::V1));
+    let with_swap = group.join(WITH_SWAP);
+    let value = ceiling.to_string();
+    if resource == Resource::Tasks || !with_swap.exists() {
+        return cgroup::write(&file, &value);
+    }
+    // Memory may at no moment have more than memory and swap together.
+    let grows = number(&with_swap).is_some_and(|held| held < ceiling);
+    let order = if grows { [&with_swap, &file] } else { [&file, &with_swap] };
+    order.into_iter().try_for_each(|file| cgroup::write(file, &value))
+}
+
+fn counted(resource: Resource, version: Version, group: &Path) -> Counted {
+    match (resource, version) {
+        (Resource::Memory, Version::V1) => {
+            Counted { times: field(&group.join("memory.oom_control"), "oom_kill"), own: 0 }
+        }
+        (Resource::Memory, Version::V2) => {
+            let events = group.join("memory.events");
+            Counted { times: field(&events, "oom_kill"), own: field(&events, "oom") }
+        }
+        (Resource::Tasks, _) => {
+            let times = field(&group.join("pids.events"), "max");
+            Counted { times, own: times }
+        }
+    }
+}
+
+/// Whether a group of version 1 has had all the memory that it may have since this was asked the last time. (Linux 6.18 does not count
+/// how often it was refused more, as those before it do in `memory.failcnt`.)
+fn was_full(group: &Path, ceiling: u64) -> bool {
+    let most = MOST_USED.map(|file| number(&group.join(file)).unwrap_or(0)).into_iter().max();
+    for file in MOST_USED {
+        // From now on it is the most since now.
+        let _ = cgroup::write(&group.join(file), "0");
+    }
+    most.unwrap_or(0).saturating_add(NEARLY) >= ceiling
+}
+
+/// The number after a word at the beginning of a line; 0 where there is none.
+fn field(path: &Path, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
+}
+
+/// The number that a file holds; none where it says `max`.
+fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// What no other run of the same name has that sees these control groups, and has another folder for its locks.
+fn unique() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{:x}", std::process::id(), now.as_nanos())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+use std::fs;
+
+use super::*;
+
+/// A group with these files.
+fn group(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).expect("written");
+    }
+    folder
+}
+
+#[test]
+fn what_a_group_has_counted_is_read_in_both_versions() {
+    let v1 = group(&[
+        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
+        ("pids.events", "max 5\n"),
+    ]);
+    let v2 = group(&[("memory.events", "low 0\nhigh 0\nmax 12\noom 4\noom_kill 3\noom_group_kill 0\n")]);
+    let of = |resource, version, group: &tempfile::TempDir| counted(resource, version, group.path());
+    assert_eq!(of(Resource::Memory, Version::V1, &v1), Counted { times: 2, own: 0 });
+    assert_eq!(of(Resource::Memory, Version::V2, &v2), Counted { times: 3, own: 4 });
+    assert_eq!(of(Resource::Tasks, Version::V1, &v1), Counted { times: 5, own: 5 });
+    assert_eq!(of(Resource::Tasks, Version::V2, &v2), Counted::default(), "nothing is counted");
+}
+
+#[test]
+fn what_is_reached_is_told_once_and_whose_ceiling_it_was() {
+    let folder = group(&[("memory.max", "4096\n"), ("memory.events", "oom 0\noom_kill 0\n")]);
+    let (version, resource) = (Version::V2, Resource::Memory);
+    let bound =
+        Bound { resource, version, group: folder.path().to_owned(), own: None, seen: Counted::default() };
+    let mut bounds = Bounds(vec![bound]);
+    let mut after = |events: &str| {
+        fs::write(folder.path().join("memory.events"), events).expect("written");
+        bounds.reached()
+    };
+    assert_eq!(after("oom 0\noom_kill 0\n"), []);
+    assert_eq!(after("oom 1\noom_kill 2\n"), [Reached { resource, times: 2, ceiling: Some(4096) }]);
+    assert_eq!(after("oom 1\noom_kill 2\n"), [], "it was told");
+    assert_eq!(after("oom 1\noom_kill 3\n"), [Reached { resource, times: 1, ceiling: None }], "the host's");
+}
+
+#[test]
+fn a_group_that_was_not_full_was_hurt_by_others() {
+    let used = |memory: u64, with_swap: u64| {
+        group(&[
+            ("memory.limit_in_bytes", "8388608\n"),
+            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
+            ("memory.max_usage_in_bytes", &format!("{memory}\n")),
+            ("memory.memsw.max_usage_in_bytes", &format!("{with_swap}\n")),
+        ])
+    };
+    for (memory, with_swap, ceiling) in
+        [(8 << 20, 0, Some(8 << 20)), (0, 8_380_000, Some(8 << 20)), (4 << 20, 5 << 20, None)]
+    {
+        let (folder, resource) = (used(memory, with_swap), Resource::Memory);
+        let (group, seen) = (folder.path().to_owned(), Counted::default());
+        let mut bound = Bound { resource, version: Version::V1, group, own: None, seen };
+        assert_eq!(bound.reached(), Some(Reached { resource, times: 1, ceiling }));
+    }
+}
+
+#[test]
+fn a_group_of_version_2_has_a_ceiling_if_somebody_has_set_one() {
+    let folder = group(&[("memory.max", "max\n"), ("pids.max", "4915\n")]);
+    assert_eq!(given(Resource::Memory, folder.path()), None);
+    assert_eq!(given(Resource::Tasks, folder.path()), Some(4915));
+    assert_eq!(given(Resource::Tasks, &folder.path().join("root")), None, "the root has none");
+}
