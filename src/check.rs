@@ -17,9 +17,10 @@ use config::{
 };
 
 use sched::Outline;
+use sched::ceiling::{Ceiling, Resource, place};
 
 use crate::doctor::{self, Finding, State};
-use crate::supervisor::{Planned, Promises};
+use crate::supervisor::{Planned, Promises, mib, needed};
 use crate::{host, named};
 
 /// A plan that was looked at together with this host.
@@ -79,7 +80,18 @@ fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
     findings.extend(plan.telemetry.prometheus.as_ref().map(telemetry));
     findings.push(doctor::huge_pages(Some(plan.memory())));
     findings.push(doctor::cpus(Some(threads_that_poll(plan))));
+    findings.push(ceilings(plan));
     findings
+}
+
+/// What the run may have at most, where the host allows for ceilings.
+fn ceilings(plan: &Plan) -> Finding {
+    let Ceiling { memory, tasks } = needed(plan, None, host::memory_total());
+    let figure = format!("memory {}, {tasks} tasks", mib(memory));
+    let lacks = Resource::ALL.into_iter().find_map(|resource| place(resource).err());
+    let meaning =
+        lacks.unwrap_or_else(|| "more than that its processes do not get (docs/limits.md)".to_owned());
+    Finding::new(State::Ok, "ceilings", figure, meaning)
 }
 
 /// What becomes of the place where counters are told.

@@ -55,8 +55,17 @@ pub(crate) fn cpus() -> BTreeSet<u32> {
 
 /// Memory that can be had without swapping, in octets.
 fn memory_available() -> Option<u64> {
+    memory("MemAvailable")
+}
+
+/// All memory of the host, in octets.
+pub(crate) fn memory_total() -> Option<u64> {
+    memory("MemTotal")
+}
+
+fn memory(name: &str) -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let kib = field(&meminfo, "MemAvailable")?.strip_suffix("kB")?.trim().parse::<u64>().ok()?;
+    let kib = field(&meminfo, name)?.strip_suffix("kB")?.trim().parse::<u64>().ok()?;
     kib.checked_mul(1024)
 }
 

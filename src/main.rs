@@ -67,6 +67,9 @@ enum Verb {
         /// Who the data plane is to be, by name or number, where root starts it; else a number that nobody else has.
         #[arg(long)]
         user: Option<String>,
+        /// Memory of all its processes together, as 512M or 4G, instead of what the file needs at most (docs/limits.md).
+        #[arg(long, value_parser = config::read_memory_max)]
+        memory_max: Option<u64>,
     },
     /// What runs: all runs of this user, with their routers.
     Ps {
@@ -203,8 +206,8 @@ fn run_name(text: &str) -> Result<String, String> {
 fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
         Verb::Demo(options) => demo::demo(&options),
-        Verb::Run { file, seconds, json, log, name, user } => {
-            run::run(&file, supervisor::Options { time: seconds, json, log, name, user })
+        Verb::Run { file, seconds, json, log, name, user, memory_max } => {
+            run::run(&file, supervisor::Options { time: seconds, json, log, name, user, memory_max })
         }
         Verb::Ps { json } => ps::ps(json),
         Verb::Top { name, json, once } => top::top(name.as_deref(), &top::Options { json, once }),

@@ -8,6 +8,7 @@ mod account;
 mod apart;
 mod apply;
 mod cables;
+mod ceiling;
 mod children;
 mod costs;
 mod desk;
@@ -50,6 +51,8 @@ use crate::{host, named};
 use account::Accounting;
 use apart::{Apart, Aparts};
 use cables::Cables;
+use ceiling::Ceilings;
+pub(crate) use ceiling::{mib, needed};
 use children::Children;
 use desk::{Asker, Desk};
 use display::Display;
@@ -86,6 +89,8 @@ pub(crate) struct Options {
     pub(crate) name: Option<String>,
     /// Who the data plane is to be.
     pub(crate) user: Option<String>,
+    /// Memory of the run at most, instead of what its plan needs.
+    pub(crate) memory_max: Option<u64>,
 }
 
 /// What runs.
@@ -140,6 +145,7 @@ struct Begun {
     stop: Stop,
     running: Running,
     placing: Placing,
+    ceilings: Ceilings,
     lock: RunLock,
     resources: Resources,
     metrics: Metrics,
@@ -170,6 +176,8 @@ pub(crate) struct Supervisor {
     metrics: Metrics,
     placing: Placing,
     accounting: Accounting,
+    /// What all its processes may have together.
+    ceilings: Ceilings,
     /// Last: the names are taken as long as anything of the run is there.
     lock: RunLock,
 }
@@ -214,9 +222,11 @@ impl Supervisor {
         let mut lock = running.lock(&options, started)?;
         let metrics = Metrics::open(&running.plan, &mut lock)?;
         let placing = Placing::begin(&running.run, threads, &mut lock, started)?;
+        let mut ceilings = Ceilings::begin(&running.run, &running.plan, options.memory_max, &lock)?;
         // It gets ready while the links are made.
         let user = data_plane_user(options.user.as_deref(), &mut lock)?;
         let plane = Plane::start(user, started)?;
+        ceilings.enter(plane.pid());
         Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));
         let resources = match Resources::open(&running.plan, &Resources::default()) {
             // A signal interrupts what the kernel was asked for; whoever sent it wants the end, not the reason.
@@ -230,6 +240,7 @@ impl Supervisor {
             stop,
             running,
             placing,
+            ceilings,
             lock,
             resources,
             metrics,
@@ -248,7 +259,7 @@ impl Supervisor {
     /// # Errors
     /// The folder of the run cannot be used, or no descriptors are left.
     fn begin(begun: Begun, now: Instant) -> Result<Self> {
-        let Begun { options, stop, running, placing, mut lock, resources, plane, start_plane, .. } = begun;
+        let Begun { options, stop, running, placing, ceilings, mut lock, resources, plane, start_plane, .. } = begun;
         let mut events = Events::new(&running.run, options.log, begun.stderr, now);
         resources.notices().for_each(|line| events.tell(Kind::Notice, line));
         let mut supervisor = Self {
@@ -269,6 +280,7 @@ impl Supervisor {
             events,
             placing,
             accounting: Accounting::default(),
+            ceilings,
             lock,
         };
         supervisor.tell_of_costs();
@@ -306,6 +318,7 @@ impl Supervisor {
         self.attend_gathers(now);
         self.attend_children(now);
         self.attend_cleaner(now);
+        self.attend_ceilings(now);
         self.attend_placing(now);
         self.resources.doors().for_each(Door::answer);
         // Before that nobody waits at the other end.
@@ -368,6 +381,7 @@ impl Supervisor {
             self.placing.due(),
             self.accounting.due(),
             self.lock.due(),
+            self.ceilings.due(),
             self.gathers_due(),
         ];
         // Without a data plane none of them is started.
@@ -448,6 +462,7 @@ impl Supervisor {
             self.repeat(None, said, now);
         }
         self.children.end_all();
+        self.tell_of_ceilings(now);
         self.give_back();
         if self.life.was_up && !had_ended {
             self.events.tell(Kind::Stopped, "the run has ended");

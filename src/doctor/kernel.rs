@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 use rustix::fs::statfs;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
+use sched::ceiling;
 use vmm::probe::{Policy, scheduler_permitted};
 
 use super::{Finding, State};
@@ -20,6 +21,7 @@ pub(super) fn findings() -> Vec<Finding> {
         scheduler("SCHED_FIFO", Policy::Fifo),
         scheduler("SCHED_DEADLINE", Policy::Deadline),
         cgroups(),
+        ceilings(),
         root(),
         data_plane(),
         net_admin(),
@@ -48,6 +50,26 @@ fn cgroups() -> Finding {
         }
         Ok(_) => Finding::new(State::Ok, name, "version 1", "CPU use can be limited"),
     }
+}
+
+/// Whether a run has a ceiling of memory and of tasks.
+fn ceilings() -> Finding {
+    let name = "ceilings";
+    let found = ceiling::Resource::ALL.map(|resource| (resource, ceiling::place(resource)));
+    let had = found.iter().filter(|(_, found)| found.is_ok()).map(|(resource, _)| resource.name());
+    let had = had.collect::<Vec<_>>().join(", ");
+    let missing = found.iter().filter_map(|(_, found)| found.as_ref().err());
+    let missing = missing.map(String::as_str).collect::<Vec<_>>().join("; ");
+    if missing.is_empty() {
+        return Finding::new(State::Ok, name, had, "a run takes no more of them than its file needs at most");
+    }
+    let figure = if had.is_empty() { "none" } else { &had };
+    Finding::new(
+        State::Note,
+        name,
+        figure,
+        format!("{missing}; else nothing bounds a run that is taken over"),
+    )
 }
 
 fn root() -> Finding {

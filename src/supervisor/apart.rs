@@ -132,7 +132,7 @@ impl Supervisor {
         if again {
             apart.life.restarts = apart.life.restarts.saturating_add(1);
         }
-        let started = self.resources.renew_passages(Some(name)).and_then(|()| (self.start_plane)(now));
+        let started = self.resources.renew_passages(Some(name)).and_then(|()| self.new_plane(now));
         let outcome = started.and_then(|mut plane| {
             let running = &self.running;
             let Some(router) = router(&running.plan, name) else {
@@ -176,6 +176,7 @@ impl Supervisor {
     /// The process of a router has died: it alone is started again, if its file says so.
     fn bury_apart(&mut self, name: &str, how: &str, now: Instant) -> Result<()> {
         let policy = router(&self.running.plan, name).map(|router| router.restart);
+        self.tell_of_ceilings(now);
         let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
         let Some(mut plane) = apart.life.plane.take() else { return Ok(()) };
         plane.kill();

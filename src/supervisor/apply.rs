@@ -79,6 +79,9 @@ impl Supervisor {
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
         let plane = self.life.plane.as_mut().context("the data plane is down: try again in a second")?;
         let id = self.desk.number(Asker::Apply(ticket));
+        if !dry_run {
+            self.ceilings.allow_both(&self.running.plan, &plan);
+        }
         self.desk.stage(Staged { plan, wanted, opened, metrics, threads });
         plane.say(&ToPlane::Apply { id, orders, dry_run }, descriptors, now);
         Ok(())
@@ -182,9 +185,10 @@ impl Supervisor {
         threads
     }
 
-    /// Lets go of names that nothing of the run has any more.
+    /// Lets go of names that nothing of the run has any more, and of room below its ceilings.
     pub(super) fn lock_only_what_runs(&mut self) {
         let plan = &self.running.plan;
         self.lock.keep(|name| plan.routers.iter().any(|router| router.name == name));
+        self.ceilings.follow(plan);
     }
 }

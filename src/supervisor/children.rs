@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal, waitid};
 use signal_hook::low_level::signal_name;
-use vmm::{Forker, Spawn, Spawned};
+use vmm::{Forker, Spawned};
 
 use super::rate::Rate;
 
@@ -42,19 +42,24 @@ impl Children {
         Self { forker: None, rate: Rate::new(now), alive: BTreeMap::new() }
     }
 
-    /// Starts a process for a router; what the data plane is to be given, and its number. A process that the router
-    /// still has is ended: there is never more than one.
+    /// Starts a process for a router; what the data plane is to be given, and its number. It does nothing until `enter` has
+    /// been told that number. A process that the router still has is ended: there is never more than one.
     ///
     /// # Errors
     /// One line: what this host refuses.
-    pub(crate) fn spawn(&mut self, router: &str, now: Instant) -> Result<(Vec<OwnedFd>, u32)> {
+    pub(crate) fn spawn(
+        &mut self,
+        router: &str,
+        enter: impl FnOnce(u32),
+        now: Instant,
+    ) -> Result<(Vec<OwnedFd>, u32)> {
         ensure!(!self.rate.exceeds(MOST, now), "more than {MOST} processes a second: try again later");
         self.end(router);
         let forker = match &mut self.forker {
             Some(forker) => forker,
             none => none.insert(Forker::new()?),
         };
-        let Spawned { socket, pidfd, pid } = forker.spawn(router)?;
+        let Spawned { socket, pidfd, pid } = forker.spawn_within(router, enter)?;
         let copy = pidfd.try_clone();
         self.alive.entry(router.to_owned()).or_default().push(Child { pidfd, pid });
         Ok((vec![socket, copy?], pid.unsigned_abs()))

@@ -9,6 +9,7 @@ use telemetry::Kind;
 
 use super::apart::Apart;
 use super::notify::notify;
+use super::plane::Plane;
 use super::promises::Promises;
 use super::{Life, SECOND, Supervisor};
 use crate::link::{Orders, Supply, ToPlane, ToSupervisor};
@@ -83,6 +84,7 @@ impl Supervisor {
         self.children.end_all();
         self.placing.forget(None);
         self.forget_questions_of(None, now);
+        self.renew_ceilings(now);
         if self.times.ending.is_some() {
             return Ok(());
         }
@@ -104,7 +106,7 @@ impl Supervisor {
         let files = self.resources.reopen_captures(self.life.restarts);
         let sockets = files.and_then(|()| self.resources.renew_sockets());
         let started =
-            sockets.and_then(|()| self.resources.renew_passages(None)).and_then(|()| (self.start_plane)(now));
+            sockets.and_then(|()| self.resources.renew_passages(None)).and_then(|()| self.new_plane(now));
         let outcome = started.and_then(|plane| {
             self.life.plane = Some(plane);
             self.order(now)
@@ -116,6 +118,13 @@ impl Supervisor {
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
             self.events.tell(Kind::Failed, what);
         }
+    }
+
+    /// Starts the process of a data plane, below the ceilings before it is told anything.
+    pub(super) fn new_plane(&mut self, now: Instant) -> Result<Plane> {
+        let plane = (self.start_plane)(now)?;
+        self.ceilings.enter(plane.pid());
+        Ok(plane)
     }
 
     /// Does what the data plane says.
@@ -208,7 +217,7 @@ impl Supervisor {
     fn spawn(&mut self, router: &str, now: Instant) {
         let engine = self.planned_engine(router);
         let spawned = match engine {
-            Some(config::Engine::Process) => self.children.spawn(router, now),
+            Some(config::Engine::Process) => self.children.spawn(router, |pid| self.ceilings.enter(pid), now),
             _ => Err(anyhow!("the file has no router '{router}' that is a process")),
         };
         let (message, descriptors) = match spawned {

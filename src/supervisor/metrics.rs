@@ -7,6 +7,7 @@ use anyhow::Result;
 use api::{Counters, RouterStatus, State};
 use config::{Errors, Fault, Listen, Plan};
 use rustix::event::PollFlags;
+use sched::ceiling::Resource;
 use telemetry::{Limits, Metric, Page, Place, Responder};
 
 use super::desk::Asker;
@@ -17,6 +18,11 @@ const UP: Metric = Metric { name: "data_plane_up", help: "Whether the data plane
 const RESTARTS: Metric = Metric {
     name: "data_plane_restarts_total",
     help: "Times the data plane was started again after it had died.",
+    counter: true,
+};
+const REACHED: Metric = Metric {
+    name: "ceiling_reached_total",
+    help: "Processes of the run that the kernel has ended for want of memory, or threads that it has refused.",
     counter: true,
 };
 const EVENTS: Metric =
@@ -154,6 +160,10 @@ impl Supervisor {
         page.add(UP, &labels, f64::from(u8::from(up)));
         page.add(RESTARTS, &labels, f64::from(restarts));
         page.add(EVENTS, &labels, events as f64);
+        for resource in Resource::ALL {
+            let labels = [("run", run), ("of", resource.name())];
+            page.add(REACHED, &labels, self.ceilings.times(resource) as f64);
+        }
         responder.answer(&page.to_string());
     }
 }

@@ -457,5 +457,8 @@ impl Supervisor {
         for error in self.placing.applier.undo_all() {
             self.events.tell(Kind::Notice, error.to_string());
         }
+        for line in self.ceilings.remove() {
+            self.events.tell(Kind::Notice, line);
+        }
     }
 }

@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sched::Task;
 use signal_hook::low_level::signal_name;
 
+use super::ceiling::THREADS;
 use super::lent::Lent;
 use super::patience::{LATE, Patience};
 use super::rate::Rate;
@@ -26,9 +27,6 @@ const PING: u64 = u64::MAX;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Messages within a second. A busy one answers some hundred questions and tells some thousand traced packets.
 const MOST_MESSAGES: u32 = 50_000;
-/// Threads that it may have for each router that it was told to run: vCPUs, and one of the kernel's for each pair of queues of each
-/// NIC (16 x 8), are most of those of the largest.
-const MOST_THREADS: usize = 256;
 /// Octets of the longest name of a thread; that of a router and of a NIC have 14 each.
 const LONGEST_NAME: usize = 64;
 
@@ -232,7 +230,7 @@ impl Plane {
     /// Whether a message says more than there can be.
     fn judge(&self, message: &ToSupervisor) -> Result<()> {
         let ToSupervisor::Threads { threads } = message else { return Ok(()) };
-        let most = MOST_THREADS.saturating_mul(self.routers as usize);
+        let most = (THREADS as usize).saturating_mul(self.routers as usize);
         ensure!(threads.len() <= most, "{} threads, where {most} are the most", threads.len());
         let is_long = |thread: &api::Thread| thread.name.len() > LONGEST_NAME;
         ensure!(!threads.iter().any(is_long), "a thread with a name of more than {LONGEST_NAME} octets");

@@ -45,3 +45,4 @@ mod t33_limit;
 mod t34_guarantee;
 mod t35_account;
 mod t36_attacks;
+mod t37_ceiling;

@@ -31,6 +31,7 @@ const WHAT: &[&str] = &[
     "SCHED_FIFO",
     "SCHED_DEADLINE",
     "cgroups",
+    "ceilings",
     "user",
     "CAP_NET_ADMIN",
     "open files",

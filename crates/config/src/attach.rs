@@ -66,8 +66,15 @@ pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
 
 /// How much memory a machine that is plugged in may share.
 pub(crate) fn memory_max(section: &Section<'_>) -> u64 {
-    let read = |text: &str| values::memory_within(text, &MEMORY_MAX);
-    valued(section, "memory_max", "\"64G\"", read).unwrap_or(DEFAULT_MEMORY_MAX)
+    valued(section, "memory_max", "\"64G\"", read_memory_max).unwrap_or(DEFAULT_MEMORY_MAX)
+}
+
+/// Reads a bound of memory in octets: `64M`, `3G`.
+///
+/// # Errors
+/// One line: it is none, or is out of range.
+pub fn read_memory_max(text: &str) -> Result<u64, String> {
+    values::memory_within(text, &MEMORY_MAX)
 }
 
 fn with_keys(section: &Section<'_>, attach: Attach) -> Attach {

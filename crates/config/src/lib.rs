@@ -31,6 +31,7 @@ mod verify;
 
 pub use address::{Address, Prefix};
 pub use apart::part_of;
+pub use attach::read_memory_max;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use fault::Fault;

@@ -17,6 +17,7 @@ use crate::link::{Link, ToPlane, ToSupervisor};
 use crate::output::Output;
 use crate::run_lock::RunLock;
 use crate::signals::Stop;
+use crate::supervisor::ceiling::Ceilings;
 use crate::supervisor::metrics::Metrics;
 use crate::supervisor::placing::{Carry, Placing, Planned};
 use crate::supervisor::plane::{Plane, Process};
@@ -204,11 +205,12 @@ impl Stage {
         let metrics = Metrics::open(&plan, &mut lock).expect("no telemetry");
         let begun = Begun {
             metrics,
-            options: Options { time: None, json: true, log: None, name: None, user: None },
+            options: Options { time: None, json: true, log: None, name: None, user: None, memory_max: None },
             stop: Stop::deaf(),
             running: Running { run: "lab".to_owned(), file, text, plan, no_kvm: None },
             placing: Placing::begin_with(applier, BTreeMap::new, Planned::default(), now)
                 .expect("nothing is placed"),
+            ceilings: Ceilings::default(),
             lock,
             resources: Resources::default(),
             plane: start_plane(now).expect("a data plane"),

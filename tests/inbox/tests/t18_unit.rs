@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Running, Scheduled, Signal, descendants_of, threads_of};
+use support::{Injected, Process, Running, Scheduled, Signal, descendants_of, inject_syscall, threads_of};
 
 /// Nothing here takes so long, even under software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -19,6 +19,10 @@ const HOME: &str = "/sys/fs/cgroup/systemd-box";
 /// What the service tells, as systemd sees it.
 const TOLD: &str = "/run/told";
 const SERVICE: &str = "system.slice/system-ringroad.slice/ringroad@edge.service";
+
+/// A call of x86-64, and what else it takes: 256 MiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, no file.
+const MMAP: i64 = 9;
+const MORE_MEMORY: [u64; 6] = [0, 256 << 20, 3, 0x8022, u64::MAX, 0];
 
 /// A systemd in namespaces and a group of its own, which end with it.
 struct Systemd {
@@ -39,7 +43,8 @@ impl Systemd {
         fs::write(format!("{folder}/told.conf"), format!("[Service]\nStandardError=append:{TOLD}\n"))
             .expect("a unit");
         fs::write("/etc/machine-id", "0123456789abcdef0123456789abcdef\n").expect("a machine");
-        fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu +cpuset").expect("controllers");
+        fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu +cpuset +memory +pids")
+            .expect("controllers");
         fs::create_dir(HOME).expect("a group");
         let inside = format!(
             "mount -t proc proc /proc && umount /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup && \
@@ -125,6 +130,28 @@ fn file(sched: &str) -> String {
     )
 }
 
+/// Beyond the memory of the unit its data plane is ended, which is told, and there is another one; the unit goes on.
+fn gets_no_more_memory_than_the_unit_has(systemd: &Systemd) {
+    let unit = |key: &str| fs::read_to_string(Path::new(HOME).join(SERVICE).join(key)).unwrap_or_default();
+    assert_eq!(unit("pids.max").trim(), "16384");
+    assert!(unit("memory.max").trim().parse::<u64>().is_ok(), "{}", unit("memory.max"));
+    let done = systemd.control("set-property --runtime ringroad@edge MemoryMax=128M");
+    assert!(done.status.success(), "{}", done.stderr);
+    wait("the new ceiling", || unit("memory.max").trim() == (128 << 20).to_string());
+    let plane = || {
+        let is_it = |process: &Process| process.words.get(1).is_some_and(|verb| verb == "data-plane");
+        descendants_of(systemd.id).into_iter().find(is_it).map(|process| process.id)
+    };
+    let before = plane().expect("a data plane");
+    let done = inject_syscall(before, "ringroad/clock", MMAP, MORE_MEMORY).expect("injected");
+    assert_eq!(done, Injected::Killed(9), "{}", systemd.told());
+    let line = "the run has reached its ceiling of memory, 128 MiB: the kernel has ended 1 of its processes";
+    wait("the line", || systemd.told().contains(line));
+    wait("another data plane", || plane().is_some_and(|now| now != before));
+    wait("a router again", || thread_named("edge/vcpu0", systemd.id).is_some());
+    assert_eq!(systemd.control("is-active ringroad@edge").stdout.trim(), "active", "{}", systemd.told());
+}
+
 #[test]
 fn systemd_runs_it_and_its_threads_are_scheduled() {
     support::needs!(Root, Tun, Program("systemctl"), Program("unshare"), Program("nsenter"), Program("chrt"));
@@ -158,6 +185,7 @@ fn systemd_runs_it_and_its_threads_are_scheduled() {
     );
     let said = systemd.inside(&script);
     assert_eq!(said.stdout, "moved 1\nclosed\nclosed\nclosed", "{}", said.stderr);
+    gets_no_more_memory_than_the_unit_has(&systemd);
     let done = systemd.control("stop ringroad@edge");
     assert!(done.status.success(), "{}: {}", done.stderr, systemd.told());
     wait("its groups go", || !Path::new(HOME).join(SERVICE).exists());

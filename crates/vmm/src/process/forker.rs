@@ -37,10 +37,13 @@ impl Forker {
         let own = own_pidfd().context("cannot get a descriptor of this process (pidfd_open)")?;
         Ok(Self { image, own })
     }
-}
 
-impl Spawn for Forker {
-    fn spawn(&self, name: &str) -> Result<Spawned> {
+    /// As [`Spawn::spawn`]. The process, of which `enter` is told the number, does nothing until that is done: it is put below the
+    /// ceilings of its run there.
+    ///
+    /// # Errors
+    /// As those of [`Spawn::spawn`].
+    pub fn spawn_within(&self, name: &str, enter: impl FnOnce(u32)) -> Result<Spawned> {
         let (socket, theirs) = socket_pair().context("cannot make a socket pair")?;
         let sockets = [theirs.as_raw_fd(), socket.as_raw_fd()];
         let room = Room::new(sockets, self.own.as_raw_fd(), self.image.as_raw_fd(), name)?;
@@ -56,12 +59,19 @@ impl Spawn for Forker {
                 let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
                 let user = if map_nobody(pid).is_ok() { User::Nobody } else { User::AsBefore };
                 be_ordinary(pid);
+                enter(pid as u32);
                 // If it has gone already, whoever hands over will hear why.
                 let _ = send(&socket, user as u8);
                 Ok(Spawned { socket, pidfd, pid: pid as i32 })
             }
             _ => Err(refused(&io::Error::last_os_error())),
         }
+    }
+}
+
+impl Spawn for Forker {
+    fn spawn(&self, name: &str) -> Result<Spawned> {
+        self.spawn_within(name, |_| {})
     }
 }
 

@@ -1,0 +1,278 @@
+//! The most memory and tasks of a run: of its data planes and of the processes of its routers together (`docs/limits.md`).
+//!
+//! They are put into control groups before they are told what to do. What a plan may need is added up here; beyond it the kernel
+//! ends a process, or refuses a thread, and that is told and counted.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use config::{Attach, Engine, Nic, Plan, Router};
+use sched::ceiling::{Bounds, Ceiling, Reached, Resource, place};
+use telemetry::Kind;
+
+use super::Supervisor;
+use crate::host;
+use crate::run_lock::RunLock;
+
+const MIB: u64 = 1 << 20;
+/// A data plane without routers: program, heap, the buffers of traces and captures. Used in fact: some 10 MiB.
+const PLANE: u64 = 64 * MIB;
+/// A router beside its RAM: a route table in which every page is used (65 MiB), spare groups for long prefixes (4 MiB), stacks of
+/// its threads, and what the kernel has of its vCPUs, event descriptors and filters.
+const ROUTER: u64 = 128 * MIB;
+/// Of RAM the part that page tables take, those of the data plane, of the guest and of a process: 8 octets for 4096 in each.
+const PAGE_TABLES: u64 = 128;
+/// A queue outside of a NIC: bursts and large frames (64 places of 64 KiB), whatever it is.
+const QUEUE: u64 = 8 * MIB;
+/// A frame that waits in it.
+const FRAME: u64 = 2048;
+/// A static route: its entry, and a group of the table where its prefix is long.
+const ROUTE: u64 = 2048;
+/// What a ceiling that is so high only because of what peers may share leaves of the host's memory to others: one part of so many.
+const SPARED: u64 = 8;
+
+/// Threads that a data plane may have for each router that it was told to run: vCPUs, and one of the kernel's for each pair of
+/// queues of each NIC (16 x 8), are most of those of the largest.
+pub(super) const THREADS: u64 = 256;
+/// Threads of a data plane that are no router's: control, link, clock, captures.
+const THREADS_OF_PLANE: u64 = 64;
+/// Threads of the process of a router with `engine = "process"`: its vCPUs, 16 at most.
+const THREADS_OF_PROCESS: u64 = 32;
+
+/// Between two looks at what the kernel has counted.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between two lines about the same.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Why an owner's ceiling cannot be set in version 2.
+const NOT_OURS: &str =
+    "with control groups of version 2 write MemoryMax= into the unit of systemd, or the like, that the run is in";
+
+/// What of a ceiling was told.
+#[derive(Debug, Default)]
+struct Told {
+    /// Processes ended or threads refused, ever.
+    times: u64,
+    /// Those that were not told yet.
+    news: u64,
+    at: Option<Instant>,
+}
+
+/// The ceilings of a run, and what has come of them.
+#[derive(Debug, Default)]
+pub(super) struct Ceilings {
+    bounds: Bounds,
+    /// Memory as the owner wants it.
+    memory: Option<u64>,
+    host: Option<u64>,
+    memory_told: Told,
+    tasks_told: Told,
+    /// Whether that of memory was reached since the last data plane was buried.
+    is_full: bool,
+    /// What is to be carried out as soon as less is held.
+    wanted: Option<Ceiling>,
+    look: Option<Instant>,
+    /// To be told.
+    troubles: Vec<String>,
+}
+
+/// What a plan needs at most. `memory`: as much as the owner says instead.
+pub(crate) fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
+    let own = memory_of_run(plan);
+    let shared = plan.nics().map(|(_, nic)| shared(nic)).fold(0, u64::saturating_add);
+    let spare = host.map_or(u64::MAX, |host| (host - host / SPARED).saturating_sub(own));
+    Ceiling { memory: memory.unwrap_or_else(|| own.saturating_add(shared.min(spare))), tasks: tasks(plan) }
+}
+
+/// What the run itself takes, whatever its guests, networks and peers do.
+fn memory_of_run(plan: &Plan) -> u64 {
+    let planes = 1 + plan.apart().count() as u64;
+    let routers = plan.routers.iter().map(memory_of_router);
+    routers.fold(PLANE.saturating_mul(planes), u64::saturating_add)
+}
+
+fn memory_of_router(router: &Router) -> u64 {
+    // A peer that was handed the RAM of a router may still have it when the next data plane makes that anew.
+    let is_lent = router.nics.iter().any(|nic| matches!(nic.attach, Attach::VhostUserFrontend { .. }));
+    let ram = router.memory.saturating_mul(if is_lent { 2 } else { 1 });
+    let queues = router.nics.iter().map(|nic| {
+        let frames = u64::from(nic.queue_len.most()).saturating_mul(FRAME);
+        frames.saturating_add(QUEUE).saturating_mul(router.outer_queues(nic) as u64)
+    });
+    let routes = ROUTE.saturating_mul(router.routes.len() as u64);
+    [ram, ram / PAGE_TABLES, routes, ROUTER].into_iter().chain(queues).fold(0, u64::saturating_add)
+}
+
+/// Memory that is somebody else's, and is charged to us where we are the first to touch it.
+fn shared(nic: &Nic) -> u64 {
+    if matches!(nic.attach, Attach::VhostUserBackend { .. }) { nic.memory_max } else { 0 }
+}
+
+fn tasks(plan: &Plan) -> u64 {
+    let of = |router: &Router| {
+        let process = if router.engine == Some(Engine::Process) { THREADS_OF_PROCESS } else { 0 };
+        // What serves the NICs of a router that is apart is in the data plane.
+        let apart = if router.is_apart() { THREADS + THREADS_OF_PLANE } else { 0 };
+        THREADS + process + apart
+    };
+    plan.routers.iter().map(of).fold(THREADS_OF_PLANE, u64::saturating_add)
+}
+
+fn both(one: Ceiling, other: Ceiling, memory: Option<u64>) -> Ceiling {
+    Ceiling {
+        memory: memory.unwrap_or_else(|| one.memory.saturating_add(other.memory)),
+        tasks: one.tasks.saturating_add(other.tasks),
+    }
+}
+
+/// A size as files write it, rounded up to MiB.
+pub(crate) fn mib(octets: u64) -> String {
+    format!("{} MiB", octets.div_ceil(MIB))
+}
+
+impl Ceilings {
+    /// Makes them for what `plan` needs, where the host lets them be made; `memory` is what the owner wants instead.
+    ///
+    /// # Errors
+    /// The owner wants one of memory, and there is none; no descriptors are left.
+    pub(super) fn begin(run: &str, plan: &Plan, memory: Option<u64>, lock: &RunLock) -> Result<Self> {
+        let host = host::memory_total();
+        let (bounds, errors) = Bounds::make(run, &needed(plan, memory, host), lock.journal()?);
+        let troubles: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        if let Some(full) = errors.into_iter().find(|error| error.is_out_of_descriptors()) {
+            return Err(full.into());
+        }
+        if memory.is_some() && !bounds.sets(Resource::Memory) {
+            let why = troubles.first().cloned().or_else(|| place(Resource::Memory).err());
+            bail!("--memory-max: {}", why.unwrap_or_else(|| NOT_OURS.to_owned()));
+        }
+        Ok(Self { bounds, memory, host, troubles, ..Self::default() })
+    }
+
+    /// Puts a process below them; nobody has told it anything yet.
+    pub(super) fn enter(&mut self, process: u32) {
+        if let Err(error) = self.bounds.enter(process) {
+            self.troubles.push(error.to_string());
+        }
+    }
+
+    /// What a plan needs.
+    fn needed(&self, plan: &Plan) -> Ceiling {
+        needed(plan, self.memory, self.host)
+    }
+
+    /// Before a plan takes the place of another one: for a moment there is some of both.
+    pub(super) fn allow_both(&mut self, from: &Plan, to: &Plan) {
+        self.set(both(self.needed(from), self.needed(to), self.memory));
+    }
+
+    /// From now on there is this plan alone.
+    pub(super) fn follow(&mut self, plan: &Plan) {
+        self.set(self.needed(plan));
+    }
+
+    fn set(&mut self, ceiling: Ceiling) {
+        // More memory may still be held: then it is tried again.
+        self.wanted = self.bounds.set(&ceiling).is_err().then_some(ceiling);
+    }
+
+    /// How often a ceiling was reached: processes that were ended, or threads that were refused.
+    pub(super) fn times(&self, resource: Resource) -> u64 {
+        match resource {
+            Resource::Memory => self.memory_told.times,
+            Resource::Tasks => self.tasks_told.times,
+        }
+    }
+
+    /// What there is to be told.
+    fn look(&mut self, now: Instant) -> Vec<String> {
+        self.look = Some(now + LOOK);
+        if let Some(wanted) = self.wanted.take() {
+            self.set(wanted);
+        }
+        let mut lines = std::mem::take(&mut self.troubles);
+        for reached in self.bounds.reached() {
+            self.is_full |= reached.resource == Resource::Memory && reached.ceiling.is_some();
+            let told = match reached.resource {
+                Resource::Memory => &mut self.memory_told,
+                Resource::Tasks => &mut self.tasks_told,
+            };
+            told.times = told.times.saturating_add(reached.times);
+            told.news = told.news.saturating_add(reached.times);
+            if told.at.is_none_or(|at| now >= at + PAUSE) {
+                told.at = Some(now);
+                lines.push(line(&Reached { times: std::mem::take(&mut told.news), ..reached }));
+            }
+        }
+        lines
+    }
+
+    /// When to look again.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.look
+    }
+
+    /// Takes away what was made; what could not be.
+    pub(super) fn remove(&mut self) -> Vec<String> {
+        self.bounds.remove().iter().map(ToString::to_string).collect()
+    }
+}
+
+fn line(reached: &Reached) -> String {
+    let Reached { resource, times, ceiling } = reached;
+    match (resource, ceiling) {
+        (Resource::Memory, Some(most)) => {
+            let most = mib(*most);
+            format!(
+                "the run has reached its ceiling of memory, {most}: the kernel has ended {times} of its processes"
+            )
+        }
+        (Resource::Memory, None) => {
+            format!(
+                "the host, or a group around the run, is out of memory: the kernel has ended {times} of its processes"
+            )
+        }
+        (Resource::Tasks, most) => {
+            let most = most.map_or_else(String::new, |most| format!(", {most}"));
+            format!(
+                "the run has reached its ceiling of tasks{most}: the kernel has refused {times} threads or processes"
+            )
+        }
+    }
+}
+
+impl Supervisor {
+    /// Looks now and then whether a ceiling was reached.
+    pub(super) fn attend_ceilings(&mut self, now: Instant) {
+        if self.ceilings.look.is_none_or(|look| now >= look) {
+            self.tell_of_ceilings(now);
+        }
+    }
+
+    /// The data plane is dead. If that came of its ceiling, the next one does not pay for what is still charged to this one: memory
+    /// that others hold, and that it was the first to touch.
+    pub(super) fn renew_ceilings(&mut self, now: Instant) {
+        self.tell_of_ceilings(now);
+        if !std::mem::take(&mut self.ceilings.is_full) {
+            return;
+        }
+        let planes = self.apart.values().filter_map(|apart| apart.life.plane.as_ref());
+        let alive: Vec<u32> = planes.map(super::Plane::pid).collect();
+        let renewed =
+            self.lock.journal().and_then(|journal| Ok(self.ceilings.bounds.renew(&alive, journal)?));
+        if let Err(error) = renewed {
+            self.events.tell(Kind::Notice, format!("{error:#}"));
+        }
+    }
+
+    /// Tells what has come of the ceilings. A death may have come of them.
+    pub(super) fn tell_of_ceilings(&mut self, now: Instant) {
+        for line in self.ceilings.look(now) {
+            self.events.tell(Kind::Notice, line);
+            self.display.leave();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
