@@ -209,7 +209,7 @@ fn a_peer_that_has_come_is_told_of_by_process_and_user() {
     stage.turn().expect("it goes on");
     let user = std::fs::metadata("/proc/self").expect("facts").uid();
     let wanted = format!("NIC vm: a peer is served (process {number} of user {user})");
-    assert_eq!(stage.lines("NIC vm"), [wanted.clone()]);
+    assert_eq!(stage.lines("NIC vm"), std::slice::from_ref(&wanted));
     own.kill().and_then(|()| own.wait()).expect("it ends");
     stage.plane().say(&event(Some(number), "NIC vm: a peer is served"));
     stage.plane().say(&event(None, "NIC vm: the peer is gone"));

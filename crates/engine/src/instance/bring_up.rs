@@ -35,8 +35,7 @@ impl Instance {
         let (now, mut looked) = (clock(), clock());
         for index in 0..self.slots.len() {
             let since = clock();
-            loop {
-                let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_awaited()) else { break };
+            while let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_awaited()) {
                 if slot.is_up_after(clock() - since, now)? {
                     break;
                 }
