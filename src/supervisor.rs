@@ -259,7 +259,9 @@ impl Supervisor {
     /// # Errors
     /// The folder of the run cannot be used, or no descriptors are left.
     fn begin(begun: Begun, now: Instant) -> Result<Self> {
-        let Begun { options, stop, running, placing, ceilings, mut lock, resources, plane, start_plane, .. } = begun;
+        let Begun {
+            options, stop, running, placing, ceilings, mut lock, resources, plane, start_plane, ..
+        } = begun;
         let mut events = Events::new(&running.run, options.log, begun.stderr, now);
         resources.notices().for_each(|line| events.tell(Kind::Notice, line));
         let mut supervisor = Self {
@@ -389,7 +391,13 @@ impl Supervisor {
         let lives = self.apart.values().map(|apart| &apart.life).chain([&self.life]);
         let planes = lives.filter_map(|life| life.plane.as_ref());
         let planes = planes.flat_map(|plane| [plane.due(), plane.stderr.due()]);
-        let left = due.into_iter().chain(self.apart.values().map(again)).chain(planes).flatten().min().map(|due| due.saturating_duration_since(now));
+        let left = due
+            .into_iter()
+            .chain(self.apart.values().map(again))
+            .chain(planes)
+            .flatten()
+            .min()
+            .map(|due| due.saturating_duration_since(now));
         left.map_or(SECOND, |left| left.min(SECOND)).min(self.desk.server.patience())
     }
 

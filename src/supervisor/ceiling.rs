@@ -45,8 +45,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Why an owner's ceiling cannot be set in version 2.
-const NOT_OURS: &str =
-    "with control groups of version 2 write MemoryMax= into the unit of systemd, or the like, that the run is in";
+const NOT_OURS: &str = "with control groups of version 2 write MemoryMax= into the unit of systemd, or the like, that the run is in";
 
 /// What of a ceiling was told.
 #[derive(Debug, Default)]

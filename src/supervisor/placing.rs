@@ -280,7 +280,8 @@ impl Placing {
     /// # Errors
     /// As those of [`planned`].
     pub(super) fn weighed(&self) -> Result<Outline> {
-        let promises = self.promises.as_ref().map(|promises| outlined(&promises.plan, &self.load, &self.outline));
+        let promises =
+            self.promises.as_ref().map(|promises| outlined(&promises.plan, &self.load, &self.outline));
         Ok(promises.unwrap_or_else(|| Ok(self.outline.clone()))?)
     }
 

@@ -12,7 +12,8 @@ use super::following::Whose;
 use super::placing::Planned;
 
 /// Why no further change of where threads are is taken.
-pub(super) const ANOTHER: &str = "threads are about to be placed otherwise, and another run changes what all share: try again in a second";
+pub(super) const ANOTHER: &str =
+    "threads are about to be placed otherwise, and another run changes what all share: try again in a second";
 
 /// Whether the data plane carries a setting out.
 const fn is_of_data_plane(key: Key) -> bool {

@@ -87,8 +87,7 @@ impl Instance {
         let mut instance = Self { plan, slots, relays, switches, yard, clock, _counting: counting, since };
         instance.wait_until_up(|_| true)?;
         for router in instance.plan.apart() {
-            let parts =
-                RelayParts::find((&instance.plan, router), &instance.switches, &[], &mut supplies)?;
+            let parts = RelayParts::find((&instance.plan, router), &instance.switches, &[], &mut supplies)?;
             instance.relays.push(Relay::start(parts, &instance.yard)?);
         }
         instance.keep_time();

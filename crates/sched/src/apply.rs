@@ -426,12 +426,7 @@ fn enter(thread: &Thread, group: &Path, version: Version) -> Result<(), ApplyErr
 }
 
 /// Makes a group with a weight and a quota, under the lock on `shared`; none: who calls has it.
-fn make_group(
-    hierarchy: &Hierarchy,
-    path: &Path,
-    wanted: &Group,
-    shared: Option<&Path>,
-) -> io::Result<()> {
+fn make_group(hierarchy: &Hierarchy, path: &Path, wanted: &Group, shared: Option<&Path>) -> io::Result<()> {
     let Hierarchy { version, base, .. } = hierarchy;
     // Until it is there nobody sees that the controller is needed.
     let _lock = shared.filter(|_| *version == Version::V2).map(lock).transpose()?;

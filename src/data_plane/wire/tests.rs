@@ -168,7 +168,8 @@ fn what_does_not_fit_into_the_socket_leaves_when_there_is_room() {
     let message = "x".repeat(1 << 20);
     for _ in 0..8 {
         let (kind, message) = ("notice".to_owned(), message.clone());
-        wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message }).expect("kept or sent");
+        wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message })
+            .expect("kept or sent");
     }
     let mut came = 0;
     while came < 8 {

@@ -134,7 +134,10 @@ fn who_waits_for_too_long_is_told() {
     let mut held = Held::new();
     held.stage.after(PATIENCE).expect("it goes on");
     let told = answer(&mut held.client);
-    assert!(told.contains("router core: pin.vcpu: ") && told.contains("another run of yours holds it"), "{told}");
+    assert!(
+        told.contains("router core: pin.vcpu: ") && told.contains("another run of yours holds it"),
+        "{told}"
+    );
     assert!(!held.stage.supervisor().placing.following.is_waiting());
     let mut second = held.stage.client(&set("core"));
     held.other.unlock();

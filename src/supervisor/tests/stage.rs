@@ -315,8 +315,7 @@ fn starter(planes: Rc<RefCell<Vec<Scripted>>>, refuses: Rc<Cell<bool>>) -> Start
         let (link, theirs) = Link::pair()?;
         let (stderr, its) = Stderr::pair(now)?;
         let (heard, end) = Default::default();
-        let script =
-            Script { link: Link::new(theirs), stderr: Some(its.into()), heard, end, killed: false };
+        let script = Script { link: Link::new(theirs), stderr: Some(its.into()), heard, end, killed: false };
         let script = Scripted(Rc::new(RefCell::new(script)));
         planes.borrow_mut().push(script.clone());
         let pid = 4000 + u32::try_from(planes.borrow().len())?;

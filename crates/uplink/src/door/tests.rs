@@ -155,7 +155,9 @@ fn who_is_at_the_other_end_is_known_by_number() {
     let path = folder.path().join("a.sock");
     let door = Door::listen(&path).expect("a door");
     let mut other = std::process::Command::new("python3");
-    other.arg("-c").arg("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)");
+    other
+        .arg("-c")
+        .arg("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)");
     let Ok(mut other) = other.arg(&path).spawn() else {
         println!("SKIPPED: no python3");
         return;
