@@ -13,6 +13,7 @@ mod children;
 mod costs;
 mod desk;
 mod display;
+mod due;
 mod events;
 mod following;
 mod gather;
@@ -49,7 +50,7 @@ use crate::run_lock::{self, RunLock};
 use crate::signals::Stop;
 use crate::{host, named};
 use account::Accounting;
-use apart::{Apart, Aparts};
+use apart::Aparts;
 use cables::Cables;
 use ceiling::Ceilings;
 pub(crate) use ceiling::{mib, needed};
@@ -370,35 +371,6 @@ impl Supervisor {
             // Out of memory for the moment: look at everything, but not in a tight loop.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
-    }
-
-    /// How long nothing is due.
-    fn patience(&self, now: Instant) -> Duration {
-        let due = [
-            self.life.again,
-            self.times.tick,
-            self.times.end,
-            self.times.ending,
-            self.metrics.deadline(),
-            self.placing.due(),
-            self.accounting.due(),
-            self.lock.due(),
-            self.ceilings.due(),
-            self.gathers_due(),
-        ];
-        // Without a data plane none of them is started.
-        let again = |apart: &Apart| apart.life.again.filter(|_| self.is_up());
-        let lives = self.apart.values().map(|apart| &apart.life).chain([&self.life]);
-        let planes = lives.filter_map(|life| life.plane.as_ref());
-        let planes = planes.flat_map(|plane| [plane.due(), plane.stderr.due()]);
-        let left = due
-            .into_iter()
-            .chain(self.apart.values().map(again))
-            .chain(planes)
-            .flatten()
-            .min()
-            .map(|due| due.saturating_duration_since(now));
-        left.map_or(SECOND, |left| left.min(SECOND)).min(self.desk.server.patience())
     }
 
     fn attend_display(&mut self, now: Instant) {

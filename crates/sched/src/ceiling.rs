@@ -7,8 +7,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 use crate::cgroup::{self, Hierarchy, Version};
 use crate::error::ApplyError;
@@ -111,6 +114,9 @@ struct Bound {
 #[derive(Debug)]
 struct Own {
     undo: Undo,
+    /// Held as long as this process lives, so that no later run of its name takes it away. None: somebody else was faster, as everybody
+    /// may who can look at it.
+    _claim: Option<OwnedFd>,
     /// Where processes are put into it.
     procs: File,
     /// The names that it has in turn.
@@ -164,10 +170,14 @@ impl Bounds {
     /// Makes groups for a run of this name, each with its ceiling, where the host lets them be made; and a line for each that it
     /// seemed to let be made and did not. The journal hears of each before it is made.
     pub fn make(run: &str, ceiling: &Ceiling, mut journal: impl FnMut(&Undo)) -> (Self, Vec<ApplyError>) {
-        let name = format!("{OURS}{run}.{}", unique());
+        let prefix = format!("{OURS}{run}.");
+        let name = format!("{prefix}{}", unique());
         let (mut bounds, mut errors) = (Vec::new(), Vec::new());
         for resource in Resource::ALL {
             let Ok(found) = found(resource) else { continue };
+            if found.version == Version::V1 {
+                sweep(&found.base, &prefix);
+            }
             match Bound::make(resource, found, &name, ceiling.of(resource), &mut journal) {
                 Ok(bound) => bounds.extend(bound),
                 Err(error) => errors.push(error),
@@ -313,16 +323,45 @@ impl Own {
         let what = || format!("the control group {} cannot be had", group.display());
         let make = || {
             fs::create_dir(group)?;
-            write(resource, group, ceiling).and_then(|()| procs(group)).inspect_err(|_| drop(undo.now()))
+            let made = || {
+                let claim = claim(group).ok();
+                write(resource, group, ceiling)?;
+                Ok((claim, procs(group)?))
+            };
+            made().inspect_err(|_| drop(undo.now()))
         };
-        let procs = make().map_err(|error| ApplyError::host(what(), error))?;
-        Ok(Self { undo, procs, names, home })
+        let (claim, procs) = make().map_err(|error| ApplyError::host(what(), error))?;
+        Ok(Self { undo, _claim: claim, procs, names, home })
     }
 
     fn remove(self) -> Result<(), ApplyError> {
         let what = || format!("{} is left behind", self.undo.path().display());
         self.undo.now().map_err(|error| ApplyError::host(what(), error))
     }
+}
+
+/// Takes away groups of earlier runs of a name, whose supervisor and cleaner were killed: nobody claims them, and no process is in them.
+/// Groups of another run of that name, which has another folder for its locks, are claimed by that one.
+fn sweep(base: &Path, prefix: &str) {
+    let there = fs::read_dir(base).into_iter().flatten().flatten();
+    let of_name = there.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    for group in of_name.map(|entry| entry.path()) {
+        if claim(&group).is_ok() {
+            // Where processes are in it still, it stays.
+            let _ = fs::remove_dir(&group);
+        }
+    }
+}
+
+/// Makes a group this process's own, until it closes what is returned.
+///
+/// # Errors
+/// It is another one's, or not there any more.
+fn claim(group: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = open(group, flags, Mode::empty())?;
+    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(folder)
 }
 
 /// Where the numbers of processes are written that are to be in a group.

@@ -69,3 +69,24 @@ fn a_group_of_version_2_has_a_ceiling_if_somebody_has_set_one() {
     assert_eq!(given(Resource::Tasks, folder.path()), Some(4915));
     assert_eq!(given(Resource::Tasks, &folder.path().join("root")), None, "the root has none");
 }
+
+/// As of runs whose supervisor and cleaner were killed, and of one that lives.
+#[test]
+fn groups_that_nobody_claims_any_more_are_taken_away() {
+    let base = tempfile::tempdir().expect("a folder");
+    let make = |name: &str| {
+        let group = base.path().join(name);
+        fs::create_dir(&group).expect("made");
+        group
+    };
+    let (left, lives, used, other) =
+        (make("ringroad-a.1-f"), make("ringroad-a.2-f"), make("ringroad-a.3-f"), make("ringroad-b.4-f"));
+    fs::create_dir(used.join("something")).expect("it cannot be removed");
+    let claimed = claim(&lives).expect("nobody has it");
+    assert!(claim(&lives).is_err(), "it is claimed");
+    sweep(base.path(), "ringroad-a.");
+    assert_eq!([left, lives.clone(), used, other].map(|group| group.exists()), [false, true, true, true]);
+    drop(claimed);
+    sweep(base.path(), "ringroad-a.");
+    assert!(!lives.exists());
+}
