@@ -1,9 +1,9 @@
 //! What packets were seen to cost, in a file from one run to the next: `costs.json` in the folder for state.
 //!
-//! Runs share the file. Whoever writes it reads what is there, and puts a whole new file in its place, if that is still there; else he
-//! begins anew. There is no lock, which others who may open the folder could hold; of two runs that do this within some microseconds
-//! one may forget what it has seen in its last minute. What is wrong with the file is told in a line; then it is not used, and no run
-//! waits for it or ends by it.
+//! Runs share the file. Whoever writes it reads what is there, and puts a whole new file in its place, if that is still there; else
+//! he begins anew. There is no lock, which others who may open the folder could hold; of two runs that do this within some
+//! microseconds one may forget what it has seen in its last minute. What is wrong with the file is told in a line; then it is not
+//! used, and no run waits for it or ends by it.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -226,7 +226,8 @@ fn mark(folder: &OwnedFd) -> Option<(u64, i64, u64)> {
     Some((facts.st_ino, facts.st_ctime, facts.st_ctime_nsec))
 }
 
-/// There is either the old file or the new one, at any time; the new one if `is_wanted` says so when it is ready, which is returned.
+/// There is either the old file or the new one, at any time; the new one if `is_wanted` says so when it is ready, which is
+/// returned.
 fn replace(folder: &OwnedFd, text: &str, is_wanted: impl Fn() -> bool) -> io::Result<bool> {
     let draft = format!(".{NAME}.{}", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -146,6 +146,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_data_plane_says_itself_is_written_as_it_is() {
+        for format in [None, Some(Log::Text), Some(Log::Json)] {
+            let (mut reader, writer) = std::io::pipe().expect("a pipe");
+            let mut events = Events::new("lab", format, Output::new(Some(writer.into())), Instant::now());
+            events.repeat("ringroad: thread edge/vcpu0 (class vcpu) asked the kernel for socket(0x1)");
+            events.tell(Kind::DataPlaneDied, "data plane (pid 1) was killed by SIGSYS");
+            assert_eq!(events.count(), 1, "it is no event");
+            drop(events);
+            let mut told = String::new();
+            std::io::Read::read_to_string(&mut reader, &mut told).expect("text");
+            let lines: Vec<&str> = told.lines().collect();
+            let [said, died] = lines.as_slice() else { panic!("{told}") };
+            assert_eq!(*said, "ringroad: thread edge/vcpu0 (class vcpu) asked the kernel for socket(0x1)");
+            assert_eq!(died.starts_with('{'), format == Some(Log::Json), "{died}");
+        }
+    }
+
+    #[test]
     fn a_data_plane_that_floods_is_cut_short() {
         let start = Instant::now();
         let mut events = Events::new("lab", None, Output::new(None), start);

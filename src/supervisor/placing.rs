@@ -262,8 +262,8 @@ impl Placing {
         }
     }
 
-    /// Looks at what was counted for promises: whether they ask for other weights, and what is new about them, by router. None: nothing
-    /// is promised.
+    /// Looks at what was counted for promises: whether they ask for other weights, and what is new about them, by router. None:
+    /// nothing is promised.
     pub(super) fn look_at_promises(
         &mut self,
         counters: &api::Counters,

@@ -13,7 +13,7 @@ use super::placing::Planned;
 
 /// Why no further change of where threads are is taken.
 pub(super) const ANOTHER: &str =
-    "threads are about to be placed otherwise, and another run changes what all share: try again in a second";
+    "threads are placed otherwise as soon as another run lets go of what all share: try again in a second";
 
 /// Whether the data plane carries a setting out.
 const fn is_of_data_plane(key: Key) -> bool {

@@ -1,8 +1,8 @@
 //! Standard error of a data plane: a pipe of its own, whose lines the supervisor passes on to where its own go.
 //!
-//! Neither end waits for the other. The supervisor reads so many octets a second and no more; then the pipe fills, and what the data
-//! plane says is lost at once: its end does not block, and is an open file that it shares with nobody. What is read is cleaned of
-//! control characters, and of lines that are too many only the number is told.
+//! Neither end waits for the other. The supervisor reads so many octets a second and no more; then the pipe fills, and what the
+//! data plane says is lost at once: its end does not block, and is an open file that it shares with nobody. What is read is cleaned
+//! of control characters, and of lines that are too many only the number is told.
 
 use std::collections::VecDeque;
 use std::io;

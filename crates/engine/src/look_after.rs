@@ -20,9 +20,9 @@ impl Instance {
     /// Looks at every router at the time `now` and does what has to be done; to be called about ten times a second. Returns
     /// what has happened since the last call, what was done on demand included.
     ///
-    /// A router that cannot go on, or that breaks a rule (see [`watch`]), is taken down and, if its file says so,
-    /// started again: after 0.1 s, and twice as long after each further failure, up to 10 s, until it has been healthy
-    /// for a minute. Nobody waits for it here. While somebody waits for a router that comes up, all others are looked after as well.
+    /// A router that cannot go on, or that breaks a rule (see [`watch`]), is taken down and, if its file says so, started again:
+    /// after 0.1 s, and twice as long after each further failure, up to 10 s, until it has been healthy for a minute. Nobody waits
+    /// for it here. While somebody waits for a router that comes up, all others are looked after as well.
     pub fn look_after(&mut self, now: Instant) -> Vec<Event> {
         self.look(now);
         std::mem::take(&mut self.yard.news)

@@ -244,8 +244,8 @@ impl Applier {
     }
 
     /// Places each of these threads that is not placed yet, or whose place has changed. Those that are not among the errors have
-    /// their place; those whose errors are passing ([`ApplyError::is_passing`]) get it when they are told of again. Then nobody is in
-    /// what another outline needed, and that is taken away; where another run has the lock for that, the next time.
+    /// their place; those whose errors are passing ([`ApplyError::is_passing`]) get it when they are told of again. Then nobody is
+    /// in what another outline needed, and that is taken away; where another run has the lock for that, the next time.
     pub fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
         self.placed.retain(|_, placed| placed.task.is_there());
         let mut moves: Vec<(&Thread, Schedule)> = Vec::new();

@@ -61,8 +61,8 @@ impl Slot {
         Self { device: Mutex::default(), cable: HandOver::default() }
     }
 
-    /// For an access of the guest's, which may wait for another one. What it has begun is done in turns, between which others may have
-    /// the device.
+    /// For an access of the guest's, which may wait for another one. What it has begun is done in turns, between which others may
+    /// have the device.
     fn with<R>(&self, act: impl FnOnce(&mut dyn BusDevice) -> R) -> Option<R> {
         let (done, mut has_more) = self.turn(act)?;
         while has_more {

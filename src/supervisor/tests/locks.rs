@@ -125,7 +125,7 @@ fn clients_are_answered_and_promises_looked_after_meanwhile() {
     let mut curious = stage.client(&Request::Events { since: None });
     assert!(answer(&mut curious).contains("Events"));
     let mut second = stage.client(&set("edge"));
-    assert!(answer(&mut second).contains("another run changes what all share: try again in a second"));
+    assert!(answer(&mut second).contains("another run lets go of what all share: try again in a second"));
     assert!(stage.supervisor().placing.following.is_waiting());
 }
 

@@ -63,8 +63,8 @@ fn is_confined(process: Pid) -> bool {
     status.is_ok_and(|status| status.lines().any(|line| line == "Seccomp:\t2"))
 }
 
-/// Stops the next process of `slow` while its firmware boots, kills that of `up`, and lets `slow` go on when `up` has another one, or
-/// nobody waits any more. Whether `up` had one first; none: `slow` was too fast.
+/// Stops the next process of `slow` while its firmware boots, kills that of `up`, and lets `slow` go on when `up` has another one,
+/// or nobody waits any more. Whether `up` had one first; none: `slow` was too fast.
 fn play(known: &Known, is_over: &AtomicBool) -> Option<bool> {
     let (slow, up) = (known.of("slow").len(), known.of("up"));
     let over = || is_over.load(Ordering::Acquire);

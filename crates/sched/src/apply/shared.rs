@@ -13,8 +13,8 @@ use crate::outline::Outline;
 use crate::undo::Undo;
 
 impl Applier {
-    /// Takes the lock that [`Applier::make`] needs for this outline, if it needs one, until [`Applier::unlock`]; for who cannot wait.
-    /// False: another run has it.
+    /// Takes the lock that [`Applier::make`] needs for this outline, if it needs one, until [`Applier::unlock`]; for who cannot
+    /// wait. False: another run has it.
     ///
     /// # Errors
     /// Others may open the folder that is locked.

@@ -3,9 +3,9 @@
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The process that has connected, or that listens where we did (SO_PEERCRED): its number, as processes of this namespace know it; none
-/// where they do not. It may have ended since, and have handed its end to another one. Of its user a process in a user namespace of its
-/// own hears nothing.
+/// The process that has connected, or that listens where we did (SO_PEERCRED): its number, as processes of this namespace know it;
+/// none where they do not. It may have ended since, and have handed its end to another one. Of its user a process in a user
+/// namespace of its own hears nothing.
 pub fn process_at(socket: impl AsFd) -> Option<i32> {
     // SAFETY: three numbers, for each of which 0 is one.
     let mut peer: libc::ucred = unsafe { zeroed() };
