@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use support::attack::{Attack, Deed, Machine};
 use support::vhost_peer::{VhostPeer, event, is_rung, make_wait};
 use support::{Flow, Namespace, Running, Stage, children_of};
 
@@ -14,6 +15,8 @@ const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams a second through the neighbour.
 const RATE: u32 = 1000;
+/// How often each attacker does what he does.
+const ACTS: u32 = 20;
 /// Nobody is there; to find that out the router sends the peer a frame.
 const NOBODY: &str = "192.0.2.9";
 
@@ -131,4 +134,24 @@ fn a_peer_whose_events_make_us_wait_is_sent_away_and_nobody_else_waits() {
         scene.until_left(&peer);
     }
     scene.end("made a thread of ours wait", 2);
+}
+
+#[test]
+fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let scene = Scene::set();
+    let mut ping = scene.hosts[0].command("busybox");
+    let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "99", NOBODY])).expect("ping starts");
+    for deed in [Deed::Chains, Deed::Kicks, Deed::Bases, Deed::Tables, Deed::Hasty] {
+        let mut machine = Machine::new(&scene.socket, &scene.stage.path(""), deed);
+        for _ in 0..ACTS {
+            let done = machine.act(Instant::now() + PATIENCE);
+            assert!(done.expect("it attacks"), "{deed:?}: nobody lets it");
+            scene.answers();
+        }
+    }
+    drop(ping);
+    // Who comes after them is met.
+    drop(scene.attacker());
+    scene.end("the peer was sent away", 0);
 }

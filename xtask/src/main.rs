@@ -1,7 +1,8 @@
-//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | fuzz | sanitize | soak | deb`.
+//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | fuzz | sanitize | soak | attacks | deb`.
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod attacks;
 mod bench;
 mod check;
 mod deb;
@@ -38,6 +39,9 @@ cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (
 cargo xtask sanitize [CRATE...]                 the tests of ring, nic, vhost-user under AddressSanitizer (nightly)
 cargo xtask soak [--minutes N] [--rounds N]     traffic beside a hostile router (default 30 minutes), then N times SIGKILL
                                                 (default 300); the last line sums up
+cargo xtask attacks [--seconds N] [--binary FILE] [NAME...]
+                                                each attack for N seconds (default 60) beside a neighbour that forwards 1 Mpps,
+                                                what it costs whom; the last line sums up
 cargo xtask deb [--binary FILE] [--output FOLDER]
                                                 the Debian package of this commit";
 
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::run(&rest),
         "sanitize" => sanitize::run(&rest),
         "soak" => soak::run(&rest),
+        "attacks" => attacks::run(&rest),
         "deb" => deb::run(&rest),
         _ => {
             eprintln!("{HELP}");

@@ -205,7 +205,7 @@ fn near_each_other(a: &Sample, b: &Sample) -> bool {
 
 /// Median and its 95 % interval by order statistics (no assumption about how the ratios are spread); `None` for
 /// fewer than six.
-fn interval(mut ratios: Vec<f64>) -> Option<(f64, f64, f64)> {
+pub(crate) fn interval(mut ratios: Vec<f64>) -> Option<(f64, f64, f64)> {
     ratios.retain(|ratio| ratio.is_finite());
     let n = ratios.len();
     if n < FEWEST_PAIRS {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::tally::Tally;
-use crate::{check, fuzz, inbox, setup, soak};
+use crate::{attacks, check, fuzz, inbox, setup, soak};
 use job::Job;
 use pool::Pool;
 pub(crate) use programs::{Program, built};
@@ -34,6 +34,8 @@ const FUZZ_SECONDS: (u64, u64) = (5, 120);
 const ALL_CASES: u32 = 256;
 /// Minutes of the soak in the long tier.
 const SOAK_MINUTES: u64 = 30;
+/// Seconds of each attack in the long tier, and as many of rest.
+const ATTACK_SECONDS: u64 = 60;
 
 /// What the caller asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +116,7 @@ fn whole_stages(wish: &Wish, tally: &mut Tally, times: &mut Times) -> Result<()>
     if wish.wants(Tier::Long) {
         times.stage("fuzz targets", || fuzz_targets(FUZZ_SECONDS.1, tally))?;
         times.stage("soak", || soak(tally))?;
+        times.stage("attacks", || attacks(tally))?;
     }
     Ok(())
 }
@@ -161,6 +164,19 @@ fn soak(tally: &mut Tally) -> Result<()> {
     match faults.as_slice() {
         [] => tally.passed += 1,
         faults => tally.fail("soak", faults.iter().map(String::as_str)),
+    }
+    Ok(())
+}
+
+fn attacks(tally: &mut Tally) -> Result<()> {
+    println!("\n== attacks, {ATTACK_SECONDS} s each");
+    if let Some(why) = attacks::missing() {
+        tally.skipped.push(format!("attacks: {why}"));
+        return Ok(());
+    }
+    match attacks::all(ATTACK_SECONDS)?.as_slice() {
+        [] => tally.passed += 1,
+        faults => tally.fail("attacks", faults.iter().map(String::as_str)),
     }
     Ok(())
 }

@@ -20,7 +20,9 @@
 //! ```
 #![deny(unsafe_code)] // but for bind(2) in `wire`, ptrace(2) in `inject`, a child's limits in `scarce`
 
+pub mod attack;
 mod capture;
+mod cpu;
 mod dissect;
 mod flow;
 mod huge_pages;
@@ -29,6 +31,7 @@ mod moments;
 mod namespace;
 mod needs;
 mod ovs;
+mod paced;
 mod packet;
 mod ping;
 mod process;
@@ -46,6 +49,7 @@ pub mod vhost_peer;
 mod wire;
 
 pub use capture::{Capture, pcap_frames};
+pub use cpu::{on_cpu, put_on_cpu, ran_and_waited};
 pub use dissect::{CHECKSUMS, Dissected, differences, dissect};
 pub use flow::{Flow, Tally};
 pub use huge_pages::HugePages;
@@ -54,6 +58,7 @@ pub use moments::Moments;
 pub use namespace::Namespace;
 pub use needs::{Need, missing};
 pub use ovs::Ovs;
+pub use paced::PacedSender;
 pub use packet::{Mac, Packet, checksum, udp};
 pub use ping::ping;
 pub use process::{Memory, Process, children_of, descendants_of, threads_of};

@@ -58,7 +58,7 @@ pub(crate) fn counters(supervisor: u32, wanted: impl Fn(&Counters) -> bool) -> R
 }
 
 /// A connection to the run with this process.
-fn client(supervisor: u32) -> Option<Client> {
+pub(crate) fn client(supervisor: u32) -> Option<Client> {
     let folders = fs::read_dir(RUNS).ok()?.filter_map(Result::ok);
     let sockets = folders.map(|folder| folder.path().join("control"));
     sockets.filter_map(|socket: PathBuf| Client::connect(&socket, ANSWER).ok()).find_map(|mut client| {

@@ -156,6 +156,14 @@ impl Stage {
         Ok(())
     }
 
+    /// A connection to its control socket.
+    ///
+    /// # Errors
+    /// It does not answer there.
+    pub fn client(&self) -> Result<api::Client> {
+        settled::client(self.run.id()).context("the run does not answer")
+    }
+
     /// Waits until the ledgers of its routers add up and nothing moves in them.
     pub fn settle(&self) {
         self.run.settle();
@@ -243,10 +251,15 @@ impl Counters {
         Ok(Self { sums })
     }
 
+    /// Those of one answer, by name.
+    pub fn told(answer: &api::Counters) -> Self {
+        Self { sums: answer.counters.clone() }
+    }
+
     /// The counters of a run that answers at its control socket.
     pub(crate) fn running(client: &mut api::Client) -> Result<Self> {
         match client.ask(&api::Request::Counters { router: None })? {
-            api::Answer::Counters(counters) => Ok(Self { sums: counters.counters.into_iter().collect() }),
+            api::Answer::Counters(counters) => Ok(Self { sums: counters.counters }),
             other => bail!("no counters, but {other:?}"),
         }
     }
@@ -273,6 +286,12 @@ impl Counters {
     /// The sum of all counters of which `wanted` is true.
     pub fn sum(&self, wanted: impl Fn(&str) -> bool) -> u64 {
         self.sums.iter().filter(|(name, _)| wanted(name)).map(|(_, n)| n).sum()
+    }
+
+    /// Those of which `wanted` is true and that are not 0, by name.
+    pub fn named(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<&str, u64> {
+        let found = self.sums.iter().filter(|(name, count)| **count > 0 && wanted(name));
+        found.map(|(name, count)| (name.as_str(), *count)).collect()
     }
 
     /// How the ledger of a router does not add up; empty if it does.

@@ -1,9 +1,9 @@
 //! A front end of vhost-user that says and passes what it is told to: for peers that a correct one would never be.
 //!
 //! ```text
-//!   its memory   0x0    ring 0: descriptors, +0x1000 available, +0x2000 used
-//!                0x1_0000    ring 1
-//!                0x10_0000   buffers of 2,048 octets
+//!   its memory   0x0    ring 0: descriptors, +0x8_0000 available, +0xa_0000 used
+//!                0x10_0000   ring 1
+//!                0x20_0000   buffers of 2,048 octets
 //! ```
 
 use std::fs::File;
@@ -13,12 +13,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::cmsg_space;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 /// Requests (vhost-user, "Front-end message types").
 pub mod request {
@@ -36,6 +39,8 @@ pub mod request {
     pub const SET_VRING_ADDR: u32 = 9;
     /// Where a ring goes on.
     pub const SET_VRING_BASE: u32 = 10;
+    /// Stops a ring, and asks where it was left; it is answered.
+    pub const GET_VRING_BASE: u32 = 11;
     /// What the driver rings.
     pub const SET_VRING_KICK: u32 = 12;
     /// What the driver is rung by.
@@ -43,46 +48,71 @@ pub mod request {
 }
 
 use request::{
-    GET_FEATURES, SET_FEATURES, SET_MEM_TABLE, SET_OWNER, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_CALL,
-    SET_VRING_KICK, SET_VRING_NUM,
+    GET_FEATURES, GET_VRING_BASE, SET_FEATURES, SET_MEM_TABLE, SET_OWNER, SET_VRING_ADDR, SET_VRING_BASE,
+    SET_VRING_CALL, SET_VRING_KICK, SET_VRING_NUM,
 };
 
 /// Octets of its memory.
-const MEMORY: u64 = 0x20_0000;
+pub const MEMORY: u64 = 0x40_0000;
 /// Where the buffers begin, and what each has.
-const BUFFERS: u64 = 0x10_0000;
+pub const BUFFERS: u64 = 0x20_0000;
 const BUFFER: u32 = 2048;
-/// Entries of a ring.
+/// Entries of a ring, where nobody says more.
 const ENTRIES: u16 = 64;
-/// The octets of a ring, and where in them its areas are.
-const RING: u64 = 0x1_0000;
-const AVAILABLE: u64 = 0x1000;
-const USED: u64 = 0x2000;
+/// Most entries with a buffer of their own.
+const MOST_BUFFERS: u16 = ((MEMORY - BUFFERS) / BUFFER as u64) as u16;
+/// The octets of a ring, and where in them its areas are; the largest ring has 32,768 entries.
+const RING: u64 = 0x10_0000;
+const AVAILABLE: u64 = 0x8_0000;
+const USED: u64 = 0xa_0000;
 /// VIRTIO_F_VERSION_1, and nothing else.
 const VERSION_1: u64 = 1 << 32;
-/// VIRTQ_DESC_F_WRITE.
-const WRITE: u16 = 2;
+/// VIRTQ_DESC_F_NEXT: a chain goes on.
+pub const NEXT: u16 = 1;
+/// VIRTQ_DESC_F_WRITE: a buffer is for the device to write.
+pub const WRITE: u16 = 2;
 
 /// A connection, and memory to share.
 #[derive(Debug)]
 pub struct VhostPeer {
     socket: UnixStream,
     memory: File,
+    entries: u16,
 }
 
 impl VhostPeer {
     /// Connects to where a back end listens.
     pub fn connect(path: &Path) -> Result<Self> {
-        let socket = UnixStream::connect(path).with_context(|| path.display().to_string())?;
+        Self::over(UnixStream::connect(path).with_context(|| path.display().to_string())?)
+    }
+
+    /// A peer at the other end of a connection.
+    pub fn over(socket: UnixStream) -> Result<Self> {
         let memory = File::from(memfd_create("vhost-peer", MemfdFlags::CLOEXEC)?);
         memory.set_len(MEMORY)?;
-        Ok(Self { socket, memory })
+        Ok(Self { socket, memory, entries: ENTRIES })
+    }
+
+    /// Has rings of so many entries: a power of two up to 32,768.
+    pub fn with_entries(mut self, entries: u16) -> Self {
+        self.entries = entries;
+        self
+    }
+
+    /// The connection.
+    pub fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+
+    /// The file of its memory.
+    pub fn memory(&self) -> &File {
+        &self.memory
     }
 
     /// Sends one message with these descriptors.
     pub fn say(&self, request: u32, body: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
         let header = [request, 1, body.len() as u32].map(u32::to_le_bytes).concat();
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(8))];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(32))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(fds));
@@ -100,6 +130,11 @@ impl VhostPeer {
     pub fn begin(&self) -> Result<()> {
         self.say(SET_OWNER, &[], &[])?;
         self.say(SET_FEATURES, &VERSION_1.to_le_bytes(), &[])?;
+        self.share_memory()
+    }
+
+    /// Shares its memory, perhaps once more.
+    pub fn share_memory(&self) -> Result<()> {
         self.share(&[[0, MEMORY, 0, 0]], &[self.memory.as_fd()])
     }
 
@@ -113,7 +148,7 @@ impl VhostPeer {
     /// Lays out a ring; all that it takes to serve it is there with its doorbell.
     pub fn lay_out(&self, ring: u32, call: &OwnedFd) -> Result<()> {
         let state = |value: u32| [ring, value].map(u32::to_le_bytes).concat();
-        self.say(SET_VRING_NUM, &state(ENTRIES.into()), &[])?;
+        self.say(SET_VRING_NUM, &state(self.entries.into()), &[])?;
         self.say(SET_VRING_BASE, &state(0), &[])?;
         let at = u64::from(ring) * RING;
         let places = [at, at + USED, at + AVAILABLE, 0].map(u64::to_le_bytes).concat();
@@ -122,21 +157,45 @@ impl VhostPeer {
     }
 
     /// Gives a ring its doorbell: from here on it is served.
-    pub fn give_doorbell(&self, ring: u32) -> Result<()> {
-        self.say(SET_VRING_KICK, &u64::from(ring).to_le_bytes(), &[event()?.as_fd()])
+    pub fn give_doorbell(&self, ring: u32) -> Result<OwnedFd> {
+        let doorbell = event()?;
+        self.say(SET_VRING_KICK, &u64::from(ring).to_le_bytes(), &[doorbell.as_fd()])?;
+        Ok(doorbell)
+    }
+
+    /// Writes a descriptor of a ring: with `NEXT` in its flags the chain goes on at the entry behind it.
+    pub fn describe(&self, ring: u32, entry: u16, buffer: (u64, u32), flags: u16) -> Result<()> {
+        self.describe_to(ring, entry, buffer, (flags, entry.wrapping_add(1)))
+    }
+
+    /// The same where the chain goes on anywhere.
+    pub fn describe_to(&self, ring: u32, entry: u16, buffer: (u64, u32), rest: (u16, u16)) -> Result<()> {
+        let rest = [rest.0, rest.1].map(u16::to_le_bytes).concat();
+        let octets = [buffer.0.to_le_bytes().to_vec(), buffer.1.to_le_bytes().to_vec(), rest].concat();
+        Ok(self.memory.write_all_at(&octets, u64::from(ring) * RING + 16 * u64::from(entry))?)
+    }
+
+    /// Says in each place of a ring's available area which chain is offered there.
+    pub fn offer(&self, ring: u32, head: impl Fn(u16) -> u16) -> Result<()> {
+        let heads: Vec<u8> = (0..self.entries).flat_map(|place| head(place).to_le_bytes()).collect();
+        Ok(self.memory.write_all_at(&heads, u64::from(ring) * RING + AVAILABLE + 4)?)
     }
 
     /// Posts a buffer in each entry of a ring, to be written.
     pub fn post(&self, ring: u32) -> Result<()> {
-        let at = u64::from(ring) * RING;
-        for entry in 0..ENTRIES {
+        ensure!(self.entries <= MOST_BUFFERS, "{} entries have no buffers", self.entries);
+        for entry in 0..self.entries {
             let buffer = BUFFERS + u64::from(entry) * u64::from(BUFFER);
-            let rest = [WRITE, 0].map(u16::to_le_bytes).concat();
-            let descriptor = [buffer.to_le_bytes().to_vec(), BUFFER.to_le_bytes().to_vec(), rest].concat();
-            self.memory.write_all_at(&descriptor, at + 16 * u64::from(entry))?;
-            self.memory.write_all_at(&entry.to_le_bytes(), at + AVAILABLE + 4 + 2 * u64::from(entry))?;
+            self.describe(ring, entry, (buffer, BUFFER), WRITE)?;
         }
-        Ok(self.memory.write_all_at(&ENTRIES.to_le_bytes(), at + AVAILABLE + 2)?)
+        self.offer(ring, |place| place)?;
+        Ok(self.memory.write_all_at(&self.entries.to_le_bytes(), u64::from(ring) * RING + AVAILABLE + 2)?)
+    }
+
+    /// Its memory as the words of its rings, to be changed while they are served.
+    pub fn words(&self) -> Result<RingWords> {
+        let file = FileOffset::new(self.memory.try_clone()?, 0);
+        Ok(RingWords(MmapRegion::from_file(file, MEMORY as usize).context("cannot map its memory")?))
     }
 
     /// Waits until the other side has heard all that was said.
@@ -146,12 +205,66 @@ impl VhostPeer {
         (&self.socket).read_exact(&mut [0; 12 + 8]).context("it does not answer")
     }
 
+    /// Takes a ring back; where it was left.
+    pub fn take_back(&self, ring: u32) -> Result<u32> {
+        self.say(GET_VRING_BASE, &[ring, 0].map(u32::to_le_bytes).concat(), &[])?;
+        let mut answer = [0; 12 + 8];
+        (&self.socket).read_exact(&mut answer).context("it does not answer")?;
+        Ok(u32::from_le_bytes([answer[16], answer[17], answer[18], answer[19]]))
+    }
+
     /// Whether the other side has closed the connection.
     pub fn is_left(&self) -> bool {
-        let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut fds, Some(&now)).is_ok() && !fds[0].revents().is_empty()
+        self.is_left_within(Duration::ZERO)
     }
+
+    /// The same, waiting for it for so long.
+    pub fn is_left_within(&self, most: Duration) -> bool {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        poll(&mut fds, Timespec::try_from(most).ok().as_ref()).is_ok() && !fds[0].revents().is_empty()
+    }
+}
+
+/// The words of a peer's rings in its memory.
+#[derive(Debug)]
+pub struct RingWords(MmapRegion);
+
+impl RingWords {
+    /// Says that chains are offered up to this index.
+    pub fn set_available(&self, ring: u32, index: u16) -> Result<()> {
+        self.store(u64::from(ring) * RING + AVAILABLE + 2, index)
+    }
+
+    /// Asks not to be rung for chains that are used.
+    pub fn ask_for_silence(&self, ring: u32) -> Result<()> {
+        self.store(u64::from(ring) * RING + AVAILABLE, 1)
+    }
+
+    /// Up to which index chains are used.
+    pub fn used(&self, ring: u32) -> Result<u16> {
+        self.load(u64::from(ring) * RING + USED + 2)
+    }
+
+    /// Whether the device wants to be rung for chains that are offered.
+    pub fn wants_bell(&self, ring: u32) -> Result<bool> {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        Ok(self.load(u64::from(ring) * RING + USED)? & 1 == 0)
+    }
+
+    /// Writes a word anywhere.
+    pub fn store(&self, at: u64, word: u16) -> Result<()> {
+        Ok(self.0.as_volatile_slice().store(word, at as usize, Ordering::Release)?)
+    }
+
+    fn load(&self, at: u64) -> Result<u16> {
+        Ok(self.0.as_volatile_slice().load(at as usize, Ordering::Acquire)?)
+    }
+}
+
+/// Rings a doorbell.
+pub fn ring(doorbell: &OwnedFd) {
+    // A full counter rings already.
+    let _ = rustix::io::write(doorbell, &1_u64.to_ne_bytes());
 }
 
 /// An event descriptor as an honest peer has it.

@@ -1,0 +1,204 @@
+//! Programs at a `vhost-user-frontend:` socket, which are handed a router's memory and rings, and misuse that.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstatfs, memfd_create};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use super::Attack;
+use crate::vhost_peer::request::{GET_FEATURES, SET_MEM_TABLE};
+
+/// VIRTIO_F_VERSION_1, and nothing else.
+const VERSION_1: u64 = 1 << 32;
+/// `f_type` of hugetlbfs.
+const HUGETLBFS: i64 = 0x9584_58f6;
+/// Between two looks at whether somebody comes.
+const LOOK: Duration = Duration::from_millis(5);
+/// Longest body of a message.
+const LONGEST: usize = 4096;
+
+/// What a program does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misuse {
+    /// Takes the pages out of the memory that it was handed; huge ones it keeps for itself.
+    Pages,
+    /// Takes the rings, and never gives them back.
+    Keep,
+    /// Never answers.
+    Silence,
+    /// Answers what was not asked.
+    Nonsense,
+}
+
+/// A program that does it.
+#[derive(Debug)]
+pub struct Program {
+    path: PathBuf,
+    misuse: Misuse,
+    listener: Option<UnixListener>,
+    had: Option<Had>,
+}
+
+/// A connection, and what was handed over by it.
+#[derive(Debug)]
+struct Had {
+    stream: UnixStream,
+    memory: File,
+    octets: u64,
+    /// What was huge pages of the router's.
+    thief: Option<File>,
+}
+
+impl Program {
+    /// One at whose socket a router calls.
+    pub fn new(path: &Path, misuse: Misuse) -> Self {
+        Self { path: path.to_owned(), misuse, listener: None, had: None }
+    }
+
+    /// The next connection; none before `until`.
+    fn accept(&mut self, until: Instant) -> Result<Option<UnixStream>> {
+        if self.listener.is_none() {
+            let _ = fs::remove_file(&self.path);
+            let listener = UnixListener::bind(&self.path).with_context(|| self.path.display().to_string())?;
+            listener.set_nonblocking(true)?;
+            self.listener = Some(listener);
+        }
+        while let Some(listener) = &self.listener
+            && Instant::now() < until
+        {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false)?;
+                    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+                    return Ok(Some(stream));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(LOOK),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Is handed a router's memory and rings, unless it has them.
+    fn take(&mut self, until: Instant) -> Result<bool> {
+        if self.had.as_ref().is_none_or(Had::is_left) {
+            self.had = None;
+            let Some(stream) = self.accept(until)? else { return Ok(false) };
+            // Whoever does not hand it over is waited for no longer.
+            self.had = be_handed(stream).ok();
+        }
+        let Some(had) = &mut self.had else { return Ok(false) };
+        if self.misuse == Misuse::Pages {
+            had.punch()?;
+        }
+        Ok(true)
+    }
+
+    fn say_nothing(&mut self, until: Instant) -> Result<bool> {
+        let Some(stream) = self.accept(until)? else { return Ok(false) };
+        read_to_the_end(&stream, until)
+    }
+
+    fn say_nonsense(&mut self, until: Instant) -> Result<bool> {
+        let Some(mut stream) = self.accept(until)? else { return Ok(false) };
+        let nonsense = [SET_MEM_TABLE, 5, LONGEST as u32].map(u32::to_le_bytes).concat();
+        let _ = stream.write_all(&[nonsense, vec![0xa5; LONGEST]].concat());
+        read_to_the_end(&stream, until)
+    }
+}
+
+impl Attack for Program {
+    fn act(&mut self, until: Instant) -> Result<bool> {
+        match self.misuse {
+            Misuse::Pages | Misuse::Keep => self.take(until),
+            Misuse::Silence => self.say_nothing(until),
+            Misuse::Nonsense => self.say_nonsense(until),
+        }
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        (self.listener, self.had) = (None, None);
+        let _ = fs::remove_file(&self.path);
+        Ok(())
+    }
+}
+
+impl Had {
+    fn is_left(&self) -> bool {
+        // Nothing more is answered: what is asked from now on waits.
+        self.stream.set_nonblocking(true).is_err() || matches!((&self.stream).read(&mut [0; 64]), Ok(0))
+    }
+
+    fn punch(&mut self) -> Result<()> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&self.memory, hole, 0, self.octets)?;
+        if self.thief.is_none() && fstatfs(&self.memory)?.f_type == HUGETLBFS {
+            let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+            let thief = File::from(memfd_create("thief", flags)?);
+            thief.set_len(self.octets)?;
+            // What the router touches meanwhile it has again: then another time.
+            let taken = fallocate(&thief, FallocateFlags::empty(), 0, self.octets);
+            self.thief = taken.ok().map(|()| thief);
+        }
+        Ok(())
+    }
+}
+
+/// Plays an honest program until it has been handed a router's memory.
+fn be_handed(mut stream: UnixStream) -> Result<Had> {
+    loop {
+        match hear(&stream)? {
+            (GET_FEATURES, _) => {
+                let head = [GET_FEATURES, 5, 8].map(u32::to_le_bytes).concat();
+                stream.write_all(&[head, VERSION_1.to_le_bytes().to_vec()].concat())?;
+            }
+            (SET_MEM_TABLE, memory) => {
+                let memory = memory.context("a table without a file")?;
+                let octets = memory.metadata()?.len();
+                return Ok(Had { stream, memory, octets, thief: None });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One message, without its body, and the descriptor that came with it.
+fn hear(stream: &UnixStream) -> Result<(u32, Option<File>)> {
+    let mut header = [0; 12];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut place = [IoSliceMut::new(&mut header)];
+    let heard = recvmsg(stream, &mut place, &mut control, RecvFlags::WAITALL)?;
+    ensure!(heard.bytes == 12, "{} octets of a header", heard.bytes);
+    let came = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let body = word(8) as usize;
+    ensure!(body <= LONGEST, "a body of {body} octets");
+    (&mut &*stream).read_exact(&mut vec![0; body])?;
+    Ok((word(0), came.map(File::from)))
+}
+
+/// Whether the other side closes the connection before `until`.
+fn read_to_the_end(mut stream: &UnixStream, until: Instant) -> Result<bool> {
+    stream.set_read_timeout(Some(LOOK))?;
+    let mut octets = [0; LONGEST];
+    while Instant::now() < until {
+        match stream.read(&mut octets) {
+            Ok(0) => return Ok(true),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => return Ok(true),
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,157 @@
+//! `cargo xtask attacks`: what an attacker at each door can cost others, on a run of the released program.
+//!
+//! ```text
+//!  CPU 0   a machine that sends a million frames a second -> router `near` -> nothing
+//!  CPU 1   the attacker -> router `bad`; supervisor, the data plane's control, and who asks for `ps` five times a second
+//! ```
+//!
+//! Slices with the attacker and without it follow each other by turns. The neighbour must forward 0.97 of its rate without the
+//! attacker, and lose frames in full queues of its own alone; the data plane must stay, and `ps` be answered within 100 ms. All
+//! else is told: what threads of others ran, what memory and descriptors were held.
+
+mod list;
+mod own;
+mod scene;
+mod trial;
+mod usage;
+
+use std::fmt::Write as _;
+
+use anyhow::{Result, bail, ensure};
+use support::Need;
+
+use crate::arguments::number;
+use crate::step::{Step, output, target_dir};
+use list::{ALL, Spec};
+use trial::Outcome;
+
+struct Options {
+    seconds: u64,
+    binary: Option<String>,
+    names: Vec<String>,
+}
+
+/// Why there can be no attacks here.
+pub(crate) fn missing() -> Option<String> {
+    let needs = [Need::Root, Need::Tun, Need::Program("ip"), Need::Program("nsenter"), Need::Program("bash")];
+    let one = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2);
+    support::missing(&needs).or_else(|| one.then(|| "there is one CPU only".to_owned()))
+}
+
+/// Runs them; true if all is as it must be. The last line sums up.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let options = parse(arguments)?;
+    if let Some(why) = missing() {
+        bail!("attacks are not possible here: {why}");
+    }
+    let faults = attacks(&options)?;
+    Ok(faults.is_empty())
+}
+
+/// Each for so many seconds; what is wrong.
+pub(crate) fn all(seconds: u64) -> Result<Vec<String>> {
+    attacks(&Options { seconds, binary: None, names: Vec::new() })
+}
+
+fn parse(arguments: &[String]) -> Result<Options> {
+    let mut options = Options { seconds: 60, binary: None, names: Vec::new() };
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        match word.as_str() {
+            "--seconds" => options.seconds = number(word, &mut rest)?,
+            "--binary" => options.binary = rest.next().cloned(),
+            name if ALL.iter().any(|spec| spec.name == name) => options.names.push(name.to_owned()),
+            _ => {
+                let names: Vec<_> = ALL.iter().map(|spec| spec.name).collect();
+                bail!("unexpected `{word}`; there are --seconds N, --binary FILE, and {}", names.join(", "))
+            }
+        }
+    }
+    ensure!(options.seconds > 0, "--seconds 0: an attack takes time");
+    Ok(options)
+}
+
+fn attacks(options: &Options) -> Result<Vec<String>> {
+    let binary = match &options.binary {
+        Some(binary) => std::path::absolute(binary)?.to_string_lossy().into_owned(),
+        None => built()?,
+    };
+    let wanted =
+        |spec: &&Spec| options.names.is_empty() || options.names.iter().any(|name| name == spec.name);
+    let (mut outcomes, mut faults) = (Vec::new(), Vec::new());
+    println!(
+        "commit {}, load {}",
+        output("git", &["rev-parse", "--short", "HEAD"]),
+        output("cat", &["/proc/loadavg"])
+    );
+    for spec in ALL.iter().filter(wanted) {
+        match trial::run(&binary, spec, options.seconds) {
+            Ok(outcome) => {
+                println!("{}", told(&outcome));
+                faults.extend(outcome.faults.iter().map(|fault| format!("{}: {fault}", outcome.name)));
+                outcomes.push(outcome);
+            }
+            Err(error) => faults.push(format!("{}: {error:#}", spec.name)),
+        }
+    }
+    print!("{}", table(&outcomes));
+    for fault in &faults {
+        println!("FAULT {fault}");
+    }
+    let verdict = if faults.is_empty() { "hold" } else { "FAIL" };
+    println!("attacks {verdict}: {} faults", faults.len());
+    Ok(faults)
+}
+
+fn built() -> Result<String> {
+    let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
+    ensure!(build.run()?, "the release build failed");
+    Ok(target_dir().join("release/ringroad").to_string_lossy().into_owned())
+}
+
+/// An outcome in one line.
+fn told(outcome: &Outcome) -> String {
+    let (low, median, high) = outcome.ratio;
+    let (seen, lost) = (&outcome.seen, outcome.lost.values().sum::<u64>());
+    format!(
+        "{}: {} acts in {:.0} s; neighbour {:.0} kpps, {median:.3} ({low:.3} to {high:.3}) of its rate, {lost} lost {:?}; \
+         ps {} times, {:.1?} at most ({:.1?} with who asks), counters {:.1?}; {} lines",
+        outcome.name,
+        outcome.acts,
+        outcome.seconds,
+        outcome.rate / 1e3,
+        outcome.lost,
+        seen.answers,
+        seen.longest,
+        seen.longest_in_all,
+        outcome.counters,
+        outcome.lines
+    )
+}
+
+/// All of them as the Markdown table of SECURITY.md.
+fn table(outcomes: &[Outcome]) -> String {
+    let mut text = "\n| attack | a second | control | supervisor | neighbour | KiB, most / left | \
+                    descriptors, most / left | `ps`, ms | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|---|\n"
+        .to_owned();
+    for outcome in outcomes {
+        let (low, median, high) = outcome.ratio;
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "| `{}`: {} | {:.1} | {:.0} | {:.0} | {:.0} | {} / {} | {} / {} | {:.0} | {median:.3} ({low:.3} to {high:.3}) |",
+            outcome.name,
+            outcome.does,
+            outcome.acts as f64 / outcome.seconds.max(1e-9),
+            outcome.control,
+            outcome.supervisor,
+            outcome.near,
+            outcome.most.0 / 1024,
+            outcome.left.0 / 1024,
+            outcome.most.1,
+            outcome.left.1,
+            outcome.seen.longest.as_secs_f64() * 1e3,
+        );
+    }
+    text
+}

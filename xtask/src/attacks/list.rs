@@ -1,0 +1,181 @@
+//! The attacks: what is attacked, and by whom.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use api::Request;
+use support::HugePages;
+use support::attack::{Attack, Deed, Machine, Misuse, Program};
+
+use super::own::{Deaf, Firmware, Locks, Owner, Storm, Threads, apply, set};
+use super::scene::{Scene, Site};
+use crate::step::target_dir;
+
+type Attacker = Box<dyn Attack>;
+
+/// Huge pages for both routers, and none beyond.
+const PAGES: u32 = 2 * 32 / 2;
+
+/// An attack.
+pub(super) struct Spec {
+    pub(super) name: &'static str,
+    /// Who does what.
+    pub(super) does: &'static str,
+    pub(super) site: Site,
+    pub(super) start: fn(&mut Scene) -> Result<Attacker>,
+    huge: bool,
+}
+
+impl Spec {
+    const fn new(words: [&'static str; 2], site: Site, start: fn(&mut Scene) -> Result<Attacker>) -> Self {
+        let [name, does] = words;
+        Self { name, does, site, start, huge: false }
+    }
+
+    /// The pages that it wants of the host.
+    pub(super) fn huge_pages(&self) -> Result<Option<HugePages>> {
+        if !self.huge {
+            return Ok(None);
+        }
+        HugePages::set(PAGES).map(Some).with_context(|| format!("this host does not give {PAGES} huge pages"))
+    }
+}
+
+const PROCESS: Site =
+    Site { router: "engine = 'process'", attach: "'vhost-user-backend:door.sock'", more: "" };
+const HANDED: Site = Site { attach: "'vhost-user-frontend:door.sock'", ..PROCESS };
+const SWITCH: Site = Site { attach: "'switch:lan'", more: "[switch.lan]\n", ..PROCESS };
+const TAP: Site = Site { attach: "'tap:attack-tap'", ..PROCESS };
+/// In a virtual machine where there is KVM.
+const VIRTIO_NET: Site = Site { router: "", ..SWITCH };
+const E1000: Site = Site { attach: "'switch:lan'\nmodel = 'e1000'\nmode = 'base'", ..VIRTIO_NET };
+const SCRAPED: Site = Site { more: "[telemetry]\nprometheus = 'unix:metrics.sock'\n", ..PROCESS };
+const SHARES: Site =
+    Site { router: "engine = 'process'\nsched = { policy = 'shares', weight = 2 }", ..PROCESS };
+const OTHER_SHARES: Site =
+    Site { router: "engine = 'process'\nsched = { policy = 'shares', weight = 3 }", ..PROCESS };
+const ROUTED: Site = Site {
+    attach: "'vhost-user-backend:door.sock'\n[[router.route]]\nto = '10.9.0.0/16'\nvia = '10.2.2.2'",
+    ..PROCESS
+};
+
+macro_rules! machine {
+    ($name:literal, $deed:ident, $does:literal) => {
+        Spec::new([$name, $does], PROCESS, |scene| machine(scene, Deed::$deed))
+    };
+}
+
+macro_rules! program {
+    ($name:literal, $misuse:ident, $does:literal) => {
+        Spec::new([$name, $does], HANDED, |scene| program(scene, Misuse::$misuse))
+    };
+}
+
+/// All of them.
+pub(super) static ALL: [Spec; 28] = [
+    machine!("wait", Wait, "a vhost-user peer's eventfd makes whoever writes it wait"),
+    machine!("terabytes", Terabytes, "a peer shares 32 ranges of 1 TiB"),
+    machine!("disk", Disk, "a peer shares a file on a disk"),
+    machine!(
+        "chains",
+        Chains,
+        "a peer's rings of 32,768 entries offer one chain of 256 descriptors everywhere"
+    ),
+    machine!("loop", Loop, "a peer offers a chain that never ends"),
+    program!("pages", Pages, "a program takes the pages of the router that it was handed"),
+    Spec { huge: true, ..program!("huge-pages", Pages, "the same with huge pages, which it keeps") },
+    program!("silence", Silence, "a program that a router calls never answers"),
+    Spec::new(
+        ["keep", "a program keeps a router's rings while that is restarted in a loop"],
+        HANDED,
+        |scene| Ok(Box::new(Keeper::new(scene)?)),
+    ),
+    program!("nonsense", Nonsense, "a program that a router calls answers what was not asked"),
+    Spec::new(["misdeeds", "firmware: the eleven misdeeds in turn, virtio-net"], VIRTIO_NET, firmware),
+    Spec::new(["misdeeds-e1000", "the same on e1000s that send within register accesses"], E1000, firmware),
+    Spec::new(["locks", "a user locks all cgroup folders while the owner applies files"], SHARES, locks),
+    Spec::new(["threads", "threads come and go while a router is restarted in a loop"], SHARES, threads),
+    machine!("hasty", Hasty, "a peer connects and goes"),
+    machine!("crumbs", Crumbs, "a peer says a message octet by octet, never to its end"),
+    machine!("descriptors", Descriptors, "a peer adds 32 descriptors to a message"),
+    machine!("kicks", Kicks, "a peer rings doorbells for nothing"),
+    machine!("bases", Bases, "a peer takes its rings back and lays them out anew, in traffic"),
+    machine!("tables", Tables, "a peer shares its memory anew, in traffic"),
+    machine!("cut", Cut, "a peer cuts its memory off, in traffic"),
+    machine!("indices", Indices, "a peer changes indices and descriptors while they are read"),
+    machine!("deaf", Deaf, "a peer asks and reads no answer"),
+    Spec::new(["control", "13 clients of the control socket ask and read nothing"], PROCESS, control),
+    Spec::new(["telemetry", "64 clients of the telemetry ask and read nothing"], SCRAPED, telemetry),
+    Spec::new(["storm", "a host sends ARP broadcasts into a TAP"], TAP, storm),
+    Spec::new(["cable", "the owner pulls and plugs a cable"], PROCESS, cable),
+    Spec::new(["apply", "the owner applies two files in turn"], PROCESS, applies),
+];
+
+fn machine(scene: &mut Scene, deed: Deed) -> Result<Attacker> {
+    Ok(Box::new(Machine::new(&scene.stage.path("door.sock"), &target_dir(), deed)))
+}
+
+fn program(scene: &mut Scene, misuse: Misuse) -> Result<Attacker> {
+    Ok(Box::new(Program::new(&scene.stage.path("door.sock"), misuse)))
+}
+
+fn firmware(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Firmware::new(scene)?))
+}
+
+fn locks(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Locks::new(scene, vec![apply(OTHER_SHARES), apply(SHARES)])?))
+}
+
+fn threads(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Threads(Owner::new(scene, vec![restart()])?)))
+}
+
+fn control(_: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Deaf::control()?))
+}
+
+fn telemetry(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Deaf::telemetry(scene)))
+}
+
+fn storm(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Storm::new(scene)?))
+}
+
+fn cable(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Owner::new(scene, vec![set("door.link", "down"), set("door.link", "up")])?))
+}
+
+fn applies(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Owner::new(scene, vec![apply(ROUTED), apply(PROCESS)])?))
+}
+
+fn restart() -> Request {
+    Request::Restart { router: "bad".to_owned() }
+}
+
+/// A program that takes a router's rings and does not give them back, while the router is started again.
+struct Keeper {
+    program: Program,
+    owner: Owner,
+}
+
+impl Keeper {
+    fn new(scene: &mut Scene) -> Result<Self> {
+        let program = Program::new(&scene.stage.path("door.sock"), Misuse::Keep);
+        Ok(Self { program, owner: Owner::new(scene, vec![restart()])? })
+    }
+}
+
+impl Attack for Keeper {
+    fn act(&mut self, until: Instant) -> Result<bool> {
+        // Until it has them.
+        let has = self.program.act(until)?;
+        if has { self.owner.act(until) } else { Ok(false) }
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.program.rest()
+    }
+}

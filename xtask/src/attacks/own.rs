@@ -1,0 +1,248 @@
+//! Attackers that are no peer of vhost-user: users of the host, owners in a hurry, hosts on a wire, firmware.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use api::{Answer, Client, Request};
+use bootinfo::Misdeed;
+use support::attack::Attack;
+use support::{Stranger, Wire, all_below};
+
+use super::scene::{NAME, Scene, Site};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+/// Clients at a time: one less than are let in, beside the two that measure.
+const CLIENTS: usize = 13;
+/// Scrapers at a time.
+const SCRAPERS: usize = 64;
+/// What is done in one go.
+const BURST: u32 = 200;
+
+/// What an owner asks for, in turn.
+pub(super) struct Owner {
+    client: Client,
+    requests: Vec<Request>,
+    turn: usize,
+}
+
+impl Owner {
+    pub(super) fn new(scene: &mut Scene, requests: Vec<Request>) -> Result<Self> {
+        Ok(Self { client: scene.client()?, requests, turn: 0 })
+    }
+
+    fn ask(&mut self) -> Result<()> {
+        let request = &self.requests[self.turn % self.requests.len()];
+        self.turn += 1;
+        self.client.ask(request).map(drop).map_err(|error| anyhow!("{request:?}: {error}"))
+    }
+}
+
+impl Attack for Owner {
+    fn act(&mut self, _: Instant) -> Result<bool> {
+        self.ask().map(|()| true)
+    }
+}
+
+pub(super) fn set(key: &str, value: &str) -> Request {
+    Request::Set { router: "bad".to_owned(), key: key.to_owned(), value: value.to_owned() }
+}
+
+pub(super) fn apply(site: Site) -> Request {
+    Request::Apply { file: "attacks.toml".to_owned(), text: site.file(), dry_run: false }
+}
+
+/// A firmware that does each of its misdeeds in turn, one in a slice.
+pub(super) struct Firmware {
+    client: Client,
+    site: Site,
+    turn: usize,
+    doing: bool,
+}
+
+impl Firmware {
+    pub(super) fn new(scene: &mut Scene) -> Result<Self> {
+        Ok(Self { client: scene.client()?, site: scene.site, turn: 0, doing: false })
+    }
+
+    fn apply(&mut self, role: &str) -> Result<()> {
+        let text = self.site.file().replace("name = 'bad'", &format!("name = 'bad'\n{role}"));
+        let file = "attacks.toml".to_owned();
+        match self.client.ask(&Request::Apply { file, text, dry_run: false })? {
+            Answer::Applied { .. } => Ok(()),
+            other => bail!("not applied, but {other:?}"),
+        }
+    }
+}
+
+impl Attack for Firmware {
+    fn act(&mut self, until: Instant) -> Result<bool> {
+        let begins = !self.doing;
+        if begins {
+            let misdeed = Misdeed::ALL[self.turn % Misdeed::ALL.len()].name();
+            self.apply(&format!("role = 'hostile'\nmisdeed = '{misdeed}'"))?;
+            (self.doing, self.turn) = (true, self.turn + 1);
+        }
+        sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        Ok(begins)
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.doing = false;
+        self.apply("")
+    }
+}
+
+/// A user of the host who holds locks on all that he may open, while an owner applies files.
+pub(super) struct Locks {
+    owner: Owner,
+    places: Vec<PathBuf>,
+    held: Option<Stranger>,
+}
+
+impl Locks {
+    pub(super) fn new(scene: &mut Scene, requests: Vec<Request>) -> Result<Self> {
+        let owner = Owner::new(scene, requests)?;
+        let places = vec!["/sys/fs/cgroup".into(), "/run/ringroad".into(), scene.stage.path("")];
+        Ok(Self { owner, places, held: None })
+    }
+}
+
+impl Attack for Locks {
+    fn act(&mut self, _: Instant) -> Result<bool> {
+        if self.held.is_none() {
+            let files = self.places.iter().flat_map(|place| all_below(place));
+            self.held = Some(Stranger::lock("-x", files.filter(|path| path.is_dir()))?);
+        }
+        self.owner.ask().map(|()| true)
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.held = None;
+        Ok(())
+    }
+}
+
+/// Threads that come and go, so that numbers are used again, while a router is started again.
+pub(super) struct Threads(pub(super) Owner);
+
+impl Attack for Threads {
+    fn act(&mut self, until: Instant) -> Result<bool> {
+        for _ in 0..BURST {
+            thread::Builder::new().spawn(|| ())?.join().map_err(|_| anyhow!("a panic"))?;
+        }
+        if Instant::now() < until { self.0.ask().map(|()| true) } else { Ok(true) }
+    }
+}
+
+/// Clients that ask as much as they can and read nothing.
+pub(super) struct Deaf {
+    socket: PathBuf,
+    question: Vec<u8>,
+    clients: Vec<Option<UnixStream>>,
+}
+
+impl Deaf {
+    /// Of the control socket.
+    pub(super) fn control() -> Result<Self> {
+        let socket = Path::new("/run/ringroad/runs").join(NAME).join("control");
+        let question = api::encode_request(&Request::Show { router: "near".to_owned() })?;
+        Ok(Self { socket, question, clients: (0..CLIENTS).map(|_| None).collect() })
+    }
+
+    /// Of the telemetry.
+    pub(super) fn telemetry(scene: &mut Scene) -> Self {
+        let question = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
+        let clients = (0..SCRAPERS).map(|_| None).collect();
+        Self { socket: scene.stage.path("metrics.sock"), question, clients }
+    }
+}
+
+impl Attack for Deaf {
+    fn act(&mut self, until: Instant) -> Result<bool> {
+        let mut asked = false;
+        for client in &mut self.clients {
+            if client.as_ref().is_some_and(is_left) {
+                *client = None;
+            }
+            if client.is_none() && Instant::now() < until {
+                *client = connect(&self.socket)?;
+            }
+            while let Some(stream) = client
+                && Instant::now() < until
+                && stream.write(&self.question).is_ok_and(|sent| sent == self.question.len())
+            {
+                asked = true;
+            }
+        }
+        if !asked {
+            sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+        Ok(asked)
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.clients.iter_mut().for_each(|client| *client = None);
+        Ok(())
+    }
+}
+
+/// A connection that waits for nothing; none where there is no room.
+fn connect(path: &Path) -> Result<Option<UnixStream>> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) => Ok(Some(socket.into())),
+        Err(rustix::io::Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+/// Whether the other side has hung up. What it has said is not read.
+fn is_left(stream: &UnixStream) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+/// A host that sends broadcasts and questions for addresses as fast as its TAP takes them.
+pub(super) struct Storm {
+    wire: Wire,
+    number: u32,
+}
+
+impl Storm {
+    pub(super) fn new(scene: &mut Scene) -> Result<Self> {
+        let host = scene.host("attack-tap")?;
+        let wire = Wire::open(&host, "attack-tap")?;
+        scene.hosts.push(host);
+        Ok(Self { wire, number: 0 })
+    }
+
+    /// A question for the router's address, by somebody else each time.
+    fn question(&self) -> Vec<u8> {
+        let [_, a, b, c] = self.number.to_be_bytes();
+        let station = [2, 0, 0x36, a, b, c];
+        let head = [&[0xff; 6][..], &station, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
+        let mut frame = [&head[..], &station, &[10, 2, 2, 3 + c % 250], &[0; 6], &[10, 2, 2, 1]].concat();
+        frame.resize(60, 0);
+        frame
+    }
+}
+
+impl Attack for Storm {
+    fn act(&mut self, _: Instant) -> Result<bool> {
+        for _ in 0..BURST {
+            self.number = self.number.wrapping_add(1);
+            self.wire.send(&self.question())?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,212 @@
+//! A run with a neighbour that forwards a million packets a second on one CPU, and a router that is attacked on the other.
+
+use std::net::Ipv4Addr;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use api::{Answer, Client, Request, State};
+use support::{Counters, Namespace, PacedSender, Packet, Stage, descendants_of, put_on_cpu, threads_of, udp};
+
+use super::usage::Ids;
+
+/// The neighbour's CPU, and that of all others.
+pub(super) const NEAR_CPU: usize = 0;
+pub(super) const OTHER_CPU: usize = 1;
+/// Packets a second of the neighbour, and of the router beside it.
+const RATE: u64 = 1_000_000;
+const FEED: u64 = 5_000;
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The run.
+pub(super) const NAME: &str = "attacks";
+
+const NEAR: &str = "\
+[[router]]
+name = 'near'
+engine = 'process'
+memory = '32M'
+spin = '0us'
+[[router.nic]]
+name = 'in'
+attach = 'vhost-user-backend:near.sock'
+mac = '02:00:00:00:36:01'
+address = '10.1.1.1/24'
+[[router.nic]]
+name = 'out'
+attach = 'null'
+address = '10.1.2.1/24'
+[[router.neighbour]]
+address = '10.1.2.2'
+mac = '02:00:00:00:36:99'
+";
+const BAD: &str = "\
+[[router]]
+name = 'bad'
+memory = '32M'
+restart = 'always'
+pin = { vcpu = '1', vhost = '1' }
+";
+/// What frames come in by that leave at the NIC that is attacked.
+const FED: &str = "\
+[[router.nic]]
+name = 'feed'
+attach = 'vhost-user-backend:feed.sock'
+mac = '02:00:00:00:36:02'
+address = '10.2.1.1/24'
+";
+const FAR: &str = "\
+[[router.neighbour]]
+address = '10.2.2.2'
+mac = '02:00:00:00:36:98'
+";
+
+/// What the attacked router is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Site {
+    /// Keys of the router.
+    pub(super) router: &'static str,
+    /// `attach` of the NIC that is attacked, and other keys of it.
+    pub(super) attach: &'static str,
+    /// Other parts of the file.
+    pub(super) more: &'static str,
+}
+
+impl Site {
+    /// The whole file.
+    pub(super) fn file(&self) -> String {
+        let door =
+            format!("[[router.nic]]\nname = 'door'\naddress = '10.2.2.1/24'\nattach = {}\n", self.attach);
+        [self.more, NEAR, BAD, self.router, "\n", FED, &door, FAR].concat()
+    }
+}
+
+/// A running one.
+pub(super) struct Scene {
+    pub(super) stage: Stage,
+    pub(super) site: Site,
+    pub(super) hosts: Vec<Namespace>,
+    client: Client,
+    near: PacedSender,
+    feed: Option<PacedSender>,
+}
+
+impl Scene {
+    /// Starts it and lets it flow.
+    pub(super) fn set(binary: &str, site: Site) -> Result<Self> {
+        let options = ["--json", "--log", "text", "--name", NAME];
+        let mut stage = Stage::start_with_groups(binary, &site.file(), &options)?;
+        let mut client = connected(&mut stage)?;
+        until_running(&mut client)?;
+        let sender = |socket: &str, frame: &[u8], rate, cpu| {
+            PacedSender::start(&stage.path(socket), frame, rate, cpu).with_context(|| socket.to_owned())
+        };
+        let near = sender("near.sock", &frame(1, [10, 1, 1, 2], [10, 1, 2, 2]), RATE, NEAR_CPU)?;
+        let feed = sender("feed.sock", &frame(2, [10, 2, 1, 2], [10, 2, 2, 2]), FEED, OTHER_CPU)?;
+        let mut scene = Self { stage, site, hosts: Vec::new(), client, near, feed: Some(feed) };
+        scene.place()?;
+        Ok(scene)
+    }
+
+    /// The processes of it that are looked at.
+    pub(super) fn ids(&mut self) -> Result<Ids> {
+        let supervisor = self.stage.run().id();
+        match self.client.ask(&Request::Ps {})? {
+            Answer::Ps(status) => {
+                let plane = status.data_plane.context("there is no data plane")?;
+                Ok(Ids { supervisor, plane })
+            }
+            other => bail!("no status, but {other:?}"),
+        }
+    }
+
+    /// Puts all threads where they are to be, those that are new as well. The neighbour's are not pinned by the file: a supervisor
+    /// on one CPU takes no file that names the other.
+    pub(super) fn place(&mut self) -> Result<()> {
+        let supervisor = self.stage.run().id();
+        let processes = descendants_of(supervisor).into_iter().map(|process| process.id).chain([supervisor]);
+        for (thread, name) in processes.flat_map(|id| threads_of(id).unwrap_or_default()) {
+            put_on_cpu(thread, if name.starts_with("near/") { NEAR_CPU } else { OTHER_CPU });
+        }
+        ensure!(!self.stage.run().ended()?, "the run has ended: {:?}", self.stage.run().complaints(0));
+        Ok(())
+    }
+
+    /// What the neighbour has counted, and when.
+    pub(super) fn counters(&mut self) -> Result<api::Counters> {
+        match self.client.ask(&Request::Counters { router: Some("near".to_owned()) })? {
+            Answer::Counters(counters) => Ok(counters),
+            other => bail!("no counters, but {other:?}"),
+        }
+    }
+
+    /// Another connection to it.
+    pub(super) fn client(&self) -> Result<Client> {
+        self.stage.client()
+    }
+
+    /// A host at the TAP of the router that is attacked.
+    pub(super) fn host(&mut self, tap: &str) -> Result<Namespace> {
+        self.stage.host(tap, "10.2.2.2/24", "10.2.2.1")
+    }
+
+    /// Ends it: what the neighbour was given and has counted of it.
+    pub(super) fn end(mut self) -> Result<(u64, Counters)> {
+        drop(self.feed.take());
+        let Self { stage, hosts, near, .. } = self;
+        let given = near.stop()?;
+        let done = stage.finish_troubled(hosts)?;
+        Ok((given, Counters::of(done.stdout.lines().filter(|line| line.contains("\"counters\"")))?))
+    }
+
+    /// The last lines that it has said.
+    pub(super) fn said(&mut self) -> Vec<String> {
+        self.stage.run().complaints(0)
+    }
+}
+
+fn connected(stage: &mut Stage) -> Result<Client> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match stage.client() {
+            Ok(client) => return Ok(client),
+            Err(error) => {
+                let over = stage.run().ended()? || Instant::now() > end;
+                ensure!(!over, "{error:#}: {}", stage.run().complaints(0).join("; "));
+            }
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn until_running(client: &mut Client) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Answer::Ps(status) = client.ask(&Request::Ps {})?
+            && status.routers.iter().all(|router| router.state == State::Running)
+        {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "its routers do not come up");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// A frame of 60 octets to the router with this number.
+fn frame(router: u8, from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
+    let (source, destination) = (Ipv4Addr::from(from), Ipv4Addr::from(to));
+    let packet = Packet {
+        to: [2, 0, 0, 0, 0x36, router],
+        from: [2, 0, 0, 0, 0x36, 0x10 + router],
+        source,
+        destination,
+        ttl: 64,
+        tos: 0,
+        id: 0,
+        fragment: 0,
+        options: Vec::new(),
+        protocol: 17,
+        payload: udp(source, destination, (7036, 7036), &[0x36; 18]),
+    };
+    packet.frame()
+}

@@ -1,0 +1,282 @@
+//! One attack, by turns with rest, and what it cost whom.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use support::attack::Attack;
+use support::{Counters, on_cpu};
+
+use super::list::Spec;
+use super::scene::{OTHER_CPU, Scene};
+use super::usage::{Held, Ids, Ran, Seen, Watch};
+use crate::ratios::interval;
+
+/// The longest slice, and as many pairs as an interval wants.
+const SLICE: Duration = Duration::from_secs(5);
+const PAIRS: u32 = 6;
+/// Between two slices: what was begun ends.
+const BREAK: Duration = Duration::from_millis(300);
+/// Between two tries of an attack that nobody lets in.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// What is asked: of the neighbour's rate without the attacker, and of `ps`.
+const LEAST_RATIO: f64 = 0.97;
+const LONGEST_ANSWER: Duration = Duration::from_millis(100);
+/// Names of what is lost in a full queue, or in the ring of a router that has no CPU at the moment.
+const FULL_QUEUES: [&str; 4] = ["drop_full", "drop_no_buffer", "drop_queue_full", "drop_tx_full"];
+
+/// A slice, with the attacker or without.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slice {
+    seconds: f64,
+    forwarded: u64,
+    ran: Ran,
+}
+
+impl Slice {
+    fn rate(self) -> f64 {
+        self.forwarded as f64 / self.seconds
+    }
+
+    fn plus(self, more: Self) -> Self {
+        Self {
+            seconds: self.seconds + more.seconds,
+            forwarded: self.forwarded + more.forwarded,
+            ran: self.ran.plus(more.ran),
+        }
+    }
+}
+
+/// What came of an attack.
+pub(super) struct Outcome {
+    pub(super) name: &'static str,
+    pub(super) does: &'static str,
+    pub(super) acts: u64,
+    /// Seconds of attack, and packets a second of the neighbour meanwhile.
+    pub(super) seconds: f64,
+    pub(super) rate: f64,
+    /// With / without: an interval, where there are enough pairs, around the median.
+    pub(super) ratio: (f64, f64, f64),
+    /// What threads ran in a second of attack beyond what they ran in one without, in µs.
+    pub(super) control: f64,
+    pub(super) supervisor: f64,
+    pub(super) near: f64,
+    /// The longest answers of the supervisor (`ps`) and of the data plane (`counters`).
+    pub(super) seen: Seen,
+    pub(super) counters: Duration,
+    /// Octets and descriptors beyond those before: at most, and at the end.
+    pub(super) most: (i64, i64),
+    pub(super) left: (i64, i64),
+    /// What the neighbour lost, by name.
+    pub(super) lost: BTreeMap<String, u64>,
+    /// Lines that the run has said.
+    pub(super) lines: usize,
+    pub(super) faults: Vec<String>,
+}
+
+/// Does it for so many seconds of attack.
+pub(super) fn run(binary: &str, spec: &Spec, seconds: u64) -> Result<Outcome> {
+    // In a thread of its own, which takes its place when the run has been started: that may use all CPUs.
+    let attacked = thread::scope(|scope| scope.spawn(|| run_here(binary, spec, seconds)).join());
+    attacked.map_err(|_| anyhow!("a panic in an attack"))?
+}
+
+fn run_here(binary: &str, spec: &Spec, seconds: u64) -> Result<Outcome> {
+    let _pages = spec.huge_pages()?;
+    let mut scene = Scene::set(binary, spec.site)?;
+    on_cpu(OTHER_CPU)?;
+    let mut attack = (spec.start)(&mut scene)?;
+    let ids = scene.ids()?;
+    let watch = Watch::start(scene.client()?, ids)?;
+    let mut trial = Trial { scene, ids, acts: 0, counters: Duration::ZERO, before: Held::default() };
+    // Everything has been touched once.
+    trial.slice(None, Duration::from_secs(1))?;
+    trial.before = Held::of(ids);
+    let pairs = trial.pairs(attack.as_mut(), Duration::from_secs(seconds));
+    attack.rest()?;
+    drop(attack);
+    trial.finish(spec, pairs, watch)
+}
+
+struct Trial {
+    scene: Scene,
+    ids: Ids,
+    acts: u64,
+    counters: Duration,
+    before: Held,
+}
+
+/// Slices with the attacker and without, and why there are no more.
+type Pairs = (Vec<(Slice, Slice)>, Option<String>);
+
+impl Trial {
+    /// By turns, and who is first by turns as well.
+    fn pairs(&mut self, attack: &mut dyn Attack, time: Duration) -> Pairs {
+        let length = (time / PAIRS).min(SLICE);
+        let count = (time.as_secs_f64() / length.as_secs_f64()).round() as usize;
+        let mut pairs = Vec::new();
+        for number in 0..count {
+            let mut pair = (Slice::default(), Slice::default());
+            for with in [number % 2 == 0, number % 2 != 0] {
+                let slice = if with {
+                    self.slice(Some(&mut *attack), length).map(|slice| pair.0 = slice)
+                } else {
+                    self.slice(None, length).map(|slice| pair.1 = slice)
+                };
+                if let Err(error) = slice {
+                    return (pairs, Some(format!("{error:#}")));
+                }
+            }
+            pairs.push(pair);
+        }
+        (pairs, None)
+    }
+
+    fn slice(&mut self, attack: Option<&mut dyn Attack>, length: Duration) -> Result<Slice> {
+        self.scene.place()?;
+        let (first, ran) = (self.counters()?, Ran::of(self.ids));
+        let end = Instant::now() + length;
+        if let Some(attack) = attack {
+            while Instant::now() < end {
+                if attack.act(end)? {
+                    self.acts += 1;
+                } else {
+                    thread::sleep(AGAIN.min(end.saturating_duration_since(Instant::now())));
+                }
+            }
+            let slice = self.slice_since(&first, ran)?;
+            attack.rest()?;
+            thread::sleep(BREAK);
+            return Ok(slice);
+        }
+        thread::sleep(length);
+        self.slice_since(&first, ran)
+    }
+
+    fn slice_since(&mut self, first: &api::Counters, ran: Ran) -> Result<Slice> {
+        let last = self.counters()?;
+        let forwarded = |counters: &api::Counters| Counters::told(counters).get("near.out.tx.frames");
+        Ok(Slice {
+            seconds: (last.at_ns - first.at_ns) as f64 / 1e9,
+            forwarded: forwarded(&last) - forwarded(first),
+            ran: Ran::of(self.ids).since(ran),
+        })
+    }
+
+    fn counters(&mut self) -> Result<api::Counters> {
+        let since = Instant::now();
+        let counters = self.scene.counters();
+        self.counters = self.counters.max(since.elapsed());
+        counters
+    }
+
+    fn finish(mut self, spec: &Spec, (pairs, mut trouble): Pairs, watch: Watch) -> Result<Outcome> {
+        thread::sleep(BREAK);
+        let (seen, held) = (watch.stop()?, Held::of(self.ids));
+        let said = self.scene.said();
+        let (before, counters, acts) = (self.before, self.counters, self.acts);
+        let ended = self.scene.end();
+        let mut faults: Vec<String> = trouble.take().into_iter().chain(seen.troubles.clone()).collect();
+        let mut lost = BTreeMap::new();
+        match ended {
+            Ok((given, counters)) => {
+                faults.extend(books(given, &counters));
+                lost = drops(&counters);
+            }
+            Err(error) => faults.push(format!("it does not end well: {error:#}")),
+        }
+        let ratio = ratio(&pairs);
+        let with = pairs.iter().fold(Slice::default(), |sum, pair| sum.plus(pair.0));
+        let without = pairs.iter().fold(Slice::default(), |sum, pair| sum.plus(pair.1));
+        let cost = |of: fn(&Ran) -> u64| {
+            let a_second = |slice: Slice| of(&slice.ran) as f64 / 1e3 / slice.seconds.max(1e-9);
+            a_second(with) - a_second(without)
+        };
+        let more = |held: Held| {
+            let octets = held.octets.cast_signed() - before.octets.cast_signed();
+            (octets, held.descriptors.cast_signed() as i64 - before.descriptors.cast_signed() as i64)
+        };
+        let mut outcome = Outcome {
+            name: spec.name,
+            does: spec.does,
+            acts,
+            seconds: with.seconds,
+            rate: with.rate(),
+            ratio,
+            control: cost(|ran| ran.control),
+            supervisor: cost(|ran| ran.supervisor),
+            near: cost(|ran| ran.near),
+            most: more(seen.most),
+            left: more(held),
+            seen,
+            counters,
+            lost,
+            lines: said.len(),
+            faults,
+        };
+        outcome.judge();
+        if !outcome.faults.is_empty() {
+            said.iter().rev().take(5).for_each(|line| println!("  it said: {line}"));
+        }
+        Ok(outcome)
+    }
+}
+
+impl Outcome {
+    fn judge(&mut self) {
+        let (low, median, high) = self.ratio;
+        if median.is_nan() || median < LEAST_RATIO {
+            self.faults
+                .push(format!("the neighbour forwards {median:.3} ({low:.3} to {high:.3}) of its rate"));
+        }
+        if self.seen.longest > LONGEST_ANSWER {
+            let (longest, in_all) = (self.seen.longest, self.seen.longest_in_all);
+            self.faults.push(format!("ps is answered after {longest:.1?} ({in_all:.1?} with its own wait)"));
+        }
+        if self.acts == 0 {
+            self.faults.push("nothing was attacked".to_owned());
+        }
+        let named = |name: &str| FULL_QUEUES.iter().any(|queue| name.ends_with(queue));
+        let others: Vec<_> = self.lost.iter().filter(|(name, _)| !named(name)).collect();
+        if !others.is_empty() {
+            self.faults.push(format!("the neighbour lost frames in no queue of its own: {others:?}"));
+        }
+    }
+}
+
+/// The median of paired ratios within its interval; without one where there are too few pairs.
+fn ratio(pairs: &[(Slice, Slice)]) -> (f64, f64, f64) {
+    let mut ratios: Vec<f64> = pairs.iter().map(|(with, without)| with.rate() / without.rate()).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (first, last) = (ratios.first().copied(), ratios.last().copied());
+    let ends = (first.unwrap_or(f64::NAN), last.unwrap_or(f64::NAN));
+    let median = ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN);
+    interval(ratios).unwrap_or((ends.0, median, ends.1))
+}
+
+/// How what the neighbour was given, what it forwarded and what it dropped do not add up.
+fn books(given: u64, counters: &Counters) -> Vec<String> {
+    let mut faults = counters.faults("near");
+    let taken = counters.get("near.in.rx.frames");
+    let dropped = counters.sum(|name| name.starts_with("near.in.") && is_drop(name));
+    if given != taken + dropped {
+        faults.push(format!("near: {given} frames were given, but {taken} taken and {dropped} dropped"));
+    }
+    faults
+}
+
+/// What a router has lost, by name.
+fn drops(counters: &Counters) -> BTreeMap<String, u64> {
+    let of_near = counters.named(|name| name.starts_with("near.") && is_drop(name));
+    of_near.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+fn is_drop(name: &str) -> bool {
+    name.rsplit('.').next().is_some_and(|last| last.starts_with("drop_"))
+}
+
+#[cfg(test)]
+#[path = "trial_tests.rs"]
+mod tests;
