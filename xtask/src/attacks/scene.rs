@@ -97,7 +97,7 @@ impl Scene {
         let options = ["--json", "--log", "text", "--name", NAME];
         let mut stage = Stage::start_with_groups(binary, &site.file(), &options)?;
         let mut client = connected(&mut stage)?;
-        until_running(&mut client)?;
+        until_running(&mut client).with_context(|| stage.run().complaints(0).join("; "))?;
         let sender = |socket: &str, frame: &[u8], rate, cpu| {
             PacedSender::start(&stage.path(socket), frame, rate, cpu).with_context(|| socket.to_owned())
         };

@@ -103,14 +103,16 @@ impl Program {
 
     fn say_nothing(&mut self, until: Instant) -> Result<bool> {
         let Some(stream) = self.accept(until)? else { return Ok(false) };
-        read_to_the_end(&stream, until)
+        read_to_the_end(&stream, until)?;
+        Ok(true)
     }
 
     fn say_nonsense(&mut self, until: Instant) -> Result<bool> {
         let Some(mut stream) = self.accept(until)? else { return Ok(false) };
         let nonsense = [SET_MEM_TABLE, 5, LONGEST as u32].map(u32::to_le_bytes).concat();
         let _ = stream.write_all(&[nonsense, vec![0xa5; LONGEST]].concat());
-        read_to_the_end(&stream, until)
+        read_to_the_end(&stream, until)?;
+        Ok(true)
     }
 }
 
@@ -188,17 +190,17 @@ fn hear(stream: &UnixStream) -> Result<(u32, Option<File>)> {
     Ok((word(0), came.map(File::from)))
 }
 
-/// Whether the other side closes the connection before `until`.
-fn read_to_the_end(mut stream: &UnixStream, until: Instant) -> Result<bool> {
+/// Reads whatever comes until the other side closes the connection, or `until`.
+fn read_to_the_end(mut stream: &UnixStream, until: Instant) -> Result<()> {
     stream.set_read_timeout(Some(LOOK))?;
     let mut octets = [0; LONGEST];
     while Instant::now() < until {
         match stream.read(&mut octets) {
-            Ok(0) => return Ok(true),
+            Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(_) => return Ok(true),
+            Err(_) => return Ok(()),
         }
     }
-    Ok(false)
+    Ok(())
 }
