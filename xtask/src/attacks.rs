@@ -115,12 +115,15 @@ fn told(outcome: &Outcome) -> String {
     let (seen, lost) = (&outcome.seen, outcome.lost.values().sum::<u64>());
     format!(
         "{}: {} acts in {:.0} s; neighbour {:.0} kpps, {median:.3} ({low:.3} to {high:.3}) of its rate, {lost} lost {:?}; \
-         ps {} times, {:.1?} at most ({:.1?} with who asks), counters {:.1?}; {} lines",
+         it waits for its CPU {:.2} of the time ({:.2} without); ps {} times, {:.1?} at most ({:.1?} with who asks), counters \
+         {:.1?}; {} lines",
         outcome.name,
         outcome.acts,
         outcome.seconds,
         outcome.rate / 1e3,
         outcome.lost,
+        outcome.waited[0],
+        outcome.waited[1],
         seen.answers,
         seen.longest,
         seen.longest_in_all,
@@ -131,7 +134,7 @@ fn told(outcome: &Outcome) -> String {
 
 /// All of them as the Markdown table of SECURITY.md.
 fn table(outcomes: &[Outcome]) -> String {
-    let mut text = "\n| attack | a second | control | supervisor | neighbour | KiB, most / left | \
+    let mut text = "\n| attack | a second | control | supervisor | neighbour, with / without | KiB, most / left | \
                     descriptors, most / left | `ps`, ms | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|---|\n"
         .to_owned();
     for outcome in outcomes {
@@ -139,13 +142,14 @@ fn table(outcomes: &[Outcome]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "| `{}`: {} | {:.1} | {:.0} | {:.0} | {:.0} | {} / {} | {} / {} | {:.0} | {median:.3} ({low:.3} to {high:.3}) |",
+            "| `{}`: {} | {:.1} | {:.0} | {:.0} | {:.0} / {:.0} | {} / {} | {} / {} | {:.0} | {median:.3} ({low:.3} to {high:.3}) |",
             outcome.name,
             outcome.does,
             outcome.acts as f64 / outcome.seconds.max(1e-9),
             outcome.control,
             outcome.supervisor,
-            outcome.near,
+            outcome.near[0],
+            outcome.near[1],
             outcome.most.0 / 1024,
             outcome.left.0 / 1024,
             outcome.most.1,

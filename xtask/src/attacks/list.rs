@@ -49,7 +49,8 @@ const TAP: Site = Site { attach: "'tap:attack-tap'", ..PROCESS };
 /// In a virtual machine where there is KVM.
 const VIRTIO_NET: Site = Site { router: "", ..SWITCH };
 const E1000: Site = Site { attach: "'switch:lan'\nmodel = 'e1000'\nmode = 'base'", ..VIRTIO_NET };
-const SCRAPED: Site = Site { more: "[telemetry]\nprometheus = 'unix:/run/ringroad-attacks.sock'\n", ..PROCESS };
+const SCRAPED: Site =
+    Site { more: "[telemetry]\nprometheus = 'unix:/run/ringroad-attacks.sock'\n", ..PROCESS };
 const SHARES: Site =
     Site { router: "engine = 'process'\nsched = { policy = 'shares', weight = 2 }", ..PROCESS };
 const OTHER_SHARES: Site =

@@ -21,6 +21,9 @@ const BREAK: Duration = Duration::from_millis(300);
 /// Between two tries of an attack that nobody lets in.
 const AGAIN: Duration = Duration::from_millis(5);
 
+/// Lines of a run that are shown where something is wrong.
+const LAST_LINES: usize = 40;
+
 /// What is asked: of the neighbour's rate without the attacker, and of `ps`.
 const LEAST_RATIO: f64 = 0.97;
 const LONGEST_ANSWER: Duration = Duration::from_millis(100);
@@ -62,7 +65,10 @@ pub(super) struct Outcome {
     /// What threads ran in a second of attack beyond what they ran in one without, in µs.
     pub(super) control: f64,
     pub(super) supervisor: f64,
-    pub(super) near: f64,
+    /// What the neighbour's threads ran for a packet in ns, and the part of the time in which one of them was ready and waited for a
+    /// CPU: with the attacker and without.
+    pub(super) near: [f64; 2],
+    pub(super) waited: [f64; 2],
     /// The longest answers of the supervisor (`ps`) and of the data plane (`counters`).
     pub(super) seen: Seen,
     pub(super) counters: Duration,
@@ -207,7 +213,8 @@ impl Trial {
             ratio,
             control: cost(|ran| ran.control),
             supervisor: cost(|ran| ran.supervisor),
-            near: cost(|ran| ran.near),
+            near: [with, without].map(|slice| slice.ran.near as f64 / (slice.forwarded as f64).max(1.0)),
+            waited: [with, without].map(|slice| slice.ran.near_waited as f64 / 1e9 / slice.seconds.max(1e-9)),
             most: more(seen.most),
             left: more(held),
             seen,
@@ -218,7 +225,9 @@ impl Trial {
         };
         outcome.judge();
         if !outcome.faults.is_empty() {
-            said.iter().rev().take(5).for_each(|line| println!("  it said: {line}"));
+            said.iter()
+                .skip(said.len().saturating_sub(LAST_LINES))
+                .for_each(|line| println!("  it said: {line}"));
         }
         Ok(outcome)
     }
