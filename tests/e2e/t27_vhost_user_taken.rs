@@ -2,15 +2,13 @@
 //! started again; the data plane stays, and the router beside it loses nothing.
 
 use std::fs::File;
-use std::io::{IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use support::attack::be_handed;
 use support::{Flow, HugePages, Stage, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
@@ -21,9 +19,6 @@ const MEMORY: u64 = 32 << 20;
 const PAGES: u32 = (2 * MEMORY / (2 << 20)) as u32;
 /// Datagrams a second.
 const RATE: u32 = 1000;
-/// Requests of vhost-user.
-const GET_FEATURES: u32 = 1;
-const SET_MEM_TABLE: u32 = 5;
 
 fn file(engine: &str) -> String {
     let nic = |name: &str, attach: &str, address: &str| {
@@ -35,39 +30,6 @@ fn file(engine: &str) -> String {
         + &nic("left", "tap:t27n-left", "198.51.100.1/24")
         + "queue_len = 4096\n"
         + &nic("right", "tap:t27n-right", "203.0.113.1/24")
-}
-
-/// One message, without its body, and the descriptor that came with it.
-fn hear(peer: &mut UnixStream) -> (u32, Option<File>) {
-    let mut header = [0; 12];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let heard = recvmsg(&*peer, &mut [IoSliceMut::new(&mut header)], &mut control, RecvFlags::WAITALL)
-        .expect("heard");
-    assert_eq!(heard.bytes, header.len());
-    let came = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four"));
-    peer.read_exact(&mut vec![0; word(8) as usize]).expect("a body");
-    (word(0), came.map(File::from))
-}
-
-/// Plays a peer until it has been handed a router's memory.
-fn be_handed(listener: &UnixListener) -> (UnixStream, File) {
-    let (mut peer, _) = listener.accept().expect("somebody comes");
-    loop {
-        match hear(&mut peer) {
-            (GET_FEATURES, _) => {
-                let head = [GET_FEATURES, 5, 8].map(u32::to_le_bytes).concat();
-                let answer = [head, (1_u64 << 32).to_le_bytes().to_vec()].concat();
-                peer.write_all(&answer).expect("it is read");
-            }
-            (SET_MEM_TABLE, memory) => return (peer, memory.expect("the memory")),
-            _ => {}
-        }
-    }
 }
 
 /// Lets go of all pages of a file and takes them for another one.
@@ -115,7 +77,8 @@ fn takes_the_memory(engine: &str) {
     assert_eq!(HugePages::free(), 0, "both routers are in huge pages");
     let before = plane(stage.run().id());
     let listener = UnixListener::bind(stage.path("v.sock")).expect("a socket");
-    let (peer, memory) = be_handed(&listener);
+    let (peer, _) = listener.accept().expect("somebody comes");
+    let memory = be_handed(&peer).expect("the memory");
     drop(listener);
     let sealed = rustix::fs::fcntl_add_seals(&memory, rustix::fs::SealFlags::FUTURE_WRITE);
     assert_eq!(sealed, Err(Errno::PERM), "nobody else seals it");

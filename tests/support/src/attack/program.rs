@@ -51,7 +51,6 @@ pub struct Program {
 struct Had {
     stream: UnixStream,
     memory: File,
-    octets: u64,
     /// What was huge pages of the router's.
     thief: Option<File>,
 }
@@ -92,7 +91,7 @@ impl Program {
             self.had = None;
             let Some(stream) = self.accept(until)? else { return Ok(false) };
             // Whoever does not hand it over is waited for no longer.
-            self.had = be_handed(stream).ok();
+            self.had = be_handed(&stream).ok().map(|memory| Had { stream, memory, thief: None });
         }
         let Some(had) = &mut self.had else { return Ok(false) };
         if self.misuse == Misuse::Pages {
@@ -140,31 +139,33 @@ impl Had {
 
     fn punch(&mut self) -> Result<()> {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&self.memory, hole, 0, self.octets)?;
+        let octets = self.memory.metadata()?.len();
+        fallocate(&self.memory, hole, 0, octets)?;
         if self.thief.is_none() && fstatfs(&self.memory)?.f_type == HUGETLBFS {
             let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
             let thief = File::from(memfd_create("thief", flags)?);
-            thief.set_len(self.octets)?;
+            thief.set_len(octets)?;
             // What the router touches meanwhile it has again: then another time.
-            let taken = fallocate(&thief, FallocateFlags::empty(), 0, self.octets);
+            let taken = fallocate(&thief, FallocateFlags::empty(), 0, octets);
             self.thief = taken.ok().map(|()| thief);
         }
         Ok(())
     }
 }
 
-/// Plays an honest program until it has been handed a router's memory.
-fn be_handed(mut stream: UnixStream) -> Result<Had> {
+/// Plays an honest program on this connection until it has been handed a router's memory.
+///
+/// # Errors
+/// Whoever has called does not hand it over.
+pub fn be_handed(mut stream: &UnixStream) -> Result<File> {
     loop {
-        match hear(&stream)? {
+        match hear(stream)? {
             (GET_FEATURES, _) => {
                 let head = [GET_FEATURES, 5, 8].map(u32::to_le_bytes).concat();
                 stream.write_all(&[head, VERSION_1.to_le_bytes().to_vec()].concat())?;
             }
             (SET_MEM_TABLE, memory) => {
-                let memory = memory.context("a table without a file")?;
-                let octets = memory.metadata()?.len();
-                return Ok(Had { stream, memory, octets, thief: None });
+                return memory.context("a table without a file");
             }
             _ => {}
         }
