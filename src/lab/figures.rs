@@ -20,6 +20,7 @@ pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()>
         let word = match verdict {
             Verdict::Holds => "holds",
             Verdict::Fails => "fails",
+            Verdict::Contradicts => "contradicts",
             Verdict::NotRun => "not-run",
         };
         print(&format!("SHAPE {} {word}: {claim} ({column}): {why}\n", figure.id))?;

@@ -228,7 +228,9 @@ impl Comparison {
         let told = match verdict {
             Verdict::Holds => format!("{found}, at least {at_least}"),
             Verdict::Fails => format!("{found}, below {at_least}"),
-            Verdict::NotRun => format!("{found}, which neither meets nor misses {at_least}"),
+            Verdict::NotRun | Verdict::Contradicts => {
+                format!("{found}, which neither meets nor misses {at_least}")
+            }
         };
         (verdict, told)
     }

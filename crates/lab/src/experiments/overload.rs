@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use config::VhostThreads;
+use sched::account::Split;
 
+use super::control::usage::{self, Reader};
 use super::room::{self, Room};
 use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
@@ -35,6 +37,8 @@ const LEAD: f64 = 0.4;
 const REST: Duration = Duration::from_millis(20);
 /// Frames sent at once.
 const BURST: usize = 16;
+/// What takes less of a CPU than this while more comes than can be carried is not active.
+const ACTIVE: f64 = 0.05;
 
 /// How the router's NICs are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,17 +142,24 @@ impl Experiment for Overload {
         let length = STEP.max(length / STEPS.len() as u32);
         let (mut more, mut rates, mut packets) = (Vec::new(), Vec::new(), 0);
         let before = room.counts();
+        let mut account = Reader::by_ticks()?;
+        let threads = usage::threads(room.supervisor())?;
+        let mut at_rest = account.look(&threads)?;
         for (rate, offered_name, forwarded_name) in STEPS {
+            if rate.is_infinite() {
+                at_rest = account.look(&threads)?;
+            }
             let Step { seconds, offered, forwarded } = step(room, rate, length)?;
             let kpps = |frames: u64| frames as f64 / seconds * 1e-3;
             rates.push(kpps(forwarded));
             more.extend([(offered_name, kpps(offered)), (forwarded_name, kpps(forwarded))]);
             packets += forwarded;
         }
+        let busy = Split::between(&at_rest, &account.look(&threads)?);
         let best = rates.iter().copied().fold(0.0, f64::max);
         ensure!(best > 0.0, "nothing came through");
         let last = rates.last().copied().unwrap_or(0.0);
-        more.extend([("overload_kpps", last), ("kept", last / best)]);
+        more.extend([("overload_kpps", last), ("kept", last / best), ("active", active(&busy) as f64)]);
         let [kicks, exits] = room.each_since(&before)?;
         more.extend([("kicks_each", kicks), ("exits_each", exits)]);
         Ok(Sample { value: best, packets, lost: 0, exits: None, more, ledger: Snapshot::new() })
@@ -157,6 +168,13 @@ impl Experiment for Overload {
     fn finish(&mut self) -> Result<()> {
         self.room.take().map_or(Ok(()), Room::close)
     }
+}
+
+/// What is active on the way of a frame: threads of the router, and the kernel's interrupts as one.
+fn active(split: &Split) -> usize {
+    let works = |ns: f64| ns / split.interval >= ACTIVE;
+    let threads = split.threads.values().filter(|thread| works(thread.run)).count();
+    threads + usize::from(works(split.cores.values().map(|core| core.softirq).sum()))
 }
 
 /// One step.

@@ -143,7 +143,7 @@ enum Moderation {
     Word(String),
 }
 
-/// A ratio of two cells and its bounds, or that the first is not below the second.
+/// A ratio of two cells and its bounds, or that the first is not below the second, or that it is steadier.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -163,6 +163,33 @@ pub struct Shape {
     pub at_most: Option<f64>,
     /// The first's median lies at most by this part below the second's, or within the second's 95 % interval, or above.
     pub not_below: Option<f64>,
+    /// Greatest ratio of the relative standard deviations of the rounds.
+    pub spread_at_most: Option<f64>,
+    /// This claim of the paper does not hold here; none: it does.
+    pub contradicts: Option<Contradiction>,
+}
+
+/// A claim of a paper that does not hold here: a claim that fails then contradicts the paper, and one that holds fails.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contradiction {
+    /// The reason, after a colon.
+    pub because: String,
+    /// On which hosts; none: wherever it can be played.
+    #[serde(rename = "where")]
+    pub only: Option<Hosts>,
+}
+
+/// Hosts on which the median of a cell is at most that.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hosts {
+    /// Row of the cell.
+    pub row: String,
+    /// Its column.
+    pub column: String,
+    /// Greatest median, in the column's unit.
+    pub at_most: f64,
 }
 
 /// Rows whose cells are to be proportional to what the rows vary, up to where they come near to a plateau.
@@ -181,6 +208,8 @@ pub struct Line {
     pub within: f64,
     /// Least part of the variance that a line through the origin explains.
     pub r2: f64,
+    /// This claim of the paper does not hold here; none: it does.
+    pub contradicts: Option<Contradiction>,
 }
 
 impl Figure {
@@ -233,19 +262,30 @@ impl Figure {
             let sizes = column.payload.is_some() || self.rows.iter().all(|row| row.payload.is_some());
             ensure!(column.of.is_none() || column.over.is_some() || sizes, "{name}: no payload");
         }
-        for Shape { claim, column, first, second, second_column, at_least, at_most, not_below } in
-            &self.shapes
-        {
+        for shape in &self.shapes {
+            let Shape { claim, column, first, second, second_column, .. } = shape;
             let rows = self.row(first).is_some() && self.row(second).is_some();
             ensure!(rows && self.column(column).is_some() && known(second_column), "{claim}: no such cell");
-            let ratio = at_least.is_some() || at_most.is_some();
-            ensure!(ratio != not_below.is_some(), "{claim}: either bounds of a ratio, or not_below");
+            let ratio = shape.at_least.is_some() || shape.at_most.is_some();
+            let kinds = [ratio, shape.not_below.is_some(), shape.spread_at_most.is_some()];
+            let asked = kinds.iter().filter(|is_asked| **is_asked).count();
+            ensure!(asked == 1, "{claim}: either bounds of a ratio, or not_below, or spread_at_most");
         }
-        self.lines.iter().try_for_each(|line| self.check_line(line))
+        self.lines.iter().try_for_each(|line| self.check_line(line))?;
+        let shapes = self.shapes.iter().filter_map(|shape| shape.contradicts.as_ref());
+        let lines = self.lines.iter().filter_map(|line| line.contradicts.as_ref());
+        shapes.chain(lines).try_for_each(|contradiction| self.check_contradiction(contradiction))
+    }
+
+    fn check_contradiction(&self, Contradiction { because, only }: &Contradiction) -> Result<()> {
+        ensure!(!because.is_empty(), "a contradiction without a reason");
+        let there = |hosts: &Hosts| self.row(&hosts.row).is_some() && self.column(&hosts.column).is_some();
+        ensure!(only.as_ref().is_none_or(there), "{because}: hosts are told by a cell that is not there");
+        Ok(())
     }
 
     fn check_line(&self, line: &Line) -> Result<()> {
-        let Line { claim, column, rows, plateau, within, r2 } = line;
+        let Line { claim, column, rows, plateau, within, r2, .. } = line;
         let varied = |name: &String| {
             self.row(name).and_then(|at| self.rows.get(at)).is_some_and(|row| row.at.is_some_and(|x| x > 0.0))
         };

@@ -7,6 +7,8 @@ mod cell;
 mod chart;
 #[cfg(test)]
 mod claims;
+#[cfg(test)]
+mod curves;
 mod file;
 mod play;
 mod proportion;
@@ -20,7 +22,7 @@ use anyhow::{Context, Result};
 
 pub use cell::{Cell, Found};
 pub use chart::chart;
-pub use file::{Column, Figure, Line, Published, Row, Setting, Shape};
+pub use file::{Column, Contradiction, Figure, Hosts, Line, Published, Row, Setting, Shape};
 pub use play::{Played, play};
 pub use shape::{Judged, judge, judge_all};
 pub use table::{slips, table};

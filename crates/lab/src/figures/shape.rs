@@ -1,10 +1,11 @@
 //! Whether a shape holds.
 
 use super::cell::{Cell, ratio_of};
+use super::file::{Contradiction, Hosts};
 use super::proportion::judge_line;
 use super::{Figure, Played, Shape};
 use crate::report::Verdict;
-use crate::stats::Summary;
+use crate::stats::{Summary, spread_ratio};
 
 /// A second cell whose interval goes further below its median than by this part says nothing of who is below it.
 const WIDEST: f64 = 0.15;
@@ -24,15 +25,47 @@ pub struct Judged<'a> {
 
 /// Judges all that a figure claims.
 pub fn judge_all<'a>(figure: &'a Figure, played: &Played) -> Vec<Judged<'a>> {
-    let shapes = figure.shapes.iter().map(|shape| {
-        let (verdict, why) = judge(figure, shape, played);
-        Judged { claim: &shape.claim, column: &shape.column, verdict, why }
-    });
-    let lines = figure.lines.iter().map(|line| {
-        let (verdict, why) = judge_line(figure, line, played);
-        Judged { claim: &line.claim, column: &line.column, verdict, why }
-    });
-    shapes.chain(lines).collect()
+    let shapes = figure
+        .shapes
+        .iter()
+        .map(|shape| (&shape.claim, &shape.column, &shape.contradicts, judge(figure, shape, played)));
+    let lines = figure
+        .lines
+        .iter()
+        .map(|line| (&line.claim, &line.column, &line.contradicts, judge_line(figure, line, played)));
+    shapes
+        .chain(lines)
+        .map(|(claim, column, contradicts, found)| {
+            let (verdict, why) = beside_the_paper(figure, contradicts.as_ref(), played, found);
+            Judged { claim, column, verdict, why }
+        })
+        .collect()
+}
+
+/// The verdict on a claim of which its figure may say that it does not hold here: it contradicts the paper as long as it fails. If it
+/// holds after all, the figure is wrong, and that is a failure.
+fn beside_the_paper(
+    figure: &Figure,
+    contradicts: Option<&Contradiction>,
+    played: &Played,
+    (verdict, why): (Verdict, String),
+) -> (Verdict, String) {
+    let Some(Contradiction { because, only }) = contradicts else { return (verdict, why) };
+    let median = |hosts: &Hosts| Some(played.cell(figure, &hosts.row, &hosts.column)?.summary()?.median);
+    let is_here = match only {
+        None => Some(true),
+        Some(hosts) => median(hosts).map(|median| median <= hosts.at_most),
+    };
+    match (is_here, verdict) {
+        (Some(true), Verdict::Fails) => (Verdict::Contradicts, format!("{why}: {because}")),
+        (Some(true), Verdict::Holds) => {
+            (Verdict::Fails, format!("{why}: it holds, where the figure states a contradiction to the paper"))
+        }
+        (None, _) => {
+            (Verdict::NotRun, format!("{why}: nothing tells whether this is a host on which it holds"))
+        }
+        (_, verdict) => (verdict, why),
+    }
 }
 
 /// Judges one shape by the 95 % intervals of its two cells: it holds if every ratio that they allow keeps the bounds, fails
@@ -54,10 +87,22 @@ pub fn judge(figure: &Figure, shape: &Shape, played: &Played) -> (Verdict, Strin
     let [(first, of_first), (second, of_second)] = found[..] else {
         return (Verdict::NotRun, "a cell is missing".to_owned());
     };
-    match shape.not_below {
-        Some(part) => compare(of_first, of_second, part),
-        None => bounded(shape, first, second),
+    match (shape.not_below, shape.spread_at_most) {
+        (Some(part), _) => compare(of_first, of_second, part),
+        (None, Some(most)) => steadier(first, second, most),
+        (None, None) => bounded(shape, first, second),
     }
+}
+
+/// Whether the rounds of the first lie nearer to each other than those of the second.
+fn steadier(first: &Cell, second: &Cell, most: f64) -> (Verdict, String) {
+    let Some(ratio) = spread_ratio(&first.rounds, &second.rounds) else {
+        return (
+            Verdict::NotRun,
+            "fewer than 6 rounds, or rounds that are all alike, tell no spread".to_owned(),
+        );
+    };
+    weigh(ratio.median, ratio.ci95.unwrap_or((ratio.min, ratio.max)), (None, Some(most)))
 }
 
 fn bounded(shape: &Shape, first: &Cell, second: &Cell) -> (Verdict, String) {

@@ -20,6 +20,8 @@ pub enum Verdict {
     Holds,
     /// It does not.
     Fails,
+    /// A paper's claim does not hold here, for a reason that its figure states.
+    Contradicts,
     /// Nothing was measured, or nothing is asked, or too little to tell.
     NotRun,
 }

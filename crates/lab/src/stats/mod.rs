@@ -5,8 +5,11 @@
 //! and Nagaraja, Order Statistics, 7.1). Six samples are the fewest that have one.
 
 pub mod line;
+mod spread;
 #[cfg(test)]
 mod tests;
+
+pub use spread::spread_ratio;
 
 /// A set of samples in short.
 #[derive(Clone, Copy, Debug, PartialEq)]

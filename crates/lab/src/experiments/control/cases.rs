@@ -194,19 +194,26 @@ pub(super) fn reservations(options: &Options) -> Vec<Case> {
     cases
 }
 
-/// Figures 14 and 15: vCPU reserved 170 and 90 of 200 ms, both threads on one CPU.
+/// Figures 14 and 15: vCPU reserved 170 and 90 of 200 ms, or nothing, both threads on one CPU.
 pub(super) fn reserved_queues(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
+    let mut case = |name: &str, line: String, length: &'static str| {
+        let stand = options.cpu(1).map(|cpu| Stand {
+            queue_len: Some(length),
+            vhost: carrying(Class::Vcpu),
+            loads: Loads::AllInPeriods,
+            ..stand(format!("{}{line}", on(cpu)), cpu)
+        });
+        cases.push((format!("{name}/queue_len={length}"), stand));
+    };
     for runtime in [170.0, 90.0] {
         for length in ["5", "35", "50", "110", "500"] {
-            let stand = options.cpu(1).map(|cpu| Stand {
-                queue_len: Some(length),
-                vhost: carrying(Class::Vcpu),
-                loads: Loads::AllInPeriods,
-                ..stand(format!("{}{}", on(cpu), reserved(Class::Vcpu, runtime / 200.0, 200.0)), cpu)
-            });
-            cases.push((format!("Q={runtime}/queue_len={length}"), stand));
+            let line = reserved(Class::Vcpu, runtime / 200.0, 200.0);
+            case(&format!("Q={runtime}"), line, length);
         }
+    }
+    for length in ["50", "500"] {
+        case("free", String::new(), length);
     }
     cases
 }

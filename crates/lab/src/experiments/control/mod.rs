@@ -14,7 +14,7 @@ mod isolation;
 mod load;
 mod promise;
 mod sweep;
-mod usage;
+pub(in crate::experiments) mod usage;
 
 pub use accounting::Accounting;
 pub use isolation::Isolation;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use sched::account::{Account, Column, Sample, Split, Thread};
 
 /// Who reads the account.
-pub(super) struct Reader {
+pub(in crate::experiments) struct Reader {
     account: Account,
 }
 
@@ -23,7 +23,7 @@ impl Reader {
     ///
     /// # Errors
     /// There is no /proc.
-    pub(super) fn by_ticks() -> Result<Self> {
+    pub(in crate::experiments) fn by_ticks() -> Result<Self> {
         let account = Account::open(&[], &[]).context("cannot read /proc/stat")?;
         Ok(Self { account })
     }
@@ -49,7 +49,7 @@ impl Reader {
     ///
     /// # Errors
     /// No descriptors are left.
-    pub(super) fn look(&mut self, threads: &[Thread]) -> Result<Sample> {
+    pub(in crate::experiments) fn look(&mut self, threads: &[Thread]) -> Result<Sample> {
         self.account.watch(threads).context("cannot watch threads")?;
         Ok(self.account.sample())
     }
@@ -82,7 +82,7 @@ pub(super) fn of_cpu(split: &Split, cpu: usize) -> Option<[f64; 2]> {
 ///
 /// # Errors
 /// There is no /proc.
-pub(super) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
+pub(in crate::experiments) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
     let mut threads = Vec::new();
     for process in processes(supervisor)? {
         // Who ends meanwhile takes nothing more.

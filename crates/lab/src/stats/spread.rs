@@ -1,0 +1,87 @@
+//! Whether one set of samples is steadier than another: the ratio of their spreads.
+
+use super::Summary;
+
+/// Times that samples are drawn anew.
+const DRAWS: usize = 2000;
+/// The fewest samples: as of a median's interval.
+const FEWEST: usize = 6;
+
+/// The ratio of the relative standard deviations (standard deviation / mean) of two sets of samples, first / second, with its 95 %
+/// interval by the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 13): both are drawn from with
+/// replacement, from a fixed seed. None for fewer than 6 samples of either, or where nothing is spread.
+pub fn spread_ratio(first: &[f64], second: &[f64]) -> Option<Summary> {
+    let ratio = |first: &[f64], second: &[f64]| {
+        let (a, b) = (spread(first)?, spread(second)?);
+        (b > 0.0).then(|| a / b)
+    };
+    if first.len().min(second.len()) < FEWEST {
+        return None;
+    }
+    let found = ratio(first, second)?;
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let draws = (0..DRAWS).filter_map(|_| ratio(&dice.draw(first), &dice.draw(second)));
+    let mut draws: Vec<f64> = draws.collect();
+    draws.sort_unstable_by(f64::total_cmp);
+    let at = |part: f64| draws.get((draws.len() as f64 * part) as usize).copied();
+    let (low, high) = (at(0.025)?, at(0.975)?);
+    let n = first.len().min(second.len());
+    Some(Summary { n, median: found, min: low, max: high, mean: found, ci95: Some((low, high)) })
+}
+
+/// Standard deviation / mean; none where the mean is not above zero.
+fn spread(samples: &[f64]) -> Option<f64> {
+    let n = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / n;
+    let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean > 0.0 && variance.is_finite()).then(|| variance.sqrt() / mean)
+}
+
+/// Numbers that look random and are the same each time (xorshift64).
+struct Dice(u64);
+
+impl Dice {
+    /// As many samples as there are, each any of them.
+    fn draw(&mut self, samples: &[f64]) -> Vec<f64> {
+        samples.iter().map(|_| samples[self.below(samples.len())]).collect()
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % n
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten samples about 100, so far apart.
+    fn samples(step: f64) -> Vec<f64> {
+        (0..10).map(|n| 100.0 + step * (f64::from(n * 7 % 10) - 4.5)).collect()
+    }
+
+    #[test]
+    fn samples_that_lie_three_times_as_far_apart_are_three_times_as_spread() {
+        let found = spread_ratio(&samples(3.0), &samples(1.0)).unwrap();
+        assert!((found.median - 3.0).abs() < 1e-9, "{found:?}");
+        let (low, high) = found.ci95.unwrap();
+        assert!(low > 1.5 && high < 6.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_larger_mean_makes_nothing_steadier_or_less_so() {
+        let twice: Vec<f64> = samples(1.0).iter().map(|sample| 2.0 * sample).collect();
+        let found = spread_ratio(&twice, &samples(1.0)).unwrap();
+        assert!((found.median - 1.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn few_samples_and_such_as_are_all_alike_tell_nothing() {
+        assert_eq!(spread_ratio(&samples(1.0)[..5], &samples(1.0)), None);
+        assert_eq!(spread_ratio(&samples(1.0), &[5.0; 10]), None);
+        assert_eq!(spread_ratio(&[0.0; 10], &samples(1.0)), None);
+    }
+}
