@@ -14,6 +14,8 @@ use crate::ratios;
 use crate::results::{Sample, parse, table};
 use crate::step::{Step, output, root, target_dir};
 
+/// No whole figure takes longer.
+pub(crate) const WHOLE: Duration = Duration::from_secs(4 * 3600);
 /// No single measurement takes longer.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -33,10 +35,18 @@ struct Case {
 
 /// Measures, writes the RESULT lines to a file and prints the table; true if every case gave a result.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let options = parse_options(arguments)?;
+    measure_all(&parse_options(arguments)?, &mut Vec::new())
+}
+
+/// Measures everything in ten rounds and hands the RESULT lines over.
+pub(crate) fn run_and_keep(lines: &mut Vec<String>) -> Result<bool> {
+    measure_all(&Options { rounds: 10, seconds: None, peers: true, chosen: Vec::new() }, lines)
+}
+
+fn measure_all(options: &Options, lines: &mut Vec<String>) -> Result<bool> {
     let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
     ensure!(build.run()?, "the release build failed");
-    let mut cases = cases(&options)?;
+    let mut cases = cases(options)?;
 
     let folder = target_dir().join("bench");
     create_dir_all(&folder)?;
@@ -50,7 +60,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         // In turn, so that a host that changes under us changes for all.
         for case in &mut cases {
             println!("\n== round {round}: {}", case.name);
-            measure(case, &mut file, &mut samples)?;
+            measure(case, &mut file, &mut samples, lines)?;
         }
     }
     println!("\n{header}\n\n{}\n{}", table(&samples), ratios::table(&samples));
@@ -125,7 +135,12 @@ fn peers() -> Vec<Case> {
     paths.into_iter().map(case).collect()
 }
 
-fn measure(case: &mut Case, file: &mut File, samples: &mut Vec<Sample>) -> Result<()> {
+fn measure(
+    case: &mut Case,
+    file: &mut File,
+    samples: &mut Vec<Sample>,
+    lines: &mut Vec<String>,
+) -> Result<()> {
     let mut results = Vec::new();
     let well = case.step.lines(&mut |line| {
         println!("{line}");
@@ -135,17 +150,13 @@ fn measure(case: &mut Case, file: &mut File, samples: &mut Vec<Sample>) -> Resul
     for (line, sample) in results {
         writeln!(file, "{line}").context("cannot write the RESULT lines")?;
         samples.push(sample);
+        lines.push(line);
     }
     Ok(())
 }
 
 /// Machine, kernel, commit and date, in one line.
 fn circumstances() -> String {
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown CPU", |(_, name)| name);
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let kernel = output("uname", &["-r"]);
     let commit = output("git", &["rev-parse", "--short", "HEAD"]);
     let changed = if output("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty() {
         ""
@@ -153,5 +164,19 @@ fn circumstances() -> String {
         " (changed)"
     };
     let date = output("date", &["-u", "+%F"]);
-    format!("{model}, {cores} cores, Linux {kernel}; commit {commit}{changed}; {date}")
+    format!("{}; commit {commit}{changed}; {date}", machine())
+}
+
+/// CPU with family and model, as clouds give several one name, how many, and kernel.
+pub(crate) fn machine() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let value =
+            cpuinfo.lines().find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name));
+        value.map_or("unknown", |(_, value)| value.trim())
+    };
+    let (model, family, number) = (field("model name"), field("cpu family"), field("model"));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let kernel = output("uname", &["-r"]);
+    format!("{model} (family {family} model {number}), {cores} CPUs, Linux {kernel}")
 }

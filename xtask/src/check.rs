@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::step::{Step, installed, root, succeeds};
-use crate::{deny, sources};
+use crate::{deny, measured, sources};
 
 /// What one check found.
 enum Outcome {
@@ -68,10 +68,11 @@ pub(crate) fn lacking() -> Vec<String> {
 
 fn house_rules() -> Result<Outcome> {
     let faults = sources::faults(&root())?;
-    for fault in &faults {
-        println!("{fault}");
+    let lines: Vec<String> = faults.iter().map(ToString::to_string).chain(measured::stale()?).collect();
+    for line in &lines {
+        println!("{line}");
     }
-    Ok(faults.is_empty().into())
+    Ok(lines.is_empty().into())
 }
 
 fn format() -> Result<Outcome> {

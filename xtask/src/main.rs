@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | fuzz | sanitize | soak | attacks | deb`.
+//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | measured | fuzz | sanitize | soak | attacks | deb`.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -11,6 +11,7 @@ mod experiments;
 mod fuzz;
 mod gate;
 mod inbox;
+mod measured;
 mod ratios;
 mod results;
 mod sanitize;
@@ -35,6 +36,8 @@ cargo xtask box [--shell] [--binary FILE] [NAME...]
                                                 vhost-net; or a shell in it
 cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
                                                 experiments and peers in turn, then a Markdown table
+cargo xtask measured [bench | FIGURE...]        plays and keeps these, then writes docs/measured.md, docs/papers.md and the
+                                                figures of the README from what is kept
 cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60)
 cargo xtask sanitize [CRATE...]                 the tests of ring, nic, vhost-user under AddressSanitizer (nightly)
 cargo xtask soak [--minutes N] [--rounds N]     traffic beside a hostile router (default 30 minutes), then N times SIGKILL
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         "spin" => test::spin(),
         "box" => inbox::run(&rest),
         "bench" => bench::run(&rest),
+        "measured" => measured::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "sanitize" => sanitize::run(&rest),
         "soak" => soak::run(&rest),

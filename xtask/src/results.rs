@@ -22,6 +22,10 @@ impl Sample {
         &self.name
     }
 
+    pub(crate) fn unit(&self) -> &str {
+        &self.unit
+    }
+
     pub(crate) fn median(&self) -> f64 {
         self.median
     }

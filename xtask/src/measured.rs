@@ -1,0 +1,185 @@
+//! `cargo xtask measured`: what was measured, and what became of each item of the papers, as pages of the documentation.
+//!
+//! With names it plays figures (`000/fig13`) or the `bench` first, and keeps what they print below `results/`, in a folder for each
+//! kind of machine: the newest run of each stands. Then, and without names, it writes `docs/measured.md`, `docs/papers.md` and the six
+//! figures of the README from these files. Nobody else writes a figure there: `cargo xtask check` compares.
+
+mod papers;
+mod store;
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::ratios;
+use crate::results::{parse, table};
+use crate::step::{Step, root, target_dir};
+use store::{Run, runs};
+
+/// Marks in the README between which figures stand.
+const MARKS: (&str, &str) = ("<!-- measured -->\n", "<!-- /measured -->\n");
+/// One of the README's figures.
+struct Headline {
+    what: &'static str,
+    ours: &'static str,
+    /// What the peer that ran in turn with it is, and its name.
+    peer: Option<(&'static str, &'static str)>,
+}
+
+const fn headline(
+    what: &'static str,
+    ours: &'static str,
+    peer: &'static str,
+    theirs: &'static str,
+) -> Headline {
+    Headline { what, ours, peer: Some((peer, theirs)) }
+}
+
+/// All of them.
+const SIX: [Headline; 6] = [
+    headline(
+        "a router between two rings",
+        "forward/kvm/virtio-net/64",
+        "DPDK's l3fwd, tuned",
+        "dpdk_router_l3fwd_lpm_tuned_64",
+    ),
+    headline(
+        "guest to guest by the switch",
+        "guest-to-guest/kvm/virtio-net/64",
+        "Open vSwitch with DPDK, tuned",
+        "ovs_dpdk_mac_tuned_64",
+    ),
+    headline(
+        "a router between two TAPs",
+        "forward/kvm/virtio-net/64/tap",
+        "a bare loop over two TAPs",
+        "tap_turn_64",
+    ),
+    headline(
+        "a guest of vhost-user that routes",
+        "vhost_route_ringroad_tuned_64",
+        "the same guest behind DPDK, tuned",
+        "vhost_route_dpdk_tuned_64",
+    ),
+    headline(
+        "one TCP stream through TAPs",
+        "tcp-forward/kvm/virtio-net/tap",
+        "the kernel's forwarding",
+        "tcp-forward/kernel/veth",
+    ),
+    Headline { what: "from start to the first frame", ours: "boot/kvm/virtio-net/64", peer: None },
+];
+
+/// Plays what is named, then writes the pages; true if everything that is named was played.
+pub(crate) fn run(names: &[String]) -> Result<bool> {
+    let mut well = true;
+    for name in names {
+        let played = store::play(name)?;
+        println!(
+            "{name}: {}",
+            played.as_ref().map_or("not played".to_owned(), |path| path.display().to_string())
+        );
+        well &= played.is_some();
+    }
+    for (path, text) in pages()? {
+        fs::write(root().join(path), text).with_context(|| format!("cannot write {path}"))?;
+    }
+    Ok(well)
+}
+
+/// Pages that are not what the result files say.
+pub(crate) fn stale() -> Result<Vec<String>> {
+    let differs = |(path, text): &(&'static str, String)| {
+        fs::read_to_string(root().join(path)).map_or(true, |written| written != *text)
+    };
+    let stale = pages()?.into_iter().filter(differs);
+    Ok(stale
+        .map(|(path, _)| format!("{path}: not what the result files say: cargo xtask measured"))
+        .collect())
+}
+
+/// The pages that are written from result files.
+fn pages() -> Result<Vec<(&'static str, String)>> {
+    let runs = runs(&root().join("results"))?;
+    let readme = fs::read_to_string(root().join("README.md")).context("cannot read README.md")?;
+    let items =
+        fs::read_to_string(root().join("docs/papers.toml")).context("cannot read docs/papers.toml")?;
+    Ok(vec![
+        ("docs/measured.md", measured(&runs)),
+        ("docs/papers.md", papers::page(&items, &runs)?),
+        ("README.md", with_figures(&readme, &runs)?),
+    ])
+}
+
+/// `docs/measured.md`.
+fn measured(runs: &[Run]) -> String {
+    let mut text = "# Measured\n\nWritten by `cargo xtask measured` from the files in `results/`, and by nobody else. Each run names its commit and \
+                    day; machines are never compared with each other, and figures of one run only with those of its peers, which ran in turn with \
+                    them. Medians, with the 95 % interval of the median where there is one; c2c is the round trip of a cache line between the two \
+                    CPUs while it was measured.\n"
+        .to_owned();
+    let mut machine = "";
+    for run in runs {
+        if run.machine != machine {
+            machine = &run.machine;
+            text.push_str(&format!("\n## {machine}\n"));
+        }
+        text.push_str(&format!("\n### {}\n\nCommit {}, {}.\n\n", run.name, run.commit, run.date));
+        text.push_str(&body(run));
+    }
+    text
+}
+
+/// What stands under the head of a run.
+fn body(run: &Run) -> String {
+    if run.name == store::BENCH {
+        let samples: Vec<_> = run.lines.iter().filter_map(|line| parse(line)).collect();
+        return format!("{}\n{}", table(&samples), ratios::table(&samples));
+    }
+    let kept = run.lines.iter().map(|line| match line.strip_prefix("SHAPE ") {
+        Some(shape) => format!("* {shape}\n"),
+        None => format!("{line}\n"),
+    });
+    kept.collect()
+}
+
+/// The README with the newest figures between its marks.
+fn with_figures(readme: &str, runs: &[Run]) -> Result<String> {
+    let Some((before, rest)) = readme.split_once(MARKS.0) else { return Ok(readme.to_owned()) };
+    let (_, after) = rest.split_once(MARKS.1).context("README.md: the second mark is missing")?;
+    let newest = runs.iter().filter(|run| run.name == store::BENCH).max_by_key(|run| &run.date);
+    let figures = newest.map_or_else(|| "Nothing was measured yet.\n".to_owned(), six);
+    Ok(format!("{before}{}{figures}{}{after}", MARKS.0, MARKS.1))
+}
+
+/// The six figures of a bench.
+fn six(run: &Run) -> String {
+    let samples: Vec<_> = run.lines.iter().filter_map(|line| parse(line)).collect();
+    let mut text = format!(
+        "{}; commit {}, {}.\n\n| what | ours | peer | ours / peer |\n|---|---:|---|---:|\n",
+        run.machine, run.commit, run.date
+    );
+    for Headline { what, ours, peer } in SIX {
+        let found = ratios::median_of(ours, &samples)
+            .map_or_else(|| "not measured".to_owned(), |(value, unit)| format!("{value} {unit}"));
+        let (name, ratio) = match peer {
+            Some((name, theirs)) => {
+                (name, ratios::of(ours, theirs, &samples).unwrap_or_else(|| "not measured".to_owned()))
+            }
+            None => ("", String::new()),
+        };
+        text.push_str(&format!("| {what} | {found} | {name} | {ratio} |\n"));
+    }
+    text
+}
+
+/// Plays by the release build, which is made first.
+fn release_build() -> Result<String> {
+    let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
+    ensure!(build.run()?, "the release build failed");
+    Ok(target_dir().join("release/ringroad").to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+#[path = "measured/tests.rs"]
+mod tests;

@@ -1,0 +1,133 @@
+//! `docs/papers.md`: what became of each item of the papers.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use super::store::Run;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Items {
+    item: Vec<Item>,
+}
+
+/// One item of the list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Item {
+    number: u32,
+    paper: String,
+    what: String,
+    /// Figures that `ringroad lab run` plays.
+    #[serde(default)]
+    figures: Vec<String>,
+    /// A command that plays it, if it is no figure.
+    plays: Option<String>,
+    /// Where a mechanism is, and its test.
+    built: Option<String>,
+    /// What of it is missing.
+    lacks: Option<String>,
+    /// Why there is nothing to play.
+    not_run: Option<String>,
+}
+
+/// What is told of a claim: `SHAPE 000/fig2 holds: claim (column): why`.
+struct Told<'a> {
+    verdict: &'a str,
+    claim: &'a str,
+}
+
+fn told(line: &str) -> Option<Told<'_>> {
+    let (head, claim) = line.strip_prefix("SHAPE ")?.split_once(": ")?;
+    let (_, verdict) = head.split_once(' ')?;
+    Some(Told { verdict, claim })
+}
+
+/// The page.
+///
+/// # Errors
+/// The list of items is not as it should be.
+pub(super) fn page(items: &str, runs: &[Run]) -> Result<String> {
+    let items: Items = toml::from_str(items).context("docs/papers.toml")?;
+    let mut text = "# The papers, item by item\n\nWritten by `cargo xtask measured` from `docs/papers.toml` and the files in `results/`. Verdicts are \
+                    counts of claims over all machines that a figure was run on: what holds, contradicts the paper for a reason that the figure \
+                    states, fails, or is open (not run, or the interval is too wide). The runs themselves: [measured.md](measured.md).\n\n\
+                    | | paper | what | where | verdict |\n|---:|---|---|---|---|\n"
+        .to_owned();
+    for (at, item) in (1..).zip(&items.item) {
+        ensure!(item.number == at, "docs/papers.toml: item {at} is missing");
+        let known = item.built.is_some()
+            || item.not_run.is_some()
+            || !item.figures.is_empty()
+            || item.plays.is_some();
+        ensure!(known, "docs/papers.toml: item {at} says nothing");
+        let _ = writeln!(
+            text,
+            "| {at} | {} | {} | {} | {} |",
+            item.paper,
+            item.what,
+            place(item),
+            verdict(item, runs)
+        );
+    }
+    text.push_str(&contradictions(runs));
+    Ok(text)
+}
+
+fn place(item: &Item) -> String {
+    let figures = item.figures.iter().map(|id| format!("`lab run {id}`"));
+    let plays = item.plays.iter().map(|command| format!("`{command}`"));
+    let built = item.built.iter().cloned();
+    built.chain(figures).chain(plays).collect::<Vec<_>>().join("; ")
+}
+
+fn verdict(item: &Item, runs: &[Run]) -> String {
+    let mut parts: Vec<String> = item.figures.iter().map(|id| of_figure(id, runs)).collect();
+    parts.extend(item.not_run.iter().map(|why| format!("not-run: {why}")));
+    parts.extend(item.lacks.iter().map(|what| format!("lacks {what}")));
+    if parts.is_empty() {
+        parts.push("built".to_owned());
+    }
+    parts.join("; ")
+}
+
+/// How often claims of a figure came out how.
+fn of_figure(id: &str, runs: &[Run]) -> String {
+    let of: Vec<&Run> = runs.iter().filter(|run| run.name == id).collect();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for told in of.iter().flat_map(|run| &run.lines).filter_map(|line| told(line)) {
+        *counts.entry(told.verdict).or_default() += 1;
+    }
+    match (of.is_empty(), counts.is_empty()) {
+        (true, _) => format!("{id} not-run yet: no result file"),
+        (false, true) => format!("{id} printed, nothing claimed"),
+        (false, false) => {
+            let counts: Vec<String> =
+                counts.into_iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
+            format!("{id}: {}", counts.join(", "))
+        }
+    }
+}
+
+/// Where what we measured contradicts a paper, with the reason, and what failed.
+fn contradictions(runs: &[Run]) -> String {
+    let mut text = String::new();
+    for (verdict, head) in [("contradicts", "## Where we contradict a paper"), ("fails", "## What fails")] {
+        let mut lines = Vec::new();
+        for run in runs {
+            let such = run.lines.iter().filter_map(|line| told(line)).filter(|told| told.verdict == verdict);
+            lines.extend(
+                such.map(|told| {
+                    format!("* {} ({}, {}): {}\n", run.name, run.machine, run.commit, told.claim)
+                }),
+            );
+        }
+        if !lines.is_empty() {
+            let _ = write!(text, "\n{head}\n\n{}", lines.concat());
+        }
+    }
+    text
+}

@@ -1,0 +1,65 @@
+use super::*;
+
+fn run_of(name: &str, lines: &[&str]) -> Run {
+    let text = format!(
+        "# AMD EPYC (family 26 model 2), 2 CPUs, Linux 6.18\n# commit abc1234\n# 2026-11-23\n{}\n",
+        lines.join("\n")
+    );
+    Run::parse(name, &text).unwrap()
+}
+
+#[test]
+fn a_run_that_is_kept_is_read_as_it_was() {
+    let run = run_of("000/fig13", &["| a | 1 |", "SHAPE 000/fig13 holds: x (peak): y"]);
+    assert_eq!((run.commit.as_str(), run.date.as_str(), run.lines.len()), ("abc1234", "2026-11-23", 2));
+    assert_eq!(Run::parse("000/fig13", &run.text()).unwrap(), run);
+    assert!(Run::parse("x", "# machine only\n").is_err());
+}
+
+#[test]
+fn claims_are_listed_under_their_run_and_their_machine() {
+    let text = measured(&[run_of("000/fig13", &["a table", "SHAPE 000/fig13 holds: x (peak): y"])]);
+    assert!(text.contains("## AMD EPYC (family 26 model 2), 2 CPUs, Linux 6.18\n\n### 000/fig13\n\nCommit abc1234, 2026-11-23.\n\na table\n* 000/fig13 holds: x"), "{text}");
+}
+
+#[test]
+fn the_readme_keeps_its_words_and_gets_its_figures() {
+    let readme = format!("words\n{}old\n{}more\n", MARKS.0, MARKS.1);
+    let line = "RESULT name=forward/kvm/virtio-net/64 unit=mpps median=40.0 min=39 max=41 n=5 c2c_ns=100";
+    let text = with_figures(&readme, &[run_of("bench", &[line; 6])]).unwrap();
+    assert!(text.starts_with("words\n") && text.ends_with("more\n") && !text.contains("old"), "{text}");
+    assert!(
+        text.contains("| a router between two rings | 40.0 mpps | DPDK's l3fwd, tuned | not measured |"),
+        "{text}"
+    );
+    assert_eq!(with_figures("no marks", &[]).unwrap(), "no marks");
+    assert!(with_figures(MARKS.0, &[]).is_err());
+}
+
+#[test]
+fn each_item_of_the_papers_has_a_verdict_and_contradictions_their_reason() {
+    let items = "[[item]]\nnumber = 1\npaper = \"000\"\nwhat = \"queues\"\nfigures = [\"000/fig13\"]\n\
+                 [[item]]\nnumber = 2\npaper = \"003\"\nwhat = \"VF\"\nnot_run = \"no hardware\"\n";
+    let lines = [
+        "SHAPE 000/fig13 holds: a (peak): b",
+        "SHAPE 000/fig13 contradicts: 500 fall (overload): 1.0: since",
+    ];
+    let text = papers::page(items, &[run_of("000/fig13", &lines)]).unwrap();
+    assert!(
+        text.contains("| 1 | 000 | queues | `lab run 000/fig13` | 000/fig13: 1 contradicts, 1 holds |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("not-run: no hardware") && text.contains("500 fall (overload): 1.0: since"),
+        "{text}"
+    );
+    assert!(papers::page(&items.replace("number = 2", "number = 3"), &[]).is_err());
+    assert!(papers::page("[[item]]\nnumber = 1\npaper = \"\"\nwhat = \"\"\n", &[]).is_err());
+}
+
+#[test]
+fn the_list_of_items_is_complete() {
+    let items = fs::read_to_string(root().join("docs/papers.toml")).unwrap();
+    let page = papers::page(&items, &[]).unwrap();
+    assert_eq!(page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| |")).count(), 64);
+}
