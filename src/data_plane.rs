@@ -5,11 +5,12 @@
 //! confines itself further. So whatever a guest, a frame or a file may do to this process, it can open nothing, connect
 //! to nothing and start nothing. It ends when its supervisor does.
 //!
-//! Orders are carried out one after the other by the main thread. The link has a thread of its own, which tells what was counted
-//! whatever the main thread is doing.
+//! Orders are carried out one after the other by the main thread. The link has a thread of its own, which tells what was counted, and how
+//! the routers are, whatever the main thread is doing.
 
 mod answers;
 mod capturing;
+mod known;
 mod orders;
 mod threads;
 mod tracing;
@@ -27,6 +28,7 @@ use sandbox::{Class, Missing};
 
 use crate::link::{Link, ToPlane, ToSupervisor};
 use crate::table;
+use known::Known;
 use wire::Wire;
 
 /// Between two looks at the routers.
@@ -44,10 +46,11 @@ pub(crate) fn data_plane(supervisor: u32, user: Option<u32>) -> Result<()> {
     // A change of credentials may have taken it back.
     die_with(supervisor)?;
     sandbox::confine(Class::Control)?;
-    let (wire, counts) = (Arc::new(Wire::new(Link::new(socket))?), Counts::default());
-    attend(&wire, &counts)?;
+    let (wire, counts, known) =
+        (Arc::new(Wire::new(Link::new(socket))?), Counts::default(), Known::default());
+    attend(&wire, &counts, &known)?;
     tell_of(&missing, &wire)?;
-    let Some(mut plane) = DataPlane::start(&wire, counts)? else { return Ok(()) };
+    let Some(mut plane) = DataPlane::start(&wire, counts, known)? else { return Ok(()) };
     plane.serve()
 }
 
@@ -70,10 +73,10 @@ fn tell_of(missing: &[Missing], wire: &Wire) -> Result<()> {
 }
 
 /// Starts the thread that hears the supervisor. It is confined as this one is.
-fn attend(wire: &Arc<Wire>, counts: &Counts) -> Result<()> {
-    let (wire, counts) = (wire.clone(), counts.clone());
+fn attend(wire: &Arc<Wire>, counts: &Counts, known: &Known) -> Result<()> {
+    let (wire, counts, known) = (wire.clone(), counts.clone(), known.clone());
     let thread = std::thread::Builder::new().name("ringroad/link".to_owned());
-    let started = thread.spawn(move || wire.attend(|request| answers::at_once(request, &counts)));
+    let started = thread.spawn(move || wire.attend(|request| answers::at_once(request, &counts, &known)));
     started.map(drop).context("cannot start the thread that hears the supervisor")
 }
 
@@ -91,6 +94,8 @@ struct DataPlane {
     /// Name of the run.
     run: String,
     instance: Instance,
+    /// How the routers are, for the thread of the link.
+    known: Known,
     /// At most one; the engine sees to that.
     tracing: Vec<tracing::Tracing>,
     captures: Vec<capturing::Capturing>,
@@ -102,7 +107,7 @@ struct DataPlane {
 
 impl DataPlane {
     /// Waits for its orders and brings up what they say; none where they cannot be followed, which has been said.
-    fn start(wire: &Arc<Wire>, counts: Counts) -> Result<Option<Self>> {
+    fn start(wire: &Arc<Wire>, counts: Counts, known: Known) -> Result<Option<Self>> {
         let (orders, descriptors) = loop {
             match wire.next(None)? {
                 Some((ToPlane::Start(orders), descriptors)) => break (orders, descriptors),
@@ -127,12 +132,13 @@ impl DataPlane {
                     wire: wire.clone(),
                     run,
                     instance,
+                    known,
                     tracing: Vec::new(),
                     captures: Vec::new(),
                     told: Vec::new(),
                     locks,
                 };
-                plane.tell_of_threads()?;
+                plane.publish()?;
                 wire.say(&ToSupervisor::Started { at_ns: table::now_ns() })?;
                 Ok(Some(plane))
             }
@@ -172,12 +178,12 @@ impl DataPlane {
             }
             ToPlane::Ask { id, request } => {
                 let outcome = self.answer(request, now);
-                self.tell_of_threads()?;
+                self.publish()?;
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
             }
             ToPlane::Apply { id, orders, dry_run } => {
                 let outcome = self.apply(&orders, descriptors, dry_run);
-                self.tell_of_threads()?;
+                self.publish()?;
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
             }
             ToPlane::Forget { id } => {
@@ -214,10 +220,16 @@ impl DataPlane {
         self.wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message })
     }
 
+    /// Tells everybody how the routers are now: who asks for that, and the supervisor of their threads.
+    fn publish(&mut self) -> Result<()> {
+        self.known.publish(&self.run, &self.instance);
+        self.tell_of_threads()
+    }
+
     /// What has to be done now and then: routers that fail or break rules, traces, captures.
     fn look_after(&mut self) -> Result<()> {
         let news = self.instance.look_after(Instant::now());
-        self.tell_of_threads()?;
+        self.publish()?;
         for event in news {
             let (kind, router) = (event.kind.name().to_owned(), Some(event.router));
             let (of_peer, process) = match event.about {

@@ -4,21 +4,26 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use api::{Answer, NicShown, Outcome, Request, RouterShown, RouterStatus, RunStatus};
+use api::{Answer, NicShown, Outcome, Request, RouterShown};
 use config::{Nic, Plan, Router};
 use engine::{Change, Counts, Outside};
 
+use super::known::{Known, of_router};
 use super::{DataPlane, orders};
 use crate::link::Orders;
 use crate::{shown, table};
 
-/// The answer to what can be answered while the routers are being changed: what was counted. Whether there is such a router
-/// the supervisor knows.
-pub(super) fn at_once(request: &Request, counts: &Counts) -> Option<Outcome> {
-    let Request::Counters { router } = request else { return None };
+/// The answer to what can be answered while the routers are being changed: what was counted, and how they were when they were looked at
+/// the last time. Whether there is such a router the supervisor knows.
+pub(super) fn at_once(request: &Request, counts: &Counts, known: &Known) -> Option<Outcome> {
+    let router = match request {
+        Request::Counters { router } => router,
+        Request::Ps {} => return known.status(Instant::now()).map(|status| Ok(Answer::Ps(status))),
+        _ => return None,
+    };
     let all = table::read(counts);
     let wanted = match router {
-        Some(name) => of_router(all, name),
+        Some(name) => counters_of(all, name),
         None => all,
     };
     Some(Ok(Answer::Counters(wanted)))
@@ -33,7 +38,6 @@ impl DataPlane {
     fn try_answer(&mut self, request: Request, now: Instant) -> Result<Answer> {
         let done = |message: String| Answer::Done { message };
         Ok(match request {
-            Request::Ps {} => Answer::Ps(self.run_status(now)),
             Request::Show { router } => Answer::Show(Box::new(self.show(&router, now)?)),
             Request::Set { router, key, value } => done(told(self.instance.set(&router, &key, &value)?)),
             Request::Stop { name } => {
@@ -48,7 +52,7 @@ impl DataPlane {
                 self.instance.restart_router(&router)?;
                 done(format!("router {router} was started anew"))
             }
-            Request::Counters { .. } => anyhow::bail!("the link's own thread answers this"),
+            Request::Ps {} | Request::Counters { .. } => anyhow::bail!("the link's own thread answers this"),
             Request::Trace { .. }
             | Request::Capture { .. }
             | Request::Events { .. }
@@ -78,39 +82,6 @@ impl DataPlane {
         Ok(Answer::Applied { changes: changes.map(shown).collect(), dry_run })
     }
 
-    /// How the routers are; the supervisor knows the rest.
-    fn run_status(&self, now: Instant) -> RunStatus {
-        RunStatus {
-            run: self.run.clone(),
-            file: String::new(),
-            program: String::new(),
-            pid: 0,
-            data_plane: None,
-            restarts: 0,
-            up_ms: 0,
-            routers: self.routers(now).chain(self.relays()).collect(),
-        }
-    }
-
-    fn routers(&self, now: Instant) -> impl Iterator<Item = RouterStatus> {
-        self.instance.status().into_iter().map(move |known| status(&known, now))
-    }
-
-    /// What is here of routers in processes of their own: their threads. The rest the supervisor asks them.
-    fn relays(&self) -> impl Iterator<Item = RouterStatus> {
-        let thread = |(name, tid)| api::Thread { name, tid };
-        self.instance.relay_threads().map(move |(name, threads)| RouterStatus {
-            name: name.to_owned(),
-            engine: String::new(),
-            state: api::State::Waiting,
-            since_ms: 0,
-            restarts: 0,
-            reason: None,
-            pid: None,
-            threads: threads.into_iter().map(thread).collect(),
-        })
-    }
-
     pub(super) fn planned(&self, name: &str) -> Result<(&Plan, &Router)> {
         let plan = self.instance.plan();
         let router = plan.routers.iter().find(|router| router.name == name);
@@ -120,10 +91,10 @@ impl DataPlane {
 
     fn show(&self, name: &str, now: Instant) -> Result<RouterShown> {
         let (plan, router) = self.planned(name)?;
-        let known = self.routers(now).find(|status| status.name == name);
+        let known = self.instance.status().into_iter().find(|status| status.name == name);
         Ok(RouterShown {
             run: self.run.clone(),
-            status: known.context("the router is not there any more")?,
+            status: of_router(&known.context("the router is not there any more")?, now),
             settings: shown::settings(router),
             nics: router
                 .nics
@@ -167,7 +138,7 @@ fn told(change: Change) -> String {
 }
 
 /// Those of one router: its own, its threads', and its ports' on switches.
-fn of_router(mut counters: api::Counters, name: &str) -> api::Counters {
+fn counters_of(mut counters: api::Counters, name: &str) -> api::Counters {
     let (own, thread) = (format!("{name}."), format!("{name}/"));
     counters.counters.retain(|counter, _| {
         // switch.SWITCH.ROUTER.NIC.COUNTER
@@ -176,26 +147,6 @@ fn of_router(mut counters: api::Counters, name: &str) -> api::Counters {
     });
     counters.cpu_ns.retain(|known, _| known.starts_with(&thread));
     counters
-}
-
-fn status(status: &engine::RouterStatus, now: Instant) -> RouterStatus {
-    let state = match status.state {
-        engine::State::Running => api::State::Running,
-        engine::State::Stopped => api::State::Stopped,
-        engine::State::Failed => api::State::Failed,
-        engine::State::Waiting => api::State::Waiting,
-    };
-    let thread = |(name, tid): &(String, i32)| api::Thread { name: name.clone(), tid: *tid };
-    RouterStatus {
-        name: status.name.clone(),
-        engine: status.engine.name().to_owned(),
-        state,
-        since_ms: u64::try_from(now.saturating_duration_since(status.since).as_millis()).unwrap_or(u64::MAX),
-        restarts: u32::try_from(status.restarts).unwrap_or(u32::MAX),
-        reason: status.reason.clone(),
-        pid: status.pid.map(i32::unsigned_abs),
-        threads: status.threads.iter().map(thread).collect(),
-    }
 }
 
 #[cfg(test)]

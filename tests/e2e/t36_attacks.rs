@@ -2,12 +2,14 @@
 //! away with a line, the data plane stays the one that it is, it answers, and a neighbour's packets are all forwarded.
 
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use support::attack::{Attack, Deed, Machine};
-use support::vhost_peer::{VhostPeer, event, is_rung, make_wait};
+use api::{Answer, Request};
+use support::attack::{Attack, Deed, Machine, be_asked, be_handed};
+use support::vhost_peer::{VhostPeer, event, is_rung, make_wait, request};
 use support::{Flow, Namespace, Running, Stage, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
@@ -154,4 +156,44 @@ fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing() {
     // Who comes after them is met.
     drop(scene.attacker());
     scene.end("the peer was sent away", 0);
+}
+
+/// A program keeps the rings of a router that is restarted, which waits for that for a second, and so does whatever is ordered after it.
+#[test]
+fn how_routers_are_is_told_while_one_of_them_is_waited_for() {
+    support::needs!(Root);
+    let file = "[[router]]\nname = 'bad'\nengine = 'process'\n".to_owned()
+        + &nic("peer", "vhost-user-frontend:keeper.sock", "192.0.2.1/24");
+    let stage = Stage::start(BINARY, &file).expect("it starts");
+    let listener = UnixListener::bind(stage.path("keeper.sock")).expect("a socket");
+    listener.set_nonblocking(true).expect("it can be looked at");
+    let told_meanwhile = || {
+        let mut called = None;
+        wait_for("a call", || {
+            called = listener.accept().ok();
+            called.is_some()
+        });
+        let (peer, _) = called.expect("it calls");
+        peer.set_nonblocking(false)
+            .and_then(|()| peer.set_read_timeout(Some(PATIENCE)))
+            .expect("it is waited for");
+        let _memory = be_handed(&peer).expect("the memory");
+        let (mut owner, mut other) =
+            (stage.client().expect("it answers"), stage.client().expect("it answers"));
+        owner.set_timeout(PATIENCE);
+        other.set_timeout(PATIENCE);
+        owner.send(&Request::Restart { router: "bad".to_owned() }).expect("it is heard");
+        be_asked(&peer, request::GET_VRING_BASE).expect("its rings are asked for");
+        let Ok(Answer::Ps(status)) = other.ask(&Request::Ps {}) else { panic!("it is told how they are") };
+        assert_eq!(status.routers.len(), 1);
+        owner.set_timeout(Duration::from_millis(1));
+        let is_done = owner.next_answer().is_ok();
+        owner.set_timeout(PATIENCE);
+        assert!(is_done || owner.next_answer().is_ok(), "it is restarted");
+        !is_done
+    };
+    // Where the host takes its CPUs away for a second nothing is meanwhile.
+    assert!((0..5).any(|_| told_meanwhile()), "only when it is over");
+    drop(listener);
+    stage.finish_troubled(Vec::new()).expect("nothing is left");
 }

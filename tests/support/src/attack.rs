@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 pub use machine::{Deed, Machine};
-pub use program::{Misuse, Program, be_handed};
+pub use program::{Misuse, Program, be_asked, be_handed};
 
 /// Somebody who does what he must not.
 pub trait Attack {

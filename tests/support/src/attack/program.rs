@@ -172,6 +172,15 @@ pub fn be_handed(mut stream: &UnixStream) -> Result<File> {
     }
 }
 
+/// Hears until this is asked, and does not answer.
+///
+/// # Errors
+/// The connection ends before.
+pub fn be_asked(stream: &UnixStream, request: u32) -> Result<()> {
+    while hear(stream)?.0 != request {}
+    Ok(())
+}
+
 /// One message, without its body, and the descriptor that came with it.
 fn hear(stream: &UnixStream) -> Result<(u32, Option<File>)> {
     let mut header = [0; 12];

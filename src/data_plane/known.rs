@@ -1,0 +1,118 @@
+//! How the routers are, as the main thread last saw them: for the thread of the link, which tells it whatever the main thread is waiting
+//! for.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use api::{RouterStatus, RunStatus};
+use engine::Instance;
+
+/// What the main thread has published: after each look, and after each order before that is answered. None: nothing yet.
+#[derive(Clone, Default)]
+pub(super) struct Known(Arc<Mutex<Option<Seen>>>);
+
+/// The routers at a moment.
+struct Seen {
+    run: String,
+    routers: Vec<engine::RouterStatus>,
+    /// Of those in processes of their own the threads that are here. The rest the supervisor asks them.
+    relays: Vec<(String, Vec<(String, i32)>)>,
+}
+
+impl Known {
+    /// Publishes how they are now.
+    pub(super) fn publish(&self, run: &str, instance: &Instance) {
+        let relays = instance.relay_threads().map(|(name, threads)| (name.to_owned(), threads));
+        let seen = Seen { run: run.to_owned(), routers: instance.status(), relays: relays.collect() };
+        // What it replaces is dropped when nobody waits for the lock any more.
+        let _before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(seen);
+    }
+
+    /// How they are; the supervisor knows the rest.
+    pub(super) fn status(&self, now: Instant) -> Option<RunStatus> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Seen { run, routers, relays } = seen.as_ref()?;
+        let routers = routers.iter().map(|known| of_router(known, now)).chain(relays.iter().map(of_relay));
+        Some(RunStatus {
+            run: run.clone(),
+            file: String::new(),
+            program: String::new(),
+            pid: 0,
+            data_plane: None,
+            restarts: 0,
+            up_ms: 0,
+            routers: routers.collect(),
+        })
+    }
+}
+
+/// A router of this process.
+pub(super) fn of_router(status: &engine::RouterStatus, now: Instant) -> RouterStatus {
+    let state = match status.state {
+        engine::State::Running => api::State::Running,
+        engine::State::Stopped => api::State::Stopped,
+        engine::State::Failed => api::State::Failed,
+        engine::State::Waiting => api::State::Waiting,
+    };
+    RouterStatus {
+        name: status.name.clone(),
+        engine: status.engine.name().to_owned(),
+        state,
+        since_ms: u64::try_from(now.saturating_duration_since(status.since).as_millis()).unwrap_or(u64::MAX),
+        restarts: u32::try_from(status.restarts).unwrap_or(u32::MAX),
+        reason: status.reason.clone(),
+        pid: status.pid.map(i32::unsigned_abs),
+        threads: status.threads.iter().map(thread).collect(),
+    }
+}
+
+fn of_relay((name, threads): &(String, Vec<(String, i32)>)) -> RouterStatus {
+    RouterStatus {
+        name: name.clone(),
+        engine: String::new(),
+        state: api::State::Waiting,
+        since_ms: 0,
+        restarts: 0,
+        reason: None,
+        pid: None,
+        threads: threads.iter().map(thread).collect(),
+    }
+}
+
+fn thread((name, tid): &(String, i32)) -> api::Thread {
+    api::Thread { name: name.clone(), tid: *tid }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_known_before_it_was_seen_and_then_until_it_is_seen_anew() {
+        let (known, now) = (Known::default(), Instant::now());
+        assert!(known.status(now).is_none());
+        let seen = |state| engine::RouterStatus {
+            name: "edge".to_owned(),
+            engine: config::Engine::Process,
+            state,
+            since: now,
+            restarts: 2,
+            reason: None,
+            pid: Some(7),
+            threads: vec![("edge/vcpu0".to_owned(), 8)],
+        };
+        let publish = |state| {
+            let relays = vec![("far".to_owned(), vec![("far/wan".to_owned(), 9)])];
+            let seen = Seen { run: "lab".to_owned(), routers: vec![seen(state)], relays };
+            *known.0.lock().expect("nobody panicked") = Some(seen);
+        };
+        publish(engine::State::Running);
+        let later = now + std::time::Duration::from_millis(30);
+        let status = known.status(later).expect("it was seen");
+        let [edge, far] = status.routers.as_slice() else { panic!("{status:?}") };
+        assert_eq!((edge.state, edge.since_ms, edge.restarts), (api::State::Running, 30, 2));
+        assert_eq!((far.name.as_str(), far.threads.len()), ("far", 1));
+        publish(engine::State::Stopped);
+        assert_eq!(known.status(later).expect("it was seen").routers[0].state, api::State::Stopped);
+    }
+}
