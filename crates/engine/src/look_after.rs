@@ -28,7 +28,7 @@ impl Instance {
         std::mem::take(&mut self.yard.news)
     }
 
-    /// The same; what has happened is kept until somebody asks for it.
+    /// Looks after all routers, as [`Instance::look_after`] does; what has happened is kept until it is asked for.
     pub(crate) fn look(&mut self, now: Instant) {
         self.yard.now = now;
         let told = self.yard.news.len();

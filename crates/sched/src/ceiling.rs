@@ -262,7 +262,7 @@ impl Bound {
         Ok(Some(Self { resource, version, group, own: Some(own), seen }))
     }
 
-    /// The same in another group.
+    /// Moves the ceiling to a new group, under the other of its two names.
     fn renew(&mut self, alive: &[u32], journal: &mut impl FnMut(&Undo)) -> Result<(), ApplyError> {
         let Some(old) = self.own.take() else { return Ok(()) };
         let [held, next] = old.names.clone();

@@ -16,7 +16,7 @@ pub trait Attack {
     /// Does it once, unless nobody lets him before `until`; whether he has.
     ///
     /// # Errors
-    /// Something of his own does not work.
+    /// Something of its own does not work.
     fn act(&mut self, until: Instant) -> Result<bool>;
 
     /// Lets go of what he has.

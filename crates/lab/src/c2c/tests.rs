@@ -26,7 +26,7 @@ fn two_cpus_have_a_distance() {
     }
 }
 
-/// Who asks may give up while an answer is on its way.
+/// An asker may give up while an answer is on its way.
 #[test]
 fn who_answers_ends_whenever_that_is_asked() {
     let cpu = cores::allowed().unwrap()[0];
