@@ -15,8 +15,8 @@ use crate::arguments::number;
 use crate::step::{output, root, target_dir};
 use crate::test::{self, Wish};
 
-/// Files that are text: a change of them changes no test.
-const TEXT: [&str; 4] = [":!*.md", ":!docs", ":!LICENSE", ":!*.svg"];
+/// Files that are text, or what was measured: a change of them changes no test.
+const TEXT: [&str; 5] = [":!*.md", ":!docs", ":!results", ":!LICENSE", ":!*.svg"];
 
 /// A run that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
