@@ -220,10 +220,10 @@ impl DataPlane {
         self.wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message })
     }
 
-    /// Tells everybody how the routers are now: who asks for that, and the supervisor of their threads.
+    /// Publishes how the routers are now, and tells the supervisor of their threads.
     fn publish(&mut self) -> Result<()> {
-        self.known.publish(&self.run, &self.instance);
-        self.tell_of_threads()
+        let threads = self.known.publish(&self.run, &self.instance);
+        self.tell_of_threads(threads)
     }
 
     /// What has to be done now and then: routers that fail or break rules, traces, captures.

@@ -20,12 +20,14 @@ struct Seen {
 }
 
 impl Known {
-    /// Publishes how they are now.
-    pub(super) fn publish(&self, run: &str, instance: &Instance) {
+    /// Publishes how they are now; the threads that they have.
+    pub(super) fn publish(&self, run: &str, instance: &Instance) -> Vec<api::Thread> {
         let relays = instance.relay_threads().map(|(name, threads)| (name.to_owned(), threads));
         let seen = Seen { run: run.to_owned(), routers: instance.status(), relays: relays.collect() };
+        let threads = seen.threads();
         // What it replaces is dropped when nobody waits for the lock any more.
         let _before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(seen);
+        threads
     }
 
     /// How they are; the supervisor knows the rest.
@@ -43,6 +45,13 @@ impl Known {
             up_ms: 0,
             routers: routers.collect(),
         })
+    }
+}
+
+impl Seen {
+    fn threads(&self) -> Vec<api::Thread> {
+        let own = self.routers.iter().flat_map(|status| &status.threads);
+        own.chain(self.relays.iter().flat_map(|(_, threads)| threads)).map(thread).collect()
     }
 }
 

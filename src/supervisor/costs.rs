@@ -1,7 +1,7 @@
 //! What packets were seen to cost, in a file from one run to the next: `costs.json` in the folder for state.
 //!
-//! Runs share the file. Whoever writes it reads what is there, and puts a whole new file in its place, if that is still there; else
-//! he begins anew. There is no lock, which others who may open the folder could hold; of two runs that do this within some
+//! Runs share the file. A run that writes it reads what is there, and puts a whole new file in its place, if that is still there; else
+//! it begins anew. There is no lock, which others who may open the folder could hold; of two runs that do this within some
 //! microseconds one may forget what it has seen in its last minute. What is wrong with the file is told in a line; then it is not
 //! used, and no run waits for it or ends by it.
 

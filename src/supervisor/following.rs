@@ -1,6 +1,6 @@
 //! Other plans for the threads: carried out at once, or as soon as no other run changes what all runs of an owner share.
 //!
-//! The loop does not wait for that run. It tries again and again, for five seconds; who has asked for the plan is answered then.
+//! The loop does not wait for that run. It tries again and again, for five seconds; the client that asked for the plan is answered then.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks whether it still has it.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Who wants a plan to be carried out.
+/// The origin of a plan that is to be carried out.
 pub(super) enum Whose {
     /// A client that changes a setting.
     Setting(Ticket, Request),
