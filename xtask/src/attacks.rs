@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  CPU 0   a machine that sends a million frames a second -> router `near` -> nothing
-//!  CPU 1   the attacker -> router `bad`; supervisor, the data plane's control, and who asks for `ps` five times a second
+//!  CPU 1   the attacker -> router `bad`; supervisor, the data plane's control, and the client that asks for `ps` five times a second
 //! ```
 //!
 //! Slices with the attacker and without it follow each other by turns. The neighbour must forward 0.97 of its rate without the
@@ -21,7 +21,7 @@ use anyhow::{Result, bail, ensure};
 use support::Need;
 
 use crate::arguments::number;
-use crate::step::{Step, output, target_dir};
+use crate::step::{output, release_build};
 use list::{ALL, Spec};
 use trial::Outcome;
 
@@ -74,7 +74,7 @@ fn parse(arguments: &[String]) -> Result<Options> {
 fn attacks(options: &Options) -> Result<Vec<String>> {
     let binary = match &options.binary {
         Some(binary) => std::path::absolute(binary)?.to_string_lossy().into_owned(),
-        None => built()?,
+        None => release_build()?,
     };
     let wanted =
         |spec: &&Spec| options.names.is_empty() || options.names.iter().any(|name| name == spec.name);
@@ -101,12 +101,6 @@ fn attacks(options: &Options) -> Result<Vec<String>> {
     let verdict = if faults.is_empty() { "hold" } else { "FAIL" };
     println!("attacks {verdict}: {} faults", faults.len());
     Ok(faults)
-}
-
-fn built() -> Result<String> {
-    let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
-    ensure!(build.run()?, "the release build failed");
-    Ok(target_dir().join("release/ringroad").to_string_lossy().into_owned())
 }
 
 /// An outcome in one line.

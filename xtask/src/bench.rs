@@ -12,7 +12,7 @@ use crate::arguments;
 use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::ratios;
 use crate::results::{Sample, parse, table};
-use crate::step::{Step, output, root, target_dir};
+use crate::step::{Step, output, release_build, root, target_dir};
 
 /// No whole figure takes longer.
 pub(crate) const WHOLE: Duration = Duration::from_secs(4 * 3600);
@@ -44,9 +44,8 @@ pub(crate) fn run_and_keep(lines: &mut Vec<String>) -> Result<bool> {
 }
 
 fn measure_all(options: &Options, lines: &mut Vec<String>) -> Result<bool> {
-    let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
-    ensure!(build.run()?, "the release build failed");
-    let mut cases = cases(options)?;
+    let ringroad = release_build()?;
+    let mut cases = cases(options, &ringroad)?;
 
     let folder = target_dir().join("bench");
     create_dir_all(&folder)?;
@@ -92,8 +91,8 @@ fn parse_options(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-fn cases(options: &Options) -> Result<Vec<Case>> {
-    let mut all = experiments(options.seconds);
+fn cases(options: &Options, ringroad: &str) -> Result<Vec<Case>> {
+    let mut all = experiments(ringroad, options.seconds);
     if options.peers {
         all.extend(peers());
     }
@@ -107,10 +106,9 @@ fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(all)
 }
 
-fn experiments(seconds: Option<u64>) -> Vec<Case> {
-    let ringroad = target_dir().join("release/ringroad");
+fn experiments(ringroad: &str, seconds: Option<u64>) -> Vec<Case> {
     let case = |experiment: &Experiment| {
-        let mut step = Step::new(&ringroad.to_string_lossy()).args(["lab", "run"]).args(experiment.words);
+        let mut step = Step::new(ringroad).args(["lab", "run"]).args(experiment.words);
         if let Some(seconds) = seconds.filter(|_| experiment.timed) {
             step = step.args(["--seconds", &seconds.to_string()]);
         }

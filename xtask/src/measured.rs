@@ -9,11 +9,11 @@ mod store;
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::ratios;
 use crate::results::{parse, table};
-use crate::step::{Step, root, target_dir};
+use crate::step::root;
 use store::{Run, runs};
 
 /// Marks in the README between which figures stand.
@@ -171,13 +171,6 @@ fn six(run: &Run) -> String {
         text.push_str(&format!("| {what} | {found} | {name} | {ratio} |\n"));
     }
     text
-}
-
-/// Plays by the release build, which is made first.
-fn release_build() -> Result<String> {
-    let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
-    ensure!(build.run()?, "the release build failed");
-    Ok(target_dir().join("release/ringroad").to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ mod usage;
 
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 
 use crate::arguments::number;
-use crate::step::{Step, target_dir};
+use crate::step::{Step, release_build};
 use run::Soak;
 use support::Need;
 
@@ -51,10 +51,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 
 /// Traffic beside a hostile router for so long; what is wrong.
 pub(crate) fn traffic(time: Duration) -> Result<Vec<String>> {
-    let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
-    ensure!(build.run()?, "the release build failed");
-    let binary = target_dir().join("release/ringroad");
-    let report = Soak::start(&binary.to_string_lossy())?.go_on(time)?;
+    let report = Soak::start(&release_build()?)?.go_on(time)?;
     println!("{}", report.summary());
     Ok(report.faults().into_iter().collect())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -17,6 +17,16 @@ pub(crate) fn root() -> PathBuf {
 /// Where cargo puts what it builds for the workspace.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Builds the command as it is released; where it lies.
+///
+/// # Errors
+/// It does not build.
+pub(crate) fn release_build() -> Result<String> {
+    let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
+    ensure!(build.run()?, "the release build failed");
+    Ok(target_dir().join("release/ringroad").to_string_lossy().into_owned())
 }
 
 /// Whether a program of this name is in `PATH`.

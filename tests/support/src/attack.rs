@@ -11,15 +11,15 @@ use anyhow::Result;
 pub use machine::{Deed, Machine};
 pub use program::{Misuse, Program, be_asked, be_handed};
 
-/// Somebody who does what he must not.
+/// An attacker.
 pub trait Attack {
-    /// Does it once, unless nobody lets him before `until`; whether he has.
+    /// Attacks once, unless that is not possible before `until`; whether it has.
     ///
     /// # Errors
     /// Something of its own does not work.
     fn act(&mut self, until: Instant) -> Result<bool>;
 
-    /// Lets go of what he has.
+    /// Lets go of what it holds.
     ///
     /// # Errors
     /// As those of [`Attack::act`].

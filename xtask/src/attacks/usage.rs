@@ -102,12 +102,12 @@ fn resident(id: u32) -> Option<u64> {
     Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? * PAGE)
 }
 
-/// What somebody who asks all the time has seen.
+/// What a client that asks all the time has seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// Answers to `ps`.
     pub(super) answers: u64,
-    /// The longest time until one came, without the time in which who asked waited for a CPU himself.
+    /// The longest time until one came, without the time in which the client itself waited for a CPU.
     pub(super) longest: Duration,
     /// The longest with it.
     pub(super) longest_in_all: Duration,

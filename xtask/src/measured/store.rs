@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::release_build;
 use crate::bench;
-use crate::step::{Step, output, root};
+use crate::step::{Step, output, release_build, root};
 
 /// The name of a bench among those of figures.
 pub(super) const BENCH: &str = "bench";

@@ -144,18 +144,17 @@ impl Experiment for Overload {
         let before = room.counts();
         let mut account = Reader::by_ticks()?;
         let threads = usage::threads(room.supervisor())?;
-        let mut at_rest = account.look(&threads)?;
+        // Of the last step, the heaviest.
+        let mut busy = Split::default();
         for (rate, offered_name, forwarded_name) in STEPS {
-            if rate.is_infinite() {
-                at_rest = account.look(&threads)?;
-            }
+            let at_rest = account.look(&threads)?;
             let Step { seconds, offered, forwarded } = step(room, rate, length)?;
             let kpps = |frames: u64| frames as f64 / seconds * 1e-3;
             rates.push(kpps(forwarded));
             more.extend([(offered_name, kpps(offered)), (forwarded_name, kpps(forwarded))]);
             packets += forwarded;
+            busy = Split::between(&at_rest, &account.look(&threads)?);
         }
-        let busy = Split::between(&at_rest, &account.look(&threads)?);
         let best = rates.iter().copied().fold(0.0, f64::max);
         ensure!(best > 0.0, "nothing came through");
         let last = rates.last().copied().unwrap_or(0.0);

@@ -1,6 +1,6 @@
 //! The claims about the sharing of cores: lines, and which case each cell plays.
 
-use super::curves::cell;
+use super::curves::{cell, figure};
 use super::*;
 use crate::report::Verdict;
 use crate::stats::Summary;
@@ -22,10 +22,6 @@ const ABOUT_CORES: [&str; 14] = [
     "003/table4",
     "003/table5",
 ];
-
-fn figure(id: &str) -> Figure {
-    find(id).unwrap().into_iter().find(|figure| figure.id == id).unwrap()
-}
 
 /// A figure in which every cell is what `value` says of its row and column.
 fn played(figure: &Figure, value: impl Fn(&str, &str) -> f64) -> Played {

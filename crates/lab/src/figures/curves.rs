@@ -44,7 +44,8 @@ fn curves() -> Vec<(Figure, Curve)> {
     curves.curve.into_iter().map(|curve| (figure(&curve.figure), curve)).collect()
 }
 
-fn figure(id: &str) -> Figure {
+/// The figure of this name.
+pub(super) fn figure(id: &str) -> Figure {
     find(id).unwrap().into_iter().find(|figure| figure.id == id).unwrap()
 }
 

@@ -96,13 +96,13 @@ pub fn judge(figure: &Figure, shape: &Shape, played: &Played) -> (Verdict, Strin
 
 /// Whether the rounds of the first lie nearer to each other than those of the second.
 fn steadier(first: &Cell, second: &Cell, most: f64) -> (Verdict, String) {
-    let Some(ratio) = spread_ratio(&first.rounds, &second.rounds) else {
+    let Some((ratio, interval)) = spread_ratio(&first.rounds, &second.rounds) else {
         return (
             Verdict::NotRun,
             "fewer than 6 rounds, or rounds that are all alike, tell no spread".to_owned(),
         );
     };
-    weigh(ratio.median, ratio.ci95.unwrap_or((ratio.min, ratio.max)), (None, Some(most)))
+    weigh(ratio, interval, (None, Some(most)))
 }
 
 fn bounded(shape: &Shape, first: &Cell, second: &Cell) -> (Verdict, String) {

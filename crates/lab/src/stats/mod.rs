@@ -59,9 +59,15 @@ pub fn mean99(samples: &[f64]) -> Option<(f64, f64)> {
     let finite: Vec<f64> = samples.iter().copied().filter(|sample| sample.is_finite()).collect();
     let n = finite.len();
     let t = T99.get(n.checked_sub(2)?).copied().unwrap_or(Z99);
-    let mean = finite.iter().sum::<f64>() / n as f64;
-    let variance = finite.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+    let (mean, variance) = mean_and_variance(&finite);
     Some((mean, t * (variance / n as f64).sqrt()))
+}
+
+/// Mean and variance of two samples or more, as of a sample of all that there could be (n - 1).
+fn mean_and_variance(samples: &[f64]) -> (f64, f64) {
+    let n = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / n;
+    (mean, samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (n - 1.0))
 }
 
 /// The median of the finite samples, if there are any.
