@@ -67,7 +67,7 @@ impl Supervisor {
             bail!("{}", schedule::ANOTHER);
         }
         if !self.is_up() {
-            bail!("the data plane is down and will be started again soon: try again in a second");
+            bail!("{}: try again in a second", self.why_not_up());
         }
         let Wanted { file, text, dry_run } = &wanted;
         let (plan, dry_run) = (self.checked(file, text)?, *dry_run);

@@ -247,7 +247,7 @@ impl Supervisor {
                 self.ask_plane(request.clone(), client(ticket, request), now);
             }
             _ => {
-                let why = "the data plane is down and will be started again soon: ask again in a second";
+                let why = format!("{}: ask again in a second", self.why_not_up());
                 self.reply(ticket, Err(api::Error::new(why)), now);
             }
         }

@@ -48,13 +48,21 @@ impl Supervisor {
         }
     }
 
+    /// What is told to whoever asks the data plane before it is up.
+    pub(super) fn why_not_up(&self) -> &'static str {
+        match self.life.plane {
+            Some(_) => "the data plane is coming up",
+            None => "the data plane is down and will be started again soon",
+        }
+    }
+
     /// The routers while the data plane cannot tell how they are.
     pub(super) fn routers_that_wait(&self) -> Vec<RouterStatus> {
         let engine = |engine: Option<config::Engine>| engine.map_or("", config::Engine::name).to_owned();
         let reason = if self.is_up() {
             "the data plane is busy or does not answer any more"
         } else {
-            "there is no data plane at the moment; it comes by itself"
+            self.why_not_up()
         };
         let routers = self.running.plan.routers.iter().map(|router| RouterStatus {
             name: router.name.clone(),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use api::{Answer, Request};
+use api::{Answer, Client, Request, State};
 use support::attack::{Attack, Deed, Machine, be_asked, be_handed};
 use support::vhost_peer::{VhostPeer, event, is_rung, make_wait, request};
 use support::{Flow, Namespace, Running, Stage, children_of};
@@ -107,6 +107,14 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
+/// Whether all routers run.
+fn runs(client: &mut Client) -> bool {
+    match client.ask(&Request::Ps {}) {
+        Ok(Answer::Ps(status)) => status.routers.iter().all(|router| router.state == State::Running),
+        _ => false,
+    }
+}
+
 fn plane(stage: &mut Stage) -> u32 {
     let is_plane = |words: &[String]| words.get(1).is_some_and(|verb| verb == "data-plane");
     let planes = children_of(stage.run().id());
@@ -182,6 +190,8 @@ fn how_routers_are_is_told_while_one_of_them_is_waited_for() {
             (stage.client().expect("it answers"), stage.client().expect("it answers"));
         owner.set_timeout(PATIENCE);
         other.set_timeout(PATIENCE);
+        // It is handed the memory before the router is up, and before that nobody can have it started again.
+        wait_for("the router", || runs(&mut other));
         owner.send(&Request::Restart { router: "bad".to_owned() }).expect("it is heard");
         be_asked(&peer, request::GET_VRING_BASE).expect("its rings are asked for");
         let Ok(Answer::Ps(status)) = other.ask(&Request::Ps {}) else { panic!("it is told how they are") };

@@ -94,6 +94,14 @@ fn what_is_asked_while_there_is_no_data_plane_is_answered_at_once() {
 }
 
 #[test]
+fn what_is_asked_while_the_data_plane_comes_up_is_answered_at_once() {
+    let mut stage = Stage::start(ONE);
+    let mut client = stage.client(&set("1us"));
+    let error = client.next_answer().expect_err("it is not up yet").to_string();
+    assert!(error.contains("the data plane is coming up: ask again"), "{error}");
+}
+
+#[test]
 fn counters_of_a_router_that_is_not_there_are_refused_with_those_that_are() {
     let mut stage = Stage::up(ONE);
     let mut client = stage.client(&Request::Counters { router: Some("core".to_owned()) });
