@@ -36,13 +36,35 @@ struct Given {
     pairs: usize,
 }
 
+/// What is being said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Topic {
+    Greeting,
+    /// The rings are handed over: not all of them are before it is over.
+    Start,
+    /// The pairs that are used.
+    Pairs,
+    Stop,
+}
+
+impl Topic {
+    fn of(job: &Job) -> Self {
+        match job {
+            Job::Greet(_) => Self::Greeting,
+            Job::Start(..) => Self::Start,
+            Job::Enable(..) => Self::Pairs,
+            Job::Stop(..) => Self::Stop,
+        }
+    }
+}
+
 enum Stage {
     Away,
     /// Something is being said, by when it has to have been, and what is in the peer's hands.
     Talking {
         until: Option<Instant>,
         given: Option<Given>,
-        ends: bool,
+        topic: Topic,
     },
     Idle(Session),
     Serving(Session, Given),
@@ -103,7 +125,7 @@ impl Course {
         let quits = self.shared.quit.load(Ordering::Acquire);
         self.stage = match std::mem::replace(&mut self.stage, Stage::Away) {
             Stage::Away => self.look_for_one(now, quits),
-            Stage::Talking { until, given, ends } => self.listen(now, until, given, ends),
+            Stage::Talking { until, given, topic } => self.listen(now, until, given, topic),
             Stage::Idle(session) => self.idle(session, now, quits),
             Stage::Serving(session, given) => self.serve(session, given, now, quits),
         };
@@ -159,15 +181,15 @@ impl Course {
     }
 
     fn say(&mut self, job: Job, given: Option<Given>, now: Instant) -> Stage {
-        let ends = matches!(job, Job::Stop(..));
+        let topic = Topic::of(&job);
         match self.jobs.send(job) {
-            Ok(()) => Stage::Talking { until: Some(now + ANSWER), given, ends },
+            Ok(()) => Stage::Talking { until: Some(now + ANSWER), given, topic },
             Err(_) => self.retreat("its thread has ended".to_owned(), now + LOOK),
         }
     }
 
     /// Something is being said: whether it has been.
-    fn listen(&mut self, now: Instant, until: Option<Instant>, given: Option<Given>, ends: bool) -> Stage {
+    fn listen(&mut self, now: Instant, until: Option<Instant>, given: Option<Given>, topic: Topic) -> Stage {
         match self.outcomes.try_recv() {
             Ok(Outcome::Said(session)) => self.go_on(session, given),
             Ok(Outcome::Stopped) => {
@@ -188,11 +210,13 @@ impl Course {
             }
             Err(TryRecvError::Empty) => {
                 let unwanted = given.as_ref().is_some_and(|given| self.shared.lock().turn != given.turn);
-                if until.is_some_and(|until| now >= until) || (unwanted && !ends && until.is_some()) {
+                if until.is_some_and(|until| now >= until)
+                    || (unwanted && topic != Topic::Stop && until.is_some())
+                {
                     self.cut();
-                    return Stage::Talking { until: None, given, ends };
+                    return Stage::Talking { until: None, given, topic };
                 }
-                Stage::Talking { until, given, ends }
+                Stage::Talking { until, given, topic }
             }
             Err(TryRecvError::Disconnected) => self.retreat("its thread has ended".to_owned(), now + LOOK),
         }
@@ -276,9 +300,9 @@ impl Course {
     /// Tells everybody how it is.
     fn publish(&self) {
         let status = match &self.stage {
-            Stage::Serving(..) | Stage::Talking { given: Some(_), .. } => Status::Serving,
-            Stage::Idle(_) => Status::Idle,
-            Stage::Away | Stage::Talking { .. } => Status::Away,
+            Stage::Serving(..) | Stage::Talking { topic: Topic::Pairs | Topic::Stop, .. } => Status::Serving,
+            Stage::Idle(_) | Stage::Talking { topic: Topic::Start, .. } => Status::Idle,
+            Stage::Away | Stage::Talking { topic: Topic::Greeting, .. } => Status::Away,
         };
         let turn = match &self.stage {
             Stage::Serving(_, given) | Stage::Talking { given: Some(given), .. } => Some(given.turn),
