@@ -10,6 +10,7 @@ pub(crate) mod running;
 mod settings;
 pub(crate) mod slot;
 mod status;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use crate::supplies::Supplies;
 use crate::tracing::TapBoard;
 use crate::watch::Rules;
 use ground::Grounds;
-use slot::{Parts, Slot, Yard, outlet_finder};
+use slot::{Plugged, Slot, Yard, outlet_finder};
 
 /// A running file. Dropping it stops everything and removes what it made.
 pub struct Instance {
@@ -76,15 +77,9 @@ impl Instance {
         yard.counts.keep(&switches);
         let clock = Clock::start(Timed::default(), yard.confinement)?;
         let counting = yard.counts.add(clock.thread().meter());
-        let mut slots = Vec::new();
-        for router in plan.routers.iter().filter(|router| !router.is_apart()) {
-            let find = outlet_finder(&plan, router, &switches, &[], &mut supplies);
-            let (mut slot, guest) = Slot::new(Parts::build(router, &mut yard.grounds, find)?, yard.now);
-            slot.launch(guest, &yard)?;
-            slots.push(slot);
-        }
-        let (since, relays) = (yard.now, Vec::new());
+        let (since, slots, relays) = (yard.now, Vec::new(), Vec::new());
         let mut instance = Self { plan, slots, relays, switches, yard, clock, _counting: counting, since };
+        instance.launch_all(&mut supplies)?;
         instance.wait_until_up(|_| true)?;
         for router in instance.plan.apart() {
             let parts = RelayParts::find((&instance.plan, router), &instance.switches, &[], &mut supplies)?;
@@ -92,6 +87,23 @@ impl Instance {
         }
         instance.keep_time();
         Ok(instance)
+    }
+
+    /// Launches the routers that are here, when their peers have answered.
+    fn launch_all(&mut self, supplies: &mut Supplies) -> Result<()> {
+        let plan = self.plan.clone();
+        let here = plan.routers.iter().filter(|router| !router.is_apart());
+        let find = |router| Plugged::find(router, outlet_finder(&plan, router, &self.switches, &[], supplies));
+        let plugged: Vec<Plugged> = here.map(find).collect::<Result<_>>()?;
+        self.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
+        for plugged in plugged {
+            let (mut slot, guest) = Slot::new(plugged.build(&mut self.yard.grounds)?, self.yard.now);
+            let launched = slot.launch(guest, &self.yard);
+            // Where it fails, it is taken down with the others.
+            self.slots.push(slot);
+            launched?;
+        }
+        Ok(())
     }
 
     /// The plan that it follows; what was set while it runs is in it.
@@ -161,7 +173,7 @@ impl Instance {
         &self.clock
     }
 
-    /// Stops a router; it stays stopped until it is started. Nothing happens where it is stopped already.
+    /// Stops a router, and waits until it is down; it stays stopped until it is started. Nothing happens where it is stopped already.
     ///
     /// # Errors
     /// There is no router of this name.
@@ -169,6 +181,7 @@ impl Instance {
         let slot = find(&mut self.slots, name)?;
         slot.stop(&mut self.yard);
         self.keep_time();
+        self.wait_until_down(|slot| slot.plan.name == name);
         Ok(())
     }
 
@@ -232,6 +245,16 @@ impl Instance {
             switches: self.switches.clone(),
             captures: outlets().filter_map(|outlet| outlet.capture().cloned()).collect(),
         });
+    }
+}
+
+impl Drop for Instance {
+    /// Everything is taken down at the same time.
+    fn drop(&mut self) {
+        let now = self.yard.now;
+        let relays = self.relays.drain(..).flat_map(|relay| relay.into_take_downs(now));
+        let slots = self.slots.drain(..).flat_map(|slot| slot.into_take_downs(now));
+        waiting::finish(slots.chain(relays).collect(), now);
     }
 }
 

@@ -168,9 +168,19 @@ impl IoThread {
 
     /// Ends the thread; its sources and sinks are dropped there.
     pub fn stop(&mut self) {
+        self.tell_to_end();
+        self.thread.join();
+    }
+
+    /// Ends several, which have the same time for it together.
+    pub(crate) fn stop_all(mut threads: Vec<Self>) {
+        threads.iter().for_each(Self::tell_to_end);
+        Thread::join_all(threads.iter_mut().map(|io| &mut io.thread));
+    }
+
+    fn tell_to_end(&self) {
         self.orders.order.store(STOP, Ordering::Release);
         self.orders.ring();
-        self.thread.join();
     }
 }
 

@@ -16,6 +16,7 @@ pub mod recording;
 mod relay;
 pub mod routes;
 pub mod supplies;
+mod take_down;
 pub mod thread;
 pub mod tracing;
 pub mod watch;

@@ -22,7 +22,7 @@ impl Instance {
     ///
     /// A router that cannot go on, or that breaks a rule (see [`watch`]), is taken down and, if its file says so, started again:
     /// after 0.1 s, and twice as long after each further failure, up to 10 s, until it has been healthy for a minute. Nobody waits
-    /// for it here. While somebody waits for a router that comes up, all others are looked after as well.
+    /// for either here. While somebody waits for a router that comes up or is taken down, all others are looked after as well.
     pub fn look_after(&mut self, now: Instant) -> Vec<Event> {
         self.look(now);
         std::mem::take(&mut self.yard.news)
@@ -34,6 +34,7 @@ impl Instance {
         let told = self.yard.news.len();
         let running = self.routers().count();
         for slot in &mut self.slots {
+            slot.look_at_take_down(&mut self.yard);
             look_at(slot, now.duration_since(self.since), &mut self.yard);
             if slot.is_due(now) {
                 slot.retry(&mut self.yard);

@@ -25,6 +25,7 @@ use crate::instance::slot::{Yard, outlet_finder};
 use crate::io_thread::IoThread;
 use crate::look_after::look_at_captures;
 use crate::supplies::Supplies;
+use crate::take_down::{self, TakeDown};
 use crate::tracing::TapBoard;
 use crate::watch::{NicSigns, Sample, Watch};
 use crate::wiring::{Gate, GuestPort, Outlet, Outside, connect, io_threads};
@@ -45,6 +46,8 @@ pub(crate) struct Relay {
     outlets: Vec<Arc<Outlet>>,
     ports: Vec<Arc<GuestPort>>,
     open: Option<Open>,
+    /// Ways that were closed and are not down yet. Until then none are opened.
+    leaving: Option<TakeDown>,
     pub(crate) gate: Gate,
     /// Judges what the router does with its rings and doorbells, which its own process does not see.
     watch: Watch,
@@ -104,6 +107,7 @@ impl Relay {
             outlets,
             ports,
             open: None,
+            leaving: None,
             watch: Watch::new(yard.rules),
             due: None,
             sharing: yard.sharing.clone(),
@@ -162,11 +166,30 @@ impl Relay {
         self.counting = Some(self.counts.add(parts));
     }
 
-    /// Closes the ways; what was counted of the router can still be read.
-    fn close(&mut self) {
-        let open = self.open.take();
+    /// What counts of it is read no more.
+    pub(crate) fn stop_counting(&mut self) {
+        self.counting = None;
+    }
+
+    /// Closes the ways, beside everything else; what was counted of the router can still be read.
+    fn close(&mut self, now: Instant) {
+        let Some(open) = self.open.take() else { return };
         self.count();
-        drop(open);
+        self.leaving = Some(TakeDown::begin(&self.plan.name, open, now));
+    }
+
+    /// Whether ways that were closed are not down yet.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.as_ref().is_some_and(|leaving| !leaving.is_over())
+    }
+
+    /// Takes it down with all that it is plugged into: its ways, and those that were closed before and are not down yet.
+    pub(crate) fn into_take_downs(mut self, now: Instant) -> impl Iterator<Item = TakeDown> {
+        self.stop_counting();
+        let (name, before) = (self.plan.name.clone(), self.leaving.take());
+        let open = self.open.take();
+        // In this order: the ways, and then what they lead to.
+        before.into_iter().chain([TakeDown::begin(&name, (open, self), now)])
     }
 
     /// Whether it can go on for what a router is to be now.
@@ -179,10 +202,17 @@ impl Relay {
             && self.attachments == attachments(plan, router)
     }
 
-    /// Closes the ways, because something else is about to take their place. If it does not, they are opened again.
+    /// Closes the ways, because something else is about to take their place. If it does not, [`Relay::come_back`] opens them again.
     pub(crate) fn give_way(&mut self, now: Instant) {
-        self.close();
-        self.due = Some(now);
+        self.close(now);
+        self.due = None;
+    }
+
+    /// Opens the ways again at the next look, if they are closed.
+    pub(crate) fn come_back(&mut self, now: Instant) {
+        if self.open.is_none() {
+            self.due = Some(now);
+        }
     }
 
     /// Lets its threads poll for another time before they sleep.
@@ -239,10 +269,13 @@ impl Relay {
         let ended = self.threads().iter().map(IoThread::thread).find(|thread| thread.is_finished());
         if let Some(thread) = ended {
             tell(About::Router, Kind::Failed, format!("its thread {} has ended", thread.name()));
-            self.close();
+            self.close(now);
             self.due = Some(now + PAUSE);
         }
-        if self.due.is_some_and(|due| now >= due) {
+        if let Some(line) = take_down::look_at(&mut self.leaving, now) {
+            yard.tell(&self.plan.name, Kind::Notice, line);
+        }
+        if self.leaving.is_none() && self.due.is_some_and(|due| now >= due) {
             self.due = self.open(&yard.board, yard.confinement).is_err().then(|| now + PAUSE);
         }
     }
@@ -275,6 +308,6 @@ impl Drop for Open {
                 switch.remove_port(*port);
             }
         }
-        self.threads.clear();
+        IoThread::stop_all(std::mem::take(&mut self.threads));
     }
 }

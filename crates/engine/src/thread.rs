@@ -126,21 +126,29 @@ impl Thread {
         self.join.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for its end, and takes it out of calls that wait: again and again, as a signal that comes right before such a call
-    /// is lost. False if it does not end within 5 s: then it is left behind with what it holds, and told of.
-    pub fn interrupt_until_finished(&mut self) -> bool {
-        self.end(Duration::ZERO, END_LIMIT)
-    }
-
-    /// Waits for the end of a thread that has been told to end: for 20 ms without disturbing it, then as
-    /// [`Thread::interrupt_until_finished`].
+    /// Waits for the end of a thread that has been told to end: for 20 ms without disturbing it, then it is taken out of calls that
+    /// wait. False if it does not end within 5 s: then it is left behind with what it holds, and told of.
     pub fn join(&mut self) -> bool {
-        self.end(GRACE, END_LIMIT)
+        Self::end_all([self], GRACE, END_LIMIT) == 0
     }
 
-    fn end(&mut self, grace: Duration, most: Duration) -> bool {
-        let Some(thread) = self.join.take() else { return true };
-        interrupt::end(thread, most, |thread, waited| {
+    /// The same for several threads, which have that time together; how many are left behind.
+    pub(crate) fn join_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
+        Self::end_all(threads, GRACE, END_LIMIT)
+    }
+
+    /// The same for threads that are disturbed at once, again and again, as a signal that comes right before a call that waits is lost.
+    pub(crate) fn interrupt_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
+        Self::end_all(threads, Duration::ZERO, END_LIMIT)
+    }
+
+    fn end_all<'t>(
+        threads: impl IntoIterator<Item = &'t mut Self>,
+        grace: Duration,
+        most: Duration,
+    ) -> usize {
+        let threads = threads.into_iter().filter_map(|thread| thread.join.take()).collect();
+        interrupt::end_all(threads, most, |thread, waited| {
             if let Some(signal) = interrupt::signal().filter(|_| waited >= grace) {
                 // Gone between the look and the signal: then it has finished.
                 let _ = thread.kill(signal);
@@ -220,9 +228,29 @@ mod tests {
         };
         let mut thread =
             Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread");
-        assert!(!thread.end(Duration::ZERO, Duration::from_millis(1)));
+        assert_eq!(Thread::end_all([&mut thread], Duration::ZERO, Duration::from_millis(1)), 1);
         // There is nothing to wait for any more.
         assert!(thread.join());
         end.store(true, Ordering::Release);
+    }
+
+    #[test]
+    fn of_several_threads_those_are_left_behind_that_do_not_end() {
+        let stop = Arc::<AtomicBool>::default();
+        let told = stop.clone();
+        let held = move || {
+            while !told.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        };
+        let spawn = |body: Box<dyn FnOnce() + Send>| {
+            Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread")
+        };
+        let mut threads = [spawn(Box::new(held)), spawn(Box::new(|| ()))];
+        while !threads[1].is_finished() {
+            std::thread::yield_now();
+        }
+        assert_eq!(Thread::end_all(&mut threads, Duration::ZERO, Duration::ZERO), 1);
+        stop.store(true, Ordering::Release);
     }
 }

@@ -39,20 +39,33 @@ const LOOK: Duration = Duration::from_micros(200);
 
 /// Waits for the end of a thread that has been told to end. At each look that finds it there `urge` is called, with the time that it was
 /// waited for. False if it is still there after `most`: then it is left behind with what it holds, and told of.
-pub fn end(thread: JoinHandle<()>, most: Duration, mut urge: impl FnMut(&JoinHandle<()>, Duration)) -> bool {
+pub fn end(thread: JoinHandle<()>, most: Duration, urge: impl FnMut(&JoinHandle<()>, Duration)) -> bool {
+    end_all(vec![thread], most, urge) == 0
+}
+
+/// The same for several threads, which have that time together; how many are left behind.
+pub fn end_all(
+    mut threads: Vec<JoinHandle<()>>,
+    most: Duration,
+    mut urge: impl FnMut(&JoinHandle<()>, Duration),
+) -> usize {
     let start = Instant::now();
-    while !thread.is_finished() {
-        let waited = start.elapsed();
-        if waited >= most {
-            let name = thread.thread().name().unwrap_or_default();
-            // What cannot be written is lost: nobody waits for a reader.
-            let _ = writeln!(io::stderr(), "ringroad: thread {name} does not end; it is left behind");
-            return false;
+    loop {
+        for thread in threads.extract_if(.., |thread| thread.is_finished()) {
+            // A panic of the thread has been printed by its hook.
+            let _ = thread.join();
         }
-        urge(&thread, waited);
+        let waited = start.elapsed();
+        if threads.is_empty() || waited >= most {
+            break;
+        }
+        threads.iter().for_each(|thread| urge(thread, waited));
         sleep(LOOK);
     }
-    // A panic of the thread has been printed by its hook.
-    let _ = thread.join();
-    true
+    for thread in &threads {
+        let name = thread.thread().name().unwrap_or_default();
+        // What cannot be written is lost: nobody waits for a reader.
+        let _ = writeln!(io::stderr(), "ringroad: thread {name} does not end; it is left behind");
+    }
+    threads.len()
 }

@@ -8,7 +8,7 @@ use config::{Plan, Rate, Restart};
 use switch::Switch;
 
 use super::difference::{RouteChange, Step};
-use crate::instance::slot::{Parts, Slot, outlet_finder};
+use crate::instance::slot::{Parts, Plugged, Slot, outlet_finder};
 use crate::instance::{Instance, State, ageing, find, make_switch};
 use crate::relay::{Relay, RelayParts};
 use crate::routes;
@@ -53,12 +53,15 @@ impl Transaction {
             .collect();
         let slots = instance.slots.iter().flat_map(Slot::outlets);
         let held: Vec<_> = slots.chain(instance.relays.iter().flat_map(Relay::outlets)).cloned().collect();
+        let built = plan.routers.iter().filter(|router| steps.iter().any(|step| step.builds(&router.name)));
+        let find = |router| Plugged::find(router, outlet_finder(plan, router, &switches, &held, &mut supplies));
+        let plugged: Vec<Plugged> = built.map(find).collect::<Result<_>>().context("nothing was changed")?;
+        instance.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
         let mut parts = HashMap::new();
-        for router in plan.routers.iter().filter(|router| steps.iter().any(|step| step.builds(&router.name)))
-        {
-            let find = outlet_finder(plan, router, &switches, &held, &mut supplies);
-            let built = Parts::build(router, &mut instance.yard.grounds, find);
-            parts.insert(router.name.clone(), built.context("nothing was changed")?);
+        for plugged in plugged {
+            let name = plugged.plan.name.clone();
+            let built = plugged.build(&mut instance.yard.grounds);
+            parts.insert(name, built.context("nothing was changed")?);
         }
         let fits = |router: &&config::Router| instance.relays.iter().any(|relay| relay.fits(plan, router));
         let mut relays = Vec::new();
@@ -74,9 +77,12 @@ impl Transaction {
         let fits = |relay: &&mut Relay| plan.apart().any(|router| relay.fits(&plan, router));
         let now = instance.yard.now;
         instance.relays.iter_mut().filter(|relay| !fits(relay)).for_each(|relay| relay.give_way(now));
+        instance.wait_until_closed();
         let result = self.all(instance, &plan, steps);
         if let Err(error) = result {
             let left = self.undo(instance);
+            let now = instance.yard.now;
+            instance.relays.iter_mut().for_each(|relay| relay.come_back(now));
             let error = error.context("nothing was changed");
             return Err(if left.is_empty() { error } else { error.context(left.join("; ")) });
         }
@@ -89,6 +95,10 @@ impl Transaction {
         }
         let place = |slot: &Slot| plan.routers.iter().position(|router| router.name == slot.plan.name);
         instance.slots.sort_by_key(place);
+        if self.done.iter().any(|undo| matches!(undo, Undo::Revive(..))) {
+            // With what they are plugged into, if nobody else is.
+            instance.discard(std::mem::take(&mut self.done));
+        }
         let relayed = relay(instance, &plan, std::mem::take(&mut self.relays));
         instance.plan = plan;
         relayed
@@ -103,7 +113,6 @@ impl Transaction {
     }
 
     fn one(&mut self, instance: &mut Instance, plan: &Plan, step: &Step) -> Result<()> {
-        let slots = &mut instance.slots;
         let wanted = |name: &str| super::router(plan, name).context("a router that is in no plan");
         match step {
             Step::AddSwitch(_) | Step::RemoveSwitch(_) => {}
@@ -115,21 +124,21 @@ impl Transaction {
                 }
             }
             Step::RemoveRouter(name) => {
-                if let Some(slot) = take(slots, name) {
-                    self.done.push(Undo::of_taken(slot));
-                }
+                let (slot, ran) = instance.take_out(name)?;
+                self.done.push(Undo::Revive(Box::new(slot), ran));
             }
             Step::AddRouter(name) => {
                 let parts = self.parts.remove(name).context("a router that was not built")?;
                 let (mut slot, guest) = Slot::new(parts, instance.yard.now);
                 self.done.push(Undo::Remove(name.clone()));
                 let launched = slot.launch(guest, &instance.yard);
-                slots.push(slot);
+                slot.mark_awaited();
+                instance.slots.push(slot);
                 launched?;
             }
             Step::ReplaceRouter(name, _) => self.replace(instance, name)?,
             Step::ChangeRoutes(name, changes) => {
-                let slot = find(slots, name)?;
+                let slot = find(&mut instance.slots, name)?;
                 if let Some(run) = &slot.run {
                     routes::change(run.router.router.table(), changes)
                         .with_context(|| format!("router {name}"))?;
@@ -138,12 +147,12 @@ impl Transaction {
                 }
             }
             Step::Restart(name) => {
-                let slot = find(slots, name)?;
+                let slot = find(&mut instance.slots, name)?;
                 self.done.push(Undo::Restart(name.clone(), slot.plan.restart));
                 slot.set_restart(wanted(name)?.restart, instance.yard.now);
             }
             Step::Limit(name) => {
-                let slot = find(slots, name)?;
+                let slot = find(&mut instance.slots, name)?;
                 self.done.push(Undo::Limit(name.clone(), slot.plan.limit));
                 slot.set_limit(wanted(name)?.limit);
             }
@@ -153,12 +162,13 @@ impl Transaction {
 
     fn replace(&mut self, instance: &mut Instance, name: &str) -> Result<()> {
         let parts = self.parts.remove(name).context("a router that was not built")?;
-        let old = take(&mut instance.slots, name).context("a router that is not there")?;
-        let stays_stopped = old.state() == State::Stopped;
+        let stays_stopped = find(&mut instance.slots, name)?.state() == State::Stopped;
+        let (old, ran) = instance.take_out(name)?;
         let (mut slot, guest) = old.succeeded_by(parts, instance.yard.now);
-        self.done.push(Undo::of_taken(old));
+        self.done.push(Undo::Revive(Box::new(old), ran));
         self.done.push(Undo::Remove(name.to_owned()));
         let launched = if stays_stopped { Ok(()) } else { slot.launch(guest, &instance.yard) };
+        slot.mark_awaited();
         instance.slots.push(slot);
         launched
     }
@@ -181,7 +191,12 @@ impl Transaction {
 /// Opens and closes ways of routers in processes of their own, which come to them again by themselves. All that could be
 /// refused in good time has been asked for.
 fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result<()> {
-    instance.relays.retain(|relay| plan.apart().any(|router| relay.fits(plan, router)));
+    let is_gone = |relay: &mut Relay| !plan.apart().any(|router| relay.fits(plan, router));
+    let mut gone: Vec<Relay> = instance.relays.extract_if(.., is_gone).collect();
+    if !gone.is_empty() {
+        gone.iter_mut().for_each(Relay::stop_counting);
+        instance.discard(gone);
+    }
     for router in plan.apart() {
         if let Some(relay) = instance.relays.iter_mut().find(|relay| relay.plan.name == router.name) {
             relay.limit(router.limit);
@@ -194,32 +209,24 @@ fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result
     Ok(())
 }
 
-/// Takes a router out of its place.
-fn take(slots: &mut Vec<Slot>, name: &str) -> Option<Slot> {
-    let at = slots.iter().position(|slot| slot.plan.name == name)?;
-    Some(slots.remove(at))
-}
-
 impl Undo {
-    /// Takes a router down that has been taken out.
-    fn of_taken(mut slot: Slot) -> Self {
-        let ran = slot.suspend();
-        Self::Revive(Box::new(slot), ran)
-    }
-
     fn carry_out(self, instance: &mut Instance) -> Result<()> {
         match self {
             Self::Ageing(switch, ageing) => {
                 switch.set_ageing(ageing);
             }
-            Self::Revive(slot, ran) => {
+            Self::Revive(mut slot, ran) => {
                 let name = slot.plan.name.clone();
+                slot.resume();
                 instance.slots.push(*slot);
                 if ran {
                     instance.revive(&name)?;
                 }
             }
-            Self::Remove(name) => drop(take(&mut instance.slots, &name)),
+            Self::Remove(name) => {
+                let removed = instance.take_out(&name)?;
+                instance.discard(removed);
+            }
             Self::Routes(name, changes) => {
                 if let Some(run) = &find(&mut instance.slots, &name)?.run {
                     routes::change(run.router.router.table(), &changes)?;

@@ -319,10 +319,10 @@ impl Guest {
     /// Stops the vCPUs and waits for their end. One that does not end keeps its machine.
     pub fn stop(&mut self) {
         self.stage.stop();
+        let mut threads = std::mem::take(&mut self.threads);
         let in_process = self.stage.process().is_some();
-        let end =
-            |mut thread: Thread| if in_process { thread.join() } else { thread.interrupt_until_finished() };
-        let left_behind = self.threads.drain(..).map(end).filter(|ended| !ended).count();
+        let left_behind =
+            if in_process { Thread::join_all(&mut threads) } else { Thread::interrupt_all(&mut threads) };
         if left_behind == 0 {
             // The devices hold what keeps the machine alive, and the machine holds the bus.
             self.machine().bus().clear();

@@ -1,17 +1,11 @@
-//! Waiting for routers that come up. All others are looked after meanwhile, as often as ever.
+//! Routers that are brought up for somebody who waits for them, and taken out of service.
 
-use std::time::{Duration, Instant};
-
-use anyhow::Result;
+use anyhow::{Context, Result};
 use telemetry::Kind;
 
 use super::slot::Slot;
+use super::waiting::Wait;
 use super::{Instance, find};
-
-/// Between two looks at those that are waited for.
-const POLL: Duration = Duration::from_micros(100);
-/// Between two looks at all others.
-const LOOK: Duration = Duration::from_millis(100);
 
 impl Instance {
     /// Waits until these routers are up, one after the other; one that does not come up is taken down.
@@ -19,31 +13,23 @@ impl Instance {
     /// # Errors
     /// One line: which one does not come up.
     pub(crate) fn wait_until_up(&mut self, is_meant: impl Fn(&Slot) -> bool) -> Result<()> {
-        let meant = self.slots.iter_mut().filter(|slot| is_meant(slot));
-        meant.filter_map(|slot| slot.run.as_mut()).for_each(|run| run.awaited = true);
-        // Its clock goes on by what is waited here.
-        let (asked, now) = (Instant::now(), self.yard.now);
-        let waited = self.wait_for_all(&|| now + asked.elapsed());
-        self.yard.now = now;
+        self.slots.iter_mut().filter(|slot| is_meant(slot)).for_each(Slot::mark_awaited);
+        let outcome = self.waits(Self::wait_for_all);
         for run in self.slots.iter_mut().filter_map(|slot| slot.run.as_mut()) {
             run.awaited = false;
         }
-        waited
+        outcome
     }
 
-    fn wait_for_all(&mut self, clock: &dyn Fn() -> Instant) -> Result<()> {
-        let (now, mut looked) = (clock(), clock());
+    fn wait_for_all(&mut self, wait: &mut Wait) -> Result<()> {
         for index in 0..self.slots.len() {
-            let since = clock();
+            let since = wait.now();
             while let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_awaited()) {
-                if slot.is_up_after(clock() - since, now)? {
+                let now = wait.now();
+                if slot.is_up_after(now - since, now)? {
                     break;
                 }
-                std::thread::sleep(POLL);
-                if clock() - looked >= LOOK {
-                    looked = clock();
-                    self.look(looked);
-                }
+                self.pass(wait);
             }
         }
         Ok(())
@@ -51,25 +37,40 @@ impl Instance {
 
     /// Starts a router that does not run, and waits until it is up.
     pub(super) fn bring_up(&mut self, name: &str) -> Result<()> {
-        let (launched, before) = find(&mut self.slots, name)?.start(&mut self.yard);
-        let started = launched.and_then(|()| self.wait_until_up(|slot| slot.plan.name == name));
+        let before = find(&mut self.slots, name)?.forget_failures();
+        let started = self.launch(name);
         find(&mut self.slots, name)?.was_started(started, &before, &mut self.yard)
     }
 
     /// Starts a router again that was suspended, and waits until it is up; what fails is as if it had failed by itself.
     pub(crate) fn revive(&mut self, name: &str) -> Result<()> {
-        let launched = find(&mut self.slots, name)?.launch_anew(&mut self.yard);
-        let revived = launched.and_then(|()| self.wait_until_up(|slot| slot.plan.name == name));
+        let revived = self.launch(name);
         if let Err(error) = &revived {
             let slot = find(&mut self.slots, name)?;
             slot.fail(Kind::Failed, format!("{error:#}"), &mut self.yard);
         }
         revived
     }
-}
 
-impl Slot {
-    fn is_awaited(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.awaited)
+    /// Launches a router when what ran there is down and its peers have answered, and waits until it is up.
+    fn launch(&mut self, name: &str) -> Result<()> {
+        self.wait_until_down(|slot| slot.plan.name == name);
+        let outlets = find(&mut self.slots, name)?.outlets().to_vec();
+        self.wait_for_peers(outlets.iter());
+        find(&mut self.slots, name)?.launch_anew(&mut self.yard)?;
+        self.wait_until_up(|slot| slot.plan.name == name)
+    }
+
+    /// Takes a router down, waits for that, and takes it out of its place; and whether it ran.
+    ///
+    /// # Errors
+    /// There is no router of this name.
+    pub(crate) fn take_out(&mut self, name: &str) -> Result<(Slot, bool)> {
+        let now = self.yard.now;
+        let ran = find(&mut self.slots, name)?.suspend(now);
+        self.wait_until_down(|slot| slot.plan.name == name);
+        let mut out: Vec<Slot> = self.slots.extract_if(.., |slot| slot.plan.name == name).collect();
+        let slot = out.pop().context("a router that is not there")?;
+        Ok((slot, ran))
     }
 }

@@ -74,6 +74,11 @@ impl RunningRouter {
         }));
     }
 
+    /// What counts of it is read no more.
+    pub(crate) fn stop_counting(&mut self) {
+        self.counting = None;
+    }
+
     /// Its I/O threads.
     pub fn io_threads(&self) -> &[IoThread] {
         &self.threads
@@ -175,7 +180,7 @@ impl Drop for RunningRouter {
                 switch.remove_port(*port);
             }
         }
-        self.threads.clear();
+        IoThread::stop_all(std::mem::take(&mut self.threads));
         self.router.stop();
     }
 }

@@ -20,9 +20,13 @@ use crate::counts::Counts;
 use crate::guest::{Duty, Guest};
 use crate::look_after::BackOff;
 use crate::supplies::Supplies;
+use crate::take_down::{self, TakeDown};
 use crate::tracing::TapBoard;
 use crate::watch::{Rules, Watch};
 use crate::wiring::Outlet;
+
+/// How long a router that starts waits for a peer that is to be handed its rings, so that its driver is offered what that can do.
+pub(crate) const PEER_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the slots of an instance have in common.
 pub(crate) struct Yard {
@@ -41,24 +45,33 @@ pub(crate) struct Yard {
     pub(crate) news: Vec<Event>,
 }
 
-/// What a router is made of, before it runs.
-pub(crate) struct Parts {
+/// A router, and what its NICs are plugged into.
+pub(crate) struct Plugged {
     pub(crate) plan: Router,
     pub(crate) outlets: Vec<Arc<Outlet>>,
-    pub(crate) guest: Guest,
 }
 
-impl Parts {
-    /// Builds a router's machine and finds what its NICs are plugged into; nothing runs yet.
-    pub(crate) fn build(
+impl Plugged {
+    /// Finds what the NICs are plugged into.
+    pub(crate) fn find(
         plan: &Router,
-        grounds: &mut Grounds,
         find: impl FnMut(&config::Nic) -> Result<Arc<Outlet>>,
     ) -> Result<Self> {
         let outlets = plan.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let guest = guest(plan, &outlets, grounds)?;
-        Ok(Self { plan: plan.clone(), outlets, guest })
+        Ok(Self { plan: plan.clone(), outlets })
     }
+
+    /// Builds the router's machine, whose NICs offer what their peers can do that have answered by now; nothing runs yet.
+    pub(crate) fn build(self, grounds: &mut Grounds) -> Result<Parts> {
+        let guest = guest(&self.plan, &self.outlets, grounds)?;
+        Ok(Parts { plugged: self, guest })
+    }
+}
+
+/// What a router is made of, before it runs.
+pub(crate) struct Parts {
+    plugged: Plugged,
+    guest: Guest,
 }
 
 /// Finds what the NICs of a plan's router are plugged into.
@@ -119,14 +132,21 @@ pub(crate) struct Slot {
     back_off: BackOff,
     /// When it is started again.
     due: Option<Instant>,
+    /// What ran here and is not down yet. Until then nothing else runs.
+    leaving: Option<TakeDown>,
+    /// Whether it is out of service while somebody changes what runs: it is not started by itself.
+    suspended: bool,
+    /// Since when it waits for its peers before it is started again.
+    peers_awaited: Option<Instant>,
 }
 
 impl Slot {
     /// A place for a router that does not run yet; and its guest.
     pub(crate) fn new(parts: Parts, now: Instant) -> (Self, Guest) {
+        let Plugged { plan, outlets } = parts.plugged;
         let slot = Self {
-            plan: parts.plan,
-            outlets: parts.outlets,
+            plan,
+            outlets,
             run: None,
             rest: State::Stopped,
             since: now,
@@ -134,6 +154,9 @@ impl Slot {
             reason: None,
             back_off: BackOff::default(),
             due: None,
+            leaving: None,
+            suspended: false,
+            peers_awaited: None,
         };
         (slot, parts.guest)
     }
@@ -159,8 +182,20 @@ impl Slot {
         self.run = Some(Run { router, watch, claims, up, awaited, started });
         self.rest = State::Waiting;
         self.starts += 1;
-        (self.since, self.due) = (yard.now, None);
+        (self.since, self.due, self.peers_awaited) = (yard.now, None, None);
         Ok(())
+    }
+
+    /// Somebody waits until it is up, and judges whether it comes up.
+    pub(crate) fn mark_awaited(&mut self) {
+        if let Some(run) = &mut self.run {
+            run.awaited = true;
+        }
+    }
+
+    /// Whether somebody waits for that.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.awaited)
     }
 
     /// How often it was started again.
@@ -192,11 +227,10 @@ impl Slot {
         guest(&self.plan, &self.outlets, &mut yard.grounds).and_then(|guest| self.launch(guest, yard))
     }
 
-    /// Launches a router that does not run, on demand: its failures are forgotten. What it was is for [`Slot::was_started`].
-    pub(crate) fn start(&mut self, yard: &mut Yard) -> (Result<()>, Rest) {
+    /// Somebody starts a router that does not run: its failures are forgotten. What it was is for [`Slot::was_started`].
+    pub(crate) fn forget_failures(&mut self) -> Rest {
         self.back_off.forget();
-        let rest = Rest { state: self.rest, due: self.due };
-        (self.launch_anew(yard), rest)
+        Rest { state: self.rest, due: self.due.take() }
     }
 
     /// It is up, or could not be started: then it is as before.
@@ -226,23 +260,58 @@ impl Slot {
         yard.tell(&self.plan.name, Kind::Stopped, "its guest has turned itself off");
     }
 
-    /// Takes down what runs, and nothing else.
+    /// Takes down what runs, and nothing else. It is beside everything else that it goes down ([`Slot::is_leaving`]).
     pub(crate) fn take_down(&mut self, rest: State, now: Instant) {
-        self.run = None;
+        self.end_run(now);
         self.rest = rest;
         self.since = now;
+        self.peers_awaited = None;
         if rest != State::Waiting {
             self.due = None;
         }
     }
 
-    /// Takes down what runs, for a while; whether something did.
-    pub(crate) fn suspend(&mut self) -> bool {
-        let ran = self.run.take().is_some();
+    /// Begins to take down what runs, if something does.
+    fn end_run(&mut self, now: Instant) -> bool {
+        let Some(mut run) = self.run.take() else { return false };
+        run.router.stop_counting();
+        self.leaving = Some(TakeDown::begin(&self.plan.name, run.router, now));
+        true
+    }
+
+    /// Whether what ran here is not down yet.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.as_ref().is_some_and(|leaving| !leaving.is_over())
+    }
+
+    /// Looks at what ran here and is not down yet.
+    pub(crate) fn look_at_take_down(&mut self, yard: &mut Yard) {
+        if let Some(line) = take_down::look_at(&mut self.leaving, yard.now) {
+            yard.tell(&self.plan.name, Kind::Notice, line);
+        }
+    }
+
+    /// Takes down what runs, until [`Slot::resume`]; whether something did.
+    pub(crate) fn suspend(&mut self, now: Instant) -> bool {
+        self.suspended = true;
+        let ran = self.end_run(now);
         if ran {
             self.rest = State::Stopped;
         }
         ran
+    }
+
+    /// It is in service again.
+    pub(crate) fn resume(&mut self) {
+        self.suspended = false;
+    }
+
+    /// Takes it down with all that it is plugged into: what ran, and what ran before that and is not down yet.
+    pub(crate) fn into_take_downs(mut self, now: Instant) -> impl Iterator<Item = TakeDown> {
+        let (run, before) = (self.run.take().map(|run| run.router), self.leaving.take());
+        let name = self.plan.name.clone();
+        // In this order: what runs, and then what that is plugged into.
+        before.into_iter().chain([TakeDown::begin(&name, (run, self), now)])
     }
 
     /// It cannot go on, or may not: takes it down and does what its restart policy says.
@@ -285,8 +354,13 @@ impl Slot {
         }
     }
 
-    /// Starts a failed router whose pause is over. Nobody waits for it: whether it comes up is seen later.
+    /// Starts a failed router whose pause is over, as soon as its peers have answered, or have had their time. Nobody waits for it:
+    /// whether it comes up is seen later.
     pub(crate) fn retry(&mut self, yard: &mut Yard) {
+        let is_early = yard.now < *self.peers_awaited.get_or_insert(yard.now) + PEER_PATIENCE;
+        if is_early && self.outlets.iter().any(|outlet| outlet.awaits_peer()) {
+            return;
+        }
         self.due = None;
         if let Err(error) = self.launch_anew(yard) {
             self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), yard);
@@ -295,7 +369,8 @@ impl Slot {
 
     /// Whether its pause is over.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.run.is_none() && self.due.is_some_and(|due| due <= now)
+        let is_free = self.run.is_none() && !self.suspended && !self.is_leaving();
+        is_free && self.due.is_some_and(|due| due <= now)
     }
 
     /// It has come up again.

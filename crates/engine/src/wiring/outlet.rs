@@ -150,6 +150,11 @@ impl Outlet {
         }
     }
 
+    /// Whether a router that starts should wait a little, so that its driver is offered what the peer can do that is handed its rings.
+    pub(crate) fn awaits_peer(&self) -> bool {
+        matches!(&self.far, Far::Peer(peer) if !peer.is_there())
+    }
+
     /// Who is handed the NIC's rings, whether it is another program or the kernel.
     pub(crate) fn hands(&self) -> Option<Hands> {
         match &self.far {

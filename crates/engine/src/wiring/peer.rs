@@ -1,7 +1,6 @@
 //! A NIC whose rings are in another program's hands: nobody here moves its frames.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::Result;
 use ledger::Group;
@@ -9,9 +8,6 @@ use sandbox::Confinement;
 use uplink::Door;
 use vhost_user::frontend::{Offer, Peer, Status};
 use vmm::Receiver;
-
-/// How long a router that starts waits for its peer, so that the driver is offered what that can do.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The peer of a NIC.
 pub struct Handed {
@@ -28,7 +24,7 @@ impl Handed {
 
     /// What the device model may offer, and who takes over what its driver sets up.
     pub(crate) fn terms(&self) -> (Offer, Arc<dyn Receiver>) {
-        (self.peer.offer(PATIENCE), self.peer.receiver())
+        (self.peer.offer(), self.peer.receiver())
     }
 
     /// The process that the rings are handed to, where that is known.

@@ -1,58 +1,20 @@
 //! While somebody waits for a router that comes up, all others are looked after.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use config::Engine;
-use engine::{Instance, State, Supplies};
+use engine::{Instance, Plugs, State};
 use rustix::process::{Pid, Signal, kill_process};
 use telemetry::Kind;
-use vmm::{Forker, Spawn, Spawned};
 
-use crate::traffic::{PATIENCE, alone, plan, router, wait_for};
-
-/// Starts processes, and knows those that it has started.
-struct Known {
-    forker: Forker,
-    started: Mutex<Vec<(String, i32)>>,
-}
-
-impl Known {
-    /// The processes of a router so far.
-    fn of(&self, router: &str) -> Vec<Pid> {
-        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = started.iter().filter(|(name, _)| name == router);
-        own.filter_map(|(_, pid)| Pid::from_raw(*pid)).collect()
-    }
-}
-
-impl Spawn for Known {
-    fn spawn(&self, name: &str) -> Result<Spawned> {
-        let spawned = self.forker.spawn(name)?;
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        started.push((name.to_owned(), spawned.pid));
-        Ok(spawned)
-    }
-}
+use crate::known::Known;
+use crate::traffic::{PATIENCE, alone, router, wait_for};
 
 /// Two routers in processes, of which the second does not run; none where this host has no such processes.
 fn two() -> Option<(Instance, Arc<Known>)> {
-    let forker = Forker::new().and_then(|forker| forker.spawn("trial").map(|spawned| (forker, spawned)));
-    let (forker, trial) = match forker {
-        Ok(tried) => tried,
-        Err(error) => {
-            println!("SKIPPED: {error:#}");
-            return None;
-        }
-    };
-    vmm::process::end(&trial.pidfd);
-    let known = Arc::new(Known { forker, started: Mutex::default() });
-    let mut plan = plan(&(router("up", 1, "") + &router("slow", 2, "")));
-    plan.routers.iter_mut().for_each(|router| router.engine = Some(Engine::Process));
-    let supplies = Supplies { spawner: Some(known.clone()), ..Supplies::default() };
-    let mut instance = Instance::start(&plan, supplies).expect("it starts");
+    let known = Known::new()?;
+    let mut instance = known.start(&(router("up", 1, "") + &router("slow", 2, "")), Plugs::new());
     instance.stop_router("slow").expect("it is there");
     Some((instance, known))
 }

@@ -137,15 +137,17 @@ fn a_router_that_cannot_be_built_again_waits_too() {
     }
     let _turn = alone();
     let mut owner = Owner::of(start(&router("bad", 2, FAULTS), Plugs::new()));
-    owner.until("a failure", |_, events| count(events, Kind::Failed) >= 1);
+    owner.until("a failure", |_, events| count(events, Kind::Restarting) > 0);
     // No descriptor is left for another machine.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let low = rustix::process::Rlimit { current: Some(0), ..limit };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, low).expect("lowered");
-    let news = owner.after(MINUTE);
+    owner.now += MINUTE;
+    owner.until("another failure", |_, events| count(events, Kind::Restarting) > 1);
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).expect("raised");
-    assert!(news[0].message.starts_with("cannot be started again: "), "{news:?}");
-    assert_eq!(kinds(&news), [Kind::Failed, Kind::Restarting]);
+    let events = &owner.events;
+    assert!(events[2].message.starts_with("cannot be started again: "), "{events:?}");
+    assert_eq!(kinds(events), [Kind::Failed, Kind::Restarting].repeat(2));
     owner.after(MINUTE);
     owner.until("a new start", |_, events| count(events, Kind::Restarted) >= 1);
 }

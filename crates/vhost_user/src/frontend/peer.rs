@@ -197,17 +197,9 @@ impl Peer {
         self.shared.lock().process
     }
 
-    /// What the peer can do, or the last one could; waits so long for the first one, and then says what every peer can.
-    pub fn offer(&self, patience: Duration) -> Offer {
-        let end = Instant::now() + patience;
-        let mut wishes = self.shared.lock();
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            if wishes.status != Status::Away || left.is_zero() {
-                return wishes.offer.unwrap_or(Offer::LEAST);
-            }
-            wishes = wait(&self.shared.changed, wishes, left);
-        }
+    /// What the peer can do, or the last one could; where none has come yet, what every peer can.
+    pub fn offer(&self) -> Offer {
+        self.shared.lock().offer.unwrap_or(Offer::LEAST)
     }
 
     /// As a device model knows it.

@@ -121,8 +121,7 @@ impl Meeting {
         let leaves = stream.try_clone().expect("a copy");
         let server = thread::spawn(|| serve(stream, features::VERSION_1 | features::EVENT_IDX));
         until("there", || self.peer.status() == (Status::Idle, None));
-        let offer = self.peer.offer(PATIENCE);
-        assert_eq!(offer, Offer { features: features::VERSION_1 | features::EVENT_IDX, pairs: 1 });
+        assert_eq!(self.peer.offer(), Offer { features: features::VERSION_1 | features::EVENT_IDX, pairs: 1 });
         leaves.shutdown(std::net::Shutdown::Both).expect("it leaves");
         server.join().expect("served");
         until("gone", || self.peer.status().0 == Status::Away);
@@ -193,12 +192,13 @@ fn a_door_that_nobody_comes_to_says_what_every_peer_can_do() {
     let peer = Peer::new("edge.wan", Arc::new(Door::listen(&path).expect("a door")), Confinement::Off);
     let peer = peer.expect("a peer");
     assert_eq!(peer.status(), (Status::Away, None));
-    assert_eq!(peer.offer(Duration::ZERO), Offer::LEAST);
+    assert_eq!(peer.offer(), Offer::LEAST);
     // Nobody has what is taken back.
     peer.receiver().end();
     let stream = UnixStream::connect(&path).expect("one comes");
     let server = thread::spawn(|| serve(stream, features::VERSION_1));
-    assert_eq!(peer.offer(PATIENCE), Offer { features: features::VERSION_1, pairs: 1 });
+    until("there", || peer.status().0 == Status::Idle);
+    assert_eq!(peer.offer(), Offer { features: features::VERSION_1, pairs: 1 });
     drop(peer);
     server.join().expect("it was left");
 }

@@ -1,0 +1,94 @@
+//! Routers that are processes, which a test can stop and kill, and whose end it can put off.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Result;
+use config::Engine;
+use engine::{Instance, Plugs, Supplies};
+use rustix::process::Pid;
+use vmm::{Child, Forker, Spawn, Spawned};
+
+use crate::traffic::{PATIENCE, plan};
+
+/// Starts processes, and knows those that it has started.
+pub(crate) struct Known {
+    forker: Forker,
+    started: Mutex<Vec<(String, i32)>>,
+    /// The router whose take-down comes to no end.
+    held: Mutex<Option<String>>,
+    let_go: Condvar,
+}
+
+impl Known {
+    /// None where this host has no such processes.
+    pub(crate) fn new() -> Option<Arc<Self>> {
+        let tried = Forker::new().and_then(|forker| forker.spawn("trial").map(|spawned| (forker, spawned)));
+        match tried {
+            Ok((forker, trial)) => {
+                vmm::process::end(&trial.pidfd);
+                let (started, held, let_go) = Default::default();
+                Some(Arc::new(Self { forker, started, held, let_go }))
+            }
+            Err(error) => {
+                println!("SKIPPED: {error:#}");
+                None
+            }
+        }
+    }
+
+    /// Starts a file whose routers are processes of these, and whose NICs are plugged into those.
+    pub(crate) fn start(self: &Arc<Self>, text: &str, plugs: Plugs) -> Instance {
+        let mut plan = plan(text);
+        plan.routers.iter_mut().for_each(|router| router.engine = Some(Engine::Process));
+        let supplies = Supplies { plugs, spawner: Some(self.clone()), ..Supplies::default() };
+        Instance::start(&plan, supplies).expect("it starts")
+    }
+
+    /// The routers whose processes were started so far, in that order.
+    pub(crate) fn order(&self) -> Vec<String> {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The processes of a router so far.
+    pub(crate) fn of(&self, router: &str) -> Vec<Pid> {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = started.iter().filter(|(name, _)| name == router);
+        own.filter_map(|(_, pid)| Pid::from_raw(*pid)).collect()
+    }
+}
+
+impl Known {
+    fn held(&self) -> MutexGuard<'_, Option<String>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on a router is never down, whoever takes it down.
+    pub(crate) fn hold(&self, router: &str) {
+        *self.held() = Some(router.to_owned());
+    }
+
+    /// It is down from now on.
+    pub(crate) fn let_go(&self) {
+        *self.held() = None;
+        self.let_go.notify_all();
+    }
+}
+
+impl Spawn for Known {
+    fn spawn(&self, name: &str) -> Result<Spawned> {
+        let spawned = self.forker.spawn(name)?;
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started.push((name.to_owned(), spawned.pid));
+        Ok(spawned)
+    }
+    fn kill(&self, process: &Child) {
+        self.forker.kill(process);
+        // Who serves the process kills it as well, and has only so much time for that.
+        if std::thread::current().name().is_some_and(|name| name.ends_with("/bus")) {
+            return;
+        }
+        let is_held = |held: &mut Option<String>| held.as_deref() == Some(process.name());
+        drop(self.let_go.wait_timeout_while(self.held(), PATIENCE, is_held));
+    }
+}
