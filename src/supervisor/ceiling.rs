@@ -190,6 +190,7 @@ impl Ceilings {
             self.set(wanted);
         }
         let mut lines = std::mem::take(&mut self.troubles);
+        lines.extend(self.bounds.clear(now).iter().map(ToString::to_string));
         for reached in self.bounds.reached() {
             self.is_full |= reached.resource == Resource::Memory && reached.ceiling.is_some();
             let told = match reached.resource {
@@ -258,7 +259,7 @@ impl Supervisor {
         let planes = self.apart.values().filter_map(|apart| apart.life.plane.as_ref());
         let alive: Vec<u32> = planes.map(super::Plane::pid).collect();
         let renewed =
-            self.lock.journal().and_then(|journal| Ok(self.ceilings.bounds.renew(&alive, journal)?));
+            self.lock.journal().and_then(|journal| Ok(self.ceilings.bounds.renew(&alive, now, journal)?));
         if let Err(error) = renewed {
             self.events.tell(Kind::Notice, format!("{error:#}"));
         }

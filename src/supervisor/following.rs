@@ -13,8 +13,7 @@ use super::Supervisor;
 use super::placing::Planned;
 use super::promises::Promises;
 
-/// How long another run may have what all share: some milliseconds are usual, and 2 s where threads of a process that was killed
-/// are still in what it takes away.
+/// How long another run may have what all share. Some milliseconds are usual.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks whether it still has it.
 const LOOK: Duration = Duration::from_millis(10);

@@ -25,7 +25,7 @@ pub enum Class {
     Backend,
     /// Speaks with a peer of vhost-user that is handed a NIC's rings, and passes its interrupts on.
     Peer,
-    /// Builds and changes routers on demand, and answers the supervisor. Every other class is a subset of it.
+    /// Builds, changes and takes down routers, and answers the supervisor. Every other class is a subset of it.
     Control,
 }
 

@@ -37,6 +37,8 @@ pub struct Applier {
     usable: BTreeSet<u32>,
     outline: Outline,
     undos: Vec<Undo>,
+    /// What is not needed any more and was in use when it was to be taken away.
+    leaving: Vec<Undo>,
     placed: BTreeMap<(String, Class), Placed>,
 }
 
@@ -67,6 +69,7 @@ impl Applier {
             usable: Topology::read().allowed,
             outline: Outline::default(),
             undos: Vec::new(),
+            leaving: Vec::new(),
             placed: BTreeMap::new(),
         }
     }
@@ -108,12 +111,14 @@ impl Applier {
         self.unlock();
         self.placed.clear();
         self.outline = Outline::default();
-        let undos = std::mem::take(&mut self.undos);
-        undos.iter().rev().filter_map(|undo| Some(failed(undo, undo.now().err()?))).collect()
+        let (undos, leaving) = (std::mem::take(&mut self.undos), std::mem::take(&mut self.leaving));
+        let left = Undo::all(leaving.iter().chain(undos.iter().rev()));
+        left.into_iter().map(|(undo, error)| undo.left_behind(error)).collect()
     }
 
     /// Tells of something and then has it made.
     fn record(&mut self, undo: Undo) {
+        self.leaving.retain(|leaving| leaving.path() != undo.path());
         if !self.undos.iter().any(|held| held.path() == undo.path()) {
             (self.journal)(&undo);
             self.undos.push(undo);
@@ -148,7 +153,10 @@ impl Applier {
                 let _ = placed.task.act(|tid| attr::set(tid, Policy::Other));
                 (placed.schedule.policy, placed.schedule.island) = (Policy::Other, None);
             }
-            self.take_away(|undo| undo.path() == path).map_or(Ok(()), Err)?;
+            let refused = self.take_away(|undo| undo.path() == path);
+            // What is still in use has no CPUs for itself any more.
+            let is_leaving = self.leaving.iter().any(|undo| undo.path() == path);
+            refused.filter(|_| !is_leaving).map_or(Ok(()), Err)?;
             is_given_back = true;
         }
         Ok(is_given_back)
@@ -245,7 +253,8 @@ impl Applier {
 
     /// Places each of these threads that is not placed yet, or whose place has changed. Those that are not among the errors have
     /// their place; those whose errors are passing ([`ApplyError::is_passing`]) get it when they are told of again. Then nobody is
-    /// in what another outline needed, and that is taken away; where another run has the lock for that, the next time.
+    /// in what another outline needed, and that is taken away; where another run has the lock for that, or threads that are about to go
+    /// are in it, the next time.
     pub fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
         self.placed.retain(|_, placed| placed.task.is_there());
         let mut moves: Vec<(&Thread, Schedule)> = Vec::new();
@@ -402,10 +411,6 @@ fn zero_lag(held: &Attributes) -> Duration {
     const TOO_LONG: Duration = Duration::from_millis(50);
     let late = TOO_LONG.as_nanos().div_ceil(u128::from(held.runtime.max(1)));
     Duration::from_nanos(held.period).saturating_mul(u32::try_from(late + 1).unwrap_or(u32::MAX))
-}
-
-fn failed(undo: &Undo, error: io::Error) -> ApplyError {
-    ApplyError::host(format!("{} is left behind", undo.path().display()), error)
 }
 
 fn reserved(schedule: &Schedule) -> f64 {

@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
@@ -26,6 +26,9 @@ const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
 const MOST_USED: [&str; 2] = ["memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes"];
 /// Octets that may be left of a ceiling when something larger does not fit below it.
 const NEARLY: u64 = 1 << 20;
+
+/// How long processes that were killed may be in a group that was given up for another one.
+const LEAVING: Duration = Duration::from_secs(10);
 
 /// What a ceiling is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +100,11 @@ pub struct Reached {
 
 /// The control groups that bound a run; those that were made for it go when this is dropped.
 #[derive(Debug, Default)]
-pub struct Bounds(Vec<Bound>);
+pub struct Bounds {
+    held: Vec<Bound>,
+    /// Groups that were given up for others, and since when.
+    leaving: Vec<(Own, Instant)>,
+}
 
 /// One of them.
 #[derive(Debug)]
@@ -119,8 +126,8 @@ struct Own {
     _claim: Option<OwnedFd>,
     /// Where processes are put into it.
     procs: File,
-    /// The names that it has in turn.
-    names: [PathBuf; 2],
+    /// The first of its names; those after it have a number more.
+    name: PathBuf,
     home: PathBuf,
 }
 
@@ -183,12 +190,12 @@ impl Bounds {
                 Err(error) => errors.push(error),
             }
         }
-        (Self(bounds), errors)
+        (Self { held: bounds, leaving: Vec::new() }, errors)
     }
 
     /// Whether the ceiling of this is one that we set.
     pub fn sets(&self, resource: Resource) -> bool {
-        self.0.iter().any(|bound| bound.resource == resource && bound.own.is_some())
+        self.held.iter().any(|bound| bound.resource == resource && bound.own.is_some())
     }
 
     /// Puts a process with all its threads below the ceilings; whatever it starts from then on is there too. One that has ended
@@ -197,7 +204,7 @@ impl Bounds {
     /// # Errors
     /// The kernel refuses.
     pub fn enter(&self, process: u32) -> Result<(), ApplyError> {
-        self.0.iter().try_for_each(|bound| bound.enter(process))
+        self.held.iter().try_for_each(|bound| bound.enter(process))
     }
 
     /// Sets other ceilings. What is held already above one stays; nothing is added to it.
@@ -205,31 +212,59 @@ impl Bounds {
     /// # Errors
     /// The kernel refuses, as it does for memory as long as more is held.
     pub fn set(&self, ceiling: &Ceiling) -> Result<(), ApplyError> {
-        let own = self.0.iter().filter(|bound| bound.own.is_some());
+        let own = self.held.iter().filter(|bound| bound.own.is_some());
         let outcomes = own.map(|bound| bound.set(ceiling.of(bound.resource)));
         // None keeps the others from being set.
         outcomes.fold(Ok(()), Result::and)
     }
 
     /// Puts the processes that live into a new group with the same ceiling of memory. What stays charged to the old one is held by
-    /// others, for whom ours were the first to touch it, and is not to be in the way of who comes next.
+    /// others, for whom ours were the first to touch it, and is not to be in the way of who comes next. The old one goes with
+    /// [`Bounds::clear`].
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn renew(&mut self, alive: &[u32], mut journal: impl FnMut(&Undo)) -> Result<(), ApplyError> {
-        let of_memory = |bound: &&mut Bound| bound.resource == Resource::Memory;
-        self.0.iter_mut().filter(of_memory).try_for_each(|bound| bound.renew(alive, &mut journal))
+    pub fn renew(
+        &mut self,
+        alive: &[u32],
+        now: Instant,
+        mut journal: impl FnMut(&Undo),
+    ) -> Result<(), ApplyError> {
+        for bound in self.held.iter_mut().filter(|bound| bound.resource == Resource::Memory) {
+            let old = bound.renew(&mut journal)?;
+            self.leaving.extend(old.map(|old| (old, now)));
+            alive.iter().try_for_each(|process| bound.enter(*process))?;
+        }
+        Ok(())
+    }
+
+    /// Takes away groups that were given up for others. Those that processes are in which were killed go later; those that do not go for
+    /// too long are left behind, and named.
+    pub fn clear(&mut self, now: Instant) -> Vec<ApplyError> {
+        let mut errors = Vec::new();
+        self.leaving.retain(|(old, since)| {
+            let Err(error) = old.undo.carried_out(false) else { return false };
+            let waits = cgroup::is_in_use(&error) && now.saturating_duration_since(*since) < LEAVING;
+            if !waits {
+                errors.push(old.undo.left_behind(error));
+            }
+            waits
+        });
+        errors
     }
 
     /// What came of them since this was asked the last time.
     pub fn reached(&mut self) -> Vec<Reached> {
-        self.0.iter_mut().filter_map(Bound::reached).collect()
+        self.held.iter_mut().filter_map(Bound::reached).collect()
     }
 
     /// Takes away what was made; what could not be. Processes that are still in it go on without a ceiling.
     pub fn remove(&mut self) -> Vec<ApplyError> {
-        let own = self.0.drain(..).filter_map(|bound| bound.own);
-        own.filter_map(|own| own.remove().err()).collect()
+        let given_up = self.leaving.drain(..).map(|(old, _)| old);
+        // They are claimed until they are gone.
+        let own: Vec<Own> = self.held.drain(..).filter_map(|bound| bound.own).chain(given_up).collect();
+        let left = Undo::all(own.iter().map(|own| &own.undo));
+        left.into_iter().map(|(undo, error)| undo.left_behind(error)).collect()
     }
 }
 
@@ -255,28 +290,21 @@ impl Bound {
                 given(resource, &home).map(|_| Self { resource, version, group: home, own: None, seen });
             return Ok(given);
         }
-        let names = [base.join(name), base.join(format!("{name}.2"))];
-        let [group, _] = names.clone();
-        let own = Own::make(names, home, resource, ceiling, journal)?;
+        let group = base.join(name);
+        let own = Own::make((group.clone(), group.clone(), home), resource, ceiling, journal)?;
         let seen = counted(resource, version, &group);
         Ok(Some(Self { resource, version, group, own: Some(own), seen }))
     }
 
-    /// Moves the ceiling to a new group, under the other of its two names.
-    fn renew(&mut self, alive: &[u32], journal: &mut impl FnMut(&Undo)) -> Result<(), ApplyError> {
-        let Some(old) = self.own.take() else { return Ok(()) };
-        let [held, next] = old.names.clone();
-        let ceiling = number(&held.join(self.resource.file(self.version))).unwrap_or(u64::MAX);
-        match Own::make([next.clone(), held], old.home.clone(), self.resource, ceiling, journal) {
-            Ok(own) => (self.own, self.group) = (Some(own), next),
-            Err(error) => {
-                self.own = Some(old);
-                return Err(error);
-            }
-        }
+    /// Moves the ceiling to a new group, under a name that nobody has; the old one, if it was ours.
+    fn renew(&mut self, journal: &mut impl FnMut(&Undo)) -> Result<Option<Own>, ApplyError> {
+        let Some(old) = &self.own else { return Ok(None) };
+        let ceiling = number(&self.group.join(self.resource.file(self.version))).unwrap_or(u64::MAX);
+        let next = free(&old.name);
+        let own = Own::make((next.clone(), old.name.clone(), old.home.clone()), self.resource, ceiling, journal)?;
+        self.group = next;
         self.seen = counted(self.resource, self.version, &self.group);
-        let entered = alive.iter().try_for_each(|process| self.enter(*process));
-        entered.and(old.remove())
+        Ok(self.own.replace(own))
     }
 
     fn enter(&self, process: u32) -> Result<(), ApplyError> {
@@ -309,15 +337,14 @@ impl Bound {
 }
 
 impl Own {
-    /// Makes a group of version 1 of the first of these names, with its ceiling.
+    /// Makes a group of version 1 with its ceiling; `name` is the first of its names.
     fn make(
-        names: [PathBuf; 2],
-        home: PathBuf,
+        (group, name, home): (PathBuf, PathBuf, PathBuf),
         resource: Resource,
         ceiling: u64,
         journal: &mut impl FnMut(&Undo),
     ) -> Result<Self, ApplyError> {
-        let [group, _] = &names;
+        let group = &group;
         let undo = Undo::Group { version: Version::V1, path: group.clone(), home: home.clone() };
         journal(&undo);
         let what = || format!("the control group {} cannot be had", group.display());
@@ -328,16 +355,18 @@ impl Own {
                 write(resource, group, ceiling)?;
                 Ok((claim, procs(group)?))
             };
-            made().inspect_err(|_| drop(undo.now()))
+            made().inspect_err(|_| drop(undo.carried_out(false)))
         };
         let (claim, procs) = make().map_err(|error| ApplyError::host(what(), error))?;
-        Ok(Self { undo, _claim: claim, procs, names, home })
+        Ok(Self { undo, _claim: claim, procs, name, home })
     }
+}
 
-    fn remove(self) -> Result<(), ApplyError> {
-        let what = || format!("{} is left behind", self.undo.path().display());
-        self.undo.now().map_err(|error| ApplyError::host(what(), error))
-    }
+/// The first of the names of a group that no group has.
+fn free(name: &Path) -> PathBuf {
+    let mut numbered = (2_u32..).map(|number| PathBuf::from(format!("{}.{number}", name.display())));
+    let is_free = |name: &PathBuf| !name.exists();
+    Some(name.to_owned()).filter(is_free).or_else(|| numbered.find(is_free)).unwrap_or_else(|| name.to_owned())
 }
 
 /// Takes away groups of earlier runs of a name, whose supervisor and cleaner were killed: nobody claims them, and no process is in them.

@@ -3,8 +3,6 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use config::{Policy, Shares};
 use rustix::fs::{Access, access};
@@ -13,10 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::attr;
 use crate::island::PARTITION;
 
-/// How long threads of a process that was killed may take to go.
-const LEAVING: Duration = Duration::from_secs(2);
-/// Between two looks at them.
-const LOOK: Duration = Duration::from_millis(5);
 /// What a group of weight 1 has in version 1: what one thread of nice 0 counts.
 const SHARES: u64 = 1024;
 /// The period in which a quota is counted, in µs, while that leaves enough for the kernel's least quota of 1 ms. Short, so that
@@ -212,15 +206,17 @@ pub(crate) fn empty(path: &Path, home: &Path, version: Version) {
     }
 }
 
-/// Removes a group; threads that are in it go to `home`. One that is not there is no error.
+/// Removes a group; threads that are in it go to `home`. One that is not there is no error. Those of a process that was killed cannot go
+/// anywhere else, and are in it until the kernel is done with them ([`is_in_use`]).
 pub(crate) fn remove(path: &Path, home: &Path, version: Version) -> io::Result<()> {
-    let end = Instant::now() + LEAVING;
-    loop {
-        empty(path, home, version);
-        match fs::remove_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(_) if Instant::now() < end => sleep(LOOK),
-            outcome => return outcome,
-        }
+    empty(path, home, version);
+    match fs::remove_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
     }
+}
+
+/// Whether a group was not removed because something is still in it.
+pub(crate) fn is_in_use(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::DirectoryNotEmpty)
 }

@@ -21,6 +21,9 @@ const REST: &str = "ringroad-rest";
 /// What a group of version 2 is to the kernel's scheduling domains.
 pub(crate) const PARTITION: &str = "cpuset.cpus.partition";
 const BALANCE: &str = "cpuset.sched_load_balance";
+/// What makes the CPUs of a group exclusive, in version 1 and in version 2 (since Linux 6.7).
+const EXCLUSIVE_V1: &str = "cpuset.cpu_exclusive";
+const EXCLUSIVE_V2: &str = "cpuset.cpus.exclusive";
 
 /// The folder of an exclusive set of CPUs.
 pub(crate) fn path(hierarchy: &Hierarchy, run: &str, cpus: &CpuSet) -> PathBuf {
@@ -41,7 +44,8 @@ pub(crate) fn make(
     }
 }
 
-/// Gives them back, under the lock on `shared`; none: who calls has it. What is not there is no error.
+/// Gives them back, under the lock on `shared`; none: who calls has it. What is not there is no error. A group that is still in use has
+/// none for itself any more.
 pub(crate) fn remove(
     version: Version,
     base: &Path,
@@ -53,10 +57,17 @@ pub(crate) fn remove(
         cgroup::empty(path, home, version);
         // Of a group that is removed the kernel gives CPUs back some time later. Where there is none, there is nothing to give.
         let _ = write(&path.join(PARTITION), "member");
-        return cgroup::remove(path, home, version);
+        let removed = cgroup::remove(path, home, version);
+        if removed.is_err() {
+            let _ = write(&path.join(EXCLUSIVE_V2), "\n");
+        }
+        return removed;
     }
     let _lock = shared.map(lock).transpose()?;
     let removed = cgroup::remove(path, home, version);
+    if removed.is_err() {
+        let _ = write(&path.join(EXCLUSIVE_V1), "0");
+    }
     rebalance(base, None)?;
     removed
 }
@@ -66,7 +77,7 @@ fn make_v1(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
     cgroup::make(path, Version::V1)?;
     write(&path.join("cpuset.cpus"), &cpus.to_string())?;
     write(&path.join("cpuset.mems"), read(&base.join("cpuset.mems"))?.trim())?;
-    write(&path.join("cpuset.cpu_exclusive"), "1")
+    write(&path.join(EXCLUSIVE_V1), "1")
 }
 
 /// Has load balanced on all CPUs that are not exclusive; on all as the kernel does it where none is.
@@ -100,7 +111,7 @@ fn exclusive(base: &Path) -> io::Result<Vec<u32>> {
     for entry in fs::read_dir(base)? {
         let path = entry?.path();
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OURS));
-        let is_exclusive = || read(&path.join("cpuset.cpu_exclusive")).is_ok_and(|text| text.trim() == "1");
+        let is_exclusive = || read(&path.join(EXCLUSIVE_V1)).is_ok_and(|text| text.trim() == "1");
         if is_ours && is_exclusive() {
             let set: Option<CpuSet> = read(&path.join("cpuset.cpus"))?.trim().parse().ok();
             cpus.extend(set.iter().flat_map(|set| set.cpus()));
@@ -113,8 +124,8 @@ fn make_v2(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
     controller::switch_on(base, controller::CPUSET)?;
     cgroup::make(path, Version::V2)?;
     write(&path.join("cpuset.cpus"), &cpus.to_string())?;
-    // Since Linux 6.7 a partition may be below one that is none.
-    let exclusive = path.join("cpuset.cpus.exclusive");
+    // Where there is this file, a partition may be below one that is none.
+    let exclusive = path.join(EXCLUSIVE_V2);
     if exclusive.exists() {
         write(&exclusive, &cpus.to_string())?;
     }

@@ -14,8 +14,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// How long is waited for another run, which holds the lock while it changes one thing: some milliseconds, and 2 s at most where
-/// threads of a process that was killed are still in what it takes away.
+/// How long is waited for another run, which holds the lock while it changes one thing: some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at it.
 const LOOK: Duration = Duration::from_millis(5);

@@ -2,12 +2,20 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{self, Version};
 use crate::controller;
+use crate::error::ApplyError;
 use crate::island;
+
+/// How long threads of a process that was killed may take to go, where somebody waits for that.
+const LEAVING: Duration = Duration::from_secs(2);
+/// Between two looks at them.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What is to be taken away: what was made last first, and as often as one likes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,15 +62,31 @@ pub enum Undo {
 }
 
 impl Undo {
-    /// Takes it away, and waits for the lock where it needs that. What is not there any more is no error.
+    /// Takes it away, and waits for the lock where it needs that, and for threads that are about to go. What is not there any more is no
+    /// error.
     ///
     /// # Errors
     /// It is still there.
     pub fn now(&self) -> io::Result<()> {
-        self.carried_out(false)
+        Self::all([self]).pop().map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// The same; whether the lock is held by who calls.
+    /// The same for several, one after the other, whose threads have 2 s together; those that are still there.
+    pub(crate) fn all<'u>(undos: impl IntoIterator<Item = &'u Self>) -> Vec<(&'u Self, io::Error)> {
+        let end = Instant::now() + LEAVING;
+        undos.into_iter().filter_map(|undo| Some((undo, undo.until(end).err()?))).collect()
+    }
+
+    fn until(&self, end: Instant) -> io::Result<()> {
+        loop {
+            match self.carried_out(false) {
+                Err(error) if cgroup::is_in_use(&error) && Instant::now() < end => sleep(LOOK),
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Takes it away, if no threads are in it any more; whether the lock is held by who calls.
     pub(crate) fn carried_out(&self, is_locked: bool) -> io::Result<()> {
         match self {
             Self::Island { version, base, path, home, shared } => {
@@ -82,6 +106,11 @@ impl Undo {
     /// Whether it changes what all runs share, which takes the lock.
     pub(crate) const fn is_shared(&self) -> bool {
         matches!(self, Self::Island { version: Version::V1, .. } | Self::Controller { .. })
+    }
+
+    /// That it could not be taken away.
+    pub(crate) fn left_behind(&self, error: io::Error) -> ApplyError {
+        ApplyError::host(format!("{} is left behind", self.path().display()), error)
     }
 
     /// What it is about.

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use sched::Undo;
 use sched::ceiling::{Bounds, Ceiling, Reached, Resource, place};
@@ -109,7 +110,9 @@ fn what_others_hold_is_not_charged_to_who_comes_after_a_new_beginning() {
             let Undo::Group { path, .. } = undo else { panic!("{undo:?}") };
             hears.lock().expect("no panic").push(path.clone());
         };
-        bounds.renew(&[child.id()], journal).expect("renewed");
+        bounds.renew(&[child.id()], Instant::now(), journal).expect("renewed");
+        let errors = bounds.clear(Instant::now());
+        assert!(errors.is_empty(), "{errors:?}");
     }
     let (status, said) = go_on(child);
     assert!(status.success() && said.starts_with("done "), "{status} {said}");
@@ -187,4 +190,24 @@ fn a_ceiling_is_raised_and_lowered_but_not_below_what_is_held() {
     drop(child.stdin.take());
     child.wait().expect("it ends");
     bounds.set(&Ceiling { memory: 8 * MIB, tasks: 8 }).expect("now it is");
+}
+
+#[test]
+fn a_group_that_is_in_use_is_not_waited_for() {
+    if lacks() {
+        return;
+    }
+    let (mut bounds, groups) = bounds(16 * MIB, 8);
+    let memory = groups.iter().find(|group| group.join("memory.limit_in_bytes").exists()).expect("a group");
+    let inside = memory.join("inside");
+    fs::create_dir(&inside).expect("a group in it");
+    let mut now = Instant::now();
+    bounds.renew(&[], now, |_| {}).expect("renewed");
+    for _ in 0..3 {
+        now += Duration::from_secs(1);
+        assert!(bounds.clear(now).is_empty() && memory.exists());
+    }
+    fs::remove_dir(&inside).expect("it was there");
+    assert!(bounds.clear(now).is_empty());
+    assert!(!memory.exists());
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-use super::{Applier, failed};
-use crate::cgroup::Version;
+use super::Applier;
+use crate::cgroup::{self, Version};
 use crate::error::ApplyError;
 use crate::island;
 use crate::outline::Outline;
@@ -41,7 +41,18 @@ impl Applier {
     pub(super) fn take_away(&mut self, is_meant: impl Fn(&Undo) -> bool) -> Option<ApplyError> {
         let at = self.undos.iter().position(is_meant)?;
         let undo = self.undos.remove(at);
-        undo.carried_out(self.shared.is_locked()).err().map(|error| failed(&undo, error))
+        self.carry_out(undo)
+    }
+
+    /// Undoes it, or keeps it for the next time where threads are in it that are about to go; what went wrong.
+    fn carry_out(&mut self, undo: Undo) -> Option<ApplyError> {
+        let error = undo.carried_out(self.shared.is_locked()).err()?;
+        if !cgroup::is_in_use(&error) {
+            return Some(undo.left_behind(error));
+        }
+        let what = format!("{} cannot be removed yet", undo.path().display());
+        self.leaving.push(undo);
+        Some(ApplyError::host(what, error))
     }
 
     /// Takes away what is not needed any more.
@@ -59,6 +70,14 @@ impl Applier {
             |undo: &Undo| !matches!(undo, Undo::Controller { .. }) && !wanted.contains(&undo.path());
         let was_locked = self.shared.is_locked();
         let mut errors = Vec::new();
+        for undo in std::mem::take(&mut self.leaving) {
+            if undo.is_shared() && matches!(self.shared.try_lock(), Ok(false)) {
+                errors.push(cannot_change(Errno::AGAIN.into()));
+                self.leaving.push(undo);
+            } else {
+                errors.extend(self.carry_out(undo));
+            }
+        }
         while let Some(spare) = self.undos.iter().find(|undo| is_spare(undo)) {
             if spare.is_shared() {
                 match self.shared.try_lock() {

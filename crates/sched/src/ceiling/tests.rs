@@ -31,7 +31,7 @@ fn what_is_reached_is_told_once_and_whose_ceiling_it_was() {
     let (version, resource) = (Version::V2, Resource::Memory);
     let bound =
         Bound { resource, version, group: folder.path().to_owned(), own: None, seen: Counted::default() };
-    let mut bounds = Bounds(vec![bound]);
+    let mut bounds = Bounds { held: vec![bound], leaving: Vec::new() };
     let mut after = |events: &str| {
         fs::write(folder.path().join("memory.events"), events).expect("written");
         bounds.reached()
@@ -89,4 +89,41 @@ fn groups_that_nobody_claims_any_more_are_taken_away() {
     drop(claimed);
     sweep(base.path(), "ringroad-a.");
     assert!(!lives.exists());
+}
+
+/// As of processes that the kernel is not done with.
+#[test]
+fn what_is_in_use_goes_later_and_is_named_if_it_does_not() {
+    let base = tempfile::tempdir().expect("a folder");
+    let now = Instant::now();
+    let given_up = |name: &str| {
+        let (path, home) = (base.path().join(name), base.path().to_owned());
+        fs::create_dir_all(path.join("in use")).expect("made");
+        let undo = Undo::Group { version: Version::V1, path: path.clone(), home: home.clone() };
+        let procs = File::open(&path).expect("it is there");
+        (Own { undo, _claim: None, procs, name: path, home }, now)
+    };
+    let mut bounds = Bounds { held: Vec::new(), leaving: vec![given_up("a"), given_up("b")] };
+    let (a, b) = (base.path().join("a"), base.path().join("b"));
+    assert!(bounds.clear(now).is_empty() && a.exists());
+    fs::remove_dir(a.join("in use")).expect("it was there");
+    assert!(bounds.clear(now + LEAVING / 2).is_empty());
+    assert_eq!((a.exists(), b.exists()), (false, true));
+    let errors: Vec<_> = bounds.clear(now + LEAVING).iter().map(ToString::to_string).collect();
+    let line = format!("{} is left behind: ", b.display());
+    assert!(matches!(errors.as_slice(), [told] if told.starts_with(&line)), "{errors:?}");
+    assert!(bounds.clear(now + 2 * LEAVING).is_empty(), "it is told once");
+}
+
+#[test]
+fn a_name_is_free_that_no_group_has() {
+    let base = tempfile::tempdir().expect("a folder");
+    let name = base.path().join("a.1-f");
+    let numbered = |number: u32| base.path().join(format!("a.1-f.{number}"));
+    for next in [name.clone(), numbered(2), numbered(3)] {
+        assert_eq!(free(&name), next);
+        fs::create_dir(next).expect("made");
+    }
+    fs::remove_dir(numbered(2)).expect("it was there");
+    assert_eq!(free(&name), numbered(2));
 }

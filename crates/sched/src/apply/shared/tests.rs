@@ -55,3 +55,38 @@ fn what_is_not_needed_goes_when_the_other_run_is_done() {
     assert!(applier.undos().is_empty());
     assert!(other.try_lock().expect("ours alone"), "it was let go of");
 }
+
+/// As of threads that the kernel is not done with.
+#[test]
+fn what_is_in_use_goes_when_nobody_is_in_it() {
+    let folder = own();
+    let mut applier = Applier::new("t", folder.path(), |_| {});
+    let (path, home) = (folder.path().join("ringroad-t.edge"), folder.path().to_owned());
+    std::fs::create_dir_all(path.join("in use")).expect("made");
+    applier.undos.push(Undo::Group { version: Version::V1, path: path.clone(), home });
+    for _ in 0..2 {
+        let errors = applier.place(&[]);
+        let [error] = errors.as_slice() else { panic!("{errors:?}") };
+        assert!(error.is_passing() && error.to_string().contains("ringroad-t.edge"), "{error}");
+        assert!(path.exists());
+    }
+    std::fs::remove_dir(path.join("in use")).expect("it was there");
+    assert!(applier.place(&[]).is_empty());
+    assert!(!path.exists());
+}
+
+/// The same place is wanted again before that.
+#[test]
+fn what_is_in_use_and_wanted_again_stays() {
+    let folder = own();
+    let mut applier = Applier::new("t", folder.path(), |_| {});
+    let (path, home) = (folder.path().join("ringroad-t.edge"), folder.path().to_owned());
+    std::fs::create_dir_all(path.join("in use")).expect("made");
+    let undo = Undo::Group { version: Version::V1, path: path.clone(), home };
+    applier.undos.push(undo.clone());
+    assert_eq!(applier.place(&[]).len(), 1);
+    assert!(applier.undos().is_empty(), "nobody may be put into it as it is");
+    applier.record(undo);
+    assert_eq!((applier.undos().len(), applier.leaving.len()), (1, 0));
+    std::fs::remove_dir(path.join("in use")).expect("it was there");
+}
