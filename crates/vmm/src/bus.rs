@@ -33,6 +33,8 @@ pub trait BusDevice: Send {
     }
     /// The cable of the device is plugged in or pulled out.
     fn set_link(&mut self, _up: bool) {}
+    /// It is about to be dropped, and others with it: asks back what it has handed on, and waits for nobody.
+    fn recall(&mut self) {}
     /// Whether the last access has begun what is to be gone on with.
     fn has_more(&self) -> bool {
         false
@@ -125,8 +127,13 @@ impl Bus {
         }
     }
 
-    /// Empties all slots: the devices let go of what they hold.
+    /// Empties all slots: the devices let go of what they hold. Each may wait for what it has handed on; all have asked for it before.
     pub fn clear(&self) {
+        for slot in &self.slots {
+            if let Some(device) = slot.device.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+                device.recall();
+            }
+        }
         for slot in &self.slots {
             slot.device.lock().unwrap_or_else(PoisonError::into_inner).take();
         }

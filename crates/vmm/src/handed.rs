@@ -26,6 +26,8 @@ pub trait Receiver: Send + Sync {
     fn begin(&self, set_up: SetUp);
     /// The driver uses so many pairs of queues, the first ones.
     fn use_pairs(&self, pairs: usize);
+    /// The driver is about to take its queues back: asks for them, and waits for nobody. [`Receiver::end`] follows.
+    fn recall(&self) {}
     /// The driver takes its queues back. When this returns nobody touches them any more, as far as that is in our power.
     fn end(&self);
 }

@@ -93,6 +93,8 @@ struct Wishes {
     pairs: usize,
     /// Moves with each start and end.
     turn: u64,
+    /// Whether what the driver had set up was asked back, and nobody has waited for it yet.
+    recalled: bool,
     /// The turn that has been heard of, with nothing of an earlier one in anybody's hands.
     settled: u64,
     offer: Option<Offer>,
@@ -106,6 +108,16 @@ struct Wishes {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for what was handed over.
+    fn recall(&self) {
+        let mut wishes = self.lock();
+        if wishes.set_up.take().is_some() {
+            wishes.turn += 1;
+            wishes.recalled = true;
+            self.ring();
+        }
     }
 
     fn ring(&self) {
@@ -246,15 +258,17 @@ impl Receiver for Hand {
         self.0.ring();
     }
 
+    fn recall(&self) {
+        self.0.recall();
+    }
+
     fn end(&self) {
+        self.0.recall();
         let mut wishes = self.0.lock();
-        if wishes.set_up.take().is_none() {
+        if !std::mem::take(&mut wishes.recalled) {
             return;
         }
-        wishes.turn += 1;
-        let turn = wishes.turn;
-        self.0.ring();
-        let end = Instant::now() + END_LIMIT;
+        let (turn, end) = (wishes.turn, Instant::now() + END_LIMIT);
         while wishes.settled < turn && !self.0.quit.load(Ordering::Acquire) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -168,6 +168,12 @@ impl BusDevice for NicDevice {
         self.carry_out();
     }
 
+    fn recall(&mut self) {
+        if let Some(receiver) = &self.receiver {
+            receiver.recall();
+        }
+    }
+
     fn has_more(&self) -> bool {
         let has_more = self.control.as_ref().is_some_and(|control| control.queue.has_more());
         has_more && !self.stop.load(Ordering::Relaxed)

@@ -262,3 +262,43 @@ fn what_an_access_has_begun_is_done_in_turns_between_which_others_have_the_devic
     bus.write(config(2, 0, 4), &[0], &VcpuExits::default());
     assert_eq!(*log.lock().expect("no panic"), ["access", "turn", "link", "turn", "turn"]);
 }
+
+/// A device that notes what becomes of it.
+struct Leaving(Arc<Mutex<Vec<&'static str>>>);
+
+impl Leaving {
+    fn note(&self, what: &'static str) {
+        self.0.lock().expect("no panic").push(what);
+    }
+}
+
+impl BusDevice for Leaving {
+    fn config_read(&mut self, _: u16, _: &mut [u8]) {}
+    fn config_write(&mut self, _: u16, _: &[u8]) {}
+    fn memory_read(&mut self, _: u64, _: &mut [u8]) -> bool {
+        false
+    }
+    fn memory_write(&mut self, _: u64, _: &[u8]) -> bool {
+        false
+    }
+    fn recall(&mut self) {
+        self.note("recalled");
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.note("dropped");
+    }
+}
+
+/// Whoever has the rings of several gives all of them back in the time that one may take.
+#[test]
+fn all_devices_ask_back_what_they_have_handed_on_before_one_waits_for_it() {
+    let (bus, told) = (Bus::new(Region::from_static(Box::leak(Box::new([0; 64])), 0x100)), Arc::default());
+    for slot in [1, 2] {
+        bus.insert(slot, Box::new(Leaving(Arc::clone(&told))));
+    }
+    bus.clear();
+    assert_eq!(*told.lock().expect("no panic"), ["recalled", "recalled", "dropped", "dropped"]);
+}
