@@ -14,9 +14,17 @@ use crate::traffic::{PATIENCE, plan};
 pub(crate) struct Known {
     forker: Forker,
     started: Mutex<Vec<(String, i32)>>,
-    /// The router whose take-down comes to no end.
-    held: Mutex<Option<String>>,
+    held: Mutex<Held>,
     let_go: Condvar,
+}
+
+/// Take-downs that come to no end.
+#[derive(Default)]
+struct Held {
+    /// Of these routers.
+    routers: Vec<String>,
+    /// How many there are.
+    waiting: usize,
 }
 
 impl Known {
@@ -59,18 +67,23 @@ impl Known {
 }
 
 impl Known {
-    fn held(&self) -> MutexGuard<'_, Option<String>> {
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on a router is never down, whoever takes it down.
     pub(crate) fn hold(&self, router: &str) {
-        *self.held() = Some(router.to_owned());
+        self.held().routers.push(router.to_owned());
     }
 
-    /// It is down from now on.
+    /// How many routers would be down by now if they were not held.
+    pub(crate) fn waiting(&self) -> usize {
+        self.held().waiting
+    }
+
+    /// All of them are down from now on.
     pub(crate) fn let_go(&self) {
-        *self.held() = None;
+        self.held().routers.clear();
         self.let_go.notify_all();
     }
 }
@@ -88,7 +101,9 @@ impl Spawn for Known {
         if std::thread::current().name().is_some_and(|name| name.ends_with("/bus")) {
             return;
         }
-        let is_held = |held: &mut Option<String>| held.as_deref() == Some(process.name());
-        drop(self.let_go.wait_timeout_while(self.held(), PATIENCE, is_held));
+        let is_held = |held: &mut Held| held.routers.iter().any(|router| router == process.name());
+        let mut held = self.held();
+        held.waiting += usize::from(is_held(&mut held));
+        drop(self.let_go.wait_timeout_while(held, PATIENCE, is_held));
     }
 }

@@ -163,6 +163,28 @@ fn one_that_is_never_down_is_left_behind_and_started_again() {
     two.known.let_go();
 }
 
+#[test]
+fn all_go_down_at_the_same_time_at_the_end() {
+    let _turn = alone();
+    let Some(Two { known, instance, .. }) = Two::start() else { return };
+    known.hold("up");
+    known.hold("slow");
+    let both = std::thread::scope(|scope| {
+        let player = scope.spawn(|| {
+            let start = Instant::now();
+            while known.waiting() < 2 && start.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let both = known.waiting() == 2;
+            known.let_go();
+            both
+        });
+        drop(instance);
+        player.join().expect("no panic")
+    });
+    assert!(both, "one waits for the other");
+}
+
 /// The slow one hands the rings of a NIC to a peer, which never comes.
 fn without_peer(folder: &Path) -> Option<Two> {
     let attach = format!("vhost-user-frontend:{}", folder.join("peer.sock").display());
