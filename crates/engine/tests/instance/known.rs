@@ -103,7 +103,8 @@ impl Spawn for Known {
         }
         let is_held = |held: &mut Held| held.routers.iter().any(|router| router == process.name());
         let mut held = self.held();
-        held.waiting += usize::from(is_held(&mut held));
+        let is_one = is_held(&mut held);
+        held.waiting += usize::from(is_one);
         drop(self.let_go.wait_timeout_while(held, PATIENCE, is_held));
     }
 }
