@@ -11,7 +11,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open, stat};
+use rustix::io::Errno;
 
 use crate::cgroup::{self, Hierarchy, Version};
 use crate::error::ApplyError;
@@ -26,6 +27,9 @@ const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
 const MOST_USED: [&str; 2] = ["memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes"];
 /// Octets that may be left of a ceiling when something larger does not fit below it.
 const NEARLY: u64 = 1 << 20;
+
+/// Groups that are made before one is used that somebody else holds.
+const CLAIMS: usize = 8;
 
 /// How long processes that were killed may be in a group that was given up for another one.
 const LEAVING: Duration = Duration::from_secs(10);
@@ -121,8 +125,7 @@ struct Bound {
 #[derive(Debug)]
 struct Own {
     undo: Undo,
-    /// Held as long as this process lives, so that no later run of its name takes it away. None: somebody else was faster, as everybody
-    /// may who can look at it.
+    /// Held as long as this process lives, so that no later run of its name takes it away. None: somebody else holds it.
     _claim: Option<OwnedFd>,
     /// Where processes are put into it.
     procs: File,
@@ -290,8 +293,8 @@ impl Bound {
                 given(resource, &home).map(|_| Self { resource, version, group: home, own: None, seen });
             return Ok(given);
         }
-        let group = base.join(name);
-        let own = Own::make((group.clone(), group.clone(), home), resource, ceiling, journal)?;
+        let own = Own::make((base.join(name), home), resource, ceiling, journal)?;
+        let group = own.undo.path();
         let seen = counted(resource, version, &group);
         Ok(Some(Self { resource, version, group, own: Some(own), seen }))
     }
@@ -300,9 +303,8 @@ impl Bound {
     fn renew(&mut self, journal: &mut impl FnMut(&Undo)) -> Result<Option<Own>, ApplyError> {
         let Some(old) = &self.own else { return Ok(None) };
         let ceiling = number(&self.group.join(self.resource.file(self.version))).unwrap_or(u64::MAX);
-        let next = free(&old.name);
-        let own = Own::make((next.clone(), old.name.clone(), old.home.clone()), self.resource, ceiling, journal)?;
-        self.group = next;
+        let own = Own::make((old.name.clone(), old.home.clone()), self.resource, ceiling, journal)?;
+        self.group = own.undo.path();
         self.seen = counted(self.resource, self.version, &self.group);
         Ok(self.own.replace(own))
     }
@@ -337,36 +339,63 @@ impl Bound {
 }
 
 impl Own {
-    /// Makes a group of version 1 with its ceiling; `name` is the first of its names.
+    /// Makes a group of version 1 with its ceiling, under the first free one of its names, which begin with this one.
     fn make(
-        (group, name, home): (PathBuf, PathBuf, PathBuf),
+        (name, home): (PathBuf, PathBuf),
         resource: Resource,
         ceiling: u64,
         journal: &mut impl FnMut(&Undo),
     ) -> Result<Self, ApplyError> {
-        let group = &group;
-        let undo = Undo::Group { version: Version::V1, path: group.clone(), home: home.clone() };
-        journal(&undo);
-        let what = || format!("the control group {} cannot be had", group.display());
-        let make = || {
-            fs::create_dir(group)?;
-            let made = || {
-                let claim = claim(group).ok();
-                write(resource, group, ceiling)?;
-                Ok((claim, procs(group)?))
-            };
-            made().inspect_err(|_| drop(undo.carried_out(false)))
+        let undo =
+            |path: &Path| Undo::Group { version: Version::V1, path: path.to_owned(), home: home.clone() };
+        let mut make = || {
+            let (group, claim) = make_claimed(&name, |group| journal(&undo(group)), claim)?;
+            let undo = undo(&group);
+            let made = write(resource, &group, ceiling).and_then(|()| procs(&group));
+            let procs = made.inspect_err(|_| drop(undo.carried_out(false)))?;
+            Ok((undo, claim, procs))
         };
-        let (claim, procs) = make().map_err(|error| ApplyError::host(what(), error))?;
+        let what = || format!("the control group {} cannot be had", name.display());
+        let (undo, claim, procs) = make().map_err(|error| ApplyError::host(what(), error))?;
         Ok(Self { undo, _claim: claim, procs, name, home })
     }
+}
+
+/// Makes a group under the first of these names that no group has, and claims it. A run of the same name that looks for groups that were
+/// left behind may hold one that was just made, and take it away: then the next name is taken. No claim: somebody holds each, as everybody
+/// may who can look at them, and so keeps them from being taken away.
+fn make_claimed(
+    name: &Path,
+    mut tell: impl FnMut(&Path),
+    mut claim: impl FnMut(&Path) -> io::Result<OwnedFd>,
+) -> io::Result<(PathBuf, Option<OwnedFd>)> {
+    let mut lost: Vec<PathBuf> = Vec::new();
+    let (group, claim) = loop {
+        let group = free(name);
+        tell(&group);
+        fs::create_dir(&group)?;
+        match claim(&group) {
+            Ok(folder) => break (group, Some(folder)),
+            Err(error) if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => {
+                return Err(error);
+            }
+            Err(_) if lost.len() + 1 == CLAIMS => break (group, None),
+            Err(_) => lost.push(group),
+        }
+    };
+    // A name that was free again may have been taken a second time.
+    lost.iter().filter(|lost| **lost != group).for_each(|lost| drop(fs::remove_dir(lost)));
+    Ok((group, claim))
 }
 
 /// The first of the names of a group that no group has.
 fn free(name: &Path) -> PathBuf {
     let mut numbered = (2_u32..).map(|number| PathBuf::from(format!("{}.{number}", name.display())));
     let is_free = |name: &PathBuf| !name.exists();
-    Some(name.to_owned()).filter(is_free).or_else(|| numbered.find(is_free)).unwrap_or_else(|| name.to_owned())
+    Some(name.to_owned())
+        .filter(is_free)
+        .or_else(|| numbered.find(is_free))
+        .unwrap_or_else(|| name.to_owned())
 }
 
 /// Takes away groups of earlier runs of a name, whose supervisor and cleaner were killed: nobody claims them, and no process is in them.
@@ -385,11 +414,14 @@ fn sweep(base: &Path, prefix: &str) {
 /// Makes a group this process's own, until it closes what is returned.
 ///
 /// # Errors
-/// It is another one's, or not there any more.
+/// It is another one's, or not there any more: whoever had it before may have taken it away, and another one may be there.
 fn claim(group: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = open(group, flags, Mode::empty())?;
     flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    if stat(group)?.st_ino != fstat(&folder)?.st_ino {
+        return Err(Errno::NOENT.into());
+    }
     Ok(folder)
 }
 

@@ -39,8 +39,15 @@ impl ApplyError {
     /// reservation was given back in this period), threads that are about to go are in what is to be removed, the thread sleeps on another CPU, or it has just ended and another will be
     /// told of.
     pub fn is_passing(&self) -> bool {
-        let passing =
-            [Errno::BUSY, Errno::NOTEMPTY, Errno::AGAIN, Errno::SRCH, Errno::INTR, Errno::NOMEM, Errno::NOENT];
+        let passing = [
+            Errno::BUSY,
+            Errno::NOTEMPTY,
+            Errno::AGAIN,
+            Errno::SRCH,
+            Errno::INTR,
+            Errno::NOMEM,
+            Errno::NOENT,
+        ];
         self.source
             .raw_os_error()
             .is_some_and(|number| passing.iter().any(|errno| errno.raw_os_error() == number))

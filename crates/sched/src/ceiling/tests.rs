@@ -119,11 +119,49 @@ fn what_is_in_use_goes_later_and_is_named_if_it_does_not() {
 fn a_name_is_free_that_no_group_has() {
     let base = tempfile::tempdir().expect("a folder");
     let name = base.path().join("a.1-f");
-    let numbered = |number: u32| base.path().join(format!("a.1-f.{number}"));
-    for next in [name.clone(), numbered(2), numbered(3)] {
+    for next in [name.clone(), numbered(&name, 2), numbered(&name, 3)] {
         assert_eq!(free(&name), next);
         fs::create_dir(next).expect("made");
     }
-    fs::remove_dir(numbered(2)).expect("it was there");
-    assert_eq!(free(&name), numbered(2));
+    fs::remove_dir(numbered(&name, 2)).expect("it was there");
+    assert_eq!(free(&name), numbered(&name, 2));
+}
+
+/// As of two runs of one name that begin at the same moment: one looks at what the other has just made.
+#[test]
+fn a_group_that_is_lost_before_it_is_claimed_is_made_under_the_next_name() {
+    let base = tempfile::tempdir().expect("a folder");
+    let name = base.path().join("a.1");
+    let (mut told, mut looks) = (Vec::new(), 0);
+    let claim_late = |group: &Path| {
+        looks += 1;
+        match looks {
+            1 => Err(Errno::WOULDBLOCK.into()),
+            2 => {
+                fs::remove_dir(group)?;
+                claim(group)
+            }
+            _ => claim(group),
+        }
+    };
+    let (group, claimed) =
+        make_claimed(&name, |group| told.push(group.to_owned()), claim_late).expect("made");
+    assert!(group.exists() && claimed.is_some() && claim(&group).is_err(), "it is claimed");
+    assert_eq!(told, [name.clone(), numbered(&name, 2), numbered(&name, 2)], "each is told of");
+    assert!(!name.exists(), "what was lost is not left behind");
+}
+
+#[test]
+fn a_group_that_somebody_else_always_holds_is_made_all_the_same() {
+    let base = tempfile::tempdir().expect("a folder");
+    let name = base.path().join("a.1");
+    let held = |_: &Path| Err(Errno::WOULDBLOCK.into());
+    let (group, claimed) = make_claimed(&name, |_| {}, held).expect("made");
+    assert!(claimed.is_none());
+    let there = fs::read_dir(base.path()).expect("a folder").flatten().map(|entry| entry.path());
+    assert_eq!(there.collect::<Vec<_>>(), [group]);
+}
+
+fn numbered(name: &Path, number: u32) -> PathBuf {
+    PathBuf::from(format!("{}.{number}", name.display()))
 }
