@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: runs fuzz targets, and says how to reproduce what they find.
+//! `cargo xtask fuzz`: builds fuzz targets, runs one of them on each CPU at a time, and says how to reproduce what they find.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -7,16 +7,34 @@ use anyhow::{Result, bail, ensure};
 
 use crate::arguments::number;
 use crate::step::{Step, root, succeeds, target_dir};
+use crate::workers;
+
+/// No build takes so long: the first one of all targets takes minutes.
+const BUILD: Duration = Duration::from_secs(3600);
+/// Beyond its time a target may take so long to come up, and to tell what it has found.
+const AROUND: Duration = Duration::from_secs(300);
+
+/// What came of a target.
+#[derive(Debug)]
+pub(crate) struct Fuzzed {
+    pub(crate) target: String,
+    /// Whether nothing was found.
+    pub(crate) well: bool,
+    /// What it printed; of one that has found something also how to reproduce that.
+    pub(crate) printed: Vec<String>,
+}
 
 /// Runs the named targets, or all; true if none crashed.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let (seconds, chosen) = parse(arguments)?;
     let targets = chosen_targets(chosen)?;
     install()?;
+    ensure!(build(&targets, &mut |line| println!("{line}"))?, "the fuzz targets do not build");
     let mut well = true;
-    for target in &targets {
-        well &= run_target(target, seconds, &mut |line| println!("{line}"))?;
-    }
+    run_targets(&targets, seconds, |done| {
+        well &= done.well;
+        done.tell();
+    });
     println!(
         "{} fuzz targets, {seconds} s each: {}",
         targets.len(),
@@ -85,33 +103,71 @@ pub(crate) fn install() -> Result<()> {
     }
 }
 
-/// Runs one target, whose lines go to `line`; true if it found nothing.
-pub(crate) fn run_target(target: &str, seconds: u64, line: &mut dyn FnMut(&str)) -> Result<bool> {
+/// Builds these targets, so that their time is spent on fuzzing alone; false if they do not build.
+///
+/// # Errors
+/// Cargo cannot be started.
+pub(crate) fn build(targets: &[String], line: &mut dyn FnMut(&str)) -> Result<bool> {
+    let step = || Step::new("cargo").args(["+nightly", "fuzz", "build"]).limit(BUILD);
+    if targets == self::targets() {
+        return step().lines(line);
+    }
+    targets.iter().try_fold(true, |well, target| Ok(well && step().args([target]).lines(line)?))
+}
+
+/// Runs these targets, one on each CPU at a time; each is given to `take` when it is done.
+pub(crate) fn run_targets(targets: &[String], seconds: u64, take: impl FnMut(Fuzzed)) {
+    let targets = targets.iter().map(String::as_str).collect();
+    workers::share(targets, workers::cpus(), |target| run_target(target, seconds), take);
+}
+
+fn run_target(target: &str, seconds: u64) -> Fuzzed {
+    let (started, mut printed) = (SystemTime::now(), Vec::new());
+    let outcome = step(target, seconds).and_then(|step| {
+        printed.push(format!("$ {}", step.shown()));
+        step.quietly(&mut |line| printed.push(line.to_owned()))
+    });
+    let well = outcome.unwrap_or_else(|error| {
+        printed.push(format!("{error:#}"));
+        false
+    });
+    if !well {
+        printed.extend(how_to_reproduce(&root(), target, started));
+    }
+    Fuzzed { target: target.to_owned(), well, printed }
+}
+
+/// The command that runs a target.
+fn step(target: &str, seconds: u64) -> Result<Step> {
     // libFuzzer writes what it finds to the first folder only: the seeds in the tree stay as they are.
     let found = target_dir().join("fuzz-corpus").join(target);
     std::fs::create_dir_all(&found)?;
     let seeds = root().join("fuzz/corpus").join(target);
-    let started = SystemTime::now();
-    let mut step = Step::new("cargo").args(["+nightly", "fuzz", "run", target]);
-    step = step.args([found.to_string_lossy()]);
-    if seeds.is_dir() {
-        step = step.args([seeds.to_string_lossy()]);
-    }
-    step = step.args(["--", &format!("-max_total_time={seconds}"), "-timeout=10", "-verbosity=0"]);
-    // The first build of a target takes minutes.
-    let well = step.limit(Duration::from_secs(seconds + 900)).lines(line)?;
-    if !well {
-        tell_how_to_reproduce(target, started);
-    }
-    Ok(well)
+    let folders = [Some(&found), seeds.is_dir().then_some(&seeds)].into_iter().flatten();
+    let step = Step::new("cargo").args(["+nightly", "fuzz", "run", target]);
+    let step = step.args(folders.map(|folder| folder.to_string_lossy()));
+    let step = step.args(["--", &format!("-max_total_time={seconds}"), "-timeout=10", "-verbosity=0"]);
+    Ok(step.limit(Duration::from_secs(seconds) + AROUND))
 }
 
-fn tell_how_to_reproduce(target: &str, since: SystemTime) {
-    println!("fuzz target {target} failed");
-    for input in newer_files(&root().join("fuzz/artifacts").join(target), since) {
-        let input = input.strip_prefix(root()).unwrap_or(&input).to_owned();
-        println!("reproduce: cargo +nightly fuzz run {target} {}", input.display());
+impl Fuzzed {
+    /// One line; of a target that has found something, all that it printed before that.
+    pub(crate) fn tell(&self) {
+        if !self.well {
+            self.printed.iter().for_each(|line| println!("{line}"));
+        }
+        println!("{:6} fuzz target {}", if self.well { "ok" } else { "FAILED" }, self.target);
     }
+}
+
+/// A line for each input that a target has written below this folder since then because it fails with it.
+fn how_to_reproduce(root: &Path, target: &str, since: SystemTime) -> Vec<String> {
+    let inputs = newer_files(&root.join("fuzz/artifacts").join(target), since);
+    let line = |input: PathBuf| {
+        let input = input.strip_prefix(root).unwrap_or(&input).to_owned();
+        format!("reproduce: cargo +nightly fuzz run {target} {}", input.display())
+    };
+    inputs.into_iter().map(line).collect()
 }
 
 fn newer_files(folder: &Path, since: SystemTime) -> Vec<PathBuf> {
@@ -119,3 +175,7 @@ fn newer_files(folder: &Path, since: SystemTime) -> Vec<PathBuf> {
     let new = files.filter(|f| f.metadata().and_then(|m| m.modified()).is_ok_and(|time| time >= since));
     new.map(|f| f.path()).collect()
 }
+
+#[cfg(test)]
+#[path = "fuzz_tests.rs"]
+mod tests;

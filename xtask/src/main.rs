@@ -21,6 +21,7 @@ mod sources;
 mod step;
 mod tally;
 mod test;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -38,7 +39,7 @@ cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
                                                 experiments and peers in turn, then a Markdown table
 cargo xtask measured [bench | FIGURE...]        plays and keeps these, then writes docs/measured.md, docs/papers.md and the
                                                 figures of the README from what is kept
-cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60)
+cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60), one on each CPU at a time
 cargo xtask sanitize [CRATE...]                 the tests of ring, nic, vhost-user under AddressSanitizer (nightly)
 cargo xtask soak [--minutes N] [--rounds N]     traffic beside a hostile router (default 30 minutes), then N times SIGKILL
                                                 (default 300); the last line sums up

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use crate::fuzz::Fuzzed;
 use crate::tally::Tally;
 use crate::{attacks, check, fuzz, inbox, setup, soak};
 use job::Job;
@@ -34,7 +35,7 @@ const FUZZ_SECONDS: (u64, u64) = (5, 120);
 const ALL_CASES: u32 = 256;
 /// Minutes of the soak in the long tier.
 const SOAK_MINUTES: u64 = 30;
-/// Seconds of each attack in the long tier, and as many of rest.
+/// Seconds of each attack in the long tier, beside a third of that of rest.
 const ATTACK_SECONDS: u64 = 60;
 
 /// What the caller asked for.
@@ -137,21 +138,32 @@ fn jobs(programs: &[Program], wish: &Wish) -> Result<Vec<Job>> {
 
 /// Each fuzz target for so many seconds, where the tools are there.
 fn fuzz_targets(seconds: u64, tally: &mut Tally) -> Result<()> {
-    println!("\n== fuzz targets, {seconds} s each");
-    for target in fuzz::targets() {
-        if let Some(missing) = fuzz::missing_tool() {
-            tally.skipped.push(format!("fuzz target {target}: {missing} is not installed"));
-            continue;
-        }
-        let mut printed = Vec::new();
-        if fuzz::run_target(&target, seconds, &mut |line| printed.push(line.to_owned()))? {
-            tally.passed += 1;
-        } else {
-            printed.iter().for_each(|line| println!("{line}"));
-            tally.fail(&format!("fuzz target {target}"), printed.iter().map(String::as_str));
-        }
+    let targets = fuzz::targets();
+    println!("\n== {} fuzz targets, {seconds} s each", targets.len());
+    if let Some(missing) = fuzz::missing_tool() {
+        let skipped = |target| format!("fuzz target {target}: {missing} is not installed");
+        tally.skipped.extend(targets.iter().map(skipped));
+        return Ok(());
     }
+    let mut printed = Vec::new();
+    if !fuzz::build(&targets, &mut |line| printed.push(line.to_owned()))? {
+        printed.iter().for_each(|line| println!("{line}"));
+        tally.fail("build: fuzz targets", printed.iter().map(String::as_str));
+        return Ok(());
+    }
+    fuzz::run_targets(&targets, seconds, |done| {
+        done.tell();
+        count(&done, tally);
+    });
     Ok(())
+}
+
+fn count(done: &Fuzzed, tally: &mut Tally) {
+    if done.well {
+        tally.passed += 1;
+    } else {
+        tally.fail(&format!("fuzz target {}", done.target), done.printed.iter().map(String::as_str));
+    }
 }
 
 fn soak(tally: &mut Tally) -> Result<()> {

@@ -98,3 +98,12 @@ fn namespaces_of_its_own_hide_what_others_have() {
     assert_eq!(printed[1], "lo");
     assert!(printed[2].parse::<u32>().is_ok_and(|id| id < 100), "{printed:?}");
 }
+
+#[test]
+fn a_fuzz_target_that_finds_something_is_a_failure() {
+    let mut tally = Tally::default();
+    let done = |target: &str, well| Fuzzed { target: target.to_owned(), well, printed: Vec::new() };
+    count(&done("rings", true), &mut tally);
+    count(&done("pci", false), &mut tally);
+    assert_eq!(tally.to_string(), "1 passed, 1 failed, 0 skipped");
+}

@@ -1,11 +1,10 @@
 //! Runs jobs: first those that may meet, several at a time, then those that must be alone, one after the other.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::thread;
 use std::time::Instant;
 
 use crate::tally::Tally;
+use crate::workers;
 
 use super::job::{Done, Job};
 use super::private;
@@ -45,26 +44,10 @@ impl<'a> Pool<'a> {
     }
 
     fn side_by_side(&mut self, privately: bool) {
-        let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let workers = if privately { cpus * JOBS_A_CPU } else { 1 };
-        println!("\n== {} jobs, {workers} at a time", self.together.len());
-        let queue = Mutex::new(std::mem::take(&mut self.together));
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let (told, done) = mpsc::channel();
-        thread::scope(|scope| {
-            for _ in 0..workers {
-                let told = told.clone();
-                scope.spawn(move || {
-                    while let Some(job) = next() {
-                        if told.send(job.run(privately)).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(told);
-            done.iter().for_each(|done| self.take(done));
-        });
+        let at_once = if privately { workers::cpus() * JOBS_A_CPU } else { 1 };
+        println!("\n== {} jobs, {at_once} at a time", self.together.len());
+        let jobs = std::mem::take(&mut self.together);
+        workers::share(jobs, at_once, |job| job.run(privately), |done| self.take(done));
     }
 
     fn take(&mut self, done: Done) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::step::{installed, output};
+use crate::workers;
 
 /// How long a spinner takes its CPU.
 const BURST: Duration = Duration::from_millis(1200);
@@ -29,7 +30,7 @@ impl Spinners {
     pub(super) fn start() -> Result<Self> {
         ensure!(output("id", &["-u"]) == "0" && installed("chrt"), "--stressed needs root and chrt(1)");
         let own = std::env::current_exe().context("the path of this program")?;
-        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cpus = workers::cpus();
         let mut spinners = Self { children: Vec::new() };
         for cpu in 0..cpus {
             let mut command = Command::new("chrt");
