@@ -5,9 +5,9 @@
 //!  CPU 1   the attacker -> router `bad`; supervisor, the data plane's control, and the client that asks for `ps` five times a second
 //! ```
 //!
-//! Slices with the attacker and without it follow each other by turns. The neighbour must forward 0.97 of its rate without the
-//! attacker, and lose frames in full queues of its own alone; the data plane must stay, and `ps` be answered within 100 ms. All
-//! else is told: what threads of others ran, what memory and descriptors were held.
+//! Slices with the attacker and slices without, which are a third as long, follow each other by turns. The neighbour must
+//! forward 0.97 of its rate without the attacker, and lose frames in full queues of its own alone; the data plane must stay, and
+//! `ps` be answered within 100 ms. All else is told: what threads of others ran, what memory and descriptors were held.
 
 mod list;
 mod own;
@@ -22,6 +22,7 @@ use support::Need;
 
 use crate::arguments::number;
 use crate::step::{output, release_build};
+use crate::workers;
 use list::{ALL, Spec};
 use trial::Outcome;
 
@@ -34,8 +35,7 @@ struct Options {
 /// Why there can be no attacks here.
 pub(crate) fn missing() -> Option<String> {
     let needs = [Need::Root, Need::Tun, Need::Program("ip"), Need::Program("nsenter"), Need::Program("bash")];
-    let one = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2);
-    support::missing(&needs).or_else(|| one.then(|| "there is one CPU only".to_owned()))
+    support::missing(&needs).or_else(|| (workers::cpus() < 2).then(|| "there is one CPU only".to_owned()))
 }
 
 /// Runs them; true if all is as it must be. The last line sums up.

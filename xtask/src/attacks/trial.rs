@@ -13,9 +13,11 @@ use super::scene::{OTHER_CPU, Scene};
 use super::usage::{Held, Ids, Ran, Seen, Watch};
 use crate::ratios::interval;
 
-/// The longest slice, and as many pairs as an interval wants.
+/// The longest slice of attack, and as many pairs as an interval wants.
 const SLICE: Duration = Duration::from_secs(5);
 const PAIRS: u32 = 6;
+/// A slice of rest is this part of one of attack: the neighbour's rate without the attacker is the same all the time.
+const REST: u32 = 3;
 /// Between two slices: what was begun ends.
 const BREAK: Duration = Duration::from_millis(300);
 /// Between two tries of an attack that nobody lets in.
@@ -29,6 +31,21 @@ const LEAST_RATIO: f64 = 0.97;
 const LONGEST_ANSWER: Duration = Duration::from_millis(100);
 /// Names of what is lost in a full queue, or in the ring of a router that has no CPU at the moment.
 const FULL_QUEUES: [&str; 4] = ["drop_full", "drop_no_buffer", "drop_queue_full", "drop_tx_full"];
+
+/// What is to be: with the attacker or without, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turn {
+    with: bool,
+    length: Duration,
+}
+
+/// Pairs of turns with so much time of attack in all; who is first changes from one to the next.
+fn turns(time: Duration) -> Vec<[Turn; 2]> {
+    let length = (time / PAIRS).min(SLICE);
+    let count = (time.as_secs_f64() / length.as_secs_f64()).round() as usize;
+    let (attack, rest) = (Turn { with: true, length }, Turn { with: false, length: length / REST });
+    (0..count).map(|n| if n.is_multiple_of(2) { [attack, rest] } else { [rest, attack] }).collect()
+}
 
 /// A slice, with the attacker or without.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,14 +135,11 @@ struct Trial {
 type Pairs = (Vec<(Slice, Slice)>, Option<String>);
 
 impl Trial {
-    /// By turns, and who is first by turns as well.
     fn pairs(&mut self, attack: &mut dyn Attack, time: Duration) -> Pairs {
-        let length = (time / PAIRS).min(SLICE);
-        let count = (time.as_secs_f64() / length.as_secs_f64()).round() as usize;
         let mut pairs = Vec::new();
-        for number in 0..count {
+        for turns in turns(time) {
             let mut pair = (Slice::default(), Slice::default());
-            for with in [number % 2 == 0, number % 2 != 0] {
+            for Turn { with, length } in turns {
                 let slice = if with {
                     self.slice(Some(&mut *attack), length).map(|slice| pair.0 = slice)
                 } else {

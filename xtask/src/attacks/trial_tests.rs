@@ -72,3 +72,18 @@ fn the_median_of_pairs_counts() {
     let (low, median, high) = ratio(&pairs);
     assert!((median - 1.0).abs() < 1e-9 && low < median && median < high, "{low} {median} {high}");
 }
+
+#[test]
+fn rest_takes_a_third_of_the_time_of_an_attack_and_who_is_first_alternates() {
+    for (seconds, pairs) in [(6, 6), (60, 12), (600, 120)] {
+        let turns = turns(Duration::from_secs(seconds));
+        let time = |with: bool| -> Duration {
+            let all = turns.iter().flatten().filter(|turn| turn.with == with);
+            all.map(|turn| turn.length).sum()
+        };
+        assert_eq!((turns.len(), time(true)), (pairs, Duration::from_secs(seconds)));
+        assert!(time(false) * 3 <= time(true) && time(false) * 4 > time(true), "{:?}", time(false));
+        assert!(turns.iter().all(|[a, b]| a.with != b.with), "a pair has both");
+        assert!(turns.windows(2).all(|pair| pair[0][0].with != pair[1][0].with), "by turns");
+    }
+}
