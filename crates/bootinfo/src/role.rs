@@ -50,11 +50,15 @@ pub enum Misdeed {
     /// Keeps its rings full of the longest chains there may be, of which the same ones come again and again; after a
     /// second they are longer.
     Chains = 10,
+    /// Resets its NICs and sets them up anew, again and again, with buffers and frames in their rings.
+    Resets = 11,
+    /// Has its NICs execute commands without end: those of the control queue, with the queue full; of an e1000, those of its PHY.
+    Commands = 12,
 }
 
 impl Misdeed {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Registers,
         Self::Descriptors,
         Self::Loops,
@@ -66,6 +70,8 @@ impl Misdeed {
         Self::TripleFault,
         Self::OldEpoch,
         Self::Chains,
+        Self::Resets,
+        Self::Commands,
     ];
 
     /// The misdeed with this number.
@@ -87,6 +93,8 @@ impl Misdeed {
             Self::TripleFault => "triple-fault",
             Self::OldEpoch => "old-epoch",
             Self::Chains => "chains",
+            Self::Resets => "resets",
+            Self::Commands => "commands",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | what it does | what the data path does at once | what the watch does |
 //! |---|---|---|
 //! | random register accesses | answers and counts them; costly ones are paced, on the guest's own vCPU thread | [`Kind::Registers`] after [`Rules::strikes`] seconds above [`Rules::registers`], beside what its frames may need |
+//! | resets of its NICs, or commands to them, without end | paces resets; executes commands burst by burst; both on the guest's own vCPU thread | [`Kind::Registers`], as above |
 //! | random descriptors, loops, addresses outside memory, indices that jump | stops the queue, counts `drop_bad_ring` | [`Kind::BrokenRing`] at once |
 //! | chains as long as they may be, the same ones again and again | reads a bounded number of descriptors for a burst | nothing: its own frames wait |
 //! | doorbells without end | counts `kicks` | [`Kind::Kicks`] after [`Rules::strikes`] seconds above [`Rules::kicks`] |

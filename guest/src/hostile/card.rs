@@ -12,7 +12,12 @@ use crate::process::{self, Bell};
 
 const VENDOR: u16 = 0x8086;
 const DEVICE: u16 = 0x100e;
-/// Registers: the status block's address, the rings, and what each ring's begin with.
+/// Registers: control, EEPROM and PHY, what is switched on, the status block's address, the rings, and what each ring's begin with.
+const CTRL: u64 = 0x0000;
+const EERD: u64 = 0x0014;
+const MDIC: u64 = 0x0020;
+const RCTL: u64 = 0x0100;
+const TCTL: u64 = 0x0400;
 const CSBAL: u64 = 0x2830;
 const CSBAH: u64 = 0x2834;
 const RX_RING: u64 = 0x2800;
@@ -35,9 +40,18 @@ const EOP: u64 = 1 << 24;
 const TSE: u64 = 1 << 26;
 const DEXT: u64 = 1 << 29;
 const DATA: u64 = 1 << 20;
+/// In CTRL: set link up, reset. In EERD: start. In MDIC: write to the PHY, whose address is 1; the number of its control register
+/// is 0.
+const SLU: u32 = 1 << 6;
+const RST: u32 = 1 << 26;
+const START: u32 = 1;
+const PHY_WRITE: u32 = 1 << 26 | 1 << 21;
 
 /// An e1000 that the driver has set up.
 pub(super) struct Card {
+    registers: Registers,
+    /// RCTL and TCTL, as the driver has left them.
+    switched_on: [u32; 2],
     pub(super) rings: [Ring; 2],
 }
 
@@ -80,7 +94,25 @@ impl Card {
             };
             (ring.entries > 0).then_some(ring)
         };
-        Some(Self { rings: [ring(RX_RING, 0, BLOCK_RX_TAIL)?, ring(TX_RING, 1, BLOCK_TX_TAIL)?] })
+        let rings = [ring(RX_RING, 0, BLOCK_RX_TAIL)?, ring(TX_RING, 1, BLOCK_TX_TAIL)?];
+        Some(Self { registers: card, switched_on: [RCTL, TCTL].map(|at| card.read(at)), rings })
+    }
+
+    /// Resets it and sets it up anew, without a status block, with buffers in one ring and packets of zeros in the other.
+    pub(super) fn renew(&mut self) {
+        self.registers.write(CTRL, RST);
+        self.registers.write(CTRL, SLU);
+        self.rings.iter_mut().for_each(Ring::begin);
+        for (at, value) in [RCTL, TCTL].into_iter().zip(self.switched_on) {
+            self.registers.write(at, value);
+        }
+        self.rings.iter().for_each(Ring::give_all);
+    }
+
+    /// Has it read a word of its EEPROM and reset its PHY.
+    pub(super) fn command(&self) {
+        self.registers.write(EERD, START);
+        self.registers.write(MDIC, PHY_WRITE | 1 << 15);
     }
 }
 
@@ -146,6 +178,17 @@ impl Ring {
                 self.set_tail(random.next() as u16 % self.entries);
             }
         }
+    }
+
+    /// As after a reset, with room for a frame, and a packet, in each descriptor.
+    fn begin(&mut self) {
+        (self.block_tail, self.bell) = (None, None);
+        let octets = 16 * u32::from(self.entries);
+        let words = [(BASE_LOW, self.base as u32), (BASE_HIGH, (self.base >> 32) as u32), (LENGTH, octets)];
+        for (at, value) in words.into_iter().chain([(HEAD, 0), (TAIL, 0)]) {
+            self.registers.write(at, value);
+        }
+        (0..self.entries).for_each(|index| self.put(index, map::POOL, LEN | EOP));
     }
 
     /// Rings for nothing: the tail stays where the driver has left it.

@@ -5,13 +5,14 @@
 //! meanwhile. The same vCPU of the same router does the same each time.
 
 mod card;
+mod device;
 mod frozen;
 mod random;
 mod registers;
 mod rings;
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootInfo, MAX_NICS, Misdeed, Trouble};
+use bootinfo::{BootInfo, MAX_NICS, Misdeed, NicModel, Trouble};
 use fib::Table;
 use router::Platform;
 
@@ -21,6 +22,7 @@ use crate::platform::Firmware;
 use crate::roles::{self, Forwarding};
 use crate::serve::{self, Duty};
 use card::Card;
+use device::Device;
 use frozen::Frozen;
 use random::Random;
 
@@ -40,18 +42,37 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
         serve::serve(stubborn, vcpu);
         return Ok(());
     }
+    let good = roles::router(vcpu)?;
+    // One vCPU is enough to set a device up, and two would take it from each other.
+    let begins = if vcpu.index > 0 && takes_over(misdeed) { u64::MAX } else { vcpu.firmware.now() + GOOD_TIME };
     let hostile = Hostile {
-        good: roles::router(vcpu)?,
+        good,
         misdeed,
-        begins: vcpu.firmware.now() + GOOD_TIME,
+        begins,
         random: Random::new(vcpu.info.traffic.flows, vcpu.index),
         vcpu: vcpu.index,
         info: vcpu.info,
+        devices: devices(misdeed, vcpu)?,
         cards: ArrayVec::new_const(),
         round: 0,
     };
     serve::serve(hostile, vcpu);
     Ok(())
+}
+
+/// Whether the NICs have another driver from then on.
+fn takes_over(misdeed: Misdeed) -> bool {
+    matches!(misdeed, Misdeed::Resets | Misdeed::Commands)
+}
+
+/// The virtio-net devices that get another driver.
+fn devices(misdeed: Misdeed, vcpu: &mut Vcpu) -> Result<ArrayVec<Device, MAX_NICS>, Trouble> {
+    let (info, mut devices) = (vcpu.info, ArrayVec::new_const());
+    let is_ours = |model| model == NicModel::VirtioNet as u32 && takes_over(misdeed);
+    for nic in info.nics.iter().take(info.nic_count as usize).filter(|nic| is_ours(nic.model)) {
+        devices.push(Device::new(nic.slot, info.ram, &mut vcpu.arena).ok_or(Trouble::Memory)?);
+    }
+    Ok(devices)
 }
 
 /// A router that will not stay one.
@@ -64,6 +85,8 @@ struct Hostile {
     vcpu: usize,
     /// The orders, which tell where NICs and memory are.
     info: &'static BootInfo,
+    /// The virtio-net devices among the NICs, if it is going to drive them itself.
+    devices: ArrayVec<Device, MAX_NICS>,
     /// The e1000s among the NICs, once it misbehaves.
     cards: ArrayVec<Card, MAX_NICS>,
     /// How often it has done it.
@@ -72,8 +95,10 @@ struct Hostile {
 
 impl Duty for Hostile {
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
-        // Who writes an e1000's registers past its driver would take frames back that the driver has sent meanwhile.
-        let frames = if self.cards.is_empty() { self.good.pass(firmware) } else { 0 };
+        // Who writes an e1000's registers past its driver would take frames back that the driver has sent meanwhile; and a driver
+        // is out of place whose device has another one.
+        let is_driven = self.cards.is_empty() && !(self.round > 0 && takes_over(self.misdeed));
+        let frames = if is_driven { self.good.pass(firmware) } else { 0 };
         if firmware.now() >= self.begins {
             self.misbehave(firmware);
             return frames.max(1);
@@ -115,6 +140,19 @@ impl Hostile {
                 self.spoil_cards();
             }
             Misdeed::Kicks => self.kick(firmware),
+            Misdeed::Resets => {
+                for device in &mut self.devices {
+                    // What cannot be set up now is reset in the next round.
+                    let _ = device.renew();
+                }
+                self.cards.iter_mut().for_each(Card::renew);
+            }
+            Misdeed::Commands => {
+                for device in &mut self.devices {
+                    let _ = device.command();
+                }
+                self.cards.iter().for_each(Card::command);
+            }
             Misdeed::Sleep => self.sleep_for_ever(),
             Misdeed::Spin => spin_for_ever(),
             Misdeed::TripleFault => halt::die(),

@@ -68,9 +68,35 @@ impl Ring {
             self.put(index, (map::POOL, len), more | self.direction, (index + 1) % size);
             self.put_available(index, 0);
         }
-        // All that the device has returned, and no more.
-        let returned = self.word(self.layout.used + 2).load(Acquire).wrapping_add(size);
+        self.offer_returned()
+    }
+
+    /// Offers all that the device has returned, and no more. True if there is something new.
+    pub(super) fn offer_returned(&self) -> bool {
+        let returned = self.word(self.layout.used + 2).load(Acquire).wrapping_add(self.layout.size);
         returned != self.word(self.layout.available + 2).swap(returned, Release)
+    }
+
+    /// The same buffer (address, octets) everywhere, of a ring that begins.
+    pub(super) fn fill(&self, buffer: (u64, u32)) {
+        for index in 0..self.layout.size {
+            self.put(index, buffer, self.direction, 0);
+            self.put_available(index, index);
+        }
+        self.word(self.layout.available + 2).store(self.layout.size, Release);
+    }
+
+    /// The same commands (address, octets) again and again, each with room for an answer, of a ring that begins.
+    pub(super) fn fill_with_commands(&self, commands: &[(u64, u32)], answer: u64) {
+        let heads = (0..self.layout.size).step_by(2);
+        for (head, command) in heads.clone().zip(commands) {
+            self.put(head, *command, NEXT, head + 1);
+            self.put(head + 1, (answer, 1), WRITE, 0);
+        }
+        for (index, head) in (0..self.layout.size).zip(heads.take(commands.len()).cycle()) {
+            self.put_available(index, head);
+        }
+        self.word(self.layout.available + 2).store(self.layout.size, Release);
     }
 
     /// Buffers that do not lie in memory.

@@ -15,8 +15,7 @@ use crate::arena::Arena;
 use crate::buffer::{FrameBuffer, Pool};
 use crate::pieces::{self, Gather};
 use queue::Queue;
-pub(crate) use transport::QueueRegisters;
-use transport::Transport;
+pub(crate) use transport::{QueueRegisters, Transport};
 
 /// Receive buffers are posted and sent ones taken back in lots of this part of a ring: fewer lines cross the cores.
 const LOTS: usize = 4;

@@ -104,12 +104,17 @@ impl Transport {
         let device = Device::find(slot, VENDOR, DEVICE)?;
         device.enable();
         let mut transport = Self::locate(slot, device)?;
-        let status = transport.common;
+        transport.reset();
+        transport.offered = transport.read_offered();
+        Some(transport)
+    }
+
+    /// Resets it, and tells it that there is a driver.
+    pub(crate) fn reset(&self) {
+        let status = self.common;
         status.write(common::DEVICE_STATUS, 0u8);
         while status.read::<u8>(common::DEVICE_STATUS) != 0 {}
         status.write(common::DEVICE_STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER);
-        transport.offered = transport.read_offered();
-        Some(transport)
     }
 
     /// What frames that the driver sends may leave to the device.
@@ -130,13 +135,23 @@ impl Transport {
         for (offload, host, guest) in OFFLOADS {
             wanted |= if offloads.has(offload) { host | guest } else { 0 };
         }
+        let accepted = self.pick(wanted);
+        let usable = !multi_queue || self.features & F_MQ != 0;
+        (accepted && usable && self.features & F_VERSION_1 != 0).then_some(())
+    }
+
+    /// Negotiates all that is offered, but for the order in which a ring's entries are used; false if the device does not agree.
+    pub(crate) fn negotiate_all(&mut self) -> bool {
+        self.pick(!F_IN_ORDER)
+    }
+
+    /// Picks what is offered of these features; whether the device agrees.
+    fn pick(&mut self, wanted: u64) -> bool {
         self.features = self.offered & wanted;
         self.accept();
         let status = self.common;
         status.write(common::DEVICE_STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK);
-        let accepted = status.read::<u8>(common::DEVICE_STATUS) & STATUS_FEATURES_OK != 0;
-        let usable = !multi_queue || self.features & F_MQ != 0;
-        (accepted && usable && self.features & F_VERSION_1 != 0).then_some(())
+        status.read::<u8>(common::DEVICE_STATUS) & STATUS_FEATURES_OK != 0
     }
 
     /// Whether the device says before each frame what it leaves to be done, and may use several buffers.
