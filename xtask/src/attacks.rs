@@ -9,6 +9,7 @@
 //! forward 0.97 of its rate without the attacker, and lose frames in full queues of its own alone; the data plane must stay, and
 //! `ps` be answered within 100 ms. All else is told: what threads of others ran, what memory and descriptors were held.
 
+mod guests;
 mod list;
 mod own;
 mod scene;
@@ -23,6 +24,7 @@ use support::Need;
 use crate::arguments::number;
 use crate::step::{output, release_build};
 use crate::workers;
+use guests::NotHere;
 use list::{ALL, Spec};
 use trial::Outcome;
 
@@ -30,6 +32,15 @@ struct Options {
     seconds: u64,
     binary: Option<String>,
     names: Vec<String>,
+}
+
+/// What came of all attacks.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// What is wrong.
+    pub(crate) faults: Vec<String>,
+    /// Attacks for which there is not what they need, and why.
+    pub(crate) skipped: Vec<String>,
 }
 
 /// Why there can be no attacks here.
@@ -44,12 +55,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if let Some(why) = missing() {
         bail!("attacks are not possible here: {why}");
     }
-    let faults = attacks(&options)?;
-    Ok(faults.is_empty())
+    Ok(attacks(&options)?.faults.is_empty())
 }
 
-/// Each for so many seconds; what is wrong.
-pub(crate) fn all(seconds: u64) -> Result<Vec<String>> {
+/// Each for so many seconds.
+pub(crate) fn all(seconds: u64) -> Result<Report> {
     attacks(&Options { seconds, binary: None, names: Vec::new() })
 }
 
@@ -71,14 +81,14 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-fn attacks(options: &Options) -> Result<Vec<String>> {
+fn attacks(options: &Options) -> Result<Report> {
     let binary = match &options.binary {
         Some(binary) => std::path::absolute(binary)?.to_string_lossy().into_owned(),
         None => release_build()?,
     };
     let wanted =
         |spec: &&Spec| options.names.is_empty() || options.names.iter().any(|name| name == spec.name);
-    let (mut outcomes, mut faults) = (Vec::new(), Vec::new());
+    let (mut outcomes, mut report) = (Vec::new(), Report::default());
     println!(
         "commit {}, load {}",
         output("git", &["rev-parse", "--short", "HEAD"]),
@@ -88,19 +98,30 @@ fn attacks(options: &Options) -> Result<Vec<String>> {
         match trial::run(&binary, spec, options.seconds) {
             Ok(outcome) => {
                 println!("{}", told(&outcome));
-                faults.extend(outcome.faults.iter().map(|fault| format!("{}: {fault}", outcome.name)));
+                report.faults.extend(outcome.faults.iter().map(|fault| format!("{}: {fault}", outcome.name)));
                 outcomes.push(outcome);
             }
-            Err(error) => faults.push(format!("{}: {error:#}", spec.name)),
+            Err(error) => report.add(spec.name, &error),
         }
     }
     print!("{}", table(&outcomes));
-    for fault in &faults {
-        println!("FAULT {fault}");
+    report.tell();
+    Ok(report)
+}
+
+impl Report {
+    /// An attack that was not carried through.
+    fn add(&mut self, name: &str, error: &anyhow::Error) {
+        let place = if error.is::<NotHere>() { &mut self.skipped } else { &mut self.faults };
+        place.push(format!("{name}: {error:#}"));
     }
-    let verdict = if faults.is_empty() { "hold" } else { "FAIL" };
-    println!("attacks {verdict}: {} faults", faults.len());
-    Ok(faults)
+
+    fn tell(&self) {
+        self.skipped.iter().for_each(|why| println!("SKIPPED: {why}"));
+        self.faults.iter().for_each(|fault| println!("FAULT {fault}"));
+        let verdict = if self.faults.is_empty() { "hold" } else { "FAIL" };
+        println!("attacks {verdict}: {} faults", self.faults.len());
+    }
 }
 
 /// An outcome in one line.

@@ -186,7 +186,9 @@ fn attacks(tally: &mut Tally) -> Result<()> {
         tally.skipped.push(format!("attacks: {why}"));
         return Ok(());
     }
-    match attacks::all(ATTACK_SECONDS)?.as_slice() {
+    let report = attacks::all(ATTACK_SECONDS)?;
+    tally.skipped.extend(report.skipped.iter().map(|why| format!("attack {why}")));
+    match report.faults.as_slice() {
         [] => tally.passed += 1,
         faults => tally.fail("attacks", faults.iter().map(String::as_str)),
     }

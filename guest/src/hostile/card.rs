@@ -98,7 +98,7 @@ impl Card {
         Some(Self { registers: card, switched_on: [RCTL, TCTL].map(|at| card.read(at)), rings })
     }
 
-    /// Resets it and sets it up anew, without a status block, with buffers in one ring and packets of zeros in the other.
+    /// Resets it and sets it up anew, without a status block, with buffers in one ring and a packet of zeros in the other.
     pub(super) fn renew(&mut self) {
         self.registers.write(CTRL, RST);
         self.registers.write(CTRL, SLU);
@@ -106,7 +106,9 @@ impl Card {
         for (at, value) in [RCTL, TCTL].into_iter().zip(self.switched_on) {
             self.registers.write(at, value);
         }
-        self.rings.iter().for_each(Ring::give_all);
+        let [receive, transmit] = &self.rings;
+        receive.give_all();
+        transmit.set_tail(1);
     }
 
     /// Has it read a word of its EEPROM and reset its PHY.

@@ -4,10 +4,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use api::Request;
+use bootinfo::Misdeed;
 use support::HugePages;
 use support::attack::{Attack, Deed, Machine, Misuse, Program};
 
-use super::own::{Deaf, Firmware, Locks, Owner, Storm, Threads, apply, set};
+use super::guests::Guests;
+use super::own::{Deaf, Locks, Owner, Storm, Threads, apply, set};
 use super::scene::{Scene, Site};
 use crate::step::target_dir;
 
@@ -49,6 +51,8 @@ const TAP: Site = Site { attach: "'tap:attack-tap'", ..PROCESS };
 /// In a virtual machine where there is KVM.
 const VIRTIO_NET: Site = Site { router: "", ..SWITCH };
 const E1000: Site = Site { attach: "'switch:lan'\nmodel = 'e1000'\nmode = 'base'", ..VIRTIO_NET };
+/// With two pairs of queues, and so with a control queue.
+const TWO_PAIRS: Site = Site { router: "vcpus = 2", ..VIRTIO_NET };
 const SCRAPED: Site =
     Site { more: "[telemetry]\nprometheus = 'unix:/run/ringroad-attacks.sock'\n", ..PROCESS };
 const SHARES: Site =
@@ -66,6 +70,12 @@ macro_rules! machine {
     };
 }
 
+macro_rules! misdeed {
+    ($name:literal, $misdeed:ident, $site:ident, $does:literal) => {
+        Spec::new([$name, $does], $site, |scene| misdeed(scene, Misdeed::$misdeed))
+    };
+}
+
 macro_rules! program {
     ($name:literal, $misuse:ident, $does:literal) => {
         Spec::new([$name, $does], HANDED, |scene| program(scene, Misuse::$misuse))
@@ -73,7 +83,7 @@ macro_rules! program {
 }
 
 /// All of them.
-pub(super) static ALL: [Spec; 28] = [
+pub(super) static ALL: [Spec; 33] = [
     machine!("wait", Wait, "a vhost-user peer's eventfd makes whoever writes it wait"),
     machine!("terabytes", Terabytes, "a peer shares 32 ranges of 1 TiB"),
     machine!("disk", Disk, "a peer shares a file on a disk"),
@@ -92,8 +102,13 @@ pub(super) static ALL: [Spec; 28] = [
         |scene| Ok(Box::new(Keeper::new(scene)?)),
     ),
     program!("nonsense", Nonsense, "a program that a router calls answers what was not asked"),
-    Spec::new(["misdeeds", "firmware: the eleven misdeeds in turn, virtio-net"], VIRTIO_NET, firmware),
-    Spec::new(["misdeeds-e1000", "the same on e1000s that send within register accesses"], E1000, firmware),
+    Spec::new(["misdeeds", "firmware: the eleven other misdeeds in turn, virtio-net"], VIRTIO_NET, misdeeds),
+    Spec::new(["misdeeds-e1000", "the same on e1000s that send within register accesses"], E1000, misdeeds),
+    misdeed!("faults", TripleFault, VIRTIO_NET, "a firmware ends in a triple fault, as often as it is started again"),
+    misdeed!("resets", Resets, VIRTIO_NET, "a firmware resets its NICs and sets them up anew, virtio-net"),
+    misdeed!("resets-e1000", Resets, E1000, "the same on e1000s that send within register accesses"),
+    misdeed!("commands", Commands, TWO_PAIRS, "a firmware keeps its NICs' control queues full of commands"),
+    Spec::new(["console", "a kernel writes to its console without end"], PROCESS, talker),
     Spec::new(["locks", "a user locks all cgroup folders while the owner applies files"], SHARES, locks),
     Spec::new(["threads", "threads come and go while a router is restarted in a loop"], SHARES, threads),
     machine!("hasty", Hasty, "a peer connects and goes"),
@@ -120,8 +135,16 @@ fn program(scene: &mut Scene, misuse: Misuse) -> Result<Attacker> {
     Ok(Box::new(Program::new(&scene.stage.path("door.sock"), misuse)))
 }
 
-fn firmware(scene: &mut Scene) -> Result<Attacker> {
-    Ok(Box::new(Firmware::new(scene)?))
+fn misdeeds(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Guests::misdeeds(scene)?))
+}
+
+fn misdeed(scene: &mut Scene, misdeed: Misdeed) -> Result<Attacker> {
+    Ok(Box::new(Guests::misdeed(scene, misdeed)?))
+}
+
+fn talker(scene: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Guests::talker(scene)?))
 }
 
 fn locks(scene: &mut Scene) -> Result<Attacker> {

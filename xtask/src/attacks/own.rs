@@ -1,4 +1,4 @@
-//! Attackers that are no peer of vhost-user: users of the host, owners in a hurry, hosts on a wire, firmware.
+//! Attackers that are no peer of vhost-user and no guest: users of the host, owners in a hurry, hosts on a wire.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
-use api::{Answer, Client, Request};
-use bootinfo::Misdeed;
+use anyhow::{Context, Result, anyhow};
+use api::{Client, Request};
 use support::attack::Attack;
 use support::{Stranger, Wire, all_below};
 
@@ -58,47 +57,6 @@ pub(super) fn set(key: &str, value: &str) -> Request {
 
 pub(super) fn apply(site: Site) -> Request {
     Request::Apply { file: "attacks.toml".to_owned(), text: site.file(), dry_run: false }
-}
-
-/// A firmware that does each of its misdeeds in turn, one in a slice.
-pub(super) struct Firmware {
-    client: Client,
-    site: Site,
-    turn: usize,
-    doing: bool,
-}
-
-impl Firmware {
-    pub(super) fn new(scene: &mut Scene) -> Result<Self> {
-        Ok(Self { client: scene.client()?, site: scene.site, turn: 0, doing: false })
-    }
-
-    fn apply(&mut self, role: &str) -> Result<()> {
-        let text = self.site.file().replace("name = 'bad'", &format!("name = 'bad'\n{role}"));
-        let file = "attacks.toml".to_owned();
-        match self.client.ask(&Request::Apply { file, text, dry_run: false })? {
-            Answer::Applied { .. } => Ok(()),
-            other => bail!("not applied, but {other:?}"),
-        }
-    }
-}
-
-impl Attack for Firmware {
-    fn act(&mut self, until: Instant) -> Result<bool> {
-        let begins = !self.doing;
-        if begins {
-            let misdeed = Misdeed::ALL[self.turn % Misdeed::ALL.len()].name();
-            self.apply(&format!("role = 'hostile'\nmisdeed = '{misdeed}'"))?;
-            (self.doing, self.turn) = (true, self.turn + 1);
-        }
-        sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
-        Ok(begins)
-    }
-
-    fn rest(&mut self) -> Result<()> {
-        self.doing = false;
-        self.apply("")
-    }
 }
 
 /// A user of the host who holds locks on all that he may open, while an owner applies files.

@@ -1,6 +1,7 @@
 //! A run with a neighbour that forwards a million packets a second on one CPU, and a router that is attacked on the other.
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,6 @@ mac = '02:00:00:00:36:99'
 const BAD: &str = "\
 [[router]]
 name = 'bad'
-memory = '32M'
 restart = 'always'
 pin = { vcpu = '1', vhost = '1' }
 ";
@@ -53,7 +53,11 @@ const FED: &str = "\
 name = 'feed'
 attach = 'vhost-user-backend:feed.sock'
 mac = '02:00:00:00:36:02'
-address = '10.2.1.1/24'
+";
+/// The NIC that is attacked.
+const DOOR: &str = "\
+[[router.nic]]
+name = 'door'
 ";
 const FAR: &str = "\
 [[router.neighbour]]
@@ -75,9 +79,18 @@ pub(super) struct Site {
 impl Site {
     /// The whole file.
     pub(super) fn file(&self) -> String {
-        let door =
-            format!("[[router.nic]]\nname = 'door'\naddress = '10.2.2.1/24'\nattach = {}\n", self.attach);
-        [self.more, NEAR, BAD, self.router, "\n", FED, &door, FAR].concat()
+        let router = format!("memory = '32M'\n{}\n", self.router);
+        let feed = [FED, "address = '10.2.1.1/24'\n"].concat();
+        let door = format!("{DOOR}address = '10.2.2.1/24'\nattach = {}\n", self.attach);
+        [self.more, NEAR, BAD, &router, &feed, &door, FAR].concat()
+    }
+
+    /// The same with a Linux guest instead of the router: of this kernel, with this console.
+    pub(super) fn linux_file(&self, kernel: &Path, console: &Path) -> String {
+        let (kernel, console) = (kernel.display(), console.display());
+        let router = format!("memory = '64M'\nengine = 'linux'\nkernel = '{kernel}'\nconsole = '{console}'\n");
+        let door = format!("{DOOR}attach = {}\n", self.attach);
+        [self.more, NEAR, BAD, &router, FED, &door].concat()
     }
 }
 

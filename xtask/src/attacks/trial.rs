@@ -110,7 +110,10 @@ fn run_here(binary: &str, spec: &Spec, seconds: u64) -> Result<Outcome> {
     let _pages = spec.huge_pages()?;
     let mut scene = Scene::set(binary, spec.site)?;
     on_cpu(OTHER_CPU)?;
-    let mut attack = (spec.start)(&mut scene)?;
+    let mut attack = match (spec.start)(&mut scene) {
+        Ok(attack) => attack,
+        Err(error) => return Err(scene.end().err().unwrap_or(error)),
+    };
     let ids = scene.ids()?;
     let watch = Watch::start(scene.client()?, ids)?;
     let mut trial = Trial { scene, ids, acts: 0, counters: Duration::ZERO, before: Held::default() };
@@ -154,7 +157,10 @@ impl Trial {
         (pairs, None)
     }
 
-    fn slice(&mut self, attack: Option<&mut dyn Attack>, length: Duration) -> Result<Slice> {
+    fn slice(&mut self, mut attack: Option<&mut dyn Attack>, length: Duration) -> Result<Slice> {
+        if let Some(attack) = &mut attack {
+            attack.begin()?;
+        }
         self.scene.place()?;
         let (first, ran) = (self.counters()?, Ran::of(self.ids));
         let end = Instant::now() + length;
@@ -167,6 +173,7 @@ impl Trial {
                 }
             }
             let slice = self.slice_since(&first, ran)?;
+            self.acts += attack.counted()?;
             attack.rest()?;
             thread::sleep(BREAK);
             return Ok(slice);

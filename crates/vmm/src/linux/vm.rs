@@ -115,3 +115,6 @@ impl Vm {
         &self.machine
     }
 }
+
+#[cfg(test)]
+mod tests;
