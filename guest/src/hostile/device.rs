@@ -95,7 +95,9 @@ impl Device {
         let (ring, bell) = self.start(number, (COMMANDS, self.memory + CONTROL_RING))?;
         let commands: [&[u8]; 4] = [&ONE_PAIR, &NO_OFFLOADS, &TWO_PAIRS, &CHECKSUMS];
         let mut places = [(0, 0); 4];
-        for (place, (command, at)) in places.iter_mut().zip(commands.iter().zip((self.memory + COMMAND..).step_by(64))) {
+        for (place, (command, at)) in
+            places.iter_mut().zip(commands.iter().zip((self.memory + COMMAND..).step_by(64)))
+        {
             // SAFETY: in this device's own memory, where nobody else writes, and 64 octets from the next one.
             unsafe { core::ptr::copy_nonoverlapping(command.as_ptr(), at as *mut u8, command.len()) };
             *place = (at, command.len() as u32);

@@ -44,7 +44,8 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
     }
     let good = roles::router(vcpu)?;
     // One vCPU is enough to set a device up, and two would take it from each other.
-    let begins = if vcpu.index > 0 && takes_over(misdeed) { u64::MAX } else { vcpu.firmware.now() + GOOD_TIME };
+    let begins =
+        if vcpu.index > 0 && takes_over(misdeed) { u64::MAX } else { vcpu.firmware.now() + GOOD_TIME };
     let hostile = Hostile {
         good,
         misdeed,

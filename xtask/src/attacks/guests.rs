@@ -99,7 +99,11 @@ impl Guests {
         Self::new(scene, files, (Duration::ZERO, Some(console_octets)))
     }
 
-    fn new(scene: &mut Scene, files: Vec<String>, (good_time, count): (Duration, Option<Count>)) -> Result<Self> {
+    fn new(
+        scene: &mut Scene,
+        files: Vec<String>,
+        (good_time, count): (Duration, Option<Count>),
+    ) -> Result<Self> {
         let (client, plain) = (scene.client()?, scene.site.file());
         let (moved, next) = (Moved::default(), None);
         let mut guests = Self { client, plain, files, turn: 0, good_time, begun: false, count, moved, next };

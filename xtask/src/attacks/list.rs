@@ -104,7 +104,12 @@ pub(super) static ALL: [Spec; 33] = [
     program!("nonsense", Nonsense, "a program that a router calls answers what was not asked"),
     Spec::new(["misdeeds", "firmware: the eleven other misdeeds in turn, virtio-net"], VIRTIO_NET, misdeeds),
     Spec::new(["misdeeds-e1000", "the same on e1000s that send within register accesses"], E1000, misdeeds),
-    misdeed!("faults", TripleFault, VIRTIO_NET, "a firmware ends in a triple fault, as often as it is started again"),
+    misdeed!(
+        "faults",
+        TripleFault,
+        VIRTIO_NET,
+        "a firmware ends in a triple fault, as often as it is started again"
+    ),
     misdeed!("resets", Resets, VIRTIO_NET, "a firmware resets its NICs and sets them up anew, virtio-net"),
     misdeed!("resets-e1000", Resets, E1000, "the same on e1000s that send within register accesses"),
     misdeed!("commands", Commands, TWO_PAIRS, "a firmware keeps its NICs' control queues full of commands"),

@@ -88,7 +88,8 @@ impl Site {
     /// The same with a Linux guest instead of the router: of this kernel, with this console.
     pub(super) fn linux_file(&self, kernel: &Path, console: &Path) -> String {
         let (kernel, console) = (kernel.display(), console.display());
-        let router = format!("memory = '64M'\nengine = 'linux'\nkernel = '{kernel}'\nconsole = '{console}'\n");
+        let router =
+            format!("memory = '64M'\nengine = 'linux'\nkernel = '{kernel}'\nconsole = '{console}'\n");
         let door = format!("{DOOR}attach = {}\n", self.attach);
         [self.more, NEAR, BAD, &router, FED, &door].concat()
     }
