@@ -49,7 +49,9 @@ fn file(Make { engine, nic }: Make, misdeed: &str, restart: &str) -> String {
 fn charge(engine: &str, misdeed: &str) -> (&'static str, &'static [&'static str]) {
     match misdeed {
         "registers" => ("charged", &["accessed device registers", "it broke the ring of", "the doorbell of"]),
-        "resets" | "commands" => ("charged", &["accessed device registers"]),
+        "commands" => ("charged", &["accessed device registers"]),
+        // Each set-up of an e1000 that is a process rings.
+        "resets" => ("charged", &["accessed device registers", "it rang the doorbell of"]),
         "descriptors" | "loops" | "addresses" | "indices" | "chains" => {
             ("charged", &["it broke the ring of"])
         }

@@ -209,7 +209,8 @@ fn expected(misdeed: Misdeed, engine: Engine) -> (Kind, &'static [&'static str])
         Misdeed::Descriptors | Misdeed::Loops | Misdeed::Addresses | Misdeed::Indices | Misdeed::Chains => {
             (Kind::Charged, &["it broke the ring of "])
         }
-        Misdeed::Resets | Misdeed::Commands => (Kind::Charged, &["accessed device registers"]),
+        Misdeed::Resets => (Kind::Charged, &["accessed device registers", "it rang the doorbell of "]),
+        Misdeed::Commands => (Kind::Charged, &["accessed device registers"]),
         Misdeed::Kicks => (Kind::Charged, &["it rang the doorbell of "]),
         Misdeed::Sleep | Misdeed::Spin => (Kind::Charged, &["vCPU 0 has not answered for "]),
         Misdeed::TripleFault if fault == "triple fault" => (Kind::Failed, &["triple fault"]),

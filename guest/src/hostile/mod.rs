@@ -32,6 +32,8 @@ const GOOD_TIME: u64 = 1000;
 const BURDEN_TIME: u64 = 1000;
 /// Doorbells of each queue in one pass: few, for each takes microseconds and the host is to be answered.
 const KICKS: u32 = 2;
+/// In one of so many passes NICs are set up, or commanded: that takes milliseconds, and the host is to be answered.
+const PASSES: u32 = 64;
 
 /// Serves, then misbehaves, until the host says stop or does more.
 pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
@@ -141,6 +143,7 @@ impl Hostile {
                 self.spoil_cards();
             }
             Misdeed::Kicks => self.kick(firmware),
+            Misdeed::Resets | Misdeed::Commands if self.round % PASSES != 1 => {}
             Misdeed::Resets => {
                 for device in &mut self.devices {
                     // What cannot be set up now is reset in the next round.
