@@ -11,8 +11,19 @@ use crate::values;
 /// Keys that make sense with some attachments only.
 pub(crate) const KEYS: &[&str] = &["macvtap_mode", "socket", "memory_max", "replay", "replay_pace"];
 
-const FORMS: &str = "switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, \
-                     vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null";
+/// The kinds of attachments, each with what stands behind its colon.
+pub(crate) const KINDS: [(&str, Option<&str>); 10] = [
+    ("switch", Some("NAME")),
+    ("tap", Some("INTERFACE")),
+    ("bridge", Some("INTERFACE")),
+    ("ovs", Some("BRIDGE")),
+    ("macvtap", Some("INTERFACE")),
+    ("xdp", Some("INTERFACE")),
+    ("pcap", Some("FILE")),
+    ("vhost-user-backend", Some("SOCKET")),
+    ("vhost-user-frontend", Some("SOCKET")),
+    ("null", None),
+];
 const LATER: &[&str] = &["vf"];
 /// Octets of memory that a virtual machine of another program may be allowed to share, and what it may where the file does not say:
 /// more than most have, and so little that two thousand of them fit into our address space of 128 TiB.
@@ -110,12 +121,16 @@ fn only_for(section: &Section<'_>, key: &str, form: &str, fits: bool) {
 }
 
 fn parse(text: &str, plan: &Plan) -> Result<Attach, String> {
-    if text == "null" {
-        return Ok(Attach::Null);
+    let (kind, name) = text.split_once(':').map_or((text, None), |(kind, name)| (kind, Some(name)));
+    if LATER.contains(&kind) {
+        return Err(format!("{kind:?} is not in this version; forms: {}", forms()));
     }
-    let (kind, name) = text.split_once(':').unwrap_or((text, ""));
+    // A word that is not among the kinds is none, whatever is read below; one alone misses what stands behind its colon.
+    let known = KINDS.iter().find(|(known, behind)| *known == kind && (behind.is_some() || name.is_none()));
+    let Some((kind, _)) = known else { return Err(format!("{text:?} is no attachment; forms: {}", forms())) };
+    let name = name.unwrap_or_default();
     let interface = || values::interface(name).map(|()| name.to_owned());
-    match kind {
+    match *kind {
         "switch" => switch_index(name, plan).map(Attach::Switch),
         "tap" => interface().map(Attach::Tap),
         "bridge" => interface().map(Attach::Bridge),
@@ -127,9 +142,17 @@ fn parse(text: &str, plan: &Plan) -> Result<Attach, String> {
             .map(|path| Attach::VhostUserBackend { path, side: SocketSide::Listen }),
         "vhost-user-frontend" => socket(text, name, "/run/ovs.sock")
             .map(|path| Attach::VhostUserFrontend { path, side: SocketSide::Connect }),
-        later if LATER.contains(&later) => Err(format!("{later:?} is not in this version; forms: {FORMS}")),
-        _ => Err(format!("{text:?} is no attachment; forms: {FORMS}")),
+        _ => Ok(Attach::Null),
     }
+}
+
+/// How attachments are written: `tap:INTERFACE`.
+fn forms() -> String {
+    let form = |(kind, behind): &(&str, Option<&str>)| match behind {
+        Some(behind) => format!("{kind}:{behind}"),
+        None => (*kind).to_owned(),
+    };
+    KINDS.iter().map(form).collect::<Vec<_>>().join(", ")
 }
 
 fn path(text: &str, name: &str, example: &str) -> Result<PathBuf, String> {

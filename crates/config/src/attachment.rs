@@ -123,6 +123,22 @@ pub enum Attach {
 }
 
 impl Attach {
+    /// Its word in files, before the colon.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Switch(_) => "switch",
+            Self::Tap(_) => "tap",
+            Self::Null => "null",
+            Self::Bridge(_) => "bridge",
+            Self::Ovs(_) => "ovs",
+            Self::Macvtap { .. } => "macvtap",
+            Self::Xdp(_) => "xdp",
+            Self::Pcap { .. } => "pcap",
+            Self::VhostUserBackend { .. } => "vhost-user-backend",
+            Self::VhostUserFrontend { .. } => "vhost-user-frontend",
+        }
+    }
+
     /// What its other keys say of it, in words that follow its name; often nothing.
     pub fn detail(&self) -> String {
         match self {

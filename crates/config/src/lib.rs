@@ -10,6 +10,7 @@ mod cpus;
 mod error;
 mod fault;
 mod host;
+pub mod kinds;
 mod linux;
 mod load;
 mod mac;

@@ -42,21 +42,19 @@ impl Plan {
 
     /// How a NIC's attachment is written in a file, e.g. `switch:lan`.
     pub fn attachment(&self, nic: &Nic) -> String {
-        match &nic.attach {
+        let name = match &nic.attach {
             Attach::Switch(index) => match self.switches.get(*index) {
-                Some(switch) => format!("switch:{}", switch.name),
-                None => format!("switch:{index}"),
+                Some(switch) => switch.name.clone(),
+                None => index.to_string(),
             },
-            Attach::Tap(interface) => format!("tap:{interface}"),
-            Attach::Null => "null".to_owned(),
-            Attach::Bridge(bridge) => format!("bridge:{bridge}"),
-            Attach::Ovs(bridge) => format!("ovs:{bridge}"),
-            Attach::Macvtap { interface, .. } => format!("macvtap:{interface}"),
-            Attach::Xdp(interface) => format!("xdp:{interface}"),
-            Attach::Pcap { file, .. } => format!("pcap:{}", file.display()),
-            Attach::VhostUserBackend { path, .. } => format!("vhost-user-backend:{}", path.display()),
-            Attach::VhostUserFrontend { path, .. } => format!("vhost-user-frontend:{}", path.display()),
-        }
+            Attach::Null => return nic.attach.kind().to_owned(),
+            Attach::Tap(name) | Attach::Bridge(name) | Attach::Ovs(name) | Attach::Xdp(name) => name.clone(),
+            Attach::Macvtap { interface, .. } => interface.clone(),
+            Attach::Pcap { file: path, .. }
+            | Attach::VhostUserBackend { path, .. }
+            | Attach::VhostUserFrontend { path, .. } => path.display().to_string(),
+        };
+        format!("{}:{name}", nic.attach.kind())
     }
 
     /// Guest memory of all routers together, in octets.

@@ -8,7 +8,7 @@ use crate::section::{At, Section, Words};
 use crate::values;
 use crate::{affinity, apart, linux, nic, rate, route, sched};
 
-const ENGINES: Words<Option<Engine>> = Words {
+pub(crate) const ENGINES: Words<Option<Engine>> = Words {
     noun: ("engine", "engines"),
     now: &[("kvm", Some(Engine::Kvm)), ("process", Some(Engine::Process)), ("linux", Some(Engine::Linux))],
     later: &["kernel"],
@@ -69,7 +69,6 @@ const ROUTER_KEYS: &[&str] = &[
     "vcpus",
     "memory",
     "vhost",
-    "pin",
     "spin",
     "nic",
     "route",
@@ -79,11 +78,10 @@ const ROUTER_KEYS: &[&str] = &[
     "append",
     "console",
     "isolate",
-    "sched",
-    "affinity",
-    "guarantee",
-    "limit",
 ];
+
+/// Keys of a router that say what it has of which CPUs.
+pub(crate) const CPU_KEYS: &[&str] = &["pin", "affinity", "sched", "guarantee", "limit"];
 
 /// How long a switch keeps an address, in seconds, as Linux bridges do.
 const DEFAULT_AGEING: u32 = 300;
@@ -144,7 +142,7 @@ fn switches(document: &Section<'_>) -> Vec<Switch> {
 }
 
 fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
-    section.expect_keys(ROUTER_KEYS, &[]);
+    section.expect_keys(&[ROUTER_KEYS, CPU_KEYS].concat(), &[]);
     let name = required_name(section, "\"edge\"");
     remember(plan, (index, None), "name", section.line_of("name"));
     let pin = affinity::pin(section, index, plan);

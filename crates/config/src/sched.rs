@@ -8,6 +8,11 @@ use std::time::Duration;
 
 pub(crate) use read::{KEYS, router as read};
 
+/// The words for policies.
+pub(crate) fn policies() -> Vec<&'static str> {
+    read::POLICIES.names()
+}
+
 use crate::values::{BadValue, Time};
 
 /// What a file says about the scheduling of a router's threads; the default: nothing.

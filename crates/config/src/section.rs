@@ -69,6 +69,11 @@ pub(crate) struct Words<T: 'static> {
 }
 
 impl<T: Copy> Words<T> {
+    /// The words of this version.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.now.iter().map(|(name, _)| *name).collect()
+    }
+
     /// The meaning of a word, or what is wrong with it.
     pub(crate) fn find(&self, word: &str) -> Result<T, String> {
         let known = self.now.iter().find(|(name, _)| *name == word);
@@ -77,8 +82,7 @@ impl<T: Copy> Words<T> {
 
     fn fault(&self, word: &str) -> String {
         let (one, many) = self.noun;
-        let names: Vec<&str> = self.now.iter().map(|(name, _)| *name).collect();
-        let names = names.join(", ");
+        let names = self.names().join(", ");
         if self.later.contains(&word) {
             format!("{one} {word:?} is not in this version; {many}: {names}")
         } else {

@@ -13,7 +13,7 @@ const EXAMPLE: &str = "{ policy = \"deadline\", runtime = \"170ms\", period = \"
 
 /// The words for policies.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Word {
+pub(super) enum Word {
     #[default]
     Other,
     Fifo,
@@ -22,7 +22,7 @@ enum Word {
     Shares,
 }
 
-const POLICIES: Words<Word> = Words {
+pub(super) const POLICIES: Words<Word> = Words {
     noun: ("policy", "policies"),
     now: &[
         ("other", Word::Other),

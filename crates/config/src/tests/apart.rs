@@ -119,8 +119,11 @@ fn a_part_of_a_file_is_one_router_as_it_was_and_nothing_of_the_others() {
     }
     assert_eq!(part_of(TWO, "nobody"), None);
     assert_eq!(part_of("[[router", "edge"), None);
-    let examples = ["one-router", "two-routers", "guaranteed", "e1000"]
-        .map(|name| std::fs::read_to_string(format!("../../examples/{name}.toml")).expect("an example"));
+    let files =
+        std::fs::read_dir("../../examples").expect("examples").map(|entry| entry.expect("a file").path());
+    let files = files.filter(|path| path.extension().is_some_and(|end| end == "toml"));
+    let examples: Vec<String> =
+        files.map(|path| std::fs::read_to_string(path).expect("an example")).collect();
     let mut routers = 0;
     for file in examples.iter().map(String::as_str).chain([TWO, GOOD]) {
         let whole = parse(file, "f.toml").expect("a good file");

@@ -1,0 +1,42 @@
+//! The words of a file that name a kind of something, as this version reads them: for whoever has to know that he has seen each.
+
+use crate::{attach, read, sched};
+
+/// Kinds of attachments: `tap`, `switch`, …
+pub fn attachments() -> Vec<&'static str> {
+    attach::KINDS.iter().map(|(kind, _)| *kind).collect()
+}
+
+/// Engines: `kvm`, `process`, …
+pub fn engines() -> Vec<&'static str> {
+    read::ENGINES.names()
+}
+
+/// Policies of `sched`: `fifo`, `shares`, …
+pub fn policies() -> Vec<&'static str> {
+    sched::policies()
+}
+
+/// Keys of a router that say what it has of which CPUs: `pin`, `guarantee`, …
+pub fn cpu_keys() -> &'static [&'static str] {
+    read::CPU_KEYS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    #[test]
+    fn each_kind_of_attachment_is_read_as_itself() {
+        for kind in attachments() {
+            let attach = if kind == "null" { kind.to_owned() } else { format!("{kind}:a") };
+            let text = format!(
+                "[switch.a]\n[[router]]\nname = \"r\"\n[[router.nic]]\nname = \"n\"\nattach = \"{attach}\"\n"
+            );
+            let plan = parse(&text, "f.toml").unwrap_or_else(|errors| panic!("{errors}"));
+            let nic = &plan.routers[0].nics[0];
+            assert_eq!((nic.attach.kind(), plan.attachment(nic)), (kind, attach));
+        }
+    }
+}
