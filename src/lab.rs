@@ -1,6 +1,7 @@
 //! `ringroad lab`: experiments by name, two variants in turn, a table of what was measured.
 
 mod figures;
+mod flood;
 mod options;
 mod report;
 #[cfg(test)]
@@ -37,6 +38,8 @@ pub(crate) enum Verb {
         #[command(flatten)]
         options: Box<RunOptions>,
     },
+    /// Send small frames to NICs of routers that run, by their TAPs, until Ctrl-C.
+    Flood(flood::FloodOptions),
     /// A Markdown table of a file that `--json` wrote.
     Report {
         /// The file: one JSON object a line.
@@ -49,6 +52,7 @@ pub(crate) fn lab(verb: Verb) -> Result<()> {
     match verb {
         Verb::List => print(&list()?),
         Verb::Run { names, options } => run_all(&names, &options),
+        Verb::Flood(options) => flood::flood(&options),
         Verb::Report { file } => print(&report::table(&file)?),
     }
 }

@@ -262,7 +262,7 @@ fn direction(text: &str) -> Result<Direction, String> {
 }
 
 /// A number with k or M behind it, if wanted.
-fn rate(text: &str) -> Result<f64, String> {
+pub(super) fn rate(text: &str) -> Result<f64, String> {
     let (digits, unit) = match text.strip_suffix(['k', 'M', 'G']) {
         Some(digits) if text.ends_with('k') => (digits, 1e3),
         Some(digits) if text.ends_with('M') => (digits, 1e6),

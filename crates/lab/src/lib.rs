@@ -8,9 +8,11 @@
 pub mod c2c;
 pub mod cores;
 pub mod device;
+mod due;
 pub mod experiment;
 pub mod experiments;
 pub mod figures;
+pub mod flood;
 pub mod generator;
 pub mod host;
 pub mod ledger_snapshot;

@@ -48,6 +48,9 @@ impl Wire {
         let name = CString::new(interface)?;
         // SAFETY: `name` is a C string for the time of the call.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
         // SAFETY: integers and octets, for all of which zero is a value.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;

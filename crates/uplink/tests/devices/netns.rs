@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::{devices, wait_for};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
-use uplink::{Error, Links, Netns, Tap, TapConfig};
+use uplink::{Error, Links, Netns, Tap, TapConfig, Wire};
 
 fn own() -> std::path::PathBuf {
     std::fs::read_link("/proc/thread-self/ns/net").unwrap()
@@ -133,4 +133,15 @@ fn a_panic_inside_goes_on_outside() {
         panic!("goes on outside");
     }
     let _ = Netns::new().unwrap().run(|| panic!("goes on outside"));
+}
+
+#[test]
+fn a_packet_socket_wants_an_interface_that_is_there() {
+    if !devices() {
+        return;
+    }
+    let netns = Netns::new().unwrap();
+    assert!(Wire::open(&netns, "lo").is_ok());
+    let refused = Wire::open(&netns, "none").unwrap_err().to_string();
+    assert!(refused.contains("`none`"), "{refused}");
 }

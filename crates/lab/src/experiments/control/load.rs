@@ -4,17 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::due::{BURST, Due};
 use crate::experiments::room::Room;
 
-/// Most frames sent at once.
-const BURST: u64 = 64;
-/// The same before a queue whose length is what is measured.
+/// Most frames sent at once before a queue whose length is what is measured.
 const SHORT_BURST: u64 = 16;
-/// Frames of so much time go together, up to a burst, as a NIC's interrupts gather them. One at a time each would wake a thread
-/// on another CPU, which takes the load as long as a burst where the host is itself virtual.
-const GATHERED: Duration = Duration::from_micros(250);
-/// Who is later than this with a frame leaves it out: what comes in a heap is no rate.
-const LATE: Duration = Duration::from_millis(2);
 /// Shortest sleep between bursts.
 const NAP: Duration = Duration::from_micros(60);
 
@@ -120,54 +114,9 @@ fn send(room: &Room, router: usize, (burst, turn): (usize, u64), each: bool) {
     }
 }
 
-/// What one router is to be sent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Due {
-    sent: u64,
-    left_out: u64,
-}
-
-impl Due {
-    /// Frames to send now: none until those of [`GATHERED`] are due.
-    fn now(&mut self, elapsed: Duration, rate: f64, burst: u64) -> u64 {
-        if !rate.is_finite() {
-            return burst;
-        }
-        let due = (elapsed.as_secs_f64() * rate) as u64;
-        let most = ((LATE.as_secs_f64() * rate) as u64).max(2 * burst);
-        let waiting = due.saturating_sub(self.sent + self.left_out);
-        self.left_out += waiting.saturating_sub(most);
-        let gathered = GATHERED.as_secs_f64() * burst as f64 / BURST as f64;
-        let least = ((gathered * rate) as u64).clamp(1, burst);
-        if waiting < least { 0 } else { waiting.min(burst) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_due_is_sent_and_what_is_late_is_left_out() {
-        let second = Duration::from_secs(1);
-        let (micros, burst) = (Duration::from_micros, SHORT_BURST);
-        let mut lane = Due::default();
-        assert_eq!(lane.now(Duration::ZERO, 1e6, burst), 0);
-        assert_eq!(lane.now(micros(15), 1e6, burst), 0);
-        assert_eq!(lane.now(micros(17), 1e6, burst), burst);
-        assert_eq!(Due::default().now(micros(71), 1e5, burst), 7);
-        assert_eq!(Due::default().now(micros(1001), 1e3, burst), 1);
-        lane.sent += burst;
-        assert_eq!(lane.now(micros(17), 1e6, burst), 0);
-        // A second without the CPU: of a million frames only those of the last two milliseconds are sent.
-        let mut all = 0;
-        while lane.now(second, 1e6, burst) > 0 {
-            lane.sent += burst;
-            all += burst;
-        }
-        assert!((1_980..=2_000).contains(&all), "{all}");
-        assert_eq!(Due::default().now(second, f64::INFINITY, burst), burst);
-    }
 
     #[test]
     fn rates_are_those_of_each_router() {
