@@ -1,3 +1,5 @@
+mod benched;
+
 use clap::{CommandFactory, Parser};
 use config::{Itr, NicModel, TransmitMode, VhostThreads};
 use lab::experiment::{Attachment, Conversation, Direction};

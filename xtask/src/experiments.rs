@@ -24,9 +24,17 @@ const ROUND_TRIP_ADAPTIVE: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr",
 
 /// iperf3 measures whole seconds: two of each in a round, in turn.
 const TCP_FORWARD: [&str; 5] = ["tcp-forward", "--seconds", "0.2", "--repeat", "2"];
+const TCP_FORWARD_PROCESS: [&str; 7] =
+    ["tcp-forward", "--engine", "process", "--seconds", "0.2", "--repeat", "2"];
+/// Before each slice the hostile router behaves for a second: of its misdeeds two, in as few slices as are compared.
+const HOSTILE_REGISTERS: [&str; 7] =
+    ["hostile", "--misdeed", "registers", "--seconds", "0.2", "--repeat", "1"];
+const HOSTILE_KICKS: [&str; 7] = ["hostile", "--misdeed", "kicks", "--seconds", "0.2", "--repeat", "1"];
+/// A repetition is whole, and takes ten steps.
+const GUARANTEE: [&str; 5] = ["guarantee", "--frame", "60", "--repeat", "1"];
 
 /// All of them, in the order in which they run.
-pub(crate) const EXPERIMENTS: [Experiment; 29] = [
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "forward", words: &["forward"], timed: true },
     // Each right after what it is compared with, so that the pair finds the cores where they were.
     Experiment { name: "forward-sandbox", words: &["forward", "--sandbox", "on"], timed: true },
@@ -49,8 +57,11 @@ pub(crate) const EXPERIMENTS: [Experiment; 29] = [
     Experiment { name: "guest-tx-coalesced-itr", words: &E1000_COALESCED_ITR, timed: true },
     Experiment { name: "guest-rx-csb", words: &["guest-rx", "--nic", "e1000"], timed: true },
     Experiment { name: "switch", words: &["switch"], timed: true },
+    Experiment { name: "wire", words: &["wire"], timed: true },
+    Experiment { name: "uplink", words: &["uplink"], timed: true },
     Experiment { name: "forward-tap", words: &["forward", "--attach", "tap"], timed: true },
     Experiment { name: "tcp-forward", words: &TCP_FORWARD, timed: false },
+    Experiment { name: "tcp-forward-process", words: &TCP_FORWARD_PROCESS, timed: false },
     Experiment { name: "round-trip", words: &["round-trip"], timed: false },
     Experiment { name: "round-trip-csb", words: &["round-trip", "--nic", "e1000"], timed: false },
     Experiment { name: "round-trip-base", words: &ROUND_TRIP_BASE, timed: false },
@@ -59,6 +70,10 @@ pub(crate) const EXPERIMENTS: [Experiment; 29] = [
     Experiment { name: "round-trip-1ms", words: &ROUND_TRIP_1MS, timed: false },
     Experiment { name: "round-trip-adaptive", words: &ROUND_TRIP_ADAPTIVE, timed: false },
     Experiment { name: "livelock", words: &["livelock", "--nic", "e1000", "--mode", "base"], timed: true },
+    Experiment { name: "hostile-registers", words: &HOSTILE_REGISTERS, timed: false },
+    Experiment { name: "hostile-kicks", words: &HOSTILE_KICKS, timed: false },
+    Experiment { name: "guarantee", words: &GUARANTEE, timed: false },
     Experiment { name: "boot", words: &["boot"], timed: false },
+    Experiment { name: "boot-process", words: &["boot", "--engine", "process"], timed: false },
     Experiment { name: "idle", words: &["idle"], timed: false },
 ];

@@ -4,12 +4,14 @@
 mod arguments;
 mod attacks;
 mod bench;
+mod bounds;
 mod check;
 mod deb;
 mod deny;
 mod experiments;
 mod fuzz;
 mod gate;
+mod headlines;
 mod inbox;
 mod measured;
 mod ratios;

@@ -11,6 +11,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
+use crate::headlines::{Headline, SIX};
 use crate::ratios;
 use crate::results::{parse, table};
 use crate::step::root;
@@ -18,57 +19,6 @@ use store::{Run, runs};
 
 /// Marks in the README between which figures stand.
 const MARKS: (&str, &str) = ("<!-- measured -->\n", "<!-- /measured -->\n");
-/// One of the README's figures.
-struct Headline {
-    what: &'static str,
-    ours: &'static str,
-    /// What the peer that ran in turn with it is, and its name.
-    peer: Option<(&'static str, &'static str)>,
-}
-
-const fn headline(
-    what: &'static str,
-    ours: &'static str,
-    peer: &'static str,
-    theirs: &'static str,
-) -> Headline {
-    Headline { what, ours, peer: Some((peer, theirs)) }
-}
-
-/// All of them.
-const SIX: [Headline; 6] = [
-    headline(
-        "a router between two rings",
-        "forward/kvm/virtio-net/64",
-        "DPDK's l3fwd, tuned",
-        "dpdk_router_l3fwd_lpm_tuned_64",
-    ),
-    headline(
-        "guest to guest by the switch",
-        "guest-to-guest/kvm/virtio-net/64",
-        "Open vSwitch with DPDK, tuned",
-        "ovs_dpdk_mac_tuned_64",
-    ),
-    headline(
-        "a router between two TAPs",
-        "forward/kvm/virtio-net/64/tap",
-        "a bare loop over two TAPs",
-        "tap_turn_64",
-    ),
-    headline(
-        "a guest of vhost-user that routes",
-        "vhost_route_ringroad_tuned_64",
-        "the same guest behind DPDK, tuned",
-        "vhost_route_dpdk_tuned_64",
-    ),
-    headline(
-        "one TCP stream through TAPs",
-        "tcp-forward/kvm/virtio-net/tap",
-        "the kernel's forwarding",
-        "tcp-forward/kernel/veth",
-    ),
-    Headline { what: "from start to the first frame", ours: "boot/kvm/virtio-net/64", peer: None },
-];
 
 /// Plays what is named, then writes the pages; true if everything that is named was played.
 pub(crate) fn run(names: &[String]) -> Result<bool> {

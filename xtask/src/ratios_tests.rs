@@ -36,11 +36,40 @@ fn single_figures_are_judged_by_their_interval_over_the_rounds() {
     };
     let rows = |shares: [f64; 6]| table(&shares.into_iter().filter_map(round).collect::<Vec<_>>());
     assert!(rows([0.1, 0.2, 0.2, 0.3, 0.3, 0.4]).contains("| 6 | 0.2500 | 0.1000..0.4000 | <= 0.5 | yes |"));
-    assert!(rows([0.8; 6]).contains("| no |") && rows([0.1, 0.4, 0.4, 0.6, 0.6, 0.7]).contains("| open |"));
+    assert!(
+        rows([0.8; 6]).contains("| no, far |") && rows([0.1, 0.4, 0.4, 0.6, 0.6, 0.7]).contains("| open |")
+    );
+    assert!(rows([0.54; 6]).contains("| no, near |") && rows([0.46; 6]).contains("| yes, near |"));
     let trips = |us: f64, name: &str| {
         parse(&format!("RESULT name=round-trip/kvm/{name}/64/sleeping unit=us median={us} min=1 max=9 n=5"))
     };
     let both = (0..6).flat_map(|_| [trips(50.0, "e1000-csb"), trips(100.0, "e1000-base")]);
     let text = table(&both.flatten().collect::<Vec<_>>());
     assert!(text.contains("| 0.50 | 0.50..0.50 | <= 1.05 | yes |"), "{text}");
+}
+
+#[test]
+fn what_is_compared_with_several_of_ours_has_a_partner_for_each() {
+    let of = |name: &str, rate: u32| {
+        parse(&format!("RESULT name=tcp-forward/{name} unit=gbps median={rate} min=1 max=99 n=2"))
+    };
+    let round = |kvm: u32, process: u32| {
+        [
+            ("kvm/virtio-net/tap", kvm),
+            ("kernel/veth", 20),
+            ("process/virtio-net/tap", process),
+            ("kernel/veth", 40),
+        ]
+        .map(|(name, rate)| of(name, rate))
+    };
+    let samples: Vec<_> = (0..6).flat_map(|_| round(10, 30)).flatten().collect();
+    let text = table(&samples);
+    assert!(
+        text.contains("| tcp-forward/kvm/virtio-net/tap / tcp-forward/kernel/veth | 6 | 0 | 0.50 |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("| tcp-forward/process/virtio-net/tap / tcp-forward/kernel/veth | 6 | 0 | 0.75 |"),
+        "{text}"
+    );
 }

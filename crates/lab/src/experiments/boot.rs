@@ -61,11 +61,16 @@ impl Boot {
         let program = std::env::current_exe().ok();
         let program = program.filter(|path| path.file_name() == Some(OsStr::new("ringroad")));
         let asked = std::env::var_os(STARTED).is_some();
-        let mut cases = vec![Self::new(options, None)?];
-        if program.is_some() && !asked {
-            cases.push(Self::new(options, program)?);
-        }
-        Ok(cases)
+        Self::with(options, program.filter(|_| !asked))
+    }
+
+    /// Within this process, and by this program if there is one.
+    ///
+    /// # Errors
+    /// There is no CPU for it.
+    pub fn with(options: &Options, program: Option<PathBuf>) -> Result<Vec<Self>> {
+        let command = program.map(|program| Self::new(options, Some(program)));
+        [Self::new(options, None)].into_iter().chain(command).collect()
     }
 
     fn new(options: &Options, program: Option<PathBuf>) -> Result<Self> {

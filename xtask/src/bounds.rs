@@ -1,0 +1,173 @@
+//! What the project asks of its figures: ours against a peer's, and single ones. Where README and docs tell a figure, the bound
+//! lies a little below it (above it, for what takes time or memory), so that a document that is out of date is seen.
+
+/// What lies within this part of a bound is near it.
+const NEAR: f64 = 0.1;
+
+/// What is asked of a figure.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    at_least: f64,
+    at_most: f64,
+}
+
+impl Asked {
+    const fn at_least(at_least: f64) -> Self {
+        Self { at_least, at_most: f64::INFINITY }
+    }
+
+    const fn at_most(at_most: f64) -> Self {
+        Self { at_least: 0.0, at_most }
+    }
+
+    /// By the whole interval, or nobody knows; and whether the median is near the bound, on either side.
+    pub(crate) fn judge(self, (low, median, high): (f64, f64, f64)) -> &'static str {
+        let is_kept = low >= self.at_least && high <= self.at_most;
+        let is_missed = high < self.at_least || low > self.at_most;
+        match (is_kept, is_missed, self.is_near(median)) {
+            (true, _, true) => "yes, near",
+            (true, _, false) => "yes",
+            (_, true, true) => "no, near",
+            (_, true, false) => "no, far",
+            _ => "open",
+        }
+    }
+
+    /// Whether a figure is within a tenth of a bound.
+    fn is_near(self, figure: f64) -> bool {
+        let is_bound = |bound: &f64| *bound > 0.0 && bound.is_finite();
+        let near = |bound: f64| (figure - bound).abs() <= NEAR * bound;
+        [self.at_least, self.at_most].into_iter().filter(is_bound).any(near)
+    }
+
+    /// As the tables show it.
+    pub(crate) fn shown(self) -> String {
+        match (self.at_least, self.at_most) {
+            (least, f64::INFINITY) => format!(">= {least}"),
+            (0.0, most) => format!("<= {most}"),
+            (least, most) => format!("{least}..{most}"),
+        }
+    }
+}
+
+/// One comparison.
+pub(crate) struct Bound {
+    pub(crate) ours: String,
+    pub(crate) theirs: String,
+    pub(crate) asked: Asked,
+}
+
+/// One figure of one case.
+pub(crate) struct Limit {
+    pub(crate) name: &'static str,
+    pub(crate) key: &'static str,
+    pub(crate) asked: Asked,
+}
+
+/// Ours, theirs, and the least that the ratio may be.
+const AT_LEAST: &[(&str, &str, f64)] = &[
+    // The least that there is to do (bench/peers/path_model.c).
+    ("forward/kvm/virtio-net/64", "path_model_64", 0.5),
+    ("forward/kvm/virtio-net/64", "dpdk_router_l3fwd_lpm_plain_64", 2.5),
+    ("forward/kvm/virtio-net/64", "dpdk_router_l3fwd_lpm_tuned_64", 2.0),
+    // Threads under their filters; a firmware that is a process; two queues on two vCPUs of the same two cores.
+    ("forward/kvm/virtio-net/64/sandbox", "forward/kvm/virtio-net/64", 0.98),
+    ("forward/process/virtio-net/64", "forward/kvm/virtio-net/64", 0.95),
+    ("forward/kvm/virtio-net/64/queues=2/vcpus=2", "forward/kvm/virtio-net/64", 0.9),
+    ("forward/kvm/virtio-net/64/routes=1000000", "forward/kvm/virtio-net/64", 0.6),
+    // By TAPs, against the same system calls without a router; by AF_XDP, against TAPs.
+    ("forward/kvm/virtio-net/tap/64", "forward/bare-loop/tap/64", 0.9),
+    ("uplink/xdp/64", "uplink/tap/64", 1.7),
+    // The switch against the rings and the copy alone, and against another switch.
+    ("switch/ring-1024/64", "wire/ring-1024/64", 0.6),
+    ("guest-to-guest/kvm/virtio-net/64", "ovs_dpdk_mac_plain_64", 4.0),
+    ("guest-to-guest/kvm/virtio-net/64", "ovs_dpdk_mac_tuned_64", 4.0),
+    // Back ends of vhost-user on one core with a guest on the other: one way each, a loop, and a route through the guest.
+    ("vhost_in_ringroad_plain_64", "vhost_in_dpdk_plain_64", 1.0),
+    ("vhost_out_ringroad_plain_64", "vhost_out_dpdk_plain_64", 1.0),
+    ("vhost_loop_ringroad_plain_64", "vhost_loop_dpdk_plain_64", 1.0),
+    ("vhost_route_ringroad_plain_64", "vhost_route_dpdk_plain_64", 1.0),
+    ("vhost_in_ringroad_tuned_64", "vhost_in_dpdk_tuned_64", 0.7),
+    ("vhost_out_ringroad_tuned_64", "vhost_out_dpdk_tuned_64", 0.7),
+    ("vhost_loop_ringroad_tuned_64", "vhost_loop_dpdk_tuned_64", 0.7),
+    ("vhost_route_ringroad_tuned_64", "vhost_route_dpdk_tuned_64", 0.7),
+    ("router_over_vhost_user_ringroad_beside_plain_60", "router_over_vhost_user_l3fwd_plain_60", 1.8),
+    ("router_over_vhost_user_ringroad_beside_tuned_60", "router_over_vhost_user_l3fwd_tuned_60", 1.8),
+    // The e1000: each way to transmit against the one before it, and the status block against virtio-net. Moderation only
+    // acts where an interrupt is over before the next one is due: 25 µs (itr = 100) are too few where an exit takes 66.
+    ("guest-tx/kvm/e1000-base+itr4000/64", "guest-tx/kvm/e1000-base/64", 1.0),
+    ("guest-tx/kvm/e1000-send-combining+itr4000/64", "guest-tx/kvm/e1000-base+itr4000/64", 1.0),
+    ("guest-tx/kvm/e1000-send-combining+itr4000/64", "guest-tx/kvm/e1000-base/64", 8.0),
+    ("guest-tx/kvm/e1000-csb/64", "guest-tx/kvm/e1000-send-combining+itr4000/64", 1.0),
+    // A collected store is cheaper than an exit, an interrupt a frame costs more than both: so without moderation and with.
+    ("guest-tx/kvm/e1000-coalesced/64", "guest-tx/kvm/e1000-base/64", 2.0),
+    ("guest-tx/kvm/e1000-coalesced+itr4000/64", "guest-tx/kvm/e1000-base+itr4000/64", 2.0),
+    ("guest-tx/kvm/e1000-csb/64", "guest-tx/kvm/virtio-net/64", 1.0),
+    ("forward/kvm/e1000-csb/64", "forward/kvm/virtio-net/64", 1.0),
+    ("guest-to-guest/kvm/e1000-csb/64", "guest-to-guest/kvm/virtio-net/64", 1.0),
+    // One stream of TCP with all offloads, in Gbit/s.
+    ("tcp-forward/kvm/virtio-net/tap", "tcp-forward/kernel/veth", 0.8),
+    ("tcp-forward/process/virtio-net/tap", "tcp-forward/kernel/veth", 0.5),
+    // A router beside one that breaks the rules, against itself alone; what all others do is judged by `cargo xtask attacks`.
+    ("hostile/kvm/virtio-net/64/beside-registers", "hostile/kvm/virtio-net/64/alone", 0.95),
+    ("hostile/kvm/virtio-net/64/beside-kicks", "hostile/kvm/virtio-net/64/alone", 0.95),
+    // What a promise is worth beside a flood.
+    ("guarantee/kvm/virtio-net/60/tap/promised", "guarantee/kvm/virtio-net/60/tap/not-promised", 1.3),
+];
+
+/// The same for what takes time, where less is better: the most that the ratio may be.
+const AT_MOST: &[(&str, &str, f64)] = &[
+    // A round trip without moderation.
+    ("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/virtio-net/64/sleeping", 1.05),
+    ("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/e1000-base/64/sleeping", 1.05),
+    ("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/e1000-async/64/sleeping", 1.05),
+    ("round-trip/kvm/e1000-csb+itradaptive/64/sleeping", "round-trip/kvm/e1000-csb/64/sleeping", 1.05),
+];
+
+fn bound(ours: &str, theirs: &str, asked: Asked) -> Bound {
+    Bound { ours: ours.to_owned(), theirs: theirs.to_owned(), asked }
+}
+
+/// What is compared wherever both were measured.
+pub(crate) fn bounds() -> Vec<Bound> {
+    let at_least = AT_LEAST.iter().map(|(ours, theirs, least)| bound(ours, theirs, Asked::at_least(*least)));
+    let at_most = AT_MOST.iter().map(|(ours, theirs, most)| bound(ours, theirs, Asked::at_most(*most)));
+    at_least.chain(at_most).collect()
+}
+
+const fn limit(name: &'static str, key: &'static str, at_least: f64, at_most: f64) -> Limit {
+    Limit { name, key, asked: Asked { at_least, at_most } }
+}
+
+/// Of what takes time or memory.
+const fn takes(name: &'static str, at_most: f64) -> Limit {
+    limit(name, "median", 0.0, at_most)
+}
+
+/// What is asked of single figures.
+pub(crate) const LIMITS: &[Limit] = &[
+    // What exits allow: base is as fast as that, no faster and no slower.
+    limit("guest-tx/kvm/e1000-base/64", "measured_over_model", 0.75, 1.25),
+    limit("guest-tx/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
+    limit("forward/kvm/virtio-net/64", "exits_per_packet", 0.0, 0.000_001),
+    limit("forward/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
+    limit("guest-to-guest/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
+    limit("guest-rx/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
+    // From interrupt to interrupt, where all of them are put off.
+    limit("round-trip/kvm/e1000-csb+itr4000/64/sleeping", "spacing_in_periods", 0.9, 1.25),
+    limit("livelock/kvm/e1000-base/64/work=2000/queue=256/unprotected", "median", 0.0, 0.5),
+    limit("livelock/kvm/e1000-base/64/work=2000/queue=256/protected", "median", 0.9, f64::INFINITY),
+    // What was delivered of a promise beside a flood.
+    limit("guarantee/kvm/virtio-net/60/tap/promised", "median", 0.98, f64::INFINITY),
+    // Milliseconds from nothing, and from the start of the command, to the first frame.
+    takes("boot/kvm/virtio-net/in-process", 12.0),
+    takes("boot/process/virtio-net/in-process", 2.5),
+    takes("boot/kvm/virtio-net/command", 14.0),
+    // A router that has nothing to do: percent of a core, and MiB beyond its own memory.
+    takes("idle/cpu/routers=1", 0.05),
+    takes("idle/cpu/routers=10", 0.05),
+    takes("idle/memory/routers=10", 0.3),
+    // Microseconds there and back.
+    takes("round-trip/kvm/virtio-net/64/polling", 0.75),
+    takes("round-trip/kvm/virtio-net/64/sleeping", 70.0),
+];
