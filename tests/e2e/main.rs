@@ -46,3 +46,4 @@ mod t34_guarantee;
 mod t35_account;
 mod t36_attacks;
 mod t37_ceiling;
+mod t38_examples;

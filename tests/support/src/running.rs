@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::settled;
+use crate::{Counters, settled};
 
 /// How long a process may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -112,6 +112,11 @@ impl Running {
     /// Waits until the ledgers of all routers of this `ringroad run` add up and nothing moves in them.
     pub fn settle(&self) {
         settled::wait(self.id());
+    }
+
+    /// What this `ringroad run` has counted so far; nothing where it does not answer.
+    pub fn counters(&self) -> Counters {
+        settled::now(self.id()).unwrap_or_default()
     }
 
     /// Waits for the first line, on either output, of which `wanted` is true.

@@ -57,6 +57,11 @@ pub(crate) fn counters(supervisor: u32, wanted: impl Fn(&Counters) -> bool) -> R
     }
 }
 
+/// What a run has counted so far; `supervisor` is its process.
+pub(crate) fn now(supervisor: u32) -> Option<Counters> {
+    Counters::running(&mut client(supervisor)?).ok()
+}
+
 /// A connection to the run with this process.
 pub(crate) fn client(supervisor: u32) -> Option<Client> {
     let folders = fs::read_dir(RUNS).ok()?.filter_map(Result::ok);

@@ -1,0 +1,176 @@
+//! Objective: each file in `examples/` does what its comment says, by the commands that stand there: the run comes up with the file
+//! as it is, its routers forward, it ends well and leaves nothing behind. Each is in the index, and there is one of each kind of
+//! attachment, engine and policy, and of each key about CPUs, that a file can have.
+
+mod script;
+mod session;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use support::{Need, missing};
+
+use session::Session;
+
+/// What an example wants of the host.
+#[derive(Clone, Copy, Debug)]
+enum Want {
+    Of(Need),
+    /// At least two CPUs that may be used.
+    TwoCpus,
+    /// Control groups with this controller.
+    Groups(&'static str),
+    /// Ring 0 of a guest at a speed at which a kernel comes up.
+    GuestKernels,
+    File(&'static str),
+}
+
+impl Want {
+    /// Why it cannot be had; none where it is there.
+    fn lacks(self) -> Option<String> {
+        match self {
+            Self::Of(need) => missing(&[need]),
+            Self::TwoCpus => {
+                let cpus = rustix::thread::sched_getaffinity(None).map_or(0, |cpus| cpus.count());
+                (cpus < 2 || !is_allowed(0) || !is_allowed(1))
+                    .then(|| "CPUs 0 and 1 may not both be used".to_owned())
+            }
+            Self::Groups(controller) => (!has_groups(controller))
+                .then(|| format!("no control groups with the controller {controller}")),
+            Self::GuestKernels => match vmm::probe::ring0_is_emulated() {
+                Ok(false) => None,
+                Ok(true) => Some("this host emulates guest ring 0 instruction by instruction".to_owned()),
+                Err(error) => Some(format!("{error:#}")),
+            },
+            Self::File(path) => (!Path::new(path).is_file()).then(|| format!("there is no {path}")),
+        }
+    }
+}
+
+fn is_allowed(cpu: usize) -> bool {
+    rustix::thread::sched_getaffinity(None).is_ok_and(|cpus| cpus.is_set(cpu))
+}
+
+fn has_groups(controller: &str) -> bool {
+    let v2 = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers");
+    Path::new("/sys/fs/cgroup").join(controller).is_dir()
+        || v2.is_ok_and(|known| known.split_whitespace().any(|known| known == controller))
+}
+
+/// What all of them want: rights, TAPs, and what their commands and this test call.
+const ALWAYS: [Want; 6] = [
+    Want::Of(Need::Root),
+    Want::Of(Need::Tun),
+    Want::Of(Need::Program("ip")),
+    Want::Of(Need::Program("bash")),
+    Want::Of(Need::Program("busybox")),
+    Want::Of(Need::Program("nsenter")),
+];
+
+const KVM: Want = Want::Of(Need::Kvm);
+const TESTPMD: Want = Want::Of(Need::Program("dpdk-testpmd"));
+const CPU: Want = Want::Groups("cpu");
+const CPUSET: Want = Want::Groups("cpuset");
+
+/// Plays examples one after the other on one host, or says what that lacks.
+fn play(files: &[&str], wants: &[Want]) {
+    if let Some(why) = ALWAYS.iter().chain(wants).find_map(|want| want.lacks()) {
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let mut session = Session::open();
+    files.iter().for_each(|file| session.play(file));
+    session.close();
+}
+
+/// A test for each example, by the files that it plays and what they want; the last of them is the one that is tested.
+macro_rules! tested {
+    ($($test:ident: [$($before:literal,)* => $file:literal], [$($want:expr),*];)*) => {
+        /// The files that are tested here.
+        pub(super) const FILES: &[&str] = &[$($file),*];
+        $(
+            #[test]
+            fn $test() {
+                play(&[$($before,)* $file], &[$($want),*]);
+            }
+        )*
+    };
+}
+
+mod each {
+    use super::*;
+
+    tested! {
+        one_router: [=> "one-router.toml"], [KVM];
+        two_routers: [=> "two-routers.toml"], [];
+        e1000: [=> "e1000.toml"], [];
+        process: [=> "process.toml"], [];
+        isolated: [=> "isolated.toml"], [KVM];
+        linux: [=> "linux.toml"], [KVM, Want::GuestKernels, Want::File("/vmlinuz"), Want::File("/initrd.img")];
+        bridge: [=> "bridge.toml"], [];
+        ovs: [=> "ovs.toml"], [Want::Of(Need::Program("ovs-vswitchd")), Want::Of(Need::Program("ovsdb-server"))];
+        macvtap: [=> "macvtap.toml"], [];
+        xdp: [=> "xdp.toml"], [];
+        vhost_user_backend: [=> "vhost-user-backend.toml"], [KVM, TESTPMD];
+        vhost_user_frontend: [=> "vhost-user-frontend.toml"], [KVM, TESTPMD];
+        null: [=> "null.toml"], [];
+        pcap: [=> "pcap.toml"], [Want::Of(Need::Program("tcpdump"))];
+        replay: ["pcap.toml", => "replay.toml"], [Want::Of(Need::Program("tcpdump"))];
+        limit: [=> "limit.toml"], [];
+    }
+}
+
+mod alone {
+    use super::*;
+
+    tested! {
+        pinned: [=> "pinned.toml"], [Want::TwoCpus];
+        affinity: [=> "affinity.toml"], [Want::TwoCpus];
+        fifo: [=> "fifo.toml"], [];
+        rr: [=> "rr.toml"], [];
+        deadline: [=> "deadline.toml"], [];
+        exclusive: [=> "exclusive.toml"], [Want::TwoCpus, CPUSET];
+        shares: [=> "shares.toml"], [CPU];
+        guaranteed: [=> "guaranteed.toml"], [Want::TwoCpus, CPU];
+    }
+}
+
+/// The names of all examples.
+fn files() -> BTreeSet<String> {
+    let entries =
+        fs::read_dir(script::folder()).expect("examples").map(|entry| entry.expect("a file").file_name());
+    entries.filter_map(|name| name.into_string().ok()).filter(|name| name.ends_with(".toml")).collect()
+}
+
+#[test]
+fn each_has_a_test_and_a_line_in_the_index() {
+    let tested = [each::FILES, alone::FILES].concat().into_iter().map(str::to_owned);
+    assert_eq!(tested.collect::<BTreeSet<_>>(), files());
+    let index = script::text("README.md");
+    for file in files() {
+        let row = format!("| [{file}]({file}) | ");
+        assert_eq!(index.lines().filter(|line| line.starts_with(&row)).count(), 1, "{row}");
+    }
+}
+
+#[test]
+fn there_is_one_of_each_kind() {
+    let (mut seen, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    for file in files() {
+        let text = script::text(&file);
+        let plan = config::parse(&text, &file).unwrap_or_else(|errors| panic!("{errors}"));
+        seen.extend(plan.nics().map(|(_, nic)| nic.attach.kind()));
+        seen.extend(plan.routers.iter().filter_map(|router| router.engine).map(config::Engine::name));
+        let policies =
+            plan.routers.iter().flat_map(|router| [router.sched.all, router.sched.vcpu, router.sched.vhost]);
+        seen.extend(policies.flatten().map(config::Policy::name));
+        keys.extend(text.lines().filter_map(|line| Some(line.split_once('=')?.0.trim().to_owned())));
+    }
+    let kinds = [config::kinds::attachments(), config::kinds::engines(), config::kinds::policies()].concat();
+    let missing: Vec<&str> = kinds.into_iter().filter(|kind| !seen.contains(kind)).collect();
+    assert_eq!(missing, [""; 0]);
+    let missing: Vec<&str> =
+        config::kinds::cpu_keys().iter().copied().filter(|key| !keys.contains(*key)).collect();
+    assert_eq!(missing, [""; 0]);
+}

@@ -1,0 +1,189 @@
+//! Commands typed by root on a host of the test's own: network and mount namespaces in which nobody else sees what they make.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::sync::MutexGuard;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use config::Router;
+use support::{Counters, Finished, Namespace, Need, Ovs, Running, Signal, Traces, alone, missing, run};
+use tempfile::TempDir;
+
+use super::script::{self, Script};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+/// Gives the shell that holds the mount namespace a `/sys` of its network namespace, with the host's control groups in it, and
+/// named namespaces of its own.
+const FURNISH: &str = "set -e
+mount --rbind /sys/fs/cgroup groups
+mount -t sysfs sysfs /sys
+mount --rbind groups /sys/fs/cgroup
+mkdir -p /run/netns
+mount -t tmpfs tmpfs /run/netns
+echo furnished
+exec sleep infinity";
+
+/// A host, and what was started there.
+pub(super) struct Session {
+    // In the order in which they go.
+    running: Vec<Running>,
+    ovs: Option<Ovs>,
+    room: Running,
+    home: Namespace,
+    folder: TempDir,
+    before: Traces,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Session {
+    /// A host with nothing but loopback.
+    pub(super) fn open() -> Self {
+        let turn = alone();
+        let before = Traces::now();
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = Namespace::add("rr-home").expect("a namespace");
+        let at = |name: &str| folder.path().join(name);
+        for name in ["groups", "bin", "state"] {
+            fs::create_dir(at(name)).expect("a folder");
+        }
+        symlink(script::folder(), at("examples")).expect("a link");
+        symlink(RINGROAD, at("bin/ringroad")).expect("a link");
+        if missing(&[Need::Program("ping")]).is_some() {
+            symlink("/bin/busybox", at("bin/ping")).expect("a link");
+        }
+        let mut room = home.command_with_groups("unshare");
+        room.args(["--mount", "--propagation", "private", "sh", "-c", FURNISH]).current_dir(folder.path());
+        let mut room = Running::start(&mut room).expect("it starts");
+        room.wait_for_line(PATIENCE, |line| line == "furnished").expect("a host");
+        Self { running: Vec::new(), ovs: None, room, home, folder, before, _turn: turn }
+    }
+
+    /// Plays a file as its comment says, and ends it: it comes up, forwards, ends well and leaves no link behind.
+    pub(super) fn play(&mut self, file: &str) {
+        let plan = config::parse(&script::text(file), file).unwrap_or_else(|errors| panic!("{errors}"));
+        let Script { before, run: words, after } = Script::of(file);
+        if plan.nics().any(|(_, nic)| nic.attach.kind() == "ovs") {
+            self.ovs = Some(Ovs::start(&self.home).expect("Open vSwitch"));
+        }
+        before.iter().for_each(|line| self.command(line));
+        let links = self.links();
+        let mut run = self.start(&words);
+        run.wait_for_line(PATIENCE, |line| line.contains(" is up after ")).expect("it comes up");
+        let (last, first) = after.split_last().expect("something is tried");
+        first.iter().for_each(|line| self.command(line));
+        let firmware: Vec<&Router> = plan.routers.iter().filter(|router| router.linux.is_none()).collect();
+        let all_forward = || {
+            let counters = run.counters();
+            firmware.iter().all(|router| forwards(&counters, router))
+        };
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let done = self.run(last);
+            if done.status.success() && all_forward() {
+                break;
+            }
+            assert!(Instant::now() < end, "{last}: {done:?}; {:?}", run.counters());
+            thread::sleep(LOOK);
+        }
+        run.settle();
+        run.signal(Signal::TERM).expect("signalled");
+        let done = run.wait(PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{}: {}", done.status, done.stderr);
+        let counters = Counters::of(done.stdout.lines()).expect("counters");
+        // Rings that a peer has been handed nobody here counts.
+        let is_handed =
+            |router: &Router| router.nics.iter().any(|nic| nic.attach.kind() == "vhost-user-frontend");
+        for router in firmware.into_iter().filter(|router| !is_handed(router)) {
+            assert_eq!(counters.faults(&router.name), [""; 0]);
+        }
+        self.no_link_is_left(&links);
+    }
+
+    /// Ends what was started beside it; nothing of it is on the host any more.
+    pub(super) fn close(self) {
+        let Self { running, ovs, room, home, folder, before, .. } = self;
+        drop((running, ovs, room, home, folder));
+        assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
+    }
+
+    /// A program of this host.
+    fn program(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let bin = self.folder.path().join("bin");
+        command.env("PATH", format!("{}:{path}", bin.display()));
+        // What packets cost here is nothing for the host's own runs.
+        command.env("STATE_DIRECTORY", self.folder.path().join("state"));
+        if let Some(ovs) = &self.ovs {
+            ovs.serve(&mut command);
+        }
+        command.args(["--target", &self.room.id().to_string(), "--mount", "--net", "env", "-C"]);
+        command.arg(self.folder.path()).arg(program);
+        command
+    }
+
+    /// Types a line; what it said, and how its last command ended.
+    fn run(&self, line: &str) -> Finished {
+        run(self.program("bash").args(["-c", line]), PATIENCE).expect("it ends")
+    }
+
+    /// Types a line of which all must end well; one that ends in `&` goes on.
+    fn command(&mut self, line: &str) {
+        if let Some(line) = line.strip_suffix('&') {
+            let line = format!("exec {line}");
+            let beside = Running::start(self.program("bash").args(["-c", &line])).expect("it starts");
+            self.running.push(beside);
+            return;
+        }
+        let done = self.run(&format!("set -e; {line}"));
+        assert!(done.status.success(), "{line}: {}{}", done.stdout, done.stderr);
+    }
+
+    /// Starts the run itself, by the words of the comment.
+    fn start(&self, line: &str) -> Running {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut command = self.program(words[0]);
+        Running::start(command.args(&words[1..]).args(["--json", "--log", "text"])).expect("it starts")
+    }
+
+    /// All links, each with the namespace that it is in.
+    fn links(&self) -> BTreeSet<String> {
+        let script = "ip -o link show; for name in $(ip netns list | cut -d ' ' -f 1); do ip -n $name -o link show | sed s/^/$name/; done";
+        let done = self.run(script);
+        assert!(done.status.success(), "{}", done.stderr);
+        let name = |line: &str| {
+            let mut parts = line.split(": ");
+            let (number, link) = (parts.next()?, parts.next()?.split('@').next()?);
+            Some(format!("{} {link}", number.trim_end_matches(|c: char| c.is_ascii_digit())))
+        };
+        done.stdout.lines().filter_map(name).collect()
+    }
+
+    /// Waits until no links are there but those, and loopback.
+    fn no_link_is_left(&self, before: &BTreeSet<String>) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let now = self.links();
+            let left: Vec<&String> = now.difference(before).filter(|link| !link.ends_with(" lo")).collect();
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < end, "left behind: {left:?}");
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Whether a router has forwarded something, and delivered something of what it is promised.
+fn forwards(counters: &Counters, router: &Router) -> bool {
+    let vcpu = format!("{}.vcpu", router.name);
+    let forwarded = counters.sum(|name| name.starts_with(&vcpu) && name.ends_with(".forwarded"));
+    let delivered = counters.get(&format!("{}.guarantee.delivered", router.name));
+    forwarded > 0 && (delivered > 0 || router.guarantee.is_none())
+}
