@@ -14,6 +14,7 @@
 
 use core::ptr;
 
+use arrayvec::ArrayVec;
 use bootinfo::map;
 use frame::offload::{Offload, VIRTIO};
 use router::{Buffer, HEAD};
@@ -72,6 +73,29 @@ impl FrameBuffer {
         let offload = frame.offload();
         frame.wire = router::offload::wire_len(frame.octets(), offload, len as usize).min(0xffff) as u16;
         frame
+    }
+
+    /// One frame of `octets` that fills these buffers, all but the last to their end, and leaves to be done what the first one
+    /// says. If there are several, one more takes their list. None where there is no buffer.
+    pub(crate) fn joined(
+        buffers: ArrayVec<Self, MOST>,
+        list: Option<Self>,
+        octets: usize,
+    ) -> Option<Self> {
+        let at: ArrayVec<u64, MOST> = buffers.into_iter().map(Self::into_token).collect();
+        let first = *at.first()?;
+        let Some(list) = list.map(Self::into_token) else {
+            return Some(Self::received(first, octets as u32, true));
+        };
+        pieces::write(list, &at, HEADER as usize + octets);
+        Some(Self::with_pieces(first, octets as u32, list, at.len() as u16 - 1))
+    }
+
+    /// Writes what the frame leaves to be done into the header before it.
+    pub(crate) fn leave(&mut self, offload: Offload) {
+        // SAFETY: exclusive RAM (see `new`) that begins with a header.
+        unsafe { ptr::write(self.at as *mut [u8; VIRTIO], offload.to_virtio()) };
+        self.marks |= DESCRIBED;
     }
 
     /// Gives up ownership: the token goes back to a pool, by way of the device or not.

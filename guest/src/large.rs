@@ -1,56 +1,74 @@
-//! A source of frames that the NIC cuts into segments (TCP over IPv4): up to 64 KiB in one go.
+//! A source of large TCP packets over IPv4, up to 64 KiB in one go, each to be cut into segments by who has it next: an
+//! e1000 cuts it itself, virtio-net hands it on as it is.
 
+use arrayvec::ArrayVec;
 use bootinfo::{NicModel, Trouble};
-use frame::{Mac, checksum, ethernet, ipv4};
-use router::{Buffer, HEAD, Platform};
+use frame::offload::{Gso, Offload, Offloads};
+use frame::{Mac, checksum, ethernet, ipv4, tcp};
+use router::{Buffer, Burst, Platform};
 
 use crate::boot::Vcpu;
-use crate::e1000::{Chain, HEADERS, LONGEST, PIECE, Segmentation};
+use crate::buffer::{CAPACITY, FrameBuffer, HEADER};
+use crate::pieces::{self, MOST};
 use crate::platform::Firmware;
 use crate::roles;
 use crate::serve::Duty;
 
-/// Octets of the headers, which all lie in the first buffer.
-const HEADERS_LEN: usize = HEADERS as usize;
+/// The NIC that it sends by.
+const NIC: usize = 0;
 /// Frames that one pass sends at most, so that the host is answered.
 const FRAMES: usize = 8;
 /// Ports: some, and discard (RFC 863).
 const PORTS: (u16, u16) = (1024, 9);
-/// Where the headers of IPv4 and TCP begin.
+/// Where the headers of IPv4 and TCP begin, and where TCP's ends.
 const IP: usize = ethernet::HEADER;
 const TCP: usize = IP + ipv4::HEADER;
+const HEADERS: usize = TCP + tcp::HEADER;
+/// Where TCP has its checksum.
+const CHECKSUM: usize = 16;
+/// The longest frame: an Ethernet header and the longest IPv4 packet.
+const LONGEST: usize = ethernet::HEADER + 65_535;
 
 /// The source.
 pub(crate) struct Large {
-    headers: [u8; HEADERS_LEN],
+    headers: [u8; HEADERS],
     octets: usize,
-    how: Segmentation,
-    /// A frame that found no room yet.
-    waiting: Chain,
+    offload: Offload,
+    /// Entries of a transmit ring that a frame takes.
+    entries: usize,
+    burst: Burst<FrameBuffer>,
     /// TCP's sequence number of the next frame.
     sequence: u32,
 }
 
-/// The source that the host asked for. None without an e1000, which alone cuts frames into segments, or with rings that
-/// cannot hold one frame.
+/// The source that the host asked for. None where the NIC cannot send such frames, or its ring cannot hold one.
 pub(crate) fn source(vcpu: &Vcpu) -> Result<Large, Trouble> {
-    if vcpu.info.nics[0].model != NicModel::E1000 as u32 {
-        return Err(Trouble::Nic);
-    }
     let (orders, traffic) = (&vcpu.info.traffic, roles::traffic(vcpu)?);
-    let segment = orders.segment_len as usize;
-    let octets = (orders.frame_len as usize).clamp(HEADERS_LEN + 1, LONGEST);
-    // A context descriptor, a descriptor for each buffer, and the one that stays free.
-    if segment <= HEADERS_LEN || octets.div_ceil(PIECE) + 2 > vcpu.info.ring_size as usize {
+    let octets = (orders.frame_len as usize).clamp(HEADERS + 1, LONGEST);
+    let offload = offload(orders.segment_len as usize).ok_or(Trouble::BootInfo)?;
+    // A context descriptor, a descriptor for each buffer, and the one that stays free; or a table.
+    let e1000 = vcpu.info.nics[NIC].model == NicModel::E1000 as u32;
+    let entries = if e1000 { 1 + pieces(octets) } else { 1 };
+    if entries >= vcpu.info.ring_size as usize {
         return Err(Trouble::BootInfo);
     }
-    Ok(Large {
-        headers: headers(&traffic),
-        octets,
-        how: Segmentation { mss: (segment - HEADERS_LEN).min(usize::from(u16::MAX)) as u16 },
-        waiting: Chain::default(),
-        sequence: 0,
-    })
+    if !vcpu.firmware.sendable(NIC).has(offload.needed()) {
+        return Err(Trouble::Nic);
+    }
+    let headers = headers(&traffic, octets);
+    Ok(Large { headers, octets, offload, entries, burst: ArrayVec::new_const(), sequence: 0 })
+}
+
+/// What the frames leave to be done, if their segments have so many octets.
+fn offload(segment: usize) -> Option<Offload> {
+    let mss = u16::try_from(segment.checked_sub(HEADERS)?).ok().filter(|mss| *mss > 0)?;
+    let checksum = Offload::checksum(TCP as u16, CHECKSUM as u16)?;
+    Some(checksum.with_gso(Gso::Tcp4, mss, HEADERS as u16))
+}
+
+/// Buffers that a frame of so many octets fills.
+fn pieces(octets: usize) -> usize {
+    (HEADER as usize + octets).div_ceil(CAPACITY as usize)
 }
 
 impl Duty for Large {
@@ -58,60 +76,71 @@ impl Duty for Large {
 
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
         let sent = (0..FRAMES).take_while(|_| self.send(firmware)).count();
+        if sent < FRAMES {
+            firmware.await_sent(NIC);
+        }
         roles::count(firmware, sent)
     }
 }
 
 impl Large {
-    /// Sends a frame, if there is room.
+    /// Sends a frame; false if there is no room, or not enough buffers.
     fn send(&mut self, firmware: &mut Firmware) -> bool {
-        if self.waiting.buffers.is_empty() && !self.build(firmware) {
+        if firmware.room(NIC) < self.entries {
             return false;
         }
-        firmware.room(0) >= self.waiting.descriptors()
-            && firmware.transmit_chain(0, &mut self.waiting, &self.how)
+        let Some(frame) = self.build(firmware) else { return false };
+        self.burst.push(frame);
+        firmware.transmit(NIC, &mut self.burst);
+        true
     }
 
-    /// Puts a frame together; false if there are not enough buffers.
-    fn build(&mut self, firmware: &mut Firmware) -> bool {
-        let mut left = self.octets;
-        while left > 0 {
-            let Some(mut buffer) = firmware.allocate() else {
-                self.waiting.buffers.drain(..).for_each(|buffer| firmware.free(buffer));
-                return false;
-            };
-            buffer.set_len(left.min(PIECE));
-            left -= buffer.len();
-            // As many as the longest frame takes, and that is no longer.
-            let _ = self.waiting.buffers.try_push(buffer);
-        }
-        if let Some(first) = self.waiting.buffers.first_mut() {
-            let head: &mut [u8; HEAD] = first.head();
-            head[..HEADERS_LEN].copy_from_slice(&self.headers);
-            head[TCP + 4..TCP + 8].copy_from_slice(&self.sequence.to_be_bytes());
-        }
-        self.sequence = self.sequence.wrapping_add((self.octets - HEADERS_LEN) as u32);
-        true
+    /// Puts a frame together; none if there are not enough buffers.
+    fn build(&mut self, firmware: &mut Firmware) -> Option<FrameBuffer> {
+        let (list, mut pieces) = allocate(firmware, pieces(self.octets))?;
+        let first = pieces.first_mut()?;
+        first.head()[..HEADERS].copy_from_slice(&self.headers);
+        first.head()[TCP + 4..TCP + 8].copy_from_slice(&self.sequence.to_be_bytes());
+        first.leave(self.offload);
+        self.sequence = self.sequence.wrapping_add((self.octets - HEADERS) as u32);
+        FrameBuffer::joined(pieces, list, self.octets)
     }
 }
 
-/// The headers as a driver hands them to the NIC: without lengths and IPv4's checksum, and with TCP's summed up over the
-/// pseudo header only.
-fn headers(traffic: &router::roles::Traffic) -> [u8; HEADERS_LEN] {
-    let mut head = [0; HEADERS_LEN];
+/// Buffers for the pieces of a frame.
+type Pieces = ArrayVec<FrameBuffer, MOST>;
+
+/// So many buffers, at most [`MOST`], and if there are several one for their list; none if there are not so many. The one that
+/// was a list last is the one on top.
+fn allocate(firmware: &mut Firmware, count: usize) -> Option<(Option<FrameBuffer>, Pieces)> {
+    let list = if count > 1 { Some(firmware.allocate()?) } else { None };
+    let mut pieces = Pieces::new();
+    while pieces.len() < count {
+        let Some(buffer) = firmware.allocate() else {
+            pieces.drain(..).chain(list).for_each(|buffer| firmware.free(buffer));
+            return None;
+        };
+        pieces.push(buffer);
+    }
+    Some((list, pieces))
+}
+
+/// The headers of a frame, with TCP's sum over the pseudo header only.
+fn headers(traffic: &router::roles::Traffic, octets: usize) -> [u8; HEADERS] {
+    let mut head = [0; HEADERS];
     let (from, to): (Mac, Mac) = (traffic.from_mac, traffic.to_mac);
+    let segment = (octets - TCP).min(usize::from(u16::MAX) - ipv4::HEADER) as u16;
     let ethernet = ethernet::Header { destination: to, source: from, ethertype: ethernet::IPV4 };
-    let ip = ipv4::Header::new(ipv4::TCP, traffic.from_ip, traffic.to_ip, 0);
+    let ip = ipv4::Header::new(ipv4::TCP, traffic.from_ip, traffic.to_ip, segment);
     let written = ethernet.write(&mut head).and_then(|()| ip.write(&mut head[IP..]));
     debug_assert!(written.is_ok());
-    head[IP + 2..IP + 4].fill(0);
-    head[IP + 10..IP + 12].fill(0);
     head[TCP..TCP + 2].copy_from_slice(&PORTS.0.to_be_bytes());
     head[TCP + 2..TCP + 4].copy_from_slice(&PORTS.1.to_be_bytes());
     head[TCP + 12] = 5 << 4;
-    head[TCP + 13] = frame::tcp::ACK;
+    head[TCP + 13] = tcp::ACK;
     head[TCP + 14..TCP + 16].copy_from_slice(&u16::MAX.to_be_bytes());
-    let sum = checksum::sum(u16::from(ipv4::TCP), &head[IP + 12..IP + 20]);
-    head[TCP + 16..TCP + 18].copy_from_slice(&sum.to_be_bytes());
+    // Less than 65,536: the segment is 20 octets shorter than the longest packet.
+    let sum = checksum::sum(u16::from(ipv4::TCP) + segment, &head[IP + 12..IP + 20]);
+    head[TCP + CHECKSUM..TCP + CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
     head
 }

@@ -7,7 +7,6 @@ use router::Burst;
 
 use crate::arena::Arena;
 use crate::buffer::{FrameBuffer, Pool};
-use crate::e1000::{Chain, Segmentation};
 use crate::{e1000, virtio_net};
 
 /// A device that is set up but does not run yet.
@@ -24,10 +23,11 @@ pub(crate) fn movers(info: &BootInfo) -> usize {
 }
 
 /// Configures all devices. What comes by one may leave by any, so frames may leave to be done only what all NICs of the
-/// router can see to; and who does not forward takes no frame that is not ready.
+/// router can see to; and who does not forward takes and sends no frame that is not ready, unless it is told to.
 pub(crate) fn settle(info: &BootInfo, devices: &mut [Device]) -> Option<()> {
     let wanted = info.nics.iter().take(devices.len()).all(|nic| nic.offload != 0);
-    let offloads = if wanted && info.role == Role::Router as u32 {
+    let large = info.role == Role::Router as u32 || info.traffic.segment_len != 0;
+    let offloads = if wanted && large {
         devices.iter().fold(Offloads::ALL, |all, device| all & device.sendable()).consistent()
     } else {
         Offloads::NONE
@@ -159,19 +159,12 @@ impl Nic {
         }
     }
 
-    /// Sends a frame that the device is to cut into segments; false if it is not sent for want of room, or because the
-    /// device cannot do it.
-    pub(crate) fn transmit_chain(
-        &mut self,
-        chain: &mut Chain,
-        how: &Segmentation,
-        pool: &mut Pool,
-        counters: &RouterNic,
-    ) -> bool {
+    /// What frames that are sent may leave to be done.
+    pub(crate) fn sendable(&self) -> Offloads {
         match self {
-            Self::VirtioNet(_) | Self::Aside(_) => false,
-            Self::Block(nic) => nic.transmit_chain(chain, how, pool, counters),
-            Self::Stock(nic) => nic.transmit_chain(chain, how, pool, counters),
+            Self::VirtioNet(pair) => pair.sendable(),
+            Self::Block(_) | Self::Stock(_) => Offloads::CSUM | Offloads::TSO4,
+            Self::Aside(_) => Offloads::NONE,
         }
     }
 
@@ -182,6 +175,17 @@ impl Nic {
             Self::Block(nic) => nic.room(pool),
             Self::Stock(nic) => nic.room(pool),
             Self::Aside(_) => 0,
+        }
+    }
+
+    /// Somebody waits for what is sent, be it for its room or for its buffers: an interrupt is wanted, once armed, when
+    /// something has been.
+    pub(crate) fn await_sent(&mut self) {
+        match self {
+            Self::VirtioNet(pair) => pair.await_sent(),
+            Self::Block(nic) => nic.await_sent(),
+            Self::Stock(nic) => nic.await_sent(),
+            Self::Aside(_) => {}
         }
     }
 

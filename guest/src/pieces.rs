@@ -30,6 +30,15 @@ fn set(list: u64, index: usize, piece: Segment, last: bool) {
     unsafe { entry(list, index).write(words) }
 }
 
+/// Writes the list of a frame of `octets`, the header's included, that fills these buffers one after the other; at most [`MOST`].
+pub(crate) fn write(list: u64, buffers: &[u64], octets: usize) {
+    let count = buffers.len().min(MOST);
+    for (index, &address) in buffers.iter().enumerate().take(count) {
+        set(list, index, Segment { address, len: CAPACITY, writable: false }, index + 1 == count);
+    }
+    cut(list, count, octets);
+}
+
 /// Where the first `count` pieces lie.
 pub(crate) fn addresses(list: u64, count: usize) -> impl Iterator<Item = u64> {
     // SAFETY: as in `set`; so many entries were written.

@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering::Acquire;
 use arrayvec::ArrayVec;
 use bootinfo::{MAX_NICS, VcpuShared};
 use frame::Mac;
+use frame::offload::Offloads;
 use router::{Burst, Platform};
 
 use crate::boot;
 use crate::buffer::{FrameBuffer, Pool};
-use crate::e1000::{Chain, Segmentation};
 use crate::halt;
 use crate::nic::Nic;
 use crate::virtio_net::QueuePair;
@@ -145,11 +145,16 @@ impl Firmware {
         self.nics.iter_mut().for_each(Nic::disarm);
     }
 
-    /// Sends a frame in pieces, which NIC `nic` is to cut into segments; false if it was not sent for want of room, and
-    /// is to be tried again.
-    pub(crate) fn transmit_chain(&mut self, nic: usize, chain: &mut Chain, how: &Segmentation) -> bool {
-        let Some(place) = self.nics.get_mut(nic) else { return false };
-        place.transmit_chain(chain, how, &mut self.pool, &self.shared.nics[nic])
+    /// What frames that leave by NIC `nic` may leave to be done.
+    pub(crate) fn sendable(&self, nic: usize) -> Offloads {
+        self.nics.get(nic).map_or(Offloads::NONE, Nic::sendable)
+    }
+
+    /// Somebody waits for what NIC `nic` sends, be it for its room or for its buffers.
+    pub(crate) fn await_sent(&mut self, nic: usize) {
+        if let Some(place) = self.nics.get_mut(nic) {
+            place.await_sent();
+        }
     }
 
     /// Takes sent buffers back from all NICs when the pool runs low; and at once while large frames pass, so that as few

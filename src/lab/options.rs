@@ -40,7 +40,7 @@ pub(crate) struct Varied {
     /// Octets of each frame, without FCS; up to 65549 with --segment.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(60..=65_549))]
     frame: Option<usize>,
-    /// Octets of the frames that the NIC makes of each (TCP segmentation offload), in `guest-tx`.
+    /// Octets of the frames that are made of each by who cuts it (segmentation offload), in `guest-tx` and `guest-rx`.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(60..=1514))]
     segment: Option<usize>,
     /// Octets that are handed to a TCP connection at once, in `tcp`.

@@ -214,8 +214,8 @@ pub struct TrafficInfo {
     pub station: u32,
     /// Octets that a station hands to its stack at once.
     pub write_len: u32,
-    /// Octets of each frame that the NIC makes of what `frame_len` says (TCP segmentation offload); 0: `frame_len` is a
-    /// frame.
+    /// Octets of each frame that becomes of what `frame_len` says: a source sends packets that are to be cut (TCP
+    /// segmentation offload), a sink takes them; 0: `frame_len` is a frame.
     pub segment_len: u32,
     /// Nanoseconds that an application spends on each frame.
     pub work_ns: u32,

@@ -18,6 +18,7 @@ pub mod ovs;
 mod request;
 mod steering;
 pub mod tap;
+pub mod udp;
 pub mod undo;
 pub mod wire;
 pub mod xdp;

@@ -5,7 +5,6 @@ use ring::BURST;
 use ring::e1000::{Descriptor, RxDriver, TxDriver, tx};
 use router::{Buffer, Burst};
 
-use super::chain::{Chain, Segmentation};
 use super::interrupt::Line;
 use super::offload::Order;
 use super::received::Assembly;
@@ -143,22 +142,6 @@ impl Block {
         notify(self.tx.publish(), self.tdt, self.tx.tail(), counters);
     }
 
-    /// Sends a frame that the device is to cut into segments; false if it is not sent for want of room.
-    pub(crate) fn transmit_chain(
-        &mut self,
-        chain: &mut Chain,
-        how: &Segmentation,
-        pool: &mut Pool,
-        counters: &RouterNic,
-    ) -> bool {
-        if self.tx.free() < chain.descriptors() {
-            self.reclaim(pool);
-        }
-        let sent = chain.push(&mut self.tx, how, 0, counters);
-        notify(self.tx.publish(), self.tdt, self.tx.tail(), counters);
-        sent
-    }
-
     /// How many frames can be sent now: at least a lot of them, or none, and then an interrupt is wanted when there is
     /// room for more.
     pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
@@ -168,6 +151,11 @@ impl Block {
         }
         self.cramped = self.tx.free() < lot;
         if self.cramped { 0 } else { self.tx.free() }
+    }
+
+    /// Somebody waits for what is sent: an interrupt is wanted, once armed, when something has been.
+    pub(crate) fn await_sent(&mut self) {
+        self.cramped = true;
     }
 
     /// Takes back the buffers of sent frames.

@@ -5,7 +5,6 @@
 //! last takes the interrupt ([`Aside`]).
 
 mod block;
-mod chain;
 mod device;
 mod interrupt;
 mod offload;
@@ -15,7 +14,6 @@ mod stock;
 mod tail;
 
 pub(crate) use block::Block;
-pub(crate) use chain::{Chain, HEADERS, LONGEST, PIECE, Segmentation};
 pub(crate) use device::Device;
 pub(crate) use interrupt::Aside;
 pub(crate) use stock::Stock;

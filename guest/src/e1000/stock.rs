@@ -1,6 +1,6 @@
 //! An 82540EM driven as Linux's driver does it: TDT is written for each frame; an interrupt is masked, both rings are
-//! polled, and the interrupt is unmasked when there was less than a budget (or, if so told, when there is nothing to do). Beside that, with send combining, TDT is
-//! written when the interrupt comes for the frames before.
+//! polled, and the interrupt is unmasked when there was less than a budget (or, if so told, when there is nothing to do).
+//! Beside that, with send combining, TDT is written when the interrupt comes for the frames before.
 //!
 //! A frame that came is handled after its poll has returned it, so the poll ends with the next call of
 //! [`Stock::attend`]. A frame that is sent on its own account, and not because one came, is followed at once by the
@@ -11,7 +11,6 @@ use ring::combine::Combiner;
 use ring::e1000::{Descriptor, RxDriver, TxDriver, tx};
 use router::{Buffer, Burst};
 
-use super::chain::{Chain, Segmentation};
 use super::interrupt::Line;
 use super::offload::Order;
 use super::received::Assembly;
@@ -235,22 +234,6 @@ impl Stock {
         }
     }
 
-    /// Sends a frame that the device is to cut into segments; false if it is not sent for want of room.
-    pub(crate) fn transmit_chain(
-        &mut self,
-        chain: &mut Chain,
-        how: &Segmentation,
-        pool: &mut Pool,
-        counters: &RouterNic,
-    ) -> bool {
-        let room = self.make_room(chain.descriptors(), pool, counters);
-        if room && chain.push(&mut self.tx, how, tx::RS, counters) {
-            self.hand_over(true, pool, counters);
-            return true;
-        }
-        false
-    }
-
     /// Whether there is room for so many descriptors; what waits to be sent has to go before there is none.
     fn make_room(&mut self, descriptors: usize, pool: &mut Pool, counters: &RouterNic) -> bool {
         if self.tx.free() >= descriptors {
@@ -284,6 +267,11 @@ impl Stock {
         }
         self.cramped = self.tx.free() < lot;
         if self.cramped { 0 } else { self.tx.free() }
+    }
+
+    /// Somebody waits for what is sent: where no interrupt tells of each frame, one is wanted, once armed.
+    pub(crate) fn await_sent(&mut self) {
+        self.cramped = true;
     }
 
     /// Takes back the buffers of sent frames.

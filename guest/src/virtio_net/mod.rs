@@ -77,7 +77,10 @@ impl Device {
         let (transmit, transmit_layout, transmit_bell) = self.queue(number + 1, wish, arena)?;
         let layouts = [receive_layout, transmit_layout];
         let gather = Gather::new(self.transport.describes());
-        Some(QueuePair { receive, receive_bell, gather, transmit, transmit_bell, layouts, cramped: false })
+        let (sendable, cramped) = (self.transport.agreed(), false);
+        let pair =
+            QueuePair { receive, receive_bell, gather, transmit, transmit_bell, layouts, sendable, cramped };
+        Some(pair)
     }
 
     fn queue(
@@ -121,6 +124,8 @@ pub(crate) struct QueuePair {
     transmit_bell: QueueRegisters,
     /// Where the receive and the transmit queue lie.
     layouts: [Layout; 2],
+    /// What frames that are sent may leave to be done.
+    sendable: Offloads,
     /// Somebody waits for room.
     cramped: bool,
 }
@@ -184,6 +189,16 @@ impl QueuePair {
         }
         self.cramped = self.transmit.free() < lot;
         if self.cramped { 0 } else { self.transmit.free() }
+    }
+
+    /// What frames that are sent may leave to be done.
+    pub(crate) fn sendable(&self) -> Offloads {
+        self.sendable
+    }
+
+    /// Somebody waits for what is sent: an interrupt is wanted, once armed, when something has been.
+    pub(crate) fn await_sent(&mut self) {
+        self.cramped = true;
     }
 
     /// Takes back the buffers of sent frames.

@@ -119,10 +119,12 @@ impl Transport {
 
     /// What frames that the driver sends may leave to the device.
     pub(crate) fn sendable(&self) -> Offloads {
-        let all = OFFLOADS.iter().filter(|(_, host, _)| self.offered & host == *host);
-        let all = all.fold(Offloads::NONE, |all, (offload, ..)| all | *offload);
-        let kept = if self.offered & PIECES == PIECES { all } else { all & Offloads::CSUM };
-        kept.consistent()
+        sendable(self.offered)
+    }
+
+    /// The same, as it was agreed on.
+    pub(crate) fn agreed(&self) -> Offloads {
+        sendable(self.features)
     }
 
     /// Negotiates features. `tuned` takes IN_ORDER if it is offered; `offloads` may be left to whoever has the frame next,
@@ -251,6 +253,14 @@ impl Transport {
         let all = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
         self.common.write(common::DEVICE_STATUS, all);
     }
+}
+
+/// What frames that the driver sends may leave to a device with these features.
+fn sendable(features: u64) -> Offloads {
+    let all = OFFLOADS.iter().filter(|(_, host, _)| features & host == *host);
+    let all = all.fold(Offloads::NONE, |all, (offload, ..)| all | *offload);
+    let kept = if features & PIECES == PIECES { all } else { all & Offloads::CSUM };
+    kept.consistent()
 }
 
 impl QueueRegisters {

@@ -96,7 +96,8 @@ pub struct Options {
     pub vhost: VhostThreads,
     /// Octets of each frame, without FCS; with `segment`, of what the driver hands to its NIC.
     pub frame: usize,
-    /// Octets of the frames that the NIC makes of each (TCP segmentation offload); none: it sends what it gets.
+    /// Octets of the frames that are made of each by who cuts it, be it on its way to the guest or out of it (segmentation
+    /// offload); none: it is a frame.
     pub segment: Option<usize>,
     /// Octets that are handed to a TCP connection at once.
     pub write: usize,
@@ -197,10 +198,6 @@ impl Options {
             self.frame
         );
         let e1000 = self.nic == NicModel::E1000;
-        ensure!(
-            e1000 || self.segment.is_none(),
-            "--segment needs --nic e1000: the guest's source hands large frames to no other model"
-        );
         let pairs = self.queues == 1 && self.vcpus <= 2;
         ensure!(
             pairs || !e1000,
@@ -244,6 +241,12 @@ impl Options {
         if self.vcpus > 1 { format!("/vcpus={}", self.vcpus) } else { String::new() }
     }
 
+    /// Frames that become of each packet where it is cut; `headers`: octets that each of them has before its payload.
+    pub(crate) fn frames_a_packet(&self, headers: usize) -> u64 {
+        let payload = |len: usize| len.saturating_sub(headers).max(1) as u64;
+        self.segment.map_or(1, |segment| payload(self.frame).div_ceil(payload(segment)))
+    }
+
     /// Whether frames leave inside of the vCPU's register access: no I/O thread takes them out of the ring.
     pub fn sends_in_access(&self) -> bool {
         self.nic == NicModel::E1000 && matches!(self.mode, TransmitMode::Base | TransmitMode::SendCombining)
@@ -267,7 +270,6 @@ mod tests {
         let coalesced = Options { mode: TransmitMode::Coalesced, ..e1000.clone() };
         let wrong = [
             (Options { frame: 1515, ..e1000.clone() }, "--segment"),
-            (Options { segment: Some(1514), ..Options::default() }, "e1000"),
             (Options { queues: 2, ..e1000.clone() }, "one queue pair"),
             (Options { vcpus: 3, ..e1000.clone() }, "two vCPUs"),
             (Options { combine: 8, ..base.clone() }, "send-combining"),
@@ -283,9 +285,20 @@ mod tests {
             assert!(line.contains(part) && !line.contains('\n'), "{line}");
         }
         let long = Options { frame: 15_054, segment: Some(1514), ..e1000.clone() };
-        for options in [Options::default(), e1000, base, coalesced, long] {
+        let whole = Options { frame: 65_549, segment: Some(1514), ..Options::default() };
+        for options in [Options::default(), e1000, base, coalesced, long, whole] {
             options.check().unwrap();
         }
+    }
+
+    #[test]
+    fn a_packet_becomes_as_many_frames_as_its_payload_fills() {
+        let of = |frame, segment, headers| {
+            Options { frame, segment, ..Options::default() }.frames_a_packet(headers)
+        };
+        assert_eq!(of(1514, None, 54), 1);
+        assert_eq!([of(15_054, Some(1514), 54), of(14_654, Some(1514), 54)], [11, 10]);
+        assert_eq!([of(15_042, Some(1514), 42), of(65_549, Some(1514), 42)], [11, 45]);
     }
 
     #[test]

@@ -4,21 +4,31 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use frame::offload::Offloads;
 use switch::{Frame, Sink};
 
 /// See the head of this file.
 pub(super) struct Gate {
     behind: Arc<dyn Sink>,
+    /// What frames may leave to who is behind.
+    takes: Offloads,
     open: AtomicBool,
     lock: Mutex<()>,
     opened: Condvar,
 }
 
 impl Gate {
-    /// A closed gate before a sink.
+    /// A closed gate before a sink, which frames may leave nothing to.
     pub(super) fn new(behind: Arc<dyn Sink>) -> Arc<Self> {
+        Self::leaving(Offloads::NONE, behind)
+    }
+
+    /// A closed gate before a sink, which frames may leave so much of what it takes to.
+    pub(super) fn leaving(offloads: Offloads, behind: Arc<dyn Sink>) -> Arc<Self> {
+        let takes = (behind.offloads() & offloads).consistent();
         Arc::new(Self {
             behind,
+            takes,
             open: AtomicBool::new(false),
             lock: Mutex::default(),
             opened: Condvar::new(),
@@ -51,6 +61,14 @@ impl Sink for Gate {
 
     fn room(&self) -> usize {
         self.behind.room()
+    }
+
+    fn large_room(&self) -> usize {
+        self.behind.large_room()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.takes
     }
 }
 

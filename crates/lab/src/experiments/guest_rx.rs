@@ -2,16 +2,21 @@
 //! thread on the other CPU (`native`), by way of the learning switch (`switch`), or from a UDP socket of the kernel by a
 //! TAP (`tap`): then the thread sends a burst and moves a burst in turn, and what the guest does not take in time is lost in
 //! the TAP's queue. `sender_kpps` is what was sent.
+//!
+//! With `--segment` the socket hands packets of many datagrams to the kernel (UDP_SEGMENT). A virtio-net guest takes each as one;
+//! for an e1000 the kernel cuts them.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use bootinfo::Role;
+use anyhow::{Context, Result, bail, ensure};
+use bootinfo::{Role, TrafficInfo};
+use config::NicModel;
 use engine::{Duty, Guest};
 use ring::BURST;
 use switch::port::pump;
+use switch::{Backlog, pump_on};
 use uplink::TapSource;
 
 use super::accesses;
@@ -26,6 +31,8 @@ use crate::generator::{Generator, GeneratorCounters};
 use crate::ledger_snapshot::Snapshot;
 use crate::{cores, tag};
 
+/// Octets of the longest frame that Linux hands on uncut (GSO_LEGACY_MAX_SIZE).
+const LARGEST: usize = 65_535;
 /// Bursts between two looks at the clock.
 const BURSTS: usize = 16;
 /// After a slice: so long nothing may come until the guest sleeps, and so long at most it may take what has come.
@@ -58,9 +65,15 @@ enum Feed {
 struct Kernel {
     _host: HostEnd,
     source: TapSource,
+    /// Between the TAP and the guest.
+    backlog: Backlog,
     socket: UdpSocket,
     into: Arc<dyn switch::Sink>,
     datagram: Vec<u8>,
+    /// Datagrams of one turn: as many as make a burst of frames.
+    turn: usize,
+    /// Frames that become of them; 0: one burst is moved in each turn.
+    frames: usize,
     flow: u32,
     flows: u32,
     sequence: u32,
@@ -70,6 +83,10 @@ struct Kernel {
 impl GuestRx {
     /// The measuring thread and the guest on the CPUs of the options.
     pub fn new(options: &Options) -> Result<Self> {
+        ensure!(
+            options.segment.is_none() || options.attach == Attachment::Tap,
+            "guest-rx --segment needs --attach tap: only the kernel sends packets that are still to be cut"
+        );
         Ok(Self { options: options.clone(), seats: Seats::of(options)?, parts: None })
     }
 
@@ -78,12 +95,24 @@ impl GuestRx {
         let through = match self.options.attach {
             Attachment::Native => Through::Wire,
             Attachment::Switch => Through::Switch,
-            Attachment::Tap => return Ok(Feed::Kernel(Box::new(Kernel::new(&self.options, into)?))),
+            Attachment::Tap => {
+                return Ok(Feed::Kernel(Box::new(Kernel::new(&self.options, self.share(), into)?)));
+            }
         };
         let generator = Box::new(Generator::new(&device::traffic(&self.options))?);
         let offered = generator.counters();
         let way = Way::new(through, into, frame::Mac(device::NEAR_MAC))?;
         Ok(Feed::Generator { generator, offered, way })
+    }
+
+    /// Whether packets that were to be cut arrive as one.
+    fn joins(&self) -> bool {
+        self.options.segment.is_some() && self.options.nic == NicModel::VirtioNet
+    }
+
+    /// Frames in which each packet arrives.
+    fn share(&self) -> u64 {
+        if self.joins() { 1 } else { self.options.frames_a_packet(tag::FLOW) }
     }
 }
 
@@ -106,7 +135,9 @@ impl Experiment for GuestRx {
 
     fn prepare(&mut self) -> Result<()> {
         let ground = device::ground(&self.options)?;
-        let duty = Duty { role: Role::Sink, ..Duty::default() };
+        let segment_len = self.options.segment.unwrap_or(0) as u32;
+        let traffic = TrafficInfo { segment_len, ..TrafficInfo::default() };
+        let duty = Duty { role: Role::Sink, traffic };
         let mut guest = Guest::new(&device::end_plan(&self.options, &self.seats)?, duty, &ground)?;
         let back = Mover::new(&guest.nics()[0], Arc::new(switch::Null::default()));
         guest.start()?;
@@ -118,6 +149,7 @@ impl Experiment for GuestRx {
     }
 
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let (joins, share) = (self.joins(), self.share());
         let parts = self.parts.as_mut().context("guest-rx was not prepared")?;
         let (before, left) = (parts.ledger(), exits(&parts.guest));
         let (frames, seconds) = parts.run(length)?;
@@ -129,15 +161,24 @@ impl Experiment for GuestRx {
         let came: u64 = (0..self.seats.vcpus.len())
             .map(|n| ledger.get(&format!("vcpu{n}.nic0.rx_frames")).unwrap_or(0))
             .sum();
+        if joins {
+            let count = |name| ledger.get(name).unwrap_or(0);
+            ensure!(
+                2 * count("rx.left_segments") >= count("rx.frames"),
+                "the kernel cuts UDP packets itself instead of handing them to a TAP: that takes Linux 6.2, and at most {LARGEST} octets each"
+            );
+        }
+        let packets = frames as f64 / share as f64;
         let mut more = vec![
             ("sender_kpps", sent as f64 / seconds * 1e-3),
-            ("mbps", (frames * self.options.frame as u64) as f64 * 8e-6 / seconds),
+            ("packets_kpps", packets / seconds * 1e-3),
+            ("mbps", packets * self.options.frame as f64 * 8e-6 / seconds),
         ];
         more.extend(accesses::per_frame(&ledger, frames));
         Ok(Sample {
             value: frames as f64 / seconds * 1e-6,
             packets: frames,
-            lost: sent.saturating_sub(came),
+            lost: sent.saturating_sub(came / share),
             exits: Some(left),
             more,
             ledger,
@@ -233,18 +274,38 @@ impl Feed {
 }
 
 impl Kernel {
-    fn new(options: &Options, into: Arc<dyn switch::Sink>) -> Result<Self> {
+    /// `share`: frames in which each packet arrives.
+    fn new(options: &Options, share: u64, into: Arc<dyn switch::Sink>) -> Result<Self> {
         let mut host = HostEnd::open()?;
         let socket = host.datagrams(0)?;
+        if let Some(segment) = options.segment {
+            uplink::udp::segment(&socket, segment.saturating_sub(tag::FLOW) as u16)?;
+        }
         socket.connect((device::NEAR, host_end::DISCARD)).context("cannot address a UDP socket")?;
         let source = host.from.take().context("the TAP has no source")?;
         let datagram = vec![0; options.frame.saturating_sub(tag::FLOW)];
         let flows = options.flows.max(1);
-        Ok(Self { _host: host, source, socket, into, datagram, flow: 0, flows, sequence: 0, sent: 0 })
+        let turn = (BURST / options.frames_a_packet(tag::FLOW) as usize).max(1);
+        let frames = options.segment.map_or(0, |_| turn * share as usize);
+        let backlog = Backlog::default();
+        Ok(Self {
+            _host: host,
+            source,
+            backlog,
+            socket,
+            into,
+            datagram,
+            turn,
+            frames,
+            flow: 0,
+            flows,
+            sequence: 0,
+            sent: 0,
+        })
     }
 
     fn burst(&mut self) -> Result<()> {
-        for _ in 0..BURST {
+        for _ in 0..self.turn {
             if let Some(mark) = self.datagram.first_chunk_mut::<8>() {
                 *mark = (u64::from(self.flow) << 32 | u64::from(self.sequence)).to_be_bytes();
             }
@@ -260,11 +321,23 @@ impl Kernel {
                 (self.flow, self.sequence) = (0, self.sequence.wrapping_add(1));
             }
         }
-        self.forward();
+        self.forward_turn();
         Ok(())
     }
 
+    /// Moves what became of a turn, large packets a few at a time.
+    fn forward_turn(&mut self) {
+        let mut left = self.frames;
+        loop {
+            let moved = self.forward();
+            left = left.saturating_sub(moved);
+            if moved == 0 || left == 0 {
+                return;
+            }
+        }
+    }
+
     fn forward(&mut self) -> usize {
-        pump(&mut self.source, &*self.into)
+        pump_on(&mut self.source, &*self.into, &mut self.backlog)
     }
 }

@@ -114,6 +114,22 @@ mod all {
     }
 
     #[test]
+    fn large_packets_arrive_cut() {
+        let Some(_cpus) = ready(true) else { return };
+        for (options, engine) in engines() {
+            let (nic, mode, attach) = (NicModel::E1000, TransmitMode::Base, Attachment::Tap);
+            let options = Options { nic, mode, attach, frame: 15_042, segment: Some(1514), ..options };
+            let options = Options { seconds: 0.1, ..options };
+            let [(outcome, line)] = outcomes("guest-rx", &options).try_into().unwrap();
+            assert_eq!(line.name, format!("guest-rx/{engine}/e1000-base/15042-by-1514/tap"));
+            let frames = line.median * 1e3 / figure(&line, "packets_kpps");
+            assert!((10.9..11.1).contains(&frames), "{line}");
+            let count = |name: &str| outcome.ledger().get(name).unwrap();
+            assert!(count("vcpu0.nic0.rx_bytes") <= 1514 * count("vcpu0.nic0.rx_frames"), "{line}");
+        }
+    }
+
+    #[test]
     fn a_figure_is_played_and_its_shapes_are_judged() {
         let Some(_cpus) = ready(true) else { return };
         let Some((options, _)) = engines().into_iter().next() else { return };

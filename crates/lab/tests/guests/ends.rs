@@ -16,6 +16,27 @@ fn a_guest_sends_and_receives_by_a_tap() {
 }
 
 #[test]
+fn large_packets_leave_and_arrive_as_one() {
+    let Some(_cpus) = ready(true) else { return };
+    for (options, engine) in engines() {
+        let (attach, segment) = (Attachment::Tap, Some(1514));
+        let options = Options { attach, frame: 65_535, segment, seconds: 0.5, ..options };
+        for (name, frames, octets) in [
+            ("guest-tx", "arrived.frames", "arrived.bytes"),
+            ("guest-rx", "vcpu0.nic0.rx_frames", "vcpu0.nic0.rx_bytes"),
+        ] {
+            let [(outcome, line)] = outcomes(name, &options).try_into().unwrap();
+            assert_eq!(line.name, format!("{name}/{engine}/virtio-net/65535-by-1514/tap"));
+            // Each frame is a packet, but for what the kernel says of itself.
+            let ratio = line.median * 1e3 / figure(&line, "packets_kpps");
+            assert!((0.99..1.01).contains(&ratio), "{line}");
+            let count = |name: &str| outcome.ledger().get(name).unwrap();
+            assert!(count(octets) > 60_000 * count(frames), "{line}");
+        }
+    }
+}
+
+#[test]
 fn tcp_moves_octets_from_a_guest_to_the_host() {
     let Some(_cpus) = ready(true) else { return };
     let Some((options, engine)) = engines().into_iter().next() else { return };
@@ -40,12 +61,15 @@ fn two_guests_talk_by_the_switch_and_by_the_kernel() {
 }
 
 #[test]
-fn what_cannot_be_asked_of_tcp_is_one_line() {
+fn what_cannot_be_asked_of_guests_is_one_line() {
     let Some(_cpus) = ready(false) else { return };
     let direction = Some(Direction::Rx);
     let options = Options { conversation: Some(Conversation::Requests), direction, ..Options::default() };
     let error = (lab::experiments::find("tcp").unwrap().cases)(&options).err().unwrap().to_string();
     assert!(error.contains("--direction tx") && !error.contains('\n'), "{error}");
+    let large = Options { frame: 15_042, segment: Some(1514), ..Options::default() };
+    let error = (lab::experiments::find("guest-rx").unwrap().cases)(&large).err().unwrap().to_string();
+    assert!(error.contains("--attach tap") && !error.contains('\n'), "{error}");
 }
 
 #[test]

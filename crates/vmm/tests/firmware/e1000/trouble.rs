@@ -52,7 +52,7 @@ fn large(frame_len: u32, segment_len: u32) -> BootInfo {
 }
 
 #[test]
-fn virtio_net_does_not_cut_frames() {
+fn virtio_net_that_may_leave_nothing_to_be_done_sends_no_large_packets() {
     let mut orders = large(15_054, 1514);
     orders.nics[0].model = NicModel::VirtioNet as u32;
     gives_up(&orders, &virtio_net(), Trouble::Nic);
