@@ -38,11 +38,8 @@ pub(crate) fn settle(info: &BootInfo, devices: &mut [Device]) -> Option<()> {
 impl Device {
     /// Resets the device in `info.slot`.
     pub(crate) fn open(info: &'static NicInfo, index: usize, boot: &BootInfo) -> Option<Self> {
-        let ring_size = boot.ring_size as u16;
         match NicModel::from_number(info.model)? {
-            NicModel::VirtioNet => {
-                virtio_net::Device::open(info, ring_size, movers(boot)).map(Self::VirtioNet)
-            }
+            NicModel::VirtioNet => virtio_net::Device::open(info, boot, movers(boot)).map(Self::VirtioNet),
             NicModel::E1000 => e1000::Device::open(info, index, boot).map(Self::E1000),
         }
     }

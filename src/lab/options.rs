@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser};
 use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
 use engine::Confinement;
-use lab::experiment::{Attachment, Conversation, Direction, Options};
+use lab::experiment::{Attachment, Conversation, Direction, Options, SentInterrupts};
 use lab::figures::{self, Figure};
 
 /// What can be varied between two variants.
@@ -30,6 +30,9 @@ pub(crate) struct Varied {
     /// the ring holds.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1024))]
     combine: Option<u32>,
+    /// Let the guest of `guest-tx` sleep as soon as its ring is full, and tell it of sent frames at-once or delayed.
+    #[arg(long, value_parser = sent_interrupts)]
+    sent_interrupts: Option<SentInterrupts>,
     /// What a guest's NICs are attached to: native (ports of the measuring room), tap, or switch.
     #[arg(long, value_parser = attachment)]
     attach: Option<Attachment>,
@@ -150,6 +153,7 @@ impl Varied {
         set(&mut options.mode, &self.mode);
         set(&mut options.itr, &self.itr);
         set(&mut options.combine, &self.combine);
+        options.sent_interrupts = self.sent_interrupts.or(options.sent_interrupts);
         set(&mut options.attach, &self.attach);
         set(&mut options.vhost, &self.vhost);
         set(&mut options.frame, &self.frame);
@@ -239,6 +243,11 @@ fn itr(text: &str) -> Result<Itr, String> {
         Err(_) if text == "adaptive" => Ok(Itr::Adaptive),
         Err(_) => Err("expected 0 to 65535 (units of 250 ns), or adaptive".to_owned()),
     }
+}
+
+/// When a guest is told of sent frames, by its name.
+fn sent_interrupts(text: &str) -> Result<SentInterrupts, String> {
+    named(text, &SentInterrupts::ALL, SentInterrupts::name)
 }
 
 /// What a guest is attached to, by its name.

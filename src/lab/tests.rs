@@ -2,7 +2,7 @@ mod benched;
 
 use clap::{CommandFactory, Parser};
 use config::{Itr, NicModel, TransmitMode, VhostThreads};
-use lab::experiment::{Attachment, Conversation, Direction};
+use lab::experiment::{Attachment, Conversation, Direction, SentInterrupts};
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn every_option_arrives() {
         "run forward --engine kvm --nic virtio-net --attach tap --frame 1514 --flows 7 --routes 1000000 --rate 1.5M \
          --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --cpus 2,3 --sandbox on --misdeed old-epoch \
          --mode send-combining --itr 100 --combine 32 --segment 1514 --write 16384 --conversation requests \
-         --direction rx --work 500 --queue 64 --vhost vmm",
+         --sent-interrupts delayed --direction rx --work 500 --queue 64 --vhost vmm",
     );
     let Options {
         engine,
@@ -47,6 +47,7 @@ fn every_option_arrives() {
         mode,
         itr,
         combine,
+        sent_interrupts,
         attach,
         vhost,
         frame,
@@ -74,6 +75,7 @@ fn every_option_arrives() {
     assert_eq!((engine.as_str(), nic, attach), ("kvm", NicModel::VirtioNet, Attachment::Tap));
     assert_eq!(vhost, VhostThreads::Vmm);
     assert_eq!((mode, itr, combine), (TransmitMode::SendCombining, Itr::Every(100), 32));
+    assert_eq!(sent_interrupts, Some(SentInterrupts::Delayed));
     assert_eq!((segment, write, work, queue), (Some(1514), 16_384, 500, 64));
     assert_eq!((conversation, direction), (Some(Conversation::Requests), Some(Direction::Rx)));
     assert_eq!((frame, flows, routes, rate), (1514, 7, 1_000_000, Some(1.5e6)));
@@ -115,6 +117,7 @@ fn what_cannot_be_is_refused() {
         "run forward --itr 70000",
         "run forward --itr some",
         "run forward --combine 1025",
+        "run guest-tx --sent-interrupts later",
         "run tcp --write 0",
         "run tcp --direction up",
         "run livelock --queue 0",

@@ -25,7 +25,7 @@ pub const MAX_ADDRESSES: usize = 8;
 /// Most static neighbours of one router.
 pub const MAX_NEIGHBOURS: usize = 256;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd05");
 
 /// What a firmware has in `eax` when it executes `hlt` to sleep, so that the halt stub can tell it from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -224,6 +224,8 @@ pub struct TrafficInfo {
     /// 1: the application's driver polls with a budget and leaves frames in the ring while the queue is full; 0: each
     /// interrupt goes before the application.
     pub protected: u32,
+    /// 1: interrupts that tell of sent frames are delayed, so that each tells of many; 0: they come at once.
+    pub delay_sent: u32,
 }
 
 /// The firmware's orders, at [`map::BOOT_INFO`].

@@ -99,6 +99,8 @@ struct Consumer<const FENCE: bool, const LOOK: bool> {
     shared: Arc<Shared>,
     by: By,
     seen: u16,
+    /// The entry that it asks to hear of; none: the next one.
+    last: Option<u16>,
 }
 
 impl<const FENCE: bool, const LOOK: bool> Party for Consumer<FENCE, LOOK> {
@@ -111,7 +113,13 @@ impl<const FENCE: bool, const LOOK: bool> Party for Consumer<FENCE, LOOK> {
 
     fn arm(&mut self) -> bool {
         let (index, wish) = (View::<FENCE>(&self.shared.index), View::<FENCE>(&self.shared.wish));
-        let news = notify::arm(&index, &self.by.wish(&wish), self.seen);
+        let news = match self.last {
+            None => notify::arm(&index, &self.by.wish(&wish), self.seen),
+            Some(last) => {
+                let count = last.wrapping_sub(self.seen);
+                notify::arm_after(&index, &self.by.wish(&wish), self.seen, count)
+            }
+        };
         news && LOOK
     }
 
@@ -145,6 +153,11 @@ fn ring(first: u16, bell: &Arc<Bell>) -> Arc<Shared> {
 
 /// One publisher of `COUNT` entries and one sleeper, with the parts that the parameters leave in place.
 fn model<const PUBLISHER_FENCE: bool, const SLEEPER_FENCE: bool, const LOOK: bool>(by: By) {
+    model_of::<PUBLISHER_FENCE, SLEEPER_FENCE, LOOK>(by, false);
+}
+
+/// The same; `late`: the sleeper asks to hear of the last entry only.
+fn model_of<const PUBLISHER_FENCE: bool, const SLEEPER_FENCE: bool, const LOOK: bool>(by: By, late: bool) {
     /// Across the wrap of the index.
     const FIRST: u16 = u16::MAX;
     const COUNT: u16 = 2;
@@ -154,7 +167,8 @@ fn model<const PUBLISHER_FENCE: bool, const SLEEPER_FENCE: bool, const LOOK: boo
         let other = shared.clone();
         let thread = thread::spawn(move || publisher::<PUBLISHER_FENCE>(&other, by, FIRST, COUNT));
         let mut publisher = Publisher { bell, thread: Some(thread) };
-        let mut consumer = Consumer::<SLEEPER_FENCE, LOOK> { shared, by, seen: FIRST };
+        let last = late.then_some(FIRST.wrapping_add(COUNT));
+        let mut consumer = Consumer::<SLEEPER_FENCE, LOOK> { shared, by, seen: FIRST, last };
         let mut poller = Poller::new(0);
         while consumer.seen != FIRST.wrapping_add(COUNT) {
             poller.turn(&mut consumer, |_| publisher.sleep());
@@ -209,6 +223,29 @@ fn without_the_sleepers_fence_a_wake_up_is_lost_by_event() {
 }
 
 #[test]
+fn no_wake_up_is_lost_by_an_event_further_ahead() {
+    model_of::<true, true, true>(By::Event, true);
+}
+
+#[test]
+#[should_panic(expected = "a wake-up was lost")]
+fn without_the_second_look_a_wake_up_is_lost_by_an_event_further_ahead() {
+    model_of::<true, true, false>(By::Event, true);
+}
+
+#[test]
+#[should_panic(expected = "a wake-up was lost")]
+fn without_the_publishers_fence_a_wake_up_is_lost_by_an_event_further_ahead() {
+    model_of::<false, true, true>(By::Event, true);
+}
+
+#[test]
+#[should_panic(expected = "a wake-up was lost")]
+fn without_the_sleepers_fence_a_wake_up_is_lost_by_an_event_further_ahead() {
+    model_of::<true, false, true>(By::Event, true);
+}
+
+#[test]
 fn a_thread_that_serves_two_rings_hears_of_both() {
     loom::model(|| {
         let bell = Arc::new(Mutex::new(false));
@@ -221,8 +258,8 @@ fn a_thread_that_serves_two_rings_hears_of_both() {
         let [first, second] = rings;
         let mut publisher = Publisher { bell, thread: Some(thread) };
         let mut both = Both(
-            Consumer { shared: first, by: By::Flag, seen: 0 },
-            Consumer { shared: second, by: By::Event, seen: 0 },
+            Consumer { shared: first, by: By::Flag, seen: 0, last: None },
+            Consumer { shared: second, by: By::Event, seen: 0, last: None },
         );
         let mut poller = Poller::new(0);
         while (both.0.seen, both.1.seen) != (1, 1) {

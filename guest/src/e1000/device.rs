@@ -6,7 +6,7 @@ use bootinfo::{BootInfo, NicInfo, TransmitMode};
 use frame::offload::Offloads;
 use ring::Region;
 use ring::combine::Combiner;
-use ring::e1000::{Csb, DESCRIPTOR, Layout, RxDriver, TxDriver, TxSlot};
+use ring::e1000::{Csb, DESCRIPTOR, Layout, RxDriver, TxDriver, TxSlot, tx};
 
 use super::block::Block;
 use super::interrupt::{Aside, Line};
@@ -30,6 +30,9 @@ const LOOKS: u32 = 1000;
 const ENTRY_UNIT: u16 = 8;
 /// Octets of a frame that RCTL.LPE is not needed for, without FCS.
 const LONGEST_PLAIN: u32 = 1518;
+/// By how much interrupts are delayed that tell of sent frames, if they are: after the last frame (TIDV), and after the first
+/// one (TADV), in units of 1.024 µs. Only who waits for room waits for them.
+const SENT_DELAY: (u32, u32) = (500, 1000);
 /// Octets that a frame has beside the IP packet: Ethernet header and VLAN tag.
 const OVERHEAD: u32 = 18;
 
@@ -42,6 +45,8 @@ pub(crate) struct Device {
     mode: TransmitMode,
     mac: [u8; 6],
     entries: u16,
+    /// Whether interrupts that tell of sent frames are delayed.
+    delay_sent: bool,
     /// What the vCPU that transmits shares with the one that serves interrupts.
     combiner: Option<&'static Combiner>,
 }
@@ -60,7 +65,8 @@ impl Device {
         reset(registers)?;
         let mac = mac(registers)?;
         let entries = (boot.ring_size as u16).max(ENTRY_UNIT) / ENTRY_UNIT * ENTRY_UNIT;
-        let device = Self { info, index, registers, mode, mac, entries, combiner: None };
+        let delay_sent = boot.traffic.delay_sent != 0;
+        let device = Self { info, index, registers, mode, mac, entries, delay_sent, combiner: None };
         device.configure();
         Some(device)
     }
@@ -85,7 +91,8 @@ impl Device {
         let [a, b, c, d, e, f] = self.mac;
         registers.write(r::RAL, u32::from_le_bytes([a, b, c, d]));
         registers.write(r::RAH, u32::from(u16::from_le_bytes([e, f])) | r::RAH_AV);
-        for (register, value) in [(r::RDTR, 0), (r::RADV, 0), (r::TIDV, 0), (r::TADV, 0)] {
+        let (packet, absolute) = if self.delay_sent { SENT_DELAY } else { (0, 0) };
+        for (register, value) in [(r::RDTR, 0), (r::RADV, 0), (r::TIDV, packet), (r::TADV, absolute)] {
             registers.write::<u32>(register, value);
         }
         registers.write(r::ITR, self.info.itr);
@@ -131,7 +138,9 @@ impl Device {
             None
         };
         let (rx, tx) = (self.rx(None, arena)?, self.tx(None, arena)?);
-        Some(Stock::new(self.registers, rx, tx, line, combining))
+        // A descriptor that reports its end (RS) interrupts, at once or after a delay (IDE).
+        let report = if self.delay_sent { tx::RS | tx::IDE } else { tx::RS };
+        Some(Stock::new(self.registers, (rx, tx), line, combining, report))
     }
 
     fn rx(&self, csb: Option<Csb>, arena: &mut Arena) -> Option<RxDriver<'static, u64>> {

@@ -25,8 +25,8 @@ const LOT: usize = 16;
 const BUDGET: usize = ring::BURST;
 /// Who waits for room waits for this part of a ring, or a burst.
 const LOTS: usize = 4;
-/// CMD of a whole frame.
-const FRAME: u8 = tx::EOP | tx::IFCS | tx::RS;
+/// CMD of a whole frame, beside its report.
+const FRAME: u8 = tx::EOP | tx::IFCS;
 
 /// Postponing TDT.
 pub(super) struct Combining {
@@ -99,6 +99,8 @@ pub(crate) struct Stock {
     /// Its interrupts; none where another vCPU takes them: then the rings are polled without.
     served: Option<Served>,
     combining: Option<Combining>,
+    /// What the last descriptor of a frame has in its CMD, so that its end is told.
+    report: u8,
     deaf: bool,
     /// A poll goes on until the vCPU has nothing more to do, whoever has it.
     patient: bool,
@@ -109,10 +111,10 @@ pub(crate) struct Stock {
 impl Stock {
     pub(super) fn new(
         registers: Registers,
-        rx: RxDriver<'static, u64>,
-        tx: TxDriver<'static, u64>,
+        (rx, tx): (RxDriver<'static, u64>, TxDriver<'static, u64>),
         line: Option<Line>,
         combining: Option<Combining>,
+        report: u8,
     ) -> Self {
         let [rdt, tdt] = [r::RX_RING, r::TX_RING].map(|ring| Tail::new(registers, ring));
         let served = line.map(|line| Served { line, poll: Poll::Over, interrupts: 0 });
@@ -125,6 +127,7 @@ impl Stock {
             registers,
             served,
             combining,
+            report,
             deaf: false,
             patient: false,
             cramped: false,
@@ -210,7 +213,7 @@ impl Stock {
             let len = frame.len() as u16;
             let at = frame.into_token();
             if self.make_room(1, pool, counters) {
-                self.tx.push(Descriptor::legacy(at + u64::from(HEADER), len, FRAME), Some(at));
+                self.tx.push(Descriptor::legacy(at + u64::from(HEADER), len, FRAME | self.report), Some(at));
                 counters.tx_frames.add(1);
                 counters.tx_bytes.add(u64::from(len));
                 self.hand_over(own, pool, counters);
@@ -226,7 +229,7 @@ impl Stock {
         if self.make_room(order.descriptors(), pool, counters) {
             counters.tx_frames.add(1);
             counters.tx_bytes.add(order.octets() as u64);
-            order.push(&mut self.tx, tx::RS);
+            order.push(&mut self.tx, self.report);
             self.hand_over(own, pool, counters);
         } else {
             counters.drop_tx_full.add(1);

@@ -4,7 +4,7 @@ mod control;
 mod queue;
 mod transport;
 
-use bootinfo::NicInfo;
+use bootinfo::{BootInfo, NicInfo};
 use frame::offload::Offloads;
 use ledger::RouterNic;
 use ring::BURST;
@@ -43,12 +43,16 @@ pub(crate) struct Device {
     tuned: bool,
     ring_size: u16,
     vcpus: usize,
+    /// Whether interrupts that tell of sent frames are delayed.
+    delay_sent: bool,
 }
 
 impl Device {
-    /// Resets the device in `info.slot`.
-    pub(crate) fn open(info: &NicInfo, ring_size: u16, vcpus: usize) -> Option<Self> {
-        Some(Self { transport: Transport::new(info.slot)?, tuned: info.tuned != 0, ring_size, vcpus })
+    /// Resets the device in `info.slot`, which `vcpus` of them are to serve.
+    pub(crate) fn open(info: &NicInfo, boot: &BootInfo, vcpus: usize) -> Option<Self> {
+        let (ring_size, delay_sent) = (boot.ring_size as u16, boot.traffic.delay_sent != 0);
+        let transport = Transport::new(info.slot)?;
+        Some(Self { transport, tuned: info.tuned != 0, ring_size, vcpus, delay_sent })
     }
 
     /// What frames that leave by it may leave to be done.
@@ -77,10 +81,17 @@ impl Device {
         let (transmit, transmit_layout, transmit_bell) = self.queue(number + 1, wish, arena)?;
         let layouts = [receive_layout, transmit_layout];
         let gather = Gather::new(self.transport.describes());
-        let (sendable, cramped) = (self.transport.agreed(), false);
-        let pair =
-            QueuePair { receive, receive_bell, gather, transmit, transmit_bell, layouts, sendable, cramped };
-        Some(pair)
+        Some(QueuePair {
+            receive,
+            receive_bell,
+            gather,
+            transmit,
+            transmit_bell,
+            layouts,
+            sendable: self.transport.agreed(),
+            delay_sent: self.delay_sent,
+            cramped: false,
+        })
     }
 
     fn queue(
@@ -126,6 +137,8 @@ pub(crate) struct QueuePair {
     layouts: [Layout; 2],
     /// What frames that are sent may leave to be done.
     sendable: Offloads,
+    /// Who waits for room is interrupted when there is a lot of it.
+    delay_sent: bool,
     /// Somebody waits for room.
     cramped: bool,
 }
@@ -214,8 +227,12 @@ impl QueuePair {
 
     /// Asks for an interrupt when a frame comes in, or there is room that somebody waits for; true if so.
     pub(crate) fn arm(&mut self) -> bool {
-        let sent = core::mem::take(&mut self.cramped) && self.transmit.arm();
+        let sent = core::mem::take(&mut self.cramped) && self.arm_transmit();
         self.receive.arm() || sent
+    }
+
+    fn arm_transmit(&mut self) -> bool {
+        if self.delay_sent { self.transmit.arm_delayed() } else { self.transmit.arm() }
     }
 
     /// Asks for no interrupts: this vCPU polls.

@@ -103,6 +103,11 @@ impl Queue {
         either!(self, queue => queue.arm())
     }
 
+    /// The same when three quarters of what is lent has come back; for a transmit queue.
+    pub(crate) fn arm_delayed(&mut self) -> bool {
+        either!(self, queue => queue.arm_delayed())
+    }
+
     /// Asks for no interrupts.
     pub(crate) fn disarm(&mut self) {
         either!(self, queue => queue.disarm());

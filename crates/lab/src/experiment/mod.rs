@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::ledger_snapshot::Snapshot;
-pub use options::{Attachment, Conversation, Direction, Options};
+pub use options::{Attachment, Conversation, Direction, Options, SentInterrupts};
 pub use outcome::{Comparison, Measured, Outcome, Placement, tell};
 pub use runner::{compare, in_turn, run};
 

@@ -76,6 +76,28 @@ impl Conversation {
     }
 }
 
+/// When an interrupt tells a guest of frames that it has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentInterrupts {
+    /// As soon as the device says so.
+    AtOnce,
+    /// When they are many: by virtio-net after three quarters of what is in the ring, by an e1000 after a time.
+    Delayed,
+}
+
+impl SentInterrupts {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::AtOnce, Self::Delayed];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AtOnce => "at-once",
+            Self::Delayed => "delayed",
+        }
+    }
+}
+
 /// What can be asked of an experiment. Each takes what applies to it.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -90,6 +112,9 @@ pub struct Options {
     /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: the ring is
     /// the limit.
     pub combine: u32,
+    /// When a source that sleeps as soon as its ring is full is told of sent frames (`guest-tx`); none: it polls for a while
+    /// first, and is told at once.
+    pub sent_interrupts: Option<SentInterrupts>,
     /// What the guest's NICs are attached to.
     pub attach: Attachment,
     /// Who moves the frames of a router that the command runs (`attachments`, `queue-length`).
@@ -148,6 +173,7 @@ impl Default for Options {
             mode: TransmitMode::Csb,
             itr: Itr::Every(0),
             combine: 0,
+            sent_interrupts: None,
             attach: Attachment::Native,
             vhost: VhostThreads::Shared,
             frame: 64,
@@ -205,6 +231,11 @@ impl Options {
         );
         let combines = e1000 && self.mode == TransmitMode::SendCombining;
         ensure!(combines || self.combine == 0, "--combine needs --nic e1000 --mode send-combining");
+        let block = e1000 && self.mode == TransmitMode::Csb;
+        ensure!(
+            !block || self.sent_interrupts.is_none(),
+            "--sent-interrupts needs --nic virtio-net or a --mode without status block: with one no frame asks for an interrupt"
+        );
         let coalesced = e1000 && self.mode == TransmitMode::Coalesced;
         ensure!(
             !coalesced || self.engine == "kvm",
@@ -233,7 +264,8 @@ impl Options {
             itr => format!("+itr{itr}"),
         };
         let combine = if self.combine > 0 { format!("+combine{}", self.combine) } else { String::new() };
-        format!("{}/{model}{itr}{combine}", self.engine)
+        let sent = self.sent_interrupts.map_or_else(String::new, |when| format!("+sent-{}", when.name()));
+        format!("{}/{model}{itr}{combine}{sent}", self.engine)
     }
 
     /// `/vcpus=2` where there are several.
@@ -273,6 +305,7 @@ mod tests {
             (Options { queues: 2, ..e1000.clone() }, "one queue pair"),
             (Options { vcpus: 3, ..e1000.clone() }, "two vCPUs"),
             (Options { combine: 8, ..base.clone() }, "send-combining"),
+            (Options { sent_interrupts: Some(SentInterrupts::AtOnce), ..e1000.clone() }, "status block"),
             (Options { engine: "process".to_owned(), ..coalesced.clone() }, "kvm"),
             (
                 Options { engine: "process".to_owned(), vhost: VhostThreads::Vmm, ..Options::default() },
@@ -311,5 +344,7 @@ mod tests {
         assert_eq!(of(E1000, TransmitMode::Base, Itr::Every(100), 0), "kvm/e1000-base+itr100");
         let combining = of(E1000, TransmitMode::SendCombining, Itr::Adaptive, 32);
         assert_eq!(combining, "kvm/e1000-send-combining+itradaptive+combine32");
+        let delayed = Options { sent_interrupts: Some(SentInterrupts::Delayed), ..Options::default() };
+        assert_eq!(delayed.device(), "kvm/virtio-net+sent-delayed");
     }
 }

@@ -4,6 +4,9 @@
 //! With `--segment` it sends large TCP packets. An e1000 cuts them itself, whatever is behind it, as the emulated one of the
 //! papers does; virtio-net hands them to the kernel as they are.
 //!
+//! With `--sent-interrupts` the guest sleeps as soon as its ring is full, and an interrupt that tells of sent frames wakes it: at
+//! once, or delayed until they are many (`interrupts_per_packet`).
+//!
 //! Where an e1000 sends inside of the register access (`base`, `send-combining`), the sink runs in the vCPU's thread, and
 //! the measuring thread only keeps the time of interrupts. Then the result is compared with what the exits alone allow:
 //! `model_kpps` is 1 / (exits for each frame x what an exit costs on this host), told apart by who makes it: the
@@ -16,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bootinfo::{Role, TrafficInfo};
-use config::{Engine, NicModel};
+use config::{Engine, NicModel, Spin};
 use engine::{Duty, Guest};
 use frame::offload::Offloads;
 use vmm::probe::{KvmCosts, kvm_costs};
@@ -29,7 +32,7 @@ use super::mover::{self, Mover};
 use super::through::{Through, Way};
 use crate::cores;
 use crate::device::{self, Seats};
-use crate::experiment::{Attachment, Experiment, Options, Sample};
+use crate::experiment::{Attachment, Experiment, Options, Sample, SentInterrupts};
 use crate::ledger_snapshot::Snapshot;
 use crate::sink::{Expected, Sink};
 
@@ -80,6 +83,7 @@ impl GuestTx {
         let traffic = TrafficInfo {
             frame_len: self.options.frame as u32,
             segment_len: self.options.segment.unwrap_or(0) as u32,
+            delay_sent: u32::from(self.options.sent_interrupts == Some(SentInterrupts::Delayed)),
             flows: self.options.flows,
             to_ip: host_end::HOST.to_bits(),
             from_ip: device::NEAR.to_bits(),
@@ -137,7 +141,11 @@ impl Experiment for GuestTx {
 
     fn prepare(&mut self) -> Result<()> {
         let ground = device::ground(&self.options)?;
-        let mut guest = Guest::new(&device::end_plan(&self.options, &self.seats)?, self.duty(), &ground)?;
+        let mut plan = device::end_plan(&self.options, &self.seats)?;
+        if self.options.sent_interrupts.is_some() {
+            plan.spin = Spin::For(Duration::ZERO);
+        }
+        let mut guest = Guest::new(&plan, self.duty(), &ground)?;
         let costs = match guest.engine() {
             Engine::Kvm => Some(kvm_costs().context("cannot measure KVM itself")?),
             Engine::Process | Engine::Linux => None,
@@ -178,6 +186,10 @@ impl Experiment for GuestTx {
             ("packets_kpps", packets / seconds * 1e-3),
             ("mbps", ledger.get("arrived.bytes").unwrap_or(frames * frame as u64) as f64 * 8e-6 / seconds),
         ];
+        let interrupts = ledger.get("nic0.interrupts.raised").unwrap_or(0);
+        if packets > 0.0 {
+            more.push(("interrupts_per_packet", interrupts as f64 / packets));
+        }
         if share == 1 {
             more.push(("bad", ledger.get("arrived.bad").unwrap_or(0) as f64));
         }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use config::{Itr, NicModel, TransmitMode, VhostThreads};
 use serde::Deserialize;
 
-use crate::experiment::{Attachment, Conversation, Direction, Options};
+use crate::experiment::{Attachment, Conversation, Direction, Options, SentInterrupts};
 
 /// One figure or table.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,7 +54,7 @@ pub struct Figure {
 pub struct Column {
     /// Its head.
     pub name: String,
-    /// Unit of its figures: `Kpps`, `Mbps`, `KTps`, `us`, `times`.
+    /// Unit of its figures: `Kpps`, `Mbps`, `KTps`, `us`, `times`, `a packet`.
     pub unit: String,
     /// The experiment of its cells, by what a row plays.
     #[serde(default)]
@@ -126,6 +126,7 @@ pub struct Setting {
     nic: Option<String>,
     mode: Option<String>,
     itr: Option<Moderation>,
+    sent_interrupts: Option<String>,
     attach: Option<String>,
     vhost: Option<String>,
     vcpus: Option<u16>,
@@ -357,6 +358,8 @@ impl Setting {
         let conversations = [Conversation::Stream, Conversation::Requests];
         let directions = [Direction::Tx, Direction::Rx];
         options.mode = named(&self.mode, &TransmitMode::ALL, TransmitMode::name)?.unwrap_or(options.mode);
+        options.sent_interrupts =
+            named(&self.sent_interrupts, &SentInterrupts::ALL, SentInterrupts::name)?.or(options.sent_interrupts);
         let vhosts = [VhostThreads::Shared, VhostThreads::Vmm, VhostThreads::Kernel];
         options.vhost = named(&self.vhost, &vhosts, VhostThreads::name)?.unwrap_or(options.vhost);
         options.attach = named(&self.attach, &Attachment::ALL, Attachment::name)?.unwrap_or(options.attach);

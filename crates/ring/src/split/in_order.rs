@@ -161,6 +161,10 @@ impl<T: Copy> DriverQueue<T> for InOrderDriver<'_, T> {
         self.indices.arm(&self.shared)
     }
 
+    fn arm_delayed(&mut self) -> bool {
+        self.indices.arm_delayed(&self.shared)
+    }
+
     fn disarm(&mut self) {
         self.indices.disarm(&self.shared);
     }

@@ -61,12 +61,18 @@ impl<W: Word> Wish<'_, W> {
         }
     }
 
-    /// Writes the wish to hear of the first entry after `seen`.
+    /// Writes the wish to hear of entry `count` after `seen`; returns which one will be told of: a flag only says the first.
     #[inline(always)]
-    fn ask(&self, seen: u16) {
+    fn ask(&self, seen: u16, count: u16) -> u16 {
         match self {
-            Self::Flag(word) => word.write(0),
-            Self::Event(word) => word.write(seen),
+            Self::Flag(word) => {
+                word.write(0);
+                1
+            }
+            Self::Event(word) => {
+                word.write(seen.wrapping_add(count).wrapping_sub(1));
+                count
+            }
         }
     }
 
@@ -93,7 +99,14 @@ pub fn publish<W: Word>(index: &W, wish: &Wish<'_, W>, old: u16, new: u16) -> bo
 /// caller must not sleep.
 #[inline(always)]
 pub fn arm<W: Word>(index: &W, wish: &Wish<'_, W>, seen: u16) -> bool {
-    wish.ask(seen);
+    arm_after(index, wish, seen, 1)
+}
+
+/// The same for the last of `count` entries (at least one) after `seen`, so that the others are not told of. Whoever asks knows
+/// that so many will come: if fewer do, nobody tells.
+#[inline(always)]
+pub fn arm_after<W: Word>(index: &W, wish: &Wish<'_, W>, seen: u16, count: u16) -> bool {
+    let told = wish.ask(seen, count);
     W::full_fence();
-    index.read() != seen
+    index.read().wrapping_sub(seen) >= told
 }

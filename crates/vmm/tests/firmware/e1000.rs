@@ -6,7 +6,7 @@ mod outside;
 mod segments;
 mod trouble;
 
-use bootinfo::{Role, TransmitMode};
+use bootinfo::{Role, TrafficInfo, TransmitMode};
 
 use bench::{Accesses, Wish, benches};
 
@@ -111,6 +111,20 @@ fn a_frame_of_a_stock_source_costs_six_accesses() {
         let wanted = Accesses { tdt_write: frames, ..INTERRUPT.times(frames) };
         // It may have been stopped within an interrupt.
         cost.less(&SET_UP).less_others().assert(&wanted, &INTERRUPT, &bench.name);
+    }
+}
+
+#[test]
+fn delayed_interrupts_tell_of_many_frames_each() {
+    for vcpus in [1, 2] {
+        let base = Wish { role: Role::Source, mode: TransmitMode::Base, vcpus, ..Wish::default() };
+        let traffic = TrafficInfo { delay_sent: 1, ..base.traffic };
+        for mut bench in benches(&Wish { traffic, ..base }) {
+            bench.sent(2000);
+            let (frames, cost) = (bench.frames_sent(), bench.accesses());
+            assert_eq!(cost.less(&SET_UP).tdt_write, frames, "{}: {cost:?}", bench.name);
+            assert!(cost.ims_write * 4 < frames, "{}: {cost:?} for {frames}", bench.name);
+        }
     }
 }
 
