@@ -215,8 +215,11 @@ fn describe_nic(plan: &Plan, nic: &Nic) -> String {
 fn describe_model(nic: &Nic) -> String {
     match (nic.model, nic.mode) {
         (NicModel::VirtioNet, _) => nic.model.name().to_owned(),
-        (NicModel::E1000, TransmitMode::SendCombining) if nic.combine > 0 => {
-            format!("e1000 (send-combining of {} frames)", nic.combine)
+        (NicModel::E1000, TransmitMode::SendCombining) => {
+            let of = if nic.combine > 0 { format!(" of {} frames", nic.combine) } else { String::new() };
+            let above = nic.combine_above;
+            let above = if above > 0 { format!(" above {above} a second") } else { String::new() };
+            format!("e1000 (send-combining{of}{above})")
         }
         (NicModel::E1000, mode) => format!("e1000 ({})", mode.name()),
     }

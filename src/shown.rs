@@ -59,6 +59,9 @@ pub(crate) fn nic(plan: &Plan, nic: &Nic) -> NicShown {
     if nic.mode == TransmitMode::SendCombining && nic.combine > 0 {
         settings.insert("combine", nic.combine.into());
     }
+    if nic.mode == TransmitMode::SendCombining && nic.combine_above > 0 {
+        settings.insert("combine_above", nic.combine_above.into());
+    }
     NicShown {
         name: nic.name.clone(),
         attach: plan.attachment(nic),

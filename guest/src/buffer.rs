@@ -77,11 +77,7 @@ impl FrameBuffer {
 
     /// One frame of `octets` that fills these buffers, all but the last to their end, and leaves to be done what the first one
     /// says. If there are several, one more takes their list. None where there is no buffer.
-    pub(crate) fn joined(
-        buffers: ArrayVec<Self, MOST>,
-        list: Option<Self>,
-        octets: usize,
-    ) -> Option<Self> {
+    pub(crate) fn joined(buffers: ArrayVec<Self, MOST>, list: Option<Self>, octets: usize) -> Option<Self> {
         let at: ArrayVec<u64, MOST> = buffers.into_iter().map(Self::into_token).collect();
         let first = *at.first()?;
         let Some(list) = list.map(Self::into_token) else {

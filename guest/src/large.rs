@@ -3,13 +3,13 @@
 
 use arrayvec::ArrayVec;
 use bootinfo::{NicModel, Trouble};
-use frame::offload::{Gso, Offload, Offloads};
+use frame::offload::{Gso, Offload};
 use frame::{Mac, checksum, ethernet, ipv4, tcp};
 use router::{Buffer, Burst, Platform};
 
 use crate::boot::Vcpu;
 use crate::buffer::{CAPACITY, FrameBuffer, HEADER};
-use crate::pieces::{self, MOST};
+use crate::pieces::MOST;
 use crate::platform::Firmware;
 use crate::roles;
 use crate::serve::Duty;

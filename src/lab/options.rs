@@ -30,6 +30,9 @@ pub(crate) struct Varied {
     /// the ring holds.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1024))]
     combine: Option<u32>,
+    /// For send combining: frames a second above which frames are combined; 0: always.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
+    combine_above: Option<u32>,
     /// Let the guest of `guest-tx` sleep as soon as its ring is full, and tell it of sent frames at-once or delayed.
     #[arg(long, value_parser = sent_interrupts)]
     sent_interrupts: Option<SentInterrupts>,
@@ -153,6 +156,7 @@ impl Varied {
         set(&mut options.mode, &self.mode);
         set(&mut options.itr, &self.itr);
         set(&mut options.combine, &self.combine);
+        set(&mut options.combine_above, &self.combine_above);
         options.sent_interrupts = self.sent_interrupts.or(options.sent_interrupts);
         set(&mut options.attach, &self.attach);
         set(&mut options.vhost, &self.vhost);

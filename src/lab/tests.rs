@@ -38,7 +38,7 @@ fn every_option_arrives() {
     let found = options(
         "run forward --engine kvm --nic virtio-net --attach tap --frame 1514 --flows 7 --routes 1000000 --rate 1.5M \
          --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --cpus 2,3 --sandbox on --misdeed old-epoch \
-         --mode send-combining --itr 100 --combine 32 --segment 1514 --write 16384 --conversation requests \
+         --mode send-combining --itr 100 --combine 32 --combine-above 5000 --segment 1514 --write 16384 --conversation requests \
          --sent-interrupts delayed --direction rx --work 500 --queue 64 --vhost vmm",
     );
     let Options {
@@ -47,6 +47,7 @@ fn every_option_arrives() {
         mode,
         itr,
         combine,
+        combine_above,
         sent_interrupts,
         attach,
         vhost,
@@ -75,6 +76,7 @@ fn every_option_arrives() {
     assert_eq!((engine.as_str(), nic, attach), ("kvm", NicModel::VirtioNet, Attachment::Tap));
     assert_eq!(vhost, VhostThreads::Vmm);
     assert_eq!((mode, itr, combine), (TransmitMode::SendCombining, Itr::Every(100), 32));
+    assert_eq!(combine_above, 5000);
     assert_eq!(sent_interrupts, Some(SentInterrupts::Delayed));
     assert_eq!((segment, write, work, queue), (Some(1514), 16_384, 500, 64));
     assert_eq!((conversation, direction), (Some(Conversation::Requests), Some(Direction::Rx)));

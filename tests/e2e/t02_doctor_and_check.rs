@@ -142,7 +142,10 @@ mod all {
     #[test]
     fn check_tells_models_and_modes() {
         let text = stdout(&["check", "examples/e1000.toml"]);
-        for nic in ["  nic left e1000 (csb) 02:", "  nic right e1000 (send-combining of 32 frames) 02:"] {
+        for nic in [
+            "  nic left e1000 (csb) 02:",
+            "  nic right e1000 (send-combining of 32 frames above 20000 a second) 02:",
+        ] {
             assert_eq!(text.lines().filter(|line| line.starts_with(nic)).count(), 1, "{nic}\n{text}");
         }
         assert!(text.contains(", 1 x 1024 entries, interrupts at least 25µs apart\n"), "{text}");

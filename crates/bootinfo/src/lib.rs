@@ -175,6 +175,8 @@ pub struct NicInfo {
     /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: no limit
     /// but the ring.
     pub combine: u32,
+    /// For send combining: frames a second above which frames are combined; 0: always.
+    pub combine_above: u32,
     /// The vCPU that an e1000 interrupts.
     pub interrupt_vcpu: u32,
     /// 1 where a router may take checksums to be filled in and frames to be segmented on their way, if all its NICs can

@@ -1,4 +1,4 @@
-//! Which device a NIC is, and the keys that depend on it: `model`, `mode`, `itr`, `combine`.
+//! Which device a NIC is, and the keys that depend on it: `model`, `mode`, `itr`, `combine`, `combine_above`.
 
 use std::str::FromStr;
 
@@ -8,6 +8,9 @@ use crate::values::BadValue;
 
 /// vCPUs of a router with an e1000: one for the frames, and one for the interrupts.
 const MOST_VCPUS: u32 = 2;
+
+/// Frames a second that no driver of an e1000 sends.
+const MOST_ABOVE: u32 = 10_000_000;
 
 const MODELS: Words<NicModel> = Words {
     noun: ("NIC model", "models"),
@@ -34,6 +37,7 @@ pub(crate) struct Device {
     pub(crate) mode: TransmitMode,
     pub(crate) itr: Itr,
     pub(crate) combine: u32,
+    pub(crate) combine_above: u32,
 }
 
 /// Reads the keys of one NIC.
@@ -43,6 +47,7 @@ pub(crate) fn read(section: &Section<'_>) -> Device {
         mode: section.word("mode", &MODES),
         itr: itr(section),
         combine: section.number("combine", 1..=1024, 0),
+        combine_above: section.number("combine_above", 1..=MOST_ABOVE, 0),
     };
     let only = |key, who: &str, remedy: &str| {
         let what = format!("only {who} has it; remove it, or write {remedy}");
@@ -51,8 +56,10 @@ pub(crate) fn read(section: &Section<'_>) -> Device {
     if device.model != NicModel::E1000 && section.has("mode") {
         only("mode", "an e1000", "model = \"e1000\"");
     }
-    if device.mode != TransmitMode::SendCombining && section.has("combine") {
-        only("combine", "send combining", "mode = \"send-combining\"");
+    for key in ["combine", "combine_above"] {
+        if device.mode != TransmitMode::SendCombining && section.has(key) {
+            only(key, "send combining", "mode = \"send-combining\"");
+        }
     }
     device
 }

@@ -342,6 +342,8 @@ pub struct Nic {
     /// For [`TransmitMode::SendCombining`]: frames that are sent although the interrupt that they wait for has not come;
     /// 0: no limit but the ring.
     pub combine: u32,
+    /// For the same: frames a second above which frames are combined; 0: always.
+    pub combine_above: u32,
     /// What it is plugged into.
     pub attach: Attach,
     /// Its Ethernet address, unique in the file.

@@ -119,6 +119,7 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
         mode: options.mode,
         itr: options.itr,
         combine: options.combine,
+        combine_above: options.combine_above,
         attach: Attach::Null,
         mac: Mac(mac),
         addresses: vec![Address { ip, len: 24 }],

@@ -142,5 +142,41 @@ impl<W: Word> Combiner<W> {
     }
 }
 
+/// Frames that come at once before they count as fast.
+const TOLERANCE: u64 = 8;
+/// How many frames ahead a sender is held to be at most: so it is slow again soon after it became so.
+const MOST_AHEAD: u64 = 2 * TOLERANCE;
+
+/// Tells whether frames come faster than a rate, above which combining them pays (seed paper 001, section 3.2), by the
+/// generic cell rate algorithm (ITU-T I.371): who is ahead of a sender at just that rate by more than a tolerance is fast.
+///
+/// ```text
+///   frames         |     |     | | | | | | | | | | | |       |     |     |     |
+///   at the rate    |     |     |     |     |     |     |     |     |     |     |
+///   ahead          1     1     1 2 2 3 3 4 4 5 5 6 6 7 ...   fast above the tolerance
+/// ```
+#[derive(Clone, Debug)]
+pub struct Onset {
+    /// Ticks between two frames at that rate.
+    period: u64,
+    /// When the next frame would come if all of those that have come had come at that rate.
+    due: u64,
+}
+
+impl Onset {
+    /// For a rate of one frame in so many ticks of a clock.
+    pub const fn new(period: u64) -> Self {
+        Self { period, due: 0 }
+    }
+
+    /// Notes that a frame comes now; whether frames come faster than the rate.
+    pub fn note(&mut self, now: u64) -> bool {
+        let ahead = self.due.saturating_sub(now).saturating_add(self.period);
+        let ahead = ahead.min(MOST_AHEAD.saturating_mul(self.period));
+        self.due = now.saturating_add(ahead);
+        ahead > TOLERANCE.saturating_mul(self.period)
+    }
+}
+
 #[cfg(test)]
 mod tests;

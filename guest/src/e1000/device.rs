@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use bootinfo::{BootInfo, NicInfo, TransmitMode};
 use frame::offload::Offloads;
 use ring::Region;
-use ring::combine::Combiner;
+use ring::combine::{Combiner, Onset};
 use ring::e1000::{Csb, DESCRIPTOR, Layout, RxDriver, TxDriver, TxSlot, tx};
 
 use super::block::Block;
@@ -47,6 +47,8 @@ pub(crate) struct Device {
     entries: u16,
     /// Whether interrupts that tell of sent frames are delayed.
     delay_sent: bool,
+    /// Ticks of the clock in a millisecond.
+    ticks_a_ms: u64,
     /// What the vCPU that transmits shares with the one that serves interrupts.
     combiner: Option<&'static Combiner>,
 }
@@ -65,8 +67,9 @@ impl Device {
         reset(registers)?;
         let mac = mac(registers)?;
         let entries = (boot.ring_size as u16).max(ENTRY_UNIT) / ENTRY_UNIT * ENTRY_UNIT;
-        let delay_sent = boot.traffic.delay_sent != 0;
-        let device = Self { info, index, registers, mode, mac, entries, delay_sent, combiner: None };
+        let (delay_sent, ticks_a_ms) = (boot.traffic.delay_sent != 0, boot.tsc_khz);
+        let device =
+            Self { info, index, registers, mode, mac, entries, delay_sent, ticks_a_ms, combiner: None };
         device.configure();
         Some(device)
     }
@@ -133,7 +136,9 @@ impl Device {
         let combining = if self.mode == TransmitMode::SendCombining {
             let shared: &'static Combiner = arena.keep(Combiner::default())?;
             self.combiner = Some(shared);
-            Some(Combining::new(shared, self.info.combine))
+            let above = u64::from(self.info.combine_above);
+            let onset = (1000 * self.ticks_a_ms).checked_div(above).map(Onset::new);
+            Some(Combining::new(shared, self.info.combine, onset))
         } else {
             None
         };

@@ -7,7 +7,7 @@
 //! interrupt that it may have caused.
 
 use ledger::RouterNic;
-use ring::combine::Combiner;
+use ring::combine::{Combiner, Onset};
 use ring::e1000::{Descriptor, RxDriver, TxDriver, tx};
 use router::{Buffer, Burst};
 
@@ -17,6 +17,7 @@ use super::received::Assembly;
 use super::registers as r;
 use super::tail::Tail;
 use crate::buffer::{FrameBuffer, HEADER, Pool};
+use crate::halt;
 use crate::pci::Registers;
 
 /// Receive buffers are posted in lots of so many, and what is left at the end of a poll.
@@ -33,14 +34,16 @@ pub(super) struct Combining {
     shared: &'static Combiner,
     /// Most frames that wait; 0: no limit but the ring.
     limit: u32,
+    /// Where frames wait only if they come faster than a rate.
+    onset: Option<Onset>,
     /// Frames that wait, since `written`.
     waiting: u32,
     written: u32,
 }
 
 impl Combining {
-    pub(super) fn new(shared: &'static Combiner, limit: u32) -> Self {
-        Self { shared, limit, waiting: 0, written: 0 }
+    pub(super) fn new(shared: &'static Combiner, limit: u32, onset: Option<Onset>) -> Self {
+        Self { shared, limit, onset, waiting: 0, written: 0 }
     }
 
     /// A frame lies in the ring up to `tail`.
@@ -50,7 +53,11 @@ impl Combining {
             self.written = written;
             self.waiting = 0;
         }
+        let waits = self.onset.as_mut().is_none_or(|onset| onset.note(halt::ticks()));
         if self.shared.offer(tail, |tail| tdt.write(tail, counters)) > 0 {
+            return;
+        }
+        if !waits && self.flush(tdt, counters) > 0 {
             return;
         }
         counters.kicks_suppressed.add(1);
@@ -60,8 +67,9 @@ impl Combining {
         }
     }
 
-    fn flush(&self, tdt: Tail, counters: &RouterNic) {
-        self.shared.flush(|tail| tdt.write(tail, counters));
+    /// Lets go what waits; how often TDT was written. Not where the other vCPU writes it just now: then its interrupt does.
+    fn flush(&self, tdt: Tail, counters: &RouterNic) -> u32 {
+        self.shared.flush(|tail| tdt.write(tail, counters))
     }
 
     /// The interrupt has come, or another one.

@@ -20,7 +20,8 @@ fn defaults() {
     assert_eq!(router.spin, Spin::For(Duration::from_micros(50)));
     let nic = &router.nics[0];
     assert_eq!((nic.model, &nic.attach, nic.deliver), (NicModel::VirtioNet, &Attach::Null, Deliver::Queued));
-    assert_eq!((nic.mode, nic.itr, nic.combine), (TransmitMode::Csb, Itr::Every(0), 0));
+    assert_eq!((nic.mode, nic.itr), (TransmitMode::Csb, Itr::Every(0)));
+    assert_eq!((nic.combine, nic.combine_above), (0, 0));
     assert_eq!((nic.queues, nic.queue_len.most(), nic.mtu, nic.ring), (1, 1000, 1500, 1024));
     assert_eq!(nic.mac, Mac::derived("a", "x"));
     assert!(nic.addresses.is_empty());
@@ -52,7 +53,8 @@ fn example_e1000() {
     let plan = load(&examples().join("e1000.toml")).expect("a good file");
     let [left, right] = plan.routers[0].nics.as_slice() else { panic!("two NICs") };
     assert_eq!((left.model, left.mode, left.itr), (NicModel::E1000, TransmitMode::Csb, Itr::Every(0)));
-    assert_eq!((right.mode, right.combine, right.itr), (TransmitMode::SendCombining, 32, Itr::Every(100)));
+    assert_eq!((right.mode, right.itr), (TransmitMode::SendCombining, Itr::Every(100)));
+    assert_eq!((right.combine, right.combine_above), (32, 20_000));
 }
 
 fn examples() -> &'static Path {

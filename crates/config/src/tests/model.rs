@@ -28,6 +28,16 @@ fn ways_to_transmit() {
     }
     let combining = "model = \"e1000\"\nmode = \"send-combining\"\n";
     assert_eq!(read(&format!("{combining}combine = 32")).combine, 32);
+    assert_eq!(read(combining).combine_above, 0);
+    assert_eq!(read(&format!("{combining}combine_above = 20_000")).combine_above, 20_000);
+    assert_eq!(
+        errors(&nic("model = \"e1000\"\ncombine_above = 8")),
+        "f.toml:16: router.nic.combine_above: only send combining has it; remove it, or write mode = \"send-combining\""
+    );
+    assert_eq!(
+        errors(&nic(&format!("{combining}combine_above = 0"))),
+        "f.toml:17: router.nic.combine_above: 0 is out of range; write 1 to 10000000"
+    );
     assert_eq!(
         errors(&nic("model = \"e1000\"\nmode = \"fast\"")),
         "f.toml:16: router.nic.mode: \"fast\" is no way to transmit; ways: base, async, send-combining, csb, coalesced"

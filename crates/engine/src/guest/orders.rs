@@ -132,6 +132,7 @@ fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
             Itr::Adaptive => 0,
         },
         combine: nic.combine,
+        combine_above: nic.combine_above,
         offload: u32::from(nic.offload),
         addresses,
         ..NicInfo::default()

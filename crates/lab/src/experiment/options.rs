@@ -112,6 +112,8 @@ pub struct Options {
     /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: the ring is
     /// the limit.
     pub combine: u32,
+    /// For the same: frames a second above which frames are combined; 0: always.
+    pub combine_above: u32,
     /// When a source that sleeps as soon as its ring is full is told of sent frames (`guest-tx`); none: it polls for a while
     /// first, and is told at once.
     pub sent_interrupts: Option<SentInterrupts>,
@@ -173,6 +175,7 @@ impl Default for Options {
             mode: TransmitMode::Csb,
             itr: Itr::Every(0),
             combine: 0,
+            combine_above: 0,
             sent_interrupts: None,
             attach: Attachment::Native,
             vhost: VhostThreads::Shared,
@@ -223,6 +226,12 @@ impl Options {
             "a frame has at most {LONGEST_FRAME} octets, not {}; --segment lets a NIC make frames of it",
             self.frame
         );
+        ensure!(
+            self.segment.is_none_or(|segment| segment < self.frame),
+            "a packet of {} octets is not cut into frames of --segment {}; --frame makes it longer",
+            self.frame,
+            self.segment.unwrap_or(0)
+        );
         let e1000 = self.nic == NicModel::E1000;
         let pairs = self.queues == 1 && self.vcpus <= 2;
         ensure!(
@@ -230,7 +239,10 @@ impl Options {
             "an e1000 has one queue pair, and two vCPUs at most: one for frames, one for interrupts"
         );
         let combines = e1000 && self.mode == TransmitMode::SendCombining;
-        ensure!(combines || self.combine == 0, "--combine needs --nic e1000 --mode send-combining");
+        ensure!(
+            combines || self.combine == 0 && self.combine_above == 0,
+            "--combine and --combine-above need --nic e1000 --mode send-combining"
+        );
         let block = e1000 && self.mode == TransmitMode::Csb;
         ensure!(
             !block || self.sent_interrupts.is_none(),
@@ -264,8 +276,10 @@ impl Options {
             itr => format!("+itr{itr}"),
         };
         let combine = if self.combine > 0 { format!("+combine{}", self.combine) } else { String::new() };
+        let above = self.combine_above;
+        let above = if above > 0 { format!("+above{above}") } else { String::new() };
         let sent = self.sent_interrupts.map_or_else(String::new, |when| format!("+sent-{}", when.name()));
-        format!("{}/{model}{itr}{combine}{sent}", self.engine)
+        format!("{}/{model}{itr}{combine}{above}{sent}", self.engine)
     }
 
     /// `/vcpus=2` where there are several.
@@ -302,9 +316,11 @@ mod tests {
         let coalesced = Options { mode: TransmitMode::Coalesced, ..e1000.clone() };
         let wrong = [
             (Options { frame: 1515, ..e1000.clone() }, "--segment"),
+            (Options { segment: Some(1514), ..e1000.clone() }, "--frame"),
             (Options { queues: 2, ..e1000.clone() }, "one queue pair"),
             (Options { vcpus: 3, ..e1000.clone() }, "two vCPUs"),
             (Options { combine: 8, ..base.clone() }, "send-combining"),
+            (Options { combine_above: 8, ..base.clone() }, "--combine-above"),
             (Options { sent_interrupts: Some(SentInterrupts::AtOnce), ..e1000.clone() }, "status block"),
             (Options { engine: "process".to_owned(), ..coalesced.clone() }, "kvm"),
             (
@@ -344,6 +360,9 @@ mod tests {
         assert_eq!(of(E1000, TransmitMode::Base, Itr::Every(100), 0), "kvm/e1000-base+itr100");
         let combining = of(E1000, TransmitMode::SendCombining, Itr::Adaptive, 32);
         assert_eq!(combining, "kvm/e1000-send-combining+itradaptive+combine32");
+        let (nic, mode) = (E1000, TransmitMode::SendCombining);
+        let above = Options { nic, mode, combine_above: 5000, ..Options::default() };
+        assert_eq!(above.device(), "kvm/e1000-send-combining+above5000");
         let delayed = Options { sent_interrupts: Some(SentInterrupts::Delayed), ..Options::default() };
         assert_eq!(delayed.device(), "kvm/virtio-net+sent-delayed");
     }

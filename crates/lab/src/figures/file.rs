@@ -126,6 +126,7 @@ pub struct Setting {
     nic: Option<String>,
     mode: Option<String>,
     itr: Option<Moderation>,
+    combine_above: Option<u32>,
     sent_interrupts: Option<String>,
     attach: Option<String>,
     vhost: Option<String>,
@@ -358,14 +359,15 @@ impl Setting {
         let conversations = [Conversation::Stream, Conversation::Requests];
         let directions = [Direction::Tx, Direction::Rx];
         options.mode = named(&self.mode, &TransmitMode::ALL, TransmitMode::name)?.unwrap_or(options.mode);
-        options.sent_interrupts =
-            named(&self.sent_interrupts, &SentInterrupts::ALL, SentInterrupts::name)?.or(options.sent_interrupts);
+        options.sent_interrupts = named(&self.sent_interrupts, &SentInterrupts::ALL, SentInterrupts::name)?
+            .or(options.sent_interrupts);
         let vhosts = [VhostThreads::Shared, VhostThreads::Vmm, VhostThreads::Kernel];
         options.vhost = named(&self.vhost, &vhosts, VhostThreads::name)?.unwrap_or(options.vhost);
         options.attach = named(&self.attach, &Attachment::ALL, Attachment::name)?.unwrap_or(options.attach);
         options.conversation =
             named(&self.conversation, &conversations, Conversation::name)?.or(options.conversation);
         options.direction = named(&self.direction, &directions, Direction::name)?.or(options.direction);
+        options.combine_above = self.combine_above.unwrap_or(options.combine_above);
         options.vcpus = self.vcpus.unwrap_or(options.vcpus);
         options.frame = self.frame.unwrap_or(options.frame);
         options.segment = self.segment.or(options.segment);

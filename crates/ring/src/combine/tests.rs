@@ -95,3 +95,77 @@ fn an_interrupt_for_another_reason_writes_nothing() {
     assert_eq!(combiner.interrupted(tdt.write()), 0);
     assert_eq!(tdt.written(), [1]);
 }
+
+/// A rate of one frame in 1000 ticks, and a clock that the test moves.
+struct Clocked {
+    onset: Onset,
+    now: u64,
+}
+
+impl Clocked {
+    /// Frames so far apart; for each whether it was fast.
+    fn frames(&mut self, count: usize, ticks: u64) -> std::vec::Vec<bool> {
+        let mut frame = || {
+            self.now += ticks;
+            self.onset.note(self.now)
+        };
+        (0..count).map(|_| frame()).collect()
+    }
+}
+
+fn clocked() -> Clocked {
+    // Not the beginning of time.
+    Clocked { onset: Onset::new(1000), now: 1 << 40 }
+}
+
+#[test]
+fn frames_at_the_rate_or_below_are_slow_for_ever() {
+    for apart in [1000, 1001, 5000, 1 << 30] {
+        assert!(!clocked().frames(10_000, apart).contains(&true), "{apart}");
+    }
+}
+
+#[test]
+fn a_few_frames_at_once_are_slow() {
+    let mut clocked = clocked();
+    for _ in 0..100 {
+        assert_eq!(clocked.frames(8, 0), [false; 8]);
+        clocked.now += 8000;
+    }
+}
+
+#[test]
+fn frames_above_the_rate_are_fast_once_the_tolerance_is_used_up_and_stay_so() {
+    // Half as far apart as at the rate: half a frame is gained by each behind the first.
+    let fast = clocked().frames(1000, 500);
+    assert_eq!(fast.iter().position(|fast| *fast), Some(15));
+    assert!(fast[15..].iter().all(|fast| *fast));
+    // A little above it is enough.
+    let fast = clocked().frames(1000, 900);
+    assert_eq!(fast.iter().position(|fast| *fast), Some(71));
+    assert!(fast[71..].iter().all(|fast| *fast));
+}
+
+#[test]
+fn a_sender_that_was_fast_is_slow_again_after_a_pause_however_fast_it_was() {
+    for many in [20, 100_000] {
+        let mut clocked = clocked();
+        assert!(clocked.frames(many, 1).last().unwrap());
+        clocked.now += 16_000;
+        assert_eq!(clocked.frames(1, 0), [false], "{many}");
+        // And so it is when it goes on below the rate: a frame in two periods takes one of the sixteen back.
+        let mut clocked = self::clocked();
+        assert!(clocked.frames(many, 1).last().unwrap());
+        let slow = clocked.frames(20, 2000);
+        let turn = slow.iter().position(|fast| !fast).unwrap();
+        assert!(turn <= 8 && !slow[turn..].contains(&true), "{many}: {slow:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_stands_still_or_ends_harms_nobody() {
+    let mut onset = Onset::new(u64::MAX / 4);
+    assert!(!onset.note(u64::MAX) && !onset.note(0));
+    let mut onset = Onset::new(0);
+    assert!((0..100).all(|_| !onset.note(7)));
+}

@@ -161,3 +161,30 @@ fn send_combining_writes_tdt_once_an_interrupt() {
         }
     }
 }
+
+#[test]
+fn send_combining_begins_above_a_rate() {
+    for vcpus in [1, 2] {
+        let combining = Wish {
+            role: Role::Source,
+            mode: TransmitMode::SendCombining,
+            vcpus,
+            itr: 4000,
+            ..Wish::default()
+        };
+        // What any host makes, and what none does.
+        for mut bench in benches(&Wish { combine_above: 1, ..combining }) {
+            bench.sent(2000);
+            let (frames, cost) = (bench.frames_sent(), bench.accesses());
+            assert!(cost.tdt_write * 8 < frames, "{}: {cost:?} for {frames}", bench.name);
+        }
+        for mut bench in benches(&Wish { combine_above: 100_000_000, ..combining }) {
+            bench.sent(500);
+            let (frames, cost) = (bench.frames_sent(), bench.accesses());
+            // Where the other vCPU writes the register just then, its interrupt takes the frame along.
+            let least = if vcpus == 1 { frames } else { frames / 2 };
+            let writes = cost.less(&SET_UP).tdt_write;
+            assert!((least..=frames).contains(&writes), "{}: {cost:?} for {frames}", bench.name);
+        }
+    }
+}

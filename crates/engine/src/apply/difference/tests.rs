@@ -111,6 +111,7 @@ fn nic(name: &'static str, switches: usize) -> impl Strategy<Value = Nic> {
         mode: TransmitMode::default(),
         itr: Itr::default(),
         combine: 0,
+        combine_above: 0,
         attach: if attach < switches { Attach::Switch(attach) } else { Attach::Null },
         mac: Mac([2, 0, 0, 0, 0, mac]),
         addresses: Vec::new(),

@@ -23,6 +23,7 @@ pub(super) struct Wish {
     pub(super) vcpus: u32,
     pub(super) itr: u32,
     pub(super) combine: u32,
+    pub(super) combine_above: u32,
     pub(super) spin: u32,
     pub(super) traffic: TrafficInfo,
 }
@@ -38,7 +39,7 @@ impl Default for Wish {
             ..TrafficInfo::default()
         };
         let (role, mode) = (Role::Echo, TransmitMode::Csb);
-        Self { role, mode, vcpus: 1, itr: 0, combine: 0, spin: 0, traffic }
+        Self { role, mode, vcpus: 1, itr: 0, combine: 0, combine_above: 0, spin: 0, traffic }
     }
 }
 
@@ -165,6 +166,7 @@ pub(super) fn info(wish: &Wish) -> BootInfo {
         mode: wish.mode as u32,
         itr: wish.itr,
         combine: wish.combine,
+        combine_above: wish.combine_above,
         interrupt_vcpu: wish.vcpus - 1,
         ..NicInfo::default()
     };
