@@ -93,7 +93,8 @@ impl Instance {
     fn launch_all(&mut self, supplies: &mut Supplies) -> Result<()> {
         let plan = self.plan.clone();
         let here = plan.routers.iter().filter(|router| !router.is_apart());
-        let find = |router| Plugged::find(router, outlet_finder(&plan, router, &self.switches, &[], supplies));
+        let find =
+            |router| Plugged::find(router, outlet_finder(&plan, router, &self.switches, &[], supplies));
         let plugged: Vec<Plugged> = here.map(find).collect::<Result<_>>()?;
         self.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
         for plugged in plugged {

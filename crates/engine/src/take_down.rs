@@ -60,7 +60,8 @@ pub(crate) fn look_at(take_down: &mut Option<TakeDown>, now: Instant) -> Option<
     if progress != Progress::Going {
         *take_down = None;
     }
-    let stuck = || format!("what ran of it is not down after {LIMIT:?}; it is left behind with what it holds");
+    let stuck =
+        || format!("what ran of it is not down after {LIMIT:?}; it is left behind with what it holds");
     (progress == Progress::Stuck).then(stuck)
 }
 

@@ -54,8 +54,10 @@ impl Transaction {
         let slots = instance.slots.iter().flat_map(Slot::outlets);
         let held: Vec<_> = slots.chain(instance.relays.iter().flat_map(Relay::outlets)).cloned().collect();
         let built = plan.routers.iter().filter(|router| steps.iter().any(|step| step.builds(&router.name)));
-        let find = |router| Plugged::find(router, outlet_finder(plan, router, &switches, &held, &mut supplies));
-        let plugged: Vec<Plugged> = built.map(find).collect::<Result<Vec<_>>>().context("nothing was changed")?;
+        let find =
+            |router| Plugged::find(router, outlet_finder(plan, router, &switches, &held, &mut supplies));
+        let plugged: Vec<Plugged> =
+            built.map(find).collect::<Result<Vec<_>>>().context("nothing was changed")?;
         instance.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
         let mut parts = HashMap::new();
         for plugged in plugged {

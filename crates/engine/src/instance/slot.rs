@@ -53,10 +53,7 @@ pub(crate) struct Plugged {
 
 impl Plugged {
     /// Finds what the NICs are plugged into.
-    pub(crate) fn find(
-        plan: &Router,
-        find: impl FnMut(&config::Nic) -> Result<Arc<Outlet>>,
-    ) -> Result<Self> {
+    pub(crate) fn find(plan: &Router, find: impl FnMut(&config::Nic) -> Result<Arc<Outlet>>) -> Result<Self> {
         let outlets = plan.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
         Ok(Self { plan: plan.clone(), outlets })
     }

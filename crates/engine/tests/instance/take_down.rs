@@ -188,7 +188,11 @@ fn all_go_down_at_the_same_time_at_the_end() {
 /// The slow one hands the rings of a NIC to a peer, which never comes.
 fn without_peer(folder: &Path) -> Option<Two> {
     let attach = format!("vhost-user-frontend:{}", folder.join("peer.sock").display());
-    let slow = router("slow", 2, "").replacen("attach = 'null'", &format!("attach = '{attach}'\nsocket = 'listen'"), 1);
+    let slow = router("slow", 2, "").replacen(
+        "attach = 'null'",
+        &format!("attach = '{attach}'\nsocket = 'listen'"),
+        1,
+    );
     Two::of(&(router("up", 1, "") + &slow))
 }
 

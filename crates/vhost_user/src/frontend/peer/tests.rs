@@ -121,7 +121,10 @@ impl Meeting {
         let leaves = stream.try_clone().expect("a copy");
         let server = thread::spawn(|| serve(stream, features::VERSION_1 | features::EVENT_IDX));
         until("there", || self.peer.status() == (Status::Idle, None));
-        assert_eq!(self.peer.offer(), Offer { features: features::VERSION_1 | features::EVENT_IDX, pairs: 1 });
+        assert_eq!(
+            self.peer.offer(),
+            Offer { features: features::VERSION_1 | features::EVENT_IDX, pairs: 1 }
+        );
         leaves.shutdown(std::net::Shutdown::Both).expect("it leaves");
         server.join().expect("served");
         until("gone", || self.peer.status().0 == Status::Away);
