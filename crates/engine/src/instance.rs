@@ -174,7 +174,8 @@ impl Instance {
         &self.clock
     }
 
-    /// Stops a router, and waits until it is down; it stays stopped until it is started. Nothing happens where it is stopped already.
+    /// Stops a router, and waits until it is down; it stays stopped until it is started. Nothing happens where it is stopped
+    /// already.
     ///
     /// # Errors
     /// There is no router of this name.

@@ -1,11 +1,11 @@
-//! Something that is taken down beside everything else: a thread of its own drops it, and waits there for threads that are to end and for
-//! programs that are to give back what they were handed.
+//! Something that is taken down beside everything else: a thread of its own drops it, and waits there for threads that are to
+//! end and for programs that are to give back what they were handed.
 
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long it may take. Threads have twice 5 s ([`vmm::interrupt::END_LIMIT`]): those that move frames, then those of the guest; peers
-/// have 2 s to give a router's rings back.
+/// How long it may take. Threads have twice 5 s ([`vmm::interrupt::END_LIMIT`]): those that move frames, then those of the
+/// guest; peers have 2 s to give a router's rings back.
 pub(crate) const LIMIT: Duration = Duration::from_secs(15);
 /// The most that one look adds to the time that it has taken: where nobody looked, it may have got no CPU either.
 const LONGEST_STEP: Duration = Duration::from_millis(250);

@@ -137,7 +137,8 @@ impl Thread {
         Self::end_all(threads, GRACE, END_LIMIT)
     }
 
-    /// The same for threads that are disturbed at once, again and again, as a signal that comes right before a call that waits is lost.
+    /// The same for threads that are disturbed at once, again and again: a signal that comes right before a call that waits is
+    /// lost.
     pub(crate) fn interrupt_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
         Self::end_all(threads, Duration::ZERO, END_LIMIT)
     }

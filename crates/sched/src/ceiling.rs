@@ -241,8 +241,8 @@ impl Bounds {
         Ok(())
     }
 
-    /// Takes away groups that were given up for others. Those that processes are in which were killed go later; those that do not go for
-    /// too long are left behind, and named.
+    /// Takes away groups that were given up for others. Those that processes are in which were killed go later; those that do not
+    /// go for too long are left behind, and named.
     pub fn clear(&mut self, now: Instant) -> Vec<ApplyError> {
         let mut errors = Vec::new();
         self.leaving.retain(|(old, since)| {

@@ -206,8 +206,8 @@ pub(crate) fn empty(path: &Path, home: &Path, version: Version) {
     }
 }
 
-/// Removes a group; threads that are in it go to `home`. One that is not there is no error. Those of a process that was killed cannot go
-/// anywhere else, and are in it until the kernel is done with them ([`is_in_use`]).
+/// Removes a group; threads that are in it go to `home`. One that is not there is no error. Those of a process that was killed
+/// cannot go anywhere else, and are in it until the kernel is done with them ([`is_in_use`]).
 pub(crate) fn remove(path: &Path, home: &Path, version: Version) -> io::Result<()> {
     empty(path, home, version);
     match fs::remove_dir(path) {

@@ -36,8 +36,8 @@ impl ApplyError {
     }
 
     /// Whether it may succeed a little later: somebody else has what is wanted and may let go of it (also a thread whose
-    /// reservation was given back in this period), threads that are about to go are in what is to be removed, the thread sleeps on another CPU, or it has just ended and another will be
-    /// told of.
+    /// reservation was given back in this period), threads that are about to go are in what is to be removed, the thread sleeps
+    /// on another CPU, or it has just ended and another will be told of.
     pub fn is_passing(&self) -> bool {
         let passing = [
             Errno::BUSY,

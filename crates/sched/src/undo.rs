@@ -62,8 +62,8 @@ pub enum Undo {
 }
 
 impl Undo {
-    /// Takes it away, and waits for the lock where it needs that, and for threads that are about to go. What is not there any more is no
-    /// error.
+    /// Takes it away, and waits for the lock where it needs that, and for threads that are about to go. What is not there any
+    /// more is no error.
     ///
     /// # Errors
     /// It is still there.

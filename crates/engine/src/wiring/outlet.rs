@@ -150,7 +150,8 @@ impl Outlet {
         }
     }
 
-    /// Whether a router that starts should wait a little, so that its driver is offered what the peer can do that is handed its rings.
+    /// Whether a router that starts should wait a little, so that its driver is offered what the peer can do that is handed
+    /// its rings.
     pub(crate) fn awaits_peer(&self) -> bool {
         matches!(&self.far, Far::Peer(peer) if !peer.is_there())
     }
