@@ -30,7 +30,8 @@ fn set(list: u64, index: usize, piece: Segment, last: bool) {
     unsafe { entry(list, index).write(words) }
 }
 
-/// Writes the list of a frame of `octets`, the header's included, that fills these buffers one after the other; at most [`MOST`].
+/// Writes the list of a frame of `octets`, the header's included, that fills these buffers one after the other, at most
+/// [`MOST`] of them.
 pub(crate) fn write(list: u64, buffers: &[u64], octets: usize) {
     let count = buffers.len().min(MOST);
     for (index, &address) in buffers.iter().enumerate().take(count) {

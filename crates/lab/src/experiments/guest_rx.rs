@@ -3,8 +3,8 @@
 //! TAP (`tap`): then the thread sends a burst and moves a burst in turn, and what the guest does not take in time is lost in
 //! the TAP's queue. `sender_kpps` is what was sent.
 //!
-//! With `--segment` the socket hands packets of many datagrams to the kernel (UDP_SEGMENT). A virtio-net guest takes each as one;
-//! for an e1000 the kernel cuts them.
+//! With `--segment` the socket hands packets of many datagrams to the kernel (UDP_SEGMENT). A virtio-net guest takes each as
+//! one; for an e1000 the kernel cuts them.
 
 use std::net::UdpSocket;
 use std::sync::Arc;

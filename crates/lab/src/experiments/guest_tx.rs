@@ -4,8 +4,8 @@
 //! With `--segment` it sends large TCP packets. An e1000 cuts them itself, whatever is behind it, as the emulated one of the
 //! papers does; virtio-net hands them to the kernel as they are.
 //!
-//! With `--sent-interrupts` the guest sleeps as soon as its ring is full, and an interrupt that tells of sent frames wakes it: at
-//! once, or delayed until they are many (`interrupts_per_packet`).
+//! With `--sent-interrupts` the guest sleeps as soon as its ring is full, and an interrupt that tells of sent frames wakes
+//! it: at once, or delayed until they are many (`interrupts_per_packet`).
 //!
 //! Where an e1000 sends inside of the register access (`base`, `send-combining`), the sink runs in the vCPU's thread, and
 //! the measuring thread only keeps the time of interrupts. Then the result is compared with what the exits alone allow:

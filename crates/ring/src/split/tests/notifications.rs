@@ -72,8 +72,8 @@ fn an_armed_end_is_notified_of_the_next_entry_and_told_of_what_is_there() {
     }
 }
 
-/// Lends `lent` buffers, asks to be told late, and has them returned one by one; which ones were told of, and whether `arm_delayed`
-/// said that there was something already when `early` of them had come back before.
+/// Lends `lent` buffers, asks to be told late, and has them returned one by one; which ones were told of, and whether
+/// `arm_delayed` said that there was something already when `early` of them had come back before.
 fn told_of(
     driver: &mut impl DriverQueue<u8>,
     device: &mut DeviceQueue,
