@@ -8,7 +8,7 @@ use std::sync::MutexGuard;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use config::Router;
+use config::{Plan, Router};
 use support::{Counters, Finished, Namespace, Need, Ovs, Running, Signal, Traces, alone, missing, run};
 use tempfile::TempDir;
 
@@ -75,6 +75,7 @@ impl Session {
         let links = self.links();
         let mut run = self.start(&words);
         run.wait_for_line(PATIENCE, |line| line.contains(" is up after ")).expect("it comes up");
+        wait_for_peers(&run, &plan);
         let (last, first) = after.split_last().expect("something is tried");
         first.iter().for_each(|line| self.command(line));
         let firmware: Vec<&Router> = plan.routers.iter().filter(|router| router.linux.is_none()).collect();
@@ -175,6 +176,18 @@ impl Session {
                 return;
             }
             assert!(Instant::now() < end, "left behind: {left:?}");
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Waits until each peer that is handed rings has them: it may have been started just before, and is looked for now and then.
+fn wait_for_peers(run: &Running, plan: &Plan) {
+    let handed = plan.nics().filter(|(_, nic)| nic.attach.kind() == "vhost-user-frontend");
+    for counter in handed.map(|(router, nic)| format!("{}.{}.peer.handed", router.name, nic.name)) {
+        let end = Instant::now() + PATIENCE;
+        while run.counters().get(&counter) == 0 {
+            assert!(Instant::now() < end, "in vain: {counter}; {:?}", run.complaints(0));
             thread::sleep(LOOK);
         }
     }
