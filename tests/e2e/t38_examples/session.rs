@@ -17,6 +17,8 @@ use super::script::{self, Script};
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What is tried until it succeeds may wait for answers of its own each time.
+const TRIES: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(20);
 /// Gives the shell that holds the mount namespace a `/sys` of its network namespace, with the host's control groups in it, and
 /// named namespaces of its own.
@@ -83,7 +85,7 @@ impl Session {
             let counters = run.counters();
             firmware.iter().all(|router| forwards(&counters, router))
         };
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TRIES;
         loop {
             let done = self.run(last);
             if done.status.success() && all_forward() {
