@@ -51,8 +51,6 @@ const TAP: Site = Site { attach: "'tap:attack-tap'", ..PROCESS };
 /// In a virtual machine where there is KVM.
 const VIRTIO_NET: Site = Site { router: "", ..SWITCH };
 const E1000: Site = Site { attach: "'switch:lan'\nmodel = 'e1000'\nmode = 'base'", ..VIRTIO_NET };
-/// With two pairs of queues, and so with a control queue.
-const TWO_PAIRS: Site = Site { router: "vcpus = 2", ..VIRTIO_NET };
 const SCRAPED: Site =
     Site { more: "[telemetry]\nprometheus = 'unix:/run/ringroad-attacks.sock'\n", ..PROCESS };
 const SHARES: Site =
@@ -112,7 +110,7 @@ pub(super) static ALL: [Spec; 33] = [
     ),
     misdeed!("resets", Resets, VIRTIO_NET, "a firmware resets its NICs and sets them up anew, virtio-net"),
     misdeed!("resets-e1000", Resets, E1000, "the same on e1000s that send within register accesses"),
-    misdeed!("commands", Commands, TWO_PAIRS, "a firmware keeps its NICs' control queues full of commands"),
+    misdeed!("commands", Commands, VIRTIO_NET, "a firmware keeps its NICs' control queues full of commands"),
     Spec::new(["console", "a kernel writes to its console without end"], PROCESS, talker),
     Spec::new(["locks", "a user locks all cgroup folders while the owner applies files"], SHARES, locks),
     Spec::new(["threads", "threads come and go while a router is restarted in a loop"], SHARES, threads),
