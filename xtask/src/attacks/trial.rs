@@ -120,8 +120,11 @@ fn run_here(binary: &str, spec: &Spec, seconds: u64) -> Result<Outcome> {
     // Everything has been touched once.
     trial.slice(None, Duration::from_secs(1))?;
     trial.before = Held::of(ids);
-    let pairs = trial.pairs(attack.as_mut(), Duration::from_secs(seconds));
-    attack.rest()?;
+    let mut pairs = trial.pairs(attack.as_mut(), Duration::from_secs(seconds));
+    if let Err(error) = attack.rest() {
+        // What went wrong before says more.
+        pairs.1.get_or_insert(format!("{error:#}"));
+    }
     drop(attack);
     trial.finish(spec, pairs, watch)
 }
