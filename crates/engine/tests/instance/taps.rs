@@ -92,7 +92,7 @@ fn a_tap_of_the_instances_own_takes_new_sizes_but_no_other_number_of_queues() {
             );
             instance.restart_router("one").expect("it starts again");
             drop(instance);
-            assert!(!links.exists("rr-own").expect("links"));
+            wait_for("its end", || !links.exists("rr-own").expect("links"));
         })
         .expect("a thread in the namespace");
 }

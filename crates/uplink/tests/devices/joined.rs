@@ -297,7 +297,7 @@ fn what_is_no_bridge_takes_no_tap() {
     assert_eq!(fails("br9"), "looking for `br9`: there is no such interface");
     let no_bridge = fails("near");
     assert!(no_bridge.contains("`near` is no bridge"), "{no_bridge}");
-    assert!(!links.exists("t0").expect("ask"));
+    wait_for("its end", || !links.exists("t0").expect("ask"));
 }
 
 /// Set for the process that has an Open vSwitch of its own.
