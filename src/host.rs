@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use config::{HostFacts, InterfaceKind, Plan};
+use measure::processor::field;
 
 use crate::doctor;
 
@@ -67,12 +68,6 @@ fn memory(name: &str) -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let kib = field(&meminfo, name)?.strip_suffix("kB")?.trim().parse::<u64>().ok()?;
     kib.checked_mul(1024)
-}
-
-/// The first `name: value` of a text.
-pub(crate) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let pairs = text.lines().filter_map(|line| line.split_once(':'));
-    pairs.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
 /// The content of a small file, without white space at its ends.

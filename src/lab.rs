@@ -169,7 +169,7 @@ impl Room<'_> {
         }
     }
 
-    /// The same experiment with the options changed, in turn.
+    /// Runs an experiment in turn with itself under other options.
     fn versus(&self, other: &Options) -> Result<()> {
         let (a, b) = ((self.listed.cases)(self.options)?, (self.listed.cases)(other)?);
         for pair in a.into_iter().zip(b) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use measure::processor::field;
 use sched::account::{CoreTicks, cores};
 use vmm::probe::tsc_khz;
 
@@ -44,7 +45,7 @@ pub(crate) fn cpus(polling: Option<usize>) -> Finding {
 }
 
 fn model(cpuinfo: &str) -> Finding {
-    let name = host::field(cpuinfo, "model name").unwrap_or("unknown");
+    let name = field(cpuinfo, "model name").unwrap_or("unknown");
     let virtual_machine = flag(cpuinfo, "hypervisor");
     let meaning = if virtual_machine {
         "a virtual machine itself: its host may move CPUs and take time"
@@ -55,7 +56,7 @@ fn model(cpuinfo: &str) -> Finding {
 }
 
 fn flag(cpuinfo: &str, name: &str) -> bool {
-    host::field(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == name))
+    field(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == name))
 }
 
 fn core_to_core() -> Finding {

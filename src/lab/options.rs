@@ -39,7 +39,7 @@ pub(crate) struct Varied {
     /// What a guest's NICs are attached to: native (ports of the measuring room), tap, or switch.
     #[arg(long, value_parser = attachment)]
     attach: Option<Attachment>,
-    /// Who moves the frames in `attachments` and `queue-length`: shared (a thread of ours), vmm (the vCPU's thread and a
+    /// What moves the frames in `attachments` and `queue-length`: shared (a thread of ours), vmm (the vCPU's thread and a
     /// main loop), or kernel (vhost-net).
     #[arg(long, value_parser = vhost)]
     vhost: Option<VhostThreads>,
@@ -259,7 +259,7 @@ fn attachment(text: &str) -> Result<Attachment, String> {
     named(text, &Attachment::ALL, Attachment::name)
 }
 
-/// Who moves frames, by its name.
+/// Reads what moves frames, by its name.
 fn vhost(text: &str) -> Result<VhostThreads, String> {
     named(text, &[VhostThreads::Shared, VhostThreads::Vmm, VhostThreads::Kernel], VhostThreads::name)
 }

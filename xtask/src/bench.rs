@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use measure::experiments::{EXPERIMENTS, Experiment};
+use measure::processor;
 
 use crate::arguments;
-use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::ratios;
 use crate::results::{Sample, parse, table};
 use crate::step::{Step, output, release_build, root, target_dir};
@@ -38,9 +39,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     measure_all(&parse_options(arguments)?, &mut Vec::new())
 }
 
-/// Measures everything in ten rounds and hands the RESULT lines over.
-pub(crate) fn run_and_keep(lines: &mut Vec<String>) -> Result<bool> {
-    measure_all(&Options { rounds: 10, seconds: None, peers: true, chosen: Vec::new() }, lines)
+/// Measures everything in so many rounds and hands the RESULT lines over.
+pub(crate) fn run_and_keep(rounds: usize, lines: &mut Vec<String>) -> Result<bool> {
+    measure_all(&Options { rounds, seconds: None, peers: true, chosen: Vec::new() }, lines)
 }
 
 fn measure_all(options: &Options, lines: &mut Vec<String>) -> Result<bool> {
@@ -165,16 +166,10 @@ fn circumstances() -> String {
     format!("{}; commit {commit}{changed}; {date}", machine())
 }
 
-/// CPU with family and model, as clouds give several one name, how many, and kernel.
+/// The name of its CPUs, how many there are, and kernel.
 pub(crate) fn machine() -> String {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let value =
-            cpuinfo.lines().find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name));
-        value.map_or("unknown", |(_, value)| value.trim())
-    };
-    let (model, family, number) = (field("model name"), field("cpu family"), field("model"));
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let kernel = output("uname", &["-r"]);
-    format!("{model} (family {family} model {number}), {cores} CPUs, Linux {kernel}")
+    format!("{}, {cores} CPUs, Linux {kernel}", processor::name(&cpuinfo))
 }

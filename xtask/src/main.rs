@@ -4,14 +4,11 @@
 mod arguments;
 mod attacks;
 mod bench;
-mod bounds;
 mod check;
 mod deb;
 mod deny;
-mod experiments;
 mod fuzz;
 mod gate;
-mod headlines;
 mod inbox;
 mod measured;
 mod ratios;
@@ -39,8 +36,9 @@ cargo xtask box [--shell] [--binary FILE] [NAME...]
                                                 vhost-net; or a shell in it
 cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
                                                 experiments and peers in turn, then a Markdown table
-cargo xtask measured [bench | FIGURE...]        plays and keeps these, then writes docs/measured.md, docs/papers.md and the
-                                                figures of the README from what is kept
+cargo xtask measured [--rounds N] [bench | FIGURE...]
+                                                plays these (a bench in 10 rounds) and keeps them, then writes docs/measured.md,
+                                                docs/papers.md and the figures of the README from what is kept
 cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60), one on each CPU at a time
 cargo xtask sanitize [CRATE...]                 the tests of ring, nic, vhost-user under AddressSanitizer (nightly)
 cargo xtask soak [--minutes N] [--rounds N]     traffic beside a hostile router (default 30 minutes), then N times SIGKILL

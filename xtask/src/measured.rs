@@ -9,9 +9,10 @@ mod store;
 
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
+use measure::headlines::{Headline, SIX};
 
-use crate::headlines::{Headline, SIX};
+use crate::arguments::number;
 use crate::ratios;
 use crate::results::{parse, table};
 use crate::step::root;
@@ -20,11 +21,15 @@ use store::{Run, runs};
 /// Marks in the README between which figures stand.
 const MARKS: (&str, &str) = ("<!-- measured -->\n", "<!-- /measured -->\n");
 
+/// Rounds of a bench, if the caller does not say how many: six are what an interval of a median wants.
+const ROUNDS: usize = 10;
+
 /// Plays what is named, then writes the pages; true if everything that is named was played.
-pub(crate) fn run(names: &[String]) -> Result<bool> {
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let (rounds, names) = wishes(arguments)?;
     let mut well = true;
     for name in names {
-        let played = store::play(name)?;
+        let played = store::play(name, rounds)?;
         println!(
             "{name}: {}",
             played.as_ref().map_or("not played".to_owned(), |path| path.display().to_string())
@@ -35,6 +40,20 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
         fs::write(root().join(path), text).with_context(|| format!("cannot write {path}"))?;
     }
     Ok(well)
+}
+
+/// The rounds of a bench, and what is to be played.
+fn wishes(arguments: &[String]) -> Result<(usize, Vec<&String>)> {
+    let (mut rounds, mut names, mut rest) = (ROUNDS, Vec::new(), arguments.iter());
+    while let Some(word) = rest.next() {
+        match word.as_str() {
+            "--rounds" => rounds = number(word, &mut rest)?,
+            _ if word.starts_with('-') => bail!("unexpected argument `{word}`"),
+            _ => names.push(word),
+        }
+    }
+    ensure!(rounds > 0, "--rounds must be at least 1");
+    Ok((rounds, names))
 }
 
 /// Pages that are not what the result files say.

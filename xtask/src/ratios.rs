@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::bounds::{Bound, LIMITS, Limit, bounds};
+use measure::bounds::{Bound, LIMITS, Limit, bounds};
+
 use crate::results::Sample;
 
 /// Fewest pairs from which an interval is told.

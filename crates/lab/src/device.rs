@@ -70,7 +70,7 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
     })
 }
 
-/// Who runs where when a guest talks to the host.
+/// CPUs of the threads when a guest talks to the host.
 #[derive(Clone, Debug)]
 pub struct Seats {
     /// CPU of the measuring thread.

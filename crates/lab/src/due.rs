@@ -7,7 +7,7 @@ pub(crate) const BURST: u64 = 64;
 /// Frames of so much time go together, up to a burst, as a NIC's interrupts gather them. One at a time each would wake a thread
 /// on another CPU, which takes the load as long as a burst where the host is itself virtual.
 const GATHERED: Duration = Duration::from_micros(250);
-/// Who is later than this with a frame leaves it out: what comes in a heap is no rate.
+/// Delay beyond which a frame is left out: what comes in a heap is no rate.
 const LATE: Duration = Duration::from_millis(2);
 
 /// What one router is to be sent.

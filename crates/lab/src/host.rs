@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use measure::processor::{self, field};
 use serde::Serialize;
 
 use crate::cores;
@@ -21,7 +22,7 @@ pub struct Host {
     pub kernel: String,
     /// Memory, MiB.
     pub memory_mib: u64,
-    /// Who the machine says it is if it is virtual, else `none`.
+    /// Vendor and product that the machine names if it is virtual, else `none`.
     pub hypervisor: String,
     /// Commit that was measured, with `-dirty` where the tree differs from it; `unknown` outside a checkout.
     pub commit: String,
@@ -35,7 +36,7 @@ impl Host {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         Self {
-            cpu: cpu_name(&cpuinfo),
+            cpu: processor::name(&cpuinfo),
             mhz: field(&cpuinfo, "cpu MHz").and_then(|mhz| mhz.parse().ok()).unwrap_or(0.0),
             cores: cores::online().map_or(0, |cpus| cpus.len()),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -45,21 +46,6 @@ impl Host {
             date: utc(SystemTime::now()),
         }
     }
-}
-
-/// The value of the first line `key : value`.
-fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let lines = text.lines().filter_map(|line| line.split_once(':'));
-    lines
-        .map(|(name, value)| (name.trim(), value.trim()))
-        .find(|&(name, _)| name == key)
-        .map(|(_, value)| value)
-}
-
-/// Model name, with family and model: clouds give several processors one name.
-fn cpu_name(cpuinfo: &str) -> String {
-    let get = |key| field(cpuinfo, key).unwrap_or("unknown");
-    format!("{} (family {} model {})", get("model name"), get("cpu family"), get("model"))
 }
 
 fn memory_mib(meminfo: &str) -> u64 {

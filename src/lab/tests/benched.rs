@@ -1,21 +1,12 @@
 //! What `cargo xtask bench` judges, its experiments and peers print under that name.
 
-#[path = "../../../xtask/src/bounds.rs"]
-#[allow(dead_code)] // judged elsewhere
-mod bounds;
-#[path = "../../../xtask/src/experiments.rs"]
-#[allow(dead_code)]
-mod experiments;
-#[path = "../../../xtask/src/headlines.rs"]
-#[allow(dead_code)]
-mod headlines;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use lab::experiment::Experiment;
 use lab::experiments::{Boot, Case, find};
+use measure::{bounds, experiments, headlines};
 
 /// The names that an experiment prints, from the words that it is called by.
 fn printed(words: &[&str]) -> Vec<String> {

@@ -21,7 +21,7 @@ const PAGES: u32 = 2 * 32 / 2;
 /// An attack.
 pub(super) struct Spec {
     pub(super) name: &'static str,
-    /// Who does what.
+    /// What is done, and by whom.
     pub(super) does: &'static str,
     pub(super) site: Site,
     pub(super) start: fn(&mut Scene) -> Result<Attacker>,

@@ -85,7 +85,7 @@ impl Site {
         [self.more, NEAR, BAD, &router, &feed, &door, FAR].concat()
     }
 
-    /// The same with a Linux guest instead of the router: of this kernel, with this console.
+    /// The whole file with a Linux guest instead of the router: of this kernel, with this console.
     pub(super) fn linux_file(&self, kernel: &Path, console: &Path) -> String {
         let (kernel, console) = (kernel.display(), console.display());
         let router =

@@ -61,7 +61,7 @@ fn version(commit: &str) -> String {
     format!("{release}~git{moment}.{commit}")
 }
 
-/// Who Debian's own tools would name, or else who made the last commit.
+/// The maintainer that Debian's own tools would name, or else the author of the last commit.
 fn maintainer() -> String {
     match (std::env::var("DEBFULLNAME"), std::env::var("DEBEMAIL")) {
         (Ok(name), Ok(address)) => format!("{name} <{address}>"),

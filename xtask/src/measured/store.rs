@@ -87,11 +87,11 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Plays a figure or the bench and keeps what was printed; where, or nothing if it failed.
+/// Plays a figure, or the bench in so many rounds, and keeps what was printed; where, or nothing if it failed.
 ///
 /// # Errors
 /// The tree was changed since its commit, or the run cannot be kept.
-pub(super) fn play(name: &str) -> Result<Option<PathBuf>> {
+pub(super) fn play(name: &str, rounds: usize) -> Result<Option<PathBuf>> {
     if !output(
         "git",
         &["status", "--porcelain", "--untracked-files=no", "--", ":!results", ":!docs", ":!README.md"],
@@ -102,7 +102,7 @@ pub(super) fn play(name: &str) -> Result<Option<PathBuf>> {
     }
     let mut lines = Vec::new();
     let well = if name == BENCH {
-        bench::run_and_keep(&mut lines)?
+        bench::run_and_keep(rounds, &mut lines)?
     } else {
         let step = Step::new(&release_build()?).args(["lab", "run", name]).limit(bench::WHOLE);
         step.lines(&mut |line| {

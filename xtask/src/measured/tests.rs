@@ -23,6 +23,17 @@ fn claims_are_listed_under_their_run_and_their_machine() {
 }
 
 #[test]
+fn what_is_played_and_in_how_many_rounds_is_read() {
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let (some, all) = (words("--rounds 6 bench"), words("000/fig1 004/tx"));
+    assert_eq!(wishes(&some).unwrap(), (6, vec![&"bench".to_owned()]));
+    assert_eq!(wishes(&all).unwrap(), (ROUNDS, all.iter().collect()));
+    for wrong in ["--rounds", "--rounds 0", "--rounds x", "--round 6"] {
+        assert!(wishes(&words(wrong)).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn the_readme_keeps_its_words_and_gets_its_figures() {
     let readme = format!("words\n{}old\n{}more\n", MARKS.0, MARKS.1);
     let line = "RESULT name=forward/kvm/virtio-net/64 unit=mpps median=40.0 min=39 max=41 n=5 c2c_ns=100";

@@ -7,7 +7,7 @@ use support::{Process, threads_of};
 
 /// Growth over the time after warm-up that is no leak: KiB of heap and stacks.
 const HEAP_SLACK: f64 = 1024.0;
-/// The same of all memory, which also has the guests' in it: that depends on what they are up to.
+/// Growth of all memory that is no leak, in KiB; it has the guests' in it, which depends on what they are up to.
 const SHARE_SLACK: f64 = 8192.0;
 /// Descriptors and threads that come and go with a restart.
 const COUNT_SLACK: usize = 4;

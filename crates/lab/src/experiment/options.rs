@@ -119,7 +119,7 @@ pub struct Options {
     pub sent_interrupts: Option<SentInterrupts>,
     /// What the guest's NICs are attached to.
     pub attach: Attachment,
-    /// Who moves the frames of a router that the command runs (`attachments`, `queue-length`).
+    /// Threads that move the frames of a router that the command runs (`attachments`, `queue-length`).
     pub vhost: VhostThreads,
     /// Octets of each frame, without FCS; with `segment`, of what the driver hands to its NIC.
     pub frame: usize,

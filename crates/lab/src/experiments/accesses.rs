@@ -16,7 +16,7 @@ const REGISTERS: [(&str, &str); 9] = [
     ("registers.other_write", "other_write_per_frame"),
     ("registers.coalesced_tdt", "coalesced_tdt_per_frame"),
 ];
-/// The same for interrupts.
+/// Interrupts that are told apart, and their names per frame.
 const INTERRUPTS: [(&str, &str); 3] = [
     ("interrupts.raised", "interrupts_per_frame"),
     ("interrupts.suppressed", "suppressed_per_frame"),

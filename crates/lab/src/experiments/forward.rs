@@ -33,7 +33,7 @@ pub struct Forward {
     parts: Option<Parts>,
 }
 
-/// Who runs where.
+/// CPUs of the threads.
 struct Seats {
     host: Vec<usize>,
     vcpus: Vec<usize>,

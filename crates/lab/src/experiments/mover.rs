@@ -27,7 +27,7 @@ impl Mover {
         Self::of_pair(nic, nic.source(), sink)
     }
 
-    /// The same for one pair of the NIC's queues.
+    /// Leads what one pair of the NIC's queues sends to `sink`.
     pub(super) fn of_pair(nic: &Arc<NicQueues>, source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Self {
         let in_access = nic.transmits_in_access();
         nic.transmit_in_access(sink.clone());

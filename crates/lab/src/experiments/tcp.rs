@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// After the first octet: until windows are open.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-/// Who talks to whom.
+/// The two ends that talk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
     /// A guest and the host's kernel.

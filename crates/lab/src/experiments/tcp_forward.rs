@@ -24,7 +24,7 @@ use crate::experiment::{Experiment, Options, Sample};
 use ends::Ends;
 use paths::{ByKernel, ByRouter};
 
-/// Who forwards.
+/// What forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarder {
     /// A router of ours.

@@ -18,7 +18,7 @@ pub struct Figure {
     pub title: String,
     /// Why there is nothing to play; none: there is.
     pub missing: Option<String>,
-    /// Who plays what.
+    /// Which player has which part.
     #[serde(default)]
     pub players: Vec<String>,
     /// What else there is to know, such as slips of the paper's arithmetic.

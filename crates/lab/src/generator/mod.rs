@@ -116,7 +116,7 @@ impl Generator {
 }
 
 impl<C: Clock> Generator<C> {
-    /// The same with another clock.
+    /// Builds the frames, for another clock.
     pub fn with_clock(settings: &Settings, clock: C) -> Result<Self> {
         settings.check()?;
         let flows = settings.flow_count();

@@ -1,6 +1,6 @@
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Host, cpu_name, field, hypervisor, memory_mib, utc};
+use super::{Host, hypervisor, memory_mib, utc};
 
 #[test]
 fn known_dates() {
@@ -14,13 +14,8 @@ fn known_dates() {
 }
 
 #[test]
-fn the_processor_is_named_with_its_family() {
-    let text =
-        "processor\t: 0\ncpu family\t: 26\nmodel\t\t: 17\nmodel name\t: AMD EPYC\nflags\t\t: fpu sse2\n";
-    assert_eq!(cpu_name(text), "AMD EPYC (family 26 model 17)");
-    assert_eq!(hypervisor(text), "none");
-    assert_eq!(field(text, "no such key"), None);
-    assert_eq!(cpu_name(""), "unknown (family unknown model unknown)");
+fn memory_is_told_in_mib_and_no_hypervisor_where_there_is_none() {
+    assert_eq!(hypervisor("model name\t: AMD EPYC\nflags\t\t: fpu sse2\n"), "none");
     assert_eq!(memory_mib("MemTotal:       24689544 kB\n"), 24_110);
     assert_eq!(memory_mib("MemTotal: much\n"), 0);
 }

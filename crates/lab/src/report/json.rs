@@ -58,7 +58,7 @@ pub struct Record {
     pub c2c_ns: Vec<[f64; 2]>,
     /// Samples taken while the CPUs were near each other, as `[median, min, max, n]`.
     pub near: Option<[f64; 4]>,
-    /// The same for far.
+    /// Samples taken while the CPUs were far from each other, as `[median, min, max, n]`.
     pub far: Option<[f64; 4]>,
     /// Further figures by name.
     pub more: BTreeMap<String, f64>,

@@ -17,7 +17,7 @@ const LOADS: [f64; 7] = [60e3, 120e3, 180e3, 260e3, 380e3, 560e3, f64::INFINITY]
 /// Lead and length of each try.
 const TRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(250));
 
-/// Who forwards less than this part is far beyond its best load.
+/// Part of what is offered; a router that forwards less is far beyond its best load.
 const FAR_BEYOND: f64 = 0.4;
 
 /// A promise that always fits and changes nothing where nobody else is on the CPU.
@@ -56,7 +56,7 @@ fn best(room: &Room) -> Result<f64> {
     Ok(best)
 }
 
-/// The same, measured once in this process for each kind of router: what is to be put beside each other has one scale.
+/// The best rate of all loads, measured once in this process for each kind of router: what stands side by side has one scale.
 ///
 /// # Errors
 /// As [`measure`].

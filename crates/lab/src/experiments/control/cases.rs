@@ -140,7 +140,7 @@ fn apart(options: &Options, class: Class) -> Result<Stand> {
     Ok(Stand { beside_load: true, ..stand(lines, cpu) })
 }
 
-/// Who serves the rings, so that this thread is the one that carries the load.
+/// Vhost threads by which a thread of this class is the one that carries the load.
 const fn carrying(class: Class) -> VhostThreads {
     match class {
         Class::Vhost => VhostThreads::Shared,

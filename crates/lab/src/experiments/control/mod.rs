@@ -1,4 +1,4 @@
-//! Who gets the core decides who forwards: the experiments of seed paper 000 §3 and seed paper 003 §4.2.
+//! Experiments of seed paper 000 §3 and seed paper 003 §4.2: who gets the core decides who forwards.
 //!
 //! All of them run the command itself from a file (`room`), with its threads where the file says, on a *contended* CPU. Load
 //! comes from another CPU, by packet sockets in front of macvtaps or TAPs: frames wait in the queue there until the routers'

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use sched::account::{Account, Column, Sample, Split, Thread};
 
-/// Who reads the account.
+/// Reader of the account.
 pub(in crate::experiments) struct Reader {
     account: Account,
 }

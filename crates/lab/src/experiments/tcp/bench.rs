@@ -17,7 +17,7 @@ use crate::experiments::host_end::{GUESTS, HOST, HostEnd, HostPair};
 
 /// How long a guest and the I/O thread poll for nothing, as in a running file.
 const SPIN: Duration = Duration::from_micros(50);
-/// The same for who shares a CPU, as a second guest and the I/O thread do: who polls keeps the other from working.
+/// How long those poll who share a CPU, as a second guest and the I/O thread do: who polls keeps the other from working.
 const CROWDED_SPIN: Duration = Duration::ZERO;
 /// What the clock counts in.
 const TICK: Duration = Duration::from_millis(1);

@@ -1,13 +1,14 @@
 //! What `cargo xtask bench` measures. A new experiment is a new line here.
 
 /// One call of `ringroad lab run`.
-pub(crate) struct Experiment {
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
     /// How it is chosen on the command line.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Words after `ringroad lab run`.
-    pub(crate) words: &'static [&'static str],
+    pub words: &'static [&'static str],
     /// Whether `--seconds` means something to it.
-    pub(crate) timed: bool,
+    pub timed: bool,
 }
 
 const E1000_COMBINING: [&str; 7] =
@@ -34,7 +35,7 @@ const HOSTILE_KICKS: [&str; 7] = ["hostile", "--misdeed", "kicks", "--seconds", 
 const GUARANTEE: [&str; 5] = ["guarantee", "--frame", "60", "--repeat", "1"];
 
 /// All of them, in the order in which they run.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[
+pub const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "forward", words: &["forward"], timed: true },
     // Each right after what it is compared with, so that the pair finds the cores where they were.
     Experiment { name: "forward-sandbox", words: &["forward", "--sandbox", "on"], timed: true },

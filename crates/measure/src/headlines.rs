@@ -1,11 +1,14 @@
 //! The six figures of the README.
 
 /// One of them.
-pub(crate) struct Headline {
-    pub(crate) what: &'static str,
-    pub(crate) ours: &'static str,
+#[derive(Clone, Copy, Debug)]
+pub struct Headline {
+    /// What is told of.
+    pub what: &'static str,
+    /// The name under which it is printed.
+    pub ours: &'static str,
     /// What the peer that ran in turn with it is, and its name.
-    pub(crate) peer: Option<(&'static str, &'static str)>,
+    pub peer: Option<(&'static str, &'static str)>,
 }
 
 const fn headline(
@@ -18,7 +21,7 @@ const fn headline(
 }
 
 /// All of them.
-pub(crate) const SIX: [Headline; 6] = [
+pub const SIX: [Headline; 6] = [
     headline(
         "a router between two rings",
         "forward/kvm/virtio-net/64",

@@ -5,8 +5,8 @@
 const NEAR: f64 = 0.1;
 
 /// What is asked of a figure.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked {
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
     at_least: f64,
     at_most: f64,
 }
@@ -21,7 +21,7 @@ impl Asked {
     }
 
     /// By the whole interval, or nobody knows; and whether the median is near the bound, on either side.
-    pub(crate) fn judge(self, (low, median, high): (f64, f64, f64)) -> &'static str {
+    pub fn judge(self, (low, median, high): (f64, f64, f64)) -> &'static str {
         let is_kept = low >= self.at_least && high <= self.at_most;
         let is_missed = high < self.at_least || low > self.at_most;
         match (is_kept, is_missed, self.is_near(median)) {
@@ -41,7 +41,7 @@ impl Asked {
     }
 
     /// As the tables show it.
-    pub(crate) fn shown(self) -> String {
+    pub fn shown(self) -> String {
         match (self.at_least, self.at_most) {
             (least, f64::INFINITY) => format!(">= {least}"),
             (0.0, most) => format!("<= {most}"),
@@ -51,17 +51,25 @@ impl Asked {
 }
 
 /// One comparison.
-pub(crate) struct Bound {
-    pub(crate) ours: String,
-    pub(crate) theirs: String,
-    pub(crate) asked: Asked,
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// The name under which ours is printed.
+    pub ours: String,
+    /// The name under which that is printed which it is compared with.
+    pub theirs: String,
+    /// What is asked of the ratio of both.
+    pub asked: Asked,
 }
 
 /// One figure of one case.
-pub(crate) struct Limit {
-    pub(crate) name: &'static str,
-    pub(crate) key: &'static str,
-    pub(crate) asked: Asked,
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// The name under which the case is printed.
+    pub name: &'static str,
+    /// The key of the figure in that line.
+    pub key: &'static str,
+    /// What is asked of it.
+    pub asked: Asked,
 }
 
 /// Ours, theirs, and the least that the ratio may be.
@@ -115,7 +123,7 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
     ("guarantee/kvm/virtio-net/60/tap/promised", "guarantee/kvm/virtio-net/60/tap/not-promised", 1.3),
 ];
 
-/// The same for what takes time, where less is better: the most that the ratio may be.
+/// Ours, theirs, and the most that the ratio may be: of what takes time, where less is better.
 const AT_MOST: &[(&str, &str, f64)] = &[
     // A round trip without moderation.
     ("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/virtio-net/64/sleeping", 1.05),
@@ -129,7 +137,7 @@ fn bound(ours: &str, theirs: &str, asked: Asked) -> Bound {
 }
 
 /// What is compared wherever both were measured.
-pub(crate) fn bounds() -> Vec<Bound> {
+pub fn bounds() -> Vec<Bound> {
     let at_least = AT_LEAST.iter().map(|(ours, theirs, least)| bound(ours, theirs, Asked::at_least(*least)));
     let at_most = AT_MOST.iter().map(|(ours, theirs, most)| bound(ours, theirs, Asked::at_most(*most)));
     at_least.chain(at_most).collect()
@@ -145,7 +153,7 @@ const fn takes(name: &'static str, at_most: f64) -> Limit {
 }
 
 /// What is asked of single figures.
-pub(crate) const LIMITS: &[Limit] = &[
+pub const LIMITS: &[Limit] = &[
     // What exits allow: base is as fast as that, no faster and no slower.
     limit("guest-tx/kvm/e1000-base/64", "measured_over_model", 0.75, 1.25),
     limit("guest-tx/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),

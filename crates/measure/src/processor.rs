@@ -1,0 +1,29 @@
+//! The processor that something was measured on, from what `/proc/cpuinfo` says.
+
+/// The value of the first line `key : value`, as files of /proc have them.
+pub fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines
+        .map(|(name, value)| (name.trim(), value.trim()))
+        .find(|&(name, _)| name == key)
+        .map(|(_, value)| value)
+}
+
+/// Model name, with family and model: clouds give several processors one name.
+pub fn name(cpuinfo: &str) -> String {
+    let get = |key| field(cpuinfo, key).unwrap_or("unknown");
+    format!("{} (family {} model {})", get("model name"), get("cpu family"), get("model"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_is_named_with_its_family() {
+        let text = "processor\t: 0\ncpu family\t: 26\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n";
+        assert_eq!(name(text), "AMD EPYC (family 26 model 17)");
+        assert_eq!(field(text, "no such key"), None);
+        assert_eq!(name(""), "unknown (family unknown model unknown)");
+    }
+}
