@@ -8,17 +8,13 @@
 //! There is no PID namespace: the supervisor places and schedules threads by the numbers that the data plane tells, and no class can
 //! name a process by its number but its own (`class`).
 
-use std::ffi::{CStr, c_char, c_int};
-use std::{fmt, fs, io, ptr};
+use std::ffi::c_int;
+use std::{fmt, fs, io};
 
 use rustix::process::{getegid, geteuid};
 
-use crate::privileges::{prctl, raise_permitted, succeeded};
+use crate::steps::{self, leave_files, prctl, raise_permitted, succeeded};
 
-/// A folder that every host has, to hang an empty file system over.
-const FOLDER: &CStr = c"/proc";
-/// An empty file system in which nobody can make anything.
-const EMPTY: &CStr = c"size=4k,nr_inodes=1,mode=0555";
 /// Namespaces without the one that lets everybody make the others.
 const OTHERS: c_int = libc::CLONE_NEWNS | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
 
@@ -54,7 +50,7 @@ pub(crate) fn enter(user: Option<u32>) -> Vec<Missing> {
     // Inside, until it is mapped, it is nobody.
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let has_root = match unshare(libc::CLONE_NEWUSER | OTHERS) {
-        Ok(()) => attempts.note("nobody in its user namespace", map_user(user, group)),
+        Ok(()) => attempts.note("nobody in its user namespace", map_own_user(user, group)),
         Err(error) => {
             attempts.note("no user namespace", Err(error));
             attempts.note("no mount, net and ipc namespaces", unshare(OTHERS))
@@ -69,45 +65,29 @@ pub(crate) fn enter(user: Option<u32>) -> Vec<Missing> {
 /// Becomes this user, of the group of the same number and of no other. Capabilities stay: namespaces take them.
 fn become_user(user: u32) -> io::Result<()> {
     prctl(libc::PR_SET_KEEPCAPS, 1)?;
-    // By number: there is one thread.
-    // SAFETY: numbers, and an empty list.
-    unsafe {
-        succeeded(libc::syscall(libc::SYS_setgroups, 0, ptr::null::<libc::gid_t>()))?;
-        succeeded(libc::syscall(libc::SYS_setresgid, user, user, user))?;
-        succeeded(libc::syscall(libc::SYS_setresuid, user, user, user))?;
-    }
+    steps::become_user(user)?;
     raise_permitted()?;
     // What a process that is hidden has in /proc is root's: also the map of users that it is to write.
     prctl(libc::PR_SET_DUMPABLE, 1)
 }
 
 /// In a new user namespace: be there who it is outside, and let nobody else be anybody.
-fn map_user(user: u32, group: u32) -> io::Result<()> {
+fn map_own_user(user: u32, group: u32) -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
-    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))
+    map_user("self", user, group)
+}
+
+/// Lets a process (`self` or its number) be this user of this group in its new user namespace, as it is outside, and nobody else.
+///
+/// # Errors
+/// The caller may not; or there is a map already.
+pub fn map_user(process: impl fmt::Display, user: u32, group: u32) -> io::Result<()> {
+    // One number to itself: inside, outside, how many.
+    fs::write(format!("/proc/{process}/gid_map"), format!("{group} {group} 1"))?;
+    fs::write(format!("/proc/{process}/uid_map"), format!("{user} {user} 1"))
 }
 
 fn unshare(namespaces: c_int) -> io::Result<()> {
     // SAFETY: a number; this process has one thread.
     succeeded(unsafe { libc::unshare(namespaces) }.into())
-}
-
-/// The only file system left is an empty one.
-fn leave_files() -> io::Result<()> {
-    let private = libc::MS_REC | libc::MS_PRIVATE;
-    let still = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    let none = ptr::null::<c_char>();
-    let here = c".".as_ptr();
-    // SAFETY: C strings and flags. What is mounted and unmounted here is in this process's own mount namespace.
-    unsafe {
-        succeeded(libc::mount(none, c"/".as_ptr(), none, private, ptr::null()).into())?;
-        let kind = c"tmpfs".as_ptr();
-        succeeded(libc::mount(kind, FOLDER.as_ptr(), kind, still, EMPTY.as_ptr().cast()).into())?;
-        succeeded(libc::chdir(FOLDER.as_ptr()).into())?;
-        // The new root goes over the old one, and the old one away from under it.
-        succeeded(libc::syscall(libc::SYS_pivot_root, here, here))?;
-        succeeded(libc::umount2(here, libc::MNT_DETACH).into())?;
-        succeeded(libc::chdir(c"/".as_ptr()).into())
-    }
 }

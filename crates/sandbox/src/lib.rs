@@ -16,6 +16,7 @@ mod jail;
 mod names;
 mod privileges;
 mod rules;
+pub mod steps;
 mod violation;
 
 use std::os::unix::process::ExitStatusExt;
@@ -25,8 +26,8 @@ use anyhow::Result;
 
 pub use class::Class;
 pub use filter::confine;
-pub use jail::Missing;
-pub use privileges::give_up_privileges;
+pub use jail::{Missing, map_user};
+pub use privileges::{be_ordinary, give_up_privileges};
 
 /// Whether threads are confined. For measurements of what it costs; `ringroad run` always confines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
