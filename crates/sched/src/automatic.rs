@@ -133,7 +133,7 @@ fn by_load(known: &Known, outline: &mut Outline, mut waiting: Vec<usize>, usable
     }
 }
 
-/// Who has no place yet runs wherever it may, but not where CPUs are exclusive or isolated.
+/// Gives threads that have no place yet all CPUs that they may have but those that are exclusive or isolated.
 fn around(outline: &mut Outline, known: &Known, usable: &[&Cpu]) {
     if usable.len() == known.topology.allowed.len() {
         return;

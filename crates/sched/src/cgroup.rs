@@ -16,7 +16,7 @@ const SHARES: u64 = 1024;
 /// The period in which a quota is counted, in µs, while that leaves enough for the kernel's least quota of 1 ms. Short, so that
 /// queues are short.
 const PERIOD_US: u64 = 10_000;
-/// The same for the smallest quotas.
+/// The period of the smallest quotas, in µs.
 const LONG_PERIOD_US: u64 = 100_000;
 /// The kernel's least quota.
 const LEAST_QUOTA_US: u64 = 1000;
@@ -64,7 +64,7 @@ impl Hierarchy {
         Ok(found)
     }
 
-    /// The same, if the controller can be used in it.
+    /// This group, if the controller can be used in it.
     pub(crate) fn usable(self, controller: &str) -> Result<Self, String> {
         let base = self.base.display();
         match self.version {

@@ -1,7 +1,7 @@
 //! Controllers of version 2: the groups in a group have those that its `cgroup.subtree_control` names.
 //!
-//! Who needs one that is off switches it on, and makes a group `ringroad-cpu` or `ringroad-cpuset` before, that nobody is in: as long as
-//! it is there, it was us, whichever run. The last run that has groups with the controller switches it off again.
+//! A run that needs one that is off switches it on, and makes a group `ringroad-cpu` or `ringroad-cpuset` before, that nobody is in:
+//! as long as it is there, it was us, whichever run. The last run that has groups with the controller switches it off again.
 
 use std::fs;
 use std::io;

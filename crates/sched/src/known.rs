@@ -58,8 +58,8 @@ pub(crate) fn busy(before: &str, after: &str) -> BTreeMap<u32, f64> {
 }
 
 impl Known {
-    /// The same for the run that has carried out `held`: the CPUs that it has made exclusive may be used by its threads. (In version 2
-    /// its supervisor, which is outside, may not use them meanwhile.)
+    /// What is known to the run that has carried out `held`: the CPUs that it has made exclusive may be used by its threads. (In
+    /// version 2 its supervisor, which is outside, may not use them meanwhile.)
     #[must_use]
     pub fn holding(mut self, held: &Outline) -> Self {
         self.topology.allowed.extend(held.islands.iter().flat_map(|island| island.cpus.cpus()));

@@ -33,7 +33,7 @@ pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     lock_while(folder, &mut wait)?.ok_or_else(|| held(folder))
 }
 
-/// The same for who does not wait for it, and keeps it for several changes.
+/// The lock for a run that does not wait for it, and keeps it for several changes.
 pub(crate) struct Shared {
     folder: PathBuf,
     lock: Option<File>,

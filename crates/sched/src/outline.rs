@@ -31,11 +31,11 @@ pub struct Slot {
     pub name: String,
     /// Where and how it runs.
     pub schedule: Schedule,
-    /// Who else is on its CPUs, as far as threads of ours go.
+    /// Other threads on its CPUs, as far as they are ours.
     pub company: Company,
 }
 
-/// Who is on the CPUs of a thread beside it.
+/// The threads that are on the CPUs of one beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Company {
     /// Nobody: it has them for itself.
@@ -52,7 +52,7 @@ pub enum Company {
 pub struct Schedule {
     /// Its CPUs; none: wherever the process may run.
     pub cpus: Option<CpuSet>,
-    /// Who chose them.
+    /// What chose them.
     pub placement: Placement,
     /// How the kernel schedules it.
     pub policy: Policy,
@@ -62,7 +62,7 @@ pub struct Schedule {
     pub group: Option<String>,
 }
 
-/// Who chose the CPUs of a thread.
+/// What chose the CPUs of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// The file: this one.
@@ -184,7 +184,7 @@ pub struct Refusal {
     pub what: String,
 }
 
-/// The same with file, line and key.
+/// Refusals as errors of the file, each with line and key.
 pub fn refused(plan: &Plan, refusals: Vec<Refusal>) -> Errors {
     plan.errors(refusals.into_iter().map(|refusal| Fault::new(refusal.router, refusal.key, refusal.what)))
 }

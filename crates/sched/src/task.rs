@@ -53,7 +53,7 @@ impl Task {
         Self::look_in(stat, pid, tid)
     }
 
-    /// The same where `proc` says what [`stat`] does.
+    /// The thread that has this number now, where `proc` says what [`stat`] does.
     pub fn look_in(proc: impl Fn(i32, i32) -> Option<String>, pid: i32, tid: i32) -> Option<Self> {
         let text = proc(pid, tid)?;
         Some(Self { pid, tid, start: Facts::read(&text)?.start })
@@ -77,7 +77,7 @@ impl Task {
         self.is_in(stat)
     }
 
-    /// The same where `proc` says what [`stat`] does.
+    /// Whether it has not ended, where `proc` says what [`stat`] does.
     pub fn is_in(&self, proc: impl Fn(i32, i32) -> Option<String>) -> bool {
         Self::look_in(proc, self.pid, self.tid).as_ref() == Some(self)
     }
@@ -87,8 +87,8 @@ impl Task {
         self.act_in(stat, call)
     }
 
-    /// The same where `proc` says what [`stat`] does. Whether it is still there is asked before; and after, because a call takes a
-    /// number: what was done to one that ended meanwhile is not taken for done.
+    /// Does something to it, where `proc` says what [`stat`] does. Whether it is still there is asked before; and after, because a
+    /// call takes a number: what was done to one that ended meanwhile is not taken for done.
     fn act_in<T>(
         &self,
         proc: impl Fn(i32, i32) -> Option<String>,

@@ -71,7 +71,7 @@ impl Undo {
         Self::all([self]).pop().map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// The same for several, one after the other, whose threads have 2 s together; those that are still there.
+    /// Undoes several, one after the other, whose threads have 2 s together; those that are still there.
     pub(crate) fn all<'u>(undos: impl IntoIterator<Item = &'u Self>) -> Vec<(&'u Self, io::Error)> {
         let end = Instant::now() + LEAVING;
         undos.into_iter().filter_map(|undo| Some((undo, undo.until(end).err()?))).collect()

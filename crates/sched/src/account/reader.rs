@@ -15,7 +15,7 @@ const STAT: usize = 64 << 10;
 /// Longer than the longest of a thread's files.
 const LINE: usize = 4096;
 
-/// Who watches cores and threads.
+/// The account of where time goes, on cores and in threads.
 #[derive(Debug)]
 pub struct Account {
     cpus: Vec<u32>,

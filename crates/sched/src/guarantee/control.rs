@@ -130,7 +130,7 @@ struct Held {
     standing: Standing,
 }
 
-/// Who keeps promises.
+/// The controller that keeps promises.
 #[derive(Clone, Debug)]
 pub struct Controller {
     cores: Vec<Core>,

@@ -305,7 +305,7 @@ impl Made<'_> {
         }
     }
 
-    /// Who is told that it is alone is: threads that are confined to its CPUs are no more than these, nor any crowd around.
+    /// A thread that is told that it is alone is: no more threads are confined to its CPUs than there are, nor any crowd around.
     fn tells_who_is_alone(&self) {
         let slots = &self.outline.slots;
         let is_confined = |slot: &&Slot| is_named(slot) || cpus(slot).len() == 1;
@@ -359,7 +359,7 @@ proptest! {
     }
 }
 
-/// The same with nothing said of its threads.
+/// A wish that says nothing of its threads.
 fn automatic(wish: Wish) -> Wish {
     let other = "policy = \"other\"".to_owned();
     Wish { places: [Place::Auto, Place::Auto], policies: [other.clone(), other], ..wish }

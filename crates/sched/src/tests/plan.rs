@@ -1,4 +1,4 @@
-//! Who is placed where.
+//! Places of threads.
 
 use super::{host, outline, places, router};
 use crate::{Class, Company, Direction, Irq, Known, Load, Placement, Slot};

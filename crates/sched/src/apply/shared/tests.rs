@@ -75,7 +75,7 @@ fn what_is_in_use_goes_when_nobody_is_in_it() {
     assert!(!path.exists());
 }
 
-/// The same place is wanted again before that.
+/// A place that is wanted again before that.
 #[test]
 fn what_is_in_use_and_wanted_again_stays() {
     let folder = own();

@@ -137,7 +137,7 @@ impl World {
         (0..50).map(|_| self.tick()[n]).collect()
     }
 
-    /// The same on average.
+    /// What a router gets in a tick on average, once all has settled.
     fn settled(&mut self, name: &str) -> f64 {
         self.ticks_of(name).iter().sum::<f64>() / 50.0
     }

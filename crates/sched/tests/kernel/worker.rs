@@ -1,0 +1,98 @@
+//! Threads of a router that a test plays, and what a kernel gives them.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{Pid, sched_getaffinity};
+use sched::{Class, Task, Thread, attributes};
+
+/// A thread that sleeps, or that burns, until it is dropped.
+pub(crate) struct Worker {
+    pub(crate) thread: Thread,
+    stop: Arc<AtomicBool>,
+    join: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    fn start(class: Class, burns: bool) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (tell, told) = channel();
+        let seen = stop.clone();
+        let body = move || {
+            tell.send(rustix::thread::gettid()).expect("somebody listens");
+            while !seen.load(Ordering::Relaxed) {
+                if burns {
+                    std::hint::spin_loop();
+                } else {
+                    std::thread::park_timeout(Duration::from_millis(20));
+                }
+            }
+        };
+        let join = std::thread::spawn(body);
+        let tid = told.recv().expect("a number").as_raw_nonzero().get();
+        let pid = i32::try_from(std::process::id()).expect("a number of a process");
+        let (router, name) = ("edge".to_owned(), format!("edge/{class:?}"));
+        let task = Task::look(pid, tid).expect("it runs");
+        Self { thread: Thread { router, class, name, task }, stop, join: Some(join) }
+    }
+
+    pub(crate) fn tid(&self) -> i32 {
+        self.thread.task.tid
+    }
+
+    pub(crate) fn cpus(&self) -> Vec<usize> {
+        let set = sched_getaffinity(Pid::from_raw(self.tid())).expect("its CPUs");
+        (0..1024).filter(|cpu| set.is_set(*cpu)).collect()
+    }
+
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let path = format!("/proc/self/task/{}/schedstat", self.tid());
+        let text = fs::read_to_string(path).expect("its time");
+        Duration::from_nanos(text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("nanoseconds"))
+    }
+
+    /// In which group of a controller's hierarchy it is.
+    pub(crate) fn group(&self, controller: &str) -> String {
+        let text = fs::read_to_string(format!("/proc/self/task/{}/cgroup", self.tid())).expect("its groups");
+        let mut lines = text.lines().map(|line| line.splitn(3, ':').skip(1).collect::<Vec<_>>());
+        let line = lines.find(|line| line[0].split(',').any(|name| name == controller) || line[0].is_empty());
+        line.expect("a group")[1].to_owned()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(join) = self.join.take() {
+            join.join().expect("a worker ends");
+        }
+    }
+}
+
+pub(crate) fn vcpu(burns: bool) -> Worker {
+    Worker::start(Class::Vcpu(0), burns)
+}
+
+pub(crate) fn vhost(burns: bool) -> Worker {
+    Worker::start(Class::Vhost { nic: None, direction: None, pair: None }, burns)
+}
+
+/// Nanoseconds of the reservation that RESERVED is for.
+pub(crate) fn assert_reserved(worker: &Worker, runtime: u64, period: u64) {
+    let held = attributes(worker.tid()).expect("a thread");
+    assert!(held.is_deadline());
+    assert_eq!((held.runtime, held.deadline, held.period), (runtime, period, period));
+}
+
+/// A burning thread's time on a CPU over a while is no more than its share and one budget on either side.
+pub(crate) fn at_most_its_share(worker: &Worker, share: f64, budget: Duration) {
+    let (start, used) = (Instant::now(), worker.cpu_time());
+    sleep(Duration::from_millis(500));
+    let used = worker.cpu_time() - used;
+    let most = start.elapsed().mul_f64(share) + 2 * budget + Duration::from_millis(10);
+    assert!(used <= most, "{used:?} of at most {most:?}");
+}
