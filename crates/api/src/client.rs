@@ -83,7 +83,7 @@ impl Client {
         }
     }
 
-    /// The same with a descriptor.
+    /// Sends a request with a descriptor.
     ///
     /// # Errors
     /// The run does not read it.

@@ -88,7 +88,7 @@ pub struct Thread {
     pub tid: i32,
 }
 
-/// Who is on the CPUs of a thread that does not have them for itself.
+/// The threads that share the CPUs of one that does not have them for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {

@@ -84,7 +84,7 @@ impl NicModel {
 pub enum TransmitMode {
     /// One TDT write for each frame, carried out at once in the vCPU's thread; the driver works as Linux's does.
     Base = 0,
-    /// The same driver; the I/O thread transmits.
+    /// One TDT write for each frame by that driver; the I/O thread transmits.
     Async = 1,
     /// The driver postpones the TDT write to the transmit interrupt that is pending; carried out in the vCPU's thread.
     SendCombining = 2,

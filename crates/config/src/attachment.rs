@@ -57,7 +57,7 @@ pub struct Replay {
     pub pace: ReplayPace,
 }
 
-/// Who waits for whom at a socket.
+/// Which side makes a socket, and which one connects to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SocketSide {
     /// We make the socket, and the other side connects.
@@ -110,14 +110,14 @@ pub enum Attach {
     VhostUserBackend {
         /// The socket.
         path: PathBuf,
-        /// Who makes it.
+        /// Which side makes it.
         side: SocketSide,
     },
     /// Another program that is handed the NIC's rings and is the device (vhost-user).
     VhostUserFrontend {
         /// The socket.
         path: PathBuf,
-        /// Who makes it.
+        /// Which side makes it.
         side: SocketSide,
     },
 }

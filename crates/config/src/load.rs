@@ -64,7 +64,7 @@ pub fn parse(text: &str, file: &str) -> Result<Plan, Errors> {
     parse_part(text, file)
 }
 
-/// The same for what [`crate::part_of`] has made of a file, which may have grown by being written anew.
+/// Reads and checks what [`crate::part_of`] has made of a file, which may have grown by being written anew.
 ///
 /// # Errors
 /// As those of [`parse`].

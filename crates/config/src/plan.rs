@@ -177,7 +177,7 @@ impl Router {
 pub enum Engine {
     /// A KVM virtual machine with the ring-3 firmware.
     Kvm,
-    /// The same firmware as a process in namespaces of its own.
+    /// A process in namespaces of its own with the ring-3 firmware.
     Process,
     /// A KVM virtual machine with a kernel that the file names.
     Linux,
@@ -446,7 +446,7 @@ pub enum FlowHash {
     /// By the flow's addresses and ports.
     #[default]
     Flow,
-    /// The same, and both directions of a flow have the same pair.
+    /// By addresses and ports so that both directions of a flow have one pair.
     Symmetric,
 }
 

@@ -1,4 +1,4 @@
-//! Who gets the CPU: `sched`, by policy and for each class of threads. Its values here; `sched/read.rs` reads them.
+//! CPU time of threads: `sched`, by policy and for each class of threads. Its values here; `sched/read.rs` reads them.
 
 mod read;
 
@@ -158,7 +158,7 @@ impl Sched {
         self.vhost.or(self.all).unwrap_or_default()
     }
 
-    /// The same with another value for one key: `runtime`, `vhost.priority`. The keys `vcpu`, `vhost` and, for everything, the
+    /// A copy with another value for one key: `runtime`, `vhost.priority`. The keys `vcpu`, `vhost` and, for everything, the
     /// empty one take a whole table.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ const SPACES: [u8; 6] = [0, 1, 8, 0, 6, 4];
 /// What a packet says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Who has the target address?
+    /// Asks whose the target address is.
     Request,
     /// The sender has it.
     Reply,

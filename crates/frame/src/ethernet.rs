@@ -50,9 +50,9 @@ impl fmt::Display for Mac {
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who is to receive the frame.
+    /// Address of the receiver, or of a group.
     pub destination: Mac,
-    /// Who sent it.
+    /// Address of the sender.
     pub source: Mac,
     /// What it carries ([`IPV4`], [`ARP`], …), or its length if below 1536.
     pub ethertype: u16,

@@ -48,7 +48,7 @@ impl Header {
         Ok(parsed)
     }
 
-    /// The same without checksum: as ICMP errors quote messages, and as a router looks at those it forwards.
+    /// Reads the header without its checksum: as ICMP errors quote messages, and as a router looks at those it forwards.
     pub fn parse_quoted(message: &[u8]) -> Result<(Self, &[u8]), Error> {
         let header = message.first_chunk::<HEADER>().ok_or(Error::Short)?;
         let parsed = Self { kind: header[0], code: header[1], rest: be32(header, 4) };

@@ -42,9 +42,9 @@ pub struct Header {
     pub ttl: u8,
     /// What the payload is ([`ICMP`], [`TCP`], [`UDP`], …).
     pub protocol: u8,
-    /// Who sent the packet.
+    /// Address of the sender.
     pub source: u32,
-    /// Who is to receive it.
+    /// Address of the receiver.
     pub destination: u32,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Packet<'a> {
         Ok(Self { octets: whole, ..packet })
     }
 
-    /// The same without checksum, and with a payload that may be cut off: as ICMP errors quote packets.
+    /// Checks version and lengths, but no checksum, of a packet whose payload may be cut off: as ICMP errors quote packets.
     pub fn parse_quoted(octets: &'a [u8]) -> Result<Self, Error> {
         let fixed = octets.first_chunk::<HEADER>().ok_or(Error::Short)?;
         if fixed[0] >> 4 != 4 {

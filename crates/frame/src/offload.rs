@@ -136,7 +136,7 @@ impl Offload {
         Some(Self(NEEDS_CSUM | (start as u64) << CSUM_START | (offset as u64) << CSUM_OFFSET))
     }
 
-    /// The same, and the frame is to be cut into segments with at most `size` octets of payload each. `headers`: octets
+    /// A copy that says that the frame is to be cut into segments with at most `size` octets of payload each. `headers`: octets
     /// of all headers.
     #[must_use]
     pub const fn with_gso(self, gso: Gso, size: u16, headers: u16) -> Self {
@@ -150,7 +150,7 @@ impl Offload {
         Self(kept | kind.0 as u64 | (size as u64) << GSO_SIZE).with_headers(headers)
     }
 
-    /// The same with so many octets of headers, as far as that can be.
+    /// A copy that says so many octets of headers, as far as that can be.
     const fn with_headers(self, headers: u16) -> Self {
         match headers.checked_sub(self.csum_start()) {
             Some(transport) if transport <= MOST_TRANSPORT => Self(self.0 | (transport as u64) << TRANSPORT),
@@ -158,7 +158,7 @@ impl Offload {
         }
     }
 
-    /// The same, and the TCP segments have CWR in the first one only (RFC 3168).
+    /// A copy that says that of the TCP segments only the first one has CWR (RFC 3168).
     #[must_use]
     pub const fn with_ecn(self) -> Self {
         Self(self.0 | ECN)
@@ -222,7 +222,7 @@ impl Offload {
         }
     }
 
-    /// The same for a frame that became so many octets longer, or shorter, before its network header: a VLAN tag. None
+    /// A copy for a frame that became so many octets longer, or shorter, before its network header: a VLAN tag. None
     /// if that cannot be.
     pub const fn moved(self, octets: i16) -> Option<Self> {
         if !self.needs_csum() {

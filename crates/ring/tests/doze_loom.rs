@@ -78,7 +78,7 @@ fn write_registers<const FENCE: bool>(shared: &Shared) {
     }
 }
 
-/// Who serves the ring, until everything has come.
+/// Serves the ring until everything has come.
 fn serve<const FENCE: bool>(shared: &Shared, looks: bool) {
     let doze = Doze::new(View::<FENCE>(&shared.asleep));
     let mut head = 0;

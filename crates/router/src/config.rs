@@ -85,7 +85,7 @@ pub struct Config<'c> {
 pub struct Parts<'a, R> {
     /// The routes. Own addresses must be in them: as local, or within a connected prefix.
     pub routes: R,
-    /// Who is where, shared by all routers of one virtual machine or process.
+    /// Neighbour table, shared by all routers of one virtual machine or process.
     pub neighbours: &'a Neighbours,
     /// Memory for prepared headers, of this router alone.
     pub adjacencies: &'a mut Adjacencies,

@@ -1,4 +1,4 @@
-//! Who is where: Ethernet addresses of neighbours, shared by all vCPUs of a router.
+//! Neighbour table: Ethernet addresses of neighbours, shared by all vCPUs of a router.
 //!
 //! A table of 128 buckets of 8 slots. Each slot is a seqlock: a reader copies the words and keeps them if the
 //! sequence was even and did not move meanwhile; it never waits. Writers (ARP, a few a second) take one spin lock and

@@ -1,4 +1,4 @@
-//! Who begins: streams, requests and datagrams to a server.
+//! Client: begins streams, requests and datagrams to a server.
 
 use core::mem;
 

@@ -13,9 +13,9 @@ use crate::memory::Buffers;
 use crate::stack::Net;
 use crate::{DISCARD, ECHO, VISITORS};
 
-/// Who says nothing for so long is asked whether it is still there,
+/// Silence after which a client is asked whether it is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// and who does not answer makes room for another one after so long.
+/// Silence after which one that does not answer makes room for another one.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Octets that an echo moves at once.
 const PIECE: usize = 2048;

@@ -100,11 +100,11 @@ fn pass(way: &SwitchPort, queue: usize, source: &mut IngressSource) -> f64 {
 #[derive(Clone, Copy, PartialEq)]
 enum Second {
     Nothing,
-    /// The same, at a switch of its own: what two busy cores cost each other anyway.
+    /// What the first does, at a switch of its own: what two busy cores cost each other anyway.
     Elsewhere,
-    /// The same, with a lane and a queue of its own.
+    /// What the first does, with a lane and a queue of its own.
     Apart,
-    /// The same, with the first one's lane and queue.
+    /// What the first does, with the first one's lane and queue.
     Together,
 }
 

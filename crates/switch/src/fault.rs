@@ -31,7 +31,7 @@ pub struct Faults {
     pub corrupt: u16,
     /// Bursts in which the port does nothing.
     pub stall: u16,
-    /// The same seed makes the same faults.
+    /// Seed of the faults: one makes the same ones each time.
     pub seed: u64,
 }
 

@@ -144,7 +144,7 @@ pub trait Sink: Send + Sync {
         usize::MAX
     }
 
-    /// The same for frames of the largest size, which may take many buffers each.
+    /// How many frames of the largest size, which may take many buffers each, [`Sink::deliver`] would take just now.
     fn large_room(&self) -> usize {
         self.room()
     }

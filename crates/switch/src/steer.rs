@@ -55,7 +55,7 @@ impl Ends {
         Self::search(octets)
     }
 
-    /// The same behind tags and options, and for packets without ports.
+    /// Reads the ends of a flow behind tags and options, and those of packets without ports.
     #[cold]
     fn search(octets: Bytes<'_>) -> Option<Self> {
         let ip = network_header(octets)?;
@@ -86,7 +86,7 @@ impl Ends {
         Self(self.0 | (protocol as u64) << 48, self.1 | (protocol as u64) << 48)
     }
 
-    /// The same for both directions.
+    /// Ends in an order that both directions have.
     #[inline(always)]
     fn sorted(self) -> Self {
         Self(self.0.min(self.1), self.0.max(self.1))

@@ -226,7 +226,7 @@ pub struct SwitchPort {
 }
 
 impl SwitchPort {
-    /// The same port for one of several threads that enter at it: threads of different numbers (below 16) write
+    /// A handle on this port for one of several threads that enter at it: threads of different numbers (below 16) write
     /// nothing in common on their way in.
     #[must_use]
     pub fn lane(&self, number: usize) -> Self {

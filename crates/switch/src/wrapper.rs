@@ -64,7 +64,7 @@ pub trait SourceWrapper: Send {
     /// The one behind it.
     fn inner(&self) -> &Self::Inner;
 
-    /// The same, to be changed.
+    /// The one behind it, to be changed.
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
     /// What [`Source::drain`] is here.

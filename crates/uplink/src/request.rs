@@ -81,7 +81,7 @@ pub(crate) fn socket_address(ip: Ipv4Addr) -> [u8; 16] {
     octets
 }
 
-/// The same for the requests that take a structure of `libc`.
+/// A `struct sockaddr` of `libc` with these octets, for the requests that take one.
 pub(crate) fn sockaddr(octets: [u8; 16]) -> libc::sockaddr {
     let mut address =
         libc::sockaddr { sa_family: u16::from_ne_bytes([octets[0], octets[1]]), sa_data: [0; 14] };

@@ -118,15 +118,15 @@ pub struct Tap {
     health: Arc<Health>,
 }
 
-/// Who changes the length of the kernel's queues while the device is served.
+/// How the length of the kernel's queues is changed while the device is served.
 #[derive(Debug, Default)]
 enum Limits {
-    /// Nobody.
+    /// Not at all.
     #[default]
     Fixed,
-    /// Whoever serves it, by wishes that come in here.
+    /// By who serves it, whose wishes come in here.
     Wished(Wishes),
-    /// We, by wishes that we send there.
+    /// By us, with wishes that we send there.
     Wishing(OwnedFd),
 }
 
@@ -195,12 +195,12 @@ impl Tap {
         ))
     }
 
-    /// The same, and something is taken away when it is dropped.
+    /// A device with which something is taken away when it is dropped.
     pub(crate) fn undone_by(self, undo: Armed) -> Self {
         Self { undo: Some(undo), ..self }
     }
 
-    /// The same, in a bridge.
+    /// A device that is in a bridge.
     pub(crate) fn member_of(self, bridge: Membership) -> Self {
         Self { member: Some(bridge), ..self }
     }
@@ -225,7 +225,7 @@ impl Tap {
         self.queues.iter().map(AsFd::as_fd)
     }
 
-    /// The same device once more. Whoever reads first has the frame: only one of them is to be served at a time.
+    /// Another handle on this device. Whoever reads first has the frame: only one of them is to be served at a time.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -274,7 +274,7 @@ impl Tap {
         home.with(&self.name, queue.as_fd(), work)
     }
 
-    /// The same, and whoever serves it in another process may wish for another queue length.
+    /// A device whose server in another process may wish for another queue length.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -282,7 +282,7 @@ impl Tap {
         Ok(Self { limits: Limits::Wished(Wishes::new()?), ..self })
     }
 
-    /// The same in that other process, by the descriptor of [`Tap::wishes`].
+    /// A device in that other process, which wishes by the descriptor of [`Tap::wishes`].
     pub(crate) fn wishing(self, wishes: OwnedFd) -> Self {
         Self { limits: Limits::Wishing(wishes), ..self }
     }

@@ -5,7 +5,7 @@
 //! While it is open, the interface is the port's alone: the host's own stack hears nothing of it. Program, sockets and
 //! everything else belong to descriptors, so nothing is left when the last of them is closed, however that happens.
 //!
-//! Who opens the interface ([`Xdp::open`]) and who serves it ([`Xdp::ports`]) can be two processes: the first keeps the
+//! Two processes can open the interface ([`Xdp::open`]) and serve it ([`Xdp::ports`]): the first keeps the
 //! program, and hands sockets and memory over ([`Xdp::descriptors`], [`Xdp::from_parts`]).
 
 mod abi;
@@ -169,7 +169,7 @@ impl Xdp {
         !self.parts.gone && !self.sockets.first().is_some_and(|bound| abi::is_cut_off(bound.socket.as_fd()))
     }
 
-    /// The same once more. Only one of them is to be served at a time.
+    /// Another handle on this interface. Only one of them is to be served at a time.
     ///
     /// # Errors
     /// No descriptors are left.

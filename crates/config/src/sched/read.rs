@@ -49,7 +49,7 @@ impl Word {
         }
     }
 
-    /// Who has this key.
+    /// The policy that has this key, as the file says it.
     fn owner(key: &str) -> &'static str {
         match key {
             "priority" => "policy = \"fifo\" or \"rr\"",

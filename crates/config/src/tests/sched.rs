@@ -1,4 +1,4 @@
-//! Who gets the CPU, where threads may run, and rates.
+//! Scheduling of threads, where they may run, and rates.
 
 use std::time::Duration;
 

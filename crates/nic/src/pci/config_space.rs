@@ -35,7 +35,7 @@ const BARS: usize = 6;
 /// Lowest bit of a BAR: its window is of I/O ports.
 const BAR_IO: u8 = 1;
 
-/// Who a function says it is.
+/// Identity of a function: what it says that it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
     /// Vendor.

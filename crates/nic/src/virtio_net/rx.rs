@@ -193,7 +193,7 @@ impl RxQueue {
         Self { posted: Posted { queue, mergeable, takes, chains_of_large, name }, own: Lease::default() }
     }
 
-    /// The same for a driver that takes frames that leave this to be done.
+    /// A queue for a driver that takes frames that leave this to be done.
     #[must_use]
     pub fn with_offloads(mut self, takes: Offloads) -> Self {
         self.posted.takes = takes;

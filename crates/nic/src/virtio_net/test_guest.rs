@@ -54,7 +54,7 @@ impl Guest {
         self.send_headed(token, [0; 10], frame, pieces)
     }
 
-    /// The same with a header that says something.
+    /// Sends a frame as a chain, with a header that says something.
     pub(super) fn send_headed(
         &mut self,
         token: u16,

@@ -88,7 +88,7 @@ impl TxQueue {
         Self { queue, burst: Burst::new(), longest, offloads, gathered: Vec::new(), reported: false }
     }
 
-    /// The same for a driver that may leave this to be done.
+    /// A queue for a driver that may leave this to be done.
     #[must_use]
     pub fn with_offloads(self, offloads: Offloads) -> Self {
         Self { offloads, ..self }

@@ -74,7 +74,7 @@ pub trait DriverQueue<T: Copy> {
     /// must not sleep.
     fn arm(&mut self) -> bool;
 
-    /// The same when three quarters of the buffers that are lent now have come back, so that one interrupt tells of many
+    /// Asks for an interrupt when three quarters of the buffers that are lent now have come back, so that one tells of many
     /// (seed paper 004, "Virtio-net and delayed notifications (2)"; as Linux's driver). For buffers that the device is sure to
     /// return soon: those that it sends, not those that it fills. Without events by index it is the next buffer.
     fn arm_delayed(&mut self) -> bool;

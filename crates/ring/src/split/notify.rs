@@ -1,4 +1,4 @@
-//! Who wants to be notified, and when (virtio 1.2, sections 2.7.7 and 2.7.10): the words both ends share.
+//! Notification suppression (virtio 1.2, sections 2.7.7 and 2.7.10): words by which both ends say when they want to be notified.
 //!
 //! One end publishes an index and then looks at the other's wish; the other writes its wish and then looks at the
 //! index. Each does a store and then a load of a different word, and a CPU may let the load overtake the store. If
@@ -102,7 +102,7 @@ pub fn arm<W: Word>(index: &W, wish: &Wish<'_, W>, seen: u16) -> bool {
     arm_after(index, wish, seen, 1)
 }
 
-/// The same for the last of `count` entries (at least one) after `seen`, so that the others are not told of. Whoever asks knows
+/// Asks to be notified of the last of `count` entries (at least one) after `seen`, and not of the others. Whoever asks knows
 /// that so many will come: if fewer do, nobody tells.
 #[inline(always)]
 pub fn arm_after<W: Word>(index: &W, wish: &Wish<'_, W>, seen: u16, count: u16) -> bool {

@@ -51,7 +51,7 @@ impl<F: Flag> Doze<F> {
         Self(flag)
     }
 
-    /// Who serves the ring is about to sleep; after this he looks at the ring once more.
+    /// Says that the thread that serves the ring is about to sleep; after this it looks at the ring once more.
     #[inline(always)]
     pub fn fall_asleep(&self) {
         self.0.set(true);
@@ -65,7 +65,7 @@ impl<F: Flag> Doze<F> {
         self.0.is_set()
     }
 
-    /// Who serves the ring polls again.
+    /// Says that the thread that serves the ring polls again.
     #[inline(always)]
     pub fn wake(&self) {
         self.0.set(false);

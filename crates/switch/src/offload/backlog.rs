@@ -95,7 +95,7 @@ impl Backlog {
         if self.cuts | self.large == 0 { room } else { self.short_budget(sink, room) }
     }
 
-    /// The same while large frames may be among them.
+    /// How many frames may come from where they wait while large ones may be among them.
     fn short_budget(&mut self, sink: &dyn Sink, room: usize) -> usize {
         if self.cuts > 0 {
             return room.min(1);

@@ -66,7 +66,7 @@ pub fn deliver(sink: &dyn Sink, frames: &[Frame<'_>]) -> usize {
     deliver_completed(sink, takes, frames)
 }
 
-/// The same where it is known already what the frames need, or more.
+/// Delivers a burst to a sink, as [`deliver`] does, where it is known already what the frames need, or more.
 #[inline]
 pub(crate) fn deliver_known(sink: &dyn Sink, needed: Offloads, frames: &[Frame<'_>]) -> usize {
     if needed.is_none() {

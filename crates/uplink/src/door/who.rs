@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, as the kernel knows it.
+//! Peer credentials: the process at the other end of a connection, as the kernel knows it.
 
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd};

@@ -30,7 +30,7 @@ impl Message {
         Self { octets }.measured()
     }
 
-    /// The same with one more attribute.
+    /// A message with one more attribute.
     pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
         append(&mut self.octets, kind, value);
         self.measured()
@@ -54,7 +54,7 @@ impl Message {
 pub(crate) struct Attributes(Vec<u8>);
 
 impl Attributes {
-    /// The same with one more.
+    /// Attributes with one more.
     pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
         append(&mut self.0, kind, value);
         self

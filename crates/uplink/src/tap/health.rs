@@ -25,7 +25,7 @@ pub(super) struct Health {
     looks: AtomicU32,
     /// Rung when there is a new device in place of one that was gone.
     revived: OwnedFd,
-    /// Who serves it, and by which of its queues.
+    /// The queues that are served, each by its number.
     served: Mutex<Vec<(usize, Weak<Queue>)>>,
 }
 

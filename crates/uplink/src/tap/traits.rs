@@ -5,7 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use switch::Offloads;
 
-/// Who chooses the queue of a frame that comes from the kernel.
+/// What chooses the queue of a frame that comes from the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {

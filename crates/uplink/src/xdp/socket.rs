@@ -88,7 +88,7 @@ impl Bound {
             .is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 
-    /// The same once more.
+    /// Another handle on this socket and its memory.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { socket: self.socket.try_clone()?, memory: self.memory.try_clone()? })
     }

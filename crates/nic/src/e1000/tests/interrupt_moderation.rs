@@ -225,7 +225,7 @@ fn adaptive_moderation_delays_no_answer_and_saves_the_interrupt_for_the_question
     assert_eq!(slot.interrupts.counts().raised, 1_000);
 }
 
-/// The same with ITR, as seed paper 001 has it: each answer waits for the interrupt that told of the question.
+/// A guest that asks and waits with ITR, as seed paper 001 has it: each answer waits for the interrupt that told of the question.
 #[test]
 fn itr_delays_answers_by_up_to_its_interval() {
     let mut slot = enabled();

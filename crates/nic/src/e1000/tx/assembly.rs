@@ -398,7 +398,7 @@ impl Whole {
     }
 }
 
-/// The same behind a tag.
+/// What is left to be done of a frame behind a tag.
 fn moved(left: Offload, tag: Option<[u8; TAG]>) -> Offload {
     left.moved(tag.map_or(0, |tag| tag.len() as i16)).unwrap_or_default()
 }

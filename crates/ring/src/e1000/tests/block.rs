@@ -1,4 +1,4 @@
-//! Who is told what, and when: the words of the block.
+//! Words of the status block: what they tell to which side, and when.
 
 use super::*;
 

@@ -80,7 +80,7 @@ impl Guest {
         self.queue_with(settings, &Arc::default())
     }
 
-    /// The same, counting there.
+    /// The device's end, which counts there.
     pub(super) fn queue_with(&self, settings: RxSettings, statistics: &Arc<Statistics>) -> RxQueue {
         let (layout, ends, statistics) = (self.layout, self.ends.clone(), statistics.clone());
         let setup = RxSetup { layout, ends, block: self.block.then_some(START), statistics, settings };

@@ -22,7 +22,7 @@ fn shown(guest: &mut Guest, takes: Offloads) -> Vec<(Vec<u8>, Offload)> {
     all
 }
 
-/// The same as they are on a wire in the end.
+/// The frames as they are on a wire in the end.
 fn plain(frames: Vec<(Vec<u8>, Offload)>) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (mut octets, left) in frames {

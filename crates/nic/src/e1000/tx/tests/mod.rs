@@ -173,7 +173,7 @@ fn octets(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (seed * 31 + i * 7 + i / 251) as u8).collect()
 }
 
-/// The same with a type that is not a length.
+/// Octets that tell frames apart, with a type that is not a length.
 fn frame(seed: usize, len: usize) -> Vec<u8> {
     let mut frame = octets(seed, len);
     if let Some(kind) = frame.get_mut(12..14) {

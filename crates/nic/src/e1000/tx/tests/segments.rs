@@ -57,7 +57,7 @@ impl Large {
         guest.frames()
     }
 
-    /// The same, and does not look yet.
+    /// Publishes it with the payload in pieces of this length, and does not look yet.
     pub(super) fn push(&self, guest: &mut Guest, piece: usize) {
         guest.push(self.context);
         let whole = [&self.header[..], &self.payload].concat();
