@@ -20,7 +20,7 @@ use crate::irq::IrqLine;
 use crate::memory::GuestRam;
 use crate::nic_port::NicQueues;
 
-/// Who passes the rings of a NIC on.
+/// A receiver of the rings of a NIC, which passes them on.
 pub trait Receiver: Send + Sync {
     /// The driver is ready: these queues are to be served from now on.
     fn begin(&self, set_up: SetUp);
@@ -57,7 +57,7 @@ impl SetUp {
     }
 
     /// The file behind the guest's memory, which lies in it from its begin and for the guest from address 0, and its octets.
-    /// Who gets it may take pages out of it: that is the end of the guest, and of nobody else.
+    /// The guest's memory. A peer that gets it may take pages out of it: that is the end of the guest, and of nobody else.
     ///
     /// # Errors
     /// That cannot be provided for.

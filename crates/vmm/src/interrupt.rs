@@ -43,7 +43,7 @@ pub fn end(thread: JoinHandle<()>, most: Duration, urge: impl FnMut(&JoinHandle<
     end_all(vec![thread], most, urge) == 0
 }
 
-/// The same for several threads, which have that time together; how many are left behind.
+/// Waits for the end of several threads, which have that time together; how many are left behind.
 pub fn end_all(
     mut threads: Vec<JoinHandle<()>>,
     most: Duration,

@@ -150,8 +150,8 @@ impl IrqRouter {
         Self { vm, ram, routes: Mutex::default() }
     }
 
-    /// The same for a guest that knows a PC: lines lead to inputs as they do there, and who programs the I/O APIC is the
-    /// guest.
+    /// A router without lines for a guest that knows a PC: lines lead to inputs as they do there, and the guest programs the I/O
+    /// APIC.
     pub(crate) fn of_pc(vm: Option<Arc<VmFd>>, ram: Arc<GuestRam>) -> Self {
         Self { vm, ram, routes: Mutex::new(Routes { pc: true, ..Routes::default() }) }
     }

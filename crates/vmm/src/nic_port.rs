@@ -28,7 +28,7 @@ mod sink;
 mod source;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -64,21 +64,32 @@ pub const SETTLE: Duration = Duration::from_millis(50);
 
 type Place<'a, Q> = MutexGuard<'a, Option<Running<Q>>>;
 
+/// The side that rings for the thread that serves a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ringer {
+    /// The guest's driver, by a register access: a kick, which is counted.
+    Driver,
+    /// We ourselves, so that the thread looks at what has changed.
+    Device,
+}
+
 /// The queue of one pair, with all that its servers write.
 #[repr(align(128))]
 struct Served<Q> {
     place: Mutex<Option<Running<Q>>>,
     ledger: NicDirection,
     leases: Mutex<Vec<Lease>>,
-    /// Rung by its doorbell.
+    /// Rung by its doorbell, and by ourselves.
     kick: EventFd,
+    /// How often we rang `kick` ourselves, of what was not yet read from it.
+    own_rings: AtomicU64,
     /// Where the doorbell is a descriptor of the driver's, and `kick` for us alone.
     watch: Option<Watch>,
     /// Whether a doorbell that is a register access is to ring: the thread sleeps, or is about to.
     asleep: Doze,
     /// Why nothing is served, if the driver is to blame: it broke the ring, or wanted one that cannot be served.
     breakage: Breakage,
-    /// Who rings for a driver elsewhere.
+    /// Threads that ring for a driver elsewhere.
     ringers: Ringers,
 }
 
@@ -91,6 +102,7 @@ impl<Q> Served<Q> {
             ledger: NicDirection::default(),
             leases: Mutex::default(),
             kick,
+            own_rings: AtomicU64::new(0),
             asleep: Doze::default(),
             breakage: Breakage::default(),
             ringers: Ringers::default(),
@@ -122,12 +134,16 @@ impl<Q> Served<Q> {
     /// The driver has moved the end of its ring by a register access: rings if the thread sleeps.
     fn news(&self) {
         if self.asleep.wants_news() {
-            self.rouse();
+            self.ring(Ringer::Driver);
         }
     }
 
     /// Rings for the thread that serves the queue.
-    fn rouse(&self) {
+    fn ring(&self, ringer: Ringer) {
+        if ringer == Ringer::Device {
+            // Before the descriptor is rung: who reads that finds what is ours of it.
+            self.own_rings.fetch_add(1, Ordering::Release);
+        }
         // The only error is a full counter, and then it is rung.
         let _ = self.kick.write(1);
     }
@@ -135,12 +151,20 @@ impl<Q> Served<Q> {
     /// The thread is awake; takes back what the doorbell rang.
     fn silence(&self) {
         self.asleep.wake();
-        if let Ok(kicks) = self.kick.read() {
-            self.ledger.kicks.add(kicks);
+        if let Ok(rings) = self.kick.read() {
+            self.ledger.kicks.add(rings - self.take_own_rings(rings));
         }
         if let Some(watch) = &self.watch {
             self.ledger.kicks.add(watch.hush());
         }
+    }
+
+    /// How many of so many rings were our own; those are accounted for.
+    fn take_own_rings(&self, rings: u64) -> u64 {
+        let own = self
+            .own_rings
+            .fetch_update(Ordering::Acquire, Ordering::Acquire, |own| Some(own.saturating_sub(rings)));
+        own.unwrap_or_else(|own| own).min(rings)
     }
 }
 
@@ -195,9 +219,11 @@ impl<Q> Direction<Q> {
         Some(&self.queues.get(pair)?.kick)
     }
 
-    /// Rings all doorbells.
-    pub(crate) fn ring(&self) {
-        self.queues.iter().for_each(Served::rouse);
+    /// Rings for the thread that serves a pair, if there is such a pair.
+    pub(crate) fn ring(&self, pair: usize, ringer: Ringer) {
+        if let Some(served) = self.queues.get(pair) {
+            served.ring(ringer);
+        }
     }
 
     /// What all pairs count.
@@ -330,7 +356,7 @@ impl NicQueues {
     /// Wakes those who wait for room. The doorbells of queues that were handed on are a peer's as well, and nobody waits here.
     fn rouse_receivers(&self) {
         if !self.handed {
-            self.rx.ring();
+            self.rx.queues.iter().for_each(|served| served.ring(Ringer::Device));
         }
     }
 
@@ -403,7 +429,7 @@ impl NicQueues {
         Arc::new(NicSink(self.clone()))
     }
 
-    /// The same for several threads. Nobody waits for room there: what finds none is lost, and counted.
+    /// A sink for several threads. Nobody waits for room there: what finds none is lost, and counted.
     pub fn common_sink(self: &Arc<Self>) -> Arc<dyn Sink> {
         Arc::new(CommonSink(self.clone()))
     }

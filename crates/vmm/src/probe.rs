@@ -33,7 +33,7 @@ const DOORBELL: u64 = 0x1000_0000;
 const DONE: u64 = 0x1000_1000;
 /// Present, writable, for ring 3.
 const TABLE: u64 = 7;
-/// The same, and a page of 2 MiB.
+/// Present, writable, for ring 3, and a page of 2 MiB.
 const LARGE_PAGE: u64 = 0x87;
 /// Iterations while the first one may still be slow: page faults on the host's side.
 const WARM_UP: u64 = 16;
@@ -43,7 +43,7 @@ const REPETITIONS: u32 = 5;
 /// A host that runs guest ring 0 in hardware needs about a nanosecond for what an emulating one needs a microsecond
 /// for; this lies between.
 const EMULATED_NS: f64 = 100.0;
-/// The same, as a multiple of what ring 3 needs.
+/// That bound as a multiple of what ring 3 needs.
 const EMULATED_RATIO: f64 = 20.0;
 
 /// What was measured.
@@ -51,11 +51,11 @@ const EMULATED_RATIO: f64 = 20.0;
 pub struct KvmCosts {
     /// One iteration (two instructions) of a loop in guest ring 0, in nanoseconds.
     pub ring0_ns: f64,
-    /// The same in guest ring 3, in nanoseconds.
+    /// One iteration of that loop in guest ring 3, in nanoseconds.
     pub ring3_ns: f64,
     /// A store that leaves the guest for user space, and back, in microseconds.
     pub mmio_us: f64,
-    /// The same in guest ring 0, in microseconds: less where ring 0 is emulated, for the host is there already.
+    /// Such a store in guest ring 0, in microseconds: less where ring 0 is emulated, for the host is there already.
     pub mmio_ring0_us: f64,
     /// A store that rings an eventfd in the kernel (ioeventfd), in microseconds.
     pub kick_us: f64,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use sandbox::{Class, Confinement};
 use uplink::Door;
-use vmm::{Receiver, SetUp};
+use vmm::{Receiver, SetUp, interrupt};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::session::Offer;
@@ -224,18 +224,9 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Release);
         self.shared.ring();
-        let end = Instant::now() + END_LIMIT;
-        // The one that goes through the stages lets go of the one that speaks.
-        while let Some(thread) = self.threads.pop() {
-            while !thread.is_finished() && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            // A peer that makes an event descriptor of ours wait can hold up these two threads, and nobody else.
-            if thread.is_finished() {
-                // A panic has been printed by its hook.
-                let _ = thread.join();
-            }
-        }
+        // A peer that makes an event descriptor of ours wait can hold up these two threads, and nobody else. They are not disturbed: one
+        // lets go of the other when what the peer was handed is given back.
+        interrupt::end_all(std::mem::take(&mut self.threads), END_LIMIT, |_, _| ());
     }
 }
 

@@ -20,7 +20,7 @@ use crate::handed::{HandedQueue, Receiver, SetUp};
 use crate::irq::{IrqLine, IrqRouter, Message, Messages, Queue, Timed, Timekeeping};
 use crate::machine::Machine;
 use crate::memory::GuestRam;
-use crate::nic_port::{Design, NicQueues, Notifier, Running};
+use crate::nic_port::{Design, NicQueues, Notifier, Ringer, Running};
 use crate::pace::Pace;
 
 /// Puts a virtio-net device into a slot of the guest's bus; returns its queues, which start when the driver does.
@@ -35,7 +35,7 @@ pub(super) fn attach(
     build(machine, slot, (config, moderation), several_senders, served)
 }
 
-/// The same, whose queues are handed on.
+/// Puts a virtio-net device into a slot of the guest's bus whose queues are handed on.
 pub(super) fn attach_handed(
     machine: &Machine,
     slot: usize,
@@ -45,7 +45,7 @@ pub(super) fn attach_handed(
     build(machine, slot, (config, Moderation::Off), false, By::Receiver(receiver))
 }
 
-/// Who serves the queues.
+/// What serves the queues.
 enum By {
     /// Threads that poll, whom doorbells wake.
     Threads,
@@ -118,7 +118,7 @@ struct NicDevice {
     /// Doorbells that ring without an access.
     connected: Vec<(u64, QueueRole)>,
     longest: usize,
-    /// Who serves the queues instead of us.
+    /// The receiver that serves the queues instead of us.
     receiver: Option<Arc<dyn Receiver>>,
     pace: Pace,
     /// Whether a fault of the host's was told.
@@ -269,7 +269,7 @@ impl NicDevice {
         self.running.clone_from(&start.queues);
         self.register_doorbells(&start.queues);
         // Buffers or frames that were there before the doorbells: have a look.
-        start.queues.iter().for_each(|setup| self.look(setup.role));
+        start.queues.iter().for_each(|setup| self.look(setup.role, Ringer::Device));
         if let Some(receiver) = &self.receiver {
             receiver.begin(SetUp::new(start.features, handed, self.ram.clone()));
         }
@@ -344,17 +344,20 @@ impl NicDevice {
             control.queue.kicked();
             self.serve_control();
         } else if let Some(setup) = self.running.iter().find(|setup| setup.index == index) {
-            self.look(setup.role);
+            self.look(setup.role, Ringer::Driver);
         }
     }
 
     /// Has somebody look at a queue: this thread, where frames are sent in the access, else whom its doorbell wakes.
-    fn look(&self, role: QueueRole) {
+    fn look(&self, role: QueueRole, ringer: Ringer) {
         match role {
             QueueRole::Transmit(pair) if self.queues.transmits_in_access() => {
-                self.queues.transmit_pair(usize::from(pair));
+                self.queues.transmit_pair(usize::from(pair), ringer);
             }
-            role => ring(&self.queues, role),
+            QueueRole::Transmit(pair) => self.queues.tx.ring(usize::from(pair), ringer),
+            QueueRole::Receive(pair) => self.queues.rx.ring(usize::from(pair), ringer),
+            // It is served by access.
+            QueueRole::Control => {}
         }
     }
 }
@@ -417,13 +420,6 @@ fn kick(queues: &NicQueues, role: QueueRole) -> Option<&EventFd> {
         QueueRole::Receive(pair) => queues.rx.kick(usize::from(pair)),
         QueueRole::Transmit(pair) => queues.tx.kick(usize::from(pair)),
         QueueRole::Control => None,
-    }
-}
-
-fn ring(queues: &NicQueues, role: QueueRole) {
-    if let Some(event) = kick(queues, role) {
-        // The only error is a full counter, and then it is rung.
-        let _ = event.write(1);
     }
 }
 

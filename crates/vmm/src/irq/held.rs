@@ -49,7 +49,7 @@ pub fn release() {
     });
 }
 
-/// The same if it has waited for [`LONGEST`].
+/// Sends what the calling thread holds back if it has waited for [`LONGEST`].
 #[inline]
 pub fn release_late() {
     let is_late = |held: &Held| held.since.is_some_and(|since| since.elapsed() >= LONGEST);
@@ -65,7 +65,7 @@ pub(crate) fn signal(line: &Arc<IrqLine>) {
     }
 }
 
-/// The same for these causes, of which `frames` are told, by the device's pin.
+/// Interrupts by the device's pin for these causes, of which `frames` are told: at once or later, as [`signal`].
 pub(crate) fn signal_pin(intx: &Arc<Timed<Intx>>, causes: u32, frames: u32) {
     if !HELD.with_borrow_mut(|held| held.keep_pin(intx, causes, frames)) {
         raise(intx, causes, frames);

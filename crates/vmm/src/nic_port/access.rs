@@ -16,7 +16,7 @@ use nic::queue::TxQueue;
 use ring::BURST;
 use switch::{Sink, deliver};
 
-use super::{NicQueues, Served};
+use super::{NicQueues, Ringer, Served};
 
 /// How long frames are sent within one access, when [`LEAST_BURSTS`] were. What is left then goes out by the thread that polls the
 /// NIC's source: a ring may hold seconds of work, and whoever stops the vCPU waits for the access.
@@ -95,20 +95,23 @@ impl NicQueues {
         self.send_within(0, served, access);
     }
 
-    /// The same for a pair of virtqueues, whose doorbell is the access: it is armed again at the end.
-    pub(crate) fn transmit_pair(&self, pair: usize) {
+    /// Sends what the driver of a pair of virtqueues has published, within the access that rang for it; the doorbell, which is the
+    /// access, is armed again at the end.
+    pub(crate) fn transmit_pair(&self, pair: usize, ringer: Ringer) {
         let (Some(served), Some(access)) = (self.tx.queues.get(pair), &self.in_access) else {
             return;
         };
-        // Nobody else counts these: no event rings for them.
-        served.ledger.kicks.add(1);
+        if ringer == Ringer::Driver {
+            // Nobody else counts these: no event rings for them.
+            served.ledger.kicks.add(1);
+        }
         self.send_within(pair, served, access);
     }
 
     /// Sends what the driver has published, for [`ACCESS_BUDGET`].
     fn send_within(&self, pair: usize, served: &Served<TxQueue>, access: &InAccess) {
         if access.has_left(pair) {
-            return served.rouse();
+            return served.ring(Ringer::Device);
         }
         let place = access.sink();
         let Some(sink) = &*place else { return };
@@ -123,7 +126,7 @@ impl NicQueues {
             }
             if bursts >= access.least && self.pairs.clock.now() >= end {
                 access.set_left(pair, true);
-                return served.rouse();
+                return served.ring(Ringer::Device);
             }
         }
     }

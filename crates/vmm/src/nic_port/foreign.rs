@@ -22,7 +22,7 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 use super::breakage::Breakable;
 use super::ringing::Ringing;
-use super::{Design, NicQueues, Notifier, Running, Served};
+use super::{Design, NicQueues, Notifier, Ringer, Running, Served};
 
 /// Watches the doorbell of the moment.
 pub(super) struct Watch {
@@ -97,7 +97,7 @@ impl Call {
     }
 }
 
-/// Who rings for the driver of one queue.
+/// Threads that ring for the driver of one queue.
 #[derive(Default)]
 pub(super) struct Ringers {
     /// The thread that moves frames.
@@ -205,7 +205,7 @@ impl<Q: Breakable> Served<Q> {
         let bell = bells.call.map(|call| Arc::new(File::from(call)));
         self.replace(Some(Running { queue, notifier: self.calling(bell.clone()) }));
         // Whoever sleeps has not seen what is there already.
-        self.rouse();
+        self.ring(Ringer::Device);
         self.tell(bell);
         Ok(())
     }

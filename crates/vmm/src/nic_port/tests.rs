@@ -231,6 +231,30 @@ fn after_the_pairs_changed_under_way_the_nic_takes_nothing_for_a_while() {
 }
 
 #[test]
+fn only_what_the_driver_rings_counts_as_a_kick() {
+    let bench = Bench::receiving(Habit::ByTheBook, 2, false);
+    let doorbell = bench.queues.rx.kick(1).expect("a pair");
+    let kicks = || {
+        assert!(is_readable(bench.sink.bell()), "the thread is woken");
+        bench.sink.disarm();
+        bench.queues.rx_ledger().kicks.get()
+    };
+    for pairs in [1, 2, 1] {
+        bench.queues.use_pairs(pairs);
+    }
+    assert_eq!(kicks(), 0, "a command of the control queue is none");
+    doorbell.write(3).expect("a bell");
+    assert_eq!(kicks(), 3);
+    doorbell.write(1).expect("a bell");
+    bench.queues.plug(false);
+    doorbell.write(1).expect("a bell");
+    assert_eq!(kicks(), 5, "nor is a cable that is pulled out");
+    bench.queues.rx.ring(0, Ringer::Device);
+    bench.queues.rx.ring(0, Ringer::Driver);
+    assert_eq!(kicks(), 6, "a doorbell that came as a register access is one");
+}
+
+#[test]
 fn parts_find_a_pair_whatever_the_driver_uses() {
     let bench = Bench::receiving(Habit::InOrder, 3, false);
     let mut octets = Pattern::default().octets(1, 0, 60);
@@ -312,7 +336,8 @@ fn readable(source: &dyn Source) -> bool {
     is_readable(source.bell())
 }
 
-fn is_readable(bell: Bell<'_>) -> bool {
+/// Whether whoever sleeps on this bell is woken.
+pub(super) fn is_readable(bell: Bell<'_>) -> bool {
     let Bell::Readable(bell) = bell else { panic!("a descriptor") };
     let mut bell = libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry with an open descriptor.

@@ -3,30 +3,27 @@
 
 use std::ffi::{CString, c_char, c_int, c_ulong};
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::{io, ptr};
 
 use anyhow::{Context, Result};
 use bootinfo::process::{Report, SOCKET, Step};
+use rustix::process::Resource;
+use sandbox::steps;
 
 /// Where the image is while the process becomes it; closed by `exec`.
 const IMAGE: c_int = SOCKET + 1;
-/// A folder that every host has, to hang an empty file system over.
-const FOLDER: &std::ffi::CStr = c"/proc";
-/// An empty file system in which nobody can make anything.
-const EMPTY: &std::ffi::CStr = c"size=4k,nr_inodes=1,mode=0555";
-/// Capabilities that may ever exist: the kernel has 64 bits for them.
-const CAPABILITIES: c_ulong = 64;
-/// The capability interface that takes 64 bits (`_LINUX_CAPABILITY_VERSION_3`).
-const CAPABILITY_VERSION: u32 = 0x2008_0522;
+/// The resources that a firmware has none of: core, file, message queue, real-time class, locked memory.
+const FORBIDDEN: [Resource; 5] =
+    [Resource::Core, Resource::Fsize, Resource::Msgqueue, Resource::Rtprio, Resource::Memlock];
 
 /// The user and group that own nothing, by the kernel's own default (`overflowuid`).
 pub(super) const NOBODY: u32 = 65_534;
 
-/// Who the process is to be; the first octet that comes through its socket.
+/// User that the process is to be; the first octet that comes through its socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum User {
-    /// Who its parent is.
+    /// The user of its parent.
     AsBefore = 0,
     /// [`NOBODY`].
     Nobody = 1,
@@ -43,10 +40,21 @@ pub(super) struct Room {
     name: CString,
 }
 
-/// A system call that failed, and on the way to what.
-struct Failed(Step);
+/// A step that failed, and the number of its error.
+struct Failed(Step, c_int);
 
 type Done = std::result::Result<(), Failed>;
+
+impl Failed {
+    fn at(step: Step) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self(step, error.raw_os_error().unwrap_or_default())
+    }
+
+    /// The last system call failed.
+    fn now(step: Step) -> Self {
+        Self::at(step)(io::Error::last_os_error())
+    }
+}
 
 impl Room {
     /// For a process that talks through the first socket of a pair, whose second is its parent's, and becomes `image`.
@@ -59,9 +67,7 @@ impl Room {
 
     /// In the child: gives up everything and becomes the firmware.
     pub(super) fn furnish(&self) -> ! {
-        let Err(Failed(step)) = self.steps();
-        // SAFETY: reads this thread's error number.
-        let error = unsafe { *libc::__errno_location() };
+        let Err(Failed(step, error)) = self.steps();
         // Before the descriptors were arranged, the socket is where it was.
         let socket =
             if matches!(step, Step::User | Step::Tie | Step::Descriptors) { self.socket } else { SOCKET };
@@ -80,31 +86,25 @@ impl Room {
         tie()?;
         self.check_parent()?;
         self.arrange_descriptors()?;
-        limit()?;
-        leave_files()?;
-        give_up_privileges()?;
+        steps::forbid(&FORBIDDEN).map_err(Failed::at(Step::Limits))?;
+        steps::leave_files().map_err(Failed::at(Step::Root))?;
+        give_up_privileges().map_err(Failed::at(Step::Privileges))?;
         Err(self.become_firmware())
     }
 
     /// Waits until the parent has said who to be, and becomes that.
     fn become_user(&self) -> Done {
-        let (step, mut user) = (Step::User, User::AsBefore as u8);
+        let mut user = User::AsBefore as u8;
         // With a copy of the parent's end open here, the end of a parent that died before this process was tied to it
         // would never be heard.
         // SAFETY: a descriptor of this process alone.
         unsafe { libc::close(self.parents) };
         // SAFETY: room for one octet.
         if unsafe { libc::recv(self.socket, (&raw mut user).cast(), 1, 0) } != 1 {
-            return Err(Failed(step));
+            return Err(Failed::now(Step::User));
         }
         if user == User::Nobody as u8 {
-            // By number: the C library would first stop all threads, of which only this one was copied.
-            // SAFETY: numbers.
-            unsafe {
-                check(libc::syscall(libc::SYS_setgroups, 0, ptr::null::<libc::gid_t>()) as c_int, step)?;
-                check(libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY) as c_int, step)?;
-                check(libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) as c_int, step)?;
-            }
+            steps::become_user(NOBODY).map_err(Failed::at(Step::User))?;
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Room {
         // SAFETY: one structure, and no waiting.
         match unsafe { libc::poll(&raw mut parent, 1, 0) } {
             0 => Ok(()),
-            _ => Err(Failed(Step::Tie)),
+            _ => Err(Failed::now(Step::Tie)),
         }
     }
 
@@ -150,7 +150,7 @@ impl Room {
                 libc::AT_EMPTY_PATH,
             )
         };
-        Failed(Step::Exec)
+        Failed::now(Step::Exec)
     }
 }
 
@@ -166,64 +166,13 @@ fn tie() -> Done {
     Ok(())
 }
 
-/// No core, no file, no message queue, no real-time class, no locked memory.
-fn limit() -> Done {
-    let nothing = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    let resources = [
-        libc::RLIMIT_CORE,
-        libc::RLIMIT_FSIZE,
-        libc::RLIMIT_MSGQUEUE,
-        libc::RLIMIT_RTPRIO,
-        libc::RLIMIT_MEMLOCK,
-    ];
-    for resource in resources {
-        // SAFETY: a resource and its limit.
-        check(unsafe { libc::setrlimit(resource, &raw const nothing) }, Step::Limits)?;
-    }
-    Ok(())
-}
-
-/// The only file system left is an empty one.
-fn leave_files() -> Done {
-    let step = Step::Root;
-    let private = libc::MS_REC | libc::MS_PRIVATE;
-    let still = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    let none = ptr::null::<c_char>();
-    // SAFETY: C strings and flags. What is mounted and unmounted here is in this process's own mount namespace.
-    unsafe {
-        check(libc::mount(none, c"/".as_ptr(), none, private, ptr::null()), step)?;
-        let kind = c"tmpfs".as_ptr();
-        check(libc::mount(kind, FOLDER.as_ptr(), kind, still, EMPTY.as_ptr().cast()), step)?;
-        check(libc::chdir(FOLDER.as_ptr()), step)?;
-        // The new root goes over the old one, and the old one away from under it.
-        let here = c".".as_ptr();
-        check(libc::syscall(libc::SYS_pivot_root, here, here) as c_int, step)?;
-        check(libc::umount2(here, libc::MNT_DETACH), step)?;
-        check(libc::chdir(c"/".as_ptr()), step)?;
-    }
-    Ok(())
-}
-
 /// No capability, now or by any program that is started later.
-fn give_up_privileges() -> Done {
-    let step = Step::Privileges;
-    let header = [CAPABILITY_VERSION, 0];
-    let nothing = [0u32; 6];
-    // SAFETY: numbers, and the two structures of capset in the layout of its version 3.
-    unsafe {
-        for capability in 0..CAPABILITIES {
-            // Beyond the last one that this kernel knows there is nothing to drop.
-            if libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) == 1 {
-                check(libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0), step)?;
-            }
-        }
-        check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), step)?;
-        let capset = libc::syscall(libc::SYS_capset, header.as_ptr(), nothing.as_ptr());
-        check(capset as c_int, step)?;
-    }
-    Ok(())
+fn give_up_privileges() -> io::Result<()> {
+    steps::empty_bounding_set()?;
+    steps::gain_nothing()?;
+    steps::drop_capabilities()
 }
 
 fn check(result: c_int, step: Step) -> std::result::Result<c_int, Failed> {
-    if result < 0 { Err(Failed(step)) } else { Ok(result) }
+    if result < 0 { Err(Failed::now(step)) } else { Ok(result) }
 }

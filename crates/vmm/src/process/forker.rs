@@ -57,8 +57,11 @@ impl Forker {
             1.. => {
                 // SAFETY: the kernel has just made this descriptor for us.
                 let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-                let user = if map_nobody(pid).is_ok() { User::Nobody } else { User::AsBefore };
-                be_ordinary(pid);
+                // Only root may, and only where nobody exists; for everybody else the process stays who they are.
+                let mapped = sandbox::map_user(pid, NOBODY, NOBODY);
+                let user = if mapped.is_ok() { User::Nobody } else { User::AsBefore };
+                // A process of a guest's is killed no later than others, however long its parent is to live.
+                let _ = sandbox::be_ordinary(pid);
                 enter(pid as u32);
                 // If it has gone already, whoever hands over will hear why.
                 let _ = send(&socket, user as u8);
@@ -73,25 +76,6 @@ impl Spawn for Forker {
     fn spawn(&self, name: &str) -> Result<Spawned> {
         self.spawn_within(name, |_| {})
     }
-}
-
-/// When the host runs out of memory, a process of a guest's is killed no later than others, however long its parent is to live.
-fn be_ordinary(pid: i64) {
-    let score = format!("/proc/{pid}/oom_score_adj");
-    let is_favoured = std::fs::read_to_string(&score).is_ok_and(|own| own.starts_with('-'));
-    if is_favoured {
-        // Anybody may raise it.
-        let _ = std::fs::write(score, "0");
-    }
-}
-
-/// Lets the process be nobody in its user namespace, and nobody else. Only root may, and only where nobody exists; for
-/// everybody else the process stays who they are.
-fn map_nobody(pid: i64) -> io::Result<()> {
-    // One number to itself: inside, outside, how many.
-    let map = format!("{NOBODY} {NOBODY} 1");
-    std::fs::write(format!("/proc/{pid}/gid_map"), &map)?;
-    std::fs::write(format!("/proc/{pid}/uid_map"), &map)
 }
 
 fn send(socket: &OwnedFd, octet: u8) -> io::Result<()> {

@@ -2,23 +2,21 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use bootinfo::MAX_VCPUS;
 use bootinfo::process::{ANYWHERE, BELLS_A_MESSAGE, Bell, NAME_LEN, Report, Start, Step};
 
-use super::Process;
+use super::{Child, Process};
 use crate::doorbells;
 
-/// How long a process may take until it is confined; it takes a few milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Octets of a router's name before `/vcpu15`.
 const SHORT_NAME: usize = NAME_LEN - 1 - "/vcpu15".len();
 
 /// Hands over and waits for the answer.
-pub(super) fn hand_over(process: &Process, socket: &OwnedFd, name: &str, cpus: &[u32]) -> Result<()> {
-    let machine = process.machine();
+pub(super) fn hand_over(process: &Process, child: &Child, cpus: &[u32]) -> Result<()> {
+    let (machine, socket) = (process.machine(), &child.socket);
     let bells = machine.doorbells().take();
     let start = Start {
         magic: bootinfo::MAGIC,
@@ -27,7 +25,7 @@ pub(super) fn hand_over(process: &Process, socket: &OwnedFd, name: &str, cpus: &
         vcpus: machine.vcpus() as u32,
         bells: bells.len() as u32,
         cpus: places(cpus),
-        name: short(name),
+        name: short(&child.name),
     };
     let mut descriptors = vec![machine.ram().file().context("RAM without a file")?.as_raw_fd()];
     if let Some(fib) = machine.fib() {
@@ -40,7 +38,7 @@ pub(super) fn hand_over(process: &Process, socket: &OwnedFd, name: &str, cpus: &
         let lot: Vec<Bell> = lot.iter().map(wire_form).collect();
         send(socket, &lot, &events)?;
     }
-    wait_until_confined(socket)
+    wait_until_confined(process, socket)
 }
 
 fn wire_form(bell: &doorbells::Bell) -> Bell {
@@ -90,28 +88,40 @@ fn send<T>(socket: &OwnedFd, data: &[T], descriptors: &[RawFd]) -> Result<()> {
     if unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) } < 0 {
         let error = io::Error::last_os_error();
         // It has gone already: what it said before is the reason.
-        return receive(socket, Instant::now()).and_then(judge).and(Err(error.into()));
+        return receive(socket).and_then(judge).and(Err(error.into()));
     }
     Ok(())
 }
 
-fn wait_until_confined(socket: &OwnedFd) -> Result<()> {
-    judge(receive(socket, Instant::now() + PATIENCE)?)
-}
-
-/// What the process says, or that it says nothing until `end`.
-fn receive(socket: &OwnedFd, end: Instant) -> Result<Report> {
-    let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    loop {
-        let left = end.saturating_duration_since(Instant::now()).as_millis() as i32;
-        // SAFETY: one entry with an open descriptor.
-        match unsafe { libc::poll(&raw mut poll, 1, left) } {
-            0 => bail!("the process does not come up within {PATIENCE:?}"),
-            1.. => break,
-            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            _ => return Err(io::Error::last_os_error()).context("cannot wait for the process"),
+fn wait_until_confined(process: &Process, socket: &OwnedFd) -> Result<()> {
+    while !has_answered(process, socket)? {
+        if process.machine().stop_sign().load(Ordering::Acquire) {
+            bail!("it was told to stop before its process was confined");
         }
     }
+    judge(receive(socket)?)
+}
+
+/// Waits until the process has said something or is gone, or somebody rings; whether it was the former.
+fn has_answered(process: &Process, socket: &OwnedFd) -> Result<bool> {
+    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut fds = [entry(socket.as_raw_fd()), entry(process.bell.as_raw_fd())];
+    // SAFETY: two entries with open descriptors.
+    let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) };
+    let error = io::Error::last_os_error();
+    if ready < 0 && error.kind() != io::ErrorKind::Interrupted {
+        return Err(error).context("cannot wait for the process");
+    }
+    let has_answered = ready > 0 && fds[0].revents != 0;
+    if ready > 0 && !has_answered {
+        // Nobody but who stops it rings before it is confined. Not rung: the read says so.
+        let _ = process.bell.read();
+    }
+    Ok(has_answered)
+}
+
+/// What the process has said.
+fn receive(socket: &OwnedFd) -> Result<Report> {
     let mut report = Report::default();
     let len = size_of::<Report>();
     // SAFETY: room for a report, which is two integers of any value.

@@ -1,8 +1,8 @@
 //! A machine that runs as a process of its own: the same firmware, started from the same image, in namespaces of its
 //! own and under a filter of four system calls.
 //!
-//! [`Spawn`] starts the empty process; [`Process::start`] hands it its memory and bells through the socket. From then
-//! on [`Process::serve`] answers its register accesses and notices its end.
+//! [`Process::spawn`] has somebody start the empty process; [`Process::hand_over`] gives it its memory and bells through the socket.
+//! From then on [`Process::serve`] answers its register accesses and notices its end.
 
 mod child;
 mod forker;
@@ -28,7 +28,7 @@ pub use forker::Forker;
 /// Starts processes for firmwares. Who may not fork asks somebody who may.
 pub trait Spawn: Send + Sync {
     /// Starts a process for the router `name`: firmware image, namespaces of its own, no privilege, no descriptor but
-    /// its end of the socket. It waits there for [`Process::start`], and dies with the thread that called this.
+    /// its end of the socket. It waits there for [`Process::hand_over`], and dies with the thread that called this.
     ///
     /// # Errors
     /// One line: what this host refuses, and what would allow it.
@@ -70,9 +70,11 @@ pub struct Process {
 pub struct Child {
     /// Its router.
     name: String,
+    /// Our end of its socket.
+    socket: OwnedFd,
     pidfd: OwnedFd,
     pid: i32,
-    /// Who has started it.
+    /// What has started it.
     spawner: Arc<dyn Spawn>,
     /// The most time on CPUs that was read, in nanoseconds.
     spent: AtomicU64,
@@ -92,18 +94,28 @@ impl Process {
         Ok(Self { machine, bell, child: OnceLock::new() })
     }
 
-    /// Starts the process and hands it its memory and bells. vCPU `n` runs on the CPU that `cpus` has for it, if any.
-    /// When this returns the process is confined and its firmware is about to run; somebody must [`Process::serve`].
-    pub fn start(&self, spawner: &Arc<dyn Spawn>, name: &str, cpus: &[u32]) -> Result<()> {
+    /// Starts the process, which waits for [`Process::hand_over`].
+    ///
+    /// # Errors
+    /// What [`Spawn::spawn`] says, or the machine has had a process already.
+    pub fn spawn(&self, spawner: &Arc<dyn Spawn>, name: &str) -> Result<()> {
         let Spawned { socket, pidfd, pid } = spawner.spawn(name)?;
         let (name, spawner) = (name.to_owned(), spawner.clone());
-        let child = Child { name, pidfd, pid, spawner, spent: AtomicU64::new(0) };
-        let Err(second) = self.child.set(child) else {
-            let child = self.child.get().context("a process that was started")?;
-            return handover::hand_over(self, &socket, &child.name, cpus).inspect_err(|_| child.kill());
-        };
+        let child = Child { name, socket, pidfd, pid, spawner, spent: AtomicU64::new(0) };
+        let Err(second) = self.child.set(child) else { return Ok(()) };
         second.end();
         bail!("the process of a machine is started once")
+    }
+
+    /// Hands the process its memory and bells. vCPU `n` runs on the CPU that `cpus` has for it, if any. When this returns the process
+    /// is confined and its firmware is about to run; somebody must [`Process::serve`]. It waits until the process says so, is gone, or
+    /// [`Process::stop`] is called: how long a process may take is for its caller to judge.
+    ///
+    /// # Errors
+    /// One line: what the process says it cannot do. Then it is killed.
+    pub fn hand_over(&self, cpus: &[u32]) -> Result<()> {
+        let child = self.child.get().context("a machine without a process is handed nothing")?;
+        handover::hand_over(self, child, cpus).inspect_err(|_| child.kill())
     }
 
     /// What the firmware runs on.
@@ -189,6 +201,7 @@ mod tests {
         // This process has run for a while.
         let child = Child {
             name: "edge".to_owned(),
+            socket: pidfd.try_clone().expect("a descriptor"),
             pidfd,
             pid: std::process::id().cast_signed(),
             spawner: Arc::new(Forker::new().expect("an image")),

@@ -38,7 +38,7 @@ pub(crate) fn by_kvm(info: BootInfo) -> Option<Running> {
     by_kvm_with(info, |_| ())
 }
 
-/// The same, with what `furnish` puts into the machine before it starts.
+/// By KVM, with what `furnish` puts into the machine before it starts.
 pub(crate) fn by_kvm_with(info: BootInfo, furnish: impl FnOnce(&Arc<Machine>)) -> Option<Running> {
     let kvm = match vmm::open_kvm() {
         Ok(kvm) => kvm,
@@ -64,12 +64,12 @@ pub(crate) fn by_process(info: BootInfo) -> Option<Running> {
     by_process_on(info, &[])
 }
 
-/// The same, each vCPU on its CPU.
+/// In a process, each vCPU on its CPU.
 pub(crate) fn by_process_on(info: BootInfo, cpus: &[u32]) -> Option<Running> {
     by_process_with(info, cpus, |_| ())
 }
 
-/// The same, with what `furnish` puts into the machine before it starts.
+/// In a process, with what `furnish` puts into the machine before it starts.
 pub(crate) fn by_process_with(
     info: BootInfo,
     cpus: &[u32],
@@ -77,8 +77,7 @@ pub(crate) fn by_process_with(
 ) -> Option<Running> {
     let process = Arc::new(Process::new(config(info)).expect("a machine"));
     furnish(process.machine());
-    let forker: Arc<dyn Spawn> = Arc::new(Forker::new().expect("an image"));
-    if let Err(error) = process.start(&forker, "ground", cpus) {
+    if let Err(error) = start(&process, "ground", cpus) {
         let line = format!("{error:#}");
         assert!(line.contains("namespace"), "{line}");
         println!("SKIPPED: {line}");
@@ -87,6 +86,13 @@ pub(crate) fn by_process_with(
     let server = process.clone();
     let threads = vec![thread::spawn(move || server.serve())];
     Some(Running { machine: process.machine().clone(), by: By::Process(process), threads })
+}
+
+/// Starts the process of a machine, and hands it over.
+pub(crate) fn start(process: &Process, name: &str, cpus: &[u32]) -> anyhow::Result<()> {
+    let forker: Arc<dyn Spawn> = Arc::new(Forker::new().expect("an image"));
+    process.spawn(&forker, name)?;
+    process.hand_over(cpus)
 }
 
 /// On every ground that this host has.

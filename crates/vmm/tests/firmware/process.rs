@@ -13,7 +13,7 @@ use bootinfo::map;
 use support::{Injected, inject_syscall};
 use vmm::{Forker, MachineConfig, Process, Spawn, Stopped};
 
-use crate::ground::{by_process, by_process_on, orders, wait_for};
+use crate::ground::{by_process, by_process_on, orders, start, wait_for};
 
 fn status(pid: i32, key: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
@@ -147,8 +147,7 @@ fn its_threads_have_names_and_their_cpus() {
 #[test]
 fn a_cpu_that_is_not_there_is_told_in_one_line() {
     let process = Process::new(config()).expect("a machine");
-    let forker: Arc<dyn Spawn> = Arc::new(Forker::new().expect("an image"));
-    let Err(error) = process.start(&forker, "nowhere", &[8191]) else { panic!("there is no CPU 8191") };
+    let Err(error) = start(&process, "nowhere", &[8191]) else { panic!("there is no CPU 8191") };
     let line = format!("{error:#}");
     if line.contains("namespace") {
         return println!("SKIPPED: {line}");
@@ -296,13 +295,28 @@ fn reap(pid: i32) {
 }
 
 #[test]
-fn a_machine_is_started_once() {
+fn whoever_hands_over_to_a_process_that_does_not_answer_can_be_stopped() {
     let process = Process::new(config()).expect("a machine");
     let forker: Arc<dyn Spawn> = Arc::new(Forker::new().expect("an image"));
-    if let Err(error) = process.start(&forker, "once", &[]) {
+    if let Err(error) = process.spawn(&forker, "silent") {
         return println!("SKIPPED: {error:#}");
     }
-    let Err(error) = process.start(&forker, "twice", &[]) else { panic!("a second process") };
+    kill(process.pid().expect("it is there"), libc::SIGSTOP);
+    std::thread::scope(|scope| {
+        let handing = scope.spawn(|| process.hand_over(&[]));
+        process.stop();
+        let error = handing.join().expect("no panic").expect_err("it never answers");
+        assert_eq!(error.to_string(), "it was told to stop before its process was confined");
+    });
+}
+
+#[test]
+fn a_machine_is_started_once() {
+    let process = Process::new(config()).expect("a machine");
+    if let Err(error) = start(&process, "once", &[]) {
+        return println!("SKIPPED: {error:#}");
+    }
+    let Err(error) = start(&process, "twice", &[]) else { panic!("a second process") };
     assert_eq!(error.to_string(), "the process of a machine is started once");
 }
 

@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::nic_port::NicQueues;
 use driver::{Driver, Registers, machine};
 
-/// Who works with interrupts and register writes, and who with a block; nobody whose frames leave within an access.
+/// Modes that work with interrupts and register writes, and one with a block; none whose frames leave within an access.
 const BY_THREAD: [TransmitMode; 3] = [TransmitMode::Async, TransmitMode::Csb, TransmitMode::Coalesced];
 
 struct Bench {

@@ -1,4 +1,4 @@
-//! The same driver on a device that is not ours: what stock QEMU sends is, octet by octet, what we send.
+//! Our e1000 driver on a device that is not ours: what stock QEMU sends is, octet by octet, what we send.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
