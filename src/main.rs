@@ -64,7 +64,7 @@ enum Verb {
         /// Name of the run, instead of the file's.
         #[arg(long, value_parser = run_name)]
         name: Option<String>,
-        /// Who the data plane is to be, by name or number, where root starts it; else a number that nobody else has.
+        /// User that the data plane is to be, by name or number, where root starts it; else a number that nobody else has.
         #[arg(long)]
         user: Option<String>,
         /// Memory of all its processes together, as 512M or 4G, instead of what the file needs at most (docs/limits.md).
@@ -169,7 +169,7 @@ enum Verb {
     DataPlane {
         /// Process number of the supervisor.
         supervisor: u32,
-        /// Who to become.
+        /// User to become.
         user: Option<u32>,
         /// Only give up what is to be given up, and say what this host does not give.
         #[arg(long)]

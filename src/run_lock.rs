@@ -64,7 +64,7 @@ impl RunLock {
         Self::unguarded(&base()?).with(names)
     }
 
-    /// The same, and a process removes the files if this one is killed.
+    /// Takes these names, and a process removes the files if this one is killed.
     ///
     /// # Errors
     /// As [`RunLock::take`], or no process can be made.

@@ -88,7 +88,7 @@ pub(crate) struct Options {
     pub(crate) log: Option<Log>,
     /// Name of the run instead of the file's.
     pub(crate) name: Option<String>,
-    /// Who the data plane is to be.
+    /// User that the data plane is to be.
     pub(crate) user: Option<String>,
     /// Memory of the run at most, instead of what its plan needs.
     pub(crate) memory_max: Option<u64>,
@@ -455,7 +455,7 @@ impl Supervisor {
     }
 }
 
-/// Who the data plane is to be, where root starts it; any other user has only itself to give.
+/// User that the data plane is to be, where root starts it; any other user has only itself to give.
 fn data_plane_user(wanted: Option<&str>, lock: &mut RunLock) -> Result<Option<u32>> {
     match wanted {
         Some(_) if !geteuid().is_root() => bail!("--user: only root can run the data plane as another user"),

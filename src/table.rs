@@ -164,7 +164,7 @@ impl Interval {
         self.table_of(&plan.routers.iter().map(|router| (router.name.clone(), nics(router))).collect())
     }
 
-    /// The same, of the routers and NICs with these names.
+    /// The table of the routers and NICs with these names.
     pub(crate) fn table_of(&self, layout: &Layout) -> String {
         let mut text = format!(
             "{:<22} {:>12} {:>12} {:>12} {:>12}\n",
@@ -251,7 +251,7 @@ impl Interval {
         self.counters.iter().filter_map(move |(name, ns)| Some((cpu(name)?, *ns)))
     }
 
-    /// Who told interrupts apart; none where nothing is known of cores. What was traced for a part of the time only, was not.
+    /// What told interrupts apart; none where nothing is known of cores. What was traced for a part of the time only, was not.
     fn source(&self) -> Option<&'static str> {
         let all: u64 = COLUMNS.iter().flat_map(|column| self.column(column)).map(|(_, ns)| ns).sum();
         let traced: u64 = self.column("traced").map(|(_, ns)| ns).sum();

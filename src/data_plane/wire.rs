@@ -188,7 +188,11 @@ impl Wire {
     }
 
     /// Asks the supervisor for something, and waits for the answer.
-    fn ask(&self, question: &ToSupervisor, is_answer: fn(&ToPlane) -> bool) -> Result<Received<ToPlane>> {
+    fn ask(
+        &self,
+        question: &ToSupervisor,
+        is_answer: impl Fn(&ToPlane) -> bool,
+    ) -> Result<Received<ToPlane>> {
         // An answer that came too late is to an earlier question.
         self.inside().answers.retain(|(message, _)| !is_answer(message));
         self.say(question)?;
@@ -203,11 +207,14 @@ impl Wire {
     /// Waits for the answer to [`ToSupervisor::Spawn`].
     fn spawned(&self, router: &str) -> Result<(u32, Vec<OwnedFd>)> {
         let question = ToSupervisor::Spawn { router: router.to_owned() };
-        let is_answer =
-            |message: &ToPlane| matches!(message, ToPlane::Spawned { .. } | ToPlane::NotSpawned { .. });
+        // Several threads may ask, each for its own router.
+        let is_answer = |message: &ToPlane| match message {
+            ToPlane::Spawned { router: of, .. } | ToPlane::NotSpawned { router: of, .. } => of == router,
+            _ => false,
+        };
         match self.ask(&question, is_answer).context("the supervisor does not start a process")? {
-            (ToPlane::Spawned { pid }, descriptors) => Ok((pid, descriptors)),
-            (ToPlane::NotSpawned { why }, _) => Err(anyhow!(why)),
+            (ToPlane::Spawned { pid, .. }, descriptors) => Ok((pid, descriptors)),
+            (ToPlane::NotSpawned { why, .. }, _) => Err(anyhow!(why)),
             _ => bail!("an answer to another question"),
         }
     }

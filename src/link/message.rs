@@ -34,11 +34,15 @@ pub(crate) enum ToPlane {
     },
     /// The child that was asked for: its socket and its pidfd are attached.
     Spawned {
+        /// Its router.
+        router: String,
         /// Its process number.
         pid: u32,
     },
     /// The child that was asked for is not there.
     NotSpawned {
+        /// Its router.
+        router: String,
         /// Why, in one line.
         why: String,
     },

@@ -150,7 +150,7 @@ fn write_pid(file: &mut File) -> io::Result<()> {
     writeln!(file, "{}", std::process::id())
 }
 
-/// Who holds the lock or held it last, if it has said so already.
+/// The process that holds the lock or held it last, if it has said so already.
 fn holder(file: &mut File) -> Option<Pid> {
     let mut text = String::new();
     file.rewind().ok()?;

@@ -38,7 +38,7 @@ pub(super) const OF_THREAD: &[(&str, &str)] = &[
     ("wakeups", "Times a thread was woken."),
 ];
 
-/// Who reads it, and what was read so far.
+/// Reader of the account, and what was read so far.
 #[derive(Debug, Default)]
 pub(super) struct Accounting {
     account: Option<Account>,

@@ -239,8 +239,9 @@ impl Supervisor {
             ToSupervisor::FindThread { .. } => {
                 self.say_to(Some(name), &ToPlane::FoundThread { thread: None }, Vec::new(), now);
             }
-            ToSupervisor::Spawn { .. } => {
-                self.say_to(Some(name), &ToPlane::NotSpawned { why: refused() }, Vec::new(), now);
+            ToSupervisor::Spawn { router } => {
+                let answer = ToPlane::NotSpawned { router, why: refused() };
+                self.say_to(Some(name), &answer, Vec::new(), now);
             }
             // It has no children; the other is heard where the link is.
             ToSupervisor::Kill { .. } | ToSupervisor::Pong => {}

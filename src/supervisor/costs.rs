@@ -146,9 +146,8 @@ fn folder() -> Result<PathBuf> {
 /// The machine that costs are true for.
 fn machine() -> Machine {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let get = |name| crate::host::field(&cpuinfo, name).unwrap_or("unknown");
     Machine {
-        cpu: format!("{} (family {} model {})", get("model name"), get("cpu family"), get("model")),
+        cpu: measure::processor::name(&cpuinfo),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         ringroad: env!("CARGO_PKG_VERSION").to_owned(),
     }

@@ -23,12 +23,12 @@ const MOST_KEPT: usize = 1000;
 pub(super) const DIED: &str =
     "the data plane died before it answered; it is started again: ask again in a second";
 
-/// Who asked the data plane something.
+/// The origin of a question to the data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
     /// The table.
     Display,
-    /// Who keeps promises.
+    /// The controller that keeps promises.
     Promises,
     /// Somebody who wants a page of metrics.
     Metrics,
@@ -36,7 +36,7 @@ pub(super) enum Asker {
     Client(Ticket, Request),
     /// A client that wants another file to run.
     Apply(Ticket),
-    /// The same client, when the processes of routers follow the file of this name.
+    /// A client that wants another file to run, when the processes of routers follow the file of this name.
     Applied(Ticket, String),
     /// Nobody: the process of a router is asked the same, and answers.
     Both,
@@ -345,7 +345,7 @@ impl Supervisor {
         }
     }
 
-    /// Who was asked has answered. What somebody else was asked is not for him to answer.
+    /// Takes the answer of whom was asked. What somebody else was asked is not for him to answer.
     pub(super) fn answered(&mut self, whom: Option<&str>, id: u64, outcome: Outcome, now: Instant) {
         let plane = match whom {
             None => self.life.plane.as_mut(),

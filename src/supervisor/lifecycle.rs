@@ -221,8 +221,10 @@ impl Supervisor {
             _ => Err(anyhow!("the file has no router '{router}' that is a process")),
         };
         let (message, descriptors) = match spawned {
-            Ok((descriptors, pid)) => (ToPlane::Spawned { pid }, descriptors),
-            Err(error) => (ToPlane::NotSpawned { why: format!("{error:#}") }, Vec::new()),
+            Ok((descriptors, pid)) => (ToPlane::Spawned { router: router.to_owned(), pid }, descriptors),
+            Err(error) => {
+                (ToPlane::NotSpawned { router: router.to_owned(), why: format!("{error:#}") }, Vec::new())
+            }
         };
         if let Some(plane) = &mut self.life.plane {
             plane.say(&message, descriptors, now);

@@ -35,7 +35,7 @@ const ROUTER_RESTARTS: Metric = Metric {
     counter: true,
 };
 
-/// Who hands the counters out; nobody where the file does not ask for it.
+/// What hands the counters out; nothing where the file does not ask for it.
 #[derive(Debug)]
 pub(super) struct Metrics {
     listen: Option<Listen>,

@@ -157,7 +157,7 @@ fn explicit(plan: &Plan) -> Option<Plan> {
     Some(plan)
 }
 
-/// The same where that was watched before, what packets cost was perhaps `seen`, and `held` is what is carried out for the run.
+/// Plans where the load was watched before, what packets cost was perhaps `seen`, and `held` is what is carried out for the run.
 fn planned_with(
     plan: &Plan,
     seen: Option<&Promises>,
@@ -187,7 +187,7 @@ impl Placing {
         Self::begin_with(Box::new(applier), host_cores, planned, now)
     }
 
-    /// The same where this one makes it, and that reads what cores did.
+    /// Makes it by this applier, with what reads what cores did.
     pub(super) fn begin_with(
         applier: Box<dyn Carry>,
         cores: fn() -> BTreeMap<u32, CoreTicks>,
@@ -290,7 +290,7 @@ impl Placing {
         self.outline.islands.iter().flat_map(|island| island.cpus.cpus()).copied()
     }
 
-    /// Who has told of threads is dead.
+    /// Forgets the threads of a data plane that is dead.
     pub(super) fn forget(&mut self, whom: Option<&str>) {
         self.told.remove(&whom.map(str::to_owned));
     }

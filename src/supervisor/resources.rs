@@ -151,7 +151,7 @@ impl Resources {
         Ok((supplies, descriptors))
     }
 
-    /// The same for the process of a router that is apart.
+    /// What the process of a router that is apart is handed.
     ///
     /// # Errors
     /// No descriptors are left.

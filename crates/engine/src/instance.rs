@@ -98,11 +98,9 @@ impl Instance {
         let plugged: Vec<Plugged> = here.map(find).collect::<Result<_>>()?;
         self.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
         for plugged in plugged {
-            let (mut slot, guest) = Slot::new(plugged.build(&mut self.yard.grounds)?, self.yard.now);
-            let launched = slot.launch(guest, &self.yard);
+            let (slot, guest) = Slot::new(self.build(plugged)?, self.yard.now);
             // Where it fails, it is taken down with the others.
-            self.slots.push(slot);
-            launched?;
+            self.launch_in(slot, guest)?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ pub trait KernelThreads: Send + Sync {
     fn of_vhost(&self, owner: i32) -> Option<i32>;
 }
 
-/// Who may do it himself.
+/// Finds them for a process that may look at them itself.
 struct Own;
 
 impl KernelThreads for Own {

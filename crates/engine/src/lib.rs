@@ -17,6 +17,7 @@ mod relay;
 pub mod routes;
 pub mod supplies;
 mod take_down;
+mod task;
 pub mod thread;
 pub mod tracing;
 pub mod watch;

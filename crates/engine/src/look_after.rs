@@ -35,6 +35,7 @@ impl Instance {
         let running = self.routers().count();
         for slot in &mut self.slots {
             slot.look_at_take_down(&mut self.yard);
+            slot.look_at_launch(&mut self.yard);
             look_at(slot, now.duration_since(self.since), &mut self.yard);
             if slot.is_due(now) {
                 slot.retry(&mut self.yard);
@@ -52,9 +53,22 @@ impl Instance {
     }
 }
 
+impl Instance {
+    /// Lets routers run that have been launched meanwhile.
+    pub(crate) fn look_at_launches(&mut self) {
+        let yard = &mut self.yard;
+        if self.slots.iter_mut().map(|slot| slot.look_at_launch(yard)).filter(|runs| *runs).count() > 0 {
+            self.keep_time();
+        }
+    }
+}
+
 fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
     // Who waits for it judges it.
-    let Some(run) = slot.run.as_mut().filter(|run| !run.awaited) else { return };
+    if slot.is_awaited() {
+        return;
+    }
+    let Some(run) = &mut slot.run else { return };
     if run.router.router.is_off() {
         return slot.has_turned_off(yard);
     }

@@ -25,7 +25,7 @@ use crate::instance::slot::{Yard, outlet_finder};
 use crate::io_thread::IoThread;
 use crate::look_after::look_at_captures;
 use crate::supplies::Supplies;
-use crate::take_down::{self, TakeDown};
+use crate::take_down::TakeDown;
 use crate::tracing::TapBoard;
 use crate::watch::{NicSigns, Sample, Watch};
 use crate::wiring::{Gate, GuestPort, Outlet, Outside, connect, io_threads};
@@ -46,8 +46,8 @@ pub(crate) struct Relay {
     outlets: Vec<Arc<Outlet>>,
     ports: Vec<Arc<GuestPort>>,
     open: Option<Open>,
-    /// Ways that were closed and are not down yet. Until then none are opened.
-    leaving: Option<TakeDown>,
+    /// Ways that were closed. Until they are down none are opened.
+    leaving: TakeDown,
     pub(crate) gate: Gate,
     /// Judges what the router does with its rings and doorbells, which its own process does not see.
     watch: Watch,
@@ -107,7 +107,7 @@ impl Relay {
             outlets,
             ports,
             open: None,
-            leaving: None,
+            leaving: TakeDown::default(),
             watch: Watch::new(yard.rules),
             due: None,
             sharing: yard.sharing.clone(),
@@ -175,21 +175,21 @@ impl Relay {
     fn close(&mut self, now: Instant) {
         let Some(open) = self.open.take() else { return };
         self.count();
-        self.leaving = Some(TakeDown::begin(&self.plan.name, open, now));
+        self.leaving = TakeDown::begin(&self.plan.name, open, now);
     }
 
     /// Whether ways that were closed are not down yet.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.leaving.as_ref().is_some_and(|leaving| !leaving.is_over())
+        !self.leaving.is_over()
     }
 
     /// Takes it down with all that it is plugged into: its ways, and those that were closed before and are not down yet.
-    pub(crate) fn into_take_downs(mut self, now: Instant) -> impl Iterator<Item = TakeDown> {
+    pub(crate) fn into_take_downs(mut self, now: Instant) -> [TakeDown; 2] {
         self.stop_counting();
-        let (name, before) = (self.plan.name.clone(), self.leaving.take());
+        let (name, before) = (self.plan.name.clone(), std::mem::take(&mut self.leaving));
         let open = self.open.take();
         // In this order: the ways, and then what they lead to.
-        before.into_iter().chain([TakeDown::begin(&name, (open, self), now)])
+        [before, TakeDown::begin(&name, (open, self), now)]
     }
 
     /// Whether it can go on for what a router is to be now.
@@ -272,10 +272,10 @@ impl Relay {
             self.close(now);
             self.due = Some(now + PAUSE);
         }
-        if let Some(line) = take_down::look_at(&mut self.leaving, now) {
+        if let Some(line) = self.leaving.look(now) {
             yard.tell(&self.plan.name, Kind::Notice, line);
         }
-        if self.leaving.is_none() && self.due.is_some_and(|due| now >= due) {
+        if self.leaving.is_over() && self.due.is_some_and(|due| now >= due) {
             self.due = self.open(&yard.board, yard.confinement).is_err().then(|| now + PAUSE);
         }
     }

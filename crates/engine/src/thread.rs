@@ -132,13 +132,13 @@ impl Thread {
         Self::end_all([self], GRACE, END_LIMIT) == 0
     }
 
-    /// The same for several threads, which have that time together; how many are left behind.
+    /// Waits for the end of several threads, which have that time together; how many are left behind.
     pub(crate) fn join_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
         Self::end_all(threads, GRACE, END_LIMIT)
     }
 
-    /// The same for threads that are disturbed at once, again and again: a signal that comes right before a call that waits is
-    /// lost.
+    /// Waits for the end of threads that are disturbed at once, again and again: a signal that comes right before a call that waits
+    /// is lost.
     pub(crate) fn interrupt_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
         Self::end_all(threads, Duration::ZERO, END_LIMIT)
     }
@@ -182,6 +182,22 @@ fn refusal(cpus: &[usize]) -> String {
 mod tests {
     use super::*;
 
+    fn spawn(body: impl FnOnce() + Send + 'static) -> Thread {
+        Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread")
+    }
+
+    /// A thread that runs until it is told to end, and what tells it.
+    fn held() -> (Thread, Arc<AtomicBool>) {
+        let end = Arc::<AtomicBool>::default();
+        let told = end.clone();
+        let body = move || {
+            while !told.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        };
+        (spawn(body), end)
+    }
+
     #[test]
     fn a_meter_never_goes_back_and_reads_no_stranger() {
         let ended = Arc::<AtomicBool>::default();
@@ -196,8 +212,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_has_ended_keeps_its_time() {
-        let mut thread =
-            Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, || ()).expect("a thread");
+        let mut thread = spawn(|| ());
         let meter = thread.meter();
         thread.join();
         let last = meter.read();
@@ -210,25 +225,15 @@ mod tests {
         use rustix::event::{EventfdFlags, eventfd};
         // Nobody ever writes to it.
         let nothing = eventfd(0, EventfdFlags::CLOEXEC).expect("an event descriptor");
-        let body = move || {
+        let mut thread = spawn(move || {
             let _ = rustix::io::read(&nothing, &mut [0; 8]);
-        };
-        let mut thread =
-            Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread");
+        });
         assert!(thread.join());
     }
 
     #[test]
     fn a_thread_that_does_not_end_is_left_behind() {
-        let end = Arc::<AtomicBool>::default();
-        let told = end.clone();
-        let body = move || {
-            while !told.load(Ordering::Acquire) {
-                std::thread::sleep(Duration::from_micros(200));
-            }
-        };
-        let mut thread =
-            Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread");
+        let (mut thread, end) = held();
         assert_eq!(Thread::end_all([&mut thread], Duration::ZERO, Duration::from_millis(1)), 1);
         // There is nothing to wait for any more.
         assert!(thread.join());
@@ -237,21 +242,12 @@ mod tests {
 
     #[test]
     fn of_several_threads_those_are_left_behind_that_do_not_end() {
-        let stop = Arc::<AtomicBool>::default();
-        let told = stop.clone();
-        let held = move || {
-            while !told.load(Ordering::Acquire) {
-                std::thread::sleep(Duration::from_micros(200));
-            }
-        };
-        let spawn = |body: Box<dyn FnOnce() + Send>| {
-            Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread")
-        };
-        let mut threads = [spawn(Box::new(held)), spawn(Box::new(|| ()))];
+        let (held, end) = held();
+        let mut threads = [held, spawn(|| ())];
         while !threads[1].is_finished() {
             std::thread::yield_now();
         }
         assert_eq!(Thread::end_all(&mut threads, Duration::ZERO, Duration::ZERO), 1);
-        stop.store(true, Ordering::Release);
+        end.store(true, Ordering::Release);
     }
 }

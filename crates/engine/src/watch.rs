@@ -321,7 +321,7 @@ fn broken_ring(sample: &Sample) -> Option<Charge> {
     Charge::new(Kind::BrokenRing, format!("it broke the ring of {nic}, which the host has stopped: {why}"))
 }
 
-/// Who may take how long: a thread that got no CPU since `then` has more time.
+/// The time that a vCPU may take: one whose thread got no CPU since `then` has more.
 fn patience(rules: &Rules, vcpu: &VcpuSigns, then: Duration) -> Duration {
     if vcpu.cpu > then { rules.grace } else { rules.starved_grace }
 }

@@ -162,7 +162,7 @@ impl Plugging<'_> {
         self.rx_by(sources, spread, |sink| self.gate.before(sink))
     }
 
-    /// The same from where frames have passed the gate already.
+    /// Pumps into the NIC from where frames have passed the gate already.
     fn rx_within(&self, sources: Vec<Box<dyn Source>>, spread: bool) -> Vec<Pump> {
         self.rx_by(sources, spread, |sink| sink)
     }

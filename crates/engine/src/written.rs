@@ -35,7 +35,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The same, but where a pipe lies there it waits for who reads it.
+/// Makes the file as [`create`] does, but where a pipe lies there it waits for who reads it.
 ///
 /// # Errors
 /// As those of [`create`].

@@ -145,7 +145,7 @@ fn nothing_stays_of(engine: Engine) {
     fs::remove_dir_all(&folder).expect("removed");
 }
 
-/// The same within one instance: routers that are started again, added and removed.
+/// Starts routers again, adds and removes them within one instance: nothing stays of that either.
 fn restarts_leave_nothing(whole: &Plan) {
     let mut part = whole.clone();
     part.routers.truncate(1);

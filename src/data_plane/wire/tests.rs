@@ -106,7 +106,9 @@ fn a_process_is_asked_for_and_other_messages_wait() {
     let asker = thread::spawn(move || asking.spawn("edge"));
     assert_eq!(is_asked(&mut supervisor), "edge");
     supervisor.send(&ToPlane::Forget { id: 7 }, vec![]).expect("sent");
-    supervisor.send(&ToPlane::Spawned { pid: 4711 }, vec![null(), null()]).expect("sent");
+    supervisor
+        .send(&ToPlane::Spawned { router: "edge".to_owned(), pid: 4711 }, vec![null(), null()])
+        .expect("sent");
     let spawned = asker.join().expect("no panic").expect("spawned");
     assert_eq!(spawned.pid, 4711);
     let next = wire.next(None).expect("a good message");
@@ -115,11 +117,11 @@ fn a_process_is_asked_for_and_other_messages_wait() {
 
 #[test]
 fn a_refusal_and_bad_answers_are_errors() {
-    let no = ToPlane::NotSpawned { why: "no namespaces here".to_owned() };
+    let no = ToPlane::NotSpawned { router: "edge".to_owned(), why: "no namespaces here".to_owned() };
     for (answer, descriptors, expected) in [
         (no, 0, "no namespaces here"),
-        (ToPlane::Spawned { pid: 1 }, 1, "the supervisor sent no descriptors"),
-        (ToPlane::Spawned { pid: u32::MAX }, 2, "a process number that is none"),
+        (ToPlane::Spawned { router: "edge".to_owned(), pid: 1 }, 1, "the supervisor sent no descriptors"),
+        (ToPlane::Spawned { router: "edge".to_owned(), pid: u32::MAX }, 2, "a process number that is none"),
     ] {
         let (wire, mut supervisor) = pair();
         let asking = wire.clone();

@@ -1,4 +1,4 @@
-//! Who wanted the CPUs on which something is promised.
+//! Demand for the CPUs on which something is promised.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

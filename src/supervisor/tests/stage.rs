@@ -186,7 +186,7 @@ impl Stage {
         Self::start_with(text, Box::new(Nobody))
     }
 
-    /// The same where this one places threads.
+    /// A run of this file whose threads this one places.
     pub(super) fn start_with(text: &str, applier: Box<dyn Carry>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let now = Instant::now();
@@ -260,7 +260,7 @@ impl Stage {
         self.supervisor().attend(now)
     }
 
-    /// The same after a while.
+    /// Lets the supervisor look at everything once after a while.
     pub(super) fn after(&mut self, while_: Duration) -> Result<bool> {
         self.now += while_;
         self.turn()

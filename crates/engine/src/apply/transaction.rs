@@ -62,7 +62,7 @@ impl Transaction {
         let mut parts = HashMap::new();
         for plugged in plugged {
             let name = plugged.plan.name.clone();
-            let built = plugged.build(&mut instance.yard.grounds);
+            let built = instance.build(plugged);
             parts.insert(name, built.context("nothing was changed")?);
         }
         let fits = |router: &&config::Router| instance.relays.iter().any(|relay| relay.fits(plan, router));
@@ -80,6 +80,7 @@ impl Transaction {
         let now = instance.yard.now;
         instance.relays.iter_mut().filter(|relay| !fits(relay)).for_each(|relay| relay.give_way(now));
         instance.wait_until_closed();
+        instance.wait_for_launches();
         let result = self.all(instance, &plan, steps);
         if let Err(error) = result {
             let left = self.undo(instance);
@@ -131,12 +132,9 @@ impl Transaction {
             }
             Step::AddRouter(name) => {
                 let parts = self.parts.remove(name).context("a router that was not built")?;
-                let (mut slot, guest) = Slot::new(parts, instance.yard.now);
+                let (slot, guest) = Slot::new(parts, instance.yard.now);
                 self.done.push(Undo::Remove(name.clone()));
-                let launched = slot.launch(guest, &instance.yard);
-                slot.mark_awaited();
-                instance.slots.push(slot);
-                launched?;
+                instance.launch_in(slot, guest)?;
             }
             Step::ReplaceRouter(name, _) => self.replace(instance, name)?,
             Step::ChangeRoutes(name, changes) => {
@@ -166,13 +164,14 @@ impl Transaction {
         let parts = self.parts.remove(name).context("a router that was not built")?;
         let stays_stopped = find(&mut instance.slots, name)?.state() == State::Stopped;
         let (old, ran) = instance.take_out(name)?;
-        let (mut slot, guest) = old.succeeded_by(parts, instance.yard.now);
+        let (slot, guest) = old.succeeded_by(parts, instance.yard.now);
         self.done.push(Undo::Revive(Box::new(old), ran));
         self.done.push(Undo::Remove(name.to_owned()));
-        let launched = if stays_stopped { Ok(()) } else { slot.launch(guest, &instance.yard) };
-        slot.mark_awaited();
-        instance.slots.push(slot);
-        launched
+        if stays_stopped {
+            instance.slots.push(slot);
+            return Ok(());
+        }
+        instance.launch_in(slot, guest)
     }
 
     /// Undoes what was done, the last first; returns what could not be undone.

@@ -5,6 +5,7 @@ mod images;
 mod orders;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use bootinfo::{Trouble, process};
 use config::{Deliver, Engine, Router, VhostThreads};
 use sandbox::{Class, Confinement};
-use vmm::{Machine, MachineConfig, NicQueues, RouteTable, Stopped};
+use vmm::{Machine, MachineConfig, NicQueues, Process, RouteTable, Spawn, Stopped};
 
 use crate::routes;
 use crate::thread::Thread;
@@ -113,8 +114,7 @@ impl Guest {
         self.wait_until_ready()
     }
 
-    /// Starts the vCPUs. The process of the engine `process` dies with the thread that calls this, unless somebody
-    /// else spawns it.
+    /// Starts the vCPUs.
     pub fn launch(&mut self) -> Result<()> {
         match self.stage.clone() {
             Stage::Vm(vm) => {
@@ -129,20 +129,38 @@ impl Guest {
                     self.run_vcpu(index, move || vm.cpu(index), |cpu| cpu.run())?;
                 }
             }
-            Stage::Process(process, spawner) => {
-                let cpus: Vec<u32> = (0..process.machine().vcpus())
-                    .map(|index| self.cpu(index).unwrap_or(process::ANYWHERE))
-                    .collect();
-                process
-                    .start(&spawner, &self.plan.name, &cpus)
-                    .with_context(|| format!("router {}", self.plan.name))?;
-                // A vCPU that asks for a register waits for it: its CPU is free, and is the one to pay.
-                let near: Vec<usize> =
-                    cpus.iter().filter(|cpu| **cpu != process::ANYWHERE).map(|cpu| *cpu as usize).collect();
-                self.run("bus", &near, Class::Bus, move || process.serve())?;
-            }
+            Stage::Process(process, spawner) => self.run_process(process, spawner)?,
         }
         Ok(())
+    }
+
+    /// Starts the thread that starts the process, as whose child it dies with it, hands it its memory and serves it. Returns when the
+    /// process is there; whether it comes up is seen later.
+    fn run_process(&mut self, process: Arc<Process>, spawner: Arc<dyn Spawn>) -> Result<()> {
+        let cpus: Vec<u32> = (0..process.machine().vcpus())
+            .map(|index| self.cpu(index).unwrap_or(process::ANYWHERE))
+            .collect();
+        // A vCPU that asks for a register waits for it: its CPU is free, and is the one to pay.
+        let near: Vec<usize> =
+            cpus.iter().filter(|cpu| **cpu != process::ANYWHERE).map(|cpu| *cpu as usize).collect();
+        let (name, confinement, (tell, told)) = (self.plan.name.clone(), self.confinement, channel());
+        let body = move || {
+            let spawned = process.spawn(&spawner, &name);
+            let is_there = spawned.is_ok();
+            // It is waited for.
+            let _ = tell.send(spawned);
+            if !is_there {
+                return Stopped::Asked;
+            }
+            match process.hand_over(&cpus).and_then(|()| confinement.enter(Class::Bus)) {
+                Ok(()) => process.serve(),
+                Err(error) => Stopped::Fault(format!("{error:#}")),
+            }
+        };
+        // Until then it may do what its maker may.
+        self.run("bus", &near, (Class::Bus, Confinement::Off), body)?;
+        let spawned = told.recv().context("its thread has ended").flatten();
+        spawned.with_context(|| format!("router {}", self.plan.name))
     }
 
     /// Starts the thread of a vCPU, which makes it, gives up making any, and runs the guest.
@@ -164,7 +182,7 @@ impl Guest {
             Ok(mut vcpu) => run(&mut vcpu),
             Err(error) => Stopped::Fault(format!("{error:#}")),
         };
-        self.run(&format!("vcpu{index}"), &cpus, Class::NewVcpu, body)
+        self.run(&format!("vcpu{index}"), &cpus, (Class::NewVcpu, confinement), body)
     }
 
     /// The CPU of a vCPU, if the file gives it one.
@@ -176,7 +194,7 @@ impl Guest {
         &mut self,
         name: &str,
         cpus: &[usize],
-        class: Class,
+        (class, confinement): (Class, Confinement),
         body: impl FnOnce() -> Stopped + Send + 'static,
     ) -> Result<()> {
         let (name, ends) = (format!("{}/{name}", self.plan.name), self.ends.clone());
@@ -184,7 +202,7 @@ impl Guest {
             let end = body();
             ends.lock().unwrap_or_else(PoisonError::into_inner).push(end);
         };
-        self.threads.push(Thread::spawn(&name, cpus, class, self.confinement, body)?);
+        self.threads.push(Thread::spawn(&name, cpus, class, confinement, body)?);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use telemetry::Kind;
 use super::slot::Slot;
 use super::waiting::Wait;
 use super::{Instance, find};
+use crate::guest::Guest;
 
 impl Instance {
     /// Waits until these routers are up, one after the other; one that does not come up is taken down.
@@ -13,11 +14,9 @@ impl Instance {
     /// # Errors
     /// One line: which one does not come up.
     pub(crate) fn wait_until_up(&mut self, is_meant: impl Fn(&Slot) -> bool) -> Result<()> {
-        self.slots.iter_mut().filter(|slot| is_meant(slot)).for_each(Slot::mark_awaited);
+        self.slots.iter_mut().filter(|slot| is_meant(slot)).for_each(|slot| slot.set_awaited(true));
         let outcome = self.waits(Self::wait_for_all);
-        for run in self.slots.iter_mut().filter_map(|slot| slot.run.as_mut()) {
-            run.awaited = false;
-        }
+        self.slots.iter_mut().for_each(|slot| slot.set_awaited(false));
         outcome
     }
 
@@ -26,13 +25,28 @@ impl Instance {
             let since = wait.now();
             while let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_awaited()) {
                 let now = wait.now();
-                if slot.is_up_after(now - since, now)? {
+                if slot.is_up_after(since, now)? {
                     break;
                 }
                 self.pass(wait);
             }
         }
         Ok(())
+    }
+
+    /// Lets a guest run in a new place, and waits until it is launched, so that it comes to what it is plugged into before those that
+    /// follow. Where that fails, the place is there nevertheless.
+    pub(crate) fn launch_in(&mut self, mut slot: Slot, guest: Guest) -> Result<()> {
+        let (name, launched) = (slot.plan.name.clone(), slot.launch(guest, &self.yard));
+        slot.set_awaited(true);
+        self.slots.push(slot);
+        launched?;
+        self.waits(|instance, wait| {
+            while !find(&mut instance.slots, &name)?.is_launched()? {
+                instance.pass(wait);
+            }
+            Ok(())
+        })
     }
 
     /// Starts a router that does not run, and waits until it is up.
@@ -57,7 +71,10 @@ impl Instance {
         self.wait_until_down(|slot| slot.plan.name == name);
         let outlets = find(&mut self.slots, name)?.outlets().to_vec();
         self.wait_for_peers(outlets.iter());
-        find(&mut self.slots, name)?.launch_anew(&mut self.yard)?;
+        let slot = find(&mut self.slots, name)?;
+        if !slot.is_active() {
+            slot.launch_anew(&mut self.yard)?;
+        }
         self.wait_until_up(|slot| slot.plan.name == name)
     }
 

@@ -1,10 +1,12 @@
 //! The place of one router: what is to run there, what runs there, and what became of it.
 
+mod launch;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use api::Sharing;
 use bootinfo::Role;
 use config::{Engine, Plan, Rate, Restart, Router};
@@ -20,13 +22,17 @@ use crate::counts::Counts;
 use crate::guest::{Duty, Guest};
 use crate::look_after::BackOff;
 use crate::supplies::Supplies;
-use crate::take_down::{self, TakeDown};
+use crate::take_down::TakeDown;
+use crate::task::Task;
 use crate::tracing::TapBoard;
 use crate::watch::{Rules, Watch};
 use crate::wiring::Outlet;
 
 /// How long a router that starts waits for a peer that is to be handed its rings, so that its driver is offered what that can do.
 pub(crate) const PEER_PATIENCE: Duration = Duration::from_millis(500);
+/// How long it may take to build a machine, or to launch a router: as long as a firmware has that gets no CPU
+/// ([`Rules::starved_boot`]). What the kernel does for it takes milliseconds, and waits for other guests on a host that has no time.
+pub(crate) const LAUNCH_LIMIT: Duration = Duration::from_secs(30);
 
 /// What the slots of an instance have in common.
 pub(crate) struct Yard {
@@ -58,17 +64,19 @@ impl Plugged {
         Ok(Self { plan: plan.clone(), outlets })
     }
 
-    /// Builds the router's machine, whose NICs offer what their peers can do that have answered by now; nothing runs yet.
-    pub(crate) fn build(self, grounds: &mut Grounds) -> Result<Parts> {
-        let guest = guest(&self.plan, &self.outlets, grounds)?;
-        Ok(Parts { plugged: self, guest })
+    /// What builds the router's machine, as [`builder`].
+    pub(crate) fn builder(
+        &self,
+        grounds: &mut Grounds,
+    ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
+        builder(&self.plan, &self.outlets, grounds)
     }
 }
 
 /// What a router is made of, before it runs.
 pub(crate) struct Parts {
-    plugged: Plugged,
-    guest: Guest,
+    pub(crate) plugged: Plugged,
+    pub(crate) guest: Guest,
 }
 
 /// Finds what the NICs of a plan's router are plugged into.
@@ -85,14 +93,21 @@ pub(crate) fn outlet_finder<'f>(
     }
 }
 
-fn guest(plan: &Router, outlets: &[Arc<Outlet>], grounds: &mut Grounds) -> Result<Guest> {
+/// What builds a router's machine, whose NICs offer what their peers can do that have answered by now; nothing runs yet. For a
+/// thread of its own: the kernel may have it wait.
+fn builder(
+    plan: &Router,
+    outlets: &[Arc<Outlet>],
+    grounds: &mut Grounds,
+) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
     let role = match plan.role {
         config::Role::Router => Role::Router,
         config::Role::Echo => Role::Echo,
         config::Role::Hostile(_) => Role::Hostile,
     };
     let peers: Vec<_> = outlets.iter().map(|outlet| outlet.hands()).collect();
-    Guest::with_peers(plan, Duty { role, ..Duty::default() }, &peers, &grounds.of(plan)?)
+    let (plan, ground) = (plan.clone(), grounds.of(plan)?);
+    Ok(move || Guest::with_peers(&plan, Duty { role, ..Duty::default() }, &peers, &ground))
 }
 
 /// A router that runs, and who watches it.
@@ -103,8 +118,6 @@ pub(crate) struct Run {
     pub(crate) claims: Claims,
     /// Whether it has come up.
     pub(crate) up: bool,
-    /// Whether somebody waits for that, and so judges it.
-    pub(crate) awaited: bool,
     pub(crate) started: Instant,
 }
 
@@ -119,6 +132,12 @@ pub(crate) struct Slot {
     pub(crate) plan: Router,
     outlets: Vec<Arc<Outlet>>,
     pub(crate) run: Option<Run>,
+    /// What launches it. It runs when that is done.
+    launch: Option<Task<Result<RunningRouter>>>,
+    /// Whether somebody waits until it is up, and so judges it.
+    awaited: bool,
+    /// Why it could not be launched, for whoever waits for it.
+    refusal: Option<anyhow::Error>,
     /// What it is while it does not run.
     rest: State,
     /// When it came into its state.
@@ -129,8 +148,8 @@ pub(crate) struct Slot {
     back_off: BackOff,
     /// When it is started again.
     due: Option<Instant>,
-    /// What ran here and is not down yet. Until then nothing else runs.
-    leaving: Option<TakeDown>,
+    /// What ran here. Until it is down nothing else runs.
+    leaving: TakeDown,
     /// Whether it is out of service while somebody changes what runs: it is not started by itself.
     suspended: bool,
     /// Since when it waits for its peers before it is started again.
@@ -145,13 +164,16 @@ impl Slot {
             plan,
             outlets,
             run: None,
+            launch: None,
+            awaited: false,
+            refusal: None,
             rest: State::Stopped,
             since: now,
             starts: 0,
             reason: None,
             back_off: BackOff::default(),
             due: None,
-            leaving: None,
+            leaving: TakeDown::default(),
             suspended: false,
             peers_awaited: None,
         };
@@ -169,65 +191,17 @@ impl Slot {
         &self.outlets
     }
 
-    /// Lets a guest run here.
-    pub(crate) fn launch(&mut self, guest: Guest, yard: &Yard) -> Result<()> {
-        let mut router = RunningRouter::launch(guest, &self.outlets, &yard.board, yard.confinement)?;
-        router.count(&yard.counts);
-        router.share(&yard.sharing, self.plan.spin);
-        let watch = Watch::new(yard.rules);
-        let (claims, up, awaited, started) = (Claims::default(), false, false, yard.now);
-        self.run = Some(Run { router, watch, claims, up, awaited, started });
-        self.rest = State::Waiting;
-        self.starts += 1;
-        (self.since, self.due, self.peers_awaited) = (yard.now, None, None);
-        Ok(())
-    }
-
-    /// Somebody waits until it is up, and judges whether it comes up.
-    pub(crate) fn mark_awaited(&mut self) {
-        if let Some(run) = &mut self.run {
-            run.awaited = true;
-        }
-    }
-
-    /// Whether somebody waits for that.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.awaited)
-    }
-
     /// How often it was started again.
     fn restarts(&self) -> u64 {
         self.starts.saturating_sub(1)
     }
 
-    /// Whether the router is up that somebody has waited for so long; one that does not come up is taken down.
-    ///
-    /// # Errors
-    /// It does not come up.
-    pub(crate) fn is_up_after(&mut self, waited: Duration, now: Instant) -> Result<bool> {
-        let Some(run) = &mut self.run else { return Ok(true) };
-        if run.router.router.is_ready() {
-            (run.up, run.awaited) = (true, false);
-            self.since = now;
-            return Ok(true);
-        }
-        let late = || Rules::default().late_boot(waited, run.router.router.most_spent());
-        if let Some(line) = run.router.fault().or_else(late) {
-            self.take_down(State::Stopped, now);
-            bail!("router {}: {line}", self.plan.name);
-        }
-        Ok(false)
-    }
-
-    /// Builds its guest and lets it run.
-    pub(crate) fn launch_anew(&mut self, yard: &mut Yard) -> Result<()> {
-        guest(&self.plan, &self.outlets, &mut yard.grounds).and_then(|guest| self.launch(guest, yard))
-    }
-
     /// Somebody starts a router that does not run: its failures are forgotten. What it was is for [`Slot::was_started`].
     pub(crate) fn forget_failures(&mut self) -> Rest {
         self.back_off.forget();
-        Rest { state: self.rest, due: self.due.take() }
+        // What is being started again is due.
+        let due = self.due.take().or_else(|| self.launch.as_ref().map(|_| self.since));
+        Rest { state: self.rest, due }
     }
 
     /// It is up, or could not be started: then it is as before.
@@ -244,7 +218,7 @@ impl Slot {
 
     /// Stops a router on demand.
     pub(crate) fn stop(&mut self, yard: &mut Yard) {
-        if self.run.is_none() && self.rest == State::Stopped {
+        if !self.is_active() && self.rest == State::Stopped {
             return;
         }
         self.take_down(State::Stopped, yard.now);
@@ -268,22 +242,29 @@ impl Slot {
         }
     }
 
-    /// Begins to take down what runs, if something does.
+    /// Begins to take down what runs, or is being launched, if something does.
     fn end_run(&mut self, now: Instant) -> bool {
-        let Some(mut run) = self.run.take() else { return false };
-        run.router.stop_counting();
-        self.leaving = Some(TakeDown::begin(&self.plan.name, run.router, now));
+        self.awaited = false;
+        let (name, launch) = (self.plan.name.clone(), self.launch.take());
+        if let Some(mut run) = self.run.take() {
+            run.router.stop_counting();
+            self.leaving = TakeDown::begin(&name, run.router, now);
+        } else if let Some(launch) = launch {
+            self.leaving = TakeDown::begin(&name, launch, now);
+        } else {
+            return false;
+        }
         true
     }
 
     /// Whether what ran here is not down yet.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.leaving.as_ref().is_some_and(|leaving| !leaving.is_over())
+        !self.leaving.is_over()
     }
 
     /// Looks at what ran here and is not down yet.
     pub(crate) fn look_at_take_down(&mut self, yard: &mut Yard) {
-        if let Some(line) = take_down::look_at(&mut self.leaving, yard.now) {
+        if let Some(line) = self.leaving.look(yard.now) {
             yard.tell(&self.plan.name, Kind::Notice, line);
         }
     }
@@ -304,11 +285,11 @@ impl Slot {
     }
 
     /// Takes it down with all that it is plugged into: what ran, and what ran before that and is not down yet.
-    pub(crate) fn into_take_downs(mut self, now: Instant) -> impl Iterator<Item = TakeDown> {
-        let (run, before) = (self.run.take().map(|run| run.router), self.leaving.take());
-        let name = self.plan.name.clone();
+    pub(crate) fn into_take_downs(mut self, now: Instant) -> [TakeDown; 2] {
+        let (before, name) = (std::mem::take(&mut self.leaving), self.plan.name.clone());
+        let runs = (self.run.take().map(|run| run.router), self.launch.take());
         // In this order: what runs, and then what that is plugged into.
-        before.into_iter().chain([TakeDown::begin(&name, (run, self), now)])
+        [before, TakeDown::begin(&name, (runs, self), now)]
     }
 
     /// It cannot go on, or may not: takes it down and does what its restart policy says.
@@ -337,7 +318,7 @@ impl Slot {
     /// Another restart policy; one that has failed, or waits, follows it.
     pub(crate) fn set_restart(&mut self, restart: Restart, now: Instant) {
         self.plan.restart = restart;
-        if self.run.is_some() {
+        if self.is_active() {
             return;
         }
         match (restart, self.rest) {
@@ -366,7 +347,7 @@ impl Slot {
 
     /// Whether its pause is over.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        let is_free = self.run.is_none() && !self.suspended && !self.is_leaving();
+        let is_free = !self.is_active() && !self.suspended && !self.is_leaving();
         is_free && self.due.is_some_and(|due| due <= now)
     }
 

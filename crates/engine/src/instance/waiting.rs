@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result, bail};
+
 use super::Instance;
-use super::slot::{PEER_PATIENCE, Slot};
-use crate::take_down::{Progress, TakeDown};
+use super::slot::{LAUNCH_LIMIT, PEER_PATIENCE, Parts, Plugged, Slot};
+use crate::relay::Relay;
+use crate::take_down::TakeDown;
+use crate::task::{Progress, Task};
 use crate::wiring::Outlet;
 
 /// Between two looks at what is waited for.
@@ -44,51 +48,74 @@ impl Instance {
 
     /// Lets a moment pass.
     pub(super) fn pass(&mut self, wait: &mut Wait) {
-        std::thread::sleep(POLL);
+        // A task that is done wakes it.
+        std::thread::park_timeout(POLL);
         let now = wait.now();
+        self.yard.now = now;
+        self.look_at_launches();
         if now - wait.looked >= LOOK {
             wait.looked = now;
             self.look(now);
         }
     }
 
-    /// Waits until nothing of these routers is being taken down any more.
-    pub(crate) fn wait_until_down(&mut self, is_meant: impl Fn(&Slot) -> bool) {
+    /// Lets time pass while this holds, at the time that it is told.
+    fn wait_while(&mut self, mut holds: impl FnMut(&Self, Instant) -> bool) {
         self.waits(|instance, wait| {
-            while instance.slots.iter().any(|slot| is_meant(slot) && slot.is_leaving()) {
+            while holds(instance, wait.now()) {
                 instance.pass(wait);
             }
         });
+    }
+
+    /// Waits until nothing of these routers is being taken down any more.
+    pub(crate) fn wait_until_down(&mut self, is_meant: impl Fn(&Slot) -> bool) {
+        self.wait_while(|instance, _| instance.slots.iter().any(|slot| is_meant(slot) && slot.is_leaving()));
     }
 
     /// Waits until the ways are closed of routers in processes of their own that are to be.
     pub(crate) fn wait_until_closed(&mut self) {
-        self.waits(|instance, wait| {
-            while instance.relays.iter().any(|relay| relay.is_leaving()) {
-                instance.pass(wait);
-            }
-        });
+        self.wait_while(|instance, _| instance.relays.iter().any(Relay::is_leaving));
     }
 
     /// Waits until the peers at these have answered, or have had their time.
     pub(crate) fn wait_for_peers<'o>(&mut self, outlets: impl Iterator<Item = &'o Arc<Outlet>> + Clone) {
-        self.waits(|instance, wait| {
-            let end = wait.now() + PEER_PATIENCE;
-            while wait.now() < end && outlets.clone().any(|outlet| outlet.awaits_peer()) {
-                instance.pass(wait);
-            }
-        });
+        let end = self.yard.now + PEER_PATIENCE;
+        self.wait_while(|_, now| now < end && outlets.clone().any(|outlet| outlet.awaits_peer()));
     }
 
     /// Drops what is not needed any more, which may have to wait for threads and programs, and waits until that is done.
     pub(crate) fn discard(&mut self, what: impl Send + 'static) {
         let mut take_down = TakeDown::begin("ringroad", what, self.yard.now);
-        self.waits(|instance, wait| {
-            // What takes too long is left behind.
-            while take_down.look(wait.now()) == Progress::Going {
+        // Nobody is told that something is left behind: it is of no router that is there.
+        self.wait_while(|_, now| take_down.look(now).is_none() && !take_down.is_over());
+    }
+
+    /// Waits until no router is being launched.
+    pub(crate) fn wait_for_launches(&mut self) {
+        self.wait_while(|instance, _| instance.slots.iter().any(Slot::is_launching));
+    }
+
+    /// Builds a router's machine, and waits until that is done.
+    ///
+    /// # Errors
+    /// One line: what is refused, or that it takes too long.
+    pub(crate) fn build(&mut self, plugged: Plugged) -> Result<Parts> {
+        let name = plugged.plan.name.clone();
+        let build = plugged.builder(&mut self.yard.grounds)?;
+        let begun = Task::begin(format!("{name}/build"), LAUNCH_LIMIT, build, self.yard.now);
+        let mut task = begun.context("no thread can be had that builds its machine")?;
+        let guest = self.waits(|instance, wait| {
+            loop {
+                task = match task.look(wait.now()) {
+                    Progress::Going(task) => task,
+                    Progress::Done(guest) => return guest,
+                    Progress::Lost(why) => bail!("router {name}: the building of its machine {why}"),
+                };
                 instance.pass(wait);
             }
         });
+        Ok(Parts { plugged, guest: guest? })
     }
 }
 
@@ -96,7 +123,7 @@ impl Instance {
 pub(super) fn finish(take_downs: Vec<TakeDown>, now: Instant) {
     let (mut left, wait) = (take_downs, Wait::begin(now));
     loop {
-        left.retain_mut(|take_down| take_down.look(wait.now()) == Progress::Going);
+        left.retain_mut(|take_down| take_down.look(wait.now()).is_none() && !take_down.is_over());
         if left.is_empty() {
             return;
         }

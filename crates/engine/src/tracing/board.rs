@@ -52,7 +52,7 @@ impl Place {
 
 /// A place with its tap point.
 pub(super) type Point = (Arc<Place>, Arc<TapPoint>);
-/// The same, as long as somebody else keeps the tap point.
+/// A place with its tap point, as long as somebody else keeps that.
 type Known = (Arc<Place>, Weak<TapPoint>);
 
 /// All places of an instance. A place is there as long as frames pass it.

@@ -82,7 +82,7 @@ pub(super) struct Follow {
     arrivals: AtomicU32,
     /// Fingerprints of the packets that are followed; 0: none.
     marks: [AtomicU64; SLOTS],
-    /// Who sent them: their answers go there; 0: none.
+    /// Addresses of their senders, to whom answers go; 0: none.
     senders: [AtomicU32; SLOTS],
     looks: AtomicU64,
     passed: AtomicU64,

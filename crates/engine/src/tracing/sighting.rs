@@ -88,7 +88,7 @@ impl Head {
         self.octets().first_chunk::<SHORT>().map(fingerprint)
     }
 
-    /// Who the frame is for.
+    /// Address that the frame is for.
     pub(super) fn destination(&self) -> Mac {
         ethernet::Header::parse(self.octets()).map_or(Mac([0; 6]), |(header, _)| header.destination)
     }
@@ -189,7 +189,7 @@ impl IpIdentity {
         key(self) == key(other) && self.start[..shown] == other.start[..shown]
     }
 
-    /// Who sent it.
+    /// Address of its sender.
     pub(super) fn source(&self) -> u32 {
         self.source
     }

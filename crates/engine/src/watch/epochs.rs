@@ -24,7 +24,7 @@ pub(super) struct Epochs {
 }
 
 impl Epochs {
-    /// Who has kept to an old epoch for too long. A vCPU that sleeps is offline: it reads nothing.
+    /// Charges a vCPU that has kept to an old epoch for too long. One that sleeps is offline: it reads nothing.
     pub(super) fn judge(&mut self, rules: &Rules, seen: Duration, sample: &Sample) -> Option<Charge> {
         self.lags.resize(sample.vcpus.len(), None);
         let vcpus = sample.vcpus.iter().zip(&mut self.lags).enumerate();

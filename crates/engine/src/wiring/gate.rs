@@ -15,7 +15,7 @@ pub(crate) struct Gate {
     nics: Vec<NicGate>,
 }
 
-/// The same at one NIC.
+/// The gate of a router at one NIC.
 #[derive(Clone)]
 pub(crate) struct NicGate {
     limit: Arc<Limit>,

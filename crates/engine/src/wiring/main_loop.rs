@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use switch::{Frame, Sink, SinkWrapper, Source, SourceWrapper};
 
-/// Who holds it may move frames.
+/// A lock whose holder may move frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MainLock(Arc<Turn>);
 

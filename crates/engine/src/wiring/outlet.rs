@@ -51,7 +51,7 @@ pub(crate) enum Far {
     Xdp(Interface),
     /// The port of a virtual machine of another program.
     Guest(Arc<GuestPort>),
-    /// Who is handed the NIC's rings.
+    /// A peer that is handed the NIC's rings.
     Peer(Arc<Handed>),
     /// The kernel, which is handed the NIC's rings, and an interface.
     Kernel(Arc<KernelNic>),
@@ -156,7 +156,7 @@ impl Outlet {
         matches!(&self.far, Far::Peer(peer) if !peer.is_there())
     }
 
-    /// Who is handed the NIC's rings, whether it is another program or the kernel.
+    /// The receiver of the NIC's rings, another program or the kernel.
     pub(crate) fn hands(&self) -> Option<Hands> {
         match &self.far {
             Far::Peer(peer) => Some(Hands::Peer(peer.clone())),
@@ -198,7 +198,7 @@ pub(crate) enum CaptureNews {
     GoesOn,
 }
 
-/// Who is handed a NIC's rings.
+/// The receiver of a NIC's rings.
 #[derive(Clone)]
 pub(crate) enum Hands {
     /// A peer.

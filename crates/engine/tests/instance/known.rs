@@ -1,4 +1,4 @@
-//! Routers that are processes, which a test can stop and kill, and whose end it can put off.
+//! Routers that are processes, which a test can stop and kill, and whose start and end it can put off.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -18,12 +18,14 @@ pub(crate) struct Known {
     let_go: Condvar,
 }
 
-/// Take-downs that come to no end.
+/// Starts and ends that wait to be let go.
 #[derive(Default)]
 struct Held {
-    /// Of these routers.
-    routers: Vec<String>,
-    /// How many there are.
+    /// Routers whose process is not started.
+    starts: Vec<String>,
+    /// Routers whose process does not end.
+    ends: Vec<String>,
+    /// How many were held so far.
     waiting: usize,
 }
 
@@ -73,23 +75,38 @@ impl Known {
 
     /// From now on a router is never down, whoever takes it down.
     pub(crate) fn hold(&self, router: &str) {
-        self.held().routers.push(router.to_owned());
+        self.held().ends.push(router.to_owned());
     }
 
-    /// How many routers would be down by now if they were not held.
+    /// From now on no process is started for a router.
+    pub(crate) fn hold_start(&self, router: &str) {
+        self.held().starts.push(router.to_owned());
+    }
+
+    /// How many routers were held so far where they would have started or ended.
     pub(crate) fn waiting(&self) -> usize {
         self.held().waiting
     }
 
-    /// All of them are down from now on.
+    /// Nobody is held any more.
     pub(crate) fn let_go(&self) {
-        self.held().routers.clear();
+        let mut held = self.held();
+        held.starts.clear();
+        held.ends.clear();
         self.let_go.notify_all();
+    }
+
+    /// Waits as long as this is so.
+    fn wait_while(&self, is_held: impl Fn(&Held) -> bool) {
+        let mut held = self.held();
+        held.waiting += usize::from(is_held(&held));
+        drop(self.let_go.wait_timeout_while(held, PATIENCE, |held| is_held(held)));
     }
 }
 
 impl Spawn for Known {
     fn spawn(&self, name: &str) -> Result<Spawned> {
+        self.wait_while(|held| held.starts.iter().any(|router| router == name));
         let spawned = self.forker.spawn(name)?;
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         started.push((name.to_owned(), spawned.pid));
@@ -101,10 +118,6 @@ impl Spawn for Known {
         if std::thread::current().name().is_some_and(|name| name.ends_with("/bus")) {
             return;
         }
-        let is_held = |held: &mut Held| held.routers.iter().any(|router| router == process.name());
-        let mut held = self.held();
-        let is_one = is_held(&mut held);
-        held.waiting += usize::from(is_one);
-        drop(self.let_go.wait_timeout_while(held, PATIENCE, is_held));
+        self.wait_while(|held| held.ends.iter().any(|router| router == process.name()));
     }
 }

@@ -53,7 +53,7 @@ fn a_router_stops_and_starts_and_the_other_one_loses_nothing() {
     assert_eq!(instance.look_after(Instant::now()), [], "what was told is told once");
 }
 
-/// The same where routers are processes, which need no KVM.
+/// Routers as processes, which need no KVM.
 #[test]
 fn a_process_stops_and_starts_and_the_other_one_loses_nothing() {
     let _turn = alone();

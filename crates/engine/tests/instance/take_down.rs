@@ -1,97 +1,19 @@
 //! While a router is taken down that does not end, all others are looked after, whoever wants it down.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::{Instance, Plugs, State};
-use rustix::process::{Pid, Signal, kill_process};
+use engine::{Instance, Plugs};
 use telemetry::Kind;
 
-use crate::known::Known;
 use crate::traffic::{PATIENCE, alone, plan, router, wait_for};
-
-/// Two routers, and their time.
-struct Two {
-    known: Arc<Known>,
-    instance: Instance,
-    now: Instant,
-}
-
-fn text(slow: &str) -> String {
-    router("up", 1, "") + &router("slow", 2, slow)
-}
-
-impl Two {
-    /// None where this host has no such processes.
-    fn start() -> Option<Self> {
-        Self::of(&text(""))
-    }
-
-    fn of(text: &str) -> Option<Self> {
-        let known = Known::new()?;
-        let instance = known.start(text, Plugs::new());
-        Some(Self { known, instance, now: Instant::now() })
-    }
-
-    fn last(&self, router: &str) -> Pid {
-        *self.known.of(router).last().expect("it was started")
-    }
-
-    fn kill(&self, router: &str) {
-        kill_process(self.last(router), Signal::KILL).expect("it is there");
-    }
-
-    /// Looks once, so much later; what has happened.
-    fn look(&mut self, later: Duration) -> Vec<Kind> {
-        self.now += later;
-        self.instance.look_after(self.now).into_iter().map(|event| event.kind).collect()
-    }
-
-    /// Looks until this has happened; what else has.
-    #[track_caller]
-    fn until(&mut self, what: Kind) -> Vec<Kind> {
-        let mut told = Vec::new();
-        wait_for(what.name(), || {
-            told.extend(self.look(Duration::ZERO));
-            told.contains(&what)
-        });
-        told
-    }
-
-    fn is_running(&self, name: &str) -> bool {
-        self.instance.status().iter().any(|router| router.name == name && router.state == State::Running)
-    }
-
-    /// Holds the slow one, of which `order` wants it to be down, kills the other one meanwhile, and lets go when that has another
-    /// process. Whether it had one before the order was carried out.
-    fn others_live_while(&mut self, order: impl FnOnce(&mut Instance)) -> bool {
-        let (known, up, is_over) = (self.known.clone(), self.last("up"), AtomicBool::new(false));
-        known.hold("slow");
-        std::thread::scope(|scope| {
-            let player = scope.spawn(|| {
-                kill_process(up, Signal::KILL).expect("it is there");
-                let (start, over) = (Instant::now(), || is_over.load(Ordering::Acquire));
-                while known.of("up").last() == Some(&up) && !over() && start.elapsed() < PATIENCE {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                let others_lived = known.of("up").last() != Some(&up) && !over();
-                known.let_go();
-                others_lived
-            });
-            order(&mut self.instance);
-            is_over.store(true, Ordering::Release);
-            player.join().expect("no panic")
-        })
-    }
-}
+use crate::two::{Two, text};
 
 #[test]
 fn others_are_looked_after_while_one_is_stopped() {
     let _turn = alone();
     let Some(mut two) = Two::start() else { return };
-    assert!(two.others_live_while(|instance| instance.stop_router("slow").expect("it is there")));
+    assert!(two.others_live_while_it_ends(|instance| instance.stop_router("slow").expect("it is there")));
     assert!(!two.is_running("slow"));
     assert!(two.until(Kind::Restarted).starts_with(&[Kind::Stopped, Kind::Failed]));
 }
@@ -101,7 +23,9 @@ fn others_are_looked_after_while_one_is_restarted() {
     let _turn = alone();
     let Some(mut two) = Two::start() else { return };
     let before = two.last("slow");
-    assert!(two.others_live_while(|instance| instance.restart_router("slow").expect("it starts again")));
+    assert!(
+        two.others_live_while_it_ends(|instance| instance.restart_router("slow").expect("it starts again"))
+    );
     assert!(two.is_running("slow") && two.last("slow") != before);
 }
 
@@ -114,7 +38,7 @@ fn others_are_looked_after_while_one_is_replaced_or_removed() {
             let changes = instance.apply(&plan(&file), Plugs::new()).expect("it is applied");
             assert_eq!(changes.len(), 1, "{changes:?}");
         };
-        assert!(two.others_live_while(apply));
+        assert!(two.others_live_while_it_ends(apply));
         wait_for("the other one", || {
             two.look(Duration::from_millis(1));
             two.is_running("up")

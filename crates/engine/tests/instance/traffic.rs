@@ -131,7 +131,7 @@ impl Stream {
         Self::between((name, "in"), (name, "out"), n, to, plugs)
     }
 
-    /// The same from a NIC of one router to a NIC of another; the first is number `n`.
+    /// A stream from a NIC of one router to a NIC of another; the first is number `n`.
     pub(crate) fn between(
         from: (&str, &str),
         until: (&str, &str),
