@@ -126,7 +126,7 @@ impl Bench {
         self.try_to_connect(port).expect("it connects")
     }
 
-    /// The same where places may be taken by those whose end the station has not yet seen.
+    /// Connects where places may be taken by those whose end the station has not yet seen.
     fn connect_when_there_is_a_place(&self, port: u16) -> TcpStream {
         let end = Instant::now() + PATIENCE;
         loop {

@@ -47,7 +47,7 @@ impl Scene {
         Self::set_with("", more)
     }
 
-    /// The same with this in the NIC's part of the file.
+    /// Sets the scene with this in the NIC's part of the file.
     fn set_with(nic: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("guest.sock");

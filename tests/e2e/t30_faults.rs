@@ -135,7 +135,7 @@ fn refusal(scene: &Scene, path: &Path) -> String {
     done.stderr
 }
 
-/// Who calls, within the patience.
+/// The first connection that comes, within the patience.
 fn caller(at: &UnixListener) -> Option<UnixStream> {
     at.set_nonblocking(true).expect("set");
     let end = Instant::now() + PATIENCE;

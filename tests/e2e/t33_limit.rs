@@ -28,7 +28,7 @@ attach = "tap:lim-r"
 address = "198.51.100.1/24"
 "#;
 
-/// The same, and the limit is at the second router, behind a switch.
+/// Two routers whose limit is at the second one, behind a switch.
 const BEHIND: &str = r#"
 [switch.lan]
 [[router]]

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const METRICS: &str = "/run/ringroad/t34.prom";
 /// Datagrams a second: far below what is promised.
 const RATE: u32 = 1000;
-/// The same where costs are to be learned.
+/// Datagrams a second where costs are to be learned.
 const HEAVY: u32 = 100_000;
 /// So many of them are enough.
 const ENOUGH: u64 = 100_000;

@@ -69,7 +69,7 @@ fn double(octets: &[u8], at: usize) -> Option<usize> {
     Some(u64::from_le_bytes(octets.get(at..at + 8)?.try_into().ok()?) as usize)
 }
 
-/// The same ELF file with nothing but its segments, and these without the zeros at their ends.
+/// An ELF file with nothing but its segments, and these without the zeros at their ends.
 fn lean(elf: &[u8]) -> Option<Vec<u8>> {
     let table = double(elf, SEGMENTS_AT)?;
     let count = usize::from(u16::from_le_bytes(elf.get(SEGMENT_COUNT..SEGMENT_COUNT + 2)?.try_into().ok()?));

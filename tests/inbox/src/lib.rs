@@ -16,7 +16,7 @@ pub fn ringroad() -> String {
 
 /// The kernel of a Linux guest, inside: unpacked, as unpacking takes longer than all that follows.
 pub const GUEST_KERNEL: &str = "/guest/vmlinux";
-/// The same as it comes, which unpacks itself.
+/// The kernel of a Linux guest as it comes, which unpacks itself.
 pub const GUEST_PACKED_KERNEL: &str = "/guest/vmlinuz";
 /// Its first file system: busybox, `ip`, `ethtool`, `iperf3`, both NICs' drivers, and `tests/inbox/guest.sh`.
 pub const GUEST_INITRD: &str = "/guest/initrd";

@@ -52,7 +52,7 @@ impl Nic {
         self.host.inside(ask)?
     }
 
-    /// The same, of a line that must end well.
+    /// Runs a line in the guest's shell that must end well; what it says.
     fn done(&self, line: &str) -> Result<String> {
         let said = self.shell(line).with_context(|| format!("{}: {line}", self.name))?;
         ensure!(said.ends_with("status=0\n"), "{}: {line}: {said}", self.name);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 const ROOT: &str = "/sys/fs/cgroup";
-/// The tests of `crates/sched/tests/kernel.rs`, in the box.
+/// The tests of `crates/sched/tests/kernel`, in the box.
 const TESTS: &str = "/tests/kernel";
 
 /// Hierarchies of version 1 with one controller each, which go when they are dropped.

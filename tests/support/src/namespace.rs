@@ -41,7 +41,7 @@ impl Namespace {
         command
     }
 
-    /// The same for a program that needs the host's control groups, which `ip netns exec` hides with all of `/sys`.
+    /// A command for a program that needs the host's control groups, which `ip netns exec` hides with all of `/sys`.
     pub fn command_with_groups(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name)).arg(program);

@@ -72,7 +72,7 @@ impl Process {
 pub struct Memory {
     /// What of it lies in physical memory (RSS).
     pub resident: u64,
-    /// The same, pages that others have too only in part (PSS).
+    /// What lies in physical memory, of pages that others have too only a part (PSS).
     pub share: u64,
     /// What of it belongs to no file and is shared with nobody: heap and stacks.
     pub anonymous: u64,

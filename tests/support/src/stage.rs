@@ -53,7 +53,7 @@ impl Stage {
         Self::start_after(binary, text, options, |_| Ok(())).map(|(stage, ())| stage)
     }
 
-    /// The same, after something was made in the namespace in which it is to run.
+    /// Starts `binary run` after something was made in the namespace in which it is to run.
     pub fn start_after<T>(
         binary: &str,
         text: &str,
@@ -69,7 +69,7 @@ impl Stage {
         Self::start_as(command, text, options, |_| Ok(())).map(|(stage, ())| stage)
     }
 
-    /// The same, with this folder for what the run keeps for the next one.
+    /// Starts `binary run` with this folder for what it keeps for the next one, where it sees the host's control groups.
     pub fn start_with_state(binary: &str, text: &str, options: &[&str], state: &Path) -> Result<Self> {
         let command = |home: &Namespace| {
             let mut command = home.command_with_groups(binary);
@@ -184,7 +184,7 @@ impl Stage {
         Ok(done)
     }
 
-    /// The same of a run that has told of trouble meanwhile.
+    /// Ends a run that has told of trouble meanwhile, as [`Stage::stop`] does.
     fn end(&mut self) -> Result<Finished> {
         self.run.settle();
         self.run.signal(Signal::TERM)?;

@@ -168,7 +168,7 @@ impl VhostPeer {
         self.describe_to(ring, entry, buffer, (flags, entry.wrapping_add(1)))
     }
 
-    /// The same where the chain goes on anywhere.
+    /// Writes a descriptor of a ring whose chain goes on anywhere.
     pub fn describe_to(&self, ring: u32, entry: u16, buffer: (u64, u32), rest: (u16, u16)) -> Result<()> {
         let rest = [rest.0, rest.1].map(u16::to_le_bytes).concat();
         let octets = [buffer.0.to_le_bytes().to_vec(), buffer.1.to_le_bytes().to_vec(), rest].concat();
@@ -218,7 +218,7 @@ impl VhostPeer {
         self.is_left_within(Duration::ZERO)
     }
 
-    /// The same, waiting for it for so long.
+    /// Whether the other side closes the connection within so long.
     pub fn is_left_within(&self, most: Duration) -> bool {
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         poll(&mut fds, Timespec::try_from(most).ok().as_ref()).is_ok() && !fds[0].revents().is_empty()
