@@ -4,44 +4,52 @@
 # (`vhost-user-frontend:`). Frames of 60 octets without FCS, one flow, one way. Each router has a generator of its own; all are there
 # all the time, and one router and its generator are stopped (SIGSTOP) while the other ones are measured, so that a quarter of a
 # second of ours and one of DPDK's follow each other. Needs: dpdk dpdk-dev dpdk-doc gcc make pkg-config cargo, root. GENERATOR,
-# RINGROAD: what is built already. TAGS: any of "plain tuned", for l3fwd's rings.
+# RINGROAD: what is built already. TAGS: any of "plain tuned", for l3fwd's rings. OTHER: another build of ringroad, which takes
+# l3fwd's place.
 . "$(dirname "$0")/peers_lib.sh"
-need /usr/include/dpdk/rte_eal.h=dpdk-dev gcc=gcc make=make pkg-config=pkg-config
-EX=${DPDK_EXAMPLES:-$(pkg-config --variable=prefix libdpdk)/share/dpdk/examples}
-[ -d "$EX/l3fwd" ] || { echo "no l3fwd: its sources are not in $EX: apt-get install dpdk-doc"; exit 1; }
 TARGET=${CARGO_TARGET_DIR:-$here/../../target}
 if [ -z "${GENERATOR:-}" ]; then
   cargo build -q --release -p ringroad-vhost-user --example vhost_generator || exit 1
   GENERATOR=$TARGET/release/examples/vhost_generator
 fi
 if [ -z "${RINGROAD:-}" ]; then cargo build -q --release || exit 1; RINGROAD=$TARGET/release/ringroad; fi
-hp_on 500 || exit 1
 MAC=02:00:00:00:01:00
 
-# virtio has no IPv4 checksum RX offload, so that one request is taken out
-cp -r "$EX/l3fwd" "$EX/common" "$T/"
-sed -i 's/\.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM,/.offloads = 0,/' "$T/l3fwd/main.c"
-make -s -C "$T/l3fwd" >"$T/l3make.log" 2>&1 || { echo "l3fwd does not build: $(tail -1 "$T/l3make.log")"; exit 1; }
-printf 'R198.18.0.0/24 0\nR198.18.1.0/24 1\n' > "$T/v4.cfg"
-printf 'R2001:0200:0000:0000:0000:0000:0000:0000/64 0\n' > "$T/v6.cfg"
-cat > "$T/ours.toml" <<EOF
+build_l3fwd() {
+  need /usr/include/dpdk/rte_eal.h=dpdk-dev gcc=gcc make=make pkg-config=pkg-config
+  local examples=${DPDK_EXAMPLES:-$(pkg-config --variable=prefix libdpdk)/share/dpdk/examples}
+  [ -d "$examples/l3fwd" ] || { echo "no l3fwd: its sources are not in $examples: apt-get install dpdk-doc"; exit 1; }
+  hp_on 500 || exit 1
+  # virtio has no IPv4 checksum RX offload, so that one request is taken out
+  cp -r "$examples/l3fwd" "$examples/common" "$T/"
+  sed -i 's/\.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM,/.offloads = 0,/' "$T/l3fwd/main.c"
+  make -s -C "$T/l3fwd" >"$T/l3make.log" 2>&1 || { echo "l3fwd does not build: $(tail -1 "$T/l3make.log")"; exit 1; }
+  printf 'R198.18.0.0/24 0\nR198.18.1.0/24 1\n' > "$T/v4.cfg"
+  printf 'R2001:0200:0000:0000:0000:0000:0000:0000/64 0\n' > "$T/v6.cfg"
+}
+if [ -n "${OTHER:-}" ]; then TAGS=other; else build_l3fwd; fi
+
+# config NAME: the file of a router at the sockets NAME.0 and NAME.1
+config() {
+cat > "$T/$1.toml" <<EOF
 [[router]]
-name = "bench-vu"
+name = "bench-${1//_/-}"
 spin = "always"
 pin  = { vcpu = "1" }
 [[router.nic]]
 name = "in"
 mac = "$MAC"
-attach = "vhost-user-frontend:$T/ringroad.0"
+attach = "vhost-user-frontend:$T/$1.0"
 address = "198.18.0.1/24"
 [[router.nic]]
 name = "out"
-attach = "vhost-user-frontend:$T/ringroad.1"
+attach = "vhost-user-frontend:$T/$1.1"
 address = "198.18.1.1/24"
 [[router.neighbour]]
 address = "198.18.1.2"
 mac = "02:00:00:00:00:fe"
 EOF
+}
 declare -A OPTIONS=([plain]= [tuned]=,vectorized=1,mrg_rxbuf=0,in_order=1,queue_size=1024)
 declare -A PIDS_OF=() PIPES=()
 
@@ -66,11 +74,12 @@ l3fwd() { # options
   ROUTER=$!; PIDS+=("$ROUTER"); sleep 2
   PIDS_OF[l3fwd]="$GEN $ROUTER"; halt l3fwd
 }
-ringroad() {
-  generator ringroad || return
-  "$RINGROAD" run "$T/ours.toml" --json >"$T/ours.out" 2>&1 & ROUTER=$!; PIDS+=("$ROUTER"); sleep 2
+ringroad() { # name, program
+  generator "$1" || return
+  config "$1"
+  "$2" run "$T/$1.toml" --json >"$T/$1.out" 2>&1 & ROUTER=$!; PIDS+=("$ROUTER"); sleep 2
   # The supervisor, and the data plane.
-  PIDS_OF[ringroad]="$GEN $ROUTER $(cat "/proc/$ROUTER/task/$ROUTER/children")"; halt ringroad
+  PIDS_OF[$1]="$GEN $ROUTER $(cat "/proc/$ROUTER/task/$ROUTER/children")"; halt "$1"
 }
 finish() { # name
   [ -n "${PIDS_OF[$1]:-}" ] || return 0
@@ -90,18 +99,19 @@ ratio() {
     if (NR>=6) printf "RATIO %s median=%.3f ci95=%.3f..%.3f n=%d\n",n,(v[int((NR+1)/2)]+v[int(NR/2)+1])/2,v[k<1?1:k],v[NR+1-(k<1?1:k)],NR}'
 }
 one() { # tag
-  local i a; placement
-  ringroad; l3fwd "${OPTIONS[$1]}"
-  if [ -n "${PIDS_OF[ringroad]:-}" ] && [ -n "${PIDS_OF[l3fwd]:-}" ]; then
+  local i a with=l3fwd; placement
+  ringroad ringroad "$RINGROAD"
+  if [ "$1" = other ]; then with=ringroad_other; ringroad "$with" "$OTHER"; else l3fwd "${OPTIONS[$1]}"; fi
+  if [ -n "${PIDS_OF[ringroad]:-}" ] && [ -n "${PIDS_OF[$with]:-}" ]; then
     for i in $(seq $((4 * SECS))); do
-      slice ringroad; a=$S; slice l3fwd
+      slice ringroad; a=$S; slice "$with"
       [ -n "$a" ] && [ -n "$S" ] && [ "$S" -gt 0 ] || continue
-      record "ringroad_beside_$1_60" "$a" >>"$T/slices"; record "l3fwd_$1_60" "$S" >>"$T/slices"
+      record "ringroad_beside_$1_60" "$a" >>"$T/slices"; record "${with}_$1_60" "$S" >>"$T/slices"
       awk -v a="$a" -v b="$S" 'BEGIN{print a/b}' >>"$T/ratio_$1_60"
     done
-    echo "  l3fwd $1: ringroad $a, l3fwd $S, c2c=$C2C"
+    echo "  $with $1: ringroad $a, $with $S, c2c=$C2C"
   fi
-  finish ringroad; finish l3fwd
+  finish ringroad; finish "$with"
 }
 
 for rep in $(seq "$REPS"); do

@@ -1,10 +1,11 @@
-//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | measured | fuzz | sanitize | soak | attacks | deb`.
+//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | compare | measured | fuzz | sanitize | soak | attacks | deb`.
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod attacks;
 mod bench;
 mod check;
+mod compare;
 mod deb;
 mod deny;
 mod fuzz;
@@ -36,6 +37,9 @@ cargo xtask box [--shell] [--binary FILE] [NAME...]
                                                 vhost-net; or a shell in it
 cargo xtask bench [--rounds N] [--seconds S] [--no-peers] [NAME...]
                                                 experiments and peers in turn, then a Markdown table
+cargo xtask compare COMMIT [--pairs N] [NAME...]
+                                                the hot paths of this tree and of a commit (or a program, by its path) by turns, in
+                                                N pairs (default 40): new / old with its interval
 cargo xtask measured [--rounds N] [bench | FIGURE...]
                                                 plays these (a bench in 10 rounds) and keeps them, then writes docs/measured.md,
                                                 docs/papers.md and the figures of the README from what is kept
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         "spin" => test::spin(),
         "box" => inbox::run(&rest),
         "bench" => bench::run(&rest),
+        "compare" => compare::run(&rest),
         "measured" => measured::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "sanitize" => sanitize::run(&rest),

@@ -68,25 +68,28 @@ fn row(bound: &Bound, samples: &[Sample]) -> Option<String> {
     Some(text)
 }
 
-/// Ours / theirs.
-struct Ratio {
-    pairs: usize,
+/// One figure over another one, pair by pair.
+pub(crate) struct Ratio {
+    pub(crate) pairs: usize,
     /// Of these, pairs of like placement.
-    like: usize,
+    pub(crate) like: usize,
     /// Low end, median, high end.
-    interval: (f64, f64, f64),
+    pub(crate) interval: (f64, f64, f64),
+}
+
+impl Ratio {
+    /// The first of each pair over the second; `None` for too few pairs.
+    pub(crate) fn over(pairs: &[(&Sample, &Sample)]) -> Option<Self> {
+        let like: Vec<_> = pairs.iter().copied().filter(|(a, b)| near_each_other(a, b)).collect();
+        // With too few pairs of like placement all are taken, and the reader sees it in the table.
+        let used = if like.len() >= FEWEST_PAIRS { &like[..] } else { pairs };
+        let ratios = used.iter().map(|(a, b)| a.median() / b.median()).collect();
+        Some(Self { pairs: pairs.len(), like: like.len(), interval: interval(ratios)? })
+    }
 }
 
 fn ratio(ours: &str, theirs: &str, samples: &[Sample]) -> Option<Ratio> {
-    let pairs = pairs(ours, theirs, samples);
-    let like: Vec<&(&Sample, &Sample)> = pairs.iter().filter(|(a, b)| near_each_other(a, b)).collect();
-    // With too few pairs of like placement all are taken, and the reader sees it in the table.
-    let used: Vec<f64> = if like.len() >= FEWEST_PAIRS {
-        like.iter().map(|(a, b)| a.median() / b.median()).collect()
-    } else {
-        pairs.iter().map(|(a, b)| a.median() / b.median()).collect()
-    };
-    Some(Ratio { pairs: pairs.len(), like: like.len(), interval: interval(used)? })
+    Ratio::over(&pairs(ours, theirs, samples))
 }
 
 /// Ours and theirs, round by round. What several of ours ran in turn with was measured several times a round: of these the one
@@ -105,7 +108,8 @@ fn pairs<'s>(ours: &str, theirs: &str, samples: &'s [Sample]) -> Vec<(&'s Sample
     ours.iter().zip(theirs.chunks(a_round)).filter_map(nearest).collect()
 }
 
-fn near_each_other(a: &Sample, b: &Sample) -> bool {
+/// Whether the cores of both samples were about equally far apart.
+pub(crate) fn near_each_other(a: &Sample, b: &Sample) -> bool {
     match (a.c2c_ns(), b.c2c_ns()) {
         (Some(a), Some(b)) => (a - b).abs() <= LIKE * a.max(b),
         _ => false,

@@ -1,0 +1,252 @@
+//! `cargo xtask compare`: the hot paths of this tree and of another commit by turns in one run, and whether a change cost them anything.
+
+use std::fmt::Write as _;
+use std::fs::{self, create_dir_all};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::arguments::number;
+use crate::bench::machine;
+use crate::ratios::{Ratio, interval, near_each_other};
+use crate::results::{Sample, parse};
+use crate::step::{Step, output, release_build, root, target_dir};
+
+/// Least that the low end of the interval of new / old may be.
+const LEAST: f64 = 0.98;
+/// Most that a start may take longer, ms.
+const LONGER_MS: f64 = 1.0;
+/// Pairs at most for each that is wanted, as those of unlike placement do not count.
+const TRIES: usize = 2;
+
+/// Something that is measured in a moment.
+struct Hot {
+    name: &'static str,
+    words: &'static [&'static str],
+}
+
+const SHORT: [&str; 4] = ["--seconds", "0.3", "--repeat", "1"];
+
+/// The hot paths; `vhost-user` is a script of `bench/peers`.
+const PATHS: [Hot; 6] = [
+    Hot { name: "forward", words: &["forward"] },
+    Hot { name: "forward-csb", words: &["forward", "--nic", "e1000"] },
+    Hot { name: "guest-to-guest", words: &["guest-to-guest"] },
+    Hot { name: "switch", words: &["switch"] },
+    Hot { name: "boot", words: &["boot"] },
+    Hot { name: VHOST_USER, words: &[] },
+];
+const VHOST_USER: &str = "vhost-user";
+
+struct Wish {
+    other: String,
+    pairs: usize,
+    chosen: Vec<String>,
+}
+
+/// Both programs.
+struct Programs {
+    old: String,
+    new: String,
+}
+
+/// Plays everything that is named, or all of it; true if nothing is slower than it may be.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let wish = wish(arguments)?;
+    let programs = Programs { old: other(&wish.other)?, new: release_build()? };
+    let mut rows = String::new();
+    let mut well = true;
+    for path in
+        PATHS.iter().filter(|path| wish.chosen.is_empty() || wish.chosen.iter().any(|name| name == path.name))
+    {
+        println!("\n== {}", path.name);
+        let (text, holds) = if path.name == VHOST_USER {
+            vhost_user(&programs, wish.pairs)?
+        } else {
+            by_turns(path, &programs, wish.pairs)?
+        };
+        println!("{text}");
+        rows.push_str(&text);
+        well &= holds;
+    }
+    let commit = output("git", &["rev-parse", "--short", "HEAD"]);
+    println!("\n{}; {commit} against {}; {}", machine(), wish.other, output("date", &["-u", "+%F"]));
+    println!("\n| path | pairs | like | old | new | new / old | 95 % interval | asked | holds |");
+    println!("|---|---:|---:|---:|---:|---:|---|---|---|\n{rows}");
+    Ok(well)
+}
+
+fn wish(arguments: &[String]) -> Result<Wish> {
+    let mut wish = Wish { other: String::new(), pairs: 40, chosen: Vec::new() };
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        match word.as_str() {
+            "--pairs" => wish.pairs = number(word, &mut rest)?,
+            _ if word.starts_with('-') => bail!("unexpected argument `{word}`"),
+            _ if wish.other.is_empty() => wish.other.clone_from(word),
+            _ if PATHS.iter().any(|path| path.name == word) => wish.chosen.push(word.clone()),
+            _ => bail!("no path is named `{word}`; there are: {}", PATHS.map(|path| path.name).join(", ")),
+        }
+    }
+    ensure!(
+        !wish.other.is_empty(),
+        "what to compare with? `cargo xtask compare COMMIT`, or a program by its path"
+    );
+    Ok(wish)
+}
+
+/// The program of a commit, built once; or that at a path.
+fn other(name: &str) -> Result<String> {
+    if Path::new(name).is_file() {
+        return Ok(fs::canonicalize(name)?.to_string_lossy().into_owned());
+    }
+    let commit = output("git", &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]);
+    ensure!(!commit.is_empty(), "`{name}` is neither a commit nor a program");
+    let folder = target_dir().join("compare");
+    let program = folder.join(format!("ringroad-{commit}"));
+    if !program.is_file() {
+        create_dir_all(&folder)?;
+        build(&commit, &folder, &program)?;
+    }
+    Ok(program.to_string_lossy().into_owned())
+}
+
+/// Builds a commit in a checkout of its own, which goes again.
+fn build(commit: &str, folder: &Path, program: &Path) -> Result<()> {
+    let tree = folder.join("tree");
+    let shown = tree.to_string_lossy();
+    let git = |words: &[&str]| Step::new("git").args(words).run();
+    ensure!(
+        git(&["worktree", "add", "--force", "--detach", &shown, commit])?,
+        "git cannot check out {commit}"
+    );
+    let built = Step::new("cargo")
+        .args(["build", "--release", "--package", "ringroad"])
+        .env("CARGO_TARGET_DIR", folder.join("target"))
+        .folder(&tree)
+        .run();
+    let removed = git(&["worktree", "remove", "--force", &shown])?;
+    ensure!(built? && removed, "{commit} does not build");
+    fs::copy(folder.join("target/release/ringroad"), program).context("cannot keep what was built")?;
+    Ok(())
+}
+
+/// Old and new in turn, the one that begins changing from pair to pair.
+fn by_turns(path: &Hot, programs: &Programs, wanted: usize) -> Result<(String, bool)> {
+    let mut pairs: Vec<(Vec<Sample>, Vec<Sample>)> = Vec::new();
+    let mut like = 0;
+    for round in 0..wanted * TRIES {
+        let (old, new) = if round % 2 == 0 {
+            let old = play(&programs.old, path.words)?;
+            (old, play(&programs.new, path.words)?)
+        } else {
+            let new = play(&programs.new, path.words)?;
+            (play(&programs.old, path.words)?, new)
+        };
+        like += usize::from(old.iter().zip(&new).all(|(a, b)| a.c2c_ns().is_none() || near_each_other(a, b)));
+        pairs.push((old, new));
+        if like >= wanted {
+            break;
+        }
+    }
+    let names: Vec<&str> =
+        pairs.first().map(|(old, _)| old.iter().map(Sample::name).collect()).unwrap_or_default();
+    ensure!(!names.is_empty(), "{} prints no RESULT line", path.name);
+    let (mut text, mut holds) = (String::new(), true);
+    for name in names {
+        let of = |samples: &'_ [Sample]| samples.iter().position(|sample| sample.name() == name);
+        let both: Vec<(&Sample, &Sample)> =
+            pairs.iter().filter_map(|(old, new)| Some((&new[of(new)?], &old[of(old)?]))).collect();
+        let (row, well) = row(name, &both)?;
+        text.push_str(&row);
+        holds &= well;
+    }
+    Ok((text, holds))
+}
+
+/// What a program prints of an experiment.
+fn play(program: &str, words: &[&str]) -> Result<Vec<Sample>> {
+    let step = Step::new(program).args(["lab", "run"]).args(words).args(SHORT);
+    let (mut samples, mut said) = (Vec::new(), Vec::new());
+    let well = step.quietly(&mut |line| {
+        samples.extend(parse(line));
+        said.push(line.to_owned());
+    })?;
+    ensure!(well, "`{}` failed:\n{}", step.shown(), said.join("\n"));
+    Ok(samples)
+}
+
+/// A row of the table; `pairs`: new and old. Whether it is as fast as is asked, or nobody knows.
+fn row(name: &str, pairs: &[(&Sample, &Sample)]) -> Result<(String, bool)> {
+    let Ratio { pairs: n, like, interval: (low, median, high) } =
+        Ratio::over(pairs).with_context(|| format!("{name}: too few pairs"))?;
+    let unit = pairs.first().map_or("", |(new, _)| new.unit());
+    let middle = |of: Vec<f64>| interval(of).map_or(f64::NAN, |(_, median, _)| median);
+    let (new, old) = (
+        middle(pairs.iter().map(|(new, _)| new.median()).collect()),
+        middle(pairs.iter().map(|(_, old)| old.median()).collect()),
+    );
+    let (asked, verdict) = match unit {
+        "ms" => {
+            let longer = interval(pairs.iter().map(|(new, old)| new.median() - old.median()).collect());
+            let (least, middle, most) = longer.context("too few pairs")?;
+            let asked = format!("<= {LONGER_MS} ms longer: {middle:+.2} ({least:+.2}..{most:+.2})");
+            (asked, verdict(most <= LONGER_MS, least > LONGER_MS))
+        }
+        _ => (format!("low end >= {LEAST}"), verdict(low >= LEAST, high < LEAST)),
+    };
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "| {name} | {n} | {like} | {old:.3} | {new:.3} {unit} | {median:.3} | {low:.3}..{high:.3} | {asked} | {verdict} |"
+    );
+    Ok((text, verdict != "no"))
+}
+
+fn verdict(kept: bool, missed: bool) -> &'static str {
+    match (kept, missed) {
+        (true, _) => "yes",
+        (_, true) => "no",
+        _ => "open",
+    }
+}
+
+/// Both as routers over vhost-user, a quarter of a second each by turns.
+fn vhost_user(programs: &Programs, wanted: usize) -> Result<(String, bool)> {
+    let seconds = wanted.div_ceil(4).to_string();
+    let script = root().join("bench/peers/router_over_vhost_user.sh");
+    let step = Step::new(&script.to_string_lossy())
+        .env("RINGROAD", &programs.new)
+        .env("OTHER", &programs.old)
+        .env("REPS", "1")
+        .env("SECS", &seconds);
+    let (mut slices, mut said) = ((Vec::new(), Vec::new()), Vec::new());
+    step.quietly(&mut |line| {
+        // A slice of a quarter of a second: `NAME PPS c2c=NS`.
+        let mut words = line.split_whitespace();
+        let of = (words.next(), words.next().and_then(|pps| pps.parse::<f64>().ok()));
+        match of {
+            (Some("ringroad_beside_other_60"), Some(pps)) => slices.0.push(pps),
+            (Some("ringroad_other_other_60"), Some(pps)) => slices.1.push(pps),
+            _ => said.push(line.to_owned()),
+        }
+    })?;
+    let sample = |pps: &f64| {
+        let mpps = pps / 1e6;
+        parse(&format!("RESULT name={VHOST_USER}/64 unit=mpps median={mpps} min={mpps} max={mpps} n=1"))
+    };
+    let read = |all: &[f64]| -> Vec<Sample> { all.iter().filter_map(sample).collect() };
+    let (new, old) = (read(&slices.0), read(&slices.1));
+    ensure!(
+        new.len() == old.len() && !new.is_empty(),
+        "`{}` gave no pairs:\n{}",
+        step.shown(),
+        said.join("\n")
+    );
+    row(&format!("{VHOST_USER}/64"), &new.iter().zip(&old).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;
