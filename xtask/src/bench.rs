@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: our experiments and the peers' in turn, and the table for the README.
+//! `cargo xtask bench`: our experiments and the peers' in turn, and a Markdown table.
 
 use std::fs::{File, create_dir_all};
 use std::io::Write;

@@ -1,5 +1,4 @@
-//! What the project asks of its figures: ours against a peer's, and single ones. Where README and docs tell a figure, the bound
-//! lies a little below it (above it, for what takes time or memory), so that a document that is out of date is seen.
+//! What the project asks of its figures: ours against a peer's, and single ones.
 
 /// What lies within this part of a bound is near it.
 const NEAR: f64 = 0.1;
