@@ -26,8 +26,9 @@ use crate::ledger_snapshot::Snapshot;
 const ROUND: usize = 4 * BURST;
 /// Passes between two looks at the clock.
 const PASSES: usize = 16;
-/// A frame that has not come by after so long without any is lost. A busy host may keep the vCPU waiting for its CPU.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// A frame that has not come by after so long without any is lost. A busy host may keep the vCPU, or this thread, waiting for its CPU
+/// for seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// The TAP that the router's second NIC is written to, and the one that its first NIC is fed from.
 const NAMES: [&str; 2] = ["lab-out", "lab-in"];
 /// Where an Ethernet frame has its TTL and header checksum.

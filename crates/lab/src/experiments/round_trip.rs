@@ -25,10 +25,10 @@ use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
 use crate::stats;
 
-/// A frame that takes longer is lost: other programs of a busy host take the CPU for tens of milliseconds.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// A frame that takes longer is lost: other programs of a busy host take the CPU for seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// After so many lost ones and none that came back, none will.
-const MOST_LOST: u64 = 30;
+const MOST_LOST: u64 = 3;
 /// Before each frame of the sleeping case: time for the guest to halt.
 const REST: Duration = Duration::from_micros(100);
 /// Microseconds of a unit of the least time between two interrupts (82540EM manual, ITR).
@@ -231,7 +231,7 @@ impl Parts {
         arrivals.asleep.store(true, SeqCst);
         let ready = self.back.arm() || arrivals.frames.load(SeqCst) != self.taken;
         if !ready && let Bell::Event(bell) | Bell::Readable(bell) = self.back.bell() {
-            let time = Timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
+            let time = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
             let bells = &mut [
                 PollFd::from_borrowed_fd(bell, PollFlags::IN),
                 PollFd::from_borrowed_fd(arrivals.bell.as_fd(), PollFlags::IN),
