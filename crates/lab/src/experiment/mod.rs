@@ -55,13 +55,19 @@ pub trait Experiment {
         false
     }
 
+    /// Whether it is built for each of its turns where others have turns between them, and taken down after it: what it is made of
+    /// would go on meanwhile, or hold what they need.
+    fn is_built_each_turn(&self) -> bool {
+        false
+    }
+
     /// Builds what is measured.
     fn prepare(&mut self) -> Result<()>;
 
     /// Measures for about `length`.
     fn run_slice(&mut self, length: Duration) -> Result<Sample>;
 
-    /// Takes down what [`Experiment::prepare`] built. Called once after it, also when a slice failed.
+    /// Takes down what [`Experiment::prepare`] built. Called once after it, also when a slice failed; then it can be built again.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }

@@ -53,8 +53,8 @@ pub fn compare(a: &mut dyn Experiment, b: &mut dyn Experiment, options: &Options
 }
 
 /// Runs experiments in turn, a slice of each in each round, in at least so many rounds; if all are whole repetitions, in just
-/// so many or as many as the options say. One that goes wrong says so and
-/// leaves the others alone.
+/// so many or as many as the options say. What is built for each turn is not there in the turns of others. One that goes wrong
+/// says so and leaves the others alone.
 pub fn in_turn(
     experiments: &mut [Box<dyn Experiment>],
     fewest: usize,
@@ -65,8 +65,12 @@ pub fn in_turn(
         Err(error) => return experiments.iter().map(|_| Err(anyhow::anyhow!("{error:#}"))).collect(),
     };
     let mut all: Vec<Result<Vec<Measured>>> =
-        experiments.iter_mut().map(|experiment| ready(&mut **experiment).map(|()| Vec::new())).collect();
-    let is_ready: Vec<bool> = all.iter().map(Result::is_ok).collect();
+        experiments.iter_mut().map(|experiment| begin(&mut **experiment).map(|()| Vec::new())).collect();
+    let stand: Vec<bool> = experiments
+        .iter()
+        .zip(&all)
+        .map(|(experiment, ready)| ready.is_ok() && !experiment.is_built_each_turn())
+        .collect();
     let whole = experiments.iter().all(|experiment| experiment.is_whole());
     let rounds = match options.rounds {
         _ if !whole => (slices * options.repeat as usize).max(fewest),
@@ -76,19 +80,32 @@ pub fn in_turn(
     for _ in 0..rounds {
         for (experiment, so_far) in experiments.iter_mut().zip(&mut all) {
             let Ok(measured) = so_far else { continue };
-            match measure(&mut **experiment, slice) {
+            match turn(&mut **experiment, slice) {
                 Ok(one) => measured.push(one),
                 Err(error) => *so_far = Err(error),
             }
         }
     }
-    let ends = experiments.iter_mut().zip(all).zip(is_ready);
-    ends.map(|((experiment, measured), is_ready)| {
-        let finished = if is_ready { experiment.finish() } else { Ok(()) };
+    let ends = experiments.iter_mut().zip(all).zip(stand);
+    ends.map(|((experiment, measured), stands)| {
+        let finished = if stands { experiment.finish() } else { Ok(()) };
         let outcome = Outcome::new(&**experiment, measured?);
         finished.map(|()| outcome)
     })
     .collect()
+}
+
+/// Builds what stays while others have their turns.
+fn begin(experiment: &mut dyn Experiment) -> Result<()> {
+    if experiment.is_built_each_turn() { Ok(()) } else { ready(experiment) }
+}
+
+/// One slice of an experiment that stands, or is built for it.
+fn turn(experiment: &mut dyn Experiment, slice: Duration) -> Result<Measured> {
+    if experiment.is_built_each_turn() {
+        return prepared(experiment, |experiment| measure(experiment, slice));
+    }
+    measure(experiment, slice)
 }
 
 /// Length and number of the slices of one repetition.

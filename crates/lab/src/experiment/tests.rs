@@ -1,3 +1,4 @@
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -114,6 +115,68 @@ fn a_whole_repetition_is_not_cut() {
     assert_eq!((rounds(whole(), None), rounds(whole(), Some(2))), (vec![7], vec![2]));
     // What is cut keeps to seconds, repetitions and the fewest rounds.
     assert_eq!(rounds(told(&[1.0]), Some(2)), [15]);
+}
+
+/// An experiment that notes in a log that others write, too, when it is built, measured and taken down.
+struct Noted {
+    name: char,
+    log: Arc<Mutex<String>>,
+    each_turn: bool,
+    fails: bool,
+}
+
+impl Noted {
+    fn note(&self, what: char) {
+        self.log.lock().unwrap().extend([what, self.name, ' ']);
+    }
+}
+
+impl Experiment for Noted {
+    fn id(&self) -> &'static str {
+        "noted"
+    }
+
+    fn case(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn unit(&self) -> &'static str {
+        "mpps"
+    }
+
+    fn is_built_each_turn(&self) -> bool {
+        self.each_turn
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        self.note('p');
+        Ok(())
+    }
+
+    fn run_slice(&mut self, _: Duration) -> Result<Sample> {
+        self.note('s');
+        if self.fails { bail!("told to fail") } else { Ok(Sample::default()) }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.note('f');
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_built_for_each_turn_is_gone_in_the_turns_of_others() {
+    let log = Arc::new(Mutex::new(String::new()));
+    let noted = |name, each_turn, fails| -> Box<dyn Experiment> {
+        Box::new(Noted { name, log: log.clone(), each_turn, fails })
+    };
+    let options = Options { seconds: 0.001, repeat: 1, ..Options::default() };
+    let mut experiments = [noted('a', true, false), noted('b', false, false), noted('c', true, true)];
+    let outcomes = in_turn(&mut experiments, 2, &options);
+    assert_eq!(log.lock().unwrap().as_str(), "pb pa sa fa sb pc sc fc pa sa fa sb fb ");
+    let slices: Vec<_> =
+        outcomes.into_iter().map(|found| found.map_or(0, |found| found.measured.len())).collect();
+    assert_eq!(slices, [2, 2, 0]);
 }
 
 #[test]

@@ -133,6 +133,10 @@ impl Experiment for GuestRx {
         self.seats.pair()
     }
 
+    fn is_built_each_turn(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self) -> Result<()> {
         let ground = device::ground(&self.options)?;
         let segment_len = self.options.segment.unwrap_or(0) as u32;

@@ -19,6 +19,7 @@ use super::exits::exits;
 use super::gate::{Gate, Keeper};
 use super::host_end::{self, HostPair};
 use super::mover::{self, Mover};
+use crate::cores;
 use crate::device::{self, FAR_MAC};
 use crate::experiment::{Attachment, Experiment, Options, Sample};
 use crate::ledger_snapshot::Snapshot;
@@ -106,7 +107,12 @@ impl Experiment for GuestToGuest {
         Some(self.cpus)
     }
 
+    fn is_built_each_turn(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self) -> Result<()> {
+        cores::pin(self.cpus.0)?;
         let mut guests = Guest::new(&self.plan()?, self.duty(), &device::ground(&self.options)?)?;
         let (between, ways) = match self.options.attach {
             Attachment::Tap => by_kernel(&guests)?,

@@ -139,6 +139,10 @@ impl Experiment for GuestTx {
         self.seats.pair()
     }
 
+    fn is_built_each_turn(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self) -> Result<()> {
         let ground = device::ground(&self.options)?;
         let mut plan = device::end_plan(&self.options, &self.seats)?;

@@ -118,6 +118,10 @@ impl Experiment for RoundTrip {
         self.seats.pair()
     }
 
+    fn is_built_each_turn(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self) -> Result<()> {
         let options = Options { queues: 1, ..self.options.clone() };
         let mut plan = device::plan(&options, &self.seats.vcpus)?;

@@ -103,6 +103,10 @@ impl Experiment for Tcp {
         }
     }
 
+    fn is_built_each_turn(&self) -> bool {
+        true
+    }
+
     fn prepare(&mut self) -> Result<()> {
         cores::pin(self.seats.host)?;
         let by_tap = self.options.attach == Attachment::Tap;

@@ -67,7 +67,7 @@ pub(super) fn scaled(summary: Summary, factor: f64) -> Summary {
 }
 
 /// The ratio of two cells that did not run in turn: the widest that both intervals allow.
-pub(super) fn ratio(first: Summary, second: Summary) -> Option<Summary> {
+fn ratio(first: Summary, second: Summary) -> Option<Summary> {
     let over = |a: f64, b: f64| (a >= 0.0 && b > 0.0).then(|| a / b);
     let at_most = |a: f64, b: f64| over(a, b).unwrap_or(f64::INFINITY);
     let interval = || {

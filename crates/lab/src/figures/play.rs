@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use super::cell::{ratio, scaled};
+use super::cell::{ratio_of, scaled};
 use super::file::Run;
 use super::table::mbps;
 use super::together::Together;
@@ -57,11 +57,9 @@ pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<P
             } else {
                 measure((figure, row, column), options, wanted, &turns)
             };
-            // A case that ran once is told once, and so is why it did not.
-            let known =
-                |cell: &Cell| matches!((&cell.found, &found), (Found::NotRun(a), Found::NotRun(b)) if a == b);
-            let news = cells.is_empty() || matches!(found, Found::NotRun(_)) && !cells.iter().any(known);
-            if matches!(turns, Turns::Each) || news {
+            // A case that ran once is told once in its row, and so is why it did not.
+            let is_known = cells.iter().any(|cell: &Cell| is_same(&cell.found, &found));
+            if matches!(turns, Turns::Each) || !is_known {
                 tell(figure, row, column, &found, out)?;
             }
             cells.push(Cell { published: published.shown(), number, found, rounds });
@@ -70,6 +68,15 @@ pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<P
         played.cells.push(cells);
     }
     Ok(played)
+}
+
+/// Whether two cells are of one case, or are empty for one reason.
+fn is_same(one: &Found, other: &Found) -> bool {
+    match (one, other) {
+        (Found::NotRun(why), Found::NotRun(other)) => why == other,
+        (Found::Played(_, one), Found::Played(_, other)) => (one.id, &one.case) == (other.id, &other.case),
+        _ => false,
+    }
 }
 
 fn tell(figure: &Figure, row: &Row, column: &Column, found: &Found, out: &mut dyn Write) -> Result<()> {
@@ -172,24 +179,37 @@ fn factor(from: &str, to: &str) -> f64 {
     }
 }
 
-/// Fills the cells that follow from others of their row.
+/// Fills the cells that follow from others of their row, round by round where they ran in turn.
 fn work_out(figure: &Figure, row: &Row, cells: &mut [Cell]) {
     for (at, column) in figure.columns.iter().enumerate() {
-        let Some(of) = column.of.as_ref().and_then(|of| figure.column(of)) else { continue };
-        let found = match &column.over {
-            Some(over) => figure.column(over).and_then(|over| {
-                let summaries = cells.get(of)?.summary().zip(cells.get(over)?.summary());
-                summaries.and_then(|(of, over)| ratio(of, over))
-            }),
-            None => cells
-                .get(of)
-                .and_then(Cell::summary)
-                .zip(column.payload.or(row.payload))
-                .map(|(summary, payload)| scaled(summary, mbps(payload))),
+        let Some(of) = column.of.as_ref().and_then(|of| figure.column(of)).and_then(|of| cells.get(of))
+        else {
+            continue;
         };
-        let why = cells.get(of).map_or("", Cell::why).to_owned();
+        let over = column.over.as_ref().and_then(|over| cells.get(figure.column(over)?));
+        let found = match (&column.over, over) {
+            (None, _) => column.payload.or(row.payload).and_then(|payload| multiplied(of, mbps(payload))),
+            (Some(_), over) => over.and_then(|over| divided(of, over)),
+        };
+        let empty = || (Found::NotRun(of.why().to_owned()), Vec::new());
+        let (found, rounds) =
+            found.map_or_else(empty, |(summary, rounds)| (Found::WorkedOut(summary), rounds));
         if let Some(cell) = cells.get_mut(at) {
-            cell.found = found.map_or(Found::NotRun(why), Found::WorkedOut);
+            (cell.found, cell.rounds) = (found, rounds);
         }
     }
+}
+
+/// A cell with all its samples multiplied.
+fn multiplied(cell: &Cell, factor: f64) -> Option<(Summary, Vec<f64>)> {
+    let rounds = cell.rounds.iter().map(|value| value * factor).collect();
+    Some((scaled(cell.summary()?, factor), rounds))
+}
+
+/// The ratio of two cells.
+fn divided(cell: &Cell, by: &Cell) -> Option<(Summary, Vec<f64>)> {
+    let pairs = cell.rounds.iter().zip(&by.rounds);
+    let rounds =
+        if cell.rounds.len() == by.rounds.len() { pairs.map(|(a, b)| a / b).collect() } else { Vec::new() };
+    Some((ratio_of(cell, by)?, rounds))
 }

@@ -269,16 +269,51 @@ fn an_interval_that_is_too_wide_says_nothing_and_a_narrow_one_counts() {
 fn cases_that_run_in_turn_run_once_and_are_compared_round_by_round() {
     let text = "id = \"9/x\"\ntitle = \"t\"\nin_turn = 7\nbeside = \"a\"\n[[column]]\nname = \"c\"\nunit = \"Kpps\"\n\
                 runs = { wire = { run = \"generator\" }, none = { run = \"nothing\" } }\n\
-                [[row]]\nname = \"a\"\nplays = \"wire\"\npublished = [1]\n\
-                [[row]]\nname = \"b\"\nplays = \"wire\"\npublished = [1]\n\
-                [[row]]\nname = \"n\"\nplays = \"none\"\npublished = [1]\n";
+                [[column]]\nname = \"m\"\nunit = \"Mbps\"\nof = \"c\"\npayload = 1000\n\
+                [[column]]\nname = \"x\"\nunit = \"times\"\nof = \"m\"\nover = \"c\"\n\
+                [[row]]\nname = \"a\"\nplays = \"wire\"\npublished = [1, 1, 1]\n\
+                [[row]]\nname = \"b\"\nplays = \"wire\"\npublished = [1, 1, 1]\n\
+                [[row]]\nname = \"n\"\nplays = \"none\"\npublished = [1, 1, 1]\n\
+                [[row]]\nname = \"u\"\nplays = \"wire\"\nsetting = { frame = 128 }\npublished = [\"-\", \"-\", \"-\"]\n";
     let figure = Figure::parse(text).unwrap();
     let options = crate::experiment::Options { seconds: 0.01, repeat: 1, ..Default::default() };
     let mut out = Vec::new();
     let played = play(&figure, &options, &mut out).unwrap();
     let [a, b] = ["a", "b"].map(|row| played.cell(&figure, row, "c").unwrap().rounds.clone());
     assert!(a.len() == 7 && a == b, "{a:?} {b:?}");
+    // What is worked out of others keeps their rounds.
+    let [worked, ratio] = ["m", "x"].map(|column| played.cell(&figure, "a", column).unwrap().rounds.clone());
+    assert_eq!(worked, a.iter().map(|rate| rate * 8.0).collect::<Vec<_>>());
+    assert!(ratio.len() == 7 && ratio.iter().all(|ratio| (ratio - 8.0).abs() < 1e-9), "{ratio:?}");
+    assert!(played.cell(&figure, "u", "c").unwrap().summary().is_none(), "nobody asks for it");
     let text = table(&figure, &played);
     assert!(text.contains(" 7 | ") && text.contains("| 1.00 [1.00, 1.00] |"), "{text}");
-    assert!(String::from_utf8(out).unwrap().contains("NOT-RUN 9/x n | c: there is no experiment `nothing`"));
+    let out = String::from_utf8(out).unwrap();
+    assert!(out.contains("NOT-RUN 9/x n | c: there is no experiment `nothing`"), "{out}");
+    assert_eq!(out.matches("RESULT ").count(), 2, "once in each row: {out}");
+}
+
+#[test]
+fn what_is_compared_is_played_in_turn_in_rounds_enough_for_an_interval() {
+    for figure in all().unwrap().iter().filter(|figure| figure.plays_something()) {
+        assert!(figure.in_turn >= 6, "{}: {} rounds", figure.id, figure.in_turn);
+    }
+}
+
+#[test]
+fn cases_that_run_in_turn_have_names_by_which_they_are_told_apart() {
+    let options = crate::experiment::Options { cpus: vec![0, 1, 2, 3, 4], ..Default::default() };
+    for figure in all().unwrap() {
+        let mut known = std::collections::BTreeMap::new();
+        for row in figure.rows.iter().filter(|row| row.not_run.is_none()) {
+            for how in figure.columns.iter().filter_map(|column| column.run(row.plays.as_ref())) {
+                let chosen = play::chosen(&figure, row, how, &options).unwrap();
+                let found = play::experiment(how, &chosen).unwrap();
+                let name = format!("{}/{}", found.id(), found.case());
+                let played = format!("{chosen:?}");
+                let first = known.entry(name.clone()).or_insert_with(|| played.clone());
+                assert_eq!(*first, played, "{}: two cases are {name}", figure.id);
+            }
+        }
+    }
 }

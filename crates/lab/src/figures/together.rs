@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::Figure;
 use super::play::{chosen, experiment};
+use super::{Figure, Published};
 use crate::experiment::{Experiment, Options, Outcome, in_turn};
 
 /// What came of each case, by its name; or why nothing did.
@@ -23,7 +23,10 @@ impl Together {
     pub(super) fn run(figure: &Figure, options: &Options) -> Self {
         let mut wanted: BTreeMap<String, Box<dyn Experiment>> = BTreeMap::new();
         for row in figure.rows.iter().filter(|row| row.not_run.is_none()) {
-            for how in figure.columns.iter().filter_map(|column| column.run(row.plays.as_ref())) {
+            let is_wanted = |published: &Published| published.number().is_some() || row.run_unpublished;
+            let columns =
+                figure.columns.iter().zip(&row.published).filter(|(_, published)| is_wanted(published));
+            for how in columns.filter_map(|(column, _)| column.run(row.plays.as_ref())) {
                 // What cannot be had says so when its cell is filled.
                 if let Ok(found) =
                     chosen(figure, row, how, options).and_then(|options| experiment(how, &options))

@@ -147,7 +147,8 @@ mod all {
                 let (verdict, why) = figures::judge(&figure, shape, &played);
                 assert!(verdict == Verdict::NotRun || why.contains("ratio"), "{why}");
             }
-            assert_eq!(String::from_utf8(out).unwrap().matches("RESULT name=round-trip/").count(), 4);
+            // Both cells of a row are of one case, which runs in turn with the other row's, and is told once.
+            assert_eq!(String::from_utf8(out).unwrap().matches("RESULT name=round-trip/").count(), 2);
         }
     }
 }
