@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use config::VhostThreads;
-use sched::account::Split;
+use sched::account::{Split, Thread};
 
 use super::control::usage::{self, Reader};
 use super::room::{self, Room};
@@ -82,6 +82,8 @@ pub struct Overload {
     queue_len: Option<&'static str>,
     cpus: (usize, usize),
     room: Option<Room>,
+    /// Threads of the kernel that came with the room: up to Linux 6.3 those of vhost-net are none of its processes'.
+    kernel: Vec<Thread>,
 }
 
 impl Overload {
@@ -98,7 +100,7 @@ impl Overload {
 
     fn new(id: &'static str, link: Link, queue_len: Option<&'static str>, options: &Options) -> Result<Self> {
         let cpus = (options.cpu(0)?, options.cpu(1)?);
-        Ok(Self { options: options.clone(), id, link, queue_len, cpus, room: None })
+        Ok(Self { options: options.clone(), id, link, queue_len, cpus, room: None, kernel: Vec::new() })
     }
 }
 
@@ -130,10 +132,15 @@ impl Experiment for Overload {
         let cpu = self.cpus.1;
         let pinned = [format!("pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n")];
         let (options, link, queue_len) = (&self.options, self.link, self.queue_len);
-        self.room = Some(Room::open(
-            &room::program()?,
-            &room::File { options, link, queue_len, routers: &pinned, memory: None },
-        )?);
+        let by_kernel = options.vhost == VhostThreads::Kernel;
+        if by_kernel {
+            engine::open_vhost_net().context("nobody but the kernel's vhost-net plays this")?;
+        }
+        let before = usage::of_kernel()?;
+        let file = room::File { options, link, queue_len, routers: &pinned, memory: None };
+        self.room = Some(Room::open(&room::program()?, &file)?);
+        let came = usage::of_kernel()?.into_iter().filter(|thread| by_kernel && !before.contains(thread));
+        self.kernel = came.collect();
         Ok(())
     }
 
@@ -143,7 +150,9 @@ impl Experiment for Overload {
         let (mut more, mut rates, mut packets) = (Vec::new(), Vec::new(), 0);
         let before = room.counts();
         let mut account = Reader::by_ticks()?;
-        let threads = usage::threads(room.supervisor())?;
+        let mut threads = usage::threads(room.supervisor())?;
+        threads.extend(self.kernel.iter().cloned());
+        ensure!(is_played(self.options.vhost, &threads), "{} is not who serves", self.options.vhost.name());
         // Of the last step, the heaviest.
         let mut busy = Split::default();
         for (rate, offered_name, forwarded_name) in STEPS {
@@ -167,6 +176,12 @@ impl Experiment for Overload {
     fn finish(&mut self) -> Result<()> {
         self.room.take().map_or(Ok(()), Room::close)
     }
+}
+
+/// Whether frames are moved by those after whom the case is named: by threads of vhost-net, or by none of them.
+fn is_played(vhost: VhostThreads, threads: &[Thread]) -> bool {
+    let by_kernel = threads.iter().any(|thread| usage::is_vhost_net(&thread.name));
+    by_kernel == (vhost == VhostThreads::Kernel)
 }
 
 /// What is active on the way of a frame: threads of the router, and the kernel's interrupts as one.
@@ -207,5 +222,24 @@ fn offer(room: &Room, rate: f64, length: Duration) -> u64 {
         if burst > 0 {
             sent += room.send(0, burst, 0) as u64;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sched::account::Column;
+
+    use super::*;
+
+    #[test]
+    fn a_case_of_vhost_net_is_played_by_its_threads_and_no_other_one_is() {
+        let named = |names: &[&str]| -> Vec<Thread> {
+            let thread =
+                |name: &&str| Thread { name: (*name).to_owned(), pid: 1, tid: 2, column: Column::Vhost };
+            names.iter().map(thread).collect()
+        };
+        let (ours, kernel) = (named(&["l1-0a/vhost#7"]), named(&["l1-0a/vcpu0#7", "vhost-70#71"]));
+        assert!(is_played(VhostThreads::Shared, &ours) && is_played(VhostThreads::Kernel, &kernel));
+        assert!(!is_played(VhostThreads::Kernel, &ours) && !is_played(VhostThreads::Shared, &kernel));
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Load {
     vhost: &'static str,
     softirq: &'static str,
     idle: &'static str,
+    /// Of the core that interrupts come to, where it is another one.
+    core0: [&'static str; 2],
 }
 
 macro_rules! load {
@@ -38,6 +40,7 @@ macro_rules! load {
             vhost: concat!("vhost_at_", $at),
             softirq: concat!("softirq_at_", $at),
             idle: concat!("idle_at_", $at),
+            core0: [concat!("core0_interrupts_at_", $at), concat!("core0_idle_at_", $at)],
         }
     };
 }
@@ -219,6 +222,10 @@ fn told(load: &Load, step: &Step, stand: &Stand, split: &Split) -> Vec<(&'static
     if let Some([softirq, idle]) = usage::of_cpu(split, stand.cpu) {
         told.extend([(load.softirq, softirq * 100.0), (load.idle, idle * 100.0)]);
     }
+    let core0 = stand.arrive_at.filter(|cpu| *cpu != stand.cpu);
+    if let Some(parts) = core0.and_then(|cpu| usage::interrupts_of(split, cpu)) {
+        told.extend(load.core0.into_iter().zip(parts.map(|part| part * 100.0)));
+    }
     told
 }
 
@@ -274,7 +281,32 @@ impl Experiment for Sweep {
 
 #[cfg(test)]
 mod tests {
+    use sched::account::CoreSplit;
+
     use super::*;
+
+    #[test]
+    fn what_interrupts_take_is_told_where_they_have_a_core_of_their_own() {
+        let options = Options { cpus: vec![0, 1, 2, 3, 4], ..Options::default() };
+        let core = |interrupts: f64| CoreSplit {
+            irq: interrupts / 4.0,
+            softirq: interrupts * 0.75,
+            idle: 100.0 - interrupts,
+            ..CoreSplit::default()
+        };
+        let cores = [(1, core(92.0)), (3, core(4.0))].into();
+        let split = Split { interval: 100.0, cores, ..Split::default() };
+        let step = Step { seconds: 1.0, offered: vec![2000], forwarded: vec![1000] };
+        let told = |name: &str| {
+            let (_, stand) = cases::threads(&options).into_iter().find(|(case, _)| case == name).unwrap();
+            told(&FULL[0], &step, &stand.unwrap(), &split)
+        };
+        let own = told("2v1c/own-cores");
+        for cell in [("core0_interrupts_at_1.0", 92.0), ("core0_idle_at_1.0", 8.0), ("softirq_at_1.0", 3.0)] {
+            assert!(own.contains(&cell), "{cell:?}: {own:?}");
+        }
+        assert!(!told("2v1c/together").iter().any(|(name, _)| name.starts_with("core0")));
+    }
 
     #[test]
     fn what_is_judged_takes_as_long_as_was_asked_for() {

@@ -6,6 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use sched::account::{Account, Column, Sample, Split, Thread};
 
+/// The parent of all threads of the kernel.
+const KTHREADD: u32 = 2;
+
 /// Reader of the account.
 pub(in crate::experiments) struct Reader {
     account: Account,
@@ -78,6 +81,12 @@ pub(super) fn of_cpu(split: &Split, cpu: usize) -> Option<[f64; 2]> {
     Some([core.softirq, core.idle].map(|ns| ns / split.interval))
 }
 
+/// Shares of a CPU that were interrupts, handlers and softirqs together, and idle.
+pub(super) fn interrupts_of(split: &Split, cpu: usize) -> Option<[f64; 2]> {
+    let core = split.cores.get(&u32::try_from(cpu).ok()?)?;
+    Some([core.irq + core.softirq, core.idle].map(|ns| ns / split.interval))
+}
+
 /// The routers' threads in the processes that this one has started.
 ///
 /// # Errors
@@ -90,6 +99,28 @@ pub(in crate::experiments) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
         threads.extend(tasks.flatten().filter_map(|task| thread(process, &task.path())));
     }
     Ok(threads)
+}
+
+/// The threads by which the kernel's vhost-net works for anybody, where they are threads of the kernel: up to Linux 6.3.
+///
+/// # Errors
+/// There is no /proc.
+pub(in crate::experiments) fn of_kernel() -> Result<Vec<Thread>> {
+    let mut threads = Vec::new();
+    for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        if parent(&stat) == Some(KTHREADD) {
+            threads.extend(thread(id, &entry.path().join("task").join(id.to_string())));
+        }
+    }
+    Ok(threads)
+}
+
+/// Whether a thread of this name is one by which vhost-net works: `vhost-N`, by the number of the thread that owns the device.
+pub(in crate::experiments) fn is_vhost_net(name: &str) -> bool {
+    let number = name.split('#').next().and_then(|name| name.strip_prefix("vhost-"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit()))
 }
 
 /// This process and what it started, down to the last one.
@@ -116,11 +147,12 @@ fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// One thread, if it is one of a router's. Names are cut at 15 octets, so that its number is part of the name here.
+/// One thread, if it is one of a router's, or of vhost-net's. Names are cut at 15 octets, so that its number is part of the name here.
 fn thread(process: u32, task: &Path) -> Option<Thread> {
     let tid = task.file_name()?.to_str()?.parse().ok()?;
     let name = fs::read_to_string(task.join("comm")).ok()?;
-    let (_, column) = class(name.trim())?;
+    let known = class(name.trim()).map(|(_, column)| column);
+    let column = known.or_else(|| is_vhost_net(name.trim()).then_some(Column::Vhost))?;
     Some(Thread { name: format!("{}#{tid}", name.trim()), pid: process.cast_signed(), tid, column })
 }
 
@@ -145,6 +177,12 @@ mod tests {
         assert_eq!(class("l1f2-0a/vcpu0"), Some((0, Column::Guest)));
         assert_eq!(class("l1f2b-10b/vcpu#71"), Some((1, Column::Guest)));
         assert_eq!(class("l1f2-0h/near-rx#9"), Some((7, Column::Vhost)));
+        assert!(["vhost-7", "vhost-4321#99"].into_iter().all(is_vhost_net));
+        assert!(
+            !["vhost-owner", "vhost-", "vhost", "l1f2-0a/vhost", "l0-0a/vhost-7"]
+                .into_iter()
+                .any(is_vhost_net)
+        );
         assert_eq!((class("ringroad/clock"), class("ksoftirqd/1"), class("l1f2-0")), (None, None, None));
     }
 
