@@ -166,6 +166,10 @@ pub const LIMITS: &[Limit] = &[
     limit("livelock/kvm/e1000-base/64/work=2000/queue=256/protected", "median", 0.9, f64::INFINITY),
     // What was delivered of a promise beside a flood.
     limit("guarantee/kvm/virtio-net/60/tap/promised", "median", 0.98, f64::INFINITY),
+    // The same beside a neighbour that never idles; that it does not; and when a timer comes to a program on that core, in milliseconds.
+    limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "median", 0.98, f64::INFINITY),
+    limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "idle_cpu", 0.0, 0.05),
+    limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "timer_p99_ms", 0.0, 20.0),
     // Milliseconds from nothing, and from the start of the command, to the first frame.
     takes("boot/kvm/virtio-net/in-process", 12.0),
     takes("boot/process/virtio-net/in-process", 2.5),
@@ -178,3 +182,6 @@ pub const LIMITS: &[Limit] = &[
     takes("round-trip/kvm/virtio-net/64/polling", 0.75),
     takes("round-trip/kvm/virtio-net/64/sleeping", 70.0),
 ];
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,8 @@ use config::Misdeed;
 
 use super::{
     Accounting, Between, Boot, Cost, Forward, GuestRx, GuestToGuest, GuestTx, Hostile, Idle, Isolation,
-    KernelFed, Livelock, Loop, Overload, PortToPort, Promise, RingToRing, RoundTrip, Sweep, Tcp, TcpForward,
-    Through, Uplink, Uplinks, Waiting,
+    KernelFed, Livelock, Loop, Overload, PortToPort, Promise, RingToRing, RoundTrip, Spinner, Sweep, Tcp,
+    TcpForward, Through, Uplink, Uplinks, Waiting,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -191,9 +191,9 @@ pub static LIST: [Listed; 26] = [
     },
     Listed {
         name: "guarantee",
-        what: "a router that is promised a rate, delivered against promised while its neighbour's load goes up",
+        what: "a router that is promised a rate, delivered against promised beside more and more load, and one that never idles",
         has_guest: true,
-        cases: |options| Ok(Promise::pair(options)?.into_iter().flat_map(alone).collect()),
+        cases: guarantee,
         traffic: |_| None,
     },
     Listed {
@@ -269,6 +269,12 @@ fn idle(options: &Options) -> Result<Vec<Case>> {
     // Memory first: an allocator that has got large blocks back once keeps the next ones, touched, in its heap.
     let cases = [(Cost::Memory, 10), (Cost::Cpu, 1), (Cost::Cpu, 10)];
     Ok(cases.map(|(cost, routers)| Case::Alone(boxed(Idle::new(cost, routers, options)))).into())
+}
+
+fn guarantee(options: &Options) -> Result<Vec<Case>> {
+    let mut cases: Vec<Case> = Promise::pair(options)?.into_iter().flat_map(alone).collect();
+    cases.extend(alone(Spinner::new(options)?));
+    Ok(cases)
 }
 
 fn hostile(options: &Options) -> Result<Vec<Case>> {

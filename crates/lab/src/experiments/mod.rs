@@ -29,7 +29,7 @@ mod through;
 mod uplinks;
 
 pub use boot::Boot;
-pub use control::{Accounting, Isolation, Promise, Sweep};
+pub use control::{Accounting, Isolation, Promise, Spinner, Sweep};
 pub use forward::Forward;
 pub use guest_rx::GuestRx;
 pub use guest_to_guest::GuestToGuest;

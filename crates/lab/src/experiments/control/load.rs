@@ -38,6 +38,14 @@ pub(super) struct Step {
 }
 
 impl Step {
+    /// Goes on with what came right after it.
+    pub(super) fn add(&mut self, later: &Self) {
+        self.seconds += later.seconds;
+        for (all, more) in [(&mut self.offered, &later.offered), (&mut self.forwarded, &later.forwarded)] {
+            all.iter_mut().zip(more).for_each(|(all, more)| *all += more);
+        }
+    }
+
     /// Thousands of frames a second that a router was offered.
     pub(super) fn offered_kpps(&self, router: usize) -> f64 {
         kpps(&self.offered, router, self.seconds)
@@ -123,5 +131,8 @@ mod tests {
         let step = Step { seconds: 2.0, offered: vec![4000, 8000], forwarded: vec![2000, 0] };
         assert_eq!((step.offered_kpps(0), step.offered_kpps(1)), (2.0, 4.0));
         assert_eq!((step.forwarded_kpps(0), step.forwarded_kpps(1), step.forwarded_kpps(2)), (1.0, 0.0, 0.0));
+        let mut all = Step { seconds: 1.0, offered: vec![5000, 1], forwarded: vec![1000, 0] };
+        all.add(&step);
+        assert_eq!((all.offered_kpps(0), all.forwarded_kpps(0), all.offered[1]), (3.0, 1.0, 8001));
     }
 }

@@ -11,12 +11,15 @@ mod accounting;
 mod capacity;
 mod cases;
 mod isolation;
+mod lateness;
 mod load;
 mod promise;
+mod spinner;
 mod sweep;
 pub(in crate::experiments) mod usage;
 
 pub use accounting::Accounting;
 pub use isolation::Isolation;
 pub use promise::Promise;
+pub use spinner::Spinner;
 pub use sweep::Sweep;

@@ -16,7 +16,7 @@ use crate::experiments::room::{File, Memory, Room, program};
 use crate::ledger_snapshot::Snapshot;
 
 /// Part of the capacity that is promised: what `isolation` offers the router that it protects.
-const PROMISED: f64 = 0.64;
+pub(super) const PROMISED: f64 = 0.64;
 /// What the neighbour is offered, in capacities, and the names of what was delivered of the promise meanwhile, of the
 /// neighbour's rate, and of the time to settle.
 const STEPS: [(f64, &str, &str, &str); 5] = [
@@ -32,7 +32,7 @@ const LOOKS: u32 = 12;
 /// Delivered so much of the promise in a look: it has settled.
 const SETTLED: f64 = 0.95;
 /// Shortest time measured in a step.
-const STEP: Duration = Duration::from_secs(1);
+pub(super) const STEP: Duration = Duration::from_secs(1);
 
 /// See the head of this file.
 pub struct Promise {
@@ -54,12 +54,7 @@ impl Promise {
 
     fn room(&self, promised: f64, memory: &Memory) -> Result<Room> {
         let here = capacity::on(self.cpus.1);
-        let frame = self.options.frame;
-        let promise = if self.is_promised {
-            format!("guarantee = {{ rate = \"{promised:.0}pps\", frame = {frame} }}\n")
-        } else {
-            String::new()
-        };
+        let promise = if self.is_promised { promise(promised, self.options.frame) } else { String::new() };
         let routers = [format!("{here}{promise}"), here];
         let file = File {
             options: &self.options,
@@ -97,9 +92,14 @@ impl Promise {
     }
 }
 
+/// The line that promises a router so many frames a second.
+pub(super) fn promise(rate: f64, frame: usize) -> String {
+    format!("guarantee = {{ rate = \"{rate:.0}pps\", frame = {frame} }}\n")
+}
+
 /// Offers load in short looks; returns the milliseconds up to the end of the last look in which the first router was below its
 /// promise.
-fn settle(room: &Room, rates: &[f64], promised: f64) -> Result<f64> {
+pub(super) fn settle(room: &Room, rates: &[f64], promised: f64) -> Result<f64> {
     let mut looks = Vec::new();
     for _ in 0..LOOKS {
         let step = step(room, rates, (Duration::ZERO, LOOK), Manner::PLAIN)?;
@@ -109,7 +109,7 @@ fn settle(room: &Room, rates: &[f64], promised: f64) -> Result<f64> {
 }
 
 /// The part of a promise that the first router kept, or of what it was offered, if that is less.
-fn delivered(step: &Step, promised: f64) -> f64 {
+pub(super) fn delivered(step: &Step, promised: f64) -> f64 {
     step.forwarded_kpps(0) / step.offered_kpps(0).min(promised * 1e-3)
 }
 

@@ -1,0 +1,202 @@
+//! How late a timer comes to a program on a CPU: what somebody notices of a core that others keep busy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread::{Builder, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use sched::account::CoreTicks;
+
+use super::usage::Reader;
+use crate::cores;
+
+/// Fewest trials of which a percentile is told.
+pub(super) const TRIALS: usize = 100;
+/// The shortest sleep, and the steps by which others are longer, so that trials keep no time with anybody.
+const SLEEP: Duration = Duration::from_millis(3);
+const STEP: Duration = Duration::from_micros(370);
+const STEPS: u32 = 11;
+/// The steps are taken in an order in which neighbours are far apart.
+const STRIDE: u32 = 7;
+
+/// One sleep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Trial {
+    /// How much longer it took than was asked for.
+    late: Duration,
+    /// Whether the hypervisor gave the CPU to somebody else meanwhile: that is no lateness of this host's.
+    was_stolen: bool,
+}
+
+/// What came of all trials.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Late {
+    /// Trials that count.
+    pub(super) trials: usize,
+    /// Trials that were dropped.
+    pub(super) stolen: usize,
+    /// The middle one of those that count, and the one that 99 of 100 are not later than, in milliseconds.
+    pub(super) median_ms: f64,
+    pub(super) p99_ms: f64,
+}
+
+impl Late {
+    fn of(trials: &[Trial]) -> Result<Self> {
+        let kept = trials.iter().filter(|trial| !trial.was_stolen);
+        let mut late: Vec<f64> = kept.map(|trial| trial.late.as_secs_f64() * 1e3).collect();
+        late.sort_unstable_by(f64::total_cmp);
+        let stolen = trials.len() - late.len();
+        ensure!(late.len() >= TRIALS, "{} trials count and {stolen} do not; {TRIALS} are needed", late.len());
+        // The nearest rank.
+        let at = |percent: usize| late[(late.len() * percent).div_ceil(100) - 1];
+        Ok(Self { trials: late.len(), stolen, median_ms: at(50), p99_ms: at(99) })
+    }
+}
+
+/// A thread that sleeps again and again on one CPU, scheduled as any program is.
+pub(super) struct Sleeper {
+    stop: Arc<AtomicBool>,
+    counted: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<Result<Vec<Trial>>>>,
+}
+
+impl Sleeper {
+    /// On this CPU.
+    ///
+    /// # Errors
+    /// There are no threads left.
+    pub(super) fn start(cpu: usize) -> Result<Self> {
+        let (stop, counted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (is_over, counts) = (stop.clone(), counted.clone());
+        let sleeps = move || -> Result<Vec<Trial>> {
+            cores::pin(cpu)?;
+            let (mut clock, mut trials) = (Stolen::open(cpu)?, Vec::new());
+            while !is_over.load(Relaxed) {
+                let trial = trial(trials.len() as u32, &mut clock)?;
+                counts.fetch_add(usize::from(!trial.was_stolen), Relaxed);
+                trials.push(trial);
+            }
+            Ok(trials)
+        };
+        let thread = Builder::new().name("lab/sleeper".to_owned()).spawn(sleeps);
+        Ok(Self { stop, counted, thread: Some(thread.context("cannot start a thread")?) })
+    }
+
+    /// Whether enough trials count so far.
+    pub(super) fn is_enough(&self) -> bool {
+        self.counted.load(Relaxed) >= TRIALS
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// Too few trials count, or the CPU is not there.
+    pub(super) fn end(mut self) -> Result<Late> {
+        self.stop.store(true, Relaxed);
+        let thread = self.thread.take().context("it has ended")?;
+        let trials = thread.join().map_err(|_| anyhow::anyhow!("the thread that sleeps has died"))??;
+        Late::of(&trials)
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // What it would tell is of no use any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The n-th sleep.
+fn trial(n: u32, clock: &mut Stolen) -> Result<Trial> {
+    let length = SLEEP + STEP * (n.wrapping_mul(STRIDE) % STEPS);
+    let start = Instant::now();
+    sleep(length);
+    let late = start.elapsed().saturating_sub(length);
+    Ok(Trial { late, was_stolen: clock.has_moved()? })
+}
+
+/// What the hypervisor has stolen from a CPU, by the kernel's ticks.
+struct Stolen {
+    reader: Reader,
+    cpu: u32,
+    last: u64,
+}
+
+impl Stolen {
+    fn open(cpu: usize) -> Result<Self> {
+        let cpu = u32::try_from(cpu).context("a CPU's number")?;
+        let mut stolen = Self { reader: Reader::by_ticks()?, cpu, last: 0 };
+        stolen.last = stolen.look()?;
+        Ok(stolen)
+    }
+
+    fn look(&mut self) -> Result<u64> {
+        stolen(&self.reader.look(&[])?.cores, self.cpu)
+    }
+
+    /// Whether it is more than at the last look.
+    fn has_moved(&mut self) -> Result<bool> {
+        let now = self.look()?;
+        Ok(std::mem::replace(&mut self.last, now) != now)
+    }
+}
+
+fn stolen(cores: &BTreeMap<u32, CoreTicks>, cpu: u32) -> Result<u64> {
+    let core = cores.get(&cpu).with_context(|| format!("the kernel tells nothing of CPU {cpu}"))?;
+    Ok(core.steal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trials(late_ms: impl IntoIterator<Item = u64>, was_stolen: bool) -> Vec<Trial> {
+        late_ms.into_iter().map(|ms| Trial { late: Duration::from_millis(ms), was_stolen }).collect()
+    }
+
+    #[test]
+    fn stolen_trials_are_dropped_and_counted() {
+        let mut all = trials(1..=100, false);
+        all.extend(trials([5000; 7], true));
+        let late = Late::of(&all).unwrap();
+        assert_eq!(late, Late { trials: 100, stolen: 7, median_ms: 50.0, p99_ms: 99.0 });
+        // The same ones, had nobody stolen them.
+        all.iter_mut().for_each(|trial| trial.was_stolen = false);
+        let late = Late::of(&all).unwrap();
+        assert_eq!((late.trials, late.stolen, late.p99_ms), (107, 0, 5000.0));
+    }
+
+    #[test]
+    fn too_few_trials_tell_no_percentile() {
+        let mut all = trials([1; TRIALS - 1], false);
+        all.extend(trials([1; TRIALS], true));
+        let why = Late::of(&all).unwrap_err().to_string();
+        assert!(why.contains("99 trials count and 100 do not"), "{why}");
+        all.extend(trials([1], false));
+        Late::of(&all).unwrap();
+    }
+
+    #[test]
+    fn a_tick_of_steal_on_its_cpu_marks_one_trial() {
+        let cores = |steal| BTreeMap::from([(3, CoreTicks { steal, ..CoreTicks::default() })]);
+        assert_eq!((stolen(&cores(4), 3).unwrap(), stolen(&cores(5), 3).unwrap()), (4, 5));
+        assert!(stolen(&cores(4), 2).unwrap_err().to_string().contains("CPU 2"));
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_tells_how_late_it_was() {
+        let sleeper = Sleeper::start(cores::allowed().unwrap()[0]).unwrap();
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !sleeper.is_enough() && Instant::now() < patience {
+            sleep(SLEEP);
+        }
+        let late = sleeper.end().unwrap();
+        assert!(late.trials >= TRIALS && late.p99_ms >= late.median_ms && late.median_ms > 0.0, "{late:?}");
+        assert!(Sleeper::start(usize::MAX).unwrap().end().is_err(), "there is no such CPU");
+    }
+}
