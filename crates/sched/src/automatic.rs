@@ -1,9 +1,11 @@
 //! Places for threads of which the file says nothing.
 //!
-//! Where there are CPUs enough, each thread has one: those of a router near each other (one cache, one node), each on a core
-//! of its own while there are such. Where there are not, measured loads decide, and where nothing was measured, the kernel.
-//! CPUs that are isolated or exclusive are for those who name them, and CPUs that others keep busy for those others: only a
-//! thread of a router that is promised a rate is placed there if there is nothing else, because a promise is for a known CPU.
+//! Where there are CPUs enough that others leave free, each thread has one: on a core of its own while there are such, and of
+//! these near the other threads of its router (one cache, one node). Where there are not, they share CPUs by what each thread
+//! and others were measured to take. Where not all of them were measured, the kernel places them, but for those of routers
+//! that are promised a rate: if there is a CPU for each thread once those that others keep busy are counted in, these have
+//! one each, a busy one for want of a better, because a promise is for a known CPU. CPUs that are isolated or exclusive are
+//! for those who name them.
 
 use std::collections::BTreeSet;
 
