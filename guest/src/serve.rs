@@ -16,7 +16,8 @@ use crate::roles;
 use crate::station;
 
 /// Turns of the loop between two looks at the host's words. A vCPU that is kept busy and gets little of its CPU must
-/// still answer the host: so many turns with full bursts on two NICs take about 1 ms, and a look takes a few ns.
+/// still answer the host: so many turns with full bursts on two NICs are over long before it asks again, and a look is
+/// nothing beside them.
 const TURNS_A_LOOK: u32 = 256;
 
 /// What a role does with its NICs.

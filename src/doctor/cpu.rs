@@ -9,7 +9,8 @@ use vmm::probe::tsc_khz;
 use super::{Finding, State};
 use crate::host;
 
-/// Round trips of a cache line for one figure: about 10 ms where the CPUs are far apart.
+/// Round trips of a cache line for one figure: enough for a steady one, and over before anybody waits, also between CPUs
+/// that are far apart.
 const ROUNDS: u32 = 20_000;
 /// A share of stolen time that shows in packet rates, in percent.
 const MUCH_STEAL: f64 = 1.0;

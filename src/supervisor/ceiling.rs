@@ -15,7 +15,7 @@ use crate::host;
 use crate::run_lock::RunLock;
 
 const MIB: u64 = 1 << 20;
-/// A data plane without routers: program, heap, the buffers of traces and captures. Used in fact: some 10 MiB.
+/// A data plane without routers: program, heap, the buffers of traces and captures; some times what is used in fact.
 const PLANE: u64 = 64 * MIB;
 /// A router beside its RAM: a route table in which every page is used (65 MiB), spare groups for long prefixes (4 MiB), stacks of
 /// its threads, and what the kernel has of its vCPUs, event descriptors and filters.

@@ -321,8 +321,8 @@ pub enum Spin {
 }
 
 impl Default for Spin {
-    /// 50 µs: about a notification and back between two threads (measured 26 to 47 µs), so that an answer that is
-    /// already on its way does not pay for a sleep.
+    /// 50 µs: rather more than a notification and back between two threads takes, so that an answer that is already on its
+    /// way does not pay for a sleep.
     fn default() -> Self {
         Self::For(Duration::from_micros(50))
     }

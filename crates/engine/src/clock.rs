@@ -12,7 +12,7 @@ use vmm::Machine;
 use crate::capture::Capture;
 use crate::thread::Thread;
 
-/// Between two ticks. Ten a second cost an idle host about 0.01 % of a core.
+/// Between two ticks. Ten a second cost an idle host next to nothing.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A running clock.

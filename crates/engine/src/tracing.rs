@@ -33,7 +33,7 @@ const DROPPED: Duration = Duration::from_millis(250);
 const MISSED: Duration = Duration::from_secs(4);
 /// After this time a packet in a switch has gone where no router is.
 const SWITCHED: Duration = Duration::from_millis(20);
-/// Rest after packets for which [`LOOKS`] frames were looked at (a millisecond of a core).
+/// Rest after packets for which [`LOOKS`] frames were looked at, which keeps a core busy for a moment.
 const REST: Duration = Duration::from_secs(1);
 
 /// What to trace.

@@ -109,9 +109,9 @@ pub struct Rules {
     /// Most time that one look adds.
     pub longest_step: Duration,
     /// Doorbells a second of one direction of a NIC, beyond one a frame. An honest driver rings at most once a buffer,
-    /// so it has none; a firmware that does nothing else reaches 4,000 to 12,000 of each of four directions under KVM
-    /// and 140,000 as a process (measured). Where I/O threads never sleep nobody counts doorbells, and they cost nobody
-    /// but the guest anything.
+    /// so it has none; a firmware that does nothing else rings each of four directions several times as often as that
+    /// under KVM, and many times as often as a process. Where I/O threads never sleep nobody counts doorbells, and they
+    /// cost nobody but the guest anything.
     pub kicks: u64,
     /// Register and configuration accesses a second of one vCPU, beyond one a doorbell and
     /// [`NicSigns::accesses_a_frame`]. A firmware that serves makes next to none; one that is paced (`vmm`) still makes

@@ -101,7 +101,7 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
     ("router_over_vhost_user_ringroad_beside_plain_60", "router_over_vhost_user_l3fwd_plain_60", 1.8),
     ("router_over_vhost_user_ringroad_beside_tuned_60", "router_over_vhost_user_l3fwd_tuned_60", 1.8),
     // The e1000: each way to transmit against the one before it, and the status block against virtio-net. Moderation only
-    // acts where an interrupt is over before the next one is due: 25 µs (itr = 100) are too few where an exit takes 66.
+    // acts where an interrupt is over before the next one is due: 25 µs (itr = 100) are too few where an exit alone takes longer.
     ("guest-tx/kvm/e1000-base+itr4000/64", "guest-tx/kvm/e1000-base/64", 1.0),
     ("guest-tx/kvm/e1000-send-combining+itr4000/64", "guest-tx/kvm/e1000-base+itr4000/64", 1.0),
     ("guest-tx/kvm/e1000-send-combining+itr4000/64", "guest-tx/kvm/e1000-base/64", 8.0),

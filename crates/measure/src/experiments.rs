@@ -19,7 +19,7 @@ const E1000_COALESCED_ITR: [&str; 7] = ["guest-tx", "--nic", "e1000", "--mode", 
 const ROUND_TRIP_BASE: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "base"];
 const ROUND_TRIP_ASYNC: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "async"];
 const ROUND_TRIP_ITR: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "100"];
-/// So long that every interrupt is put off, also where it takes longer than 25 µs to handle one.
+/// So long that every interrupt is put off, also where handling one takes longer than the paper's 25 µs.
 const ROUND_TRIP_1MS: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "4000"];
 const ROUND_TRIP_ADAPTIVE: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "adaptive"];
 

@@ -1,7 +1,7 @@
 //! What a frame costs the thread that moves it, in cycles of the time-stamp counter.
 //!
 //! A thread looks at the counter before and after a pass that moved something; a pass that moved nothing costs nobody's
-//! frame anything. Two looks take some 20 ns, a burst by the fastest ring 500 ns, so only one pass in [`EVERY`] is timed.
+//! frame anything. Two looks are no small part of a burst by the fastest ring, so only one pass in [`EVERY`] is timed.
 //!
 //! A thread that is taken off its core in the middle of a pass would charge its frames with what others did meanwhile. Such a
 //! pass stands out: a frame of it seems to cost many times what frames cost so far. It is counted, and left out. If frames do

@@ -7,7 +7,7 @@
 //!
 //! A store that waits in the ring rings nobody. So the kernel collects only while a thread polls: before the thread
 //! sleeps it takes the zone back, empties the ring, and then goes to sleep as if there were no zone. Taking one back costs
-//! 8 to 12 ms (measured, Linux 6.18: it waits for the readers of KVM's tables of buses), so that a thread goes on polling for
+//! as much as many exits (it waits for the readers of KVM's tables of buses), so that a thread goes on polling for
 //! [`PATIENCE`] first. Stores and other accesses keep their order, because whoever carries an access out empties the ring
 //! before; the same thread's stores are in order by themselves. A full ring makes a store an exit again.
 

@@ -11,7 +11,7 @@ use vmm::{E1000Nic, Model};
 
 /// First PCI slot of a NIC; slot 0 is where a host bridge would be.
 pub(super) const FIRST_SLOT: usize = 1;
-/// Empty passes of a firmware's main loop that fit into a microsecond (measured: 15 ns a pass with two NICs).
+/// Empty passes of a firmware's main loop with two NICs that fit into a microsecond, about.
 const PASSES_A_MICROSECOND: u128 = 66;
 
 /// What a guest does, if it is not to be a router.

@@ -2,9 +2,9 @@
 //!
 //! They must not be slowed. At most [`SLOTS`] packets are followed at a time. At the traced NIC only so many frames are
 //! looked at between two rounds of the trace. While packets are followed, each frame at every other place costs a
-//! number made of its first octets and its comparison with theirs, without a lock (measured: 4 ns with the octets in
-//! the cache); after [`LOOKS`] of these nobody looks any more, and the trace rests for a while. Nothing is looked at
-//! while no packet is followed: that costs a burst of 64 frames 80 ns, and nothing measurable while no trace runs.
+//! number made of its first octets and its comparison with theirs, without a lock, which is little while the octets are
+//! in the cache; after [`LOOKS`] of these nobody looks any more, and the trace rests for a while. Nothing is looked at
+//! while no packet is followed: that costs a burst little, and nothing that shows while no trace runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -9,8 +9,8 @@ use crate::tag;
 /// Octets of a cache line; slots start on one.
 const LINE: usize = 64;
 /// Most octets of frames built before the run. What needs more is patched into a ring of slots as it is sent. Half
-/// a megabyte stays in a core's own caches; measured with 60,000 flows, generator and sink on one core, 4 MiB of ready
-/// frames cost 8.8 ns a frame, patching 5.8.
+/// a megabyte stays in a core's own caches; some megabytes of ready frames cost more for each frame than patching does,
+/// where generator and sink share a core.
 const PREBUILT: usize = 512 << 10;
 /// Fewest slots, so that a burst is seldom cut at the end of the slots.
 const FEWEST: usize = 128;

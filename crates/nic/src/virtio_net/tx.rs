@@ -19,7 +19,7 @@ pub const HEADER: usize = 12;
 /// Octets of the shortest frame: an Ethernet header.
 pub const SHORTEST: usize = 14;
 /// Room for the frames of one burst that have to be gathered: eight of the largest size. (With room for two, a guest that
-/// forwards such frames is interrupted twice as often.)
+/// forwards such frames is interrupted far more often.)
 const GATHER: usize = 7 * LARGEST;
 /// What a header that leaves nothing to be done may have in its first word: DATA_VALID and flags without a meaning.
 /// Anything else, NEEDS_CSUM and a gso_type, is for [`Offload::from_virtio`].

@@ -178,7 +178,7 @@ unsafe fn copy_128(source: *const u8, target: *mut u8, n: usize) {
 type Memmove = unsafe extern "C" fn(*mut u8, *const u8, usize) -> *mut u8;
 
 /// `memmove`, of which the compiler cannot know that it is that: what it copies is not read again by another way. (A loop
-/// of vector moves is 50 % slower for frames of 1,514 octets that lie in no cache; `rep movsb` is, for 200.)
+/// of vector moves is much slower for large frames that lie in no cache, and `rep movsb` for small ones.)
 #[inline(always)]
 fn opaque_memmove() -> Memmove {
     unsafe extern "C" {

@@ -3,8 +3,8 @@
 //! What IN_ORDER buys: entry `i` of every ring is descriptor `i`, so the available ring is written once, at the
 //! start; the tokens lie in order in a private array, so the buffers of the next burst are known and can be
 //! prefetched before the device's words are read; and buffers that the device only read are taken back by its index
-//! alone. Measured beside the by-the-book driver in a model of the whole path: 1.45 times the rate when the two cores
-//! are near each other, 1.55 times when they are far.
+//! alone. In a model of the whole path that is a large part of the rate, beside the by-the-book driver, whether the two cores
+//! are near each other or far.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;

@@ -22,8 +22,8 @@ pub const LONGEST_QUEUE: usize = 1024;
 const BURSTS: usize = 4;
 /// Nanoseconds of work between two passes: about how late an interrupt is served.
 const SLICE: u64 = 2000;
-/// Between two looks at the clock there are some 30 ns. If it was much longer, something else had the CPU meanwhile (an
-/// interrupt, another thread of the host), and only so much was work.
+/// Nanoseconds, many times what there is between two looks at the clock. If there is more, something else had the CPU
+/// meanwhile (an interrupt, another thread of the host), and only so much was work.
 const LONGEST_STEP: u64 = 500;
 
 /// A platform with a clock by which work can be measured.

@@ -14,7 +14,7 @@
 //! charges interrupts to whom they interrupt (no `CONFIG_IRQ_TIME_ACCOUNTING`), a tracer knows whom; without one they are taken
 //! from the threads of that core in equal parts of their time.
 //!
-//! A sample costs a read of three files a thread and one for all cores: some 20 us a thread.
+//! A sample costs a read of three files a thread and one for all cores.
 
 mod parse;
 mod reader;

@@ -2,7 +2,7 @@
 //!
 //! A program at the begin and the end of each handler adds its time to the core's account, and to that of the thread whose time
 //! it ran on, if that is watched. Two words a core and two a thread: nothing is told event by event. It costs two looks at the
-//! clock and two at a table for each softirq, some 0.1 us, and is off unless somebody asks for it. It needs CAP_BPF and
+//! clock and two at a table for each softirq, and is off unless somebody asks for it. It needs CAP_BPF and
 //! CAP_PERFMON (root), and a kernel with `CONFIG_BPF_EVENTS`; nothing is mounted, and everything ends with its descriptors.
 
 mod program;

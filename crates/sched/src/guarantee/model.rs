@@ -146,7 +146,7 @@ impl Kind {
             (Class::Vhost, Path::Xdp) => [2500.0, 0.6, 20_000.0],
         };
         let lines = if self.far { 2.0 } else { 1.0 };
-        // An access that leaves the guest takes some 15 us, of which there are five a pass.
+        // Of five accesses a pass, each of which leaves the guest.
         let exits = if self.exits { 200_000.0 } else { 0.0 };
         [frame * lines, octet * lines, pass + exits]
     }

@@ -4,8 +4,8 @@ use std::arch::x86_64::_rdtsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Frequency of the time-stamp counter in kHz, against `CLOCK_MONOTONIC` over this time (20 ms tell it to some parts
-/// in 100,000). CPUID would tell it on some processors only.
+/// Frequency of the time-stamp counter in kHz, against `CLOCK_MONOTONIC` over this time: the longer, the nearer.
+/// CPUID would tell it on some processors only.
 pub fn tsc_khz(over: Duration) -> u64 {
     let (start, first) = (Instant::now(), ticks());
     thread::sleep(over);

@@ -13,11 +13,11 @@
 //! * else nothing: the router keeps up.
 //!
 //! Where reader and router share a CPU, both is true in turn: while the one works the other cannot, and only a long queue
-//! bridges that. Without the while, the length would go up and down, and each change costs the kernel 50 µs.
+//! bridges that. Without the while, the length would go up and down, and each change costs the kernel as much as many frames do.
 
 use std::time::Duration;
 
-/// How often it is judged: often against a second of overload, seldom against the 50 µs that a change costs in the kernel.
+/// How often it is judged: often against a second of overload, seldom against what a change costs in the kernel.
 pub(in super::super) const PERIOD: Duration = Duration::from_millis(10);
 
 /// No shorter than what one visit takes: the reader must find a whole burst.

@@ -34,8 +34,8 @@ fn what_every_driver_needs_comes_first_in_the_list() {
     assert_eq!(kinds, [virtio(1), virtio(2), virtio(4), msix, virtio(3), virtio(5)]);
 }
 
-/// Bring-up costs accesses, and an access costs up to 70 µs where guest exits are slow: two NICs within 10 ms leaves
-/// 70 accesses for each.
+/// Bring-up costs accesses, and each of them an exit of the guest, which is dear on some hosts: that is most of what a router
+/// takes to come up.
 #[test]
 fn a_driver_comes_up_in_few_accesses() {
     let driver = Driver::running(nic());

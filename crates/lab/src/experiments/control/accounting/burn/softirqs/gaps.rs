@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::super::Seated;
 
-/// Between two looks there are some 40 ns, and an interrupt that does nothing takes a microsecond.
+/// Much longer than from one look to the next, and shorter than an interrupt that does nothing.
 const GAP: Duration = Duration::from_nanos(600);
 
 /// The thread, and where it tells.
