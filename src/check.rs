@@ -18,9 +18,10 @@ use config::{
 
 use sched::Outline;
 use sched::ceiling::{Ceiling, Resource, place};
+use sched::promises::Promises;
 
 use crate::doctor::{self, Finding, State};
-use crate::supervisor::{Planned, Promises, mib, needed};
+use crate::supervisor::{Planned, mib, needed};
 use crate::{host, named};
 
 /// A plan that was looked at together with this host.

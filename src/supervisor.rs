@@ -25,7 +25,6 @@ mod notify;
 mod patience;
 mod placing;
 mod plane;
-mod promises;
 mod rate;
 mod resources;
 mod schedule;
@@ -64,9 +63,6 @@ use patience::MORE;
 use placing::Placing;
 pub(crate) use placing::{Planned, planned};
 use plane::Plane;
-#[cfg(test)]
-pub(crate) use promises::Takes;
-pub(crate) use promises::{Promised, Promises};
 use resources::Resources;
 pub(crate) use schedule::settings;
 

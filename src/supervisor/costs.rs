@@ -1,123 +1,24 @@
-//! What packets were seen to cost, in a file from one run to the next: `costs.json` in the folder for state.
-//!
-//! Runs share the file. A run that writes it reads what is there, and puts a whole new file in its place, if that is still there; else
-//! it begins anew. There is no lock, which others who may open the folder could hold; of two runs that do this within some
-//! microseconds one may forget what it has seen in its last minute. What is wrong with the file is told in a line; then it is not
-//! used, and no run waits for it or ends by it.
+//! What this host tells of what packets cost: where that is kept from run to run, which machine it is true for, and by which clock.
 
-use std::fs::{DirBuilder, File};
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, open, openat, renameat, statat, unlinkat};
-use rustix::io::Errno;
+use anyhow::{Result, anyhow};
 use rustix::process::geteuid;
-use sched::guarantee::{Cost, Day, Machine, Memory, Model, Observation, Rest, Way};
+use sched::costs::Costs;
+use sched::guarantee::{Day, Machine};
 use telemetry::Moment;
+use vmm::probe::tsc_khz;
 
-/// Name of the file.
-const NAME: &str = "costs.json";
-/// Between two times that it is written.
-const PAUSE: Duration = Duration::from_secs(60);
-/// How often it is begun anew at once, because others have written meanwhile.
-const TURNS: u32 = 5;
+/// How long the time-stamp counter is watched: this tells its speed to some parts in 100,000.
+const TIMED: Duration = Duration::from_millis(20);
 
-/// What is known of costs.
-#[derive(Clone, Debug)]
-pub(super) struct Costs {
-    /// Where the file is; none: nowhere.
-    folder: Option<PathBuf>,
-    memory: Memory,
-    /// As it was when the file was read or written last.
-    kept: Memory,
-    due: Instant,
-    /// What is to be told.
-    trouble: Option<String>,
-    /// It could not be written, and that was told.
-    failed: bool,
-}
-
-impl Costs {
-    /// Reads the file, if there is one.
-    pub(super) fn load(now: Instant) -> Self {
-        match folder() {
-            Ok(folder) => Self::load_from(Some(folder), machine(), now),
-            Err(error) => {
-                Self { trouble: Some(format!("{error:#}")), ..Self::load_from(None, machine(), now) }
-            }
-        }
-    }
-
-    /// Nothing is remembered, and nothing will be.
-    #[cfg(test)]
-    pub(super) fn nowhere(now: Instant) -> Self {
-        Self::load_from(None, machine(), now)
-    }
-
-    fn load_from(folder: Option<PathBuf>, machine: Machine, now: Instant) -> Self {
-        let read = folder.as_ref().map_or(Ok(None), |folder| read_in(folder, &machine));
-        let (memory, trouble) = match read {
-            Ok(known) => (known.unwrap_or_else(|| Memory::new(machine)), None),
-            Err(error) => {
-                (Memory::new(machine), Some(format!("what packets cost is learned anew: {error:#}")))
-            }
-        };
-        let (kept, due) = (memory.clone(), now + PAUSE);
-        Self { folder, memory, kept, due, trouble, failed: false }
-    }
-
-    /// What is wrong with the file, once.
-    pub(super) fn trouble(&mut self) -> Option<String> {
-        self.trouble.take()
-    }
-
-    /// What is wrong with the file, as long as nobody was told.
-    pub(super) fn doubt(&self) -> Option<&str> {
-        self.trouble.as_deref()
-    }
-
-    /// What a packet of so many octets costs on a way, if that is known.
-    pub(super) fn cost(&self, way: &Way, octets: f64) -> Option<Cost> {
-        self.memory.cost(way, octets)
-    }
-
-    /// A model that begins with what is known of a way, if the cost of packets of so many octets is.
-    pub(super) fn model(&self, way: &Way, octets: f64) -> Option<Model> {
-        self.memory.model(way, octets)
-    }
-
-    /// Takes into account what was seen of a thread.
-    pub(super) fn note(&mut self, way: &Way, window: &Observation, rest: Rest) {
-        if let Some(day) = today() {
-            self.memory.note(way, window, rest, day);
-        }
-    }
-
-    /// Writes the file, if there is something new and it is time to.
-    pub(super) fn keep_if_due(&mut self, now: Instant) {
-        if now >= self.due {
-            self.due = now + PAUSE;
-            self.keep_now();
-        }
-    }
-
-    /// Writes the file now, if there is something new. Waits for nobody.
-    pub(super) fn keep_now(&mut self) {
-        let Some(folder) = self.folder.as_ref().filter(|_| self.memory != self.kept) else { return };
-        match write_in(folder, &self.memory, &self.kept) {
-            Ok(Some(written)) => (self.memory, self.kept, self.failed) = (written.clone(), written, false),
-            // Others write all the time: the next time then.
-            Ok(None) => {}
-            Err(error) if !self.failed => {
-                self.trouble = Some(format!("what packets cost is not remembered: {error:#}"));
-                self.failed = true;
-            }
-            Err(_) => {}
-        }
+/// What is known of costs from other runs.
+pub(super) fn load(now: Instant) -> Costs {
+    match folder() {
+        Ok(folder) => Costs::load(folder, machine(), now),
+        Err(error) => Costs::nowhere(Some(format!("{error:#}")), machine(), now),
     }
 }
 
@@ -144,7 +45,7 @@ fn folder() -> Result<PathBuf> {
 }
 
 /// The machine that costs are true for.
-fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Machine {
         cpu: measure::processor::name(&cpuinfo),
@@ -154,102 +55,12 @@ fn machine() -> Machine {
 }
 
 /// By the clock of the day, UTC.
-fn today() -> Option<Day> {
+pub(super) fn today() -> Option<Day> {
     Moment::now().to_string().get(..10)?.parse().ok()
 }
 
-fn read_in(folder: &Path, machine: &Machine) -> Result<Option<Memory>> {
-    let place = || folder.join(NAME).display().to_string();
-    match opened(folder).with_context(place)? {
-        Some(folder) => read(&folder, machine).with_context(place),
-        None => Ok(None),
-    }
+/// Cycles of the time-stamp counter in a second. They are counted once, for as long as [`TIMED`].
+pub(super) fn hertz() -> f64 {
+    static HERTZ: OnceLock<f64> = OnceLock::new();
+    *HERTZ.get_or_init(|| tsc_khz(TIMED) as f64 * 1e3)
 }
-
-/// The folder, if it is there.
-fn opened(folder: &Path) -> Result<Option<OwnedFd>> {
-    match open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
-        Err(Errno::NOENT) => Ok(None),
-        opened => Ok(Some(opened.context("cannot open the folder")?)),
-    }
-}
-
-/// Reads the file of a folder, if there is one; only a plain one that nobody else can have written.
-fn read(folder: &OwnedFd, machine: &Machine) -> Result<Option<Memory>> {
-    // Of anything else than a plain file not even the opening may wait.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match openat(folder, NAME, flags, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(None),
-        Err(Errno::LOOP) => bail!("it is a symbolic link"),
-        opened => File::from(opened.context("cannot open it")?),
-    };
-    let facts = file.metadata().context("cannot look at it")?;
-    let is_ours = facts.uid() == geteuid().as_raw() || facts.uid() == 0;
-    ensure!(facts.is_file(), "it is no plain file");
-    ensure!(is_ours && facts.mode() & 0o022 == 0, "others can write it");
-    let mut octets = Vec::new();
-    file.take(Memory::LONGEST + 1).read_to_end(&mut octets).context("cannot read it")?;
-    ensure!(octets.len() as u64 <= Memory::LONGEST, "it has more than {} octets", Memory::LONGEST);
-    let text = String::from_utf8(octets).map_err(|_| anyhow!("it is broken: no text"))?;
-    Ok(Some(Memory::read(&text, machine)?))
-}
-
-/// Puts a new file in the place of the one that is there, with what others have written into that; returns what it
-/// says, or none if others were writing whenever it was tried.
-fn write_in(folder: &Path, memory: &Memory, kept: &Memory) -> Result<Option<Memory>> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(folder)
-        .with_context(|| format!("cannot make {}", folder.display()))?;
-    let place = || folder.join(NAME).display().to_string();
-    let folder =
-        opened(folder).and_then(|folder| folder.context("its folder is gone")).with_context(place)?;
-    for _ in 0..TURNS {
-        let there = mark(&folder);
-        // What cannot be used is replaced.
-        let written = read(&folder, memory.machine()).ok().flatten();
-        let all = written.map_or_else(|| memory.clone(), |written| memory.merged(kept, &written));
-        let text = all.json();
-        if replace(&folder, &text, || mark(&folder) == there).with_context(place)? {
-            // Numbers are rounded there.
-            return Ok(Some(Memory::read(&text, memory.machine())?));
-        }
-    }
-    Ok(None)
-}
-
-/// What tells the file of a folder from one that was there before: number, and when it was changed.
-fn mark(folder: &OwnedFd) -> Option<(u64, i64, u64)> {
-    let facts = statat(folder, NAME, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    Some((facts.st_ino, facts.st_ctime, facts.st_ctime_nsec))
-}
-
-/// There is either the old file or the new one, at any time; the new one if `is_wanted` says so when it is ready, which is
-/// returned.
-fn replace(folder: &OwnedFd, text: &str, is_wanted: impl Fn() -> bool) -> io::Result<bool> {
-    let draft = format!(".{NAME}.{}", std::process::id());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(0o644);
-    let remove = || {
-        let _ = unlinkat(folder, &draft, AtFlags::empty());
-    };
-    // What a run has left that was killed in the middle of this.
-    remove();
-    let finish = || -> io::Result<bool> {
-        let mut file = File::from(openat(folder, &draft, flags, mode)?);
-        file.write_all(text.as_bytes())?;
-        // Whatever this process masks: others may read it.
-        fchmod(&file, mode)?;
-        if !is_wanted() {
-            remove();
-            return Ok(false);
-        }
-        renameat(folder, &draft, folder, NAME)?;
-        Ok(true)
-    };
-    finish().inspect_err(|_| remove())
-}
-
-#[cfg(test)]
-mod tests;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use api::{Request, Ticket};
 use sched::Outline;
+use sched::promises::Promises;
 use telemetry::Kind;
 
 use super::Supervisor;
 use super::placing::Planned;
-use super::promises::Promises;
 
 /// How long another run may have what all share. Some milliseconds are usual.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

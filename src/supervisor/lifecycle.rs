@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use sched::Task;
+use sched::promises::Promises;
 use telemetry::Kind;
 
 use super::apart::Apart;
 use super::notify::notify;
 use super::plane::Plane;
-use super::promises::Promises;
 use super::{Life, SECOND, Supervisor};
 use crate::link::{Orders, Supply, ToPlane, ToSupervisor};
 

@@ -8,10 +8,11 @@ use api::{Counters, RouterStatus, State};
 use config::{Errors, Fault, Listen, Plan};
 use rustix::event::PollFlags;
 use sched::ceiling::Resource;
+use sched::promises;
 use telemetry::{Limits, Metric, Page, Place, Responder};
 
 use super::desk::Asker;
-use super::{Supervisor, account, promises};
+use super::{Supervisor, account};
 use crate::run_lock::RunLock;
 
 const UP: Metric = Metric { name: "data_plane_up", help: "Whether the data plane forwards.", counter: false };

@@ -11,16 +11,15 @@ use anyhow::Result;
 use api::Sharing;
 use config::{Affinity, Allowed, Pin, Plan};
 use sched::account::{CoreTicks, cores};
+use sched::promises::{Promises, Reading};
 use sched::{Applier, ApplyError, Company, Known, Load, Outline, Slot, Task, Thread};
 use telemetry::Kind;
 
-use super::Supervisor;
 use super::children::Children;
-use super::costs::Costs;
 use super::desk::Asker;
 use super::following::Following;
 use super::plane::Plane;
-use super::promises::Promises;
+use super::{Supervisor, costs};
 use crate::link::ToPlane;
 use crate::run_lock::RunLock;
 
@@ -165,10 +164,10 @@ fn planned_with(
     now: Instant,
 ) -> Result<Planned, config::Errors> {
     let outline = outlined(plan, &load, held)?;
-    let promises = Promises::make((plan, &outline), seen, || Costs::load(now), now)
+    let promises = Promises::make((plan, &outline), seen, || (costs::load(now), costs::hertz()), now)
         .map_err(|faults| plan.errors(faults))?;
     // Now with what the promises weigh.
-    let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(&promises.plan, &load, held))?;
+    let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(promises.plan(), &load, held))?;
     Ok(Planned { outline, promises, load })
 }
 
@@ -270,7 +269,13 @@ impl Placing {
         now: Instant,
     ) -> Option<(bool, Vec<(String, String)>)> {
         let promises = self.promises.as_mut()?;
-        let found = promises.look(counters, (self.cores)(), now);
+        let found = promises.look(&Reading {
+            counters: &counters.counters,
+            cpu_ns: &counters.cpu_ns,
+            cores: (self.cores)(),
+            at: now,
+            day: costs::today(),
+        });
         promises.costs.keep_if_due(now);
         Some(found)
     }
@@ -281,7 +286,7 @@ impl Placing {
     /// As those of [`planned`].
     pub(super) fn weighed(&self) -> Result<Outline> {
         let promises =
-            self.promises.as_ref().map(|promises| outlined(&promises.plan, &self.load, &self.outline));
+            self.promises.as_ref().map(|promises| outlined(promises.plan(), &self.load, &self.outline));
         Ok(promises.unwrap_or_else(|| Ok(self.outline.clone()))?)
     }
 

@@ -5,6 +5,8 @@
 //! back; what it has made is told before as [`Undo`]s, for who cleans up after a process that was killed.
 //! `docs/sched.md` has the keys and what each policy means.
 //!
+//! [`promises`] keeps rates that are promised, by what packets were seen to cost ([`costs`]); [`guarantee`] has the arithmetic.
+//!
 //! [`ceiling`] bounds the memory and the tasks of a whole run, by the same means.
 
 pub mod account;
@@ -15,6 +17,7 @@ mod automatic;
 pub mod ceiling;
 mod cgroup;
 mod controller;
+pub mod costs;
 mod error;
 pub mod guarantee;
 mod host;
@@ -24,6 +27,7 @@ mod known;
 mod lock;
 mod outline;
 mod plan;
+pub mod promises;
 mod show;
 mod task;
 #[cfg(test)]

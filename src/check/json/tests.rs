@@ -1,12 +1,12 @@
 use std::collections::BTreeSet;
 
 use config::{Shares, parse};
+use sched::promises::Takes;
 use sched::{Group, Interrupt, Irq, Island};
 
 use super::*;
 use crate::doctor::{Finding, State};
 use crate::schema::Table;
-use crate::supervisor::Takes;
 
 const FILE: &str = r#"
 [switch.lan]

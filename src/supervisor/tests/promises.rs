@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use config::{CpuSet, Plan, Policy};
+use sched::costs::Costs;
+use sched::promises::Promises;
 use sched::{Class, Company, Outline, Placement, Schedule, Slot};
 
 use super::stage::Stage;
-use crate::supervisor::costs::Costs;
+use crate::supervisor::costs::{hertz, machine};
 use crate::supervisor::following::Whose;
 use crate::supervisor::placing::Planned;
-use crate::supervisor::promises::Promises;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(100);
@@ -54,8 +55,8 @@ fn outline(plan: &Plan) -> Outline {
 pub(super) fn promised(guarantee: &str, seen: Option<&Promises>, now: Instant) -> Planned {
     let plan = config::parse(&file(guarantee), "x.toml").expect("a good file");
     let outline = outline(&plan);
-    let costs = || Costs::nowhere(now);
-    let promises = Promises::make((&plan, &outline), seen, costs, now).expect("it can be kept");
+    let known = || (Costs::nowhere(None, machine(), now), hertz());
+    let promises = Promises::make((&plan, &outline), seen, known, now).expect("it can be kept");
     Planned { outline, promises, ..Planned::default() }
 }
 

@@ -1,6 +1,6 @@
 //! What came to a router that is promised a rate, by its counters.
 
-use api::Counters;
+use std::collections::BTreeMap;
 
 /// What came to a router and what became of it.
 pub(super) struct Came {
@@ -12,10 +12,10 @@ pub(super) struct Came {
 }
 
 impl Came {
-    pub(super) fn of(counters: &Counters, router: &str) -> Self {
+    pub(super) fn of(counters: &BTreeMap<String, u64>, router: &str) -> Self {
         let mut came = Self { delivered: 0, dropped: 0, octets: 0, sees_queue: false };
         let mut late = 0;
-        for (name, value) in &counters.counters {
+        for (name, value) in counters {
             let own = name.strip_prefix(router).and_then(|rest| rest.strip_prefix('.'));
             let last = name.rsplit('.').next().unwrap_or_default();
             let is_port = name.starts_with("switch.") && name.split('.').nth(2) == Some(router);

@@ -1,14 +1,13 @@
 //! The threads of routers that are promised a rate, and what packets cost them.
 
-use api::Counters;
 use config::{Attach, Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, TransmitMode};
-use sched::guarantee::{Class, Cost, FEWEST, Kind, Model, Observation, Path, Rest, Way};
-use sched::{Company, Outline, Slot};
 
 use super::came::Came;
 use super::demand::Demand;
-use super::{BATCH, Promises};
-use crate::supervisor::costs::Costs;
+use super::{BATCH, Promises, Reading};
+use crate::costs::Costs;
+use crate::guarantee::{Class, Cost, FEWEST, Kind, Model, Observation, Path, Rest, Way};
+use crate::{Company, Outline, Slot};
 
 /// What the last window counts among those before it.
 const LATE: f64 = 0.1;
@@ -99,23 +98,23 @@ impl Part {
     }
 
     /// Nanoseconds that its threads had of a CPU so far.
-    pub(super) fn time(&self, counters: &Counters) -> u64 {
-        self.threads.iter().filter_map(|name| counters.cpu_ns.get(name)).sum()
+    pub(super) fn time(&self, reading: &Reading<'_>) -> u64 {
+        self.threads.iter().filter_map(|name| reading.cpu_ns.get(name)).sum()
     }
 
     /// Learns from what was counted while there was such a demand for its CPU.
     pub(super) fn learn(
         &mut self,
-        counters: &Counters,
+        reading: &Reading<'_>,
         (came, demand): (&Came, Demand),
         hertz: f64,
         costs: &mut Costs,
     ) {
         let work = |what: &str| -> u64 {
             let names = self.threads.iter().map(|name| format!("{name}.work.{what}"));
-            names.filter_map(|name| counters.counters.get(&name)).sum()
+            names.filter_map(|name| reading.counters.get(&name)).sum()
         };
-        let cycles = (self.time(counters) as f64 * hertz / 1e9) as u64;
+        let cycles = (self.time(reading) as f64 * hertz / 1e9) as u64;
         let all = Observation { cycles, frames: came.delivered, octets: came.octets, batches: 0 };
         let counted = Counted { all, dropped: came.dropped, timed: [work("frames"), work("passes")] };
         let Some(before) = self.seen.replace(counted) else { return };
@@ -132,7 +131,9 @@ impl Part {
                 (false, _) if kept_up => Rest::Never,
                 (false, _) => Rest::Behind,
             };
-            costs.note(&self.way, &window, rest);
+            if let Some(day) = reading.day {
+                costs.note(&self.way, &window, rest, day);
+            }
         }
     }
 }
@@ -143,6 +144,8 @@ pub(super) struct Ground<'a> {
     pub(super) outline: &'a Outline,
     pub(super) seen: Option<&'a Promises>,
     pub(super) costs: &'a Costs,
+    /// Cycles of the time-stamp counter in a second.
+    pub(super) hertz: f64,
 }
 
 /// The threads of a router that is promised a rate, by CPU and class.
@@ -169,7 +172,7 @@ pub(super) fn parts_of(
                 slot.name
             )
         })?;
-        let class = if matches!(slot.class, sched::Class::Vcpu(_)) { Class::Vcpu } else { Class::Vhost };
+        let class = if matches!(slot.class, crate::Class::Vcpu(_)) { Class::Vcpu } else { Class::Vhost };
         let polls = slot.company == Company::Nobody && router.spin != Spin::For(std::time::Duration::ZERO);
         match parts.iter_mut().find(|part| (part.cpu, part.class) == (cpu, class)) {
             Some(part) => {

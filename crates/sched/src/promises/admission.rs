@@ -1,29 +1,21 @@
 //! Whether what a plan promises can be kept.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
-use std::time::Duration;
 
 use config::{Fault, Guarantee, Plan, Policy, Router};
-use sched::Outline;
-use sched::guarantee::{Controller, Core, Need, Promise};
-use vmm::probe::tsc_khz;
 
 use super::ORDINARY;
 use super::parts::{Ground, Part, cost_on, cpu_of, parts_of};
+use crate::Outline;
+use crate::guarantee::{Controller, Core, Need, Promise};
 
 /// The part of a CPU that can be promised: real-time throttling and the kernel's own threads want the rest.
 const MOST: f64 = 0.90;
-
-/// How long the time-stamp counter is watched: this tells its speed to some parts in 100,000.
-const TIMED: Duration = Duration::from_millis(20);
 
 /// What is promised in a plan, all of which can be kept.
 pub(super) struct Admitted {
     pub(super) controller: Controller,
     pub(super) parts: Vec<Part>,
-    /// Cycles of the time-stamp counter in a second.
-    pub(super) hertz: f64,
     /// What routers without a promise weigh together, by CPU.
     pub(super) others: BTreeMap<u32, u64>,
 }
@@ -34,9 +26,9 @@ impl Admitted {
     /// # Errors
     /// What cannot be promised, with the arithmetic.
     pub(super) fn of(ground: &Ground<'_>) -> Result<Self, Vec<Fault>> {
-        let (parts, hertz) = (threads(ground)?, hertz());
-        let controller = admit(ground, &parts, hertz)?;
-        Ok(Self { controller, parts, hertz, others: others(ground.plan, ground.outline) })
+        let parts = threads(ground)?;
+        let controller = admit(ground, &parts)?;
+        Ok(Self { controller, parts, others: others(ground.plan, ground.outline) })
     }
 }
 
@@ -58,8 +50,8 @@ fn threads(ground: &Ground<'_>) -> Result<Vec<Part>, Vec<Fault>> {
 }
 
 /// One after the other, as long as their CPUs can carry them.
-fn admit(ground: &Ground<'_>, parts: &[Part], hertz: f64) -> Result<Controller, Vec<Fault>> {
-    let mut controller = Controller::new(cores(parts, ground.outline, hertz));
+fn admit(ground: &Ground<'_>, parts: &[Part]) -> Result<Controller, Vec<Fault>> {
+    let mut controller = Controller::new(cores(parts, ground.outline, ground.hertz));
     let mut faults = Vec::new();
     for (index, router, guarantee) in promised(ground.plan) {
         if let Err(refusal) = controller.promise(promise(router, guarantee, parts)) {
@@ -114,10 +106,4 @@ fn others(plan: &Plan, outline: &Outline) -> BTreeMap<u32, u64> {
         .into_iter()
         .map(|(cpu, weights)| (cpu, weights.into_values().sum::<u64>().max(ORDINARY)))
         .collect()
-}
-
-/// Cycles of the time-stamp counter in a second. They are counted once, for as long as [`TIMED`].
-fn hertz() -> f64 {
-    static HERTZ: OnceLock<f64> = OnceLock::new();
-    *HERTZ.get_or_init(|| tsc_khz(TIMED) as f64 * 1e3)
 }

@@ -1,6 +1,8 @@
-use sched::guarantee::Basis;
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 use super::*;
+use crate::guarantee::{Basis, Machine};
 
 const HERTZ: f64 = 1e9;
 
@@ -27,7 +29,8 @@ fn part() -> Part {
 #[derive(Default)]
 struct Sight {
     part: Option<Part>,
-    counters: Counters,
+    counters: BTreeMap<String, u64>,
+    cpu_ns: BTreeMap<String, u64>,
     delivered: u64,
 }
 
@@ -35,21 +38,25 @@ impl Sight {
     /// A tenth of a second with so many packets at this cost, in passes of this length; 0: no pass was timed.
     fn sees(&mut self, frames: u64, cycles: u64, pass: u64) -> &Part {
         let name = "edge/vhost";
-        *self.counters.cpu_ns.entry(name.to_owned()).or_default() += frames * cycles;
+        *self.cpu_ns.entry(name.to_owned()).or_default() += frames * cycles;
         self.delivered += frames;
         if let Some(passes) = frames.checked_div(pass) {
-            *self.counters.counters.entry(format!("{name}.work.frames")).or_default() += frames;
-            *self.counters.counters.entry(format!("{name}.work.passes")).or_default() += passes;
+            *self.counters.entry(format!("{name}.work.frames")).or_default() += frames;
+            *self.counters.entry(format!("{name}.work.passes")).or_default() += passes;
         }
         let came =
             Came { delivered: self.delivered, dropped: 0, octets: 60 * self.delivered, sees_queue: true };
         let part = self.part.get_or_insert_with(part);
-        part.learn(
-            &self.counters,
-            (&came, Demand::Less),
-            HERTZ,
-            &mut Costs::nowhere(std::time::Instant::now()),
-        );
+        let reading = Reading {
+            counters: &self.counters,
+            cpu_ns: &self.cpu_ns,
+            cores: BTreeMap::new(),
+            at: Instant::now(),
+            day: "2026-11-22".parse().ok(),
+        };
+        let machine = Machine { cpu: String::new(), kernel: String::new(), ringroad: String::new() };
+        let mut costs = Costs::nowhere(None, machine, reading.at);
+        part.learn(&reading, (&came, Demand::Less), HERTZ, &mut costs);
         part
     }
 }

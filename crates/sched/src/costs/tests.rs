@@ -1,10 +1,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use sched::guarantee::{Class, Kind, Path as Way_};
 use tempfile::TempDir;
 
 use super::*;
+use crate::guarantee::{Class, Kind, Path as Way_};
 
 fn way() -> Way {
     let kind = Kind { class: Class::Vhost, path: Way_::Tap, exits: false, far: false };
@@ -15,14 +15,22 @@ fn window(cycles: u64) -> Observation {
     Observation { cycles: 20_000 * cycles, frames: 20_000, octets: 1_200_000, batches: 1000 }
 }
 
+fn machine() -> Machine {
+    Machine { cpu: "EPYC".to_owned(), kernel: "6.12".to_owned(), ringroad: "0.1.0".to_owned() }
+}
+
+fn day() -> Day {
+    "2026-11-22".parse().expect("a day")
+}
+
 fn costs(folder: &Path) -> Costs {
-    Costs::load_from(Some(folder.to_owned()), machine(), Instant::now())
+    Costs::load(folder.to_owned(), machine(), Instant::now())
 }
 
 /// A run that sees packets of this cost, and ends.
 fn run(folder: &Path, cycles: u64) -> Costs {
     let mut costs = costs(folder);
-    costs.note(&way(), &window(cycles), Rest::Never);
+    costs.note(&way(), &window(cycles), Rest::Never, day());
     costs.keep_now();
     costs
 }
@@ -58,14 +66,14 @@ fn two_runs_write_one_file() {
     let folder = temporary();
     let (mut first, mut second) = (costs(folder.path()), costs(folder.path()));
     let other = Way { cpus: 2, ..way() };
-    first.note(&way(), &window(5000), Rest::Never);
-    second.note(&other, &window(7000), Rest::Never);
+    first.note(&way(), &window(5000), Rest::Never, day());
+    second.note(&other, &window(7000), Rest::Never, day());
     first.keep_now();
     second.keep_now();
     assert!(known(folder.path()).is_some());
     assert!(costs(folder.path()).memory.model(&other, 60.0).is_some());
     // Who writes again has what the other one has seen.
-    first.note(&way(), &window(5000), Rest::Never);
+    first.note(&way(), &window(5000), Rest::Never, day());
     first.keep_now();
     assert!(first.memory.model(&other, 60.0).is_some());
 }
@@ -76,11 +84,11 @@ fn nobody_who_holds_a_lock_is_waited_for() {
     let folder = temporary();
     let (_folder, file) = (held(folder.path()), folder.path().join(NAME));
     let mut costs = costs(folder.path());
-    costs.note(&way(), &window(5000), Rest::Never);
+    costs.note(&way(), &window(5000), Rest::Never, day());
     costs.keep_if_due(costs.due);
     assert!(known(folder.path()).is_some());
     let _file = held(&file);
-    costs.note(&Way { cpus: 2, ..way() }, &window(7000), Rest::Never);
+    costs.note(&Way { cpus: 2, ..way() }, &window(7000), Rest::Never, day());
     costs.keep_if_due(Instant::now());
     let known = |cpus| self::costs(folder.path()).memory.model(&Way { cpus, ..way() }, 60.0).is_some();
     assert!(!known(2), "a minute is not over");
@@ -150,7 +158,7 @@ fn a_file_that_is_not_as_it_should_be_is_told_of_and_replaced() {
         let line = run.doubt().unwrap_or_default().to_owned();
         assert!(line.contains(why) && line.contains("costs.json") && !line.contains('\n'), "{line}");
         assert_eq!((run.trouble(), run.trouble()), (Some(line), None), "it is told once");
-        run.note(&way(), &window(5000), Rest::Never);
+        run.note(&way(), &window(5000), Rest::Never, day());
         run.keep_now();
         assert!(run.trouble().is_none() && known(folder.path()).is_some(), "{why}");
     }
@@ -166,14 +174,14 @@ fn what_cannot_be_written_is_told_once_and_nothing_ends() {
         let mut costs = costs(&place);
         let _ = costs.trouble();
         for told in [true, false] {
-            costs.note(&way(), &window(5000), Rest::Never);
+            costs.note(&way(), &window(5000), Rest::Never, day());
             costs.keep_now();
             assert_eq!(costs.trouble().is_some(), told, "{}", place.display());
             assert!(costs.memory.model(&way(), 60.0).is_some(), "it is known all the same");
         }
     }
-    let mut nowhere = Costs::load_from(None, machine(), Instant::now());
-    nowhere.note(&way(), &window(5000), Rest::Never);
+    let mut nowhere = Costs::nowhere(None, machine(), Instant::now());
+    nowhere.note(&way(), &window(5000), Rest::Never, day());
     nowhere.keep_now();
     assert!(nowhere.trouble().is_none() && nowhere.memory.model(&way(), 60.0).is_some());
 }

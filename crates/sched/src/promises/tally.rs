@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use sched::guarantee::{Kept, Measured, Standing};
+use crate::guarantee::{Kept, Measured, Standing};
 
 /// What the counters of a promise are.
-pub(in crate::supervisor) const FIELDS: &[(&str, &str)] = &[
+pub const FIELDS: &[(&str, &str)] = &[
     ("promised", "Packets that a router was promised: the rate times the time."),
     ("offered", "Packets that came to a router that is promised a rate."),
     ("delivered", "Packets that a router that is promised a rate was done with."),

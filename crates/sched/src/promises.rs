@@ -1,7 +1,10 @@
 //! Rates that are promised (`guarantee`): weights of control groups, corrected ten times a second by what is delivered.
 //!
-//! Which part of a CPU a rate takes, whether it fits, and how it is corrected, says `sched::guarantee`; here are the threads,
-//! the counters and the groups that it is about. A weight leaves to others what a router does not use.
+//! Which part of a CPU a rate takes, whether it fits, and how it is corrected, says [`guarantee`](crate::guarantee); here are the
+//! threads, the counters and the groups that it is about. A weight leaves to others what a router does not use.
+//!
+//! Nothing is read here, and nothing is carried out: what was counted comes in as a [`Reading`], weights go out in a
+//! [`plan`](Promises::plan).
 
 mod admission;
 mod came;
@@ -14,20 +17,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use api::Counters;
 use config::{Fault, Plan, Policy, Sched, Shares};
-use sched::Outline;
-use sched::account::CoreTicks;
-use sched::guarantee::{Adjustment, Class, Controller, Kept, Measured, Need};
 use serde::Serialize;
 
-use super::costs::Costs;
+use crate::Outline;
+use crate::account::CoreTicks;
+use crate::costs::Costs;
+use crate::guarantee::{Adjustment, Class, Controller, Day, Kept, Measured, Need};
 use admission::Admitted;
 use came::Came;
 use demand::{Demand, Demands};
 use hunger::Hunger;
 use parts::{Ground, Part, cost_on};
-pub(super) use tally::FIELDS;
+pub use tally::FIELDS;
 use tally::Tally;
 
 /// Between two looks.
@@ -41,9 +43,9 @@ const ORDINARY: u64 = 100;
 
 /// The rates that are promised, and how that is going.
 #[derive(Clone, Debug)]
-pub(crate) struct Promises {
+pub struct Promises {
     /// The plan as it is carried out: those who are promised something have weights.
-    pub(super) plan: Plan,
+    plan: Plan,
     controller: Controller,
     parts: Vec<Part>,
     /// Cycles of the time-stamp counter in a second.
@@ -51,7 +53,8 @@ pub(crate) struct Promises {
     /// What routers without a promise weigh together, by CPU.
     others: BTreeMap<u32, u64>,
     started: Instant,
-    pub(super) due: Instant,
+    /// When to look at what was counted. Whoever does says when the next time is.
+    pub due: Instant,
     demands: Demands,
     /// Routers whose promise was told to be broken.
     broken: BTreeSet<String>,
@@ -60,31 +63,46 @@ pub(crate) struct Promises {
     /// What was promised so far, and what became of it, by router.
     tallies: BTreeMap<String, Tally>,
     /// What packets were seen to cost, in this run and in others before it.
-    pub(super) costs: Costs,
+    pub costs: Costs,
+}
+
+/// What was counted so far, by routers and by cores.
+#[derive(Clone, Debug)]
+pub struct Reading<'a> {
+    /// Counters by name: `edge.vcpu0.forwarded`.
+    pub counters: &'a BTreeMap<String, u64>,
+    /// Nanoseconds that threads had of a CPU, by name: `edge/vhost`.
+    pub cpu_ns: &'a BTreeMap<String, u64>,
+    /// What cores did, by CPU.
+    pub cores: BTreeMap<u32, CoreTicks>,
+    /// When it was read.
+    pub at: Instant,
+    /// The day on which it was read; none: that is not known, and what packets cost is not kept.
+    pub day: Option<Day>,
 }
 
 /// A rate that is promised, with what it takes.
 #[derive(Serialize)]
-pub(crate) struct Promised<'p> {
+pub struct Promised<'p> {
     /// To whom.
-    pub(crate) router: &'p str,
+    pub router: &'p str,
     /// Packets a second.
-    pub(crate) pps: f64,
+    pub pps: f64,
     /// By CPU.
-    pub(crate) takes: Vec<Takes>,
+    pub takes: Vec<Takes>,
 }
 
 /// What a promise takes of one CPU.
 #[derive(Serialize)]
-pub(crate) struct Takes {
+pub struct Takes {
     /// Its number.
-    pub(crate) cpu: u32,
+    pub cpu: u32,
     /// Part of the CPU.
-    pub(crate) share: f64,
+    pub share: f64,
     /// Of the time-stamp counter, for each packet.
-    pub(crate) cycles: f64,
+    pub cycles: f64,
     /// How that is known.
-    pub(crate) basis: String,
+    pub basis: String,
 }
 
 impl fmt::Display for Promised<'_> {
@@ -102,23 +120,23 @@ impl fmt::Display for Takes {
 }
 
 impl Promises {
-    /// What is promised in a plan whose threads are placed like this, by what was `seen` before in this run, or by `costs` that
-    /// are known from others; none: nothing is.
+    /// What is promised in a plan whose threads are placed like this, by what was `seen` before in this run, or by what is `known`
+    /// from others: what packets cost, and the cycles of the time-stamp counter in a second. None: nothing is promised.
     ///
     /// # Errors
     /// What cannot be promised, with the arithmetic.
-    pub(super) fn make(
+    pub fn make(
         (plan, outline): (&Plan, &Outline),
         seen: Option<&Self>,
-        costs: impl FnOnce() -> Costs,
+        known: impl FnOnce() -> (Costs, f64),
         now: Instant,
     ) -> Result<Option<Self>, Vec<Fault>> {
         if plan.routers.iter().all(|router| router.guarantee.is_none()) {
             return Ok(None);
         }
-        let costs = seen.map_or_else(costs, |seen| seen.costs.clone());
-        let Admitted { controller, parts, hertz, others } =
-            Admitted::of(&Ground { plan, outline, seen, costs: &costs })?;
+        let (costs, hertz) = seen.map_or_else(known, |seen| (seen.costs.clone(), seen.hertz));
+        let Admitted { controller, parts, others } =
+            Admitted::of(&Ground { plan, outline, seen, costs: &costs, hertz })?;
         let mut promises = Self {
             plan: plan.clone(),
             controller,
@@ -141,7 +159,7 @@ impl Promises {
 
     /// Goes on where others were that take its place: an edit of promises is no new beginning for those that stay, neither for
     /// their counters, nor for what was told, nor for when they are looked at.
-    pub(super) fn resume(&mut self, before: &Self) {
+    pub fn resume(&mut self, before: &Self) {
         self.controller.resume(&before.controller);
         (self.started, self.due) = (before.started, before.due);
         self.demands = before.demands.clone();
@@ -158,8 +176,13 @@ impl Promises {
         }
     }
 
+    /// The plan as it is carried out: with the weights of those who are promised something.
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// What is promised, and what that takes.
-    pub(crate) fn promised(&self) -> impl Iterator<Item = Promised<'_>> {
+    pub fn promised(&self) -> impl Iterator<Item = Promised<'_>> {
         let part = |need: &Need, pps: f64| Takes {
             cpu: need.cpu,
             share: pps * need.cost.cycles / self.hertz,
@@ -174,12 +197,12 @@ impl Promises {
     }
 
     /// What is wrong with the file that tells what packets cost in earlier runs.
-    pub(crate) fn doubt(&self) -> Option<String> {
+    pub fn doubt(&self) -> Option<String> {
         self.costs.doubt().map(str::to_owned)
     }
 
     /// How the promise to a router is kept, in words.
-    pub(super) fn standing(&self, router: &str) -> Option<String> {
+    pub fn standing(&self, router: &str) -> Option<String> {
         let known = self.controller.standings().find(|known| known.router == router)?;
         let kept = match &known.kept {
             Kept::Unknown => "nothing was measured yet".to_owned(),
@@ -192,31 +215,27 @@ impl Promises {
     }
 
     /// What was promised so far, and what became of it: of one router, or else of all. `edge.guarantee.delivered`.
-    pub(super) fn counters(&self, router: Option<&str>) -> impl Iterator<Item = (String, u64)> {
+    pub fn counters(&self, router: Option<&str>) -> impl Iterator<Item = (String, u64)> {
         let wanted = self.tallies.iter().filter(move |(name, _)| router.is_none_or(|router| router == *name));
         wanted.flat_map(|(name, tally)| {
             tally.counters().map(|(field, value)| (format!("{name}.guarantee.{field}"), value))
         })
     }
 
-    /// Looks at what was counted, by routers and by cores; whether weights have changed, and what is to be told: router and line.
-    pub(super) fn look(
-        &mut self,
-        counters: &Counters,
-        cores: BTreeMap<u32, CoreTicks>,
-        now: Instant,
-    ) -> (bool, Vec<(String, String)>) {
-        self.demands.look(&self.parts, counters, cores, now);
+    /// Looks at what was counted; whether weights have changed, and what is to be told: router and line.
+    pub fn look(&mut self, reading: &Reading<'_>) -> (bool, Vec<(String, String)>) {
+        let now = reading.at;
+        self.demands.look(&self.parts, reading);
         let mut measured = Vec::new();
         let routers: BTreeSet<String> = self.parts.iter().map(|part| part.router.clone()).collect();
         for router in &routers {
-            let mut came = Came::of(counters, router);
+            let mut came = Came::of(reading.counters, router);
             if !came.sees_queue {
-                came.dropped += self.lacked(counters, router, came.delivered, now);
+                came.dropped += self.lacked(reading, router, came.delivered);
             }
             let wanted = |part: &Part| self.demands.of(router, part.cpu) == Demand::Others;
             let contended = self.parts.iter().any(|part| part.router == *router && wanted(part));
-            self.learn(counters, router, &came);
+            self.learn(reading, router, &came);
             measured.push((router, came, contended));
         }
         let measured: Vec<Measured<'_>> = measured
@@ -240,22 +259,22 @@ impl Promises {
     }
 
     /// Packets that a router lacked so far to its promise while its I/O threads never came to rest.
-    fn lacked(&mut self, counters: &Counters, router: &str, delivered: u64, now: Instant) -> u64 {
+    fn lacked(&mut self, reading: &Reading<'_>, router: &str, delivered: u64) -> u64 {
         let vhosts = self.parts.iter().filter(|part| part.router == router && part.class == Class::Vhost);
         let threads: Vec<&String> = vhosts.flat_map(|part| &part.threads).collect();
         let sum = |what: &str| -> u64 {
-            threads.iter().filter_map(|name| counters.counters.get(&format!("{name}.{what}"))).sum()
+            threads.iter().filter_map(|name| reading.counters.get(&format!("{name}.{what}"))).sum()
         };
         let promise = self.controller.promises().find(|promise| promise.router == router);
         let pps = promise.map_or(0.0, |promise| promise.pps);
         let hunger = self.hunger.entry(router.to_owned()).or_default();
-        hunger.look(pps, delivered, (sum("frames"), sum("sleeps")), now)
+        hunger.look(pps, delivered, (sum("frames"), sum("sleeps")), reading.at)
     }
 
-    fn learn(&mut self, counters: &Counters, router: &str, came: &Came) {
+    fn learn(&mut self, reading: &Reading<'_>, router: &str, came: &Came) {
         let mut cpus = BTreeSet::new();
         for part in self.parts.iter_mut().filter(|part| part.router == router) {
-            part.learn(counters, (came, self.demands.of(router, part.cpu)), self.hertz, &mut self.costs);
+            part.learn(reading, (came, self.demands.of(router, part.cpu)), self.hertz, &mut self.costs);
             cpus.insert(part.cpu);
         }
         for cpu in cpus {

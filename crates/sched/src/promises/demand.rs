@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use api::Counters;
-use sched::account::CoreTicks;
-
+use super::Reading;
 use super::parts::Part;
+use crate::account::CoreTicks;
 
 /// A router and a CPU.
 type Place = (String, u32);
@@ -51,18 +50,12 @@ impl Demands {
     }
 
     /// Looks at where these threads are, and at what those cores did.
-    pub(super) fn look(
-        &mut self,
-        parts: &[Part],
-        counters: &Counters,
-        ticks: BTreeMap<u32, CoreTicks>,
-        now: Instant,
-    ) {
+    pub(super) fn look(&mut self, parts: &[Part], reading: &Reading<'_>) {
         let mut own: BTreeMap<Place, u64> = BTreeMap::new();
         for part in parts {
-            *own.entry((part.router.clone(), part.cpu)).or_default() += part.time(counters);
+            *own.entry((part.router.clone(), part.cpu)).or_default() += part.time(reading);
         }
-        self.take(Look { at: now, ticks, own });
+        self.take(Look { at: reading.at, ticks: reading.cores.clone(), own });
     }
 
     fn take(&mut self, new: Look) {
@@ -93,9 +86,8 @@ impl Demands {
 mod tests {
     use std::time::Duration;
 
-    use sched::account::cores;
-
     use super::*;
+    use crate::account::cores;
 
     #[test]
     fn a_cpu_is_wanted_by_others_if_it_never_sleeps_and_the_router_has_not_had_all_of_it() {
