@@ -8,8 +8,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use api::{Answer, Client, Error, Request, RunStatus};
 
-use crate::run_lock;
-
 /// How long a run may take to say what it is: a busy host keeps both from running for a second or more.
 const HELLO: Duration = Duration::from_secs(5);
 /// How long a run may take for what it is asked to do: a router that starts may need half a minute.
@@ -32,7 +30,7 @@ pub(crate) struct Found {
 /// # Errors
 /// The folder of runs cannot be read.
 pub(crate) fn runs() -> Result<Vec<Found>> {
-    let folder = run_lock::base()?.join("runs");
+    let folder = api::folder::base()?.join("runs");
     let sockets =
         api::folder::sockets(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     // All at once, so that those that say nothing cost a second together.

@@ -22,12 +22,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use engine::{About, Counts, Instance, Supplies};
+use engine::{About, Counts, Instance, Supplies, now_ns};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use sandbox::{Class, Missing};
 
 use crate::link::{Link, ToPlane, ToSupervisor};
-use crate::table;
 use known::Known;
 use wire::Wire;
 
@@ -139,7 +138,7 @@ impl DataPlane {
                     locks,
                 };
                 plane.publish()?;
-                wire.say(&ToSupervisor::Started { at_ns: table::now_ns() })?;
+                wire.say(&ToSupervisor::Started { at_ns: now_ns() })?;
                 Ok(Some(plane))
             }
             Err(error) => {

@@ -17,7 +17,7 @@ use uplink::{Netns, Tap, TapConfig};
 
 use crate::run_lock::RunLock;
 use crate::signals::Stop;
-use crate::table::{self, Interval, Screen};
+use crate::table::{Interval, Screen};
 use crate::{doctor, print};
 use stacks::{Host, LEFT, RIGHT};
 
@@ -196,10 +196,10 @@ impl Tour<'_> {
     /// Shows the live table for a while.
     fn watch(&self, time: Duration) -> Result<()> {
         let (mut screen, end) = (Screen::new(), Instant::now() + time);
-        let mut last = table::read(self.instance.counts());
+        let mut last = self.instance.counts().read();
         while Instant::now() < end {
             self.stop.wait(Duration::from_secs(1));
-            let reading = table::read(self.instance.counts());
+            let reading = self.instance.counts().read();
             print(&screen.draw(&Interval::between(&last, &reading).table(self.plan)))?;
             last = reading;
             self.check()?;
@@ -208,7 +208,7 @@ impl Tour<'_> {
     }
 
     fn summary(&self, flood: &Flood) -> Result<()> {
-        let counters = table::read(self.instance.counts()).counters;
+        let counters = self.instance.counts().read().counters;
         let forwarded: u64 =
             counters.iter().filter(|(name, _)| name.ends_with(".forwarded")).map(|(_, n)| n).sum();
         let rate = flood.arrived as f64 / flood.seconds * 1e-6;

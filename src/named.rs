@@ -13,8 +13,6 @@ use std::process::{Command, Stdio};
 use config::{Attach, Errors, Fault, Linux, Listen, Nic, Plan, Router, VhostThreads};
 use rustix::fs::{Access, Mode, OFlags, access, open};
 
-use crate::run_lock;
-
 /// Unix sockets of this network namespace, with flags and paths.
 const SOCKETS: &str = "/proc/net/unix";
 /// `__SO_ACCEPTCON` of `linux/net.h`: it listens.
@@ -180,7 +178,7 @@ pub(crate) fn listen(at: &Listen) -> io::Result<()> {
             let in_use = || io::Error::new(ErrorKind::AddrInUse, "another program listens there");
             // A run makes its own folder.
             let is_made =
-                |folder: &Path| !folder.exists() && run_lock::base().is_ok_and(|base| base == folder);
+                |folder: &Path| !folder.exists() && api::folder::base().is_ok_and(|base| base == folder);
             if !folder(path).is_some_and(is_made) {
                 socket(path).map_err(io::Error::other)?;
             }

@@ -22,8 +22,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
-use rustix::process::geteuid;
+use anyhow::{Context, Result, bail};
+use api::folder::base;
 use uplink::Undo;
 
 pub(crate) use cleaner::clean_up_after;
@@ -245,20 +245,6 @@ impl Drop for RunLock {
             let _ = fs::remove_dir(self.base.join(folder));
         }
     }
-}
-
-/// Where runs have their folders: `/run/ringroad` for root, else below the user's own runtime folder.
-///
-/// # Errors
-/// One line: the user has no runtime folder.
-pub(crate) fn base() -> Result<PathBuf> {
-    if geteuid().is_root() {
-        return Ok(PathBuf::from("/run/ringroad"));
-    }
-    let folder = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_absolute());
-    let folder =
-        folder.ok_or_else(|| anyhow!("no place for the run's lock: run as root, or set XDG_RUNTIME_DIR"))?;
-    Ok(Path::new(&folder).join("ringroad"))
 }
 
 /// Makes a folder that others may enter only if they may do everything anyway.

@@ -6,37 +6,12 @@ use std::io::IsTerminal;
 
 use api::Counters;
 use config::Plan;
-use engine::Counts;
-use ledger::Group;
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 /// What a core's time goes to, in the order in which it is shown.
 const COLUMNS: [&str; 8] = ["guest", "vhost", "kernel", "user", "irq", "softirq", "steal", "idle"];
 /// Part of an interval that is as good as all of it.
 const WHOLE: f64 = 0.99;
-
-/// Reads every counter and the CPU time of every thread, without stopping anything.
-pub(crate) fn read(counts: &Counts) -> Counters {
-    let (first_ns, mut counters, mut cpu_ns) = (now_ns(), BTreeMap::new(), BTreeMap::new());
-    counts.each_group(&mut |prefix, group: &dyn Group| {
-        group.each(&mut |name, value| {
-            counters.insert(format!("{prefix}.{name}"), value);
-        });
-    });
-    counts.each_thread(&mut |name, ns| {
-        cpu_ns.insert(name.to_owned(), ns);
-    });
-    let at_ns = now_ns();
-    Counters { at_ns, first_ns, last_ns: at_ns, counters, cpu_ns }
-}
-
-/// CLOCK_MONOTONIC, which is the same for all processes.
-pub(crate) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    // Neither is negative: the clock began with the host.
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
-}
 
 /// The routers of a table with the names of their NICs, in order.
 pub(crate) type Layout = Vec<(String, Vec<String>)>;

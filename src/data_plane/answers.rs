@@ -11,7 +11,7 @@ use engine::{Change, Counts, Outside};
 use super::known::{Known, of_router};
 use super::{DataPlane, orders};
 use crate::link::Orders;
-use crate::{shown, table};
+use crate::shown;
 
 /// The answer to what can be answered while the routers are being changed: what was counted, and how they were when they were looked at
 /// the last time. Whether there is such a router the supervisor knows.
@@ -21,7 +21,7 @@ pub(super) fn at_once(request: &Request, counts: &Counts, known: &Known) -> Opti
         Request::Ps {} => return known.status(Instant::now()).map(|status| Ok(Answer::Ps(status))),
         _ => return None,
     };
-    let all = table::read(counts);
+    let all = counts.read();
     let wanted = match router {
         Some(name) => counters_of(all, name),
         None => all,

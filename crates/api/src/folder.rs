@@ -15,6 +15,20 @@ use crate::client::try_connect;
 /// Name of the socket in the folder of its run.
 pub const SOCKET: &str = "control";
 
+/// Where runs have their folders, and the locks of their names: `/run/ringroad` for root, else below the user's own runtime
+/// folder. Those of runs are in `runs` there.
+///
+/// # Errors
+/// One line: the user has no runtime folder.
+pub fn base() -> Result<PathBuf, Error> {
+    if geteuid().is_root() {
+        return Ok(PathBuf::from("/run/ringroad"));
+    }
+    let folder = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let none = || Error::new("no place for the run's lock: run as root, or set XDG_RUNTIME_DIR");
+    Ok(folder.ok_or_else(none)?.join("ringroad"))
+}
+
 /// The sockets of all runs below `runs`, with the names of their folders, in the order of the names.
 ///
 /// # Errors

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api::Counters;
 use ledger::Group;
+use rustix::time::{ClockId, clock_gettime};
 use switch::Switch;
 
 use crate::thread::CpuMeter;
@@ -51,6 +53,21 @@ impl Counts {
         self.parts().counted.values().for_each(|counted| counted.each_thread(visit));
     }
 
+    /// Reads every counter and the CPU time of every thread, without stopping anything.
+    pub fn read(&self) -> Counters {
+        let (first_ns, mut counters, mut cpu_ns) = (now_ns(), BTreeMap::new(), BTreeMap::new());
+        self.each_group(&mut |prefix, group: &dyn Group| {
+            group.each(&mut |name, value| {
+                counters.insert(format!("{prefix}.{name}"), value);
+            });
+        });
+        self.each_thread(&mut |name, ns| {
+            cpu_ns.insert(name.to_owned(), ns);
+        });
+        let at_ns = now_ns();
+        Counters { at_ns, first_ns, last_ns: at_ns, counters, cpu_ns }
+    }
+
     /// Notes something that counts, until what is returned is dropped.
     pub(crate) fn add(&self, counted: impl Counted + 'static) -> Counting {
         let mut parts = self.parts();
@@ -64,6 +81,13 @@ impl Counts {
     pub(crate) fn keep(&self, switches: &[Arc<Switch>]) {
         self.parts().switches = switches.to_vec();
     }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds, which is the same for all processes.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    // Neither is negative: the clock began with the host.
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
 /// Something that counts. When this is dropped, nobody reads it any more.

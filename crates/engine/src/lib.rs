@@ -25,7 +25,7 @@ pub mod wiring;
 mod written;
 
 pub use apply::Change;
-pub use counts::Counts;
+pub use counts::{Counts, now_ns};
 pub use guest::{Duty, Ground, Guest, Images};
 pub use instance::{About, Event, Instance, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};
