@@ -15,14 +15,13 @@ use config::{
     Attach, Deliver, Engine, Errors, Fault, HostFacts, Itr, Listen, Nic, NicModel, Plan, Router, Spin,
     TransmitMode,
 };
-
+use host::named;
 use sched::Outline;
 use sched::ceiling::{Ceiling, Resource, place};
 use sched::promises::Promises;
 
 use crate::doctor::{self, Finding, State};
 use crate::supervisor::{Planned, mib, needed};
-use crate::{host, named};
 
 /// A plan that was looked at together with this host.
 struct Looked {

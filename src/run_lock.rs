@@ -13,7 +13,6 @@
 
 mod cleaner;
 mod file;
-mod users;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,12 +23,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use api::folder::base;
+use host::users;
 use uplink::Undo;
 
 pub(crate) use cleaner::clean_up_after;
 use cleaner::{Cleaner, Ledger};
 use file::{LockFile, patiently};
-pub(crate) use users::{FREE as USERS, number as user};
 
 /// Turns for the race with a run that ends.
 const TRIES: usize = 10;
@@ -117,7 +116,7 @@ impl RunLock {
     /// One line: other runs have all of them.
     pub(crate) fn take_user(&mut self) -> Result<u32> {
         let known = users::known();
-        for number in USERS.filter(|number| !known.contains(number)) {
+        for number in users::FREE.filter(|number| !known.contains(number)) {
             let path = self.base.join("users").join(number.to_string());
             // What a killed run left may still be that user: then the next one is taken.
             if let Ok(lock) = self.lock_within(&path, "another run has this user", &mut || false) {

@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use config::Plan;
 use engine::BackOff;
+use host::{named, users};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
@@ -45,9 +46,8 @@ use uplink::{Door, Passage};
 
 use crate::link::{ToPlane, ToSupervisor};
 use crate::output::Output;
-use crate::run_lock::{self, RunLock};
+use crate::run_lock::RunLock;
 use crate::signals::Stop;
-use crate::{host, named};
 use account::Accounting;
 use apart::Aparts;
 use cables::Cables;
@@ -455,7 +455,7 @@ impl Supervisor {
 fn data_plane_user(wanted: Option<&str>, lock: &mut RunLock) -> Result<Option<u32>> {
     match wanted {
         Some(_) if !geteuid().is_root() => bail!("--user: only root can run the data plane as another user"),
-        Some(wanted) => run_lock::user(wanted).context("--user").map(Some),
+        Some(wanted) => users::number(wanted).context("--user").map(Some),
         None if geteuid().is_root() => lock.take_user().map(Some),
         None => Ok(None),
     }

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use config::{Attach, MacvtapMode, Nic, Plan, Router};
+use host::named;
+use host::named::interfaces::{self, interface, is_down, is_tap};
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::sockets;
 use crate::doctor::{self, Finding, State};
-use crate::named::interfaces::{self, interface, is_down, is_tap};
-use crate::{host, named};
 
 /// What is found of one NIC, and what it means.
 pub(super) type Found = (State, String);

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use config::{Engine, HostFacts, Linux, Plan, Router, VhostThreads};
+use host::named;
 use rustix::process::geteuid;
 
 use crate::doctor::{Finding, State};
-use crate::{host, named};
 
 /// One line for each thing that a router asks for beyond virtual machines.
 pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {

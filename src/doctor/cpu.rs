@@ -7,7 +7,6 @@ use sched::account::{CoreTicks, cores};
 use vmm::probe::tsc_khz;
 
 use super::{Finding, State};
-use crate::host;
 
 /// Round trips of a cache line for one figure: enough for a steady one, and over before anybody waits, also between CPUs
 /// that are far apart.

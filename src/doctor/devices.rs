@@ -1,13 +1,10 @@
 //! KVM, the devices of uplinks, and huge pages.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use vmm::probe::{KvmCosts, kvm_costs};
 
 use super::{Finding, State};
-use crate::host;
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const HUGE_PAGE: u64 = 2 << 20;
@@ -75,16 +72,11 @@ fn kvm_findings(costs: &KvmCosts) -> [Finding; 4] {
     ]
 }
 
-fn open(path: &str) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(path)
-}
-
 /// Whether TAP interfaces can be opened.
 pub(crate) fn tun_device() -> Finding {
-    let path = "/dev/net/tun";
-    match open(path) {
-        Ok(_) => Finding::new(State::Ok, path, "opens", "TAP uplinks work"),
-        Err(error) => Finding::new(State::No, path, "none", format!("{}; no TAP uplinks", why(path, &error))),
+    match host::tun() {
+        Ok(()) => Finding::new(State::Ok, host::TUN, "opens", "TAP uplinks work"),
+        Err(why) => Finding::new(State::No, host::TUN, "none", why),
     }
 }
 
@@ -94,14 +86,6 @@ fn vhost_device() -> Finding {
         return Finding::new(State::Ok, path, "there", "vhost = \"kernel\" works");
     }
     Finding::new(State::Note, path, "none", "only needed for vhost = \"kernel\"")
-}
-
-fn why(path: &str, error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => format!("there is no {path}: the tun driver is not loaded (modprobe tun)"),
-        ErrorKind::PermissionDenied => format!("no permission to open {path}: run as root"),
-        _ => format!("cannot open {path}: {error}"),
-    }
 }
 
 /// Free huge pages, compared with how much guest memory is wanted, in octets.

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use host::users;
 use rustix::fs::statfs;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -9,7 +10,6 @@ use sched::ceiling;
 use vmm::probe::{Policy, scheduler_permitted};
 
 use super::{Finding, State};
-use crate::run_lock::USERS;
 
 /// `CGROUP2_SUPER_MAGIC` of `linux/magic.h`.
 const CGROUP2: u64 = 0x6367_7270;
@@ -88,7 +88,7 @@ fn data_plane() -> Finding {
     command.args(["data-plane", "0", "--probe"]);
     if geteuid().is_root() {
         // The last one to be taken by a run; several processes may be it.
-        command.arg(USERS.end().to_string());
+        command.arg(users::FREE.end().to_string());
     }
     let lines = |done: Output| String::from_utf8_lossy(&done.stdout).lines().collect::<Vec<_>>().join(", ");
     match command.output() {

@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use api::{Answer, Change, Outcome, Ticket};
 use config::Plan;
+use host::named;
 use telemetry::Kind;
 
 use super::desk::Asker;
@@ -19,7 +20,6 @@ use super::placing::Planned;
 use super::resources::Resources;
 use super::{Supervisor, schedule};
 use crate::link::ToPlane;
-use crate::{host, named};
 
 /// A file that a client wants to run.
 pub(super) struct Wanted {

@@ -11,7 +11,6 @@ use sched::ceiling::{Bounds, Ceiling, Reached, Resource, place};
 use telemetry::Kind;
 
 use super::Supervisor;
-use crate::host;
 use crate::run_lock::RunLock;
 
 const MIB: u64 = 1 << 20;

@@ -1,19 +1,28 @@
-//! What this host has, read from /proc and /sys.
+//! What this host has, and what of it a plan names: looked at, and never changed.
+//!
+//! Facts on which a plan depends are read from /proc and /sys here. [`named`] judges what a plan names: interfaces, files, sockets,
+//! devices. [`users`] are those of the host.
+#![forbid(unsafe_code)]
+
+pub mod named;
+pub mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use config::{HostFacts, InterfaceKind, Plan};
 use measure::processor::field;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::doctor;
-
+/// Where TAPs are made.
+pub const TUN: &str = "/dev/net/tun";
 /// `IFF_TAP` of `linux/if_tun.h`.
 const IFF_TAP: u32 = 2;
 
 /// What a plan depends on.
-pub(crate) fn facts(plan: &Plan) -> HostFacts {
+pub fn facts(plan: &Plan) -> HostFacts {
     let linux = plan.routers.iter().any(|router| router.linux.is_some());
     HostFacts {
         no_linux: if linux { no_linux() } else { None },
@@ -41,17 +50,34 @@ fn no_linux() -> Option<String> {
 ///
 /// # Errors
 /// That line.
-pub(crate) fn need_tun(plan: &Plan) -> anyhow::Result<()> {
+pub fn need_tun(plan: &Plan) -> anyhow::Result<()> {
     let is_tap = |nic: &config::Nic| {
         matches!(nic.attach, config::Attach::Tap(_) | config::Attach::Bridge(_) | config::Attach::Ovs(_))
     };
-    if plan.nics().any(|(_, nic)| is_tap(nic)) { doctor::need(doctor::tun_device()) } else { Ok(()) }
+    if plan.nics().any(|(_, nic)| is_tap(nic)) { tun().map_err(anyhow::Error::msg) } else { Ok(()) }
+}
+
+/// Whether TAPs can be made.
+///
+/// # Errors
+/// Why not, in one line.
+pub fn tun() -> Result<(), String> {
+    let why = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound => format!("there is no {TUN}: the tun driver is not loaded (modprobe tun)"),
+        ErrorKind::PermissionDenied => format!("no permission to open {TUN}: run as root"),
+        _ => format!("cannot open {TUN}: {error}"),
+    };
+    let opened = OpenOptions::new().read(true).write(true).open(TUN);
+    opened.map(drop).map_err(|error| format!("{}; no TAP uplinks", why(error)))
 }
 
 /// CPUs that this process may use.
-pub(crate) fn cpus() -> BTreeSet<u32> {
-    let allowed = lab::cores::allowed().unwrap_or_default();
-    allowed.into_iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect()
+pub fn cpus() -> BTreeSet<u32> {
+    let Ok(allowed) = sched_getaffinity(None) else { return BTreeSet::new() };
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| allowed.is_set(*cpu))
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+        .collect()
 }
 
 /// Memory that can be had without swapping, in octets.
@@ -60,7 +86,7 @@ fn memory_available() -> Option<u64> {
 }
 
 /// All memory of the host, in octets.
-pub(crate) fn memory_total() -> Option<u64> {
+pub fn memory_total() -> Option<u64> {
     memory("MemTotal")
 }
 
@@ -71,7 +97,7 @@ fn memory(name: &str) -> Option<u64> {
 }
 
 /// The content of a small file, without white space at its ends.
-pub(crate) fn read(path: &str) -> Option<String> {
+pub fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 

@@ -1,7 +1,7 @@
 //! What a plan names of the host: interfaces, files, sockets, devices, bridges of Open vSwitch, and where counters are told.
 //! It is judged before anything is built, by `check`, `run` and `apply` alike; what is found has a place in the file.
 
-pub(crate) mod interfaces;
+pub mod interfaces;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -18,8 +18,8 @@ const SOCKETS: &str = "/proc/net/unix";
 /// `__SO_ACCEPTCON` of `linux/net.h`: it listens.
 const LISTENS: u32 = 0x1_0000;
 
-/// What of it cannot be had. What a run has `running` already is not asked for again.
-pub(crate) fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
+/// What a plan names and cannot be had, each with its place in the file. What a run has `running` already is not asked for again.
+pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
     let mut faults = Vec::new();
     let mut switch_refuses = false;
     for (index, router) in plan.routers.iter().enumerate() {
@@ -82,7 +82,7 @@ fn of_outside(router: &Router, nic: &Nic) -> Vec<(&'static str, String)> {
 }
 
 /// What becomes of a file that is written.
-pub(crate) fn capture(file: &Path) -> Result<&'static str, String> {
+pub fn capture(file: &Path) -> Result<&'static str, String> {
     let Some(folder) = folder(file).filter(|folder| folder.is_dir()) else {
         return Err(format!("{} lies in no folder that is there", file.display()));
     };
@@ -98,12 +98,12 @@ pub(crate) fn capture(file: &Path) -> Result<&'static str, String> {
 }
 
 /// Whether a file can be played.
-pub(crate) fn replay(file: &Path) -> Result<(), String> {
+pub fn replay(file: &Path) -> Result<(), String> {
     engine::open_replay(file).map(drop).map_err(|error| format!("{error:#}"))
 }
 
 /// Whether a socket can be at a path. Nobody is called there: a program that listens would take a caller for its peer.
-pub(crate) fn socket(path: &Path) -> Result<(), String> {
+pub fn socket(path: &Path) -> Result<(), String> {
     let shown = path.display();
     let folder = folder(path).ok_or_else(|| format!("{shown} names no file"))?;
     if !folder.is_dir() {
@@ -116,12 +116,12 @@ pub(crate) fn socket(path: &Path) -> Result<(), String> {
 }
 
 /// Whether what is at a path is a socket; none: nothing is there.
-pub(crate) fn is_socket(path: &Path) -> Option<bool> {
+pub fn is_socket(path: &Path) -> Option<bool> {
     fs::symlink_metadata(path).ok().map(|file| file.file_type().is_socket())
 }
 
 /// Whether Open vSwitch can be asked, for five seconds at most, and has a bridge.
-pub(crate) fn open_vswitch(bridge: &str) -> Result<(), String> {
+pub fn open_vswitch(bridge: &str) -> Result<(), String> {
     match ask_open_vswitch(&["br-exists", bridge]) {
         Ok((Some(0), _)) => Ok(()),
         Ok((Some(2), _)) => Err(format!("Open vSwitch has no bridge {bridge}: ovs-vsctl add-br {bridge}")),
@@ -133,7 +133,7 @@ pub(crate) fn open_vswitch(bridge: &str) -> Result<(), String> {
 }
 
 /// What Open vSwitch answers: exit code and text.
-pub(crate) fn ask_open_vswitch(words: &[&str]) -> io::Result<(Option<i32>, String)> {
+pub fn ask_open_vswitch(words: &[&str]) -> io::Result<(Option<i32>, String)> {
     let mut command = Command::new("ovs-vsctl");
     command.arg("--timeout=5").args(words).stdin(Stdio::null()).stderr(Stdio::null());
     let output = command.output()?;
@@ -141,7 +141,7 @@ pub(crate) fn ask_open_vswitch(words: &[&str]) -> io::Result<(Option<i32>, Strin
 }
 
 /// Whether the kernel serves NICs.
-pub(crate) fn vhost_net() -> Result<(), String> {
+pub fn vhost_net() -> Result<(), String> {
     match OpenOptions::new().read(true).write(true).open("/dev/vhost-net") {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -153,7 +153,7 @@ pub(crate) fn vhost_net() -> Result<(), String> {
 }
 
 /// What a Linux guest is made of and cannot be had, by key.
-pub(crate) fn images(linux: &Linux) -> Vec<(&'static str, String)> {
+pub fn images(linux: &Linux) -> Vec<(&'static str, String)> {
     let read = |key, path: &Path| {
         let error = match fs::metadata(path) {
             Ok(file) if !file.is_file() => "it is no regular file".to_owned(),
@@ -171,7 +171,7 @@ pub(crate) fn images(linux: &Linux) -> Vec<(&'static str, String)> {
 }
 
 /// Whether counters can be told there.
-pub(crate) fn listen(at: &Listen) -> io::Result<()> {
+pub fn listen(at: &Listen) -> io::Result<()> {
     match at {
         Listen::Tcp(address) => TcpListener::bind(address).map(drop),
         Listen::Unix(path) => {
@@ -188,7 +188,7 @@ pub(crate) fn listen(at: &Listen) -> io::Result<()> {
 }
 
 /// Whether somebody of this network namespace listens there. Others are not shown.
-pub(crate) fn is_served(path: &Path) -> bool {
+pub fn is_served(path: &Path) -> bool {
     let (Ok(list), Some(path)) = (fs::read_to_string(SOCKETS), path.to_str()) else { return false };
     let absolute = std::path::absolute(path).unwrap_or_default();
     list.lines().any(|line| listens_at(line).is_some_and(|at| at == path || Path::new(at) == absolute))

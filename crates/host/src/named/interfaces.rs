@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::host;
-
 /// Where the kernel shows its interfaces.
 const NET: &str = "/sys/class/net";
 /// `IFF_UP` of `linux/if.h`, `IFF_MULTI_QUEUE` of `linux/if_tun.h`, `ARPHRD_ETHER` of `linux/if_arp.h`.
@@ -15,13 +13,13 @@ const ETHERNET: u32 = 1;
 const LARGEST_XDP: u32 = 3822;
 
 /// Where the kernel shows an interface.
-pub(crate) fn interface(name: &str) -> PathBuf {
+pub fn interface(name: &str) -> PathBuf {
     Path::new(NET).join(name)
 }
 
 /// A number that the kernel shows of an interface.
 fn number(name: &str, of: &str) -> Option<u32> {
-    let text = host::read(&interface(name).join(of).display().to_string())?;
+    let text = crate::read(&interface(name).join(of).display().to_string())?;
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
@@ -29,17 +27,17 @@ fn number(name: &str, of: &str) -> Option<u32> {
 }
 
 /// Whether an interface that is there is a TAP.
-pub(crate) fn is_tap(name: &str) -> bool {
+pub fn is_tap(name: &str) -> bool {
     number(name, "tun_flags").is_some()
 }
 
 /// Whether an interface is there and down.
-pub(crate) fn is_down(name: &str) -> bool {
+pub fn is_down(name: &str) -> bool {
     number(name, "flags").is_some_and(|flags| flags & UP == 0)
 }
 
 /// Whether a TAP that is there can have so many queues.
-pub(crate) fn tap(name: &str, queues: usize) -> Result<(), String> {
+pub fn tap(name: &str, queues: usize) -> Result<(), String> {
     let Some(flags) = number(name, "tun_flags") else { return Ok(()) };
     if (flags & MULTI_QUEUE != 0) == (queues > 1) {
         return Ok(());
@@ -50,7 +48,7 @@ pub(crate) fn tap(name: &str, queues: usize) -> Result<(), String> {
 }
 
 /// Whether an interface that is there can carry a macvtap with this MTU.
-pub(crate) fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
+pub fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
     if number(name, "type").is_some_and(|kind| kind != ETHERNET) {
         return Err(format!("{name} is no Ethernet interface, and carries no macvtap"));
     }
@@ -66,7 +64,7 @@ pub(crate) fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
 }
 
 /// Whether an interface that is there can be had by AF_XDP with so many queues.
-pub(crate) fn xdp(name: &str, wanted: usize) -> Result<(), String> {
+pub fn xdp(name: &str, wanted: usize) -> Result<(), String> {
     let Ok(queues) = fs::read_dir(interface(name).join("queues")) else { return Ok(()) };
     let named = queues.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let has = named.filter(|queue| queue.starts_with("rx-")).count();

@@ -7,14 +7,14 @@ use anyhow::{Result, bail, ensure};
 
 /// Numbers that no distribution and no service manager gives to anybody (systemd, docs/UIDS-GIDS: unused), and which also those
 /// containers have that have 16 bits of numbers.
-pub(crate) const FREE: RangeInclusive<u32> = 60_578..=61_183;
+pub const FREE: RangeInclusive<u32> = 60_578..=61_183;
 /// The user `nobody`, which processes of routers are.
 const NOBODY: u32 = 65_534;
 /// Name, password, number, and more, of one user a line.
 const FILE: &str = "/etc/passwd";
 
 /// The numbers that users of this host have.
-pub(super) fn known() -> Vec<u32> {
+pub fn known() -> Vec<u32> {
     entries(&fs::read_to_string(FILE).unwrap_or_default()).map(|(_, number)| number).collect()
 }
 
@@ -22,7 +22,7 @@ pub(super) fn known() -> Vec<u32> {
 ///
 /// # Errors
 /// One line: there is none, or it is one that has or shares too much.
-pub(crate) fn number(text: &str) -> Result<u32> {
+pub fn number(text: &str) -> Result<u32> {
     number_in(text, &fs::read_to_string(FILE).unwrap_or_default())
 }
 
