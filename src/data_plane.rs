@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use engine::{About, Counts, Instance, Supplies, now_ns};
+use link::{Link, ToPlane, ToSupervisor};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use sandbox::{Class, Missing};
 
-use crate::link::{Link, ToPlane, ToSupervisor};
 use known::Known;
 use wire::Wire;
 

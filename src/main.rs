@@ -10,7 +10,6 @@ mod demo;
 mod doctor;
 mod events;
 mod lab;
-mod link;
 mod output;
 mod ps;
 mod run;

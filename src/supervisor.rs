@@ -38,13 +38,13 @@ use anyhow::{Context, Result, bail};
 use config::Plan;
 use engine::BackOff;
 use host::{named, users};
+use link::{ToPlane, ToSupervisor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
 use uplink::{Door, Passage};
 
-use crate::link::{ToPlane, ToSupervisor};
 use crate::output::Output;
 use crate::run_lock::RunLock;
 use crate::signals::Stop;

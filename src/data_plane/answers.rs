@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use api::{Answer, NicShown, Outcome, Request, RouterShown};
 use config::{Nic, Plan, Router};
 use engine::{Change, Counts, Outside};
+use link::Orders;
 
 use super::known::{Known, of_router};
 use super::{DataPlane, orders};
-use crate::link::Orders;
 use crate::shown;
 
 /// The answer to what can be answered while the routers are being changed: what was counted, and how they were when they were looked at

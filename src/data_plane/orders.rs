@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use config::{HostFacts, Pin, Plan};
 use engine::{Images, Supplies};
+use link::{Orders, Supply};
 use uplink::Opened;
 
 use super::wire::Wire;
-use crate::link::{Orders, Supply};
 
 /// Orders that were understood.
 pub(super) struct Order {

@@ -1,9 +1,9 @@
 //! Which threads there are: the supervisor places them, and does what their schedule says.
 
 use anyhow::Result;
+use link::ToSupervisor;
 
 use super::DataPlane;
-use crate::link::ToSupervisor;
 
 impl DataPlane {
     /// Tells the supervisor of the threads of routers, if they are others than before. To be called before it is told what

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use api::{Answer, Outcome, Request};
 use engine::{Trace, TraceOrder};
+use link::ToSupervisor;
 
 use super::DataPlane;
-use crate::link::ToSupervisor;
 
 /// A trace, and the question that it answers.
 pub(super) struct Tracing {

@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use api::{Outcome, Request};
 use engine::KernelThreads;
+use link::{Link, Received, ToPlane, ToSupervisor};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use vmm::{Child, Spawn, Spawned};
-
-use crate::link::{Link, Received, ToPlane, ToSupervisor};
 
 /// How long the supervisor may take to start a process.
 const PATIENCE: Duration = Duration::from_secs(5);

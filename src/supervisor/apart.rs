@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use api::{Request, RouterStatus, State};
 use config::{Plan, Restart, Router};
+use link::{Orders, ToPlane, ToSupervisor};
 use telemetry::Kind;
 
 use super::desk::Asker;
@@ -15,7 +16,6 @@ use super::lifecycle::{MOST_STILLBORN, with_locks};
 use super::plane::Plane;
 use super::schedule::is_of_cable;
 use super::{Life, Supervisor};
-use crate::link::{Orders, ToPlane, ToSupervisor};
 
 /// The process of a router, or when there will be one.
 #[derive(Default)]

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use api::{Answer, Change, Outcome, Ticket};
 use config::Plan;
 use host::named;
+use link::ToPlane;
 use telemetry::Kind;
 
 use super::desk::Asker;
@@ -19,7 +20,6 @@ use super::metrics::Metrics;
 use super::placing::Planned;
 use super::resources::Resources;
 use super::{Supervisor, schedule};
-use crate::link::ToPlane;
 
 /// A file that a client wants to run.
 pub(super) struct Wanted {

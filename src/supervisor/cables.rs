@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use link::ToPlane;
 use uplink::Cable;
 
 use super::Supervisor;
-use crate::link::ToPlane;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(1);

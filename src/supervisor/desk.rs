@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use api::{Answer, Limits, Outcome, Request, Server, Ticket};
+use link::ToPlane;
 use telemetry::Kind;
 
 use super::Supervisor;
 use super::apply::{Staged, Wanted};
 use super::gather::Gather;
 use super::schedule::{self, is_of_both};
-use crate::link::ToPlane;
 use crate::run_lock::RunLock;
 
 /// Settings and stops that are kept for the next data plane.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use api::{Answer, Counters, Outcome, Request, RouterStatus};
+use link::ToPlane;
 
 use super::Supervisor;
 use super::apart::Apart;
 use super::desk::Asker;
 use super::patience::{LATE, MORE};
-use crate::link::ToPlane;
 
 /// An answer that is not complete yet.
 pub(super) struct Gather {

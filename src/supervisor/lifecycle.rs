@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
+use link::{Orders, Supply, ToPlane, ToSupervisor};
 use sched::Task;
 use sched::promises::Promises;
 use telemetry::Kind;
@@ -12,7 +13,6 @@ use super::apart::Apart;
 use super::notify::notify;
 use super::plane::Plane;
 use super::{Life, SECOND, Supervisor};
-use crate::link::{Orders, Supply, ToPlane, ToSupervisor};
 
 /// Deaths after which a run is given up that never came up.
 pub(super) const MOST_STILLBORN: u32 = 5;

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use engine::open_uplink;
+use link::ToPlane;
 use telemetry::Kind;
 use uplink::{Membership, Opened};
 
 use super::Supervisor;
-use crate::link::ToPlane;
 
 /// Between two looks at the links, and before the first attempt.
 const LOOK: Duration = Duration::from_secs(1);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use api::Sharing;
 use config::{Affinity, Allowed, Pin, Plan};
+use link::ToPlane;
 use sched::account::{CoreTicks, cores};
 use sched::promises::{Promises, Reading};
 use sched::{Applier, ApplyError, Company, Known, Load, Outline, Slot, Task, Thread};
@@ -20,7 +21,6 @@ use super::desk::Asker;
 use super::following::Following;
 use super::plane::Plane;
 use super::{Supervisor, costs};
-use crate::link::ToPlane;
 use crate::run_lock::RunLock;
 
 /// Before what could not be done is tried again.

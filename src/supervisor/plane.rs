@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use api::Request;
+use link::{Link, Orders, Received, ToPlane, ToSupervisor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sched::Task;
@@ -17,7 +18,6 @@ use super::lent::Lent;
 use super::patience::{LATE, Patience};
 use super::rate::Rate;
 use super::stderr::{Said, Stderr};
-use crate::link::{Link, Orders, Received, ToPlane, ToSupervisor};
 
 /// The number of the question whether it has come up.
 const ORDERS: u64 = 0;

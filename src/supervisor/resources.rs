@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
+use link::Supply;
 use uplink::{Cable, Description, Door, LinkTable, Links, Membership, Opened, Passage, Tap, Undo, Xdp};
-
-use crate::link::Supply;
 
 /// How long a process that was killed may take to close its TAPs and sockets after its locks: some milliseconds, and more on
 /// a busy host.

@@ -3,10 +3,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use config::Engine;
+use link::{Link, Orders, Supply};
 use uplink::{Description, Opened};
 
 use super::{Wire, understand};
-use crate::link::{Link, Orders, Supply};
 
 fn orders(text: &str, no_kvm: Option<&str>, supplies: Vec<Supply>) -> Orders {
     Orders {

@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use api::{Answer, Counters, Outcome, Request};
+use link::{Link, ToPlane, ToSupervisor};
 use rustix::event::{PollFd, PollFlags, poll};
 use vmm::Spawn;
 
 use super::Wire;
-use crate::link::{Link, ToPlane, ToSupervisor};
 
 /// A data plane's end that somebody attends to, who can say what was counted; and the supervisor's.
 fn pair() -> (Arc<Wire>, Link) {

@@ -1,7 +1,8 @@
 use std::path::Path;
 
+use link::Supply;
+
 use super::{Resources, continuation};
-use crate::link::Supply;
 
 fn plan(nics: &[(&str, &str)]) -> config::Plan {
     let nics: String = nics

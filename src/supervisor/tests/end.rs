@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use api::Request;
+use link::ToPlane;
 
 use super::stage::{ONE, Stage};
-use crate::link::ToPlane;
 
 const MS: Duration = Duration::from_millis(1);
 

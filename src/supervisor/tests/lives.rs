@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use api::Request;
+use link::{ToPlane, ToSupervisor};
 
 use super::stage::{ONE, Scripted, Stage};
-use crate::link::{ToPlane, ToSupervisor};
 use crate::supervisor::stderr::MOST_LINES;
 
 const MS: Duration = Duration::from_millis(1);

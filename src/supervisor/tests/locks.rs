@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use api::{Client, Request};
+use link::ToPlane;
 use sched::{Applier, ApplyError, Island, Outline, Thread};
 
 use super::promises::{file, promised};
 use super::stage::Stage;
-use crate::link::ToPlane;
 use crate::supervisor::following::PATIENCE;
 use crate::supervisor::placing::Carry;
 

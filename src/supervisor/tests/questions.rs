@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::{Answer, Counters, Request};
+use link::{ToPlane, ToSupervisor};
 
 use super::stage::{ONE, Scripted, Stage};
-use crate::link::{ToPlane, ToSupervisor};
 
 const SECOND: Duration = Duration::from_secs(1);
 

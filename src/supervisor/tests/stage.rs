@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use api::{Answer, Client, Counters, Outcome, Request};
+use link::{Link, ToPlane, ToSupervisor};
 use rustix::event::{EventfdFlags, eventfd};
 use sched::{ApplyError, Outline, Thread};
 
-use crate::link::{Link, ToPlane, ToSupervisor};
 use crate::output::Output;
 use crate::run_lock::RunLock;
 use crate::signals::Stop;

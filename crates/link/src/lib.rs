@@ -5,9 +5,10 @@
 //!           length of JSON   number of descriptors   JSON
 //! ```
 //!
-//! Both numbers are little-endian. Descriptors travel as `SCM_RIGHTS`, at most [`MOST_IN_A_PIECE`] with one piece of a
+//! Both numbers are little-endian. Descriptors travel as `SCM_RIGHTS`, at most 128 with one piece of a
 //! frame, and belong to the frame whose octets they came with. Neither end waits for the other: what does not fit into
 //! the socket is kept, and a peer that says too much or does not listen is an error, after which the link is dead.
+#![forbid(unsafe_code)]
 
 mod message;
 
@@ -26,14 +27,14 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(crate) use message::{Orders, Supply, ToPlane, ToSupervisor};
+pub use message::{Orders, Supply, ToPlane, ToSupervisor};
 
 /// Octets of the longest frame. The longest there is tells all counters of some thousand routers.
 const LONGEST: usize = 16 << 20;
 /// Octets that wait at most for a peer that does not listen.
 const MOST_WAITING: usize = 4 * LONGEST;
 /// Descriptors that one frame may carry.
-pub(crate) const MOST_DESCRIPTORS: usize = 4096;
+pub const MOST_DESCRIPTORS: usize = 4096;
 /// Descriptors in one piece of a frame; the kernel takes 253 (`SCM_MAX_FD`).
 const MOST_IN_A_PIECE: usize = 128;
 /// Octets read at once.
@@ -44,7 +45,7 @@ const HEADER: usize = 8;
 
 /// One end of the link.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub struct Link {
     socket: OwnedFd,
     pieces: VecDeque<Piece>,
     waiting: usize,
@@ -65,21 +66,21 @@ struct Piece {
 }
 
 /// A message and what was attached to it.
-pub(crate) type Received<M> = (M, Vec<OwnedFd>);
+pub type Received<M> = (M, Vec<OwnedFd>);
 
 impl Link {
     /// Both ends of a new link.
     ///
     /// # Errors
     /// No descriptors are left.
-    pub(crate) fn pair() -> Result<(Self, OwnedFd)> {
+    pub fn pair() -> Result<(Self, OwnedFd)> {
         let (ours, theirs) =
             std::os::unix::net::UnixStream::pair().context("cannot make a socket pair for the data plane")?;
         Ok((Self::new(ours.into()), theirs.into()))
     }
 
     /// The end that has this socket, a connected stream.
-    pub(crate) fn new(socket: OwnedFd) -> Self {
+    pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
             pieces: VecDeque::new(),
@@ -95,7 +96,7 @@ impl Link {
     ///
     /// # Errors
     /// The message is too long, the peer does not listen, or it is gone.
-    pub(crate) fn send(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
+    pub fn send(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
         self.put(message, descriptors)?;
         self.flush()
     }
@@ -104,7 +105,7 @@ impl Link {
     ///
     /// # Errors
     /// The message is too long, or the peer does not listen.
-    pub(crate) fn put(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
+    pub fn put(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
         let json = serde_json::to_vec(message).context("a message cannot be written")?;
         ensure!(json.len() <= LONGEST, "a message of {} octets; at most {LONGEST} can be sent", json.len());
         let count = descriptors.len();
@@ -116,7 +117,7 @@ impl Link {
     }
 
     /// Whether something waits until the socket is writable.
-    pub(crate) fn wants_to_write(&self) -> bool {
+    pub fn wants_to_write(&self) -> bool {
         !self.pieces.is_empty()
     }
 
@@ -124,7 +125,7 @@ impl Link {
     ///
     /// # Errors
     /// The peer is gone.
-    pub(crate) fn flush(&mut self) -> Result<()> {
+    pub fn flush(&mut self) -> Result<()> {
         while let Some(piece) = self.pieces.front_mut() {
             match piece.send(self.socket.as_fd()) {
                 Ok(n) => self.waiting = self.waiting.saturating_sub(n),
@@ -144,7 +145,7 @@ impl Link {
     ///
     /// # Errors
     /// The peer breaks the rules.
-    pub(crate) fn receive<M: DeserializeOwned>(&mut self) -> Result<Vec<Received<M>>> {
+    pub fn receive<M: DeserializeOwned>(&mut self) -> Result<Vec<Received<M>>> {
         for _ in 0..MOST_READS {
             if !self.read()? {
                 break;
@@ -168,7 +169,7 @@ impl Link {
     }
 
     /// Whether the peer has closed its end. Messages that came before may still be received.
-    pub(crate) fn is_ended(&self) -> bool {
+    pub fn is_ended(&self) -> bool {
         self.ended
     }
 

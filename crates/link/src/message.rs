@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What the supervisor says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ToPlane {
+pub enum ToPlane {
     /// Bring this up; the first message, once. Answered by [`ToSupervisor::Started`] or [`ToSupervisor::Failed`].
     Start(Orders),
     /// Change what runs to this. Answered by [`ToSupervisor::Answer`].
@@ -77,7 +77,7 @@ pub(crate) enum ToPlane {
 /// What the data plane says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ToSupervisor {
+pub enum ToSupervisor {
     /// Everything of the orders is up.
     Started {
         /// When that was, CLOCK_MONOTONIC.
@@ -137,27 +137,27 @@ pub(crate) enum ToSupervisor {
 
 /// A file to be run, and what of it was opened by those who may.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
+pub struct Orders {
     /// Name of the run.
-    pub(crate) run: String,
+    pub run: String,
     /// Name of the file, for what is said about it.
-    pub(crate) file: String,
+    pub file: String,
     /// The file; for a router in a process of its own what it says of that one.
-    pub(crate) text: String,
+    pub text: String,
     /// The router that it is for, which gets a process of its own; none: it is for everything else.
-    pub(crate) apart: Option<String>,
+    pub apart: Option<String>,
     /// Why this host has no KVM; none: it has it.
-    pub(crate) no_kvm: Option<String>,
+    pub no_kvm: Option<String>,
     /// How many routers that are, so that whoever waits knows how long.
-    pub(crate) routers: u32,
+    pub routers: u32,
     /// The meaning of the descriptors, in their order.
-    pub(crate) supplies: Vec<Supply>,
+    pub supplies: Vec<Supply>,
 }
 
 /// What one or several descriptors are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Supply {
+pub enum Supply {
     /// `/dev/kvm`.
     Kvm,
     /// What a NIC is plugged into.
