@@ -18,7 +18,6 @@ mod run_lock;
 mod schema;
 mod set;
 mod show;
-mod shown;
 mod signals;
 mod stop;
 mod supervisor;
@@ -223,7 +222,7 @@ fn main() -> ExitCode {
         Verb::Lab { verb } => lab::lab(verb),
         Verb::Doctor { json } => doctor::doctor(json),
         Verb::DataPlane { user, probe: true, .. } => data_plane::probe(user),
-        Verb::DataPlane { supervisor, user, .. } => data_plane::data_plane(supervisor, user),
+        Verb::DataPlane { supervisor, user, .. } => ::data_plane::run(supervisor, user),
         Verb::Cleaner { run } => run_lock::clean_up_after(run),
     };
     match outcome {

@@ -1,12 +1,12 @@
 //! What `check` finds, as JSON: an object a line, each with its `kind`. `docs/json.md` has their keys.
 
 use config::{CpuSet, Errors, Plan, Policy, Router};
+use data_plane::shown;
 use sched::promises::{Promised, Promises};
 use sched::{Company, Outline, Placement, Slot};
 use serde_json::{Value, json};
 
 use super::{Looked, ports};
-use crate::shown;
 use crate::supervisor::{self, Planned};
 
 /// The plan, what is planned for its threads, and what was found on this host.

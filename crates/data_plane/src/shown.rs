@@ -6,10 +6,10 @@ use api::{NeighbourShown, NicShown, RouteShown, Value};
 use config::{CpuSet, Engine, Itr, Nic, NicModel, Plan, QueueLen, Role, Router, Spin, TransmitMode};
 
 /// Settings by their keys.
-pub(crate) type Settings = BTreeMap<String, Value>;
+pub type Settings = BTreeMap<String, Value>;
 
 /// What a file says of a router, as it would be written there.
-pub(crate) fn settings(router: &Router) -> Settings {
+pub fn settings(router: &Router) -> Settings {
     let role = match router.role {
         Role::Router => "router",
         Role::Echo => "echo",
@@ -41,7 +41,7 @@ pub(crate) fn settings(router: &Router) -> Settings {
 }
 
 /// A NIC with what its file says.
-pub(crate) fn nic(plan: &Plan, nic: &Nic) -> NicShown {
+pub fn nic(plan: &Plan, nic: &Nic) -> NicShown {
     let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
     let mut settings: BTreeMap<&str, Value> = BTreeMap::from([
         ("deliver", word(&nic.deliver).into()),
@@ -90,7 +90,7 @@ fn owned(settings: BTreeMap<&str, Value>) -> Settings {
 }
 
 /// Its static routes, in the order of the file.
-pub(crate) fn routes(router: &Router) -> Vec<RouteShown> {
+pub fn routes(router: &Router) -> Vec<RouteShown> {
     let shown = router.routes.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: route.via.map(|via| via.to_string()),
@@ -100,7 +100,7 @@ pub(crate) fn routes(router: &Router) -> Vec<RouteShown> {
 }
 
 /// Its static neighbours.
-pub(crate) fn neighbours(router: &Router) -> Vec<NeighbourShown> {
+pub fn neighbours(router: &Router) -> Vec<NeighbourShown> {
     let shown = router.neighbours.iter().map(|neighbour| NeighbourShown {
         address: neighbour.address.to_string(),
         mac: neighbour.mac.to_string(),
