@@ -19,9 +19,9 @@ use host::named;
 use sched::Outline;
 use sched::ceiling::{Ceiling, Resource, place};
 use sched::promises::Promises;
+use supervisor::{Planned, mib, needed};
 
 use crate::doctor::{self, Finding, State};
-use crate::supervisor::{Planned, mib, needed};
 
 /// A plan that was looked at together with this host.
 struct Looked {
@@ -55,7 +55,7 @@ fn look(mut plan: Plan) -> Looked {
     let facts = host::facts(&plan);
     let faults = plan.check_host(&facts).and(named::faults(&plan, None)).and(untold(&plan));
     let by_process = plan.choose_engines(&facts);
-    let threads = crate::supervisor::planned(&plan, Instant::now());
+    let threads = supervisor::planned(&plan, Instant::now());
     let findings = findings(&plan, &facts);
     Looked { plan, threads, by_process, findings, faults }
 }

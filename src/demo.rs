@@ -13,11 +13,10 @@ use config::{Itr, NicModel, Plan, TransmitMode};
 use engine::{Confinement, Idle, Instance, IoThread, Plug, Plugs, Pump};
 use lab::generator::{Generator, Settings};
 use lab::sink::{Expected, Sink};
+use supervisor::table::{Interval, Screen};
+use supervisor::{RunLock, Stop};
 use uplink::{Netns, Tap, TapConfig};
 
-use crate::run_lock::RunLock;
-use crate::signals::Stop;
-use crate::table::{Interval, Screen};
 use crate::{doctor, print};
 use stacks::{Host, LEFT, RIGHT};
 
@@ -195,7 +194,7 @@ impl Tour<'_> {
 
     /// Shows the live table for a while.
     fn watch(&self, time: Duration) -> Result<()> {
-        let (mut screen, end) = (Screen::new(), Instant::now() + time);
+        let (mut screen, end) = (Screen::of_stdout(), Instant::now() + time);
         let mut last = self.instance.counts().read();
         while Instant::now() < end {
             self.stop.wait(Duration::from_secs(1));

@@ -10,18 +10,11 @@ mod demo;
 mod doctor;
 mod events;
 mod lab;
-mod output;
 mod ps;
 mod run;
-mod run_lock;
-#[cfg(test)]
-mod schema;
 mod set;
 mod show;
-mod signals;
 mod stop;
-mod supervisor;
-mod table;
 mod top;
 mod trace;
 
@@ -45,28 +38,7 @@ enum Verb {
     /// Two networks with the kernel's own stacks, a router VM between them, a flood; ends by itself.
     Demo(demo::Options),
     /// Bring a file up and show what it does, until Ctrl-C.
-    Run {
-        /// The TOML file.
-        file: PathBuf,
-        /// Stop after so many seconds.
-        #[arg(long, value_parser = seconds)]
-        seconds: Option<Duration>,
-        /// One JSON object a second instead of the live table.
-        #[arg(long)]
-        json: bool,
-        /// Tell every state change on standard error, not only trouble.
-        #[arg(long, value_enum)]
-        log: Option<supervisor::Log>,
-        /// Name of the run, instead of the file's.
-        #[arg(long, value_parser = run_name)]
-        name: Option<String>,
-        /// User that the data plane is to be, by name or number, where root starts it; else a number that nobody else has.
-        #[arg(long)]
-        user: Option<String>,
-        /// Memory of all its processes together, as 512M or 4G, instead of what the file needs at most (docs/limits.md).
-        #[arg(long, value_parser = config::read_memory_max)]
-        memory_max: Option<u64>,
-    },
+    Run(run::Options),
     /// What runs: all runs of this user, with their routers.
     Ps {
         /// One JSON object a run and line.
@@ -190,21 +162,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
-/// A name that can be that of a folder.
-fn run_name(text: &str) -> Result<String, String> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if (1..=31).contains(&text.len()) && text.chars().all(plain) && !text.starts_with('-') {
-        return Ok(text.to_owned());
-    }
-    Err("use 1 to 31 of a-z, 0-9 and -, a letter or digit first".to_owned())
-}
-
 fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
         Verb::Demo(options) => demo::demo(&options),
-        Verb::Run { file, seconds, json, log, name, user, memory_max } => {
-            run::run(&file, supervisor::Options { time: seconds, json, log, name, user, memory_max })
-        }
+        Verb::Run(options) => run::run(options),
         Verb::Ps { json } => ps::ps(json),
         Verb::Top { name, json, once } => top::top(name.as_deref(), &top::Options { json, once }),
         Verb::Show { name, json } => show::show(&name, json),
@@ -223,7 +184,7 @@ fn main() -> ExitCode {
         Verb::Doctor { json } => doctor::doctor(json),
         Verb::DataPlane { user, probe: true, .. } => data_plane::probe(user),
         Verb::DataPlane { supervisor, user, .. } => ::data_plane::run(supervisor, user),
-        Verb::Cleaner { run } => run_lock::clean_up_after(run),
+        Verb::Cleaner { run } => supervisor::clean_up_after(run),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use api::{Answer, Counters, Request};
 use serde_json::Value;
+use supervisor::table::{Interval, Layout, Screen};
 
 use crate::client::{self, Kind, Target, unexpected};
-use crate::table::{Interval, Layout, Screen};
 
 /// Between two readings.
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub(crate) fn top(name: Option<&str>, options: &Options) -> Result<()> {
     };
     let watched = targets.into_iter().map(|target| Watched::begin(target, name));
     let mut watched = watched.collect::<Result<Vec<_>>>()?;
-    let mut screen = Screen::new();
+    let mut screen = Screen::of_stdout();
     let mut next = Instant::now();
     loop {
         next += SECOND;

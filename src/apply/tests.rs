@@ -1,7 +1,7 @@
 use api::Change;
+use support::schema::check_lines;
 
 use super::*;
-use crate::schema::check_lines;
 
 #[test]
 fn an_object_for_each_change() {

@@ -5,9 +5,9 @@ use data_plane::shown;
 use sched::promises::{Promised, Promises};
 use sched::{Company, Outline, Placement, Slot};
 use serde_json::{Value, json};
+use supervisor::Planned;
 
 use super::{Looked, ports};
-use crate::supervisor::{self, Planned};
 
 /// The plan, what is planned for its threads, and what was found on this host.
 pub(super) fn lines(looked: &Looked) -> String {

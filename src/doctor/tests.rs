@@ -1,5 +1,6 @@
+use support::schema::check_lines;
+
 use super::{Finding, State, lines, table};
-use crate::schema::check_lines;
 
 #[test]
 fn columns_line_up() {

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use supervisor::{Events, Output};
+use support::schema::check_lines;
 use telemetry::Kind as What;
 
 use super::*;
-use crate::schema::check_lines;
-use crate::supervisor::Events;
 
 /// The longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ fn serve(stream: UnixStream, answer: &mut dyn FnMut(Option<u64>) -> Answer) {
 
 /// A log of so many events; those with even numbers are about router `edge`.
 fn log(events: u64) -> Events {
-    let mut log = Events::new("lab", None, crate::output::Output::new(None), Instant::now());
+    let mut log = Events::new("lab", None, Output::new(None), Instant::now());
     for n in 0..events {
         let router = (n % 2 == 0).then_some("edge");
         log.push(telemetry::Event {

@@ -8,11 +8,11 @@ use api::{Answer, Request};
 use clap::Args;
 use lab::cores;
 use lab::flood::{Flood, Sent, Target};
+use supervisor::Stop;
 
 use super::options::rate;
 use crate::client::{self, Kind, unexpected};
 use crate::print;
-use crate::signals::Stop;
 
 /// What is sent where.
 #[derive(Args, Debug)]

@@ -195,8 +195,8 @@ fn record(samples: &[f64]) -> String {
 
 #[test]
 fn a_record_is_an_object_with_what_could_not_be_told_as_null() {
-    crate::schema::check_lines("lab", &(record(&[1.0, 2.0, 3.0]) + "\n"));
-    crate::schema::check_lines("lab", &(record(&[]) + "\n"));
+    support::schema::check_lines("lab", &(record(&[1.0, 2.0, 3.0]) + "\n"));
+    support::schema::check_lines("lab", &(record(&[]) + "\n"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
 use api::{RunStatus, State};
+use support::schema::Table;
 
 use super::*;
-use crate::schema::Table;
 
 fn router(name: &str, state: State, reason: Option<&str>) -> RouterStatus {
     RouterStatus {

@@ -1,7 +1,7 @@
 use api::{NeighbourShown, RouteShown, RouterStatus, State, Thread};
+use support::schema::check_lines;
 
 use super::*;
-use crate::schema::check_lines;
 
 fn shown() -> RouterShown {
     let settings = |settings: &[(&str, Value)]| -> BTreeMap<String, Value> {

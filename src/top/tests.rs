@@ -27,6 +27,6 @@ fn an_object_for_each_interval_says_of_which_run_it_is() {
     };
     let text = line("lab", &Interval::between(&at(5, 1), &at(1_000_000_005, 8))).expect("JSON");
     assert_eq!(text.lines().count(), 1);
-    crate::schema::check_lines("top", &text);
+    support::schema::check_lines("top", &text);
     assert!(text.contains(r#""run":"lab""#), "{text}");
 }

@@ -1,7 +1,7 @@
 use api::Hop;
+use support::schema::check_lines;
 
 use super::*;
-use crate::schema::check_lines;
 
 fn packet(fate: Fate) -> Packet {
     let hop =

@@ -3,10 +3,10 @@ use std::collections::BTreeSet;
 use config::{Shares, parse};
 use sched::promises::Takes;
 use sched::{Group, Interrupt, Irq, Island};
+use support::schema::Table;
 
 use super::*;
 use crate::doctor::{Finding, State};
-use crate::schema::Table;
 
 const FILE: &str = r#"
 [switch.lan]

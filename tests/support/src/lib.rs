@@ -39,6 +39,7 @@ pub mod qemu;
 mod running;
 mod scarce;
 mod scheduled;
+pub mod schema;
 mod settled;
 mod stage;
 mod stranger;

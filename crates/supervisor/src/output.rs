@@ -25,7 +25,7 @@ pub(crate) enum Trouble {
 
 /// A standard stream.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     /// None once nobody reads it any more.
     stream: Option<OwnedFd>,
     kept: VecDeque<u8>,
@@ -48,7 +48,7 @@ impl Output {
     }
 
     /// What this descriptor leads to; none: nobody reads it.
-    pub(crate) fn new(stream: Option<OwnedFd>) -> Self {
+    pub fn new(stream: Option<OwnedFd>) -> Self {
         Self { stream, kept: VecDeque::new(), lost: 0, told: false, last: b'\n' }
     }
 

@@ -3,6 +3,11 @@
 //! It opens what needs privileges, hands it to a data plane that has none, and starts that again when it dies. It owns
 //! the locks of the names, the control socket and the telemetry, so all of these outlive a data plane. A run is a loop
 //! around one poll(2); nobody outside (the data plane, a client, a reader of its output) can make it wait.
+//!
+//! [`run`] is all that brings a file up. The program that it is called in is started again for the data plane
+//! (`data-plane SUPERVISOR USER`) and for what removes the files of a run that was killed (`cleaner RUN`, [`clean_up_after`]).
+//! The rest is what commands share with a run: what is [`planned`] for its threads, the locks of names, the live [`table`].
+#![forbid(unsafe_code)]
 
 mod account;
 mod apart;
@@ -22,14 +27,18 @@ mod lifecycle;
 mod mending;
 mod metrics;
 mod notify;
+mod output;
 mod patience;
 mod placing;
 mod plane;
 mod rate;
 mod resources;
+mod run_lock;
 mod schedule;
+mod signals;
 mod status;
 mod stderr;
+pub mod table;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -45,26 +54,26 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
 use uplink::{Door, Passage};
 
-use crate::output::Output;
-use crate::run_lock::RunLock;
-use crate::signals::Stop;
 use account::Accounting;
 use apart::Aparts;
 use cables::Cables;
 use ceiling::Ceilings;
-pub(crate) use ceiling::{mib, needed};
+pub use ceiling::{mib, needed};
 use children::Children;
 use desk::{Asker, Desk};
 use display::Display;
-pub(crate) use events::{Events, Log};
+pub use events::{Events, Log};
 use mending::Mending;
 use metrics::Metrics;
+pub use output::Output;
 use patience::MORE;
 use placing::Placing;
-pub(crate) use placing::{Planned, planned};
+pub use placing::{Planned, planned};
 use plane::Plane;
 use resources::Resources;
-pub(crate) use schedule::settings;
+pub use run_lock::{RunLock, clean_up_after};
+pub use schedule::settings;
+pub use signals::Stop;
 
 /// Between two tables.
 const SECOND: Duration = Duration::from_secs(1);
@@ -75,19 +84,19 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How to run.
 #[derive(Debug)]
-pub(crate) struct Options {
+pub struct Options {
     /// Stop after this time.
-    pub(crate) time: Option<Duration>,
+    pub time: Option<Duration>,
     /// One JSON object a second instead of the table.
-    pub(crate) json: bool,
+    pub json: bool,
     /// How events are written on standard error.
-    pub(crate) log: Option<Log>,
+    pub log: Option<Log>,
     /// Name of the run instead of the file's.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// User that the data plane is to be.
-    pub(crate) user: Option<String>,
+    pub user: Option<String>,
     /// Memory of the run at most, instead of what its plan needs.
-    pub(crate) memory_max: Option<u64>,
+    pub memory_max: Option<u64>,
 }
 
 /// What runs.
@@ -154,7 +163,7 @@ struct Begun {
 }
 
 /// A run.
-pub(crate) struct Supervisor {
+struct Supervisor {
     options: Options,
     stop: Stop,
     running: Running,
@@ -206,13 +215,21 @@ impl Running {
     }
 }
 
+/// Brings a file up and shows what it does, until the time is over, a signal comes, or a client asks for the end.
+///
+/// # Errors
+/// What is wrong with the file or missing on this host, one line each; or that the routers cannot be brought up.
+pub fn run(file: &Path, options: Options) -> Result<()> {
+    Supervisor::start(file, options)?.map_or(Ok(()), Supervisor::run)
+}
+
 impl Supervisor {
     /// Takes the names, opens what the file needs, and starts the data plane. What fails leaves nothing behind; `None`
     /// where a signal came meanwhile.
     ///
     /// # Errors
     /// What is wrong with the file or missing on this host, one line each.
-    pub(crate) fn start(file: &Path, options: Options) -> Result<Option<Self>> {
+    fn start(file: &Path, options: Options) -> Result<Option<Self>> {
         let (mut running, by_process, threads) = Running::read(file, Instant::now())?;
         raise_descriptor_limit();
         let (stop, started) = (Stop::listen()?, Instant::now());
@@ -291,7 +308,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// The routers cannot be brought up, in one line.
-    pub(crate) fn run(mut self) -> Result<()> {
+    fn run(mut self) -> Result<()> {
         let outcome = self.serve();
         self.finish(Instant::now);
         outcome

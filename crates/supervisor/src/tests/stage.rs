@@ -14,16 +14,16 @@ use link::{Link, ToPlane, ToSupervisor};
 use rustix::event::{EventfdFlags, eventfd};
 use sched::{ApplyError, Outline, Thread};
 
+use crate::ceiling::Ceilings;
+use crate::metrics::Metrics;
 use crate::output::Output;
+use crate::placing::{Carry, Placing, Planned};
+use crate::plane::{Plane, Process};
+use crate::resources::Resources;
 use crate::run_lock::RunLock;
 use crate::signals::Stop;
-use crate::supervisor::ceiling::Ceilings;
-use crate::supervisor::metrics::Metrics;
-use crate::supervisor::placing::{Carry, Placing, Planned};
-use crate::supervisor::plane::{Plane, Process};
-use crate::supervisor::resources::Resources;
-use crate::supervisor::stderr::Stderr;
-use crate::supervisor::{Begun, Options, Running, StartPlane, Supervisor};
+use crate::stderr::Stderr;
+use crate::{Begun, Options, Running, StartPlane, Supervisor};
 
 /// One router on a switch.
 pub(super) const ONE: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"process\"\n\

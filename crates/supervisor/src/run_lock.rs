@@ -26,7 +26,7 @@ use api::folder::base;
 use host::users;
 use uplink::Undo;
 
-pub(crate) use cleaner::clean_up_after;
+pub use cleaner::clean_up_after;
 use cleaner::{Cleaner, Ledger};
 use file::{LockFile, patiently};
 
@@ -37,7 +37,7 @@ const MOST_SUFFIXES: u32 = 100;
 
 /// The names of a run, held until this is dropped.
 #[derive(Debug)]
-pub(crate) struct RunLock {
+pub struct RunLock {
     base: PathBuf,
     routers: BTreeMap<String, LockFile>,
     run: Option<Run>,
@@ -59,7 +59,7 @@ impl RunLock {
     ///
     /// # Errors
     /// One line: a name is taken (by whom), or the folder cannot be made.
-    pub(crate) fn take<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
+    pub fn take<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
         Self::unguarded(&base()?).with(names)
     }
 

@@ -3,15 +3,14 @@
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use clap::ValueEnum;
 use telemetry::{Event, EventLog, Kind};
 
 use super::rate::Rate;
 use crate::output::{Output, Trouble};
 
 /// How events are written on standard error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Log {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Log {
     /// Every event, a line of text.
     Text,
     /// Every event, a JSON object a line.
@@ -25,7 +24,7 @@ const MOST_ANSWERED: usize = 500;
 
 /// The events of a run.
 #[derive(Debug)]
-pub(crate) struct Events {
+pub struct Events {
     run: String,
     /// None: only what went wrong, as text.
     format: Option<Log>,
@@ -37,12 +36,12 @@ pub(crate) struct Events {
 
 impl Events {
     /// Of the run with this name, told on standard error or what stands for it.
-    pub(crate) fn new(run: &str, format: Option<Log>, stderr: Output, now: Instant) -> Self {
+    pub fn new(run: &str, format: Option<Log>, stderr: Output, now: Instant) -> Self {
         Self { run: run.to_owned(), format, log: EventLog::new(), stderr, rate: Rate::new(now) }
     }
 
     /// Something happened to the run.
-    pub(crate) fn tell(&mut self, kind: Kind, message: impl Into<String>) {
+    pub fn tell(&mut self, kind: Kind, message: impl Into<String>) {
         self.push(Event::of_run(&self.run, kind, message));
     }
 
@@ -65,7 +64,7 @@ impl Events {
     }
 
     /// Something happened.
-    pub(crate) fn push(&mut self, event: Event) {
+    pub fn push(&mut self, event: Event) {
         let line = match self.format {
             Some(Log::Json) => Some(event.json()),
             Some(Log::Text) => Some(event.to_string()),
@@ -90,7 +89,7 @@ impl Events {
     }
 
     /// Those from a number on, as an answer.
-    pub(crate) fn answer(&self, since: Option<u64>) -> api::Answer {
+    pub fn answer(&self, since: Option<u64>) -> api::Answer {
         let found = self.log.since(since.unwrap_or(0), MOST_ANSWERED);
         let lost = if since.is_some() { found.lost } else { 0 };
         let events = (found.first..).zip(found.events).map(|(number, event)| api::Event {

@@ -6,7 +6,7 @@ use api::Request;
 use link::{ToPlane, ToSupervisor};
 
 use super::stage::{ONE, Scripted, Stage};
-use crate::supervisor::stderr::MOST_LINES;
+use crate::stderr::MOST_LINES;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -20,7 +20,7 @@ pub(crate) struct Display {
 impl Display {
     /// On standard output, or what stands for it.
     pub(crate) fn new(json: bool, stdout: Output) -> Self {
-        Self { json, screen: Screen::new(), stdout, last: Err(0) }
+        Self { json, screen: Screen::of_stdout(), stdout, last: Err(0) }
     }
 
     /// Everything counts from zero, since then.

@@ -6,13 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 /// One table: kinds by path, and whether the value may be absent.
-pub(crate) struct Table {
+pub struct Table {
     heading: String,
     rows: BTreeMap<String, (Vec<String>, bool)>,
 }
 
 /// Checks each line of a verb's output against the table with this heading: `ps`, `check router`.
-pub(crate) fn check_lines(heading: &str, text: &str) {
+pub fn check_lines(heading: &str, text: &str) {
     let table = Table::of(heading);
     assert!(text.is_empty() || text.ends_with('\n'), "{text:?} does not end with its line");
     for line in text.lines() {
@@ -28,8 +28,8 @@ fn quoted(text: &str) -> Vec<&str> {
 
 impl Table {
     /// The table under this heading.
-    pub(crate) fn of(heading: &str) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md");
+    pub fn of(heading: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
         let text = std::fs::read_to_string(path).expect("docs/json.md");
         let is_it = |line: &&str| line.starts_with("##") && quoted(line).join(" ") == heading;
         let below = text.lines().skip_while(|line| !is_it(line)).skip(1);
@@ -41,7 +41,7 @@ impl Table {
 
     /// # Panics
     /// The value is no object, has a key that the table has not, lacks one that it has, or one of another kind.
-    pub(crate) fn check(&self, object: &Value) {
+    pub fn check(&self, object: &Value) {
         assert!(object.is_object(), "{object}");
         self.walk("", object);
     }

@@ -9,9 +9,9 @@ use sched::promises::Promises;
 use sched::{Class, Company, Outline, Placement, Schedule, Slot};
 
 use super::stage::Stage;
-use crate::supervisor::costs::{hertz, machine};
-use crate::supervisor::following::Whose;
-use crate::supervisor::placing::Planned;
+use crate::costs::{hertz, machine};
+use crate::following::Whose;
+use crate::placing::Planned;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(100);

@@ -43,7 +43,7 @@ pub(super) fn is_of_cable(request: &Request) -> bool {
 }
 
 /// What is said of the threads of a router, by key.
-pub(crate) fn settings(router: &Router) -> Vec<(&'static str, String)> {
+pub fn settings(router: &Router) -> Vec<(&'static str, String)> {
     let pin = |cpus: &Option<CpuSet>| cpus.as_ref().map_or_else(|| "any".to_owned(), ToString::to_string);
     let mut settings = vec![("pin.vcpu", pin(&router.pin.vcpu)), ("pin.vhost", pin(&router.pin.vhost))];
     let affinity = [("affinity.vcpu", &router.affinity.vcpu), ("affinity.vhost", &router.affinity.vhost)];

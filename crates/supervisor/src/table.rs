@@ -14,10 +14,10 @@ const COLUMNS: [&str; 8] = ["guest", "vhost", "kernel", "user", "irq", "softirq"
 const WHOLE: f64 = 0.99;
 
 /// The routers of a table with the names of their NICs, in order.
-pub(crate) type Layout = Vec<(String, Vec<String>)>;
+pub type Layout = Vec<(String, Vec<String>)>;
 
 /// What happened between two readings.
-pub(crate) struct Interval {
+pub struct Interval {
     seconds: f64,
     /// The longest that a thread may have had: what is of threads is read one after the other.
     longest: f64,
@@ -65,14 +65,14 @@ impl Promised {
 impl Interval {
     /// From one reading to a later one. What counts from zero again has been started anew. Of a thread that was not read the
     /// first time nobody knows what it has done before: it has no share yet.
-    pub(crate) fn between(earlier: &Counters, later: &Counters) -> Self {
+    pub fn between(earlier: &Counters, later: &Counters) -> Self {
         let mut threads = later.cpu_ns.clone();
         threads.retain(|name, _| earlier.cpu_ns.contains_key(name));
         Self::of(earlier, later, &threads)
     }
 
     /// From the moment at which everything that counts began.
-    pub(crate) fn since(began_ns: u64, later: &Counters) -> Self {
+    pub fn since(began_ns: u64, later: &Counters) -> Self {
         let nothing = Counters { at_ns: began_ns, ..Counters::default() };
         Self::of(&nothing, later, &later.cpu_ns)
     }
@@ -134,13 +134,13 @@ impl Interval {
     }
 
     /// The table, one line for each NIC, router and its threads.
-    pub(crate) fn table(&self, plan: &Plan) -> String {
+    pub fn table(&self, plan: &Plan) -> String {
         let nics = |router: &config::Router| router.nics.iter().map(|nic| nic.name.clone()).collect();
         self.table_of(&plan.routers.iter().map(|router| (router.name.clone(), nics(router))).collect())
     }
 
     /// The table of the routers and NICs with these names.
-    pub(crate) fn table_of(&self, layout: &Layout) -> String {
+    pub fn table_of(&self, layout: &Layout) -> String {
         let mut text = format!(
             "{:<22} {:>12} {:>12} {:>12} {:>12}\n",
             "NIC", "rx pps", "rx Mbit/s", "tx pps", "tx Mbit/s"
@@ -235,7 +235,7 @@ impl Interval {
 
     /// One JSON object: seconds, counters that moved, CPU by thread; how promises were kept, where there are any; who told
     /// interrupts apart, where cores are known.
-    pub(crate) fn json(&self) -> String {
+    pub fn json(&self) -> String {
         let counters: BTreeMap<_, _> = self.counters.iter().filter(|(_, n)| **n > 0).collect();
         let threads: BTreeMap<&str, f64> =
             self.threads.iter().map(|(name, share)| (name.as_str(), *share)).collect();
@@ -270,19 +270,19 @@ fn grown(
 }
 
 /// Draws tables over each other on a terminal, one after the other elsewhere.
-pub(crate) struct Screen {
+pub struct Screen {
     terminal: bool,
     lines: usize,
 }
 
 impl Screen {
     /// For the present stdout.
-    pub(crate) fn new() -> Self {
+    pub fn of_stdout() -> Self {
         Self { terminal: std::io::stdout().is_terminal(), lines: 0 }
     }
 
     /// What to print so that a table takes the place of the one before.
-    pub(crate) fn draw(&mut self, table: &str) -> String {
+    pub fn draw(&mut self, table: &str) -> String {
         let mut text = String::new();
         if self.terminal && self.lines > 0 {
             // Up to the first line of the last table, and clear from there. Writing to a string cannot fail.
@@ -294,7 +294,7 @@ impl Screen {
     }
 
     /// Something else was printed: the next table comes below it.
-    pub(crate) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         self.lines = 0;
     }
 }

@@ -11,8 +11,8 @@ use sched::{Applier, ApplyError, Island, Outline, Thread};
 
 use super::promises::{file, promised};
 use super::stage::Stage;
-use crate::supervisor::following::PATIENCE;
-use crate::supervisor::placing::Carry;
+use crate::following::PATIENCE;
+use crate::placing::Carry;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -75,7 +75,7 @@ pub(super) struct Ceilings {
 }
 
 /// What a plan needs at most. `memory`: as much as the owner says instead.
-pub(crate) fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
+pub fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
     let own = memory_of_run(plan);
     let shared = plan.nics().map(|(_, nic)| shared(nic)).fold(0, u64::saturating_add);
     let spare = host.map_or(u64::MAX, |host| (host - host / SPARED).saturating_sub(own));
@@ -124,7 +124,7 @@ fn both(one: Ceiling, other: Ceiling, memory: Option<u64>) -> Ceiling {
 }
 
 /// A size as files write it, rounded up to MiB.
-pub(crate) fn mib(octets: u64) -> String {
+pub fn mib(octets: u64) -> String {
     format!("{} MiB", octets.div_ceil(MIB))
 }
 

@@ -1,6 +1,7 @@
-use super::{Interval, Screen};
-use crate::schema::check_lines;
 use api::Counters;
+use support::schema::check_lines;
+
+use super::{Interval, Screen};
 
 fn counters(at_ns: u64, counters: &[(&str, u64)], cpu: &[(&str, u64)]) -> Counters {
     let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();

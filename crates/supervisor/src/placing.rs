@@ -32,10 +32,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is planned for the threads of a file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Planned {
-    pub(crate) outline: Outline,
+pub struct Planned {
+    /// Where each thread runs, and how it is scheduled.
+    pub outline: Outline,
     /// Rates that are promised.
-    pub(crate) promises: Option<Promises>,
+    pub promises: Option<Promises>,
     /// What others did on the host before the run had threads.
     pub(super) load: Load,
 }
@@ -131,7 +132,7 @@ pub(super) struct Placing {
 ///
 /// # Errors
 /// What cannot be had, by file, line and key.
-pub(crate) fn planned(plan: &Plan, now: Instant) -> Result<Planned, config::Errors> {
+pub fn planned(plan: &Plan, now: Instant) -> Result<Planned, config::Errors> {
     match explicit(plan) {
         Some(plan) => {
             let load = if sched::is_automatic(&plan) { Load::of_host(WATCH) } else { Load::default() };

@@ -234,7 +234,7 @@ impl Drop for Cleaner {
 }
 
 /// The process itself: waits until the one with number `parent` is gone, and cleans up.
-pub(crate) fn clean_up_after(parent: u32) -> Result<()> {
+pub fn clean_up_after(parent: u32) -> Result<()> {
     // Out of reach of a terminal's signals.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"ringroad/clean");

@@ -16,7 +16,7 @@ use signal_hook::{SigId, flag, low_level};
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Tells whether the run is to end. Signals are taken from when it is made until it is dropped.
-pub(crate) struct Stop {
+pub struct Stop {
     asked: Arc<AtomicBool>,
     /// Readable once a signal has come.
     bell: UnixStream,
@@ -35,7 +35,7 @@ impl Stop {
     ///
     /// # Errors
     /// One line: no descriptors are left.
-    pub(crate) fn listen() -> Result<Self> {
+    pub fn listen() -> Result<Self> {
         let (bell, ringer) = UnixStream::pair().context("cannot make a pipe for signals")?;
         let mut stop = Self { asked: Arc::default(), bell, hooks: Vec::new() };
         for signal in SIGNALS {
@@ -50,17 +50,17 @@ impl Stop {
     }
 
     /// Whether a signal has come, or the [`Stop::flag`] was set by others.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
 
     /// For threads that look at it themselves.
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+    pub fn flag(&self) -> Arc<AtomicBool> {
         self.asked.clone()
     }
 
     /// Waits for a signal, but at most this long; whether the run is to end.
-    pub(crate) fn wait(&self, most: Duration) -> bool {
+    pub fn wait(&self, most: Duration) -> bool {
         let end = Instant::now() + most;
         while !self.is_asked() {
             let left = end.saturating_duration_since(Instant::now());
