@@ -1,27 +1,20 @@
 //! `ringroad check FILE`: the plan, and what this host can and cannot do for it.
 
-mod attachments;
 mod json;
-mod machines;
-mod sockets;
 
 use std::fmt::Write;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use config::{
-    Attach, Deliver, Engine, Errors, Fault, HostFacts, Itr, Listen, Nic, NicModel, Plan, Router, Spin,
-    TransmitMode,
-};
-use host::named;
+use config::{Attach, Deliver, Engine, Errors, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
+use host::{Finding, State, named, needs};
 use sched::Outline;
 use sched::ceiling::{Ceiling, Resource, place};
 use sched::promises::Promises;
 use supervisor::{Planned, mib, needed};
 
-use crate::doctor::{self, Finding, State};
+use crate::doctor;
 
 /// A plan that was looked at together with this host.
 struct Looked {
@@ -53,10 +46,11 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<()> {
 
 fn look(mut plan: Plan) -> Looked {
     let facts = host::facts(&plan);
-    let faults = plan.check_host(&facts).and(named::faults(&plan, None)).and(untold(&plan));
+    let faults = plan.check_host(&facts).and(named::faults(&plan, None)).and(needs::untold(&plan));
     let by_process = plan.choose_engines(&facts);
     let threads = supervisor::planned(&plan, Instant::now());
-    let findings = findings(&plan, &facts);
+    let mut findings = needs::findings(&plan, &facts);
+    findings.push(ceilings(&plan));
     Looked { plan, threads, by_process, findings, faults }
 }
 
@@ -72,18 +66,6 @@ fn text(looked: &Looked) -> String {
     format!("{plan}this host\n{by_process}{}", doctor::table(&looked.findings))
 }
 
-/// What a plan needs of the host beyond what its values name.
-fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
-    let mut findings = vec![doctor::kvm_device()];
-    findings.extend(machines::findings(plan, facts));
-    findings.extend(attachments::findings(plan));
-    findings.extend(plan.telemetry.prometheus.as_ref().map(telemetry));
-    findings.push(doctor::huge_pages(Some(plan.memory())));
-    findings.push(doctor::cpus(Some(threads_that_poll(plan))));
-    findings.push(ceilings(plan));
-    findings
-}
-
 /// What the run may have at most, where the host allows for ceilings.
 fn ceilings(plan: &Plan) -> Finding {
     let Ceiling { memory, tasks } = needed(plan, None, host::memory_total());
@@ -92,35 +74,6 @@ fn ceilings(plan: &Plan) -> Finding {
     let meaning =
         lacks.unwrap_or_else(|| "more than that its processes do not get (docs/limits.md)".to_owned());
     Finding::new(State::Ok, "ceilings", figure, meaning)
-}
-
-/// What becomes of the place where counters are told.
-fn telemetry(listen: &Listen) -> Finding {
-    let (state, meaning) = match named::listen(listen) {
-        Ok(()) => (State::Ok, "tells all counters to Prometheus, and to nobody on another host".to_owned()),
-        Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            (State::Note, "somebody listens there: if it is not this run, choose another place".to_owned())
-        }
-        Err(error) => (State::No, format!("cannot listen there: {error}")),
-    };
-    Finding::new(state, "telemetry", listen.to_string(), meaning)
-}
-
-/// What is wrong with that place, whoever runs.
-fn untold(plan: &Plan) -> Errors {
-    let refused = plan.telemetry.prometheus.as_ref().and_then(|listen| named::listen(listen).err());
-    let refused = refused.filter(|error| error.kind() != ErrorKind::AddrInUse);
-    let fault = |error| Fault::of_telemetry("prometheus", format!("cannot listen there: {error}"));
-    plan.errors(refused.map(fault))
-}
-
-/// Threads that never sleep.
-fn threads_that_poll(plan: &Plan) -> usize {
-    plan.routers
-        .iter()
-        .filter(|router| router.spin == Spin::Always)
-        .map(|router| router.threads().len())
-        .sum()
 }
 
 /// A plan; with what is planned for its threads, where that is to be had.

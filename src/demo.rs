@@ -17,7 +17,7 @@ use supervisor::table::{Interval, Screen};
 use supervisor::{RunLock, Stop};
 use uplink::{Netns, Tap, TapConfig};
 
-use crate::{doctor, print};
+use crate::print;
 use stacks::{Host, LEFT, RIGHT};
 
 /// The router of the demo, as a file.
@@ -64,8 +64,8 @@ impl Options {
 
 /// Runs the demo.
 pub(crate) fn demo(options: &Options) -> Result<()> {
-    doctor::need(doctor::net_admin())?;
-    doctor::need(doctor::tun_device())?;
+    host::need(host::net_admin())?;
+    host::need(host::tun_device())?;
     vmm::open_kvm()?;
     let file = options.file()?;
     let mut plan = config::parse(&file, "demo.toml")?;

@@ -1,6 +1,7 @@
+use host::State;
 use support::schema::check_lines;
 
-use super::{Finding, State, lines, table};
+use super::{Finding, lines, table};
 
 #[test]
 fn columns_line_up() {

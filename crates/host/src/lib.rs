@@ -1,10 +1,16 @@
 //! What this host has, and what of it a plan names: looked at, and never changed.
 //!
 //! Facts on which a plan depends are read from /proc and /sys here. [`named`] judges what a plan names: interfaces, files, sockets,
-//! devices. [`users`] are those of the host.
+//! devices; [`needs`] what else it needs. [`findings`] are what can be told of the host without a plan. [`users`] are those of the
+//! host.
 #![forbid(unsafe_code)]
 
+mod cpu;
+mod devices;
+mod finding;
+mod kernel;
 pub mod named;
+pub mod needs;
 pub mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +22,25 @@ use config::{HostFacts, InterfaceKind, Plan};
 use measure::processor::field;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+pub use devices::tun_device;
+pub use finding::{Finding, State, need};
+pub use kernel::net_admin;
+
 /// Where TAPs are made.
 pub const TUN: &str = "/dev/net/tun";
 /// `IFF_TAP` of `linux/if_tun.h`.
 const IFF_TAP: u32 = 2;
+
+/// What measures nanoseconds that a cache line needs from one CPU to another and back; not a number where it cannot.
+pub type Distance<'m> = dyn Fn(u32, u32) -> f64 + 'm;
+
+/// Looks at everything: devices, CPUs, what the kernel permits. A process of this program is started to see what shuts a data plane in.
+pub fn findings(distance: &Distance<'_>) -> Vec<Finding> {
+    let mut findings = devices::findings();
+    findings.extend(cpu::findings(distance));
+    findings.extend(kernel::findings());
+    findings
+}
 
 /// What a plan depends on.
 pub fn facts(plan: &Plan) -> HostFacts {

@@ -1,12 +1,12 @@
 use std::collections::BTreeSet;
 
 use config::{Shares, parse};
+use host::{Finding, State};
 use sched::promises::Takes;
 use sched::{Group, Interrupt, Irq, Island};
 use support::schema::Table;
 
 use super::*;
-use crate::doctor::{Finding, State};
 
 const FILE: &str = r#"
 [switch.lan]

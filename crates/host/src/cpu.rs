@@ -6,18 +6,15 @@ use measure::processor::field;
 use sched::account::{CoreTicks, cores};
 use vmm::probe::tsc_khz;
 
-use super::{Finding, State};
+use crate::{Distance, Finding, State};
 
-/// Round trips of a cache line for one figure: enough for a steady one, and over before anybody waits, also between CPUs
-/// that are far apart.
-const ROUNDS: u32 = 20_000;
 /// A share of stolen time that shows in packet rates, in percent.
 const MUCH_STEAL: f64 = 1.0;
 
-pub(super) fn findings() -> Vec<Finding> {
-    let cpuinfo = host::read("/proc/cpuinfo").unwrap_or_default();
+pub(crate) fn findings(distance: &Distance<'_>) -> Vec<Finding> {
+    let cpuinfo = crate::read("/proc/cpuinfo").unwrap_or_default();
     let mut findings = vec![cpus(None), model(&cpuinfo)];
-    findings.push(core_to_core());
+    findings.push(core_to_core(distance));
     findings.push(governor());
     findings.push(steal());
     findings.push(tsc(&cpuinfo));
@@ -26,7 +23,7 @@ pub(super) fn findings() -> Vec<Finding> {
 
 /// CPUs that we may use, compared with how many threads want one each for themselves.
 pub(crate) fn cpus(polling: Option<usize>) -> Finding {
-    let cpus = host::cpus().len();
+    let cpus = crate::cpus().len();
     let figure = format!("{cpus} usable");
     match polling {
         Some(threads) if threads > cpus => {
@@ -59,27 +56,26 @@ fn flag(cpuinfo: &str, name: &str) -> bool {
     field(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == name))
 }
 
-fn core_to_core() -> Finding {
+fn core_to_core(distance: &Distance<'_>) -> Finding {
     let name = "core to core";
-    let cpus = host::cpus();
+    let cpus = crate::cpus();
     let mut cpus = cpus.iter();
     let (Some(&a), Some(&b)) = (cpus.next(), cpus.next()) else {
         return Finding::new(State::Note, name, "unknown", "one CPU only");
     };
-    let trip = |_| lab::c2c::round_trip_ns(a as usize, b as usize, ROUNDS);
     // The fastest of three: the others were disturbed. `min` passes over what is not a number.
-    let time = (0..3).map(trip).fold(f64::NAN, f64::min);
+    let time = (0..3).map(|_| distance(a, b)).fold(f64::NAN, f64::min);
     if time.is_nan() {
         return Finding::new(State::Note, name, "unknown", format!("CPU {a} or {b} did not answer in time"));
     }
-    let distance = if time < 250.0 { "near" } else { "far: rates between these two are halved" };
-    let meaning = format!("a cache line from CPU {a} to {b} and back; {distance}");
+    let meant = if time < 250.0 { "near" } else { "far: rates between these two are halved" };
+    let meaning = format!("a cache line from CPU {a} to {b} and back; {meant}");
     Finding::new(State::Ok, name, format!("{time:.0} ns"), meaning)
 }
 
 fn governor() -> Finding {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
-    match host::read(path) {
+    match crate::read(path) {
         None => Finding::new(State::Ok, "governor", "none", "the frequency is not ours to set"),
         Some(word) if word == "performance" => {
             Finding::new(State::Ok, "governor", word, "the frequency is kept high")
@@ -95,7 +91,7 @@ fn governor() -> Finding {
 
 /// Time that the hypervisor gave to others, of all time since boot.
 fn steal() -> Finding {
-    let Some(percent) = host::read("/proc/stat").and_then(|text| steal_percent(&text)) else {
+    let Some(percent) = crate::read("/proc/stat").and_then(|text| steal_percent(&text)) else {
         return Finding::new(State::Note, "steal", "unknown", "/proc/stat cannot be read");
     };
     let much = percent >= MUCH_STEAL;

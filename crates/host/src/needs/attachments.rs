@@ -4,13 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use config::{Attach, MacvtapMode, Nic, Plan, Router};
-use host::named;
-use host::named::interfaces::{self, interface, is_down, is_tap};
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::sockets;
-use crate::doctor::{self, Finding, State};
+use crate::named::interfaces::{self, interface, is_down, is_tap};
+use crate::{Finding, State, named, net_admin, tun_device};
 
 /// What is found of one NIC, and what it means.
 pub(super) type Found = (State, String);
@@ -20,10 +19,10 @@ pub(super) fn findings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
     let any = |wanted: fn(&Attach) -> bool| plan.nics().any(|(_, nic)| wanted(&nic.attach));
     if any(|attach| matches!(attach, Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_))) {
-        findings.push(doctor::tun_device());
+        findings.push(tun_device());
     }
     if any(makes_interfaces) {
-        findings.push(doctor::net_admin());
+        findings.push(net_admin());
     }
     findings.extend(plan.nics().filter_map(|(router, nic)| finding(plan, router, nic)));
     findings
@@ -128,7 +127,7 @@ fn has_macvtap() -> bool {
     if Path::new("/sys/class/macvtap").exists() {
         return true;
     }
-    let Some(release) = host::read("/proc/sys/kernel/osrelease") else { return false };
+    let Some(release) = crate::read("/proc/sys/kernel/osrelease") else { return false };
     ["modules.dep", "modules.builtin"].iter().any(|list| {
         let modules = fs::read_to_string(format!("/lib/modules/{release}/{list}"));
         modules.is_ok_and(|modules| modules.contains("/macvtap.ko"))

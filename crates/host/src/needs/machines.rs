@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use config::{Engine, HostFacts, Linux, Plan, Router, VhostThreads};
-use host::named;
 use rustix::process::geteuid;
 
-use crate::doctor::{Finding, State};
+use crate::{Finding, State, named};
 
 /// One line for each thing that a router asks for beyond virtual machines.
 pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
@@ -27,7 +26,7 @@ pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
 /// A router that is a process lives in namespaces that its user makes.
 fn namespaces() -> Finding {
     let name = "user namespaces";
-    let is_zero = |path: &str| host::read(path).is_some_and(|text| text == "0");
+    let is_zero = |path: &str| crate::read(path).is_some_and(|text| text == "0");
     let lacks = if !Path::new("/proc/self/ns/user").exists() {
         Some("this kernel has none (CONFIG_USER_NS): a router cannot be a process")
     } else if is_zero("/proc/sys/user/max_user_namespaces") {

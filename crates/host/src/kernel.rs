@@ -2,21 +2,20 @@
 
 use std::process::{Command, Output};
 
-use host::users;
 use rustix::fs::statfs;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use sched::ceiling;
 use vmm::probe::{Policy, scheduler_permitted};
 
-use super::{Finding, State};
+use crate::{Finding, State, users};
 
 /// `CGROUP2_SUPER_MAGIC` of `linux/magic.h`.
 const CGROUP2: u64 = 0x6367_7270;
 /// Descriptors of a run with some tens of routers, each with vCPUs, doorbells and interrupts.
 const ENOUGH_FILES: u64 = 4096;
 
-pub(super) fn findings() -> Vec<Finding> {
+pub(crate) fn findings() -> Vec<Finding> {
     vec![
         scheduler("SCHED_FIFO", Policy::Fifo),
         scheduler("SCHED_DEADLINE", Policy::Deadline),
@@ -111,7 +110,7 @@ fn data_plane() -> Finding {
 }
 
 /// Whether interfaces can be made and changed.
-pub(crate) fn net_admin() -> Finding {
+pub fn net_admin() -> Finding {
     let name = "CAP_NET_ADMIN";
     match capabilities(None) {
         Ok(sets) if sets.effective.contains(CapabilitySet::NET_ADMIN) => {

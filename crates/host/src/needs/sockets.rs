@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use config::SocketSide;
-use host::named::{self, is_served, is_socket};
 
 use super::attachments::Found;
-use crate::doctor::State;
+use crate::State;
+use crate::named::{self, is_served, is_socket};
 
 /// What is to be said of a path where we listen, or the other side does.
 pub(super) fn finding(path: &Path, side: SocketSide) -> Found {

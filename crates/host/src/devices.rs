@@ -4,12 +4,12 @@ use std::path::Path;
 
 use vmm::probe::{KvmCosts, kvm_costs};
 
-use super::{Finding, State};
+use crate::{Finding, State};
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const HUGE_PAGE: u64 = 2 << 20;
 
-pub(super) fn findings() -> Vec<Finding> {
+pub(crate) fn findings() -> Vec<Finding> {
     let mut findings = vec![kvm_device()];
     match kvm_costs() {
         Ok(costs) => findings.extend(kvm_findings(&costs)),
@@ -73,10 +73,10 @@ fn kvm_findings(costs: &KvmCosts) -> [Finding; 4] {
 }
 
 /// Whether TAP interfaces can be opened.
-pub(crate) fn tun_device() -> Finding {
-    match host::tun() {
-        Ok(()) => Finding::new(State::Ok, host::TUN, "opens", "TAP uplinks work"),
-        Err(why) => Finding::new(State::No, host::TUN, "none", why),
+pub fn tun_device() -> Finding {
+    match crate::tun() {
+        Ok(()) => Finding::new(State::Ok, crate::TUN, "opens", "TAP uplinks work"),
+        Err(why) => Finding::new(State::No, crate::TUN, "none", why),
     }
 }
 
@@ -91,7 +91,7 @@ fn vhost_device() -> Finding {
 /// Free huge pages, compared with how much guest memory is wanted, in octets.
 pub(crate) fn huge_pages(wanted: Option<u64>) -> Finding {
     let name = "huge pages";
-    let Some(free) = host::read(HUGE_PAGES).and_then(|text| text.parse::<u64>().ok()) else {
+    let Some(free) = crate::read(HUGE_PAGES).and_then(|text| text.parse::<u64>().ok()) else {
         return Finding::new(
             State::Note,
             name,
