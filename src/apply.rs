@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use api::{Answer, Request};
+use clap::Args;
 
 use crate::client::{self, Kind, unexpected};
 
@@ -13,25 +14,32 @@ use crate::client::{self, Kind, unexpected};
 /// [`api::LONGEST_APPLY`].
 const LONGEST: u64 = (api::LONGEST_APPLY / 2 - 4096) as u64;
 
-/// What to apply.
-pub(crate) struct Options<'o> {
-    /// Name of the run; none: the one that the file names, else the only one.
-    pub(crate) run: Option<&'o str>,
+/// The options of `ringroad apply`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The TOML file.
+    file: PathBuf,
+    /// The run; else the one that has the name of the file, or the only one.
+    #[arg(long)]
+    run: Option<String>,
     /// Only say what would change.
-    pub(crate) dry_run: bool,
-    /// One JSON object a line.
-    pub(crate) json: bool,
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON object a change and line.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Applies a file to a run, and prints what that changed.
 ///
 /// # Errors
 /// The file cannot be read or is not right, or there is no such run.
-pub(crate) fn apply(file: &Path, options: &Options<'_>) -> Result<()> {
+pub(crate) fn apply(options: &Options) -> Result<()> {
+    let file = options.file.as_path();
     // Its faults are told with their lines before anybody is asked.
     let plan = config::load(file)?;
     let text = read(file)?;
-    let mut target = match options.run {
+    let mut target = match &options.run {
         Some(run) => client::find(run, Kind::Run)?,
         None => client::named_or_only(&plan.name)?,
     };

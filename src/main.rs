@@ -46,16 +46,7 @@ enum Verb {
         json: bool,
     },
     /// What every NIC, router and thread of running instances does, second by second, until Ctrl-C.
-    Top {
-        /// Only this router or run.
-        name: Option<String>,
-        /// One JSON object a second and run instead of the table.
-        #[arg(long)]
-        json: bool,
-        /// Only one second.
-        #[arg(long)]
-        once: bool,
-    },
+    Top(top::Options),
     /// A router as it runs: plan, addresses, routes, threads, state, last trouble.
     Show {
         /// The router.
@@ -100,19 +91,7 @@ enum Verb {
     /// Write what passes a NIC into a pcap file, while it runs.
     Capture(capture::Options),
     /// Make a run what a file says, by the difference: what is the same goes on undisturbed.
-    Apply {
-        /// The TOML file.
-        file: PathBuf,
-        /// The run; else the one that has the name of the file, or the only one.
-        #[arg(long)]
-        run: Option<String>,
-        /// Only say what would change.
-        #[arg(long)]
-        dry_run: bool,
-        /// One JSON object a change and line.
-        #[arg(long)]
-        json: bool,
-    },
+    Apply(apply::Options),
     /// Check a file, print its plan and what this host can and cannot do for it; changes nothing.
     Check {
         /// The TOML file.
@@ -134,15 +113,7 @@ enum Verb {
     },
     /// What forwards: started by `run`, never by hand.
     #[command(hide = true)]
-    DataPlane {
-        /// Process number of the supervisor.
-        supervisor: u32,
-        /// User to become.
-        user: Option<u32>,
-        /// Only give up what is to be given up, and say what this host does not give.
-        #[arg(long)]
-        probe: bool,
-    },
+    DataPlane(data_plane::Options),
     /// What removes the files of a run that was killed: started by `run`, never by hand.
     #[command(hide = true)]
     Cleaner {
@@ -167,7 +138,7 @@ fn main() -> ExitCode {
         Verb::Demo(options) => demo::demo(&options),
         Verb::Run(options) => run::run(options),
         Verb::Ps { json } => ps::ps(json),
-        Verb::Top { name, json, once } => top::top(name.as_deref(), &top::Options { json, once }),
+        Verb::Top(options) => top::top(&options),
         Verb::Show { name, json } => show::show(&name, json),
         Verb::Events { name, json } => events::events(&name, json),
         Verb::Set { name, setting } => set::set(&name, &setting),
@@ -176,14 +147,11 @@ fn main() -> ExitCode {
         Verb::Restart { name } => stop::restart(&name),
         Verb::Trace(options) => trace::trace(&options),
         Verb::Capture(options) => capture::capture(&options),
-        Verb::Apply { file, run, dry_run, json } => {
-            apply::apply(&file, &apply::Options { run: run.as_deref(), dry_run, json })
-        }
+        Verb::Apply(options) => apply::apply(&options),
         Verb::Check { file, json } => check::check(&file, json),
         Verb::Lab { verb } => lab::lab(verb),
         Verb::Doctor { json } => doctor::doctor(json),
-        Verb::DataPlane { user, probe: true, .. } => data_plane::probe(user),
-        Verb::DataPlane { supervisor, user, .. } => ::data_plane::run(supervisor, user),
+        Verb::DataPlane(options) => data_plane::data_plane(&options),
         Verb::Cleaner { run } => supervisor::clean_up_after(run),
     };
     match outcome {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use api::{Answer, Counters, Request};
+use clap::Args;
 use serde_json::Value;
 use supervisor::table::{Interval, Layout, Screen};
 
@@ -13,12 +14,17 @@ use crate::client::{self, Kind, Target, unexpected};
 /// Between two readings.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How to show it.
+/// The options of `ringroad top`.
+#[derive(Args)]
 pub(crate) struct Options {
+    /// Only this router or run.
+    name: Option<String>,
     /// One JSON object a second and run instead of the table.
-    pub(crate) json: bool,
-    /// Only the first second.
-    pub(crate) once: bool,
+    #[arg(long)]
+    json: bool,
+    /// Only one second.
+    #[arg(long)]
+    once: bool,
 }
 
 /// One run that is watched.
@@ -33,7 +39,8 @@ struct Watched {
 ///
 /// # Errors
 /// There is no such router or run, or it goes away.
-pub(crate) fn top(name: Option<&str>, options: &Options) -> Result<()> {
+pub(crate) fn top(options: &Options) -> Result<()> {
+    let name = options.name.as_deref();
     let targets = match name {
         Some(name) => vec![client::find(name, Kind::Either)?],
         None => client::all()?,
