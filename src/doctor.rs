@@ -3,7 +3,8 @@
 use anyhow::Result;
 use host::Finding;
 
-/// Round trips of a cache line for one figure: about 10 ms where the CPUs are far apart.
+/// Round trips of a cache line for one figure: enough for a steady one, and over before anybody waits, also between CPUs
+/// that are far apart.
 const ROUNDS: u32 = 20_000;
 
 /// Looks at everything and prints it.

@@ -12,9 +12,9 @@ use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::TxQueue;
 use nic::virtio_net::{ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
 use nic::virtio_net::{features, register, registers};
+use port::{Frame, Offload, Offloads, Sink, deliver, plainly};
 use ring::split::{DeviceQueue, Layout};
 use ring::{BURST, Bytes, Region};
-use switch::{Frame, Offload, Offloads, Sink, deliver, plainly};
 
 /// Guest-physical address of the memory.
 const START: u64 = 0x1_0000;

@@ -10,9 +10,9 @@ use frame::offload::LARGEST;
 use ledger::NicDirection;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::TxQueue;
+use port::{Frame, Offload, Offloads, plainly};
 use ring::split::{Burst, DeviceQueue, Features, Layout};
 use ring::{BURST, Bytes, Region};
-use switch::{Frame, Offload, Offloads, plainly};
 
 /// Guest-physical address of the memory.
 const START: u64 = 0x1000;

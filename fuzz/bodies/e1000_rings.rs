@@ -8,9 +8,9 @@ use ledger::NicDirection;
 use nic::e1000::rx::{Lease, RxQueue};
 use nic::e1000::tx::TxQueue;
 use nic::e1000::{Filters, RxChecksum, RxSettings, RxSetup, TxSettings, TxSetup};
+use port::Frame;
 use ring::e1000::{Csb, DeviceRing, Ends, Layout};
 use ring::{BURST, Bytes, Region};
-use switch::Frame;
 
 /// Guest-physical address of the memory: the ring, the status block, the rest.
 const START: u64 = 0x1000;

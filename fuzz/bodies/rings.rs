@@ -4,9 +4,9 @@
 use ledger::NicDirection;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::TxQueue;
+use port::Frame;
 use ring::split::{Burst, Chain, DeviceQueue, Features, Layout};
 use ring::{BURST, Bytes, Region};
-use switch::Frame;
 
 /// Guest-physical address of the memory.
 const START: u64 = 0x1000;

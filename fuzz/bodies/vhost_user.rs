@@ -10,12 +10,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use port::Frame;
 use ring::Bytes;
 use rustix::cmsg_space;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use switch::Frame;
 use vhost_user::backend::message::{Heard, Line};
 use vhost_user::backend::{Offer, Session};
 use vmm::NicQueues;

@@ -7,9 +7,9 @@
 use std::os::unix::net::UnixStream;
 
 use libc::xdp_ring_offset;
+use port::{Frame, Sink, Source};
 use ring::Bytes;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use switch::{Frame, Sink, Source};
 
 use super::rings::{Consumer, Mapping, Place, Producer};
 use super::source::Hand;

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use switch::pcap::{Limits, Pcap};
-use switch::tap_point::TapPoint;
-use switch::{Null, Sink};
+use port::pcap::{Limits, Pcap};
+use port::tap_point::TapPoint;
+use port::{Null, Sink};
 
 /// A capture that the clock writes out.
 pub(crate) type Capture = Arc<Pcap<File>>;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::Spin;
 use ledger::{WorkCounters, counters};
+use port::{Backlog, Bell, Sink, Source, pump_on};
 use ring::meter::{Meter, Timed};
 use ring::wake::{Party, Poller, Turn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use sandbox::{Class, Confinement};
-use switch::{Backlog, Bell, Sink, Source, pump_on};
 use vmm::held;
 
 use crate::thread::Thread;

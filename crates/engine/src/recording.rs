@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use api::CaptureEnd;
+use port::TapPoint;
+use port::pcap::{Limits, Pcap};
 use sandbox::{Class, Confinement};
-use switch::TapPoint;
-use switch::pcap::{Limits, Pcap};
 
 use crate::thread::Thread;
 use crate::tracing::TapBoard;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use port::{Sink, Source};
 use sandbox::Confinement;
-use switch::{Sink, Source};
 use uplink::{Door, Opened};
 use vmm::{Kvm, Spawn};
 

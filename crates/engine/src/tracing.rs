@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use api::{Filter, TraceEnd};
-use switch::Clock;
+use port::Clock;
 
 use crate::Instance;
 pub(crate) use board::NicTaps;

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use config::{Deliver, FlowHash, Nic, QueueLen, Router, VhostThreads};
+use port::steer::Hash;
+use port::{IngressFan, Null, Sink, Source, ingress_fan};
 use sandbox::Confinement;
-use switch::steer::Hash;
-use switch::{IngressFan, Null, PortId, Sink, Source, Switch, ingress_fan};
+use switch::{PortId, Switch};
 use uplink::{Spread, Tap, TapSource};
 use vmm::NicQueues;
 

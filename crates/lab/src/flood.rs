@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use frame::Mac;
-use switch::Source;
+use port::Source;
 use uplink::{Netns, Wire};
 
 use crate::due::{BURST, Due};

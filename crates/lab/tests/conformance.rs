@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use lab::generator::{Clock, Generator, Settings};
 use lab::sink::{Expected, Sink};
 use lab::tag;
+use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
+use port::{Bell, Frame, Frames, Source};
 use ring::Bytes;
-use switch::conformance::{SinkBench, SourceBench, check_sink, check_source};
-use switch::{Bell, Frame, Frames, Source};
 
 const FLOWS: u32 = 7;
 
@@ -102,7 +102,7 @@ fn a_generator_is_a_source() {
 struct Swallowing(Sink);
 
 impl SinkBench for Swallowing {
-    fn sink(&self) -> &dyn switch::Sink {
+    fn sink(&self) -> &dyn port::Sink {
         &self.0
     }
 

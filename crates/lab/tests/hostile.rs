@@ -10,7 +10,7 @@ use config::{Engine, Misdeed};
 use engine::{Event, Instance, Plug, Plugs, State};
 use lab::generator::{Generator, GeneratorCounters, Settings};
 use lab::sink::{Expected, Sink};
-use switch::{Bell, Frame, Null, Source};
+use port::{Bell, Frame, Null, Source};
 use telemetry::Kind;
 use vmm::{Forker, Spawn};
 

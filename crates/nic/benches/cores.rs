@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use ledger::NicDirection;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::{HEADER, TxQueue};
+use port::Frame;
 use ring::split::{DeviceQueue, DriverQueue, Features, InOrderDriver};
 use ring::{BURST, Bytes};
 use support::Memory;
-use switch::Frame;
 
 const SIZE: u16 = 1024;
 const FEATURES: Features = Features { in_order: true, event_idx: true, indirect: true };

@@ -4,8 +4,8 @@
 //! virtio-net [`MESSAGE`].
 
 use ledger::NicDirection;
+use port::{Frame, Offloads};
 use ring::split::Broken;
-use switch::{Frame, Offloads};
 
 use crate::{e1000, virtio_net};
 

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use port::steer::{Hash, by_flow};
+use port::{Frame, Frames, IngressSource, Null, Sink, Source, ingress_fan};
 use ring::{BURST, Slots};
-use switch::steer::{Hash, by_flow};
-use switch::{Config, Frame, Frames, IngressSource, Null, Sink, Source, Switch, SwitchPort, ingress_fan};
+use switch::{Config, Switch, SwitchPort};
 
 const SLICE: Duration = Duration::from_millis(50);
 const LENGTH: usize = 64;

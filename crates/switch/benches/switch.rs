@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use port::{Frame, Frames, IngressSource, Null, Sink, Source, ingress};
 use ring::{BURST, Slots};
-use switch::{Config, Frame, Frames, IngressSource, Null, Sink, Source, Switch, SwitchPort, ingress};
+use switch::{Config, Switch, SwitchPort};
 
 const SLICE: Duration = Duration::from_millis(50);
 const LENGTH: usize = 64;

@@ -4,9 +4,9 @@
 //! read twice.
 
 use frame::offload::Offload;
+use port::Frame;
 use ring::BURST;
 
-use crate::port::Frame;
 use crate::table::Key;
 
 /// Octets of an Ethernet header, without which a frame goes nowhere.

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use frame::offload::Offloads;
 use ledger::{Counter, PortCounters};
+use port::offload::deliver_known;
+use port::{Frame, Frames, Sink, octets};
 
 use crate::classify::{Place, Sorted, Tally};
 use crate::collect::{Addresses, collect};
-use crate::offload::deliver_known;
-use crate::port::{Frame, Frames, Sink, octets};
 use crate::switch::Shared;
 
 /// Threads that enter at one port at the same time without an allocation, and without a line in common where each

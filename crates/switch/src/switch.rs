@@ -25,10 +25,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use frame::Mac;
 use frame::offload::Offloads;
 use ledger::PortCounters;
+use port::{Frame, Sink};
 use ring::BURST;
 
 use crate::entry::{Entry, Exit, LANES, Ports};
-use crate::port::{Frame, Sink};
 use crate::table::MacTable;
 
 /// Most ports of one switch.

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ledger::PortCounters;
+use port::{Frame, Frames, IngressSource, Sink, Source, ingress};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ring::{Bytes, Slots};
-use switch::{Config, Frame, Frames, IngressSource, Sink, Source, Switch, SwitchPort, ingress};
+use switch::{Config, Switch, SwitchPort};
 
 const AGEING: u32 = 5;
 /// Shorter than a burst, so that receivers lose frames.

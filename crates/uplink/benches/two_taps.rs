@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use port::{Bell, Frame, Frames, Sink, Source};
 use ring::{BURST, Bytes};
-use switch::{Bell, Frame, Frames, Sink, Source};
 use uplink::{Mac, Netns, Tap, TapConfig, TapSink, TapSource};
 
 const SLICE: Duration = Duration::from_millis(100);

@@ -12,7 +12,7 @@ mod node;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use switch::Offloads;
+use port::Offloads;
 
 use crate::appear::{appear, name_before};
 use crate::netlink::{Attributes, Message, Netlink};

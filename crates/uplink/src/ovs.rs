@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::process::{Command, Output, Stdio};
 
-use switch::Offloads;
+use port::Offloads;
 
 use crate::membership::Membership;
 use crate::undo::Undo;

@@ -9,13 +9,13 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use bpf::Purpose;
-use switch::steer::Hash;
+use port::steer::Hash;
 
 use crate::request::ioctl;
 
 /// `TUNSETSTEERINGEBPF` of `linux/if_tun.h`: `_IOR('T', 224, int)`.
 const SET_STEERING: libc::c_ulong = 0x8004_54e0;
-/// Makes the kernel spread the frames of this TAP over its `queues` by flow, as `switch::steer` does.
+/// Makes the kernel spread the frames of this TAP over its `queues` by flow, as `port::steer` does.
 ///
 /// # Errors
 /// The kernel has no such programs, or the caller may not load one (CAP_BPF and CAP_NET_ADMIN, or CAP_SYS_ADMIN).

@@ -21,8 +21,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use switch::Offloads;
-use switch::steer::Hash;
+use port::Offloads;
+use port::steer::Hash;
 
 pub use counters::{ReadCounters, WriteCounters};
 use header::Offer;

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use port::Frame;
 use ring::{BURST, Bytes};
 use sandbox::Confinement;
-use switch::Frame;
 use uplink::Door;
 use vhost_user::backend::{Backend, Offer};
 

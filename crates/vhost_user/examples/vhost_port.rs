@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use port::pump;
+use port::{Frame, Null, Sink, Source};
 use ring::{BURST, Bytes};
 use sandbox::Confinement;
-use switch::port::pump;
-use switch::{Frame, Null, Sink, Source};
 use uplink::Door;
 use vhost_user::backend::{Backend, Offer};
 

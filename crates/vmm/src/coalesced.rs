@@ -20,8 +20,8 @@ use std::time::Duration;
 use kvm_bindings::{KVM_COALESCED_MMIO_PAGE_OFFSET, kvm_coalesced_mmio, kvm_coalesced_mmio_ring};
 use kvm_ioctls::{IoEventAddress, VcpuFd, VmFd};
 use ledger::E1000Registers;
+use port::Clock;
 use ring::e1000::Ends;
-use switch::Clock;
 
 /// How long a thread polls in vain before a zone is taken back for it.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);

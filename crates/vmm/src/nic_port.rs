@@ -35,10 +35,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ledger::{E1000Registers, NicDirection, NicInterrupts};
 use nic::queue::{Lease, RxQueue, TxQueue};
+use port::steer::Hash;
+use port::{Bell, Clock, Offloads, Sink, Source};
 use ring::split::Broken;
 use ring::wake::doze::Doze;
-use switch::steer::Hash;
-use switch::{Bell, Clock, Offloads, Sink, Source};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 

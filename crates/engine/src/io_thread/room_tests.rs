@@ -3,8 +3,8 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicUsize;
 
-use switch::Frame;
-use switch::pair::pair;
+use port::Frame;
+use port::pair::pair;
 
 use super::tests::{deliver, wait_for};
 use super::*;

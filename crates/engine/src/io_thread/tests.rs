@@ -1,7 +1,7 @@
+use port::Frame;
+use port::pair::{PairPort, pair};
 use ring::Bytes;
 use rustix::event::Timespec;
-use switch::Frame;
-use switch::pair::{PairPort, pair};
 
 use super::*;
 

@@ -1,7 +1,7 @@
 use std::io::Read;
 
 use frame::Mac;
-use switch::{Frame, Null, Sink};
+use port::{Frame, Null, Sink};
 
 use super::*;
 use crate::tracing::{Place, Spot};

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use frame::Mac;
-use switch::{Sink, TapPoint};
+use port::{Sink, TapPoint};
 
 /// What a frame passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use api::Filter;
 use frame::{ethernet, ipv4};
-use switch::{Clock, Frame, Observer};
+use port::{Clock, Frame, Observer};
 
 use super::board::{Place, Spot};
 use super::moved::Drops;

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 use api::Filter;
 use frame::{Mac, arp, ethernet, icmp, ipv4, tcp};
-use switch::Frame;
+use port::Frame;
 
 /// Octets kept of a frame: Ethernet, the longest IPv4 header, ICMP with the longest quoted header and 8 octets of it.
 const KEPT: usize = 14 + 60 + 8 + 60 + 8;

@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 
 use api::{Fate, Packet};
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
-use switch::{Frame, Null, Sink, Switch, ingress};
+use port::{Frame, Null, Sink, ingress};
+use switch::Switch;
 
 use super::sighting::Head;
 use super::*;

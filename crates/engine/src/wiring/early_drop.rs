@@ -13,7 +13,7 @@ pub(super) mod tuner;
 use std::sync::Arc;
 use std::time::Instant;
 
-use switch::{Frame, Sink, Source, SourceWrapper};
+use port::{Frame, Sink, Source, SourceWrapper};
 use uplink::QueueLimit;
 
 use tuner::{Look, PERIOD, Tuner};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use config::{Rate, Router};
-use switch::{Limit, LimitCounters, Limited, Sink};
+use port::{Limit, LimitCounters, Limited, Sink};
 
 /// The gate of one router.
 #[derive(Clone)]

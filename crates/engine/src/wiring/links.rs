@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use config::{Attach, FlowHash, MacvtapMode, Nic, QueueLen, Router, SocketSide};
-use switch::steer::Hash;
+use port::steer::Hash;
 use uplink::{MacvtapConfig, Ownership, Tap, TapConfig, Undo, bridge, macvtap, ovs};
 
 /// The longest name of an interface, in octets.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use switch::{Frame, Sink, SinkWrapper, Source, SourceWrapper};
+use port::{Frame, Sink, SinkWrapper, Source, SourceWrapper};
 
 /// A lock whose holder may move frames.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +90,7 @@ impl SinkWrapper for LockedSink {
 
 #[cfg(test)]
 mod tests {
-    use switch::Null;
+    use port::Null;
 
     use super::*;
 

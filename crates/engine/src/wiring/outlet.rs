@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 use config::{Attach, Nic, Plan, ReplayPace, Router, SocketSide, Spin, VhostThreads};
-use switch::{Bell, Frame, Offloads, Sink, Source, Switch};
+use port::{Bell, Frame, Offloads, Sink, Source};
+use switch::Switch;
 use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
 use vhost_user::backend::News;
 use vmm::Receiver;

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ledger::counters;
+use port::ingress::{IngressSink, SLOT, ingress};
+use port::replay::{BadCapture, Reader, Recorded};
+use port::{Clock, Frame, Sink, Source};
 use ring::Bytes;
 use sandbox::{Class, Confinement};
-use switch::ingress::{IngressSink, SLOT, ingress};
-use switch::replay::{BadCapture, Reader, Recorded};
-use switch::{Clock, Frame, Sink, Source};
 
 use super::outlet::Home;
 use crate::thread::Thread;

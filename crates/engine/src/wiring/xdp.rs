@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, ensure};
-use switch::Source;
+use port::Source;
 use uplink::Xdp;
 use uplink::xdp::{XdpHealth, XdpKernelCounters, XdpReadCounters, XdpRevival, XdpSink};
 

@@ -113,7 +113,7 @@ fn a_capture_goes_on_where_it_was() {
         )
     };
     let mut plugs = Plugs::new();
-    let (near, entry) = switch::pair::pair(1024).expect("a wire");
+    let (near, entry) = port::pair::pair(1024).expect("a wire");
     plugs
         .insert("one.in".to_owned(), engine::Plug::Port { source: Box::new(entry.source), sink: entry.sink });
     let mut instance = Instance::start(&plan(&text("")), plugs).expect("it starts");

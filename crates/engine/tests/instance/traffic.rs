@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use engine::{Instance, Plug, Plugs, Supplies};
 use frame::{checksum, ipv4};
+use port::pair::{PairPort, pair};
+use port::{Frame, Sink, Source};
 use ring::Bytes;
-use switch::pair::{PairPort, pair};
-use switch::{Frame, Sink, Source};
 
 /// Longest wait for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use config::Router;
 use engine::{Duty, Guest};
+use port::pump;
 use rustix::time::{ClockId, clock_gettime};
-use switch::port::pump;
 
 use super::exits::exits;
 use super::mover::Mover;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use frame::offload::Offloads;
-use switch::{Frame, Sink};
+use port::{Frame, Sink};
 
 /// See the head of this file.
 pub(super) struct Gate {
@@ -85,8 +85,8 @@ impl Drop for Keeper {
 mod tests {
     use std::time::Duration;
 
+    use port::Null;
     use ring::Bytes;
-    use switch::Null;
 
     use super::*;
 

@@ -14,9 +14,9 @@ use anyhow::{Context, Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
 use config::NicModel;
 use engine::{Duty, Guest};
+use port::pump;
+use port::{Backlog, pump_on};
 use ring::BURST;
-use switch::port::pump;
-use switch::{Backlog, pump_on};
 use uplink::TapSource;
 
 use super::accesses;
@@ -68,7 +68,7 @@ struct Kernel {
     /// Between the TAP and the guest.
     backlog: Backlog,
     socket: UdpSocket,
-    into: Arc<dyn switch::Sink>,
+    into: Arc<dyn port::Sink>,
     datagram: Vec<u8>,
     /// Datagrams of one turn: as many as make a burst of frames.
     turn: usize,
@@ -143,7 +143,7 @@ impl Experiment for GuestRx {
         let traffic = TrafficInfo { segment_len, ..TrafficInfo::default() };
         let duty = Duty { role: Role::Sink, traffic };
         let mut guest = Guest::new(&device::end_plan(&self.options, &self.seats)?, duty, &ground)?;
-        let back = Mover::new(&guest.nics()[0], Arc::new(switch::Null::default()));
+        let back = Mover::new(&guest.nics()[0], Arc::new(port::Null::default()));
         guest.start()?;
         let feed = self.feed(&guest)?;
         cores::pin(self.seats.host)?;
@@ -279,7 +279,7 @@ impl Feed {
 
 impl Kernel {
     /// `share`: frames in which each packet arrives.
-    fn new(options: &Options, share: u64, into: Arc<dyn switch::Sink>) -> Result<Self> {
+    fn new(options: &Options, share: u64, into: Arc<dyn port::Sink>) -> Result<Self> {
         let mut host = HostEnd::open()?;
         let socket = host.datagrams(0)?;
         if let Some(segment) = options.segment {

@@ -11,8 +11,9 @@ use config::Router;
 use engine::{Duty, Guest};
 use frame::{Mac, ethernet};
 use ledger::Group;
+use port::{Frame, Sink};
 use ring::Bytes;
-use switch::{Config, Frame, Sink, Switch};
+use switch::{Config, Switch};
 
 use super::accesses;
 use super::exits::exits;

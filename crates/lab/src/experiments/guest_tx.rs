@@ -155,7 +155,7 @@ impl Experiment for GuestTx {
             Engine::Process | Engine::Linux => None,
         };
         let end = self.end()?;
-        let sink: Arc<dyn switch::Sink> = match &end {
+        let sink: Arc<dyn port::Sink> = match &end {
             End::Sink(_, way) => way.entry.clone(),
             End::Kernel(host, _) => host.to.clone(),
         };

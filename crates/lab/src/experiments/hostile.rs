@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use config::{Misdeed, Plan, Spin};
 use engine::{Duty, Guest, Instance, Plugs};
-use switch::port::pump;
+use port::pump;
 
 use super::exits::exits;
 use super::mover::Mover;
@@ -53,7 +53,7 @@ struct Parts {
     router: Guest,
     generator: Generator,
     offered: Arc<GeneratorCounters>,
-    into: Arc<dyn switch::Sink>,
+    into: Arc<dyn port::Sink>,
     out_of: Mover,
     back: Mover,
     sink: Arc<Sink>,

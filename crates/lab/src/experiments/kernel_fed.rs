@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use engine::{Duty, Guest};
 use frame::offload::VIRTIO;
+use port::{Bell, Frame, Sink, Source};
 use ring::BURST;
 use rustix::io::{Errno, read, write};
-use switch::{Bell, Frame, Sink, Source};
 use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};
 
 use super::exits::exits;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
 use engine::{Duty, Guest};
-use switch::Sink;
-use switch::port::pump;
+use port::Sink;
+use port::pump;
 
 use super::accesses;
 use super::exits::exits;
@@ -115,7 +115,7 @@ impl Experiment for Livelock {
         let ground = device::ground(&self.options)?;
         let mut guest = Guest::new(&device::end_plan(&self.options, &self.seats)?, self.duty(), &ground)?;
         let into = guest.nics()[0].sink();
-        let back = Mover::new(&guest.nics()[0], Arc::new(switch::Null::default()));
+        let back = Mover::new(&guest.nics()[0], Arc::new(port::Null::default()));
         guest.start()?;
         cores::pin(self.seats.host)?;
         self.parts = Some(Parts { guest, into, back });

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use port::pump;
+use port::{Bell, Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use switch::port::pump;
-use switch::{Bell, Sink, Source};
 use vmm::NicQueues;
 
 /// Bursts between two looks at the clock.

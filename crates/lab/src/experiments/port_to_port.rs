@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use switch::port::pump;
+use port::pump;
 
 use super::through::{Through, Way};
 use crate::experiment::{Experiment, Options, Sample};

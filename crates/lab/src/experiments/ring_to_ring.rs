@@ -14,10 +14,10 @@ use anyhow::{Context, Result, ensure};
 use ledger::NicDirection;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::{HEADER, TxQueue};
+use port::pump;
+use port::{Frame, Sink, Source};
 use ring::split::{DeviceQueue, DriverQueue, Features, InOrderDriver, Layout};
 use ring::{BURST, Region};
-use switch::port::pump;
-use switch::{Frame, Sink, Source};
 
 use super::through::{Through, Way};
 use crate::experiment::{Experiment, Options, Sample};

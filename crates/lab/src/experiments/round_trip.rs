@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use bootinfo::Role;
 use config::{Engine, Itr, Spin};
 use engine::{Duty, Guest};
+use port::{Bell, Frame, Sink, Source};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use switch::{Bell, Frame, Sink, Source};
 use vmm::probe::{KvmCosts, kvm_costs};
 
 use super::accesses;

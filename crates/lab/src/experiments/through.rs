@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use frame::{Mac, ethernet};
+use port::{Frame, Null, Sink};
 use ring::Bytes;
-use switch::{Config, Frame, Null, Sink, Switch};
+use switch::{Config, Switch};
 
 use crate::ledger_snapshot::Snapshot;
 

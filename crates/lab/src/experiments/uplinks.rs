@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use engine::thread::pin_current;
-use switch::port::pump;
-use switch::{Sink, Source};
+use port::pump;
+use port::{Sink, Source};
 use uplink::xdp::{XdpHealth, XdpPorts};
 use uplink::{Netns, Tap, TapConfig, Xdp, XdpConfig};
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use frame::Mac;
+use port::{Frame, Frames, Source};
 use ring::{BURST, Bytes};
-use switch::{Frame, Frames, Source};
 
 use crate::tag;
 use frames::{Patch, Slots};

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering::Relaxed};
 
 use frame::{ethernet, ipv4, udp};
-use switch::Source;
+use port::Source;
 
 use super::{Clock, Generator, Pace, Settings};
 use crate::tag;

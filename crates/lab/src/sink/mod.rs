@@ -7,7 +7,7 @@ mod tests;
 use std::sync::{Mutex, PoisonError};
 
 use frame::{Mac, ethernet, ipv4};
-use switch::Frame;
+use port::Frame;
 
 use crate::tag;
 use flow::{Flow, Seen};
@@ -168,7 +168,7 @@ impl Sink {
     }
 }
 
-impl switch::Sink for Sink {
+impl port::Sink for Sink {
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         for frame in frames {
             frame.octets().prefetch();

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use frame::Mac;
+use port::{Frame, Sink as _, Source};
 use ring::Bytes;
-use switch::{Frame, Sink as _, Source};
 
 use super::flow::{Flow, Seen};
 use super::{Expected, Sink};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use ledger::NicDirection;
 use nic::e1000::{Filters, RxChecksum, RxSettings, RxSetup, TxSettings, TxSetup};
 use nic::{e1000, virtio_net};
+use port::Frame;
 use ring::e1000::{Csb, DESCRIPTOR, Descriptor, Ends, Layout, RxDriver, TxDriver, TxSlot, tx};
 use ring::split::{DeviceQueue, DriverQueue, Features, InOrderDriver};
 use ring::{BURST, Bytes, Region};
-use switch::Frame;
 
 use crate::support::Memory;
 

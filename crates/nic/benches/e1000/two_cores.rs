@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ledger::NicDirection;
+use port::Frame;
 use ring::{BURST, Bytes};
-use switch::Frame;
 
 use crate::models::{E1000, Model, Virtio};
 

@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
 use ledger::NicDirection;
+use port::{Frame, Offloads};
 use ring::e1000::{Broken, Csb, DeviceRing, Ends, LayoutError, rx};
 use ring::{BURST, Region};
-use switch::{Frame, Offloads};
 
 use super::{Destination, RxSettings, RxSetup, Statistics, cause};
 use crate::queue::Filled;

@@ -7,9 +7,9 @@
 //!
 //! A link inside a computer makes no errors: CRCERRS, COLC, LATECOL and their like are 0.
 
+use port::Offload;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use switch::Offload;
 
 use super::register;
 

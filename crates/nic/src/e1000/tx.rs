@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use ledger::NicDirection;
+use port::{Frame, Frames, Offload, Offloads};
 use ring::e1000::{Broken, Csb, Descriptor, DeviceRing, Ends, LayoutError, tx};
 use ring::{BURST, Bytes, Region};
-use switch::{Frame, Frames, Offload, Offloads};
 
 use super::{Destination, Statistics, Tally, TxSettings, TxSetup, cause};
 use crate::queue::Drained;

@@ -1,7 +1,7 @@
 //! What a register access asks the world around the device to do.
 
+use port::Offloads;
 use ring::split;
-use switch::Offloads;
 
 use super::features;
 use crate::pci::Message;

@@ -1,7 +1,7 @@
 //! Feature bits (virtio 1.2, sections 5.1.3 and 6) and which sets of them a driver may pick.
 
+use port::Offloads;
 use ring::split;
-use switch::Offloads;
 
 /// VIRTIO_NET_F_CSUM: the driver may leave a checksum to the device.
 pub const CSUM: u64 = 1 << 0;

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrayvec::ArrayVec;
 use frame::offload::LARGEST;
 use ledger::NicDirection;
+use port::{Frame, Offload, Offloads};
 use ring::split::{Broken, Burst, Chain, DeviceQueue, MAX_SEGMENTS};
 use ring::{BURST, Bytes};
-use switch::{Frame, Offload, Offloads};
 
 use super::tx::HEADER;
 

@@ -10,9 +10,9 @@
 
 use frame::offload::{LARGEST, VIRTIO};
 use ledger::NicDirection;
+use port::{Frame, Frames, Offload, Offloads};
 use ring::split::{Broken, Burst, Chain, DeviceQueue};
 use ring::{BURST, Bytes};
-use switch::{Frame, Frames, Offload, Offloads};
 
 /// Octets of the header before each frame (`struct virtio_net_hdr_v1`).
 pub const HEADER: usize = 12;

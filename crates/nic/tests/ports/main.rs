@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use guest::{Guest, Habit};
 use ledger::{Counter, NicDirection};
 use nic::queue::{Lease, RxQueue, TxQueue};
+use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use port::{Bell, Frame, Sink, Source};
 use rustix::event::{EventfdFlags, eventfd};
-use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
-use switch::{Bell, Frame, Sink, Source};
 
 /// The largest frame, without FCS.
 const LONGEST: usize = 1518;

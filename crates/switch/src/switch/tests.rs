@@ -1,6 +1,7 @@
+use port::Source as _;
+use port::pair::{PairPort, pair};
+
 use super::*;
-use crate::pair::{PairPort, pair};
-use crate::port::Source as _;
 
 /// A switch with `n` ports and the far end of a wire on each.
 pub(super) fn wired(n: usize, config: Config) -> (Switch, Vec<SwitchPort>, Vec<PairPort>) {
@@ -146,7 +147,7 @@ fn a_removed_port_is_let_go_and_its_stations_forgotten() {
 #[test]
 fn names_and_numbers_are_used_once() {
     let switch = Switch::new("lan", Config::default());
-    let null: Arc<dyn Sink> = Arc::new(crate::Null::new());
+    let null: Arc<dyn Sink> = Arc::new(port::Null::new());
     for i in 0..MAX_PORTS {
         switch.add_port(&i.to_string(), null.clone()).unwrap();
     }
@@ -162,7 +163,7 @@ fn what_a_receiver_does_not_take_is_its_own_drop() {
     let switch = Switch::new("lan", Config::default());
     let (near, _far) = pair(2).unwrap();
     let slow = switch.add_port("slow", near.sink).unwrap();
-    let fast = switch.add_port("fast", Arc::new(crate::Null::new())).unwrap();
+    let fast = switch.add_port("fast", Arc::new(port::Null::new())).unwrap();
     enter(&fast, (0..5).map(|mark| frame(255, 1, mark)).collect());
     let counters = slow.counters();
     assert_eq!((counters.out_frames.get(), counters.out_bytes.get(), counters.drop_full.get()), (2, 120, 3));
@@ -172,8 +173,8 @@ fn what_a_receiver_does_not_take_is_its_own_drop() {
 fn threads_enter_at_one_port_by_lanes_of_their_own_and_the_books_are_right() {
     const BURSTS: u32 = 2000;
     let switch = Switch::new("lan", Config::default());
-    let into = switch.add_port("in", Arc::new(crate::Null::new())).unwrap();
-    let out = switch.add_port("out", Arc::new(crate::Null::new())).unwrap();
+    let into = switch.add_port("in", Arc::new(port::Null::new())).unwrap();
+    let out = switch.add_port("out", Arc::new(port::Null::new())).unwrap();
     enter(&out, vec![frame(1, 2, 0)]);
     std::thread::scope(|scope| {
         // More threads than lanes, and two in one lane.

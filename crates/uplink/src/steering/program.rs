@@ -1,9 +1,9 @@
-//! The program, word by word: `switch::steer` in the instructions of `linux/bpf.h`.
+//! The program, word by word: `port::steer` in the instructions of `linux/bpf.h`.
 //!
 //! r6 is the frame, r7 where its network header begins, r8 and r9 the two ends of the flow. Who reads behind the end of
 //! the frame ends the program with 0, which is the queue of everything that is no flow.
 
-use switch::steer::{Hash, MULTIPLIERS};
+use port::steer::{Hash, MULTIPLIERS};
 
 /// Places that are jumped to.
 #[derive(Clone, Copy, PartialEq, Eq)]

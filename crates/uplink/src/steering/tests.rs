@@ -1,9 +1,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use bpf::Purpose;
+use port::Frame;
+use port::steer::{Hash, by_flow};
 use ring::Bytes;
-use switch::Frame;
-use switch::steer::{Hash, by_flow};
 
 use super::program;
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use frame::offload::VIRTIO;
-use switch::Offloads;
+use port::Offloads;
 
 use crate::request::ioctl;
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
-use switch::Offloads;
+use port::Offloads;
 
 use super::health::Health;
 use super::place::Home;

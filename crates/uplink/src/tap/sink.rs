@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use frame::offload::VIRTIO;
-use switch::{Completed, Frame, Offloads, Sink};
+use port::{Completed, Frame, Offloads, Sink};
 
 use super::{Queue, WriteCounters};
 

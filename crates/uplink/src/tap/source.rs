@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use frame::offload::{LARGEST, VIRTIO};
+use port::{Bell, Frame, Frames, Offload, Offloads, Source};
 use ring::{BURST, Bytes, Slots};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use switch::{Bell, Frame, Frames, Offload, Offloads, Source};
 
 use super::{LARGEST_FRAME, Queue, ReadCounters};
 

@@ -2,14 +2,14 @@
 
 use std::io;
 
+use port::Offloads;
 use serde::{Deserialize, Serialize};
-use switch::Offloads;
 
 /// What chooses the queue of a frame that comes from the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
-    /// Our hash of the flow: the queue is the one that `switch::steer` would choose.
+    /// Our hash of the flow: the queue is the one that `port::steer` would choose.
     Ours,
     /// The kernel, by a hash of its own.
     #[default]

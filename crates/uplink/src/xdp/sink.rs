@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use port::{Frame, Sink};
 use ring::BURST;
-use switch::{Frame, Sink};
 
 use super::XdpWriteCounters;
 use super::abi::{self, Descriptor};

@@ -4,9 +4,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::{fmt, io};
 
+use port::{Bell, Frame, Frames, Source};
 use ring::BURST;
 use rustix::event::epoll;
-use switch::{Bell, Frame, Frames, Source};
 
 use super::XdpReadCounters;
 use super::abi::{self, Descriptor};

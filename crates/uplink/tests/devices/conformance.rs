@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
-use switch::{Sink, Source};
+use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use port::{Sink, Source};
 use uplink::{Links, Mac, Netns, Tap, TapConfig, TapSink, TapSource};
 
 use crate::support::{devices, frames_at, losses};

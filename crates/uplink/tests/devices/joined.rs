@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use port::{Sink, Source};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
-use switch::{Sink, Source};
 use uplink::macvtap::Mode;
 use uplink::{Error, Mac, MacvtapConfig, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macvtap, ovs};
 
@@ -422,7 +422,7 @@ fn within_open_vswitch() {
     assert!(!vsctl(&["list-ports", "br0"]).contains('t'), "ports are taken out");
     // Its packet sockets take frames as they are.
     let tap = ovs::open("p0", "br0", &TapConfig::default()).expect("TAP");
-    assert_eq!(tap.traits().takes(), switch::Offloads::NONE);
+    assert_eq!(tap.traits().takes(), port::Offloads::NONE);
     // As after a kill: it stays in the database, and the next one takes its place.
     std::mem::forget(tap.try_clone().expect("copy"));
     std::mem::forget(tap);

@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ledger::Group;
+use port::{Frame, Frames, Sink, Source};
 use ring::{BURST, Bytes};
-use switch::{Frame, Frames, Sink, Source};
 use uplink::{Mac, Netns};
 
 /// Ethernet, IPv4 and UDP header, in octets.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::support::{HEADERS, Way, collect, collect_from, datagram, deliver, devices, number, wait_for};
-use switch::{Bell, Source};
+use port::{Bell, Source};
 use uplink::{
     Cable, Error, LinkTable, Links, Mac, Netns, Opened, Ownership, Tap, TapConfig, TapSink, TapSource, Traits,
 };

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 
+use port::{Bell, Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use switch::{Bell, Sink, Source};
 use uplink::{Links, Netns, Tap, TapConfig, TapSink, TapSource};
 
 use crate::support::{PATIENCE, Way, collect, datagram, deliver, devices, drained, wait_for};

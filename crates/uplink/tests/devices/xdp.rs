@@ -6,9 +6,9 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use port::{Bell, Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
-use switch::{Bell, Sink, Source};
 use uplink::xdp::{XdpHealth, XdpPorts, XdpSink, XdpSource};
 use uplink::{Links, Mac, Netns, Xdp, XdpConfig};
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use bootinfo::{BootInfo, Role, TransmitMode};
-use switch::Hand;
+use port::Hand;
 use vm_memory::{Bytes as _, GuestAddress};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use switch::Clock;
+use port::Clock;
 use vmm_sys_util::timerfd::TimerFd;
 
 /// Interrupts, and what they wait for.

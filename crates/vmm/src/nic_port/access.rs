@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nic::queue::TxQueue;
+use port::{Sink, deliver};
 use ring::BURST;
-use switch::{Sink, deliver};
 
 use super::{NicQueues, Ringer, Served};
 

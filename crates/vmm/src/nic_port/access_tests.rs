@@ -1,8 +1,8 @@
 //! Frames that are sent within accesses: for how long, and by whom then.
 
+use port::conformance::Pattern;
+use port::{Frame, Hand};
 use ring::BURST;
-use switch::conformance::Pattern;
-use switch::{Frame, Hand};
 
 use super::access::ACCESS_BUDGET;
 use super::tests::guest::{Guest, Habit};

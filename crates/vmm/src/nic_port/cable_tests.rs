@@ -1,9 +1,9 @@
 //! A cable that is pulled out, at queues that run.
 
 use nic::queue::{RxQueue, TxQueue};
+use port::conformance::Pattern;
+use port::{Bell, Frame};
 use ring::BURST;
-use switch::conformance::Pattern;
-use switch::{Bell, Frame};
 
 use super::tests::Driver;
 use super::tests::guest::{Guest, Habit};

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::thread;
 
+use port::Frame;
+use port::conformance::Pattern;
 use ring::Region;
 use ring::split::{DeviceQueue, Features, Layout};
 use rustix::event::{EventfdFlags, eventfd};
-use switch::Frame;
-use switch::conformance::Pattern;
 
 use super::tests::Driver;
 use super::tests::guest::{Guest, Habit};

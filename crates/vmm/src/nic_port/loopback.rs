@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use nic::queue::{RxQueue, TxQueue};
-use switch::{Frame, plainly};
+use port::{Frame, plainly};
 
 use super::{NicQueues, Served};
 

@@ -3,8 +3,8 @@
 use std::slice;
 
 use nic::virtio_net::rx;
+use port::{Frame, Gso, Offload, deliver};
 use ring::Bytes;
-use switch::{Frame, Gso, Offload, deliver};
 
 use super::tests::Driver;
 use super::tests::guest::{Guest, Habit};

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::thread;
 use std::time::Instant;
 
+use port::steer;
+use port::{Frame, Frames};
 use ring::{BURST, Bytes};
-use switch::steer;
-use switch::{Frame, Frames};
 
 use super::tests::Driver as _;
 use super::tests::guest::{Guest, Habit};

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use switch::steer::Hash;
-use switch::{Clock, Offloads};
+use port::steer::Hash;
+use port::{Clock, Offloads};
 
 use super::{ONE, cable};
 

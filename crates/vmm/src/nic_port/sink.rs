@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ledger::NicDirection;
 use nic::queue::{Lease, RxQueue};
+use port::{Bell, Completed, Frame, Offloads, Sink, steer};
 use ring::BURST;
-use switch::{Bell, Completed, Frame, Offloads, Sink, steer};
 
 use super::{NicQueues, ONE, Served};
 

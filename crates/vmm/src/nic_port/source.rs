@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nic::queue::TxQueue;
-use switch::{Bell, Frame, Offloads, Source};
+use port::{Bell, Frame, Offloads, Source};
 
 use super::{NicQueues, Served, borrow};
 use crate::coalesced::Collector;

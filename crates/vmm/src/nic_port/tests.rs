@@ -5,11 +5,11 @@ pub(super) mod guest;
 
 use std::time::Instant;
 
-use switch::conformance::{HEADER, Pattern, SinkBench, SourceBench, check_sink, check_source};
+use port::conformance::{HEADER, Pattern, SinkBench, SourceBench, check_sink, check_source};
 
 use nic::moderation::Moderation;
+use port::{Frame, Hand};
 use ring::BURST;
-use switch::{Frame, Hand};
 
 use super::*;
 use crate::irq::{IrqRouter, Message, Messages, Queue, Timed};
@@ -389,7 +389,7 @@ fn a_message_that_waits_is_sent_though_frames_of_the_router_have_no_room() {
             assert!(start.elapsed().as_secs() < 60, "nobody is rung");
         }
         source.disarm();
-        assert_eq!(switch::pump_on(&mut **source, &Full, &mut switch::Backlog::default()), 0);
+        assert_eq!(port::pump_on(&mut **source, &Full, &mut port::Backlog::default()), 0);
         assert_eq!(sent(), before + 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use switch::Hand;
+use port::Hand;
 
 use super::*;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use engine::Guest;
-use switch::port::pump;
+use port::pump;
 use vmm::NicQueues;
 
 use crate::device;
@@ -24,7 +24,7 @@ const GIVE_UP: Duration = Duration::from_millis(200);
 pub(super) struct Lane {
     generator: Generator,
     offered: Arc<GeneratorCounters>,
-    into: Arc<dyn switch::Sink>,
+    into: Arc<dyn port::Sink>,
     out_of: Mover,
     back: Mover,
     sink: Arc<Sink>,

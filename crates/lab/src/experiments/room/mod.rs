@@ -16,8 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use port::Source;
 use rustix::process::{Pid, Signal, kill_process};
-use switch::Source;
 use uplink::{Links, Netns, Wire};
 
 use self::counted::{Counted, Counts};

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 use bootinfo::{Role, Station, TrafficInfo};
 use config::{Address, Mac};
 use engine::{Confinement, Duty, Guest, Idle, IoThread, Pump};
-use switch::{Config, Sink, Switch};
+use port::Sink;
+use switch::{Config, Switch};
 
 use super::peer::{Peer, Worker};
 use crate::device::{self, FAR_MAC, Seats};

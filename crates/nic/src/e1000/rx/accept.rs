@@ -1,9 +1,9 @@
 //! Which frames are received, and what is stored and told of them (82540EM manual, "Packet Address Filtering",
 //! "Receive Data Storage", "Receive Packet Checksum Offloading", "802.1q VLAN Support").
 
+use port::Frame;
 use ring::Bytes;
 use ring::e1000::{Received, rx};
-use switch::Frame;
 
 use super::super::{Destination, Filters, Pass, RxSettings};
 use super::checksum;

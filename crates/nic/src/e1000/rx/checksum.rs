@@ -6,9 +6,9 @@
 //! sender's own frame is.
 
 use frame::checksum;
+use port::Frame;
 use ring::Bytes;
 use ring::e1000::{Received, rx};
-use switch::Frame;
 
 use super::super::RxSettings;
 

@@ -2,8 +2,8 @@
 
 use arrayvec::ArrayVec;
 use ledger::NicDirection;
+use port::Frame;
 use ring::{BURST, Bytes};
-use switch::Frame;
 
 use super::super::{Statistics, Tally};
 

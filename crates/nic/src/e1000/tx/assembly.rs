@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
+use port::{Offload, Offloads};
 use ring::e1000::{Context, Data, Descriptor, Legacy, tx};
 use ring::{BURST, Bytes};
-use switch::{Offload, Offloads};
 
 use super::super::TxSettings;
 use super::checksum::{Sum, Zero};

@@ -11,8 +11,8 @@
 //! identification, the TCP sequence number and flags, checksums.
 
 use frame::offload::Segments;
+use port::{Gso, Offload, Offloads};
 use ring::e1000::Context;
-use switch::{Gso, Offload, Offloads};
 
 use super::checksum::Zero;
 use super::context::{Protocols, Wanted, ip_sum, transport_sum};

@@ -1,6 +1,6 @@
 //! Large frames, and what headers tell the driver.
 
-use switch::Gso;
+use port::Gso;
 
 use super::super::test_guest::{Guest, frame};
 use super::*;

@@ -2,7 +2,7 @@
 
 use super::features::*;
 use super::*;
-use switch::Offloads;
+use port::Offloads;
 
 /// A device with all offloads, and their bits beside what every driver needs.
 fn offering() -> VirtioNet {

@@ -1,6 +1,6 @@
 //! What headers leave to be done.
 
-use switch::Gso;
+use port::Gso;
 
 use super::super::test_guest::{Guest, frame};
 use super::*;

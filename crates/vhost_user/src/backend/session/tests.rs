@@ -1,10 +1,10 @@
 use std::fs::File;
 use std::os::fd::{AsFd, FromRawFd};
 
+use port::Frame;
 use ring::Region;
 use ring::split::{Driver, DriverQueue, Features, Layout, Slot};
 use rustix::event::{EventfdFlags, eventfd};
-use switch::Frame;
 
 use super::*;
 use crate::memory::MemoryError;

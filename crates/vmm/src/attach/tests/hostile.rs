@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use bootinfo::TransmitMode;
 use nic::e1000::register as r;
+use port::pump;
+use port::{Null, Sink};
 use ring::BURST;
 use ring::split::Broken;
-use switch::port::pump;
-use switch::{Null, Sink};
 
 use super::driver::{Driver, Registers, machine};
 use super::{Bench, frames};
@@ -43,7 +43,7 @@ fn a_reset_while_frames_move_hangs_nobody_and_loses_none_uncounted() {
                 let (sink, mut octets) = (queues.sink(), frames(8));
                 let shown: Vec<_> = octets
                     .iter_mut()
-                    .map(|octets| switch::Frame::new(ring::Bytes::from_slice(octets)))
+                    .map(|octets| port::Frame::new(ring::Bytes::from_slice(octets)))
                     .collect();
                 let mut offered = 0;
                 while !over.load(Ordering::Acquire) {

@@ -16,7 +16,7 @@ fn mailbox(bench: &Bench) -> u32 {
 fn deliver(bench: &Bench, count: u32) {
     let mut octets = frames(count);
     let shown: Vec<_> =
-        octets.iter_mut().map(|octets| switch::Frame::new(ring::Bytes::from_slice(octets))).collect();
+        octets.iter_mut().map(|octets| port::Frame::new(ring::Bytes::from_slice(octets))).collect();
     assert_eq!(bench.sink.deliver(&shown), count as usize);
 }
 
@@ -135,7 +135,7 @@ fn moderated(units: u32) -> Bench {
 
 fn rings(bench: &Bench, ms: i32) -> bool {
     use std::os::fd::AsRawFd as _;
-    let switch::Bell::Readable(bell) = bench.source.bell() else { panic!("a descriptor") };
+    let port::Bell::Readable(bell) = bench.source.bell() else { panic!("a descriptor") };
     let mut bell = libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry with an open descriptor.
     unsafe { libc::poll(&raw mut bell, 1, ms) == 1 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use bootinfo::TransmitMode;
 use nic::e1000::register as r;
-use switch::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
-use switch::{Frame, Sink, Source};
+use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
+use port::{Frame, Sink, Source};
 
 use crate::machine::Machine;
 use crate::nic_port::NicQueues;
@@ -201,7 +201,7 @@ fn who_waits_for_room_is_rung_when_buffers_are_posted() {
 
 fn rings(sink: &dyn Sink) -> bool {
     use std::os::fd::AsRawFd as _;
-    let switch::Bell::Readable(bell) = sink.bell() else { panic!("a descriptor") };
+    let port::Bell::Readable(bell) = sink.bell() else { panic!("a descriptor") };
     let mut bell = libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry with an open descriptor.
     unsafe { libc::poll(&raw mut bell, 1, 0) == 1 }
@@ -237,7 +237,7 @@ fn who_sleeps_is_not_missed_whenever_frames_come() {
 /// Waits for the bell; false if it does not ring.
 fn sleep(source: &dyn Source) -> bool {
     use std::os::fd::AsRawFd as _;
-    let switch::Bell::Readable(bell) = source.bell() else { panic!("a descriptor") };
+    let port::Bell::Readable(bell) = source.bell() else { panic!("a descriptor") };
     let mut bell = libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry with an open descriptor.
     unsafe { libc::poll(&raw mut bell, 1, 10_000) == 1 }

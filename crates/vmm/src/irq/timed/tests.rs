@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use switch::Hand;
+use port::Hand;
 
 use super::*;
 

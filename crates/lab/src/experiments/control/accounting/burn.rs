@@ -13,11 +13,11 @@ use anyhow::{Context, Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
 use config::{Engine, Spin};
 use engine::{Duty, Guest};
+use port::Sink;
+use port::pump;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 use sched::account::{Column, Thread};
-use switch::Sink;
-use switch::port::pump;
 use vmm::probe::tsc_khz;
 
 use super::PART;
@@ -111,7 +111,7 @@ impl Application {
             bail!("a vCPU that is a process shows its time to nobody else: --engine kvm");
         }
         let into = guest.nics()[0].sink();
-        let back = Mover::new(&guest.nics()[0], Arc::new(switch::Null::default()));
+        let back = Mover::new(&guest.nics()[0], Arc::new(port::Null::default()));
         guest.start()?;
         cores::pin(host)?;
         let vcpu = guest.threads().first().context("the guest has no vCPU")?;

@@ -26,7 +26,7 @@ fn shown(guest: &mut Guest, takes: Offloads) -> Vec<(Vec<u8>, Offload)> {
 fn plain(frames: Vec<(Vec<u8>, Offload)>) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (mut octets, left) in frames {
-        switch::plainly(&[Frame::with_offload(Bytes::from_slice(&mut octets), left)], &mut |frames| {
+        port::plainly(&[Frame::with_offload(Bytes::from_slice(&mut octets), left)], &mut |frames| {
             all.extend(frames.iter().map(|frame| {
                 let mut octets = vec![0; frame.len()];
                 frame.octets().copy_to_slice(&mut octets);

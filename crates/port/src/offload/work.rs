@@ -3,7 +3,7 @@
 use frame::offload::{HEADERS, LARGEST, Offload, Offloads, Segments};
 use ring::Bytes;
 
-use crate::port::Frame;
+use crate::boundary::Frame;
 
 /// What a frame becomes: one or several, in memory of our own.
 pub(super) struct Work {

@@ -1,6 +1,6 @@
 //! Frames that can be recognised.
 
-use crate::port::Frame;
+use crate::boundary::Frame;
 use ring::{Bytes, Slots};
 
 /// Octets that say which frame it is: Ethernet header, sender, number. Shorter frames cannot be recognised.

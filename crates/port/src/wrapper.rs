@@ -2,8 +2,8 @@
 
 use frame::offload::Offloads;
 
+use crate::boundary::{Bell, Frame, Sink, Source};
 use crate::offload::Completed;
-use crate::port::{Bell, Frame, Sink, Source};
 
 /// A sink before another one, and a [`Sink`] by that.
 pub trait SinkWrapper: Send + Sync {

@@ -9,8 +9,8 @@ use ring::Bytes;
 
 use super::pattern::Pattern;
 use super::sink::SinkBench;
+use crate::boundary::Frame;
 use crate::offload::deliver;
-use crate::port::Frame;
 
 /// Octets of Ethernet, IPv4 and TCP headers.
 const HEADERS: usize = 54;

@@ -1,5 +1,5 @@
 //! The suite that every port passes. A port's tests say how to make one and how to reach its other side; the suite
-//! checks what [`crate::port`] promises. It panics with one sentence where a promise is broken.
+//! checks what [`crate`] promises. It panics with one sentence where a promise is broken.
 //!
 //! Frames of the suite are Ethernet frames between stations that the bench names, with a number and a pattern that
 //! depends on it, so that each frame that comes out is known, whole, and in its place.

@@ -8,7 +8,7 @@
 
 use ring::{BURST, Bytes};
 
-use crate::port::Frame;
+use crate::boundary::Frame;
 
 /// Most queues that frames can be spread over.
 pub const MOST: usize = 64;

@@ -14,8 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use file::File;
 use ledger::counters;
 
+use crate::boundary::Frame;
 use crate::offload::plainly;
-use crate::port::Frame;
 use crate::tap_point::Observer;
 
 /// Says that times are in nanoseconds.

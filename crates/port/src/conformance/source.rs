@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ring::BURST;
 
 use super::pattern::{Mark, Pattern};
-use crate::port::{Bell, Source};
+use crate::boundary::{Bell, Source};
 
 /// A source under test, and a way to make it have frames.
 pub trait SourceBench {

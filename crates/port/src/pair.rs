@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use frame::offload::Offloads;
 
+use crate::boundary::{Bell, Frame, Sink};
 use crate::ingress::{IngressCounters, IngressSink, IngressSource, ingress};
-use crate::port::{Bell, Frame, Sink};
 
 /// One end of the wire.
 pub struct PairPort {

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ledger::counters;
 
+use crate::boundary::{Frame, Sink};
 use crate::clock::Clock;
-use crate::port::{Frame, Sink};
 use crate::wrapper::SinkWrapper;
 
 /// Parts of a nanosecond that the bucket counts in: at 3 Mpps it is right to 15 parts in a million, and it overflows after

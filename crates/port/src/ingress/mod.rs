@@ -22,7 +22,7 @@ use ledger::counters;
 use ring::{BURST, Bytes, Slots};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::port::{Bell, Frame, Frames, Sink, Source};
+use crate::boundary::{Bell, Frame, Frames, Sink, Source};
 pub use fan::{IngressFan, ingress_fan};
 use large::Large;
 use leases::{Filled, Lease, Leases};

@@ -3,16 +3,16 @@
 //! all ways in turn, 401 slices of a millisecond each; of each way the best, which was disturbed least: of the bare one what it
 //! takes, of the others how much more.
 //!
-//! `cargo bench -p ringroad-switch --bench limit`
+//! `cargo bench -p ringroad-port --bench limit`
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ledger::WorkCounters;
+use port::{Frame, Frames, Limit, Limited, Null, Sink, TapPoint};
 use ring::meter::{Meter, Timed};
 use ring::{BURST, Slots};
-use switch::{Frame, Frames, Limit, Limited, Null, Sink, TapPoint};
 
 const SLICE: Duration = Duration::from_millis(1);
 const TURNS: usize = 401;
@@ -60,7 +60,7 @@ fn ways() -> Vec<Way> {
         ("bare", into(bare)),
         ("tap point", into(Arc::new(TapPoint::new(Arc::new(Null::new()))))),
         ("no limit", into(limited(None))),
-        ("limit not reached", into(limited(Some(switch::limit::MOST)))),
+        ("limit not reached", into(limited(Some(port::limit::MOST)))),
         ("limit reached", into(limited(Some(1)))),
         ("timed passes", Box::new(pass)),
     ]

@@ -4,10 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::*;
+use crate::boundary::{Bell, Frame, Sink, Source};
 use crate::fault::{FaultSink, FaultSource, Faults};
-use crate::port::{Bell, Frame, Sink, Source};
 use crate::steer::Hash;
-use crate::switch::{Config, Switch, SwitchPort};
 use crate::{IngressSink, IngressSource, Null, PairSink, TapPoint, ingress, ingress_fan, pair};
 
 /// Any sink, behind which an ingress queue collects what comes; losses as told.
@@ -131,37 +130,6 @@ fn the_tap_point() {
             Arc::new(tap)
         })
     });
-}
-
-/// Into one port of a switch, out of the other.
-fn through_a_switch(known: bool) -> Bench<impl Fn() -> u64> {
-    let lan = Switch::new("lan", Config::default());
-    let (sink, mut behind) = queue();
-    let into = lan.add_port("in", Arc::new(Null::new())).unwrap();
-    let out = lan.add_port("out", sink).unwrap();
-    if known {
-        introduce(&out, Pattern::default().destination);
-        behind.drain(64, &mut |_| {});
-    }
-    let lost = move || {
-        let mut lost = 0;
-        lan.counters(&mut |_, port| lost += port.drop_full.get());
-        lost
-    };
-    Bench { sink: Arc::new(into), behind: Some(Box::new(behind)), lost }
-}
-
-fn introduce(port: &SwitchPort, station: [u8; 6]) {
-    let mut octets = [0; 60];
-    octets[..6].fill(0xff);
-    octets[6..12].copy_from_slice(&station);
-    port.deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))]);
-}
-
-#[test]
-fn a_switch_with_two_ports() {
-    check_sink(|| through_a_switch(true));
-    check_sink(|| through_a_switch(false));
 }
 
 /// A source that is fed by the sink at its other end.

@@ -25,7 +25,7 @@ use ring::BURST;
 pub use backlog::{Backlog, pump_on};
 use work::Work;
 
-use crate::port::{Frame, Frames, Sink};
+use crate::boundary::{Frame, Frames, Sink};
 
 /// What was done for a sink on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn deliver(sink: &dyn Sink, frames: &[Frame<'_>]) -> usize {
 
 /// Delivers a burst to a sink, as [`deliver`] does, where it is known already what the frames need, or more.
 #[inline]
-pub(crate) fn deliver_known(sink: &dyn Sink, needed: Offloads, frames: &[Frame<'_>]) -> usize {
+pub fn deliver_known(sink: &dyn Sink, needed: Offloads, frames: &[Frame<'_>]) -> usize {
     if needed.is_none() {
         return sink.deliver(frames);
     }

@@ -6,7 +6,7 @@ use ring::BURST;
 
 use super::large;
 use super::pattern::{Mark, Pattern, Shown};
-use crate::port::Sink;
+use crate::boundary::Sink;
 
 /// A sink under test, and a view of what it did.
 pub trait SinkBench {

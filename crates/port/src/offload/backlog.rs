@@ -6,7 +6,7 @@ use frame::offload::{Offload, Offloads};
 use ring::{BURST, Bytes};
 
 use super::{Completed, Target, complete, deliver, needed};
-use crate::port::{Frame, Frames, Sink, Source};
+use crate::boundary::{Frame, Frames, Sink, Source};
 
 /// Passes after which a source is told again what its sink takes: it may have begun anew since.
 const SETTLE: u32 = 256;
@@ -158,7 +158,7 @@ impl Target for Keeping<'_> {
     }
 }
 
-/// Moves one burst from a source to a sink, as [`crate::port::pump`], with a place for what the sink has no room for once
+/// Moves one burst from a source to a sink, as [`crate::pump`], with a place for what the sink has no room for once
 /// it is cut; the same place each time. Tells the source what the sink takes. Returns how many frames moved.
 #[inline]
 pub fn pump_on(source: &mut dyn Source, sink: &dyn Sink, backlog: &mut Backlog) -> usize {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use ring::Bytes;
 
 use super::*;
-use crate::port::Source;
+use crate::boundary::Source;
 
 /// TCP over IPv4 with so much payload, in segments of 1000 octets.
 fn tcp(len: usize, mark: u8) -> (Vec<u8>, Offload) {

@@ -10,7 +10,7 @@ use arrayvec::ArrayVec;
 use ledger::counters;
 use ring::{BURST, Slots};
 
-use crate::port::{Frame, Frames, Sink, Source};
+use crate::boundary::{Frame, Frames, Sink, Source};
 use crate::wrapper::{SinkWrapper, SourceWrapper};
 
 /// Longest frame of which a corrupt copy can be made; longer ones are passed on unharmed.

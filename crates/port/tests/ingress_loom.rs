@@ -2,13 +2,13 @@
 //! reorders as much as the language allows: no frame is lost or shown twice, each sender's frames stay in order, no
 //! slot has two owners, and no wake-up is lost.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-switch --release --test ingress_loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-port --release --test ingress_loom`
 #![cfg(loom)]
 
 use frame::offload::Offload;
 use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
-use switch::ingress::leases::{Filled, Leases};
+use port::ingress::leases::{Filled, Leases};
 
 struct Model {
     leases: Leases,

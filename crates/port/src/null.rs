@@ -3,7 +3,7 @@
 use frame::offload::Offloads;
 use ledger::Counter;
 
-use crate::port::{Frame, Sink, Source};
+use crate::boundary::{Frame, Sink, Source};
 
 /// No frame ever comes from it, and every frame may go to it.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Source for Null {
 impl Sink for Null {
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         self.frames.add_shared(frames.len() as u64);
-        self.octets.add_shared(crate::port::octets(frames));
+        self.octets.add_shared(crate::octets(frames));
         frames.len()
     }
 

@@ -1,17 +1,4 @@
-//! THE boundary: everything that frames come from or go to is a port.
-//!
-//! A port is a [`Source`] (frames that leave a device, an uplink or a generator) and a [`Sink`] (frames that enter
-//! it). One side is enough: a generator is only a source. Frames never change hands as owned memory: a source
-//! *shows* frames where they lie, for the time of one call, and a sink copies them to where it wants them. That is
-//! the one copy from ring to ring.
-//!
-//! Life of a burst, all in the thread that polls the source:
-//! 1. `sink.room()`: how many frames the sink can take just now.
-//! 2. `source.drain(budget, take)`: the source gathers up to `budget` waiting frames and calls `take` once.
-//! 3. `take` calls `sink.deliver(frames)`: one copy each, one publication, at most one notification.
-//! 4. `drain` gives all shown frames back to the sender (one publication, at most one notification).
-//!
-//! When nothing moved for a while, the thread arms both sides and looks again before it sleeps (`ring::wake`).
+//! Frames, and the two sides of a port: what is promised of each.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -187,6 +174,7 @@ pub fn pump(source: &mut dyn Source, sink: &dyn Sink) -> usize {
 }
 
 /// Octets of all these frames together.
-pub(crate) fn octets(frames: &[Frame<'_>]) -> u64 {
+#[inline]
+pub fn octets(frames: &[Frame<'_>]) -> u64 {
     frames.iter().map(|frame| frame.len() as u64).sum()
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use frame::offload::Offloads;
 
 use super::{IngressCounters, IngressSink, IngressSource, ingress};
-use crate::port::{Frame, Sink};
+use crate::boundary::{Frame, Sink};
 use crate::steer::{self, Hash};
 
 /// The senders' side of several queues.

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::port::{Frame, Sink};
+use crate::boundary::{Frame, Sink};
 use crate::wrapper::SinkWrapper;
 
 /// What looks at frames: [`crate::pcap::Pcap`], or who follows packets through an instance.
