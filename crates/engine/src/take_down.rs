@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::task::{Progress, Task};
 
-/// How long it may take. Threads have twice 5 s ([`vmm::interrupt::END_LIMIT`]): those that move frames, then those of the
+/// How long it may take. Threads have twice 5 s ([`signals::interrupt::END_LIMIT`]): those that move frames, then those of the
 /// guest; peers have 2 s to give a router's rings back.
 pub(crate) const LIMIT: Duration = Duration::from_secs(15);
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
 use sandbox::{Class, Confinement};
+use signals::interrupt::{self, END_LIMIT};
 use vmm::cpu_clock;
-use vmm::interrupt::{self, END_LIMIT};
 use vmm_sys_util::signal::Killable;
 
 /// How long a thread that was told to end is not disturbed.

@@ -17,8 +17,8 @@ use std::ptr::NonNull;
 use ring::regions::MOST_REGIONS;
 use ring::{Region, Regions};
 use rustix::fs::{FileType, fcntl_get_seals, fstat};
+use signals::guard::Guard;
 use vhost::vhost_user::message::VhostUserMemoryRegion;
-use vmm::memory::guard::Guard;
 
 /// Octets of a small page.
 const PAGE: u64 = 4096;

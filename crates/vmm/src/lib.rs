@@ -19,7 +19,6 @@ mod cpuid;
 mod doorbells;
 mod futex;
 pub mod handed;
-pub mod interrupt;
 pub mod irq;
 pub mod kernel_thread;
 pub mod linux;

@@ -1,7 +1,5 @@
 //! Memory that is shared between this process and guests: a memfd, mapped once here and into any number of guests.
 
-pub mod guard;
-
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -11,13 +9,12 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result, ensure};
 use bootinfo::{Shared, map};
 use ring::Region;
+use signals::guard::Guard;
 use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{
     FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap,
     MmapRegion,
 };
-
-use guard::Guard;
 
 /// Size of a huge page, in octets.
 const HUGE_PAGE: usize = 2 << 20;

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use sandbox::{Class, Confinement};
+use signals::interrupt::{self, END_LIMIT};
 use uplink::{Door, process_at};
 use vmm::NicQueues;
-use vmm::interrupt::{self, END_LIMIT};
 
 use super::message::{Heard, Line};
 use super::session::Refused;

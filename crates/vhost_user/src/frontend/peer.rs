@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use sandbox::{Class, Confinement};
+use signals::interrupt;
 use uplink::Door;
-use vmm::{Receiver, SetUp, interrupt};
+use vmm::{Receiver, SetUp};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::session::Offer;

@@ -1,3 +1,4 @@
+use signals::guard;
 use support::HugePages;
 
 use super::*;

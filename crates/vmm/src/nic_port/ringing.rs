@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::interrupt;
+use signals::interrupt;
 
 /// No call.
 const NONE: u64 = 0;

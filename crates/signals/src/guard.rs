@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Mappings that can be guarded at the same time.
-pub(super) const MOST: usize = 1024;
+pub const MOST: usize = 1024;
 /// A place that is taken, whose mapping is not known yet.
 const TAKEN: usize = 1;
 

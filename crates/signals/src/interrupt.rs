@@ -19,13 +19,13 @@ pub fn signal() -> Option<i32> {
 extern "C" fn nothing(_: i32, _: *mut siginfo_t, _: *mut c_void) {}
 
 /// The calling thread's number.
-pub(crate) fn this_thread() -> i32 {
+pub fn this_thread() -> i32 {
     thread_local!(static NUMBER: i32 = rustix::thread::gettid().as_raw_nonzero().get());
     NUMBER.with(|number| *number)
 }
 
 /// Interrupts a thread of this process. One that has gone, or has left its call, loses nothing by it.
-pub(crate) fn interrupt(thread: i32) {
+pub fn interrupt(thread: i32) {
     if let Some(signal) = signal() {
         // SAFETY: a call without memory; the signal's handler does nothing.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
