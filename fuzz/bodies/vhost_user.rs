@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use nic_port::NicQueues;
 use port::Frame;
 use ring::Bytes;
 use rustix::cmsg_space;
@@ -18,7 +19,6 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use vhost_user::backend::message::{Heard, Line};
 use vhost_user::backend::{Offer, Session};
-use vmm::NicQueues;
 
 /// Octets of the peer's memory.
 const MEMORY: usize = 0x8000;

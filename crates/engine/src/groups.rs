@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use config::Router;
 use ledger::{Group, WorkCounters};
+use nic_port::NicQueues;
 use vmm::linux::ConsoleCounters;
-use vmm::{Machine, NicQueues, Process};
+use vmm::{Machine, Process};
 
 use crate::counts::Counted;
 use crate::guest::Guest;

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::Spin;
 use ledger::{WorkCounters, counters};
+use nic_port::held;
 use port::{Backlog, Bell, Sink, Source, pump_on};
 use ring::meter::{Meter, Timed};
 use ring::wake::{Party, Poller, Turn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use sandbox::{Class, Confinement};
-use vmm::held;
 
 use crate::thread::Thread;
 
@@ -49,7 +49,7 @@ pub enum Idle {
     Poll,
     /// It sleeps after this time without work.
     Sleep(Duration),
-    /// It sleeps as soon as it has nothing to do, and interrupts nobody before ([`vmm::held`]): it is beside the vCPU that it
+    /// It sleeps as soon as it has nothing to do, and interrupts nobody before ([`nic_port::held`]): it is beside the vCPU that it
     /// wakes, on one CPU.
     Beside,
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use config::{Nic, Router, VhostThreads};
+use nic_port::Receiver;
 use rustix::thread::gettid;
 use uplink::Tap;
-use vmm::{KernelVhost, Receiver, VhostNet, cpu_clock, kernel_thread};
+use vmm::{KernelVhost, VhostNet, cpu_clock, kernel_thread};
 
 use crate::supplies::Supplies;
 

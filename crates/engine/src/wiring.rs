@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use config::{Deliver, FlowHash, Nic, QueueLen, Router, VhostThreads};
+use nic_port::NicQueues;
 use port::steer::Hash;
 use port::{IngressFan, Null, Sink, Source, ingress_fan};
 use sandbox::Confinement;
 use switch::{PortId, Switch};
 use uplink::{Spread, Tap, TapSource};
-use vmm::NicQueues;
 
 use crate::capture::Capture;
 use crate::io_thread::{Idle, IoThread, Pump};

@@ -1,6 +1,6 @@
 //! vhost-user: the device of other programs' virtual machines, and the rings of our routers in other programs' hands.
 //!
-//! [`backend`]: we are the device. [`frontend`]: the other program is. Both stand on the queues of `vmm::NicQueues`, and
+//! [`backend`]: we are the device. [`frontend`]: the other program is. Both stand on the queues of `nic_port::NicQueues`, and
 //! `vmm` knows nothing of either.
 
 pub mod backend;

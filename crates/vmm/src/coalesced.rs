@@ -20,6 +20,7 @@ use std::time::Duration;
 use kvm_bindings::{KVM_COALESCED_MMIO_PAGE_OFFSET, kvm_coalesced_mmio, kvm_coalesced_mmio_ring};
 use kvm_ioctls::{IoEventAddress, VcpuFd, VmFd};
 use ledger::E1000Registers;
+use nic_port::Collecting;
 use port::Clock;
 use ring::e1000::Ends;
 
@@ -240,17 +241,26 @@ impl Collector {
         self.active.load(Ordering::Acquire)
     }
 
-    /// In each pass of the thread that sends: what was collected takes effect.
+    fn stop(&self, state: &State) {
+        if self.is_active()
+            && let Some(address) = state.address
+        {
+            self.coalesced.unregister(address);
+            self.active.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Collecting for Collector {
     #[inline]
-    pub(crate) fn look(&self) {
+    fn look(&self) {
         if self.is_active() {
             self.coalesced.drain();
         }
     }
 
-    /// There was something to send: from now on the kernel collects.
     #[inline]
-    pub(crate) fn worked(&self) {
+    fn worked(&self) {
         let mut state = self.lock();
         state.worked = self.clock.now();
         if !self.is_active()
@@ -260,9 +270,7 @@ impl Collector {
         }
     }
 
-    /// The thread wants to sleep: false if it is too early for that. After true every store leaves the guest, and what
-    /// was collected has taken effect.
-    pub(crate) fn rest(&self) -> bool {
+    fn rest(&self) -> bool {
         let state = self.lock();
         let idle = Duration::from_nanos(self.clock.now().saturating_sub(state.worked));
         if self.is_active() && idle < PATIENCE {
@@ -272,18 +280,8 @@ impl Collector {
         true
     }
 
-    /// Nobody polls any more.
-    pub(crate) fn end(&self) {
+    fn end(&self) {
         self.stop(&self.lock());
-    }
-
-    fn stop(&self, state: &State) {
-        if self.is_active()
-            && let Some(address) = state.address
-        {
-            self.coalesced.unregister(address);
-            self.active.store(false, Ordering::Release);
-        }
     }
 }
 

@@ -4,14 +4,11 @@
 //! `write` and no ioctl. A vCPU that is a thread of another process sleeps on its mailbox word itself, and is woken
 //! there. Masking keeps the event pending here and sends it when the vector is unmasked.
 //!
-//! Pins (`pin`): one for each NIC that has no messages, by an ioctl. Either may have to wait (`timed`).
+//! Pins (`pin`): one for each NIC that has no messages, by an ioctl. Either may have to wait before it comes here
+//! (`nic_port::irq`).
 
-pub mod held;
-mod intx;
-mod messages;
 mod pc;
 mod pin;
-mod timed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -24,15 +21,13 @@ use kvm_bindings::{
     kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip, kvm_irq_routing_msi,
 };
 use kvm_ioctls::VmFd;
+use nic_port::irq::Line;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use crate::futex;
 use crate::memory::GuestRam;
 
-pub(crate) use intx::Intx;
-pub(crate) use messages::{Messages, Queue};
 pub(crate) use pin::Pin;
-pub(crate) use timed::{Timed, Timekeeping};
 
 /// First GSI for messages; those below belong to the interrupt chips' pins.
 const FIRST_GSI: u32 = 24;
@@ -74,27 +69,6 @@ impl IrqLine {
         Self { wire, masked, pending, lent: false, mailbox: AtomicPtr::default(), _ram: ram }
     }
 
-    /// What somebody else pulls it by, without a thread of ours; none where it has to be pulled here.
-    pub(crate) fn event(&self) -> Option<&EventFd> {
-        match &self.wire {
-            Wire::Event { event, .. } if self.lent => Some(event),
-            _ => None,
-        }
-    }
-
-    /// Interrupts the guest, or remembers to do so while the vector is masked.
-    pub fn signal(&self) {
-        if self.masked.load(Ordering::Acquire) {
-            // SeqCst on both words, here and in `unmask`: either we see the line unmasked or they see the mark.
-            self.pending.store(true, Ordering::SeqCst);
-            // Unmasked in between: whoever takes the pending mark first sends.
-            if self.masked.load(Ordering::SeqCst) || !self.pending.swap(false, Ordering::SeqCst) {
-                return;
-            }
-        }
-        self.send();
-    }
-
     /// From now on interrupts wait here.
     fn mask(&self) {
         self.masked.store(true, Ordering::SeqCst);
@@ -119,6 +93,27 @@ impl IrqLine {
             (Wire::Event { event, .. }, _) => drop(event.write(1)),
             (Wire::Mailbox, Some(mailbox)) => futex::wake(mailbox),
             (Wire::Mailbox, None) => {}
+        }
+    }
+}
+
+impl Line for IrqLine {
+    fn signal(&self) {
+        if self.masked.load(Ordering::Acquire) {
+            // SeqCst on both words, here and in `unmask`: either we see the line unmasked or they see the mark.
+            self.pending.store(true, Ordering::SeqCst);
+            // Unmasked in between: whoever takes the pending mark first sends.
+            if self.masked.load(Ordering::SeqCst) || !self.pending.swap(false, Ordering::SeqCst) {
+                return;
+            }
+        }
+        self.send();
+    }
+
+    fn event(&self) -> Option<&EventFd> {
+        match &self.wire {
+            Wire::Event { event, .. } if self.lent => Some(event),
+            _ => None,
         }
     }
 }
@@ -165,7 +160,7 @@ impl IrqRouter {
         Ok(Arc::new(IrqLine::new(wire, self.ram.clone())))
     }
 
-    /// A new line that somebody else may pull, too, by [`IrqLine::event`]: what comes while it is masked waits in the event,
+    /// A new line that somebody else may pull, too, by [`Line::event`]: what comes while it is masked waits in the event,
     /// which KVM does not look at then. It sends [`map::PEER_VECTOR`] instead of a firmware's own vector.
     pub(crate) fn lent_line(&self) -> Result<Arc<IrqLine>> {
         let wire = match &self.vm {

@@ -2,7 +2,7 @@
 //!
 //! `machine` puts together RAM (`memory`), PCI (`bus`), interrupts (`irq`) and doorbells. `vm` runs it with KVM: state
 //! at boot (`boot`, `stubs`), vCPUs (`vcpu`), stores that the kernel collects (`coalesced`). `process` runs it without.
-//! `attach` joins a NIC model, the bus, interrupts, event descriptors and a switch port.
+//! `attach` joins a NIC model, the bus, interrupts, event descriptors and the NIC's queues (`nic_port`).
 
 // It panics where nobody reads: what a data plane says there may be lost.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
@@ -18,13 +18,11 @@ pub mod cpu_clock;
 mod cpuid;
 mod doorbells;
 mod futex;
-pub mod handed;
 pub mod irq;
 pub mod kernel_thread;
 pub mod linux;
 pub mod machine;
 pub mod memory;
-pub mod nic_port;
 mod pace;
 pub mod pc;
 pub mod probe;
@@ -36,12 +34,10 @@ pub mod vhost_net;
 pub mod vm;
 
 pub use attach::{E1000Nic, Model, attach, attach_handed};
-pub use handed::{HandedQueue, Receiver, SetUp};
-pub use irq::{IrqLine, IrqRouter, Message, held};
+pub use irq::{IrqLine, IrqRouter, Message};
 pub use kvm_ioctls::Kvm;
 pub use machine::{Machine, MachineConfig};
 pub use memory::{GuestRam, SharedMemory};
-pub use nic_port::NicQueues;
 pub use process::{Child, Forker, Process, Spawn, Spawned};
 pub use route_table::RouteTable;
 pub use stubs::INTERRUPT_VECTOR;

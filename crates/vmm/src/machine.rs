@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use bootinfo::{BootInfo, Ground, MAX_VCPUS, Shared, map};
 use kvm_ioctls::VmFd;
 use ledger::VcpuExits;
+use nic_port::irq::Line;
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::bus::Bus;

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 use bootinfo::{Shared, map};
+use nic_port::Memory;
 use ring::Region;
 use signals::guard::Guard;
 use vm_memory::mmap::MmapRegionBuilder;
@@ -212,30 +213,9 @@ impl GuestRam {
         region.file_offset().map(FileOffset::file)
     }
 
-    /// The memfd, for somebody who may do with it what he likes: should he take pages away, this process reads zeros from then on.
-    ///
-    /// # Errors
-    /// That cannot be provided for.
-    pub(crate) fn hand_out(&self) -> io::Result<&File> {
-        if self.guard.get().is_none() {
-            let base = NonNull::new(self.base).ok_or(io::ErrorKind::NotFound)?;
-            // SAFETY: the mapping is dropped with `memory`, after the guard. It is only reached by `Region` and `vm_memory`,
-            // which copy, and by the atomics of `Shared`, for which every bit pattern is valid.
-            let guard = unsafe { Guard::over(base, self.len) }?;
-            // Another NIC of the router may have been quicker.
-            let _ = self.guard.set(guard);
-        }
-        self.file().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
     /// Whether who was handed its file has taken pages away that were touched afterwards. All of it is zeros since then.
     pub fn is_taken(&self) -> bool {
         self.guard.get().is_some_and(Guard::is_hit)
-    }
-
-    /// Where guest-physical `address` lies here; null-free only for addresses inside the RAM.
-    pub fn host_address(&self, address: u64, len: usize) -> Option<*mut u8> {
-        self.region().translate(address, len as u64)
     }
 
     /// Octets.
@@ -251,6 +231,28 @@ impl GuestRam {
     /// Whether it lies in huge pages.
     pub fn is_huge(&self) -> bool {
         self.huge
+    }
+}
+
+impl Memory for GuestRam {
+    fn region(&self) -> Region {
+        Self::region(self)
+    }
+
+    fn octets(&self) -> usize {
+        self.len
+    }
+
+    fn hand_out(&self) -> io::Result<&File> {
+        if self.guard.get().is_none() {
+            let base = NonNull::new(self.base).ok_or(io::ErrorKind::NotFound)?;
+            // SAFETY: the mapping is dropped with `memory`, after the guard. It is only reached by `Region` and `vm_memory`,
+            // which copy, and by the atomics of `Shared`, for which every bit pattern is valid.
+            let guard = unsafe { Guard::over(base, self.len) }?;
+            // Another NIC of the router may have been quicker.
+            let _ = self.guard.set(guard);
+        }
+        self.file().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 

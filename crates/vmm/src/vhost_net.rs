@@ -18,8 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use nic::virtio_net::features;
-
-use crate::handed::{HandedQueue, Receiver, SetUp};
+use nic_port::{HandedQueue, Receiver, SetUp};
 
 /// Queues of a device: one pair.
 const PAIR: u16 = 2;

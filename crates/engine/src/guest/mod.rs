@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use bootinfo::{Trouble, process};
 use config::{Deliver, Engine, Router, VhostThreads};
+use nic_port::NicQueues;
 use sandbox::{Class, Confinement};
-use vmm::{Machine, MachineConfig, NicQueues, Process, RouteTable, Spawn, Stopped};
+use vmm::{Machine, MachineConfig, Process, RouteTable, Spawn, Stopped};
 
 use crate::routes;
 use crate::thread::Thread;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use anyhow::Result;
 use config::{FlowHash, Nic, Router};
 use ledger::NicDirection;
+use nic_port::NicQueues;
 use port::Source;
 use sandbox::Confinement;
 use uplink::Door;
 use vhost_user::backend::{Backend, News, Offer};
-use vmm::NicQueues;
 
 use super::{Outside, Plugged, Plugging};
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 use config::{Attach, Nic, Plan, ReplayPace, Router, SocketSide, Spin, VhostThreads};
+use nic_port::Receiver;
 use port::{Bell, Frame, Offloads, Sink, Source};
 use switch::Switch;
 use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
 use vhost_user::backend::News;
-use vmm::Receiver;
 
 use super::guest_port::GuestPort;
 use super::links;

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use ledger::Group;
+use nic_port::Receiver;
 use sandbox::Confinement;
 use uplink::Door;
 use vhost_user::frontend::{Offer, Peer, Status};
-use vmm::Receiver;
 
 /// The peer of a NIC.
 pub struct Handed {

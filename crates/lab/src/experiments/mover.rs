@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nic_port::NicQueues;
 use port::pump;
 use port::{Bell, Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use vmm::NicQueues;
 
 /// Bursts between two looks at the clock.
 const BURSTS: usize = 64;

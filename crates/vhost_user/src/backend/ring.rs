@@ -3,12 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use nic_port::Bells;
 use ring::split::{DeviceQueue, Features, Layout, LayoutError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::fstat;
 use rustix::io::write;
 use vhost::vhost_user::message::VhostUserVringAddr;
-use vmm::nic_port::Bells;
 
 use super::Fault;
 use crate::memory::PeerMemory;
@@ -66,7 +66,7 @@ impl PeerRing {
     }
 
     /// What the driver is to be rung by. An honest peer's is never full, and so makes nobody wait who writes to it; of another's
-    /// see [`vmm::NicQueues::look_after_bells`]. Its flags are the peer's to change, so they are left as they are.
+    /// see [`nic_port::NicQueues::look_after_bells`]. Its flags are the peer's to change, so they are left as they are.
     pub(super) fn set_call(&mut self, call: Option<OwnedFd>) -> Result<(), Fault> {
         if let Some(call) = &call {
             self.expect_event(call)?;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use nic::queue::{RxQueue, TxQueue};
 use nic::virtio_net::{features, rx, tx};
+use nic_port::NicQueues;
 use ring::split::Broken;
 use vhost::vhost_user::message::{
     FrontendReq, VhostUserMemory, VhostUserMemoryRegion, VhostUserProtocolFeatures as Protocol, VhostUserU64,
     VhostUserVirtioFeatures, VhostUserVringAddr, VhostUserVringState,
 };
 use vm_memory::ByteValued;
-use vmm::NicQueues;
 
 use super::Fault;
 use super::message::{Message, answer, structure};

@@ -13,11 +13,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 use nic::virtio_net::features;
+use nic_port::{HandedQueue, SetUp};
 use thiserror::Error;
 use vhost::vhost_user::message::{VhostUserHeaderFlag, VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
-use vmm::{HandedQueue, SetUp};
 use vmm_sys_util::eventfd::EventFd;
 
 /// Bit of the feature word that is the protocol's own.

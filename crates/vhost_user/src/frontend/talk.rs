@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use vmm::SetUp;
+use nic_port::SetUp;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::session::{Refused, Session};

@@ -18,15 +18,15 @@ use ledger::E1000Registers;
 use nic::e1000::register::{ICR, IMC, IMS, RDT, STATUS, TDT};
 use nic::e1000::{self, Config, E1000, Effect, Faults, Interrupts, PORTS_LEN, RxSetup, TxSetup};
 use nic::queue::{RxQueue, TxQueue};
+use nic_port::irq::{Intx, Timed};
+use nic_port::{Collecting, Design, NicQueues, Notifier};
 
 use super::{CONFIG_BAR0, bar_of, find, nic_slot};
 use crate::bus::BusDevice;
 use crate::coalesced::{Collector, Tail};
 use crate::doorbells::Doorbells;
-use crate::irq::{Intx, Timed};
 use crate::machine::Machine;
 use crate::memory::GuestRam;
-use crate::nic_port::{Design, NicQueues, Notifier};
 use crate::pace::Pace;
 
 /// Its only pair of queues.
@@ -198,11 +198,11 @@ impl E1000Device {
             in_access: matches!(nic.mode, TransmitMode::Base | TransmitMode::SendCombining),
             timers: vec![intx.clone()],
             registers: Some(registers.clone()),
-            collector: collector.clone(),
+            collector: collector.clone().map(|collector| collector as Arc<dyn Collecting>),
             handed: false,
             stop: machine.stop_sign().clone(),
         })?;
-        queues.keep(machine.ram());
+        queues.keep(machine.ram().clone());
         Ok(Self {
             model,
             intx,

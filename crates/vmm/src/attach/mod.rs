@@ -10,10 +10,9 @@ use bootinfo::map;
 use nic::moderation::Moderation;
 use nic::pci::BarWindow;
 use nic::virtio_net::NicConfig;
+use nic_port::{NicQueues, Receiver};
 
-use crate::handed::Receiver;
 use crate::machine::Machine;
-use crate::nic_port::NicQueues;
 
 pub use e1000::E1000Nic;
 

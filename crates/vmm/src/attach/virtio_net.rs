@@ -10,17 +10,17 @@ use nic::moderation::Moderation;
 use nic::pci::PciFunction;
 use nic::queue::{RxQueue, TxQueue};
 use nic::virtio_net::{self, ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
+use nic_port::irq::{Line, Messages, Queue, Timed, Timekeeping};
+use nic_port::{Design, HandedQueue, NicQueues, Notifier, Receiver, Ringer, Running, SetUp};
 use ring::split::DeviceQueue;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{CONFIG_BAR0, FRAME_OVERHEAD, bar_of, find};
 use crate::bus::BusDevice;
 use crate::doorbells::Doorbells;
-use crate::handed::{HandedQueue, Receiver, SetUp};
-use crate::irq::{IrqLine, IrqRouter, Message, Messages, Queue, Timed, Timekeeping};
+use crate::irq::{IrqLine, IrqRouter, Message};
 use crate::machine::Machine;
 use crate::memory::GuestRam;
-use crate::nic_port::{Design, NicQueues, Notifier, Ringer, Running};
 use crate::pace::Pace;
 
 /// Puts a virtio-net device into a slot of the guest's bus; returns its queues, which start when the driver does.
@@ -72,7 +72,7 @@ fn build(
     let handed = receiver.is_some();
     let design = Design { pairs, several_senders, in_access, timers, handed, stop, ..Design::default() };
     let queues = NicQueues::new(design)?;
-    queues.keep(machine.ram());
+    queues.keep(machine.ram().clone());
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;
     // As firmware of a PC would: a place that a guest may change.
     model.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
@@ -131,7 +131,7 @@ struct NicDevice {
 struct Control {
     index: u16,
     queue: ControlQueue,
-    line: Option<Arc<IrqLine>>,
+    line: Option<Arc<dyn Line>>,
 }
 
 impl BusDevice for NicDevice {
@@ -251,11 +251,11 @@ impl NicDevice {
             match setup.role {
                 QueueRole::Receive(pair) => {
                     let running = Running { queue: rx(queue, start), notifier };
-                    install(self.queues.rx.lock(usize::from(pair)), running);
+                    self.queues.rx.install(usize::from(pair), running);
                 }
                 QueueRole::Transmit(pair) => {
                     let running = Running { queue: tx(queue, self.longest, start), notifier };
-                    install(self.queues.tx.lock(usize::from(pair)), running);
+                    self.queues.tx.install(usize::from(pair), running);
                 }
                 QueueRole::Control => {
                     let (queue, line) = (ControlQueue::new(queue), self.line(setup.vector));
@@ -309,8 +309,9 @@ impl NicDevice {
         }
     }
 
-    fn line(&self, vector: Option<u16>) -> Option<Arc<IrqLine>> {
-        self.lines.get(usize::from(vector?)).cloned()
+    fn line(&self, vector: Option<u16>) -> Option<Arc<dyn Line>> {
+        let line: Arc<IrqLine> = self.lines.get(usize::from(vector?))?.clone();
+        Some(line)
     }
 
     fn vector_changed(&mut self, vector: u16) {
@@ -332,9 +333,9 @@ impl NicDevice {
         if let Some(control) = self.control.as_mut().filter(|control| control.index == index) {
             control.line = line;
         } else if index.is_multiple_of(2) {
-            set_line(self.queues.rx.lock(pair), line);
+            self.queues.rx.set_line(pair, line);
         } else {
-            set_line(self.queues.tx.lock(pair), line);
+            self.queues.tx.set_line(pair, line);
         }
     }
 
@@ -463,19 +464,5 @@ fn is_costly(effect: &Effect) -> bool {
         | Effect::Interrupt { .. }
         | Effect::PairsChanged(_)
         | Effect::OffloadsChanged(_) => false,
-    }
-}
-
-fn install<Q>(place: Option<std::sync::MutexGuard<'_, Option<Running<Q>>>>, running: Running<Q>) {
-    if let Some(mut place) = place {
-        *place = Some(running);
-    }
-}
-
-fn set_line<Q>(place: Option<std::sync::MutexGuard<'_, Option<Running<Q>>>>, line: Option<Arc<IrqLine>>) {
-    if let Some(mut place) = place
-        && let Some(running) = place.as_mut()
-    {
-        running.notifier.set_line(line);
     }
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use bootinfo::{MAX_NICS, map};
 use kvm_bindings::{KVM_IRQCHIP_IOAPIC, kvm_irqchip};
 use kvm_ioctls::VmFd;
+use nic_port::irq;
 
 use crate::futex;
 use crate::memory::GuestRam;
@@ -21,7 +22,7 @@ const LEVEL: u64 = 1 << 15;
 /// Where the entry holds the destination's APIC id.
 const DESTINATION: u32 = 56;
 
-/// One pin. Who holds it decides what its level is; setting the level that it has already does nothing but cost time.
+/// One pin.
 pub(crate) struct Pin {
     /// KVM's handle; none where no KVM is.
     vm: Option<Arc<VmFd>>,
@@ -63,22 +64,6 @@ impl Pin {
         Ok(Self { vm, input: input(nic), vcpu, ram, state })
     }
 
-    /// Raises or lowers the line. Before it rises, the mailbox of the vCPU moves: who looks at it sees the interrupt
-    /// earlier than its handler runs, and does not sleep.
-    pub(crate) fn set(&self, up: bool) {
-        let mailbox = self.ram.shared().mailbox.get(self.vcpu).filter(|_| up);
-        if let Some(mailbox) = mailbox {
-            mailbox.0.fetch_add(1, Ordering::SeqCst);
-        }
-        let mut state = self.lock();
-        state.up = up;
-        match (&self.vm, mailbox) {
-            (Some(vm), _) if state.open => self.drive(vm, up),
-            (None, Some(mailbox)) => futex::wake(&mailbox.0),
-            (Some(_) | None, _) => {}
-        }
-    }
-
     /// From now on its vCPU can be interrupted, if it is this one.
     pub(super) fn open(&self, vcpu: usize) {
         let mut state = self.lock();
@@ -95,6 +80,24 @@ impl Pin {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl irq::Pin for Pin {
+    /// Before the line rises, the mailbox of the vCPU moves: who looks at it sees the interrupt earlier than its handler runs,
+    /// and does not sleep.
+    fn set(&self, up: bool) {
+        let mailbox = self.ram.shared().mailbox.get(self.vcpu).filter(|_| up);
+        if let Some(mailbox) = mailbox {
+            mailbox.0.fetch_add(1, Ordering::SeqCst);
+        }
+        let mut state = self.lock();
+        state.up = up;
+        match (&self.vm, mailbox) {
+            (Some(vm), _) if state.open => self.drive(vm, up),
+            (None, Some(mailbox)) => futex::wake(&mailbox.0),
+            (Some(_) | None, _) => {}
+        }
     }
 }
 

@@ -1,16 +1,18 @@
+use nic_port::irq::Pin as _;
+
 use super::*;
 
-pub(super) fn ram() -> Arc<GuestRam> {
+fn ram() -> Arc<GuestRam> {
     Arc::new(GuestRam::new("irq-tests", 12 << 20).expect("memory"))
 }
 
-pub(super) fn line() -> IrqLine {
+fn line() -> IrqLine {
     let event = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).expect("an event descriptor");
     IrqLine::new(Wire::Event { event, gsi: FIRST_GSI }, ram())
 }
 
 /// Interrupts sent since the last call.
-pub(super) fn sent(line: &IrqLine) -> u64 {
+fn sent(line: &IrqLine) -> u64 {
     let Wire::Event { event, .. } = &line.wire else { panic!("a line with an event") };
     event.read().unwrap_or(0)
 }

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering::Acquire;
 
+use nic_port::irq::Line;
 use vmm::Stopped;
 
 use crate::ground::{each, orders, wait_for};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use engine::Guest;
+use nic_port::NicQueues;
 use port::pump;
-use vmm::NicQueues;
 
 use crate::device;
 use crate::experiments::mover::Mover;

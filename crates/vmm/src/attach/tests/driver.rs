@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bootinfo::{BootInfo, Ground, Role, TransmitMode, map};
 use ledger::VcpuExits;
 use nic::e1000::register as r;
+use nic_port::NicQueues;
 use ring::e1000::{Csb, Descriptor, Layout, RxDriver, TxDriver, TxSlot, tx};
 
 use crate::attach::{E1000Nic, Model, attach, bar_of, nic_slot};
 use crate::bus::Bus;
 use crate::machine::{Machine, MachineConfig, Memory};
-use crate::nic_port::NicQueues;
 
 pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// Entries of either ring.

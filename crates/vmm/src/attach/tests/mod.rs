@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use bootinfo::TransmitMode;
 use nic::e1000::register as r;
+use nic_port::NicQueues;
 use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Frame, Sink, Source};
 
 use crate::machine::Machine;
-use crate::nic_port::NicQueues;
 use driver::{Driver, Registers, machine};
 
 /// Modes that work with interrupts and register writes, and one with a block; none whose frames leave within an access.

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bootinfo::{BootInfo, Role};
+use nic_port::irq::Pin as _;
 use vm_memory::{Bytes as _, GuestAddress};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 

@@ -7,9 +7,10 @@ use std::thread::{self, JoinHandle};
 
 use bootinfo::{BootInfo, NicInfo, NicModel, Role, TrafficInfo, TransmitMode};
 use nic::e1000::Config;
+use nic_port::NicQueues;
 use port::{Frame, Sink};
 use ring::{BURST, Bytes};
-use vmm::{E1000Nic, Machine, Model, NicQueues, attach};
+use vmm::{E1000Nic, Machine, Model, attach};
 
 use crate::ground::{Running, by_kvm_with, by_process_with, orders, wait_for};
 

@@ -7,8 +7,7 @@ use std::sync::atomic::Ordering;
 use nic::queue::TxQueue;
 use port::{Bell, Frame, Offloads, Source};
 
-use super::{NicQueues, Served, borrow};
-use crate::coalesced::Collector;
+use super::{Collecting, NicQueues, Served, borrow};
 use crate::irq::Timekeeping;
 
 impl Served<TxQueue> {
@@ -75,7 +74,7 @@ impl NicQueues {
 
     /// There is one pair then, and who serves another one has nothing to do with it.
     #[inline(always)]
-    fn collector(&self, pairs: &Range<usize>) -> Option<&Collector> {
+    fn collector(&self, pairs: &Range<usize>) -> Option<&dyn Collecting> {
         self.collector.as_deref().filter(|_| pairs.contains(&0))
     }
 

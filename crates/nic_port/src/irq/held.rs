@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Intx, IrqLine, Timed};
+use super::{Intx, Line, Timed};
 
 /// How long an interrupt is held back at most; about as long as it takes to fill a ring of 1024 from a TAP.
 pub const LONGEST: Duration = Duration::from_millis(1);
@@ -20,7 +20,7 @@ pub const LONGEST: Duration = Duration::from_millis(1);
 struct Held {
     /// Whether it does.
     holds: bool,
-    lines: Vec<Arc<IrqLine>>,
+    lines: Vec<Arc<dyn Line>>,
     /// Devices with a pin, the causes of their interrupts, and how many frames they tell of.
     pins: Vec<(Arc<Timed<Intx>>, u32, u32)>,
     /// When the first of them came.
@@ -59,7 +59,7 @@ pub fn release_late() {
 }
 
 /// Interrupts by this line: at once, or later with the others that the calling thread holds back.
-pub(crate) fn signal(line: &Arc<IrqLine>) {
+pub(crate) fn signal(line: &Arc<dyn Line>) {
     if !HELD.with_borrow_mut(|held| held.keep(line)) {
         line.signal();
     }
@@ -78,7 +78,7 @@ fn raise(intx: &Timed<Intx>, causes: u32, frames: u32) {
 
 impl Held {
     /// Takes note of an interrupt; false if it is not to wait.
-    fn keep(&mut self, line: &Arc<IrqLine>) -> bool {
+    fn keep(&mut self, line: &Arc<dyn Line>) -> bool {
         if self.holds {
             self.since.get_or_insert_with(Instant::now);
             if !self.lines.iter().any(|other| Arc::ptr_eq(other, line)) {
@@ -105,61 +105,60 @@ mod tests {
     use nic::e1000::Interrupts;
     use nic::moderation::Moderation;
 
-    use super::super::tests::{line, ram, sent};
-    use super::super::timed::Waiting;
-    use super::super::{Pin, pin};
+    use super::super::counted::line;
+    use super::super::{Pin, Waiting};
     use super::*;
-
-    fn unmasked() -> Arc<IrqLine> {
-        let line = line();
-        line.unmask();
-        Arc::new(line)
-    }
 
     #[test]
     fn who_does_not_hold_back_sends_at_once() {
-        let line = unmasked();
+        let (line, sent) = line();
         (0..3).for_each(|_| signal(&line));
-        assert_eq!(sent(&line), 3);
+        assert_eq!(sent.take(), 3);
         release();
-        assert_eq!(sent(&line), 0);
+        assert_eq!(sent.take(), 0);
     }
 
     #[test]
     fn what_is_held_back_is_sent_once_when_there_is_nothing_to_do() {
-        let lines = [unmasked(), unmasked()];
+        let lines = [line(), line()];
+        let sent = || lines.each_ref().map(|(_, sent)| sent.take());
         hold(true);
-        (0..3).for_each(|_| lines.iter().for_each(signal));
+        (0..3).for_each(|_| lines.iter().for_each(|(line, _)| signal(line)));
         release_late();
-        assert_eq!(lines.each_ref().map(|line| sent(line)), [0, 0]);
+        assert_eq!(sent(), [0, 0]);
         release();
-        assert_eq!(lines.each_ref().map(|line| sent(line)), [1, 1]);
+        assert_eq!(sent(), [1, 1]);
         release();
-        assert_eq!(lines.each_ref().map(|line| sent(line)), [0, 0]);
+        assert_eq!(sent(), [0, 0]);
         hold(false);
     }
 
     #[test]
     fn it_waits_no_longer_than_it_may() {
-        let line = unmasked();
+        let (line, sent) = line();
         hold(true);
         signal(&line);
         std::thread::sleep(LONGEST);
         signal(&line);
         release_late();
-        assert_eq!(sent(&line), 1);
+        assert_eq!(sent.take(), 1);
         signal(&line);
         release_late();
-        assert_eq!(sent(&line), 0, "its time begins anew");
+        assert_eq!(sent.take(), 0, "its time begins anew");
         hold(false);
-        assert_eq!(sent(&line), 1, "nothing is left behind");
+        assert_eq!(sent.take(), 1, "nothing is left behind");
+    }
+
+    /// A pin at which nobody is.
+    struct Loose;
+
+    impl Pin for Loose {
+        fn set(&self, _: bool) {}
     }
 
     #[test]
     fn a_pin_is_raised_once_for_all_its_causes() {
-        let place = pin::Place { nic: 0, vcpu: 0, open: true, pc: false };
-        let pin = Arc::new(Pin::new(None, place, ram()).expect("a pin"));
-        let intx = Intx::new(Interrupts::new(Moderation::Off), pin);
+        let intx = Intx::new(Interrupts::new(Moderation::Off), Arc::new(Loose));
         let intx = Arc::new(Timed::new(intx).expect("a timer"));
         // None is enabled, so each is counted as suppressed.
         let raised = || intx.with(|intx, _| intx.counts().suppressed);
@@ -175,10 +174,10 @@ mod tests {
 
     #[test]
     fn another_thread_holds_nothing_back() {
-        let line = unmasked();
+        let (line, sent) = line();
         hold(true);
         std::thread::scope(|scope| scope.spawn(|| signal(&line)).join().expect("no panic"));
-        assert_eq!(sent(&line), 1);
+        assert_eq!(sent.take(), 1);
         hold(false);
     }
 }

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use nic::e1000::Interrupts;
 
-use super::Pin;
-use super::timed::{Counts, Waiting};
+use super::{Counts, Pin, Waiting};
 
 /// Shared by the registers and by who moves frames.
-pub(crate) struct Intx {
-    pub(crate) interrupts: Interrupts,
-    pin: Arc<Pin>,
+pub struct Intx {
+    /// Causes, mask and timers.
+    pub interrupts: Interrupts,
+    pin: Arc<dyn Pin>,
     up: bool,
 }
 
 impl Intx {
     /// A pin that is low.
-    pub(crate) fn new(interrupts: Interrupts, pin: Arc<Pin>) -> Self {
+    pub fn new(interrupts: Interrupts, pin: Arc<dyn Pin>) -> Self {
         Self { interrupts, pin, up: false }
     }
 }

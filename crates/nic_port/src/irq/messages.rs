@@ -4,43 +4,44 @@ use std::sync::Arc;
 
 use nic::moderation::{Moderation, Moderator, Work};
 
-use super::timed::{Counts, Waiting};
-use super::{IrqLine, held};
+use super::{Counts, Line, Waiting, held};
 
 /// Which queue of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
+pub enum Queue {
+    /// That of what comes.
     Receive,
+    /// That of what is sent.
     Transmit,
 }
 
 /// The messages of a pair.
-pub(crate) struct Messages {
+pub struct Messages {
     receive: Message,
     transmit: Message,
 }
 
 struct Message {
     moderator: Moderator,
-    line: Option<Arc<IrqLine>>,
+    line: Option<Arc<dyn Line>>,
     counts: Counts,
 }
 
 impl Messages {
     /// Two queues without a message.
-    pub(crate) fn new(moderation: Moderation) -> Self {
+    pub fn new(moderation: Moderation) -> Self {
         let message =
             || Message { moderator: Moderator::new(moderation), line: None, counts: Counts::default() };
         Self { receive: message(), transmit: message() }
     }
 
     /// From now on the queue sends this message, if any.
-    pub(crate) fn set_line(&mut self, queue: Queue, line: Option<Arc<IrqLine>>) {
+    pub fn set_line(&mut self, queue: Queue, line: Option<Arc<dyn Line>>) {
         self.of(queue).line = line;
     }
 
     /// The driver is gone: nothing that waits is sent any more.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         for message in [&mut self.receive, &mut self.transmit] {
             message.moderator.seen();
             message.line = None;
@@ -48,7 +49,7 @@ impl Messages {
     }
 
     /// The queue has something to tell: `frames` have moved.
-    pub(crate) fn request(&mut self, queue: Queue, frames: usize, now: u64) {
+    pub fn request(&mut self, queue: Queue, frames: usize, now: u64) {
         let work = match queue {
             Queue::Receive => Work::Received(frames as u32),
             Queue::Transmit => Work::Sent,

@@ -13,12 +13,28 @@ use std::io;
 use std::sync::Arc;
 
 use nic::virtio_net::QueueSetup;
+use ring::Region;
 use ring::split::Layout;
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::irq::IrqLine;
-use crate::memory::GuestRam;
-use crate::nic_port::NicQueues;
+use super::NicQueues;
+use crate::irq::Line;
+
+/// A guest's memory, from guest-physical address 0. It is there as long as anybody has this.
+pub trait Memory: Send + Sync {
+    /// Where rings and frames lie.
+    fn region(&self) -> Region;
+
+    /// Octets.
+    fn octets(&self) -> usize;
+
+    /// The file behind it, for somebody who may do with it what he likes: should he take pages away, this process reads zeros from
+    /// then on.
+    ///
+    /// # Errors
+    /// That cannot be provided for.
+    fn hand_out(&self) -> io::Result<&File>;
+}
 
 /// A receiver of the rings of a NIC, which passes them on.
 pub trait Receiver: Send + Sync {
@@ -38,7 +54,7 @@ pub struct SetUp {
     pub features: u64,
     /// The queues, without the control queue.
     pub queues: Vec<HandedQueue>,
-    ram: Arc<GuestRam>,
+    ram: Arc<dyn Memory>,
 }
 
 /// One queue.
@@ -48,11 +64,12 @@ pub struct HandedQueue {
     /// Where it lies.
     pub layout: Layout,
     queues: Arc<NicQueues>,
-    line: Option<Arc<IrqLine>>,
+    line: Option<Arc<dyn Line>>,
 }
 
 impl SetUp {
-    pub(crate) fn new(features: u64, queues: Vec<HandedQueue>, ram: Arc<GuestRam>) -> Self {
+    /// What a driver that picked these features has set up in this memory.
+    pub fn new(features: u64, queues: Vec<HandedQueue>, ram: Arc<dyn Memory>) -> Self {
         Self { features, queues, ram }
     }
 
@@ -62,13 +79,13 @@ impl SetUp {
     /// # Errors
     /// That cannot be provided for.
     pub fn memory(&self) -> io::Result<(&File, u64)> {
-        Ok((self.ram.hand_out()?, self.ram.len() as u64))
+        Ok((self.ram.hand_out()?, self.ram.octets() as u64))
     }
 
     /// Where the guest's memory is mapped into this process, and its octets. It stays there as long as this value does.
     pub fn mapping(&self) -> Option<(u64, u64)> {
-        let len = self.ram.len();
-        Some((self.ram.host_address(0, len)? as u64, len as u64))
+        let octets = self.ram.octets() as u64;
+        Some((self.ram.region().translate(0, octets)? as u64, octets))
     }
 
     /// How far a queue has been served: the index of its used ring, as the memory has it now.
@@ -80,8 +97,8 @@ impl SetUp {
 }
 
 impl HandedQueue {
-    /// Makes no descriptor: a vCPU may not.
-    pub(crate) fn new(setup: &QueueSetup, queues: &Arc<NicQueues>, line: Option<Arc<IrqLine>>) -> Self {
+    /// One of these queues, which interrupts by this line, if any. Makes no descriptor: a vCPU may not.
+    pub fn new(setup: &QueueSetup, queues: &Arc<NicQueues>, line: Option<Arc<dyn Line>>) -> Self {
         Self { index: setup.index, layout: setup.layout, queues: queues.clone(), line }
     }
 

@@ -15,10 +15,17 @@
 //! overtake their own frames, which wait in the guest or on their way out of it: so the NIC takes no frame for the
 //! time of [`SETTLE`] then.
 
+// It panics where nobody reads: what a data plane says there may be lost.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 mod access;
 mod breakage;
 mod cable;
+mod collecting;
+mod design;
 mod foreign;
+mod handed;
+pub mod irq;
 mod life;
 mod loopback;
 mod notifier;
@@ -42,14 +49,16 @@ use ring::wake::doze::Doze;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-use crate::coalesced::Collector;
-use crate::irq::Timekeeping;
-use crate::memory::GuestRam;
 use access::InAccess;
 use breakage::{Breakable, Breakage};
+pub use collecting::Collecting;
+pub use design::Design;
 pub use foreign::Bells;
 use foreign::{Ringers, Watch};
-pub(crate) use notifier::{Notifier, Running};
+pub use handed::{HandedQueue, Memory, Receiver, SetUp};
+pub use irq::held;
+use irq::{Line, Timekeeping};
+pub use notifier::{Notifier, Running};
 use pairs::Pairs;
 use sink::{CommonSink, NicSink, PartSink};
 use source::{NicSource, PairSource};
@@ -66,7 +75,7 @@ type Place<'a, Q> = MutexGuard<'a, Option<Running<Q>>>;
 
 /// The side that rings for the thread that serves a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ringer {
+pub enum Ringer {
     /// The guest's driver, by a register access: a kick, which is counted.
     Driver,
     /// We ourselves, so that the thread looks at what has changed.
@@ -193,7 +202,7 @@ impl Served<RxQueue> {
 }
 
 /// One direction of a NIC: the queues of all pairs.
-pub(crate) struct Direction<Q> {
+pub struct Direction<Q> {
     queues: Vec<Served<Q>>,
     /// Readable while a doorbell of any pair rings; there if there are several.
     any: Option<Epoll>,
@@ -209,18 +218,34 @@ impl<Q> Direction<Q> {
         Ok(Self { queues, any })
     }
 
+    /// Serves this queue of a pair from now on, if there is such a pair.
+    pub fn install(&self, pair: usize, running: Running<Q>) {
+        if let Some(mut place) = self.lock(pair) {
+            *place = Some(running);
+        }
+    }
+
+    /// From now on the queue of a pair interrupts by this message, if any.
+    pub fn set_line(&self, pair: usize, line: Option<Arc<dyn Line>>) {
+        if let Some(mut place) = self.lock(pair)
+            && let Some(running) = place.as_mut()
+        {
+            running.notifier.set_line(line);
+        }
+    }
+
     /// The queue of a pair, if there is such a pair.
-    pub(crate) fn lock(&self, pair: usize) -> Option<Place<'_, Q>> {
+    fn lock(&self, pair: usize) -> Option<Place<'_, Q>> {
         Some(self.queues.get(pair)?.lock())
     }
 
     /// The doorbell of a pair, if there is such a pair.
-    pub(crate) fn kick(&self, pair: usize) -> Option<&EventFd> {
+    pub fn kick(&self, pair: usize) -> Option<&EventFd> {
         Some(&self.queues.get(pair)?.kick)
     }
 
     /// Rings for the thread that serves a pair, if there is such a pair.
-    pub(crate) fn ring(&self, pair: usize, ringer: Ringer) {
+    pub fn ring(&self, pair: usize, ringer: Ringer) {
         if let Some(served) = self.queues.get(pair) {
             served.ring(ringer);
         }
@@ -254,33 +279,12 @@ fn watch(bells: &[BorrowedFd<'_>]) -> Result<Epoll> {
     Ok(any)
 }
 
-/// What a NIC's queues are to be.
-#[derive(Default)]
-pub(crate) struct Design {
-    /// Pairs of queues.
-    pub(crate) pairs: usize,
-    /// Whether the driver is in another program, and brings its doorbells.
-    pub(crate) foreign: bool,
-    /// Whether several threads deliver.
-    pub(crate) several_senders: bool,
-    /// Whether frames are sent within the register access that tells of them.
-    pub(crate) in_access: bool,
-    /// The time of interrupts that may have to wait, for each pair; none where all are sent at once.
-    pub(crate) timers: Vec<Arc<dyn Timekeeping>>,
-    /// The register accesses of an e1000.
-    pub(crate) registers: Option<Arc<E1000Registers>>,
-    /// What the kernel collects of them.
-    pub(crate) collector: Option<Arc<Collector>>,
-    /// Whether the queues are handed on, for somebody else to serve.
-    pub(crate) handed: bool,
-    /// Set once the machine is to stop.
-    pub(crate) stop: Arc<AtomicBool>,
-}
-
 /// The queues of a NIC, between the device model and the threads that serve it.
 pub struct NicQueues {
-    pub(crate) rx: Direction<RxQueue>,
-    pub(crate) tx: Direction<TxQueue>,
+    /// What comes to the router.
+    pub rx: Direction<RxQueue>,
+    /// What it sends.
+    pub tx: Direction<TxQueue>,
     pairs: Pairs,
     /// Whether several threads deliver: then frames are copied outside of the lock.
     several_senders: bool,
@@ -294,16 +298,19 @@ pub struct NicQueues {
     /// With timers: what rings for those of all pairs, and for no doorbell.
     any_timer: Option<Epoll>,
     registers: Option<Arc<E1000Registers>>,
-    collector: Option<Arc<Collector>>,
+    collector: Option<Arc<dyn Collecting>>,
     /// Where frames go instead of out: [`loopback::BACK`], [`cable::NOWHERE`]; 0: out.
     aside: AtomicU8,
     /// What the rings lie in. A frame that is being copied while the guest goes must still have somewhere to go.
-    ram: OnceLock<Arc<GuestRam>>,
+    memory: OnceLock<Arc<dyn Memory>>,
 }
 
 impl NicQueues {
     /// Queues that do not run yet.
-    pub(crate) fn new(design: Design) -> Result<Arc<Self>> {
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn new(design: Design) -> Result<Arc<Self>> {
         Self::with_settle(design, SETTLE)
     }
 
@@ -332,13 +339,13 @@ impl NicQueues {
             registers,
             collector,
             aside: AtomicU8::new(0),
-            ram: OnceLock::new(),
+            memory: OnceLock::new(),
         }))
     }
 
-    /// Keeps this RAM for as long as anybody can move a frame.
-    pub(crate) fn keep(&self, ram: &Arc<GuestRam>) {
-        self.ram.get_or_init(|| ram.clone());
+    /// Keeps this memory for as long as anybody can move a frame.
+    pub fn keep(&self, memory: Arc<dyn Memory>) {
+        self.memory.get_or_init(|| memory);
     }
 
     /// From now on the driver uses so many pairs.

@@ -1,6 +1,6 @@
 //! The NIC's ports under the suite that every port passes, with a driver in this program.
 
-#[path = "../../../nic/tests/ports/guest.rs"]
+#[path = "../../nic/tests/ports/guest.rs"]
 pub(super) mod guest;
 
 use std::time::Instant;
@@ -12,7 +12,8 @@ use port::{Frame, Hand};
 use ring::BURST;
 
 use super::*;
-use crate::irq::{IrqRouter, Message, Messages, Queue, Timed};
+use crate::irq::counted::{self, Counted};
+use crate::irq::{Messages, Queue, Timed};
 use guest::{Guest, Habit};
 
 const LONGEST: usize = 1518;
@@ -284,12 +285,9 @@ fn a_reset_takes_the_queues_out() {
     assert_eq!(bench.source.drain(BURST, &mut |_| panic!("a frame of a driver that was reset")), 0);
 }
 
-/// A pair whose messages keep 10 ms apart, and what counts those to the receive queue's vCPU.
-fn moderated() -> (Bench, Arc<GuestRam>) {
-    let ram = Arc::new(GuestRam::new("nic-port-tests", 12 << 20).expect("memory"));
-    let router = IrqRouter::new(None, ram.clone());
-    let line = router.line().expect("a line");
-    router.route(&line, Some(Message { address: 0xfee0_0000, data: 0x40 })).expect("a route");
+/// A pair whose messages keep 10 ms apart, and what counts those of the receive queue.
+fn moderated() -> (Bench, Arc<Counted>) {
+    let (line, count) = counted::line();
     let (clock, hand) = Clock::by_hand();
     let pair = Arc::new(Timed::by(clock, Messages::new(Moderation::Every(40_000))).expect("a timer"));
     pair.with(|messages, _| messages.set_line(Queue::Receive, Some(line)));
@@ -300,14 +298,14 @@ fn moderated() -> (Bench, Arc<GuestRam>) {
     *queues.rx.lock(0).expect("a pair") = Some(Running { queue: guest.receive_queue(), notifier });
     guest.post();
     let (sink, source) = (queues.sink(), queues.source());
-    (Bench { queues, guests: vec![guest], sink, source, hand }, ram)
+    (Bench { queues, guests: vec![guest], sink, source, hand }, count)
 }
 
 #[test]
 fn a_message_that_comes_too_soon_waits_and_is_sent_by_who_polls_or_is_rung() {
     for sleeps in [false, true] {
-        let (mut bench, ram) = moderated();
-        let sent = || ram.shared().mailbox[0].0.load(Ordering::Acquire);
+        let (mut bench, count) = moderated();
+        let sent = || count.sent();
         let mut octets = Pattern::default().octets(1, 0, 60);
         let frame = [Frame::new(ring::Bytes::from_slice(&mut octets))];
         assert_eq!((bench.sink.deliver(&frame), sent()), (1, 1), "the first at once");
@@ -372,8 +370,8 @@ impl Sink for Full {
 
 #[test]
 fn a_message_that_waits_is_sent_though_frames_of_the_router_have_no_room() {
-    let (mut bench, ram) = moderated();
-    let sent = || ram.shared().mailbox[0].0.load(Ordering::Acquire);
+    let (mut bench, count) = moderated();
+    let sent = || count.sent();
     let mut octets = Pattern::default().octets(1, 0, 60);
     let frame = [Frame::new(ring::Bytes::from_slice(&mut octets))];
     assert_eq!((bench.sink.deliver(&frame), bench.guests[0].received().len()), (1, 1));
@@ -396,8 +394,8 @@ fn a_message_that_waits_is_sent_though_frames_of_the_router_have_no_room() {
 
 #[test]
 fn no_message_waits_while_nobody_serves_what_the_router_sends() {
-    let (bench, ram) = moderated();
-    let sent = || ram.shared().mailbox[0].0.load(Ordering::Acquire);
+    let (bench, count) = moderated();
+    let sent = || count.sent();
     let Bench { queues, mut guests, sink, source, .. } = bench;
     let mut octets = Pattern::default().octets(1, 0, 60);
     let frame = [Frame::new(ring::Bytes::from_slice(&mut octets))];

@@ -81,7 +81,7 @@ impl NicQueues {
     }
 
     /// The device is gone: lets go of the sink.
-    pub(crate) fn transmit_nowhere(&self) {
+    pub fn transmit_nowhere(&self) {
         if let Some(access) = &self.in_access {
             access.sink().take();
         }
@@ -89,7 +89,7 @@ impl NicQueues {
 
     /// The driver moved the end of its transmit ring by a register access: sends what there is, or rings for the thread
     /// that does if it sleeps.
-    pub(crate) fn transmit(&self) {
+    pub fn transmit(&self) {
         let Some(served) = self.tx.queues.first() else { return };
         let Some(access) = &self.in_access else { return served.news() };
         self.send_within(0, served, access);
@@ -97,7 +97,7 @@ impl NicQueues {
 
     /// Sends what the driver of a pair of virtqueues has published, within the access that rang for it; the doorbell, which is the
     /// access, is armed again at the end.
-    pub(crate) fn transmit_pair(&self, pair: usize, ringer: Ringer) {
+    pub fn transmit_pair(&self, pair: usize, ringer: Ringer) {
         let (Some(served), Some(access)) = (self.tx.queues.get(pair), &self.in_access) else {
             return;
         };
@@ -154,7 +154,7 @@ impl NicQueues {
     }
 
     /// The driver moved the end of its receive ring by a register access: rings for the thread that waits for room.
-    pub(crate) fn posted(&self) {
+    pub fn posted(&self) {
         if let Some(served) = self.rx.queues.first() {
             served.news();
         }

@@ -15,7 +15,7 @@ use port::Clock;
 use vmm_sys_util::timerfd::TimerFd;
 
 /// Interrupts, and what they wait for.
-pub(crate) trait Waiting: Send {
+pub trait Waiting: Send {
     /// Sends what is due at `now` (nanoseconds); returns when to call again at the latest.
     fn settle(&mut self, now: u64) -> Option<u64>;
 
@@ -28,14 +28,17 @@ pub(crate) trait Waiting: Send {
 
 /// How often what happened to interrupts, as `ledger::NicInterrupts`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) raised: u64,
-    pub(crate) suppressed: u64,
-    pub(crate) moderated: u64,
+pub struct Counts {
+    /// Interrupts that were sent.
+    pub raised: u64,
+    /// Those that the driver had not asked for.
+    pub suppressed: u64,
+    /// Those that had to wait, and went with others.
+    pub moderated: u64,
 }
 
 /// What the thread that keeps the time does.
-pub(crate) trait Timekeeping: Send + Sync {
+pub trait Timekeeping: Send + Sync {
     /// Somebody keeps the time from now on.
     fn begin(&self);
     /// He does so no longer. If there is nobody else, what waits is sent, and nothing is put off any more.
@@ -56,7 +59,7 @@ pub(crate) trait Timekeeping: Send + Sync {
 const NEVER: u64 = u64::MAX;
 
 /// Interrupts with a clock and a timer.
-pub(crate) struct Timed<W> {
+pub struct Timed<W> {
     state: Mutex<State<W>>,
     /// When something is due; written under the lock, looked at by who polls.
     next: AtomicU64,
@@ -77,7 +80,10 @@ struct State<W> {
 
 impl<W: Waiting> Timed<W> {
     /// Nothing is due, and nobody keeps the time.
-    pub(crate) fn new(interrupts: W) -> Result<Self> {
+    ///
+    /// # Errors
+    /// No timer can be had.
+    pub fn new(interrupts: W) -> Result<Self> {
         Self::by(Clock::default(), interrupts)
     }
 
@@ -95,7 +101,7 @@ impl<W: Waiting> Timed<W> {
     }
 
     /// Does something to the interrupts, at a time in nanoseconds, then sends what is due.
-    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut W, u64) -> R) -> R {
+    pub fn with<R>(&self, act: impl FnOnce(&mut W, u64) -> R) -> R {
         let mut state = self.lock();
         let now = self.now();
         let result = act(&mut state.interrupts, now);

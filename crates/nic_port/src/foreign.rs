@@ -86,7 +86,7 @@ pub struct Bells {
 }
 
 /// What rings for a driver elsewhere, for the thread that serves its queue.
-pub(crate) struct Call {
+pub struct Call {
     bell: Arc<File>,
     ringing: Arc<Ringing>,
 }

@@ -29,20 +29,20 @@ impl<Q: Breakable> Served<Q> {
 
 impl NicQueues {
     /// Takes all queues out: nobody uses the guest's rings after this.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.stop_transmit();
         self.stop_receive();
     }
 
     /// Takes the transmit queues out.
-    pub(crate) fn stop_transmit(&self) {
+    pub fn stop_transmit(&self) {
         for served in &self.tx.queues {
             served.replace(None);
         }
     }
 
     /// Takes the receive queues out.
-    pub(crate) fn stop_receive(&self) {
+    pub fn stop_receive(&self) {
         for served in &self.rx.queues {
             served.replace(None);
         }
@@ -53,7 +53,7 @@ impl NicQueues {
 /// Where there is one pair, whose queues come and go by themselves.
 impl NicQueues {
     /// Serves this transmit queue from now on; who serves it polls.
-    pub(crate) fn start_transmit(&self, mut queue: TxQueue, loopback: bool, notifier: Notifier) {
+    pub fn start_transmit(&self, mut queue: TxQueue, loopback: bool, notifier: Notifier) {
         self.set_loopback(loopback);
         queue.disarm();
         if let Some(served) = self.tx.queues.first() {
@@ -62,7 +62,7 @@ impl NicQueues {
     }
 
     /// Serves this receive queue from now on; who serves it polls.
-    pub(crate) fn start_receive(&self, mut queue: RxQueue, notifier: Notifier) {
+    pub fn start_receive(&self, mut queue: RxQueue, notifier: Notifier) {
         queue.disarm();
         if let Some(served) = self.rx.queues.first() {
             served.replace(Some(Running { queue, notifier }));
@@ -70,17 +70,17 @@ impl NicQueues {
     }
 
     /// The transmit ring that the driver wants does not lie in its memory.
-    pub(crate) fn refuse_transmit(&self) {
+    pub fn refuse_transmit(&self) {
         self.tx.queues.iter().take(1).for_each(Served::refuse);
     }
 
     /// The receive ring that the driver wants does not lie in its memory.
-    pub(crate) fn refuse_receive(&self) {
+    pub fn refuse_receive(&self) {
         self.rx.queues.iter().take(1).for_each(Served::refuse);
     }
 
     /// Transmits by other settings from now on.
-    pub(crate) fn change_transmit(&self, settings: TxSettings) {
+    pub fn change_transmit(&self, settings: TxSettings) {
         self.set_loopback(settings.loopback);
         if let Some(served) = self.tx.queues.first() {
             served.with(|running| match &mut running.queue {
@@ -91,7 +91,7 @@ impl NicQueues {
     }
 
     /// Receives by other settings from now on.
-    pub(crate) fn change_receive(&self, settings: RxSettings) {
+    pub fn change_receive(&self, settings: RxSettings) {
         if let Some(served) = self.rx.queues.first() {
             served.with(|running| match &mut running.queue {
                 RxQueue::E1000(queue) => queue.change(settings),

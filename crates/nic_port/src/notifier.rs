@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use super::foreign::Call;
-use crate::irq::{Intx, IrqLine, Messages, Queue, Timed, held};
+use crate::irq::{Intx, Line, Messages, Queue, Timed, held};
 
 /// A queue that runs, and how it interrupts.
-pub(crate) struct Running<Q> {
-    pub(crate) queue: Q,
-    pub(crate) notifier: Notifier,
+pub struct Running<Q> {
+    /// The queue.
+    pub queue: Q,
+    /// What tells its driver.
+    pub notifier: Notifier,
 }
 
 /// How a queue interrupts.
-pub(crate) enum Notifier {
+pub enum Notifier {
     /// By a message of its own, if the driver gave it one.
-    Message(Option<Arc<IrqLine>>),
+    Message(Option<Arc<dyn Line>>),
     /// By a message that may have to wait.
     Moderated(Arc<Timed<Messages>>, Queue),
     /// By an event descriptor of the driver's, if it gave one.
@@ -43,7 +45,7 @@ impl Notifier {
     }
 
     /// From now on the queue interrupts by this message, if any.
-    pub(crate) fn set_line(&mut self, line: Option<Arc<IrqLine>>) {
+    pub(super) fn set_line(&mut self, line: Option<Arc<dyn Line>>) {
         match self {
             Self::Message(place) => *place = line,
             Self::Moderated(pair, queue) => pair.with(|messages, _| messages.set_line(*queue, line)),
