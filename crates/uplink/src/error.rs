@@ -140,3 +140,12 @@ impl Error {
         }
     }
 }
+
+impl From<door::Error> for Error {
+    fn from(error: door::Error) -> Self {
+        match error {
+            door::Error::Taken { path, why } => Self::Socket { path, why },
+            door::Error::System { what, answer } => Self::system(what, answer),
+        }
+    }
+}

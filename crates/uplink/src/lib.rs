@@ -6,7 +6,6 @@
 mod appear;
 pub mod bridge;
 mod cable;
-pub mod door;
 pub mod error;
 pub mod links;
 pub mod macvtap;
@@ -24,7 +23,7 @@ pub mod wire;
 pub mod xdp;
 
 pub use cable::Cable;
-pub use door::{Door, Passage, process_at};
+pub use door::{Door, Passage};
 pub use error::Error;
 pub use links::{LinkCounters, LinkTable, Links, Mac};
 pub use macvtap::MacvtapConfig;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::appear::name_before;
 use crate::netlink::{Message, Netlink};
-use crate::{Error, Links, door, macvtap, ovs};
+use crate::{Error, Links, macvtap, ovs};
 
 /// How long a process that was killed may take to close its sockets: some milliseconds, and more on a busy host.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -134,7 +134,7 @@ impl Drop for Armed {
 /// Removes a socket as soon as nobody listens at it: a process that was killed may close it after everything else.
 fn remove_socket(path: &Path) {
     let end = Instant::now() + CLOSING;
-    while matches!(door::remove_deserted(path), Err(Error::Socket { .. })) && Instant::now() < end {
+    while matches!(door::remove_deserted(path), Err(door::Error::Taken { .. })) && Instant::now() < end {
         sleep(LOOK);
     }
 }
@@ -154,3 +154,6 @@ fn delete(kernel: &Netlink, index: u32) -> Result<(), Error> {
     let gone: io::Result<()> = kernel.ask(&Message::link(libc::RTM_DELLINK, 0, index, 0));
     gone.map_err(|e| Error::system("deleting an interface", e))
 }
+
+#[cfg(test)]
+mod tests;

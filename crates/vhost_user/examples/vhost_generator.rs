@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use door::Door;
 use port::Frame;
 use ring::{BURST, Bytes};
 use sandbox::Confinement;
-use uplink::Door;
 use vhost_user::backend::{Backend, Offer};
 
 /// Octets of a frame, without FCS, if nobody says how many; and the fewest and the most that it can be.

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use door::Door;
 use port::pump;
 use port::{Frame, Null, Sink, Source};
 use ring::{BURST, Bytes};
 use sandbox::Confinement;
-use uplink::Door;
 use vhost_user::backend::{Backend, Offer};
 
 /// Octets of a frame, without FCS.

@@ -278,12 +278,13 @@ pub fn open_uplink(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
             written::create(file).with_context(|| format!("cannot write {}", file.display()))?,
         ),
         Attach::Xdp(interface) => Opened::Xdp(Xdp::open(interface, &xdp_config(router, nic))?),
-        Attach::VhostUserBackend { path, side } | Attach::VhostUserFrontend { path, side } => {
-            Opened::Door(match side {
-                SocketSide::Listen => Door::listen(path)?,
-                SocketSide::Connect => Door::connect(path)?,
-            })
-        }
+        Attach::VhostUserBackend { path, side } | Attach::VhostUserFrontend { path, side } => Opened::Door(
+            match side {
+                SocketSide::Listen => Door::listen(path),
+                SocketSide::Connect => Door::connect(path),
+            }
+            .map_err(uplink::Error::from)?,
+        ),
         Attach::Pcap { file, replay: Some(from) } => Opened::Replay {
             replay: player::open(&from.file)?,
             capture: written::create(file).with_context(|| format!("cannot write {}", file.display()))?,

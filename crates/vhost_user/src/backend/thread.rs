@@ -10,11 +10,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use door::{Door, process_at};
 use nic_port::NicQueues;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use sandbox::{Class, Confinement};
 use signals::interrupt::{self, END_LIMIT};
-use uplink::{Door, process_at};
 
 use super::message::{Heard, Line};
 use super::session::Refused;

@@ -20,10 +20,10 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use door::Door;
 use nic_port::{Receiver, SetUp};
 use sandbox::{Class, Confinement};
 use signals::interrupt;
-use uplink::Door;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::session::Offer;

@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
+use door::{Door, process_at};
 use nic_port::SetUp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{ReadWriteFlags, preadv2};
-use uplink::{Door, process_at};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{Clock, Shared, Status};

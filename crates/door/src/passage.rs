@@ -10,8 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use super::Door;
-use crate::Error;
+use super::{Door, Error};
 
 /// Two doors, of which one is asked at.
 #[derive(Debug)]

@@ -24,11 +24,11 @@ use rustix::net::{
     listen, recvmsg, send, sendmsg, socket_with,
 };
 
-use crate::Error;
-
+mod error;
 mod passage;
 mod who;
 
+pub use error::Error;
 pub use passage::Passage;
 pub use who::process_at;
 
@@ -239,8 +239,11 @@ fn bound(path: &Path) -> Result<UnixListener, rustix::io::Errno> {
 }
 
 /// Removes a socket that was left behind.
-pub(crate) fn remove_deserted(path: &Path) -> Result<(), Error> {
-    let taken = |why| Error::Socket { path: path.to_owned(), why };
+///
+/// # Errors
+/// There is none, or somebody listens there.
+pub fn remove_deserted(path: &Path) -> Result<(), Error> {
+    let taken = |why| Error::taken(path, why);
     let file =
         fs::symlink_metadata(path).map_err(|error| Error::system(format!("{}", path.display()), error))?;
     if !file.file_type().is_socket() {

@@ -111,21 +111,6 @@ fn two_that_may_open_nothing_meet_in_a_passage() {
 }
 
 #[test]
-fn a_socket_of_somebody_who_was_killed_is_taken_away_and_nothing_else() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
-    let undo = |path: &Path| crate::Undo::of_socket(path).expect("a path").now();
-    let [listened, deserted, file] = ["listened", "deserted", "file"].map(path);
-    let _listener = UnixListener::bind(&listened).expect("bound");
-    drop(UnixListener::bind(&deserted).expect("bound"));
-    fs::write(&file, "").expect("written");
-    for path in [&listened, &deserted, &file, &path("nothing")] {
-        undo(path);
-    }
-    assert_eq!([&listened, &deserted, &file].map(|path| path.exists()), [true, false, true]);
-}
-
-#[test]
 fn nobody_else_comes_to_a_socket_of_ours_whatever_is_masked_until_its_owner_lets_him() {
     let folder = tempfile::tempdir().expect("a folder");
     let mode = |path: &Path| fs::metadata(path).expect("a socket").permissions().mode() & 0o777;
