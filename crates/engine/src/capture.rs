@@ -12,8 +12,16 @@ pub(crate) type Capture = Arc<Pcap<File>>;
 
 /// A capture into this file, and the port that fills it.
 pub(crate) fn into(file: File) -> (Arc<dyn Sink>, Capture) {
-    let capture = Pcap::new(file, Limits::default());
+    within(file, Limits::default())
+}
+
+/// A capture within these limits, and the port that fills it.
+fn within(file: File, limits: Limits) -> (Arc<dyn Sink>, Capture) {
+    let capture = Pcap::new(file, limits);
     let port = TapPoint::new(Arc::new(Null::new()));
     port.enable(Box::new(capture.clone()));
     (Arc::new(port), capture)
 }
+
+#[cfg(test)]
+mod tests;

@@ -468,6 +468,8 @@ mod access_tests;
 #[cfg(test)]
 mod cable_tests;
 #[cfg(test)]
+mod foreign_conformance_tests;
+#[cfg(test)]
 mod foreign_tests;
 #[cfg(test)]
 mod offload_tests;

@@ -6,12 +6,16 @@
 
 mod large;
 mod pattern;
+mod recorded;
 mod sink;
 mod source;
 
 pub use pattern::{HEADER, Pattern};
+pub use recorded::{check_ending_source, check_recorded_source};
 pub use sink::{SinkBench, check_sink};
 pub use source::{SourceBench, check_source};
 
+#[cfg(test)]
+mod recorded_tests;
 #[cfg(test)]
 mod tests;

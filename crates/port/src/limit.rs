@@ -136,4 +136,6 @@ impl SinkWrapper for Limited {
 }
 
 #[cfg(test)]
+mod conformance_tests;
+#[cfg(test)]
 mod tests;

@@ -11,9 +11,9 @@
 pub(super) mod tuner;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
-use port::{Frame, Sink, Source, SourceWrapper};
+use port::{Clock, Frame, Sink, Source, SourceWrapper};
 use uplink::QueueLimit;
 
 use tuner::{Look, PERIOD, Tuner};
@@ -29,22 +29,36 @@ pub(super) struct EarlyDrop<S> {
     limit: QueueLimit,
     tuner: Tuner,
     visits: u32,
-    since: Instant,
+    clock: Clock,
+    /// When it was judged last, by the clock.
+    since: u64,
 }
 
 impl<S: Source> EarlyDrop<S> {
     /// Tunes the queue of `source`, from which frames go to `router` with `ring` places, from `first` frames on.
     pub(super) fn new(source: S, router: Arc<dyn Sink>, limit: QueueLimit, ring: u32, first: u32) -> Self {
+        Self::by(Clock::default(), (source, router), limit, ring, first)
+    }
+
+    fn by(
+        clock: Clock,
+        (source, router): (S, Arc<dyn Sink>),
+        limit: QueueLimit,
+        ring: u32,
+        first: u32,
+    ) -> Self {
         limit.set(first);
-        Self { source, router, limit, tuner: Tuner::new(first, ring), visits: 0, since: Instant::now() }
+        let (tuner, since) = (Tuner::new(first, ring), clock.now());
+        Self { source, router, limit, tuner, visits: 0, clock, since }
     }
 
     fn judge(&mut self) {
         self.visits = 0;
-        if self.since.elapsed() < PERIOD {
+        let now = self.clock.now();
+        if Duration::from_nanos(now - self.since) < PERIOD {
             return;
         }
-        self.since = Instant::now();
+        self.since = now;
         if let Some(frames) = self.tuner.judge() {
             self.limit.set(frames);
         }
@@ -73,3 +87,6 @@ impl<S: Source> SourceWrapper for EarlyDrop<S> {
         shown
     }
 }
+
+#[cfg(test)]
+mod tests;

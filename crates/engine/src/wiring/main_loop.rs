@@ -89,6 +89,9 @@ impl SinkWrapper for LockedSink {
 }
 
 #[cfg(test)]
+mod conformance_tests;
+
+#[cfg(test)]
 mod tests {
     use port::Null;
 

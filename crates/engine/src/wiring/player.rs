@@ -193,4 +193,6 @@ impl Play {
 }
 
 #[cfg(test)]
+mod conformance_tests;
+#[cfg(test)]
 mod tests;

@@ -21,6 +21,12 @@ pub trait SinkBench {
     /// [`Sink::deliver`] did not take must be counted too.
     fn lost(&self) -> u64;
 
+    /// Frames of [`SinkBench::lost`] that a rule of the sink has dropped whatever room there was, as a limit does. Room
+    /// promises nothing about them.
+    fn refused(&self) -> u64 {
+        0
+    }
+
     /// How frames must look to come through.
     fn pattern(&self) -> Pattern {
         Pattern::default()
@@ -60,41 +66,42 @@ fn marks(bench: &mut impl SinkBench, offered: usize) -> Option<Vec<Mark>> {
     }
 }
 
-/// All of `taken` came, or are among the counted losses; in order, each once.
-fn check_arrivals(bench: &mut impl SinkBench, offered: &[Mark], taken: usize) {
-    let lost_before_taken = (offered.len() - taken) as u64;
-    let Some(marks) = marks(bench, offered.len()) else { return };
+/// Of so many frames that were offered, all of `taken` came, or are among the counted losses; in order, each once.
+fn check_arrivals(bench: &mut impl SinkBench, offered: usize, taken: &[Mark]) {
+    let lost_before_taken = (offered - taken.len()) as u64;
+    let Some(marks) = marks(bench, offered) else { return };
     let lost = bench.lost();
     assert!(
         lost >= lost_before_taken,
         "{lost_before_taken} frames were not taken, and {lost} counted as lost"
     );
-    assert_eq!(marks.len() as u64 + lost, offered.len() as u64, "in = out + counted drops");
-    let mut rest = offered[..taken].iter();
+    assert!(bench.refused() <= lost, "what a rule drops is lost, and counted as that");
+    assert_eq!(marks.len() as u64 + lost, offered as u64, "in = out + counted drops");
+    let mut rest = taken.iter();
     for mark in &marks {
         assert!(rest.any(|offer| offer == mark), "{mark:?} came twice, out of order, or was never taken");
     }
 }
 
-fn offered(sender: u8, count: usize) -> Vec<Mark> {
+/// The first frames of a sender.
+fn first(sender: u8, count: usize) -> Vec<Mark> {
     (0..count as u32).map(|number| Mark { sender, number }).collect()
 }
 
 fn an_empty_delivery_does_nothing(bench: &mut impl SinkBench) {
     assert_eq!(bench.sink().deliver(&[]), 0, "an empty delivery took something");
-    check_arrivals(bench, &[], 0);
+    check_arrivals(bench, 0, &[]);
 }
 
 fn frames_come_whole_and_in_order(bench: &mut impl SinkBench) {
-    let (pattern, mut taken) = (bench.pattern(), 0);
+    let pattern = bench.pattern();
     // Few enough for any queue, one at a time and then together.
     for (first, count) in [(0, 1), (1, 1), (2, 3), (5, 3)] {
         let shown = Shown::new(&pattern, 1, first, count);
         let n = bench.sink().deliver(&shown.frames());
         assert_eq!(n, count, "a new port with little to do took only {n} of {count} frames");
-        taken += n;
     }
-    check_arrivals(bench, &offered(1, 8), taken);
+    check_arrivals(bench, 8, &first(1, 8));
 }
 
 fn a_burst_of_the_largest_size(bench: &mut impl SinkBench) {
@@ -102,8 +109,12 @@ fn a_burst_of_the_largest_size(bench: &mut impl SinkBench) {
     let room = bench.sink().room();
     let taken = bench.sink().deliver(&shown.frames());
     assert!(taken <= BURST, "took {taken} of {BURST} frames");
-    assert!(room == usize::MAX || taken >= room.min(BURST), "said it had room for {room} and took {taken}");
-    check_arrivals(bench, &offered(1, BURST), taken);
+    let dealt_with = taken + bench.refused() as usize;
+    assert!(
+        room == usize::MAX || dealt_with >= room.min(BURST),
+        "said it had room for {room} and took {taken}"
+    );
+    check_arrivals(bench, BURST, &first(1, taken));
 }
 
 fn what_is_not_taken_is_the_end_of_the_burst_and_counted(bench: &mut impl SinkBench) {
@@ -129,21 +140,24 @@ fn what_is_not_taken_is_the_end_of_the_burst_and_counted(bench: &mut impl SinkBe
 
 fn room_is_honest(bench: &mut impl SinkBench) {
     let pattern = bench.pattern();
-    let (mut taken, mut offers) = (0, 0);
-    for first in 0..2048 {
-        let room = bench.sink().room();
+    let (mut taken, mut offers) = (Vec::new(), 0);
+    for number in 0..2048 {
+        let (room, refused) = (bench.sink().room(), bench.refused());
         if room == usize::MAX {
             return;
         }
-        let shown = Shown::new(&pattern, 1, first, 1);
+        let shown = Shown::new(&pattern, 1, number, 1);
         let n = bench.sink().deliver(&shown.frames());
-        (taken, offers) = (taken + n, offers + 1);
-        assert_eq!(n, room.min(1), "said it had room for {room} frames, and took {n} of 1");
+        taken.extend((n > 0).then_some(Mark { sender: 1, number }));
+        offers += 1;
+        let (promised, refused) = (room.min(1), (bench.refused() - refused) as usize);
+        let honest = n <= promised && n + refused >= promised;
+        assert!(honest, "said it had room for {room} frames, took {n} of 1, and refused {refused}");
         if room == 0 {
             break;
         }
     }
-    check_arrivals(bench, &offered(1, offers), taken);
+    check_arrivals(bench, offers, &taken);
 }
 
 fn a_sink_with_room_is_not_waited_for(bench: &mut impl SinkBench) {

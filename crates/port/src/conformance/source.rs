@@ -26,6 +26,15 @@ pub trait SourceBench {
     }
 }
 
+/// Frames that are more than any burst, and those that follow when they are gone. Each check feeds the first of all these.
+const MANY: std::ops::Range<u32> = 0..1024;
+const LATER: std::ops::Range<u32> = 2000..2004;
+
+/// The numbers of all frames that a check feeds to a source which takes them all.
+pub(super) fn numbers() -> impl Iterator<Item = u32> {
+    MANY.chain(LATER)
+}
+
 /// Checks all promises of a source, each on a new one.
 pub fn check_source<B: SourceBench>(mut make: impl FnMut() -> B) {
     without_frames_nothing_is_shown(&mut make());
@@ -37,7 +46,7 @@ pub fn check_source<B: SourceBench>(mut make: impl FnMut() -> B) {
 }
 
 /// One call of `drain`, with what it promises about the call itself.
-fn drain(bench: &mut impl SourceBench, budget: usize) -> Vec<Mark> {
+pub(super) fn drain(bench: &mut impl SourceBench, budget: usize) -> Vec<Mark> {
     let pattern = bench.pattern();
     let (mut calls, mut frames_shown, mut marks) = (0, 0, Vec::new());
     let drained = bench.source().drain(budget, &mut |frames| {
@@ -131,7 +140,7 @@ fn the_bell_rings_for_a_sleeper(bench: &mut impl SourceBench) {
     assert_eq!(drain_all(bench, BURST, fed.len()), fed);
 }
 
-fn readable(bench: &mut impl SourceBench) -> bool {
+pub(super) fn readable(bench: &mut impl SourceBench) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let (Bell::Event(bell) | Bell::Readable(bell)) = bench.source().bell() else { return false };
     let mut polled = [PollFd::from_borrowed_fd(bell, PollFlags::IN)];
@@ -140,7 +149,7 @@ fn readable(bench: &mut impl SourceBench) -> bool {
 
 fn a_full_source_empties(bench: &mut impl SourceBench) {
     let mut fed = Vec::new();
-    for first in (0..1024).step_by(BURST) {
+    for first in MANY.step_by(BURST) {
         let some = feed(bench, first, BURST as u32);
         let full = some.len() < BURST;
         fed.extend(some);
@@ -149,6 +158,6 @@ fn a_full_source_empties(bench: &mut impl SourceBench) {
         }
     }
     assert_eq!(drain_all(bench, BURST, fed.len()), fed);
-    let fed = feed(bench, 2000, 4);
+    let fed = feed(bench, LATER.start, LATER.len() as u32);
     assert_eq!(drain_all(bench, BURST, fed.len()), fed, "a source that was full once must work on");
 }
