@@ -168,6 +168,7 @@ pub const LIMITS: &[Limit] = &[
     limit("guarantee/kvm/virtio-net/60/tap/promised", "median", 0.98, f64::INFINITY),
     // The same beside a neighbour that never idles; that it does not; and when a timer comes to a program on that core, in milliseconds.
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "median", 0.98, f64::INFINITY),
+    limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "neighbour_cpu", 0.05, f64::INFINITY),
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "idle_cpu", 0.0, 0.05),
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "timer_p99_ms", 0.0, 20.0),
     // Milliseconds from nothing, and from the start of the command, to the first frame.

@@ -16,6 +16,7 @@ fn a_promise_beside_a_neighbour_that_never_idles_is_judged_with_the_core_that_th
     );
     // A fair scheduler's part of two routers' core; a neighbour that sleeps; a core on which nobody else gets a turn.
     assert_eq!([of("median", 0.75), of("idle_cpu", 0.3), of("timer_p99_ms", 100.0)], ["no, far"; 3]);
+    assert_eq!([of("neighbour_cpu", 0.2), of("neighbour_cpu", 0.0001)], ["yes", "no, far"]);
     assert_eq!([of("median", 0.95), of("timer_p99_ms", 21.0)], ["no, near"; 2]);
 }
 

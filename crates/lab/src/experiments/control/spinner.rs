@@ -1,5 +1,6 @@
-//! `guarantee`, beside a neighbour that never idles: both of its threads poll for ever on the CPU of the promise, and nobody offers
-//! it anything, so that no limit and no drop can keep it down. A sample is what was delivered of the promise meanwhile; beside it
+//! `guarantee`, beside a neighbour that never idles: a hostile guest that spins on the CPU of the promise, and is started again when
+//! it is stopped for that. (One of `spin = "always"` is no such guest: beside others its threads sleep early.) Nobody offers it
+//! anything, so that no limit and no drop can keep it down. A sample is what was delivered of the promise meanwhile; beside it
 //! how late timers came to a program on that CPU, what the neighbour took of it, and what was left of it.
 
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use crate::experiments::room::{File, Memory, Room, program};
 use crate::ledger_snapshot::Snapshot;
 
 /// Lines of the neighbour's table.
-const NEVER_IDLES: &str = "spin = \"always\"\n";
+const NEVER_IDLES: &str = "role = \"hostile\"\nmisdeed = \"spin\"\nrestart = \"always\"\n";
 /// Its place among the routers.
 const NEIGHBOUR: usize = 1;
 /// The step goes on by so much where trials are still missing, and no longer than that in all.
@@ -144,14 +145,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_neighbour_polls_for_ever_beside_what_is_promised() {
+    fn the_neighbour_spins_beside_what_is_promised() {
         let (promise, place) = (promise(12_345.6, 60), capacity::on(1));
         for lines in [format!("{place}{promise}"), format!("{place}{NEVER_IDLES}")] {
             let nics = "[[router.nic]]\nname = \"n\"\nattach = \"tap:t\"\naddress = \"192.0.2.1/24\"\n";
             let text = format!("[[router]]\nname = \"r\"\n{lines}{nics}");
             let plan = config::parse(&text, "lab").unwrap();
             let router = &plan.routers[0];
-            assert_ne!(router.guarantee.is_some(), router.spin == config::Spin::Always, "{lines}");
+            let spins = router.role == config::Role::Hostile(config::Misdeed::Spin);
+            assert_ne!(router.guarantee.is_some(), spins, "{lines}");
         }
     }
 }
