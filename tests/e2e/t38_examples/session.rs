@@ -31,6 +31,14 @@ mount -t tmpfs tmpfs /run/netns
 echo furnished
 exec sleep infinity";
 
+/// Hosts send no more of their own accord: router solicitations and reports of IPv6 come at any time, also while the last table is
+/// read, and then it does not add up.
+const BE_QUIET: &str = "set -e
+for host in $(ip netns list | cut -d ' ' -f 1); do
+    ip netns exec $host sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6'
+done
+echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6";
+
 /// A host, and what was started there.
 pub(super) struct Session {
     // In the order in which they go.
@@ -94,6 +102,7 @@ impl Session {
             assert!(Instant::now() < end, "{last}: {done:?}; {:?}", run.counters());
             thread::sleep(LOOK);
         }
+        self.command(BE_QUIET);
         run.settle();
         run.signal(Signal::TERM).expect("signalled");
         let done = run.wait(PATIENCE).expect("it ends");
