@@ -126,17 +126,19 @@ pub fn read(path: &str) -> Option<String> {
 fn interfaces() -> BTreeMap<String, InterfaceKind> {
     let Ok(folder) = fs::read_dir("/sys/class/net") else { return BTreeMap::new() };
     let names = folder.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    names.map(|name| (kind(&name), name)).map(|(kind, name)| (name, kind)).collect()
+    names.filter_map(|name| Some((kind(&name)?, name))).map(|(kind, name)| (name, kind)).collect()
 }
 
-fn kind(name: &str) -> InterfaceKind {
+/// What an interface is; none where it has just been deleted.
+fn kind(name: &str) -> Option<InterfaceKind> {
     if Path::new(&format!("/sys/class/net/{name}/bridge")).exists() {
-        return InterfaceKind::Bridge;
+        return Some(InterfaceKind::Bridge);
     }
     let flags = read(&format!("/sys/class/net/{name}/tun_flags"));
     let flags = flags.and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
     match flags {
-        Some(flags) if flags & IFF_TAP != 0 => InterfaceKind::Tap,
-        _ => InterfaceKind::Other,
+        Some(flags) if flags & IFF_TAP != 0 => Some(InterfaceKind::Tap),
+        // The files of an interface that goes away do not go all at once; this one is refused to readers before any of them goes.
+        _ => read(&format!("/sys/class/net/{name}/ifindex")).map(|_| InterfaceKind::Other),
     }
 }
