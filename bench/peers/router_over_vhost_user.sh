@@ -101,7 +101,7 @@ ratio() {
 one() { # tag
   local i a with=l3fwd; placement
   ringroad ringroad "$RINGROAD"
-  if [ "$1" = other ]; then with=ringroad_other; ringroad "$with" "$OTHER"; else l3fwd "${OPTIONS[$1]}"; fi
+  if [ "$1" = other ]; then with=old; ringroad "$with" "$OTHER"; else l3fwd "${OPTIONS[$1]}"; fi
   if [ -n "${PIDS_OF[ringroad]:-}" ] && [ -n "${PIDS_OF[$with]:-}" ]; then
     for i in $(seq $((4 * SECS))); do
       slice ringroad; a=$S; slice "$with"

@@ -221,30 +221,25 @@ fn vhost_user(programs: &Programs, wanted: usize) -> Result<(String, bool)> {
         .env("OTHER", &programs.old)
         .env("REPS", "1")
         .env("SECS", &seconds);
-    let (mut slices, mut said) = ((Vec::new(), Vec::new()), Vec::new());
-    step.quietly(&mut |line| {
-        // A slice of a quarter of a second: `NAME PPS c2c=NS`.
-        let mut words = line.split_whitespace();
-        let of = (words.next(), words.next().and_then(|pps| pps.parse::<f64>().ok()));
-        match of {
-            (Some("ringroad_beside_other_60"), Some(pps)) => slices.0.push(pps),
-            (Some("ringroad_other_other_60"), Some(pps)) => slices.1.push(pps),
-            _ => said.push(line.to_owned()),
-        }
-    })?;
-    let sample = |pps: &f64| {
-        let mpps = pps / 1e6;
-        parse(&format!("RESULT name={VHOST_USER}/64 unit=mpps median={mpps} min={mpps} max={mpps} n=1"))
-    };
-    let read = |all: &[f64]| -> Vec<Sample> { all.iter().filter_map(sample).collect() };
-    let (new, old) = (read(&slices.0), read(&slices.1));
-    ensure!(
-        new.len() == old.len() && !new.is_empty(),
-        "`{}` gave no pairs:\n{}",
-        step.shown(),
-        said.join("\n")
+    let mut said = Vec::new();
+    step.quietly(&mut |line| said.push(line.to_owned()))?;
+    vhost_user_row(&said).with_context(|| format!("`{}` gave no ratio:\n{}", step.shown(), said.join("\n")))
+}
+
+/// A row of the table from what the script says: medians in RESULT lines, and new / old of the slices in a RATIO line.
+fn vhost_user_row(said: &[String]) -> Option<(String, bool)> {
+    let samples: Vec<Sample> = said.iter().filter_map(|line| parse(line)).collect();
+    let of = |end: &str| samples.iter().find(|sample| sample.name().ends_with(end)).map(Sample::median);
+    let (new, old) = (of("_ringroad_beside_other_60")?, of("_old_other_60")?);
+    let ratio = said.iter().find_map(|line| line.strip_prefix("RATIO "))?;
+    let key = |key: &str| ratio.split_whitespace().find_map(|word| word.strip_prefix(key));
+    let (median, pairs) = (key("median=")?, key("n=")?);
+    let (low, high) = key("ci95=")?.split_once("..")?;
+    let verdict = verdict(low.parse::<f64>().ok()? >= LEAST, high.parse::<f64>().ok()? < LEAST);
+    let row = format!(
+        "| {VHOST_USER}/64 | {pairs} | {pairs} | {old:.3} | {new:.3} mpps | {median} | {low}..{high} | low end >= {LEAST} | {verdict} |\n"
     );
-    row(&format!("{VHOST_USER}/64"), &new.iter().zip(&old).collect::<Vec<_>>())
+    Some((row, verdict != "no"))
 }
 
 #[cfg(test)]

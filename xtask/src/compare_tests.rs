@@ -1,4 +1,4 @@
-use super::{row, wish};
+use super::{row, vhost_user_row, wish};
 use crate::results::{Sample, parse};
 
 fn samples(unit: &str, medians: impl IntoIterator<Item = f64>) -> Vec<Sample> {
@@ -44,4 +44,18 @@ fn what_to_compare_with_has_to_be_said() {
     assert!(words(&["main", "forwards"]).is_err());
     let wish = words(&["main", "--pairs", "12", "boot"]).unwrap();
     assert_eq!((wish.other.as_str(), wish.pairs, wish.chosen), ("main", 12, vec!["boot".to_owned()]));
+}
+
+#[test]
+fn the_scripts_ratio_is_the_row_of_vhost_user() {
+    let said = |low: f64| {
+        [
+            "RESULT name=router_over_vhost_user_old_other_60 unit=mpps median=10.2 min=9 max=21 n=8 c2c_ns=333".to_owned(),
+            "RESULT name=router_over_vhost_user_ringroad_beside_other_60 unit=mpps median=10.3 min=9 max=24 n=8".to_owned(),
+            format!("RATIO router_over_vhost_user_other_60 median=0.97 ci95={low}..0.979 n=8"),
+        ]
+    };
+    let (text, well) = vhost_user_row(&said(0.96)).unwrap();
+    assert!(!well && text.contains("| 8 | 8 | 10.200 | 10.300 mpps | 0.97 | 0.96..0.979 |"), "{text}");
+    assert!(vhost_user_row(&said(0.96)[..2]).is_none());
 }
