@@ -13,7 +13,7 @@ mod source;
 pub use pattern::{HEADER, Pattern};
 pub use recorded::{check_ending_source, check_recorded_source};
 pub use sink::{SinkBench, check_sink};
-pub use source::{SourceBench, check_source};
+pub use source::{SourceBench, check_source, drained};
 
 #[cfg(test)]
 mod recorded_tests;

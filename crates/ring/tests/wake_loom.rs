@@ -156,7 +156,7 @@ fn model<const PUBLISHER_FENCE: bool, const SLEEPER_FENCE: bool, const LOOK: boo
     model_of::<PUBLISHER_FENCE, SLEEPER_FENCE, LOOK>(by, false);
 }
 
-/// The same; `late`: the sleeper asks to hear of the last entry only.
+/// The model; `late`: the sleeper asks to hear of the last entry only.
 fn model_of<const PUBLISHER_FENCE: bool, const SLEEPER_FENCE: bool, const LOOK: bool>(by: By, late: bool) {
     /// Across the wrap of the index.
     const FIRST: u16 = u16::MAX;

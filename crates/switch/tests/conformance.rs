@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use port::conformance::{Pattern, SinkBench, check_sink};
+use port::conformance::{Pattern, SinkBench, check_sink, drained};
 use port::{Frame, IngressSink, IngressSource, Null, Sink, Source, ingress};
 use switch::{Config, Switch, SwitchPort};
 
@@ -19,16 +19,7 @@ impl SinkBench for Bench {
     }
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
-        let mut all = Vec::new();
-        let mut copy = |frames: &[Frame<'_>]| {
-            for frame in frames {
-                let mut octets = vec![0; frame.len()];
-                frame.octets().copy_to_slice(&mut octets);
-                all.push(octets);
-            }
-        };
-        while self.behind.drain(64, &mut copy) != 0 {}
-        Some(all)
+        Some(drained(&mut self.behind))
     }
 
     fn lost(&self) -> u64 {

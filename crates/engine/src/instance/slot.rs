@@ -392,7 +392,7 @@ impl Yard {
         self.tell_about(About::Router, router, kind, message);
     }
 
-    /// The same of that of a router.
+    /// Notes what happened to what of a router `about` says.
     pub(crate) fn tell_about(&mut self, about: About, router: &str, kind: Kind, message: impl Into<String>) {
         self.news.push(Event { router: router.to_owned(), kind, about, message: message.into() });
     }

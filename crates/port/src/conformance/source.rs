@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ring::BURST;
 
 use super::pattern::{Mark, Pattern};
-use crate::boundary::{Bell, Source};
+use crate::boundary::{Bell, Frame, Source};
 
 /// A source under test, and a way to make it have frames.
 pub trait SourceBench {
@@ -45,6 +45,20 @@ pub fn check_source<B: SourceBench>(mut make: impl FnMut() -> B) {
     a_full_source_empties(&mut make());
 }
 
+/// All frames that wait in a source, until there are none: what a bench finds in the queue behind its sink.
+pub fn drained(source: &mut dyn Source) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut copy = |frames: &[Frame<'_>]| all.extend(frames.iter().map(octets));
+    while source.drain(BURST, &mut copy) != 0 {}
+    all
+}
+
+fn octets(frame: &Frame<'_>) -> Vec<u8> {
+    let mut octets = vec![0; frame.len()];
+    frame.octets().copy_to_slice(&mut octets);
+    octets
+}
+
 /// One call of `drain`, with what it promises about the call itself.
 pub(super) fn drain(bench: &mut impl SourceBench, budget: usize) -> Vec<Mark> {
     let pattern = bench.pattern();
@@ -53,9 +67,7 @@ pub(super) fn drain(bench: &mut impl SourceBench, budget: usize) -> Vec<Mark> {
         calls += 1;
         frames_shown += frames.len();
         for frame in frames {
-            let mut octets = vec![0; frame.len()];
-            frame.octets().copy_to_slice(&mut octets);
-            marks.extend(pattern.recognise(&octets));
+            marks.extend(pattern.recognise(&octets(frame)));
         }
     });
     assert_eq!(drained, frames_shown, "drain returned another number than it showed");

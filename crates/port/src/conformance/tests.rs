@@ -22,17 +22,7 @@ impl<L: Fn() -> u64> SinkBench for Bench<L> {
     }
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
-        let mut all = Vec::new();
-        let source = self.behind.as_mut()?;
-        let mut copy = |frames: &[Frame<'_>]| {
-            for frame in frames {
-                let mut octets = vec![0; frame.len()];
-                frame.octets().copy_to_slice(&mut octets);
-                all.push(octets);
-            }
-        };
-        while source.drain(64, &mut copy) != 0 {}
-        Some(all)
+        Some(drained(&mut **self.behind.as_mut()?))
     }
 
     fn lost(&self) -> u64 {

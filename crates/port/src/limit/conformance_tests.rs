@@ -8,9 +8,9 @@ use std::time::Duration;
 use frame::offload::Offloads;
 
 use super::{Limit, LimitCounters, Limited};
-use crate::boundary::{Frame, Sink, Source};
+use crate::boundary::{Frame, Sink};
 use crate::clock::{Clock, Hand};
-use crate::conformance::{SinkBench, check_sink};
+use crate::conformance::{SinkBench, check_sink, drained};
 use crate::{IngressSink, IngressSource, ingress};
 
 /// Frames that the queue behind the limit holds.
@@ -63,16 +63,7 @@ impl SinkBench for Bench {
     }
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
-        let mut all = Vec::new();
-        let mut copy = |frames: &[Frame<'_>]| {
-            for frame in frames {
-                let mut octets = vec![0; frame.len()];
-                frame.octets().copy_to_slice(&mut octets);
-                all.push(octets);
-            }
-        };
-        while self.behind.drain(64, &mut copy) != 0 {}
-        Some(all)
+        Some(drained(&mut self.behind))
     }
 
     fn lost(&self) -> u64 {

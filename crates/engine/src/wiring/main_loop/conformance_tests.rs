@@ -1,6 +1,6 @@
 //! Ports of which one moves frames at a time, under the suite that every port passes.
 
-use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
+use port::conformance::{SinkBench, SourceBench, check_sink, check_source, drained};
 use port::{IngressSink, IngressSource, ingress};
 
 use super::*;
@@ -18,16 +18,7 @@ impl SinkBench for Entry {
     }
 
     fn received(&mut self) -> Option<Vec<Vec<u8>>> {
-        let mut all = Vec::new();
-        let mut copy = |frames: &[Frame<'_>]| {
-            for frame in frames {
-                let mut octets = vec![0; frame.len()];
-                frame.octets().copy_to_slice(&mut octets);
-                all.push(octets);
-            }
-        };
-        while self.behind.drain(64, &mut copy) != 0 {}
-        Some(all)
+        Some(drained(&mut self.behind))
     }
 
     fn lost(&self) -> u64 {
