@@ -114,6 +114,14 @@ fn limited(spin: u32, limit: u32) -> u32 {
 }
 
 impl<D: Duty> Serving<'_, D> {
+    /// Whether the host has asked for an end or for a sign of life since the last look at its words. Its interrupt may have come
+    /// while the vCPU was awake, and wakes nobody later.
+    fn is_called(&self) -> bool {
+        let words = boot::shared();
+        let challenged = words.challenge.0.load(Acquire) != self.shared.answer.0.load(Relaxed);
+        challenged || words.stop.0.load(Acquire) != 0
+    }
+
     fn sleep(&mut self) {
         let alarm = self.duty.deadline().map_or(0, |ms| ms.clamp(1, u64::from(u32::MAX)) as u32);
         self.shared.alarm.0.store(alarm, Release);
@@ -144,8 +152,8 @@ impl<D: Duty> Party for Serving<'_, D> {
 
     fn arm(&mut self) -> bool {
         self.seen = self.mailbox.seen();
-        let stop = boot::shared().stop.0.load(Acquire) != 0;
-        self.firmware.arm() || stop
+        let called = self.is_called();
+        self.firmware.arm() || called
     }
 
     fn disarm(&mut self) {

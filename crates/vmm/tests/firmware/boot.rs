@@ -2,7 +2,10 @@
 //! process.
 
 use std::sync::atomic::Ordering::Acquire;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use bootinfo::BootInfo;
 use nic_port::irq::Line;
 use vmm::Stopped;
 
@@ -36,5 +39,24 @@ fn several_vcpus_come_up_answer_and_stop() {
         wait_for("signs of life", || shared.vcpus[..4].iter().all(|vcpu| vcpu.answer.0.load(Acquire) == 7));
         assert_eq!(shared.vcpus[4].state.0.load(Acquire), 0, "there is no fifth");
         assert!(running.stop().iter().all(|end| *end == Stopped::Asked));
+    }
+}
+
+#[test]
+fn a_sign_of_life_that_is_asked_for_right_before_a_vcpu_sleeps_is_given() {
+    // The vCPU polls so often after each answer before it sleeps, and does not look at the host's words meanwhile.
+    let info = BootInfo { spin: 200, ..orders(1) };
+    for running in each(&info) {
+        running.wait_until_ready();
+        let answer = &running.machine.shared().vcpus[0].answer.0;
+        for number in 1..=10_000 {
+            running.machine.challenge(number);
+            let begun = Instant::now();
+            while answer.load(Acquire) != number {
+                assert!(begun.elapsed() < Duration::from_secs(60), "no answer to challenge {number}");
+                thread::yield_now();
+            }
+        }
+        assert_eq!(running.stop(), [Stopped::Asked]);
     }
 }
