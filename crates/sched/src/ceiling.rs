@@ -108,6 +108,16 @@ pub struct Bounds {
     held: Vec<Bound>,
     /// Groups that were given up for others, and since when.
     leaving: Vec<(Own, Instant)>,
+    /// Groups of earlier runs of this name.
+    deserted: Vec<Deserted>,
+}
+
+/// A group of a run whose supervisor and cleaner were killed. It goes when the kernel is done with the processes in it.
+#[derive(Debug)]
+struct Deserted {
+    group: PathBuf,
+    _claim: OwnedFd,
+    since: Instant,
 }
 
 /// One of them.
@@ -179,21 +189,26 @@ fn given(resource: Resource, group: &Path) -> Option<u64> {
 impl Bounds {
     /// Makes groups for a run of this name, each with its ceiling, where the host lets them be made; and a line for each that it
     /// seemed to let be made and did not. The journal hears of each before it is made.
-    pub fn make(run: &str, ceiling: &Ceiling, mut journal: impl FnMut(&Undo)) -> (Self, Vec<ApplyError>) {
+    pub fn make(
+        run: &str,
+        ceiling: &Ceiling,
+        now: Instant,
+        mut journal: impl FnMut(&Undo),
+    ) -> (Self, Vec<ApplyError>) {
         let prefix = format!("{OURS}{run}.");
         let name = format!("{prefix}{}", unique());
-        let (mut bounds, mut errors) = (Vec::new(), Vec::new());
+        let (mut bounds, mut errors) = (Self::default(), Vec::new());
         for resource in Resource::ALL {
             let Ok(found) = found(resource) else { continue };
             if found.version == Version::V1 {
-                sweep(&found.base, &prefix);
+                bounds.deserted.extend(sweep(&found.base, &prefix, now));
             }
             match Bound::make(resource, found, &name, ceiling.of(resource), &mut journal) {
-                Ok(bound) => bounds.extend(bound),
+                Ok(bound) => bounds.held.extend(bound),
                 Err(error) => errors.push(error),
             }
         }
-        (Self { held: bounds, leaving: Vec::new() }, errors)
+        (bounds, errors)
     }
 
     /// Whether the ceiling of this is one that we set.
@@ -241,9 +256,10 @@ impl Bounds {
         Ok(())
     }
 
-    /// Takes away groups that were given up for others. Those that processes are in which were killed go later; those that do not
-    /// go for too long are left behind, and named.
+    /// Takes away groups that were given up for others, and those of earlier runs. Those that processes are in which were killed go
+    /// later; those that do not go for too long are left behind, and of this run named.
     pub fn clear(&mut self, now: Instant) -> Vec<ApplyError> {
+        self.deserted.retain(|deserted| !deserted.goes(now));
         let mut errors = Vec::new();
         self.leaving.retain(|(old, since)| {
             let Err(error) = old.undo.carried_out(false) else { return false };
@@ -263,11 +279,20 @@ impl Bounds {
 
     /// Takes away what was made; what could not be. Processes that are still in it go on without a ceiling.
     pub fn remove(&mut self) -> Vec<ApplyError> {
+        self.deserted.drain(..).for_each(|deserted| drop(fs::remove_dir(deserted.group)));
         let given_up = self.leaving.drain(..).map(|(old, _)| old);
         // They are claimed until they are gone.
         let own: Vec<Own> = self.held.drain(..).filter_map(|bound| bound.own).chain(given_up).collect();
         let left = Undo::all(own.iter().map(|own| &own.undo));
         left.into_iter().map(|(undo, error)| undo.left_behind(error)).collect()
+    }
+}
+
+impl Deserted {
+    /// Whether it has gone, or is left behind: who is in it lives, or does not die.
+    fn goes(&self, now: Instant) -> bool {
+        let waits = fs::remove_dir(&self.group).is_err_and(|error| cgroup::is_in_use(&error));
+        !waits || now.saturating_duration_since(self.since) >= LEAVING
     }
 }
 
@@ -398,17 +423,16 @@ fn free(name: &Path) -> PathBuf {
         .unwrap_or_else(|| name.to_owned())
 }
 
-/// Takes away groups of earlier runs of a name, whose supervisor and cleaner were killed: nobody claims them, and no process is in them.
-/// Groups of another run of that name, which has another folder for its locks, are claimed by that one.
-fn sweep(base: &Path, prefix: &str) {
+/// Takes away groups of earlier runs of a name, whose supervisor and cleaner were killed: nobody claims them. Those that processes are
+/// in still are claimed and returned. Groups of another run of that name, which has another folder for its locks, are claimed by that one.
+fn sweep(base: &Path, prefix: &str, now: Instant) -> Vec<Deserted> {
     let there = fs::read_dir(base).into_iter().flatten().flatten();
     let of_name = there.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    for group in of_name.map(|entry| entry.path()) {
-        if claim(&group).is_ok() {
-            // Where processes are in it still, it stays.
-            let _ = fs::remove_dir(&group);
-        }
-    }
+    let deserted = of_name.filter_map(|entry| {
+        let group = entry.path();
+        Some(Deserted { _claim: claim(&group).ok()?, group, since: now })
+    });
+    deserted.filter(|deserted| !deserted.goes(now)).collect()
 }
 
 /// Makes a group this process's own, until it closes what is returned.

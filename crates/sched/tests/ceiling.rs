@@ -30,7 +30,7 @@ fn bounds(memory: u64, tasks: u64) -> (Bounds, Vec<PathBuf>) {
         assert!(!path.exists(), "it is told of before it is made");
         hears.lock().expect("no panic").push(path.clone());
     };
-    let (bounds, errors) = Bounds::make("test", &Ceiling { memory, tasks }, journal);
+    let (bounds, errors) = Bounds::make("test", &Ceiling { memory, tasks }, Instant::now(), journal);
     assert!(errors.is_empty(), "{errors:?}");
     let groups = told.lock().expect("no panic").clone();
     (bounds, groups)

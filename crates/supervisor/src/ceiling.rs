@@ -135,7 +135,8 @@ impl Ceilings {
     /// The owner wants one of memory, and there is none; no descriptors are left.
     pub(super) fn begin(run: &str, plan: &Plan, memory: Option<u64>, lock: &RunLock) -> Result<Self> {
         let host = host::memory_total();
-        let (bounds, errors) = Bounds::make(run, &needed(plan, memory, host), lock.journal()?);
+        let (bounds, errors) =
+            Bounds::make(run, &needed(plan, memory, host), Instant::now(), lock.journal()?);
         let troubles: Vec<String> = errors.iter().map(ToString::to_string).collect();
         if let Some(full) = errors.into_iter().find(|error| error.is_out_of_descriptors()) {
             return Err(full.into());

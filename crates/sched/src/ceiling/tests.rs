@@ -31,7 +31,7 @@ fn what_is_reached_is_told_once_and_whose_ceiling_it_was() {
     let (version, resource) = (Version::V2, Resource::Memory);
     let bound =
         Bound { resource, version, group: folder.path().to_owned(), own: None, seen: Counted::default() };
-    let mut bounds = Bounds { held: vec![bound], leaving: Vec::new() };
+    let mut bounds = Bounds { held: vec![bound], leaving: Vec::new(), deserted: Vec::new() };
     let mut after = |events: &str| {
         fs::write(folder.path().join("memory.events"), events).expect("written");
         bounds.reached()
@@ -84,11 +84,30 @@ fn groups_that_nobody_claims_any_more_are_taken_away() {
     fs::create_dir(used.join("something")).expect("it cannot be removed");
     let claimed = claim(&lives).expect("nobody has it");
     assert!(claim(&lives).is_err(), "it is claimed");
-    sweep(base.path(), "ringroad-a.");
-    assert_eq!([left, lives.clone(), used, other].map(|group| group.exists()), [false, true, true, true]);
+    let now = Instant::now();
+    let deserted = sweep(base.path(), "ringroad-a.", now);
+    let mut bounds = Bounds { held: Vec::new(), leaving: Vec::new(), deserted };
+    assert_eq!([&left, &lives, &used, &other].map(|group| group.exists()), [false, true, true, true]);
+    // The processes in it were killed, and it goes when the kernel is done with them.
+    assert!(claim(&used).is_err(), "it is claimed meanwhile");
+    assert!(bounds.clear(now + LEAVING / 2).is_empty() && used.exists());
+    fs::remove_dir(used.join("something")).expect("it was there");
+    assert!(bounds.clear(now + LEAVING / 2).is_empty() && !used.exists());
     drop(claimed);
-    sweep(base.path(), "ringroad-a.");
-    assert!(!lives.exists());
+    assert!(sweep(base.path(), "ringroad-a.", now).is_empty() && !lives.exists());
+}
+
+/// As of a process that does not die, or of a run whose claim somebody else has.
+#[test]
+fn a_deserted_group_that_is_in_use_for_long_is_left_alone() {
+    let base = tempfile::tempdir().expect("a folder");
+    let group = base.path().join("ringroad-a.1-f");
+    fs::create_dir_all(group.join("something")).expect("made");
+    let now = Instant::now();
+    let deserted = sweep(base.path(), "ringroad-a.", now);
+    let mut bounds = Bounds { held: Vec::new(), leaving: Vec::new(), deserted };
+    assert!(bounds.clear(now + LEAVING).is_empty(), "nobody is told of it");
+    assert!(group.exists() && claim(&group).is_ok());
 }
 
 /// As of processes that the kernel is not done with.
@@ -103,7 +122,8 @@ fn what_is_in_use_goes_later_and_is_named_if_it_does_not() {
         let procs = File::open(&path).expect("it is there");
         (Own { undo, _claim: None, procs, name: path, home }, now)
     };
-    let mut bounds = Bounds { held: Vec::new(), leaving: vec![given_up("a"), given_up("b")] };
+    let mut bounds =
+        Bounds { held: Vec::new(), leaving: vec![given_up("a"), given_up("b")], deserted: Vec::new() };
     let (a, b) = (base.path().join("a"), base.path().join("b"));
     assert!(bounds.clear(now).is_empty() && a.exists());
     fs::remove_dir(a.join("in use")).expect("it was there");
