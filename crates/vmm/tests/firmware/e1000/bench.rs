@@ -67,7 +67,7 @@ impl Accesses {
         other: 0,
     };
 
-    fn zip(&self, with: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+    pub(super) fn zip(&self, with: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             icr_read: f(self.icr_read, with.icr_read),
             imc_write: f(self.imc_write, with.imc_write),
@@ -295,6 +295,13 @@ impl Bench {
             rdt_write: counters.rdt_write.get(),
             other: counters.other_read.get() + counters.other_write.get(),
         }
+    }
+
+    /// That the device was told of each of so many frames by a write of its own; the guest may have been stopped after it had
+    /// counted the last one and before that write was carried out.
+    pub(super) fn assert_told(&self, frames: u64, cost: &Accesses) {
+        let told = cost.less(&super::SET_UP).tdt_write;
+        assert!((frames - 1..=frames).contains(&told), "{}: {cost:?} for {frames}", self.name);
     }
 
     /// Waits until there were so many since, and makes sure that they stay so many.
