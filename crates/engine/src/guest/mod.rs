@@ -214,17 +214,12 @@ impl Guest {
             if let Some(fault) = self.fault() {
                 bail!("router {}: {fault}", self.plan.name);
             }
-            if let Some(line) = Rules::default().late_boot(start.elapsed(), self.most_spent()) {
+            if let Some(line) = Rules::default().late_boot(start.elapsed()) {
                 bail!("router {}: {line}", self.plan.name);
             }
             std::thread::sleep(Duration::from_micros(100));
         }
         Ok(())
-    }
-
-    /// The most time of a CPU that one of its vCPUs has had.
-    pub(crate) fn most_spent(&self) -> Duration {
-        (0..self.machine().vcpus()).map(|vcpu| self.vcpu_time(vcpu)).max().unwrap_or_default()
     }
 
     /// Whether each vCPU serves its NICs.

@@ -30,8 +30,8 @@ use crate::wiring::Outlet;
 
 /// How long a router that starts waits for a peer that is to be handed its rings, so that its driver is offered what that can do.
 pub(crate) const PEER_PATIENCE: Duration = Duration::from_millis(500);
-/// How long it may take to build a machine, or to launch a router: as long as a firmware has that gets no CPU
-/// ([`Rules::starved_boot`]). What the kernel does for it takes milliseconds, and waits for other guests on a host that has no time.
+/// How long it may take to build a machine, or to launch a router: as long as a firmware may take to come up
+/// ([`Rules::boot`]). What the kernel does for it takes milliseconds, and waits for other guests on a host that has no time.
 pub(crate) const LAUNCH_LIMIT: Duration = Duration::from_secs(30);
 
 /// What the slots of an instance have in common.

@@ -116,8 +116,7 @@ impl Slot {
             return Ok(true);
         }
         let waited = now.saturating_duration_since(since.max(run.started));
-        let late = || Rules::default().late_boot(waited, run.router.router.most_spent());
-        if let Some(line) = run.router.fault().or_else(late) {
+        if let Some(line) = run.router.fault().or_else(|| Rules::default().late_boot(waited)) {
             self.take_down(State::Stopped, now);
             bail!("router {}: {line}", self.plan.name);
         }
