@@ -71,7 +71,7 @@ impl Host {
     pub(super) fn plug(&self) -> Result<(String, Plug)> {
         let plug = super::plug(self.side.nic, self.side.interface, &self.netns)?;
         let links = self.netns.links()?;
-        links.set_address(self.side.interface, self.side.ip, 24)?;
+        links.add_address(self.side.interface, self.side.ip, 24)?;
         links.add_route(Ipv4Addr::UNSPECIFIED, 0, self.side.gateway)?;
         Ok(plug)
     }

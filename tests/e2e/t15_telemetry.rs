@@ -240,7 +240,7 @@ mod all {
         let send = |frames: u32| {
             let home = stage.home().inside(move || {
                 let links = uplink::Links::here()?;
-                links.set_address("t15-wan", Ipv4Addr::new(192, 0, 2, 2), 24)?;
+                links.add_address("t15-wan", Ipv4Addr::new(192, 0, 2, 2), 24)?;
                 links.add_neighbour("t15-wan", Ipv4Addr::new(192, 0, 2, 1), [2, 0, 0, 0, 0, 1])?;
                 let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
                 (0..frames)

@@ -67,7 +67,7 @@ impl Bench {
         let links = netns.settle(false).expect("settled");
         let config = TapConfig { netns: Some(&netns), ..TapConfig::default() };
         let tap = Tap::open(TAP, &config).expect("a TAP");
-        links.set_address(TAP, HOST, 24).expect("an address");
+        links.add_address(TAP, HOST, 24).expect("an address");
         let text = format!(
             "[[router]]\nname = 't21'\nengine = '{}'\n\
              [[router.nic]]\nname = 'nic'\nattach = 'null'\naddress = '{STATION}/24'\n{nic}\n",

@@ -27,7 +27,7 @@ fn main() {
     let mut ports = [0u8, 1].map(|side| {
         let name = format!("t{side}");
         let port = Tap::open(&name, &config).expect("the names are free").into_ports().remove(0);
-        links.set_address(&name, Ipv4Addr::new(198, 18, side, 1), 24).expect("the device is ours");
+        links.add_address(&name, Ipv4Addr::new(198, 18, side, 1), 24).expect("the device is ours");
         port
     });
     links.add_neighbour("t1", Ipv4Addr::new(198, 18, 1, 2), FAR).expect("the device is ours");

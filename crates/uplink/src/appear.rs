@@ -4,7 +4,7 @@
 
 use std::io;
 
-use crate::netlink::{Message, Netlink};
+use netlink::{Netlink, Settings};
 
 /// The name that an interface has until it appears as `name`: the same each time, so that one that was left behind is found.
 pub(crate) fn name_before(name: &str) -> String {
@@ -14,13 +14,12 @@ pub(crate) fn name_before(name: &str) -> String {
     format!("rr~{hash:08x}")
 }
 
-/// Lets the interface with this index appear under its name, and with these flags (IFF_UP, …).
+/// Lets the interface with this index appear under its name, and with these settings.
 ///
 /// # Errors
 /// EEXIST if another one has the name.
-pub(crate) fn appear(kernel: &Netlink, index: u32, name: &str, flags: libc::c_int) -> io::Result<()> {
-    let message = Message::link(libc::RTM_SETLINK, 0, index, flags as u32);
-    kernel.ask(&message.with(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat()))
+pub(crate) fn appear(kernel: &Netlink, index: u32, name: &str, settings: Settings) -> io::Result<()> {
+    kernel.set_link(index, &settings.name(name))
 }
 
 #[cfg(test)]

@@ -12,31 +12,17 @@ mod node;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use netlink::{Kind, Netlink, Settings};
 use port::Offloads;
 
 use crate::appear::{appear, name_before};
-use crate::netlink::{Attributes, Message, Netlink};
 use crate::request::{InterfaceRequest, Name, ioctl};
 use crate::tap::{Spread, Traits, header};
 use crate::undo::{Armed, Undo};
 use crate::{Error, Links, Mac, Netns, Tap};
 
-/// How the macvtaps and macvlans of one interface reach each other (`linux/if_link.h`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Not at all.
-    Private = 1,
-    /// By the switch outside, which sends frames back (IEEE 802.1Qbg).
-    Vepa = 2,
-    /// Directly.
-    #[default]
-    Bridge = 4,
-    /// There is only one, and it takes over the interface, with its address.
-    Passthru = 8,
-}
+pub use netlink::MacvtapMode as Mode;
 
-/// `IFLA_MACVLAN_MODE`.
-const MACVLAN_MODE: u16 = 1;
 /// `TUNSETSNDBUF`: `_IOW('T', 212, int)`.
 const SET_SEND_BUFFER: libc::c_ulong = 0x4004_54d4;
 /// What marks the interface as ours from its first moment, so that one that was left behind can be told from anybody
@@ -81,7 +67,7 @@ pub fn open(name: &str, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
 
 fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
     let links = Links::here()?;
-    let (kernel, spare) = (open_kernel()?, open_kernel()?);
+    let kernel = links.kernel();
     let below = links.index(config.lower)?;
     Undo::of_macvtap(name).now();
     if links.exists(name)? {
@@ -89,21 +75,24 @@ fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Resul
     }
     let before = name_before(name);
     // Whatever comes after this deletes it if it fails, without a descriptor that it would have to get first.
-    let mut undo = Armed::of_link(spare, &before);
-    kernel.ask(&creation(&before, below, config)).map_err(|e| {
+    let mut undo = Armed::of_link(open_kernel()?, &before);
+    let kind = Kind::Macvtap { lower: below, mode: config.mode };
+    kernel.make_link(kind, &settings(&before, config)).map_err(|e| {
         undo.disarm();
         refusal(name, config, &links, e)
     })?;
     let index = links.index(&before)?;
     undo.found(index);
-    let alias = Message::link(libc::RTM_SETLINK, 0, index, 0).with(libc::IFLA_IFALIAS, ALIAS.as_bytes());
-    kernel.ask(&alias).map_err(|e| Error::system(format!("marking `{name}`"), e))?;
+    kernel
+        .set_link(index, &Settings::default().alias(ALIAS))
+        .map_err(|e| Error::system(format!("marking `{name}`"), e))?;
     let device = node::find(&before, index)?;
     let queues = (0..config.queues)
         .map(|_| open_queue(name, kernel_name, &device, config.queues > 1))
         .collect::<Result<Vec<_>, Error>>()?;
     let traits = Traits::new(settle(name, &queues, config.offload)?, Spread::Kernel);
-    appear(&kernel, index, name, libc::IFF_UP | libc::IFF_ALLMULTI).map_err(|e| match e.raw_os_error() {
+    let state = Settings::default().up(true).all_multicast(true);
+    appear(kernel, index, name, state).map_err(|e| match e.raw_os_error() {
         Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
         _ => Error::system(format!("setting `{name}` up"), e),
     })?;
@@ -114,19 +103,10 @@ fn open_kernel() -> Result<Netlink, Error> {
     Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))
 }
 
-fn creation(name: &str, below: u32, config: &MacvtapConfig<'_>) -> Message {
-    let mode = Attributes::default().with(MACVLAN_MODE, &(config.mode as u32).to_ne_bytes());
-    let kind = Attributes::default()
-        .with(libc::IFLA_INFO_KIND, b"macvtap")
-        .with(libc::IFLA_INFO_DATA, mode.octets());
-    let message = Message::link(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, 0, 0)
-        .with(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat())
-        .with(libc::IFLA_LINK, &below.to_ne_bytes())
-        .with(libc::IFLA_GROUP, &GROUP.to_ne_bytes())
-        .with(libc::IFLA_MTU, &config.mtu.to_ne_bytes())
-        .with(libc::IFLA_TXQLEN, &config.queue_len.to_ne_bytes())
-        .with(libc::IFLA_LINKINFO, kind.octets());
-    if config.mode == Mode::Passthru { message } else { message.with(libc::IFLA_ADDRESS, &config.mac) }
+/// What it has from its first moment.
+fn settings(name: &str, config: &MacvtapConfig<'_>) -> Settings {
+    let settings = Settings::default().name(name).group(GROUP).mtu(config.mtu).queue_len(config.queue_len);
+    if config.mode == Mode::Passthru { settings } else { settings.mac(config.mac) }
 }
 
 /// What the kernel's answer to the making means.

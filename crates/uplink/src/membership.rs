@@ -3,7 +3,6 @@
 
 use std::fs;
 
-use crate::netlink::Netlink;
 use crate::{Error, Links, bridge, ovs};
 
 /// That a TAP belongs into a bridge.
@@ -111,11 +110,9 @@ impl Sight {
     fn of(tap: &str, bridge: &str) -> Self {
         let Ok(links) = Links::here() else { return Self::default() };
         let bridge = links.index(bridge).ok();
-        let Ok(index) = links.index(tap) else { return Self { bridge, ..Self::default() } };
-        let master = Netlink::open().and_then(|kernel| kernel.attribute(index, libc::IFLA_MASTER));
-        let master = master.ok().flatten().and_then(|octets| octets.first_chunk().copied());
+        let Ok(tap) = links.link(tap, "looking for") else { return Self { bridge, ..Self::default() } };
         let sockets = fs::read_to_string("/proc/thread-self/net/packet").unwrap_or_default();
-        Self { bridge, master: master.map(u32::from_ne_bytes), readers: readers(&sockets, index) }
+        Self { bridge, master: tap.master, readers: readers(&sockets, tap.index) }
     }
 
     /// Whether somebody may be taking frames from the TAP.

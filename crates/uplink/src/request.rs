@@ -1,8 +1,7 @@
-//! The `ioctl` requests of netdevice(7), arp(7) and the TUN/TAP driver.
+//! The `ioctl` requests of the TUN/TAP driver and of ethtool(8).
 
 use std::ffi::c_ulong;
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::Error;
@@ -71,24 +70,6 @@ pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: &m
     // SAFETY: the descriptor is open while it is borrowed; the caller vouches for the argument.
     let answer = unsafe { libc::ioctl(fd.as_raw_fd(), request, std::ptr::from_mut(argument)) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// The octets of a `struct sockaddr_in` with port 0.
-pub(crate) fn socket_address(ip: Ipv4Addr) -> [u8; 16] {
-    let mut octets = [0; 16];
-    octets[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
-    octets[4..8].copy_from_slice(&ip.octets());
-    octets
-}
-
-/// A `struct sockaddr` of `libc` with these octets, for the requests that take one.
-pub(crate) fn sockaddr(octets: [u8; 16]) -> libc::sockaddr {
-    let mut address =
-        libc::sockaddr { sa_family: u16::from_ne_bytes([octets[0], octets[1]]), sa_data: [0; 14] };
-    for (to, from) in address.sa_data.iter_mut().zip(&octets[2..]) {
-        *to = *from as libc::c_char;
-    }
-    address
 }
 
 #[cfg(test)]

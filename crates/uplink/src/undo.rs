@@ -1,15 +1,14 @@
 //! What was made on the host and does not go with a descriptor: how to take it away, by whoever made it, or by somebody who
 //! was told before and cleans up after it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use netlink::Netlink;
 use serde::{Deserialize, Serialize};
 
 use crate::appear::name_before;
-use crate::netlink::{Message, Netlink};
 use crate::{Error, Links, macvtap, ovs};
 
 /// How long a process that was killed may take to close its sockets: some milliseconds, and more on a busy host.
@@ -121,12 +120,8 @@ impl Drop for Armed {
         match &self.what {
             What::Nothing => {}
             What::Undo(undo) => undo.now(),
-            What::Link(kernel, Which::Index(index)) => drop(delete(kernel, *index)),
-            What::Link(kernel, Which::Named(name)) => {
-                let name = [name.as_bytes(), &[0]].concat();
-                let named = Message::link(libc::RTM_DELLINK, 0, 0, 0).with(libc::IFLA_IFNAME, &name);
-                drop(kernel.ask(&named));
-            }
+            What::Link(kernel, Which::Index(index)) => drop(kernel.delete_link(*index)),
+            What::Link(kernel, Which::Named(name)) => drop(kernel.delete_link(name.as_str())),
         }
     }
 }
@@ -139,20 +134,13 @@ fn remove_socket(path: &Path) {
     }
 }
 
-fn kernel() -> Result<Netlink, Error> {
-    Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))
-}
-
 fn delete_ours(name: &str) -> Result<(), Error> {
-    let (kernel, index) = (kernel()?, Links::here()?.index(name)?);
-    let group = kernel.attribute(index, libc::IFLA_GROUP);
-    let group = group.map_err(|e| Error::system(format!("asking for the group of `{name}`"), e))?;
-    if group.as_deref() == Some(&macvtap::GROUP.to_ne_bytes()) { delete(&kernel, index) } else { Ok(()) }
-}
-
-fn delete(kernel: &Netlink, index: u32) -> Result<(), Error> {
-    let gone: io::Result<()> = kernel.ask(&Message::link(libc::RTM_DELLINK, 0, index, 0));
-    gone.map_err(|e| Error::system("deleting an interface", e))
+    let links = Links::here()?;
+    let link = links.link(name, "asking for the group of")?;
+    if link.group != macvtap::GROUP {
+        return Ok(());
+    }
+    links.kernel().delete_link(link.index).map_err(|e| Error::system(format!("deleting `{name}`"), e))
 }
 
 #[cfg(test)]

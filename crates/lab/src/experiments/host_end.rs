@@ -40,7 +40,7 @@ impl HostPair {
         let open = |n: usize| -> Result<(Option<TapSource>, Arc<TapSink>)> {
             let config = TapConfig { mac: Some(HOST_MACS[n]), netns: Some(&netns), ..TapConfig::default() };
             let (from, to) = Tap::open(NAMES[n], &config)?.split();
-            links.set_address(NAMES[n], HOSTS[n], 25)?;
+            links.add_address(NAMES[n], HOSTS[n], 25)?;
             links.add_neighbour(NAMES[n], GUESTS[n], GUEST_MACS[n])?;
             netns.set_sysctl(&format!("net.ipv4.conf.{}.proxy_arp", NAMES[n]), "1")?;
             Ok((Some(from), to))
@@ -65,7 +65,7 @@ impl HostEnd {
         let links = netns.settle(false)?;
         let config = TapConfig { mac: Some(HOST_MAC), netns: Some(&netns), ..TapConfig::default() };
         let (from, to) = Tap::open(NAME, &config)?.split();
-        links.set_address(NAME, HOST, 24)?;
+        links.add_address(NAME, HOST, 24)?;
         links.add_neighbour(NAME, device::NEAR, NEAR_MAC)?;
         Ok(Self { from: Some(from), to, netns })
     }

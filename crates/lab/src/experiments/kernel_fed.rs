@@ -149,9 +149,9 @@ impl Taps {
         let [out_name, back_name] = NAMES;
         let out = open(out_name, STATION_MAC)?;
         let back = open(back_name, [2, 0, 0, 0, 1, 9])?;
-        links.set_address(out_name, device::STATION, 24)?;
+        links.add_address(out_name, device::STATION, 24)?;
         let router = [198, 18, 0, 1].into();
-        links.set_address(back_name, [198, 18, 0, 254].into(), 24)?;
+        links.add_address(back_name, [198, 18, 0, 254].into(), 24)?;
         links.add_neighbour(back_name, router, NEAR_MAC)?;
         links.add_route([198, 18, 1, 0].into(), 24, router)?;
         links.add_route([0, 0, 0, 0].into(), 0, router)?;

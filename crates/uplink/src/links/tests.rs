@@ -1,6 +1,4 @@
-use std::net::Ipv4Addr;
-
-use super::{LinkCounters, mask};
+use super::LinkCounters;
 
 const TABLE: &str = "\
 Inter-|   Receive                                                |  Transmit
@@ -20,14 +18,4 @@ fn counters_are_found_by_the_whole_name() {
     assert_eq!(LinkCounters::find(TABLE, "ap1"), None);
     assert_eq!(LinkCounters::find("tap1: 1 2 3", "tap1"), None);
     assert_eq!(LinkCounters::find("tap1: 1 2 x 0 0 0 0 0 0 0 0 0 0 0 0 0", "tap1"), None);
-}
-
-#[test]
-fn netmasks_of_all_kinds() {
-    assert_eq!(mask(0).ok(), Some(Ipv4Addr::UNSPECIFIED));
-    assert_eq!(mask(1).ok(), Some(Ipv4Addr::new(128, 0, 0, 0)));
-    assert_eq!(mask(24).ok(), Some(Ipv4Addr::new(255, 255, 255, 0)));
-    assert_eq!(mask(32).ok(), Some(Ipv4Addr::BROADCAST));
-    let error = mask(33).expect_err("33 bits").to_string();
-    assert_eq!(error, "a prefix length is 33, expected 0 to 32");
 }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
+use netlink::Settings;
 use port::Offloads;
 
 use super::health::Health;
@@ -13,7 +14,6 @@ use super::place::Home;
 use super::traits::{Spread, Traits};
 use super::{Limits, Ownership, Tap, TapConfig, header};
 use crate::appear::{appear, name_before};
-use crate::netlink::{Message, Netlink};
 use crate::request::{InterfaceRequest, Name};
 use crate::{Error, Links, bridge, steering};
 
@@ -21,8 +21,6 @@ use crate::{Error, Links, bridge, steering};
 pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     Name::new(name)?;
     let links = Links::here()?;
-    let kernel =
-        Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))?;
     let is_new = config.ownership == Ownership::New || !links.exists(name)?;
     let before = if is_new { name_before(name) } else { name.to_owned() };
     let queues = (0..config.queues)
@@ -31,14 +29,15 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     let traits = settle(name, &queues, config)?;
     let index = links.index(&before)?;
     let failed = |doing: &str, e| Error::system(format!("{doing} `{name}`"), e);
-    kernel
-        .ask(&sizes(index, config))
+    links
+        .kernel()
+        .set_link(index, &sizes(config))
         .map_err(|e| failed("setting MTU, queue length and Ethernet address of", e))?;
     if let Some(bridge) = config.bridge {
-        bridge::put_in(&kernel, (name, index), (bridge, links.index(bridge)?))?;
+        bridge::put_in(&links, (name, index), bridge)?;
     }
-    let flags = if config.up { libc::IFF_UP } else { 0 };
-    appear(&kernel, index, name, flags).map_err(|e| match e.raw_os_error() {
+    let state = if config.up { Settings::default().up(true) } else { Settings::default() };
+    appear(links.kernel(), index, name, state).map_err(|e| match e.raw_os_error() {
         Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
         _ => failed("naming the TAP", e),
     })?;
@@ -47,13 +46,11 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     Ok(Tap { name, queues, traits, undo: None, member: None, home, limits, health })
 }
 
-fn sizes(index: u32, config: &TapConfig<'_>) -> Message {
-    let message = Message::link(libc::RTM_SETLINK, 0, index, 0)
-        .with(libc::IFLA_MTU, &config.mtu.to_ne_bytes())
-        .with(libc::IFLA_TXQLEN, &config.queue_len.to_ne_bytes());
-    match &config.mac {
-        Some(mac) => message.with(libc::IFLA_ADDRESS, mac),
-        None => message,
+fn sizes(config: &TapConfig<'_>) -> Settings {
+    let sizes = Settings::default().mtu(config.mtu).queue_len(config.queue_len);
+    match config.mac {
+        Some(mac) => sizes.mac(mac),
+        None => sizes,
     }
 }
 

@@ -27,8 +27,7 @@ pub(super) struct Interface {
 
 impl Interface {
     pub(super) fn find(name: &str) -> Result<Self, Error> {
-        let links = Links::here()?;
-        let index = index(name)?;
+        let link = Links::here()?.link(name, "opening by AF_XDP")?;
         let channels = channels(name)?;
         let receive = (channels.receive + channels.combined).max(1);
         if receive > MOST_QUEUES {
@@ -39,16 +38,7 @@ impl Interface {
             });
         }
         let transmit = (channels.transmit + channels.combined).max(1);
-        Ok(Self { index, receive, transmit, mtu: links.mtu(name)? })
-    }
-}
-
-fn index(name: &str) -> Result<u32, Error> {
-    let kernel_name = Name::new(name)?;
-    // SAFETY: the name ends with a 0, as `Name` sees to.
-    match unsafe { libc::if_nametoindex(kernel_name.0.as_ptr().cast()) } {
-        0 => Err(Error::system(format!("opening `{name}` by AF_XDP"), io::Error::last_os_error())),
-        index => Ok(index),
+        Ok(Self { index: link.index, receive, transmit, mtu: link.mtu })
     }
 }
 

@@ -48,7 +48,7 @@ fn routes_go_in_and_wrong_ones_are_refused() {
     let netns = Netns::new().unwrap();
     let links = netns.settle(false).unwrap();
     let _tap = Tap::open("r0", &TapConfig { netns: Some(&netns), ..TapConfig::default() }).unwrap();
-    links.set_address("r0", [192, 0, 2, 1].into(), 24).unwrap();
+    links.add_address("r0", [192, 0, 2, 1].into(), 24).unwrap();
     links.add_route([0, 0, 0, 0].into(), 0, [192, 0, 2, 254].into()).unwrap();
     links.add_route([198, 51, 100, 0].into(), 25, [192, 0, 2, 253].into()).unwrap();
     let table = netns.run(|| std::fs::read_to_string("/proc/self/net/route").unwrap()).unwrap();
@@ -58,7 +58,7 @@ fn routes_go_in_and_wrong_ones_are_refused() {
     assert!(thread_table.contains("r0\t00000000\tFE0200C0"), "{thread_table}");
     let refused = links.add_route([10, 0, 0, 0].into(), 8, [203, 0, 113, 1].into()).unwrap_err().to_string();
     assert!(refused.contains("10.0.0.0/8 via 203.0.113.1"), "{refused}");
-    assert!(matches!(links.set_address("r0", [192, 0, 2, 1].into(), 33), Err(Error::Range { .. })));
+    assert!(matches!(links.add_address("r0", [192, 0, 2, 1].into(), 33), Err(Error::Range { .. })));
     let refused = links.set_up("nothing", true).unwrap_err().to_string();
     assert!(refused.contains("`nothing`: there is no such interface"), "{refused}");
 }

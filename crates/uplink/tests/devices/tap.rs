@@ -32,7 +32,7 @@ fn site() -> Site {
         let config = TapConfig { mac: Some(KERNEL[side]), netns: Some(&netns), ..TapConfig::default() };
         let name = format!("t{side}");
         let port = Tap::open(&name, &config).unwrap().into_ports().remove(0);
-        links.set_address(&name, host(side as u8, 1), 24).unwrap();
+        links.add_address(&name, host(side as u8, 1), 24).unwrap();
         links.add_neighbour(&name, host(side as u8, 2), OURS[side]).unwrap();
         port
     });
@@ -288,7 +288,7 @@ fn the_queues_of_one_device_share_its_frames() {
     let links = netns.settle(true).unwrap();
     let config = TapConfig { queues: 2, mac: Some(KERNEL[0]), netns: Some(&netns), ..TapConfig::default() };
     let mut ports = Tap::open("t0", &config).unwrap().into_ports();
-    links.set_address("t0", host(0, 1), 24).unwrap();
+    links.add_address("t0", host(0, 1), 24).unwrap();
     links.add_neighbour("t0", host(0, 2), OURS[0]).unwrap();
     let socket =
         netns.run(|| (0..32).map(|_| UdpSocket::bind("198.18.0.1:0").unwrap()).collect::<Vec<_>>()).unwrap();
@@ -310,7 +310,7 @@ fn lone_tap(netns: &Netns, queues: u16) -> (Tap, Links) {
     let links = netns.settle(false).unwrap();
     let config = TapConfig { queues, mac: Some(KERNEL[0]), netns: Some(netns), ..TapConfig::default() };
     let tap = Tap::open("t0", &config).unwrap();
-    links.set_address("t0", host(0, 1), 24).unwrap();
+    links.add_address("t0", host(0, 1), 24).unwrap();
     links.add_neighbour("t0", host(0, 2), OURS[0]).unwrap();
     (tap, links)
 }
@@ -328,7 +328,7 @@ fn what_the_kernel_counts_is_found_wherever_a_device_was_moved() {
     let mut ip = home.command("ip");
     assert!(ip.args(["link", "set", "t0", "netns", &there, "name", "t9"]).status().unwrap().success());
     let links = away.settle(false).unwrap();
-    links.set_address("t9", host(0, 1), 24).unwrap();
+    links.add_address("t9", host(0, 1), 24).unwrap();
     links.add_neighbour("t9", host(0, 2), OURS[0]).unwrap();
     links.set_up("t9", true).unwrap();
     let socket = away.run(|| UdpSocket::bind("198.18.0.1:0").unwrap()).unwrap();

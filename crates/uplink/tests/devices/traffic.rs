@@ -27,7 +27,7 @@ fn site(queue_len: u32) -> Site {
     let links = netns.settle(false).expect("settle");
     let config = TapConfig { queue_len, mac: Some(KERNEL), netns: Some(&netns), ..TapConfig::default() };
     let (source, sink) = Tap::open("t0", &config).expect("TAP").split();
-    links.set_address("t0", HERE, 24).expect("address");
+    links.add_address("t0", HERE, 24).expect("address");
     links.add_neighbour("t0", THERE, OURS).expect("neighbour");
     Site { netns, _links: links, source, sink }
 }

@@ -106,7 +106,7 @@ fn tap(name: &str, netns: &Netns, end: &End) -> Result<Tap> {
     let config = TapConfig { mac: Some(end.mac), netns: Some(netns), ..TapConfig::default() };
     let tap = Tap::open(name, &config).context("cannot open a TAP")?;
     let links = netns.links()?;
-    links.set_address(name, end.ip, 24)?;
+    links.add_address(name, end.ip, 24)?;
     links.add_neighbour(name, end.router, end.router_mac)?;
     // Beside the TAP's own network there are only those of RFC 2544.
     links.add_route(Ipv4Addr::new(198, 18, 0, 0), 15, end.router)?;
@@ -135,7 +135,7 @@ impl ByKernel {
             let (end, gateway) = (Ipv4Addr::new(a, b, c, 2), Ipv4Addr::new(a, b, c, 1));
             for (netns, name, ip) in [(netns, near, end), (&router, far, gateway)] {
                 let links = netns.links()?;
-                links.set_address(name, ip, 24)?;
+                links.add_address(name, ip, 24)?;
                 links.set_up(name, true)?;
             }
             let other = if c == 2 { [203, 0, 113, 0] } else { [192, 0, 2, 0] };

@@ -1,0 +1,32 @@
+//! The kernel's network configuration by rtnetlink(7): interfaces, addresses, neighbours, routes and rules of one network
+//! namespace. A [`Netlink`] asks for them and changes them; a [`Mirror`] holds all of them and follows what changes.
+//!
+//! Messages are those of `netlink-packet-route`; this crate speaks in what a router needs of them.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod answers;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+mod link;
+mod mirror;
+mod neighbour;
+mod prefix;
+mod route;
+mod rule;
+mod socket;
+mod table;
+
+pub use address::Address;
+pub use link::{Kind, Link, MacvtapMode, Settings, Which};
+pub use mirror::{Mirror, News};
+pub use neighbour::{Neighbour, State};
+pub use prefix::Prefix;
+pub use route::{NextHop, Route, RouteId, RouteKind};
+pub use rule::Rule;
+pub use socket::Netlink;
+pub use table::{Change, Object, Table};
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];

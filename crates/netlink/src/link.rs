@@ -1,0 +1,273 @@
+//! Interfaces.
+
+use std::io;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoMacVtap, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage,
+    MacVlanMode,
+};
+
+use crate::{Mac, Netlink, Object};
+
+/// An interface, as the kernel shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Number by which the kernel knows it in its namespace.
+    pub index: u32,
+    /// Name.
+    pub name: String,
+    /// Ethernet address, where it has one.
+    pub mac: Option<Mac>,
+    /// Largest IP packet, in octets.
+    pub mtu: u32,
+    /// Whether it is set up (IFF_UP).
+    pub up: bool,
+    /// Whether it can carry frames (IFF_RUNNING): somebody is at the other end of its cable.
+    pub running: bool,
+    /// Index of what it is a member of: a bridge, a bond, a datapath.
+    pub master: Option<u32>,
+    /// Index of what it stands on, or of its other end; for a pair of veths that may be in another namespace.
+    pub lower: Option<u32>,
+    /// Group that it is in (`ip link show group N`).
+    pub group: u32,
+}
+
+/// Which interface is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// The one with this index, whatever it is called by now.
+    Index(u32),
+    /// The one that has this name now.
+    Name(&'a str),
+}
+
+impl From<u32> for Which<'_> {
+    fn from(index: u32) -> Self {
+        Self::Index(index)
+    }
+}
+
+impl<'a> From<&'a str> for Which<'a> {
+    fn from(name: &'a str) -> Self {
+        Self::Name(name)
+    }
+}
+
+/// What is to be set of an interface, at one stroke. What is not said stays.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    attributes: Vec<LinkAttribute>,
+    flags: LinkFlags,
+    /// Flags that are meant.
+    meant: LinkFlags,
+}
+
+impl Settings {
+    /// Another name. The interface has to be meant by its index.
+    pub fn name(self, name: &str) -> Self {
+        self.with(LinkAttribute::IfName(name.to_owned()))
+    }
+
+    /// The largest IP packet, in octets.
+    pub fn mtu(self, octets: u32) -> Self {
+        self.with(LinkAttribute::Mtu(octets))
+    }
+
+    /// How many frames wait in the kernel for the device.
+    pub fn queue_len(self, frames: u32) -> Self {
+        self.with(LinkAttribute::TxQueueLen(frames))
+    }
+
+    /// The Ethernet address.
+    pub fn mac(self, mac: Mac) -> Self {
+        self.with(LinkAttribute::Address(mac.to_vec()))
+    }
+
+    /// The bridge that it is to be a member of, by its index; 0: none.
+    pub fn master(self, index: u32) -> Self {
+        self.with(LinkAttribute::Controller(index))
+    }
+
+    /// What people see beside its name.
+    pub fn alias(self, alias: &str) -> Self {
+        self.with(LinkAttribute::IfAlias(alias.to_owned()))
+    }
+
+    /// The group that it is in.
+    pub fn group(self, group: u32) -> Self {
+        self.with(LinkAttribute::Group(group))
+    }
+
+    /// Up or down.
+    pub fn up(self, up: bool) -> Self {
+        self.flag(LinkFlags::Up, up)
+    }
+
+    /// Whether it takes frames for every group.
+    pub fn all_multicast(self, all: bool) -> Self {
+        self.flag(LinkFlags::Allmulti, all)
+    }
+
+    fn with(mut self, attribute: LinkAttribute) -> Self {
+        self.attributes.push(attribute);
+        self
+    }
+
+    fn flag(mut self, flag: LinkFlags, on: bool) -> Self {
+        self.flags.set(flag, on);
+        self.meant.insert(flag);
+        self
+    }
+
+    fn message(&self, which: Option<Which<'_>>) -> LinkMessage {
+        let mut message = LinkMessage::default();
+        message.attributes.clone_from(&self.attributes);
+        message.header.flags = self.flags;
+        message.header.change_mask = self.meant;
+        match which {
+            Some(Which::Index(index)) => message.header.index = index,
+            Some(Which::Name(name)) => message.attributes.push(LinkAttribute::IfName(name.to_owned())),
+            None => {}
+        }
+        message
+    }
+}
+
+/// How the macvtaps and macvlans of one interface reach each other (`linux/if_link.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MacvtapMode {
+    /// Not at all.
+    Private,
+    /// By the switch outside, which sends frames back (IEEE 802.1Qbg).
+    Vepa,
+    /// Directly.
+    #[default]
+    Bridge,
+    /// There is only one, and it takes over the interface, with its address.
+    Passthru,
+}
+
+/// A kind of interface that can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A macvtap.
+    Macvtap {
+        /// Index of the interface that it stands on.
+        lower: u32,
+        /// How it reaches its neighbours there.
+        mode: MacvtapMode,
+    },
+}
+
+impl Netlink {
+    /// An interface.
+    ///
+    /// # Errors
+    /// ENODEV: there is none.
+    pub fn link<'a>(&self, which: impl Into<Which<'a>>) -> io::Result<Link> {
+        let mut message = Settings::default().message(Some(which.into()));
+        message.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        self.one(RouteNetlinkMessage::GetLink(message))
+    }
+
+    /// Changes an interface.
+    ///
+    /// # Errors
+    /// ENODEV: there is none. EEXIST: another one has the name. EPERM; what else the driver does not take.
+    pub fn set_link<'a>(&self, which: impl Into<Which<'a>>, settings: &Settings) -> io::Result<()> {
+        self.change(RouteNetlinkMessage::SetLink(settings.message(Some(which.into()))), 0)
+    }
+
+    /// Makes an interface, which has its settings from its first moment.
+    ///
+    /// # Errors
+    /// EEXIST: another one has the name. EOPNOTSUPP: the kernel has no such kind. What else the driver does not take.
+    pub fn make_link(&self, kind: Kind, settings: &Settings) -> io::Result<()> {
+        let mut message = settings.message(None);
+        let Kind::Macvtap { lower, mode } = kind;
+        message.attributes.push(LinkAttribute::Link(lower));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::MacVtap),
+            LinkInfo::Data(InfoData::MacVtap(vec![InfoMacVtap::Mode(mode.into())])),
+        ]));
+        self.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Deletes an interface.
+    ///
+    /// # Errors
+    /// ENODEV: there is none. EOPNOTSUPP: it is one that cannot be deleted.
+    pub fn delete_link<'a>(&self, which: impl Into<Which<'a>>) -> io::Result<()> {
+        self.change(RouteNetlinkMessage::DelLink(Settings::default().message(Some(which.into()))), 0)
+    }
+}
+
+impl From<MacvtapMode> for MacVlanMode {
+    fn from(mode: MacvtapMode) -> Self {
+        match mode {
+            MacvtapMode::Private => Self::Private,
+            MacvtapMode::Vepa => Self::Vepa,
+            MacvtapMode::Bridge => Self::Bridge,
+            MacvtapMode::Passthru => Self::Passthrough,
+        }
+    }
+}
+
+impl Object for Link {
+    /// Its index.
+    type Id = u32;
+    type Variant = ();
+
+    fn wanted() -> RouteNetlinkMessage {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        RouteNetlinkMessage::GetLink(message)
+    }
+
+    fn read(message: RouteNetlinkMessage) -> Option<(bool, Self)> {
+        match message {
+            RouteNetlinkMessage::NewLink(message) => Some((true, Self::of(message)?)),
+            RouteNetlinkMessage::DelLink(message) => Some((false, Self::of(message)?)),
+            _ => None,
+        }
+    }
+
+    fn key(&self) -> (u32, ()) {
+        (self.index, ())
+    }
+}
+
+impl Link {
+    /// None: the message is about a port of a bridge, of which the kernel tells in messages of another family.
+    fn of(message: LinkMessage) -> Option<Self> {
+        if u8::from(message.header.interface_family) != libc::AF_UNSPEC as u8 {
+            return None;
+        }
+        let flags = message.header.flags;
+        let mut link = Self {
+            index: message.header.index,
+            name: String::new(),
+            mac: None,
+            mtu: 0,
+            up: flags.contains(LinkFlags::Up),
+            running: flags.contains(LinkFlags::Running),
+            master: None,
+            lower: None,
+            group: 0,
+        };
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::Address(octets) => link.mac = octets.try_into().ok(),
+                LinkAttribute::Mtu(mtu) => link.mtu = mtu,
+                LinkAttribute::Controller(index) => link.master = Some(index).filter(|index| *index != 0),
+                LinkAttribute::Link(index) => link.lower = Some(index).filter(|index| *index != 0),
+                LinkAttribute::Group(group) => link.group = group,
+                _ => {}
+            }
+        }
+        Some(link)
+    }
+}

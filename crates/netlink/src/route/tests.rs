@@ -1,0 +1,86 @@
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use netlink_packet_route::AddressFamily;
+
+use super::*;
+
+const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 254));
+
+fn prefix(ip: [u8; 4], len: u8) -> Prefix {
+    Prefix::new(ip, len).expect("a prefix")
+}
+
+fn read(message: RouteMessage) -> Option<(bool, Route)> {
+    Route::read(RouteNetlinkMessage::NewRoute(message))
+}
+
+fn hop(via: IpAddr, index: u32, weight: u16) -> NextHop {
+    NextHop { via: Some(via), index, weight }
+}
+
+#[test]
+fn a_route_to_one_gateway() {
+    let mut message = to_network(prefix([10, 0, 0, 0], 8));
+    message.attributes.extend([
+        RouteAttribute::Gateway(GATEWAY.into()),
+        RouteAttribute::Oif(7),
+        RouteAttribute::Priority(20),
+        RouteAttribute::Table(1000),
+    ]);
+    let (is_there, route) = read(message).expect("a route");
+    assert!(is_there);
+    let id = RouteId { table: 1000, to: prefix([10, 0, 0, 0], 8), tos: 0, metric: 20 };
+    let next_hops = vec![hop(GATEWAY, 7, 1)];
+    assert_eq!(route, Route { id, kind: RouteKind::Unicast, next_hops, group: None, protocol: 3 });
+}
+
+#[test]
+fn the_default_route_has_no_destination() {
+    let mut message = to_network(prefix([0; 4], 0));
+    message.attributes = vec![RouteAttribute::Gateway(GATEWAY.into()), RouteAttribute::Oif(7)];
+    let (_, route) = read(message).expect("a route");
+    assert_eq!(route.id, RouteId { table: 254, to: prefix([0; 4], 0), tos: 0, metric: 0 });
+}
+
+#[test]
+fn several_next_hops_of_two_families() {
+    let mut message = to_network(prefix([10, 0, 0, 0], 8));
+    let [mut one, mut other] = [RouteNextHop::default(), RouteNextHop::default()];
+    one.interface_index = 3;
+    one.attributes = vec![RouteAttribute::Gateway(GATEWAY.into())];
+    other.interface_index = 4;
+    other.hops = 2;
+    other.attributes = vec![RouteAttribute::Via(RouteVia::Inet6(Ipv6Addr::LOCALHOST))];
+    message.attributes.push(RouteAttribute::MultiPath(vec![one, other]));
+    let (_, route) = read(message).expect("a route");
+    assert_eq!(route.next_hops, [hop(GATEWAY, 3, 1), hop(Ipv6Addr::LOCALHOST.into(), 4, 3)]);
+}
+
+#[test]
+fn fates_need_no_next_hop() {
+    let mut message = to_network(prefix([10, 0, 0, 0], 8));
+    message.header.kind = RouteType::BlackHole;
+    let (_, route) = read(message).expect("a route");
+    assert_eq!((route.kind, route.next_hops), (RouteKind::Blackhole, vec![]));
+}
+
+#[test]
+fn what_is_no_route_of_ours_is_left_out() {
+    let mut multicast = RouteMessage::default();
+    multicast.header.address_family = AddressFamily::from(128);
+    assert_eq!(read(multicast), None);
+    let mut too_long = to_network(prefix([10, 0, 0, 0], 8));
+    too_long.header.destination_prefix_length = 33;
+    assert_eq!(read(too_long), None);
+}
+
+#[test]
+fn next_hops_of_a_route_go_one_by_one() {
+    let id = RouteId { table: 254, to: prefix([10, 0, 0, 0], 8), tos: 0, metric: 0 };
+    let of = |next_hops| Route { id, kind: RouteKind::Unicast, next_hops, group: None, protocol: 3 };
+    let hops = [hop(GATEWAY, 1, 1), hop(GATEWAY, 2, 1), hop(GATEWAY, 3, 1)];
+    let whole = of(hops.to_vec());
+    assert_eq!(whole.without(&of(vec![hops[1]])), Some(of(vec![hops[0], hops[2]])));
+    assert_eq!(whole.without(&whole), None, "then it is gone");
+    assert_eq!(whole.without(&of(vec![hop(GATEWAY, 9, 1)])), None, "it never had that one");
+}

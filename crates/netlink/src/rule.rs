@@ -1,0 +1,92 @@
+//! Rules: which packets look into which table of routes (ip-rule(8)).
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
+
+use crate::{Object, Prefix};
+
+/// A rule. Selectors that are not told here (ports, tunnels, users, …) count as `other`: they tell two rules apart, no more.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule {
+    /// Rules are asked in this order.
+    pub priority: u32,
+    /// Networks that a packet may come from; its length is 0 if that says nothing.
+    pub from: Prefix,
+    /// Networks that it may be for.
+    pub to: Prefix,
+    /// Name of the interface that it came by; empty: any.
+    pub came_by: String,
+    /// Its mark, and the bits of it that count; (0, 0): any.
+    pub mark: (u32, u32),
+    /// Whether it is for packets that are not so.
+    pub inverted: bool,
+    /// Number of the table that is asked; none: the packet has another fate.
+    pub table: Option<u32>,
+    /// Whether it has selectors beside these.
+    pub other: bool,
+}
+
+impl Object for Rule {
+    /// The whole rule: nothing of it ever changes.
+    type Id = Self;
+    type Variant = ();
+
+    fn wanted() -> RouteNetlinkMessage {
+        RouteNetlinkMessage::GetRule(RuleMessage::default())
+    }
+
+    fn read(message: RouteNetlinkMessage) -> Option<(bool, Self)> {
+        match message {
+            RouteNetlinkMessage::NewRule(message) => Some((true, Self::of(message)?)),
+            RouteNetlinkMessage::DelRule(message) => Some((false, Self::of(message)?)),
+            _ => None,
+        }
+    }
+
+    fn key(&self) -> (Self, ()) {
+        (self.clone(), ())
+    }
+}
+
+impl Rule {
+    /// None: it is no rule of IPv4 or IPv6.
+    fn of(message: RuleMessage) -> Option<Self> {
+        let header = &message.header;
+        let any = Prefix::everything(header.family)?;
+        let to_table = header.action == RuleAction::ToTable;
+        let mut rule = Self {
+            priority: 0,
+            from: Prefix::new(any.ip, header.src_len)?,
+            to: Prefix::new(any.ip, header.dst_len)?,
+            came_by: String::new(),
+            mark: (0, 0),
+            inverted: header.flags.contains(RuleFlags::Invert),
+            table: to_table.then_some(header.table.into()),
+            other: header.tos != 0,
+        };
+        for attribute in message.attributes {
+            rule.take(attribute, to_table);
+        }
+        Some(rule)
+    }
+
+    fn take(&mut self, attribute: RuleAttribute, to_table: bool) {
+        match attribute {
+            RuleAttribute::Priority(priority) => self.priority = priority,
+            RuleAttribute::Source(ip) => self.from.ip = ip,
+            RuleAttribute::Destination(ip) => self.to.ip = ip,
+            RuleAttribute::Iifname(name) => self.came_by = name,
+            RuleAttribute::FwMark(mark) => self.mark.0 = mark,
+            RuleAttribute::FwMask(mask) => self.mark.1 = mask,
+            RuleAttribute::Table(table) if to_table => self.table = Some(table),
+            RuleAttribute::Oifname(_)
+            | RuleAttribute::TunId(_)
+            | RuleAttribute::L3MDev(true)
+            | RuleAttribute::UidRange(_)
+            | RuleAttribute::IpProtocol(_)
+            | RuleAttribute::SourcePortRange(_)
+            | RuleAttribute::DestinationPortRange(_) => self.other = true,
+            _ => {}
+        }
+    }
+}

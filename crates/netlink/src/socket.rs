@@ -1,0 +1,150 @@
+//! Requests to the kernel, each with its answer.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+use crate::Object;
+use crate::answers::{Content, answers};
+
+/// Octets that a datagram may have: the kernel fills at most 32 KiB with a part of a dump.
+pub(crate) const DATAGRAM: usize = 64 << 10;
+/// How often a dump is begun anew because its table changed meanwhile.
+const DUMPS: usize = 32;
+
+/// A socket to the network configuration of the namespace in which it was opened, wherever it is used afterwards. Each request
+/// waits for the kernel's answer, which comes within the call.
+#[derive(Debug)]
+pub struct Netlink {
+    connection: Mutex<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    socket: Socket,
+    /// Number of the last request.
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Netlink {
+    /// A socket in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// The kernel has no rtnetlink, or there is no descriptor left.
+    pub fn open() -> io::Result<Self> {
+        let connection = Connection { socket: open()?, sequence: 0, buffer: vec![0; DATAGRAM] };
+        Ok(Self { connection: Mutex::new(connection) })
+    }
+
+    /// All objects of a kind.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the table never stood still.
+    pub fn all<T: Object>(&self) -> io::Result<Vec<T>> {
+        for _ in 0..DUMPS {
+            let mut objects = Vec::new();
+            let mut take = |message| objects.extend(T::read(message).map(|(_, object)| object));
+            if self.connection().exchange(T::wanted(), NLM_F_DUMP, &mut take)? == Dump::Whole {
+                return Ok(objects);
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the table changed during each of 32 dumps"))
+    }
+
+    /// Has the kernel do something.
+    pub(crate) fn change(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.connection().exchange(request, NLM_F_ACK | flags, &mut drop).map(drop)
+    }
+
+    /// The one object that the request asks for.
+    pub(crate) fn one<T: Object>(&self, request: RouteNetlinkMessage) -> io::Result<T> {
+        let mut found = None;
+        let mut take = |message| found = T::read(message).map(|(_, object)| object);
+        self.connection().exchange(request, NLM_F_ACK, &mut take)?;
+        found.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        // An exchange that was left early has another number than the next one.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the table stood still while it was dumped.
+#[derive(Debug, PartialEq, Eq)]
+enum Dump {
+    Whole,
+    Interrupted,
+}
+
+impl Connection {
+    /// Sends a request and hands over the objects of its answer.
+    fn exchange(
+        &mut self,
+        request: RouteNetlinkMessage,
+        flags: u16,
+        take: &mut dyn FnMut(RouteNetlinkMessage),
+    ) -> io::Result<Dump> {
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        let sequence = self.sequence;
+        let octets = octets(request, NLM_F_REQUEST | flags, sequence);
+        self.socket.send_to(&octets, &SocketAddr::new(0, 0), 0)?;
+        let mut dump = Dump::Whole;
+        loop {
+            let len = receive(&self.socket, &mut self.buffer)?;
+            for answer in answers(&self.buffer[..len]) {
+                let answer = answer?;
+                if answer.sequence != sequence {
+                    continue;
+                }
+                if answer.interrupted {
+                    dump = Dump::Interrupted;
+                }
+                match answer.content {
+                    Content::Object(message) => take(message),
+                    Content::End(outcome) => return outcome.map(|()| dump),
+                    Content::Other => {}
+                }
+            }
+        }
+    }
+}
+
+/// A socket of rtnetlink.
+pub(crate) fn open() -> io::Result<Socket> {
+    Socket::new(NETLINK_ROUTE)
+}
+
+/// Takes one datagram of the kernel into `buffer`, and returns its length.
+pub(crate) fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        let mut room = &mut *buffer;
+        match socket.recv_from(&mut room, libc::MSG_TRUNC) {
+            // Only the kernel has the number 0: what another process sends is for nobody.
+            Ok((_, from)) if from.port_number() != 0 => {}
+            Ok((len, _)) if len > buffer.len() => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is too long"));
+            }
+            Ok((len, _)) => return Ok(len),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn octets(request: RouteNetlinkMessage, flags: u16, sequence: u32) -> Vec<u8> {
+    let mut message = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(request));
+    message.header.flags = flags;
+    message.header.sequence_number = sequence;
+    message.finalize();
+    let mut octets = vec![0; message.buffer_len()];
+    message.serialize(&mut octets);
+    octets
+}
