@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use config::{Itr, NicModel, Plan, TransmitMode};
 use engine::{Confinement, Idle, Instance, IoThread, Plug, Plugs, Pump};
+use host::cores;
 use lab::generator::{Generator, Settings};
 use lab::sink::{Expected, Sink};
 use supervisor::table::{Interval, Screen};
@@ -100,7 +101,7 @@ fn later(nic: &str) -> (String, Plug) {
 
 /// The vCPU on the last CPU and the I/O threads on the first one, where there are two.
 fn spread(plan: &mut Plan) {
-    let cpus = lab::cores::allowed().unwrap_or_default();
+    let cpus = cores::allowed().unwrap_or_default();
     if let [first, .., last] = cpus[..] {
         for router in &mut plan.routers {
             router.pin.vcpu = last.to_string().parse().ok();
@@ -175,7 +176,7 @@ impl Tour<'_> {
             Pump { source: near.source(), sink: nowhere },
             Pump { source: far.source(), sink: sink.clone() },
         ];
-        let cpus: Vec<usize> = lab::cores::allowed()?.into_iter().take(1).collect();
+        let cpus: Vec<usize> = cores::allowed()?.into_iter().take(1).collect();
         let start = Instant::now();
         let mut thread = IoThread::spawn("demo/flood", &cpus, pumps, Idle::Poll, Confinement::On)?;
         self.watch(FLOOD)?;

@@ -3,13 +3,9 @@
 use anyhow::Result;
 use host::Finding;
 
-/// Round trips of a cache line for one figure: enough for a steady one, and over before anybody waits, also between CPUs
-/// that are far apart.
-const ROUNDS: u32 = 20_000;
-
 /// Looks at everything and prints it.
 pub(crate) fn doctor(json: bool) -> Result<()> {
-    let findings = host::findings(&|a, b| lab::c2c::round_trip_ns(a as usize, b as usize, ROUNDS));
+    let findings = host::findings();
     crate::print(&if json { lines(&findings)? } else { table(&findings) })
 }
 

@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
+use host::cores;
 use lab::experiment::{Comparison, Experiment, Options, Outcome, compare, run, tell};
 use lab::experiments::{Case, LIST, Listed, find};
 use lab::figures::Figure;
 use lab::host::Host;
-use lab::{cores, self_rate};
+use lab::self_rate;
 
 use crate::print;
 pub(crate) use options::RunOptions;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use api::{Answer, Request};
 use clap::Args;
-use lab::cores;
+use host::cores;
 use lab::flood::{Flood, Sent, Target};
 use supervisor::Stop;
 

@@ -6,15 +6,18 @@ use measure::processor::field;
 use sched::account::{CoreTicks, cores};
 use vmm::probe::tsc_khz;
 
-use crate::{Distance, Finding, State};
+use crate::{Finding, State, c2c};
 
 /// A share of stolen time that shows in packet rates, in percent.
 const MUCH_STEAL: f64 = 1.0;
+/// Round trips of a cache line for one figure: enough for a steady one, and over before anybody waits, also between CPUs
+/// that are far apart.
+const ROUNDS: u32 = 20_000;
 
-pub(crate) fn findings(distance: &Distance<'_>) -> Vec<Finding> {
+pub(crate) fn findings() -> Vec<Finding> {
     let cpuinfo = crate::read("/proc/cpuinfo").unwrap_or_default();
     let mut findings = vec![cpus(None), model(&cpuinfo)];
-    findings.push(core_to_core(distance));
+    findings.push(core_to_core());
     findings.push(governor());
     findings.push(steal());
     findings.push(tsc(&cpuinfo));
@@ -56,7 +59,7 @@ fn flag(cpuinfo: &str, name: &str) -> bool {
     field(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == name))
 }
 
-fn core_to_core(distance: &Distance<'_>) -> Finding {
+fn core_to_core() -> Finding {
     let name = "core to core";
     let cpus = crate::cpus();
     let mut cpus = cpus.iter();
@@ -64,7 +67,8 @@ fn core_to_core(distance: &Distance<'_>) -> Finding {
         return Finding::new(State::Note, name, "unknown", "one CPU only");
     };
     // The fastest of three: the others were disturbed. `min` passes over what is not a number.
-    let time = (0..3).map(|_| distance(a, b)).fold(f64::NAN, f64::min);
+    let once = || c2c::round_trip_ns(a as usize, b as usize, ROUNDS);
+    let time = (0..3).map(|_| once()).fold(f64::NAN, f64::min);
     if time.is_nan() {
         return Finding::new(State::Note, name, "unknown", format!("CPU {a} or {b} did not answer in time"));
     }

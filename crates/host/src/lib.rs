@@ -2,9 +2,11 @@
 //!
 //! Facts on which a plan depends are read from /proc and /sys here. [`named`] judges what a plan names: interfaces, files, sockets,
 //! devices; [`needs`] what else it needs. [`findings`] are what can be told of the host without a plan. [`users`] are those of the
-//! host.
+//! host. [`cores`] are its CPUs, and how to stay on one; [`c2c`] is how far apart two of them are.
 #![forbid(unsafe_code)]
 
+pub mod c2c;
+pub mod cores;
 mod cpu;
 mod devices;
 mod finding;
@@ -20,7 +22,6 @@ use std::path::Path;
 
 use config::{HostFacts, InterfaceKind, Plan};
 use measure::processor::field;
-use rustix::thread::{CpuSet, sched_getaffinity};
 
 pub use devices::tun_device;
 pub use finding::{Finding, State, need};
@@ -31,13 +32,10 @@ pub const TUN: &str = "/dev/net/tun";
 /// `IFF_TAP` of `linux/if_tun.h`.
 const IFF_TAP: u32 = 2;
 
-/// What measures nanoseconds that a cache line needs from one CPU to another and back; not a number where it cannot.
-pub type Distance<'m> = dyn Fn(u32, u32) -> f64 + 'm;
-
 /// Looks at everything: devices, CPUs, what the kernel permits. A process of this program is started to see what shuts a data plane in.
-pub fn findings(distance: &Distance<'_>) -> Vec<Finding> {
+pub fn findings() -> Vec<Finding> {
     let mut findings = devices::findings();
-    findings.extend(cpu::findings(distance));
+    findings.extend(cpu::findings());
     findings.extend(kernel::findings());
     findings
 }
@@ -94,11 +92,8 @@ pub fn tun() -> Result<(), String> {
 
 /// CPUs that this process may use.
 pub fn cpus() -> BTreeSet<u32> {
-    let Ok(allowed) = sched_getaffinity(None) else { return BTreeSet::new() };
-    (0..CpuSet::MAX_CPU)
-        .filter(|cpu| allowed.is_set(*cpu))
-        .filter_map(|cpu| u32::try_from(cpu).ok())
-        .collect()
+    let allowed = cores::allowed().unwrap_or_default();
+    allowed.into_iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
 /// Memory that can be had without swapping, in octets.

@@ -4,10 +4,9 @@ use std::fs;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use host::cores;
 use measure::processor::{self, field};
 use serde::Serialize;
-
-use crate::cores;
 
 /// What has to be said beside every figure.
 #[derive(Clone, Debug, Serialize)]

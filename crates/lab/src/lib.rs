@@ -5,8 +5,6 @@
 //! reported for frames that were lost, repeated, out of order or damaged without saying so.
 #![forbid(unsafe_code)]
 
-pub mod c2c;
-pub mod cores;
 pub mod device;
 mod due;
 pub mod experiment;

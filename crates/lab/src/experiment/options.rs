@@ -6,8 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
 use engine::Confinement;
-
-use crate::cores;
+use host::cores;
 
 /// Octets of the longest frame on a link with an MTU of 1500, without FCS.
 const LONGEST_FRAME: usize = 1514;

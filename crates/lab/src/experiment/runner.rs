@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use host::c2c;
 
 use super::{Comparison, Experiment, Measured, Options, Outcome};
-use crate::c2c;
 
 /// Longest slice: hosts tend to move a busy pair of virtual CPUs within a second.
 const SLICE: Duration = Duration::from_millis(200);

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::{Class, Confinement, Duty, Guest};
+use host::cores;
 
 use super::exits::exits;
-use crate::cores;
 use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::GeneratorCounters;

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
 use config::NicModel;
 use engine::{Duty, Guest};
+use host::cores;
 use port::pump;
 use port::{Backlog, pump_on};
 use ring::BURST;
@@ -29,7 +30,7 @@ use crate::device::{self, Seats};
 use crate::experiment::{Attachment, Experiment, Options, Sample};
 use crate::generator::{Generator, GeneratorCounters};
 use crate::ledger_snapshot::Snapshot;
-use crate::{cores, tag};
+use crate::tag;
 
 /// Octets of the longest frame that Linux hands on uncut (GSO_LEGACY_MAX_SIZE).
 const LARGEST: usize = 65_535;

@@ -22,6 +22,7 @@ use bootinfo::{Role, TrafficInfo};
 use config::{Engine, NicModel, Spin};
 use engine::{Duty, Guest};
 use frame::offload::Offloads;
+use host::cores;
 use vmm::probe::{KvmCosts, kvm_costs};
 
 use super::accesses;
@@ -30,7 +31,6 @@ use super::gate::{Gate, Keeper};
 use super::host_end::{self, HostEnd};
 use super::mover::{self, Mover};
 use super::through::{Through, Way};
-use crate::cores;
 use crate::device::{self, Seats};
 use crate::experiment::{Attachment, Experiment, Options, Sample, SentInterrupts};
 use crate::ledger_snapshot::Snapshot;

@@ -14,15 +14,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use config::{Misdeed, Plan, Spin};
 use engine::{Duty, Guest, Instance, Plugs};
+use host::cores;
 use port::pump;
 
 use super::exits::exits;
 use super::mover::Mover;
+use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::{Generator, GeneratorCounters};
 use crate::ledger_snapshot::Snapshot;
 use crate::sink::Sink;
-use crate::{cores, device};
 
 /// The hostile one behaves for a second; a slice begins shortly before that is over, or when it goes on or is over:
 /// by turns.

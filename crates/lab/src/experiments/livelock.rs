@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
 use engine::{Duty, Guest};
+use host::cores;
 use port::Sink;
 use port::pump;
 
 use super::accesses;
 use super::exits::exits;
 use super::mover::Mover;
-use crate::cores;
 use crate::device::{self, Seats};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::Generator;

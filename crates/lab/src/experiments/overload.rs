@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use config::VhostThreads;
+use host::cores;
 use sched::account::{Split, Thread};
 
 use super::control::usage::{self, Reader};
 use super::room::{self, Room};
-use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::ledger_snapshot::Snapshot;
 

@@ -12,13 +12,13 @@ use anyhow::{Context, Result, bail, ensure};
 use bootinfo::Role;
 use config::{Engine, Itr, Spin};
 use engine::{Duty, Guest};
+use host::cores;
 use port::{Bell, Frame, Sink, Source};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use vmm::probe::{KvmCosts, kvm_costs};
 
 use super::accesses;
 use super::exits::exits;
-use crate::cores;
 use crate::device::{self, Seats};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::generator::Generator;

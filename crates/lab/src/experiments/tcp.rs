@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bootinfo::Station;
+use host::cores;
 
 use super::accesses;
 use super::exits::exits;
-use crate::cores;
 use crate::device::Seats;
 use crate::experiment::{Attachment, Conversation, Direction, Experiment, Options, Sample};
 use crate::ledger_snapshot::Snapshot;

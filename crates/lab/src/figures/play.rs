@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
+use host::cores;
 
 use super::cell::{ratio_of, scaled};
 use super::file::Run;
 use super::table::mbps;
 use super::together::Together;
 use super::{Cell, Column, Figure, Found, Row};
-use crate::cores;
 use crate::experiment::{Experiment, Options, Outcome, run};
 use crate::experiments::{Case, find};
 use crate::stats::Summary;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use config::Engine;
-use lab::cores;
+use host::cores;
 use lab::experiment::{Options, Outcome, compare, run};
 use lab::experiments::{Case, find};
 use lab::report::ResultLine;

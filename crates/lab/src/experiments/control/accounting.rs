@@ -14,12 +14,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use host::cores;
 use sched::account::{Account, CoreSplit, Sample as Taken, Split};
 
 use self::burn::{Application, Burn, Burner, Softirqs, cpu_time};
 use super::capacity;
 use super::usage::{self, Reader};
-use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Link;
 use crate::experiments::room::{File, Room, program};

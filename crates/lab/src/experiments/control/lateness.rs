@@ -7,10 +7,10 @@ use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use host::cores;
 use sched::account::CoreTicks;
 
 use super::usage::Reader;
-use crate::cores;
 
 /// Fewest trials of which a percentile is told.
 pub(super) const TRIALS: usize = 100;

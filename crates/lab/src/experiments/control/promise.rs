@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use host::cores;
 
 use super::capacity;
 use super::load::{Manner, Step, step};
-use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Link;
 use crate::experiments::room::{File, Memory, Room, program};

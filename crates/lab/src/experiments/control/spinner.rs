@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use host::cores;
 use sched::account::Split;
 
 use super::capacity;
@@ -13,7 +14,6 @@ use super::lateness::{Late, Sleeper, TRIALS};
 use super::load::{Manner, Step, step};
 use super::promise::{PROMISED, STEP, delivered, promise, settle};
 use super::usage::{self, Reader};
-use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Link;
 use crate::experiments::room::{File, Memory, Room, program};

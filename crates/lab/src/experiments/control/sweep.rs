@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use config::VhostThreads;
+use host::cores;
 use sched::account::Split;
 
 use super::capacity;
 use super::cases;
 use super::load::{Manner, Step, step};
 use super::usage::{self, Reader};
-use crate::cores;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Link;
 use crate::experiments::room::{File, Room, program};

@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use host::cores;
 use port::Source;
 use rustix::process::{Pid, Signal, kill_process};
 use uplink::{Links, Netns, Wire};
@@ -24,7 +25,6 @@ use self::counted::{Counted, Counts};
 pub(super) use self::links::{ip, steer};
 pub(super) use self::memory::Memory;
 use super::Link;
-use crate::cores;
 use crate::device::{self, NEAR_MAC};
 use crate::experiment::Options;
 use crate::generator::Generator;

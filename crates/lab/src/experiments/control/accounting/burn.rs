@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
 use config::{Engine, Spin};
 use engine::{Duty, Guest};
+use host::cores;
 use port::Sink;
 use port::pump;
 use rustix::thread::gettid;
@@ -21,7 +22,6 @@ use sched::account::{Column, Thread};
 use vmm::probe::tsc_khz;
 
 use super::PART;
-use crate::cores;
 use crate::device::{self, Seats};
 use crate::experiment::Options;
 use crate::experiments::mover::Mover;

@@ -117,9 +117,10 @@ fn thread_of_softirqs(cpu: usize) -> Option<std::path::PathBuf> {
 mod tests {
     use std::thread;
 
+    use host::cores;
+
     use super::super::super::Seated;
     use super::*;
-    use crate::cores;
 
     #[test]
     fn what_other_threads_take_is_not_taken() {
