@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use api::{Answer, Request};
 use clap::Args;
-
-use crate::client::{self, Kind, unexpected};
+use command_line::client::{self, Kind, unexpected};
 
 /// Octets of the longest file; in a message each may take two, and a message must not be longer than
 /// [`api::LONGEST_APPLY`].

@@ -7,8 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use api::{Answer, CaptureEnd, Request};
 use clap::Args;
-
-use crate::client::{self, Kind, unexpected};
+use command_line::client::{self, Kind, unexpected};
 
 /// A run looks after its captures ten times a second; the file may take some seconds for the last frames.
 const SLACK: Duration = Duration::from_secs(20);
@@ -26,7 +25,7 @@ pub(crate) struct Options {
     #[arg(long)]
     count: Option<u64>,
     /// End after so many seconds.
-    #[arg(long, value_parser = crate::seconds)]
+    #[arg(long, value_parser = command_line::seconds)]
     seconds: Option<Duration>,
     /// Octets of each frame that are kept.
     #[arg(long, default_value_t = 65_535, value_name = "OCTETS")]

@@ -35,11 +35,11 @@ struct Looked {
 pub(crate) fn check(file: &Path, json: bool) -> Result<()> {
     let looked = config::load(file).map(look);
     if let Ok(looked) = &looked {
-        crate::print(&if json { json::lines(looked) } else { text(looked) })?;
+        command_line::print(&if json { json::lines(looked) } else { text(looked) })?;
     }
     let outcome = looked.and_then(Looked::outcome);
     if let (Err(errors), true) = (&outcome, json) {
-        crate::print(&json::errors(errors))?;
+        command_line::print(&json::errors(errors))?;
     }
     Ok(outcome?)
 }

@@ -24,5 +24,5 @@ pub(crate) fn data_plane(options: &Options) -> Result<()> {
         return data_plane::run(options.supervisor, options.user);
     }
     let missing = data_plane::probe(options.user)?;
-    crate::print(&missing.iter().map(|what| format!("{what}\n")).collect::<String>())
+    command_line::print(&missing.iter().map(|what| format!("{what}\n")).collect::<String>())
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use command_line::print;
 use config::{Itr, NicModel, Plan, TransmitMode};
 use engine::{Confinement, Idle, Instance, IoThread, Plug, Plugs, Pump};
 use host::cores;
@@ -18,7 +19,6 @@ use supervisor::table::{Interval, Screen};
 use supervisor::{RunLock, Stop};
 use uplink::{Netns, Tap, TapConfig};
 
-use crate::print;
 use stacks::{Host, LEFT, RIGHT};
 
 /// The router of the demo, as a file.

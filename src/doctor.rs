@@ -6,7 +6,7 @@ use host::Finding;
 /// Looks at everything and prints it.
 pub(crate) fn doctor(json: bool) -> Result<()> {
     let findings = host::findings();
-    crate::print(&if json { lines(&findings)? } else { table(&findings) })
+    command_line::print(&if json { lines(&findings)? } else { table(&findings) })
 }
 
 /// An object a line.

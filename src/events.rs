@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use api::{Answer, Client, Error, Event, Request};
+use command_line::client::{self, Kind, unexpected};
 use telemetry::Moment;
-
-use crate::client::{self, Kind, unexpected};
 
 /// Prints the state changes of a run that it still keeps; of a router, those that are about it.
 ///

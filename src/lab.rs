@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
+use command_line::print;
 use host::cores;
 use lab::experiment::{Comparison, Experiment, Options, Outcome, compare, run, tell};
 use lab::experiments::{Case, LIST, Listed, find};
@@ -21,7 +22,6 @@ use lab::figures::Figure;
 use lab::host::Host;
 use lab::self_rate;
 
-use crate::print;
 pub(crate) use options::RunOptions;
 
 /// How long the generator's own rate is measured.

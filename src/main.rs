@@ -4,7 +4,6 @@
 mod apply;
 mod capture;
 mod check;
-mod client;
 mod data_plane;
 mod demo;
 mod doctor;
@@ -18,10 +17,8 @@ mod stop;
 mod top;
 mod trace;
 
-use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -122,17 +119,6 @@ enum Verb {
     },
 }
 
-/// A time that can be waited for.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a time; write seconds, e.g. 10 or 0.5");
-    let seconds: f64 = text.parse().map_err(|_| wrong())?;
-    // A thousand years are enough, and can be added to any moment.
-    if seconds > 3.2e10 {
-        return Err(wrong());
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
-}
-
 fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
         Verb::Demo(options) => demo::demo(&options),
@@ -154,29 +140,5 @@ fn main() -> ExitCode {
         Verb::DataPlane(options) => data_plane::data_plane(&options),
         Verb::Cleaner { run } => supervisor::clean_up_after(run),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            report(&error);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// One line on stderr; faults of a file are one line each and begin with its name, as compilers do.
-fn report(error: &anyhow::Error) {
-    let text = match error.downcast_ref::<config::Errors>() {
-        Some(errors) => errors.to_string(),
-        None => format!("ringroad: {error:#}").replace('\n', " "),
-    };
-    // Nothing is left to be done where stderr is closed.
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
-/// Writes to stdout; a reader that has left (`ringroad doctor | head -1`) is no fault.
-fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    command_line::end(outcome)
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api::RouterStatus;
+use command_line::client::{self, Found};
 use serde_json::json;
-
-use crate::client::{self, Found};
 
 /// Lists all runs of this user with their routers.
 ///

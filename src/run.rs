@@ -14,7 +14,7 @@ pub(crate) struct Options {
     /// The TOML file.
     file: PathBuf,
     /// Stop after so many seconds.
-    #[arg(long, value_parser = crate::seconds)]
+    #[arg(long, value_parser = command_line::seconds)]
     seconds: Option<Duration>,
     /// One JSON object a second instead of the live table.
     #[arg(long)]

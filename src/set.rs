@@ -2,10 +2,8 @@
 
 use anyhow::{Context, Result};
 use api::Request;
-
+use command_line::client::{self, Kind};
 use config::Setting;
-
-use crate::client::{self, Kind};
 
 /// The settings, as the help explains them.
 pub(crate) fn keys() -> String {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use api::{Answer, NicShown, Request, RouterShown, Value};
+use command_line::client::{self, Kind, unexpected};
 
-use crate::client::{self, Kind, unexpected};
 use crate::ps::for_long;
 
 /// Prints all there is to know about a router.

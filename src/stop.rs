@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use api::Request;
-
-use crate::client::{self, Kind};
+use command_line::client::{self, Kind};
 
 /// How long a run may take to end.
 const END: Duration = Duration::from_secs(30);

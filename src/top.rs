@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use api::{Answer, Counters, Request};
 use clap::Args;
+use command_line::client::{self, Kind, Target, unexpected};
 use serde_json::Value;
 use supervisor::table::{Interval, Layout, Screen};
-
-use crate::client::{self, Kind, Target, unexpected};
 
 /// Between two readings.
 const SECOND: Duration = Duration::from_secs(1);
@@ -54,7 +53,7 @@ pub(crate) fn top(options: &Options) -> Result<()> {
         thread::sleep(next.saturating_duration_since(Instant::now()));
         let texts = watched.iter_mut().map(|run| run.go_on(options.json));
         let text = client::plain(&texts.collect::<Result<String>>()?);
-        crate::print(&if options.json { text } else { screen.draw(&text) })?;
+        command_line::print(&if options.json { text } else { screen.draw(&text) })?;
         if options.once {
             return Ok(());
         }

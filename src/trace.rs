@@ -8,9 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use api::{Answer, Fate, Filter, Packet, Request, TraceEnd};
 use clap::Args;
+use command_line::client::{self, Kind, unexpected};
 use serde_json::json;
-
-use crate::client::{self, Kind, unexpected};
 
 /// A run looks after its traces ten times a second; one that is busy may be late.
 const SLACK: Duration = Duration::from_secs(10);

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 
 use anyhow::Result;
+use command_line::print;
 use lab::experiment::Options;
 use lab::figures::{Cell, Figure, Found, Judged, Played, judge_all, play, table};
 use lab::host::Host;
 use lab::ledger_snapshot::Snapshot;
 use lab::report::{Record, Verdict, append};
-
-use crate::print;
 
 /// Plays a figure, prints its table and the verdict on each shape, and writes all that to the file that `options` name.
 pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()> {

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use api::{Answer, Request};
 use clap::Args;
+use command_line::client::{self, Kind, unexpected};
+use command_line::print;
 use host::cores;
 use lab::flood::{Flood, Sent, Target};
 use supervisor::Stop;
 
 use super::options::rate;
-use crate::client::{self, Kind, unexpected};
-use crate::print;
 
 /// What is sent where.
 #[derive(Args, Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct FloodOptions {
     #[arg(long)]
     cpu: Option<usize>,
     /// End after so many seconds, instead of by Ctrl-C.
-    #[arg(long, value_parser = crate::seconds)]
+    #[arg(long, value_parser = command_line::seconds)]
     seconds: Option<Duration>,
 }
 

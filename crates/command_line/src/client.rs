@@ -16,20 +16,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LISTED: usize = 12;
 
 /// A run that was found.
-pub(crate) struct Found {
+pub struct Found {
     /// Name of its folder, which is its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Where it answers.
-    pub(crate) socket: PathBuf,
+    pub socket: PathBuf,
     /// What it says, or why it says nothing.
-    pub(crate) status: Result<RunStatus, Error>,
+    pub status: Result<RunStatus, Error>,
 }
 
 /// All runs of this user.
 ///
 /// # Errors
 /// The folder of runs cannot be read.
-pub(crate) fn runs() -> Result<Vec<Found>> {
+pub fn runs() -> Result<Vec<Found>> {
     let folder = api::folder::base()?.join("runs");
     let sockets =
         api::folder::sockets(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -56,18 +56,18 @@ fn ask_status(socket: &std::path::Path) -> Result<RunStatus, Error> {
 }
 
 /// What a name stands for.
-pub(crate) struct Target {
+pub struct Target {
     /// A connection to its run.
-    pub(crate) client: Client,
+    pub client: Client,
     /// What the run said of itself.
-    pub(crate) status: RunStatus,
+    pub status: RunStatus,
     /// Where it answers, as long as it runs.
-    pub(crate) socket: PathBuf,
+    pub socket: PathBuf,
 }
 
 /// What may be meant by a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A router.
     Router,
     /// A run.
@@ -90,7 +90,7 @@ impl Kind {
 ///
 /// # Errors
 /// There is none: which there are, and which may have been meant.
-pub(crate) fn find(name: &str, kind: Kind) -> Result<Target> {
+pub fn find(name: &str, kind: Kind) -> Result<Target> {
     choose(runs()?, name, kind)
 }
 
@@ -109,7 +109,7 @@ fn choose(found: Vec<Found>, name: &str, kind: Kind) -> Result<Target> {
 ///
 /// # Errors
 /// There is none.
-pub(crate) fn all() -> Result<Vec<Target>> {
+pub fn all() -> Result<Vec<Target>> {
     let answering: Vec<_> = runs()?.into_iter().filter_map(|run| open(Some(run)).ok()).collect();
     if answering.is_empty() { Err(nothing_runs()) } else { Ok(answering) }
 }
@@ -118,7 +118,7 @@ pub(crate) fn all() -> Result<Vec<Target>> {
 ///
 /// # Errors
 /// There is none, or which there are.
-pub(crate) fn named_or_only(name: &str) -> Result<Target> {
+pub fn named_or_only(name: &str) -> Result<Target> {
     let mut found = runs()?;
     if let Some(at) = found.iter().position(|run| run.name == name) {
         return open(Some(found.swap_remove(at)));
@@ -169,7 +169,7 @@ fn not_found(found: &[Found], name: &str, kind: Kind) -> anyhow::Error {
 }
 
 /// A name that looks as if it had been meant.
-pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     const ALIKE: f64 = 0.75;
     let scored = known.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -188,7 +188,7 @@ fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
 }
 
 /// An answer to something else than was asked.
-pub(crate) fn unexpected() -> Error {
+pub fn unexpected() -> Error {
     Error::new("the run answers something else than was asked: is it of another version?")
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn unexpected() -> Error {
 ///
 /// # Errors
 /// What the run says is wrong.
-pub(crate) fn order(target: &mut Target, request: &Request) -> Result<()> {
+pub fn order(target: &mut Target, request: &Request) -> Result<()> {
     match target.client.ask(request)? {
         Answer::Done { message } => say(&format!("{message}\n")),
         _ => Err(unexpected().into()),
@@ -207,12 +207,12 @@ pub(crate) fn order(target: &mut Target, request: &Request) -> Result<()> {
 ///
 /// # Errors
 /// Stdout does not take it.
-pub(crate) fn say(text: &str) -> Result<()> {
+pub fn say(text: &str) -> Result<()> {
     crate::print(&plain(text))
 }
 
 /// What a run has said may be anything: a terminal is not to be steered by it.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n', "?")
 }
 
