@@ -3,6 +3,7 @@
 //! Facts on which a plan depends are read from /proc and /sys here. [`named`] judges what a plan names: interfaces, files, sockets,
 //! devices; [`needs`] what else it needs. [`findings`] are what can be told of the host without a plan. [`users`] are those of the
 //! host. [`cores`] are its CPUs, and how to stay on one; [`c2c`] is how far apart two of them are.
+//! [`own_files`] tells whether a program may be started that lies beside this one.
 #![forbid(unsafe_code)]
 
 pub mod c2c;
@@ -13,6 +14,7 @@ mod finding;
 mod kernel;
 pub mod named;
 pub mod needs;
+pub mod own_files;
 pub mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
