@@ -5,7 +5,6 @@ mod apply;
 mod capture;
 mod check;
 mod data_plane;
-mod demo;
 mod doctor;
 mod events;
 mod lab;
@@ -33,7 +32,8 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     /// Two networks with the kernel's own stacks, a router VM between them, a flood; ends by itself.
-    Demo(demo::Options),
+    #[command(disable_help_flag = true)]
+    Demo(lab::Words),
     /// Bring a file up and show what it does, until Ctrl-C.
     Run(run::Options),
     /// What runs: all runs of this user, with their routers.
@@ -98,10 +98,8 @@ enum Verb {
         json: bool,
     },
     /// Measure: experiments by name, and what came out.
-    Lab {
-        #[command(subcommand)]
-        verb: lab::Verb,
-    },
+    #[command(disable_help_flag = true)]
+    Lab(lab::Words),
     /// Look at this host: KVM, uplinks, CPUs, schedulers, clocks, limits; changes nothing.
     Doctor {
         /// One JSON object a line.
@@ -121,7 +119,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
-        Verb::Demo(options) => demo::demo(&options),
+        Verb::Demo(words) => lab::lab(Some("demo"), &words),
         Verb::Run(options) => run::run(options),
         Verb::Ps { json } => ps::ps(json),
         Verb::Top(options) => top::top(&options),
@@ -135,7 +133,7 @@ fn main() -> ExitCode {
         Verb::Capture(options) => capture::capture(&options),
         Verb::Apply(options) => apply::apply(&options),
         Verb::Check { file, json } => check::check(&file, json),
-        Verb::Lab { verb } => lab::lab(verb),
+        Verb::Lab(words) => lab::lab(None, &words),
         Verb::Doctor { json } => doctor::doctor(json),
         Verb::DataPlane(options) => data_plane::data_plane(&options),
         Verb::Cleaner { run } => supervisor::clean_up_after(run),

@@ -14,6 +14,8 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 const GONE: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+/// The program behind `ringroad demo`, which lies beside the command.
+const LAB: &str = concat!(env!("CARGO_BIN_EXE_ringroad"), "-lab");
 
 fn file(memory: &str, attach: &str) -> String {
     format!(
@@ -108,12 +110,13 @@ fn a_second_run_of_the_same_names() {
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
 }
 
-/// The binary and a file where everybody may read them.
+/// The binaries and a file where everybody may read them.
 fn public(text: &str) -> (TempDir, PathBuf) {
     let folder = folder_with(text);
-    let binary = folder.path().join("ringroad");
+    let (binary, lab) = (folder.path().join("ringroad"), folder.path().join("ringroad-lab"));
     fs::copy(BINARY, &binary).expect("copied");
-    for path in [folder.path(), &binary] {
+    fs::copy(LAB, &lab).expect("copied");
+    for path in [folder.path(), &binary, &lab] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permitted");
     }
     (folder, binary)
@@ -139,7 +142,7 @@ fn without_rights() {
     assert_has(&line(&mut command), &["ringroad: ", "CAP_NET_ADMIN"]);
 }
 
-/// A command in a mount namespace whose /dev has only these devices.
+/// A command, by the path of its program, in a mount namespace whose /dev has only these devices.
 fn with_devices(folder: &Path, devices: &[&str], words: &[&str]) -> Command {
     let keep = |device: &&str| {
         format!(
@@ -149,7 +152,7 @@ fn with_devices(folder: &Path, devices: &[&str], words: &[&str]) -> Command {
     let kept: String = devices.iter().map(keep).collect();
     let script = format!("rm -rf new && mkdir new && {kept} mount --rbind new/dev /dev && exec \"$@\"");
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &script, "sh", BINARY]).args(words).current_dir(folder);
+    command.args(["--mount", "sh", "-c", &script, "sh"]).args(words).current_dir(folder);
     command
 }
 
@@ -159,10 +162,10 @@ fn without_devices() {
     let _turn = alone();
     let by_kvm = file("32M", "tap:t07-wan").replacen("memory", "engine = \"kvm\"\nmemory", 1);
     let folder = folder_with(&by_kvm);
-    for verb in [&["run", "file.toml"][..], &["demo"]] {
-        let no_kvm = line(&mut with_devices(folder.path(), &["/dev/null", "/dev/net/tun"], verb));
+    for words in [&[BINARY, "run", "file.toml"][..], &[LAB, "demo"]] {
+        let no_kvm = line(&mut with_devices(folder.path(), &["/dev/null", "/dev/net/tun"], words));
         assert_has(&no_kvm, &["/dev/kvm"]);
-        let no_tun = line(&mut with_devices(folder.path(), &["/dev/null", "/dev/kvm"], verb));
+        let no_tun = line(&mut with_devices(folder.path(), &["/dev/null", "/dev/kvm"], words));
         assert_has(&no_tun, &["ringroad: ", "/dev/net/tun"]);
     }
     // A device of the right name that is another one.
@@ -179,7 +182,7 @@ fn without_kvm_a_router_is_a_process() {
     support::needs!(Root, Kvm, Tun, Program("unshare"));
     let _turn = alone();
     let folder = folder_with(&file("32M", "tap:t07-wan"));
-    let words = ["run", "file.toml", "--seconds", "1", "--json"];
+    let words = [BINARY, "run", "file.toml", "--seconds", "1", "--json"];
     let before = Traces::now();
     let mut command = with_devices(folder.path(), &["/dev/null", "/dev/net/tun"], &words);
     let done = support::run(&mut command, PATIENCE).expect("it ends");

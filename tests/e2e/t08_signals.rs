@@ -27,8 +27,10 @@ fn run(folder: &Path) -> Running {
     Running::start(command.current_dir(folder).args(["run", "file.toml", "--json"])).expect("it starts")
 }
 
+/// What `ringroad demo` becomes: in a source tree that would ask cargo first, and it is the demo that is to be killed.
 fn demo() -> Running {
-    Running::start(Command::new(env!("CARGO_BIN_EXE_ringroad")).arg("demo")).expect("it starts")
+    let program = concat!(env!("CARGO_BIN_EXE_ringroad"), "-lab");
+    Running::start(Command::new(program).arg("demo")).expect("it starts")
 }
 
 /// Waits for the first line of counters: everything is up then.

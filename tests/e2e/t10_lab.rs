@@ -1,10 +1,17 @@
 //! Objective: an experiment of the lab ends in one RESULT line and one JSON object, two variants in a ratio, a report
-//! in a table; what cannot be run is one clear line.
+//! in a table; what cannot be run is one clear line. The lab is a program of its own, which the command does not carry, and starts
+//! only from its own folder, where nobody else may have written it.
 
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Output};
 
+const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
+/// The program of the lab, which lies beside the command.
+const LAB: &str = concat!(env!("CARGO_BIN_EXE_ringroad"), "-lab");
+
 fn ringroad(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ringroad")).args(arguments).output().expect("the command starts")
+    Command::new(BINARY).args(arguments).output().expect("the command starts")
 }
 
 fn stdout(arguments: &[&str]) -> String {
@@ -16,10 +23,13 @@ fn stdout(arguments: &[&str]) -> String {
 
 /// The one line that the command ends with in failure.
 fn failure(arguments: &[&str]) -> String {
-    let output = ringroad(arguments);
+    failed(&ringroad(arguments), arguments)
+}
+
+fn failed(output: &Output, arguments: &[&str]) -> String {
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
     assert!(output.stdout.is_empty());
-    let text = String::from_utf8(output.stderr).unwrap();
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(text.lines().count(), 1, "{text}");
     text
 }
@@ -37,6 +47,58 @@ fn the_list_names_what_can_be_run() {
             "{name} is not in\n{list}"
         );
     }
+}
+
+/// Words that only the lab holds: its experiments say what they measure.
+const EXPERIMENT: &str = "generator -> router -> sink, without the kernel";
+
+fn holds(program: &str, text: &str) -> bool {
+    let octets = fs::read(program).unwrap_or_else(|error| panic!("{program}: {error}"));
+    octets.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[test]
+fn the_command_does_not_carry_the_lab() {
+    assert!(stdout(&["lab", "list"]).contains(EXPERIMENT));
+    assert!(holds(LAB, EXPERIMENT));
+    assert!(!holds(BINARY, EXPERIMENT));
+}
+
+#[test]
+fn words_and_exit_code_are_those_of_the_lab() {
+    let help = stdout(&["lab", "--help"]);
+    for verb in ["list", "run", "flood", "report", "demo"] {
+        let begins = |line: &str| line.split_whitespace().next() == Some(verb);
+        assert!(help.lines().any(begins), "{verb} is not in\n{help}");
+    }
+    assert!(stdout(&["lab", "run", "--help"]).contains("Usage: ringroad lab run "), "it is typed so");
+    assert!(stdout(&["demo", "--help"]).contains("Usage: ringroad demo "), "it is typed so");
+    let refused = ringroad(&["lab", "run", "switch", "--colour", "red"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
+#[test]
+fn a_lab_is_started_from_the_folder_of_the_command_if_nobody_else_may_have_written_it() {
+    stdout(&["lab", "list"]);
+    let folder = tempfile::tempdir().unwrap();
+    let (command, lab) = (folder.path().join("ringroad"), folder.path().join("ringroad-lab"));
+    fs::copy(BINARY, &command).unwrap();
+    let list = || Command::new(&command).args(["lab", "list"]).output().expect("the command starts");
+    let name = lab.display().to_string();
+    // Not one from another place.
+    let line = failed(&list(), &["without a lab"]);
+    assert!(line.starts_with("ringroad: ") && line.contains(&name) && line.contains("cargo build"), "{line}");
+    fs::copy(LAB, &lab).unwrap();
+    let listed = list();
+    assert!(listed.status.success() && listed.stderr.is_empty(), "{listed:?}");
+    assert_eq!(String::from_utf8(listed.stdout).unwrap(), stdout(&["lab", "list"]));
+    fs::set_permissions(&lab, fs::Permissions::from_mode(0o777)).unwrap();
+    let line = failed(&list(), &["a lab that anybody may write"]);
+    assert!(line.contains(&name) && line.contains("is not started"), "{line}");
+    fs::remove_file(&lab).unwrap();
+    symlink(LAB, &lab).unwrap();
+    let line = failed(&list(), &["a link to a lab"]);
+    assert!(line.contains(&name) && line.contains("is not started"), "{line}");
 }
 
 #[test]

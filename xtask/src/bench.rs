@@ -13,7 +13,7 @@ use measure::processor;
 use crate::arguments;
 use crate::ratios;
 use crate::results::{Sample, parse, table};
-use crate::step::{Step, output, release_build, root, target_dir};
+use crate::step::{Step, output, release_lab, root, target_dir};
 
 /// No whole figure takes longer.
 pub(crate) const WHOLE: Duration = Duration::from_secs(4 * 3600);
@@ -45,8 +45,8 @@ pub(crate) fn run_and_keep(rounds: usize, lines: &mut Vec<String>) -> Result<boo
 }
 
 fn measure_all(options: &Options, lines: &mut Vec<String>) -> Result<bool> {
-    let ringroad = release_build()?;
-    let mut cases = cases(options, &ringroad)?;
+    let lab = release_lab()?;
+    let mut cases = cases(options, &lab)?;
 
     let folder = target_dir().join("bench");
     create_dir_all(&folder)?;
@@ -92,8 +92,8 @@ fn parse_options(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-fn cases(options: &Options, ringroad: &str) -> Result<Vec<Case>> {
-    let mut all = experiments(ringroad, options.seconds);
+fn cases(options: &Options, lab: &str) -> Result<Vec<Case>> {
+    let mut all = experiments(lab, options.seconds);
     if options.peers {
         all.extend(peers());
     }
@@ -107,9 +107,9 @@ fn cases(options: &Options, ringroad: &str) -> Result<Vec<Case>> {
     Ok(all)
 }
 
-fn experiments(ringroad: &str, seconds: Option<u64>) -> Vec<Case> {
+fn experiments(lab: &str, seconds: Option<u64>) -> Vec<Case> {
     let case = |experiment: &Experiment| {
-        let mut step = Step::new(ringroad).args(["lab", "run"]).args(experiment.words);
+        let mut step = Step::new(lab).args(["run"]).args(experiment.words);
         if let Some(seconds) = seconds.filter(|_| experiment.timed) {
             step = step.args(["--seconds", &seconds.to_string()]);
         }

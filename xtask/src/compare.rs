@@ -10,7 +10,7 @@ use crate::arguments::number;
 use crate::bench::machine;
 use crate::ratios::{Ratio, interval, near_each_other};
 use crate::results::{Sample, parse};
-use crate::step::{Step, output, release_build, root, target_dir};
+use crate::step::{COMMAND, LAB, Step, output, release_lab, root, target_dir};
 
 /// Least that the low end of the interval of new / old may be.
 const LEAST: f64 = 0.98;
@@ -44,7 +44,7 @@ struct Wish {
     chosen: Vec<String>,
 }
 
-/// Both programs.
+/// Both programs, each with its lab beside it, or inside of it.
 struct Programs {
     old: String,
     new: String,
@@ -53,7 +53,7 @@ struct Programs {
 /// Plays everything that is named, or all of it; true if nothing is slower than it may be.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let wish = wish(arguments)?;
-    let programs = Programs { old: other(&wish.other)?, new: release_build()? };
+    let programs = Programs { old: other(&wish.other)?, new: this_tree()? };
     let mut rows = String::new();
     let mut well = true;
     for path in
@@ -95,6 +95,13 @@ fn wish(arguments: &[String]) -> Result<Wish> {
     Ok(wish)
 }
 
+/// The program of this tree, kept apart: where it was built, each start of its lab would ask cargo first.
+fn this_tree() -> Result<String> {
+    let lab = release_lab()?;
+    let built = Path::new(&lab).parent().context("a program lies in a folder")?;
+    keep(built, &[LAB.1, COMMAND], &target_dir().join("compare/this-tree"))
+}
+
 /// The program of a commit, built once; or that at a path.
 fn other(name: &str) -> Result<String> {
     if Path::new(name).is_file() {
@@ -103,16 +110,16 @@ fn other(name: &str) -> Result<String> {
     let commit = output("git", &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]);
     ensure!(!commit.is_empty(), "`{name}` is neither a commit nor a program");
     let folder = target_dir().join("compare");
-    let program = folder.join(format!("ringroad-{commit}"));
-    if !program.is_file() {
-        create_dir_all(&folder)?;
-        build(&commit, &folder, &program)?;
+    let program = folder.join(&commit).join(COMMAND);
+    if program.is_file() {
+        return Ok(program.to_string_lossy().into_owned());
     }
-    Ok(program.to_string_lossy().into_owned())
+    create_dir_all(&folder)?;
+    build(&commit, &folder)
 }
 
-/// Builds a commit in a checkout of its own, which goes again.
-fn build(commit: &str, folder: &Path, program: &Path) -> Result<()> {
+/// Builds a commit in a checkout of its own, which goes again; the program that is kept.
+fn build(commit: &str, folder: &Path) -> Result<String> {
     let tree = folder.join("tree");
     let shown = tree.to_string_lossy();
     let git = |words: &[&str]| Step::new("git").args(words).run();
@@ -120,15 +127,29 @@ fn build(commit: &str, folder: &Path, program: &Path) -> Result<()> {
         git(&["worktree", "add", "--force", "--detach", &shown, commit])?,
         "git cannot check out {commit}"
     );
-    let built = Step::new("cargo")
-        .args(["build", "--release", "--package", "ringroad"])
-        .env("CARGO_TARGET_DIR", folder.join("target"))
-        .folder(&tree)
-        .run();
+    // The command of an older commit has its lab inside.
+    let has_lab = tree.join("lab/Cargo.toml").is_file();
+    let (packages, programs) =
+        if has_lab { (vec![COMMAND, LAB.0], vec![LAB.1, COMMAND]) } else { (vec![COMMAND], vec![COMMAND]) };
+    let target = folder.join("target");
+    let cargo = |package: &&str| {
+        let step = Step::new("cargo").args(["build", "--release", "--package", *package]);
+        step.env("CARGO_TARGET_DIR", &target).folder(&tree).run()
+    };
+    let built = packages.iter().map(cargo).collect::<Result<Vec<bool>>>();
     let removed = git(&["worktree", "remove", "--force", &shown])?;
-    ensure!(built? && removed, "{commit} does not build");
-    fs::copy(folder.join("target/release/ringroad"), program).context("cannot keep what was built")?;
-    Ok(())
+    ensure!(built?.into_iter().all(|well| well) && removed, "{commit} does not build");
+    keep(&target.join("release"), &programs, &folder.join(commit))
+}
+
+/// Copies programs from where cargo builds into a folder of their own, the command last: it tells that all are there. Its path.
+fn keep(built: &Path, programs: &[&str], folder: &Path) -> Result<String> {
+    create_dir_all(folder)?;
+    for program in programs {
+        fs::copy(built.join(program), folder.join(program))
+            .with_context(|| format!("cannot keep {program} in {}", folder.display()))?;
+    }
+    Ok(folder.join(COMMAND).to_string_lossy().into_owned())
 }
 
 /// Old and new in turn, the one that begins changing from pair to pair.

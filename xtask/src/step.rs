@@ -19,14 +19,33 @@ pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// The package of the command.
+pub(crate) const COMMAND: &str = "ringroad";
+/// The package of the lab, and its program, which lies beside the command. Nothing else is built with it: in a source tree the command
+/// has it built in this way, and is to find it so.
+pub(crate) const LAB: (&str, &str) = ("ringroad-lab-program", "ringroad-lab");
+
 /// Builds the command as it is released; where it lies.
 ///
 /// # Errors
 /// It does not build.
 pub(crate) fn release_build() -> Result<String> {
-    let build = Step::new("cargo").args(["build", "--release", "--package", "ringroad"]);
+    released(COMMAND, COMMAND)
+}
+
+/// Builds the lab as it is released, and the command, by which it runs routers; where the lab lies.
+///
+/// # Errors
+/// One of them does not build.
+pub(crate) fn release_lab() -> Result<String> {
+    release_build()?;
+    released(LAB.0, LAB.1)
+}
+
+fn released(package: &str, program: &str) -> Result<String> {
+    let build = Step::new("cargo").args(["build", "--release", "--package", package]);
     ensure!(build.run()?, "the release build failed");
-    Ok(target_dir().join("release/ringroad").to_string_lossy().into_owned())
+    Ok(target_dir().join("release").join(program).to_string_lossy().into_owned())
 }
 
 /// Whether a program of this name is in `PATH`.

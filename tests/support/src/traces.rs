@@ -103,8 +103,8 @@ fn sockets() -> impl Iterator<Item = String> {
     ours.into_iter().map(|path| format!("socket {path}"))
 }
 
-/// Processes of the command that was built beside the caller's own program (the supervisor, its cleaner, its data
-/// plane), the firmware that these run as processes, and firmware that nobody looks after any more.
+/// Processes of the command and the lab that were built beside the caller's own program (the supervisor, its cleaner, its data
+/// plane, a demo), the firmware that these run as processes, and firmware that nobody looks after any more.
 fn processes() -> impl Iterator<Item = String> {
     let own = std::env::current_exe().unwrap_or_default();
     let folders: Vec<PathBuf> = own.ancestors().skip(1).take(2).map(Path::to_owned).collect();
@@ -133,7 +133,8 @@ fn program(id: u32) -> Option<PathBuf> {
 }
 
 fn kind(program: &Path) -> Option<Kind> {
-    if program.file_name()? == "ringroad" {
+    let name = program.file_name()?;
+    if name == "ringroad" || name == "ringroad-lab" {
         return Some(Kind::Command);
     }
     program.starts_with(FIRMWARE).then_some(Kind::Firmware)

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::bench;
-use crate::step::{Step, output, release_build, root};
+use crate::step::{Step, output, release_lab, root};
 
 /// The name of a bench among those of figures.
 pub(super) const BENCH: &str = "bench";
@@ -104,7 +104,7 @@ pub(super) fn play(name: &str, rounds: usize) -> Result<Option<PathBuf>> {
     let well = if name == BENCH {
         bench::run_and_keep(rounds, &mut lines)?
     } else {
-        let step = Step::new(&release_build()?).args(["lab", "run", name]).limit(bench::WHOLE);
+        let step = Step::new(&release_lab()?).args(["run", name]).limit(bench::WHOLE);
         step.lines(&mut |line| {
             println!("{line}");
             if !line.starts_with("RESULT ") {

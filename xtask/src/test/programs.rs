@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::step::{Step, target_dir};
+use crate::step::{COMMAND, LAB, Step, target_dir};
 use crate::tally::Tally;
 
 use super::job::Job;
@@ -30,20 +30,21 @@ pub(crate) struct Program {
     folder: PathBuf,
 }
 
-/// Builds everything that is tested, in three configurations: crates with debug assertions, the command as it is released but for
-/// the last steps of its optimisation, and the models.
+/// Builds everything that is tested, in three configurations: crates with debug assertions, the command (and the lab that it starts) as
+/// it is released but for the last steps of its optimisation, and the models.
 ///
 /// A configuration that does not build is a failure; the others are tested all the same.
 pub(super) fn build(tally: &mut Tally) -> Result<Vec<Program>> {
     let tests = || Step::new("cargo").args(["test", "--no-run"]).limit(LIMIT);
     let crates = tests().args(["--workspace", "--exclude", "ringroad", "--exclude", "ringroad-inbox"]);
-    let command = tests().args(["--profile", "quick", "--package", "ringroad"]);
+    let command = tests().args(["--profile", "quick", "--package", COMMAND]);
+    let lab = Step::new("cargo").args(["build", "--profile", "quick", "--package", LAB.0]).limit(LIMIT);
     let packages = models::packages()?;
     let models = tests().args(["--release", "--test", "*_loom"]);
     let models = models.args(packages.iter().flat_map(|package| ["--package", package]));
     let models = models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_dir().join("loom"));
     let mut programs = Vec::new();
-    for (name, step) in [("crates", crates), ("the command", command), ("models", models)] {
+    for (name, step) in [("crates", crates), ("the command", command), ("the lab", lab), ("models", models)] {
         println!("\n== build: {name}");
         match built(step)? {
             Some(found) => programs.extend(found),

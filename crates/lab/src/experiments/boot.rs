@@ -1,7 +1,7 @@
 //! `boot`: from nothing to the first frame that a router has forwarded. Frames are offered all the time, so the first
 //! one comes through as soon as the router can take it.
 //!
-//! Two cases: within this process, and from the start of the command (a new process of the same program runs the
+//! Two cases: within this process, and from the start of a command (a new process of the same program, `ringroad-lab`, runs the
 //! first case once and says how long ago it was started).
 
 use std::ffi::OsStr;
@@ -27,6 +27,8 @@ use crate::stats;
 
 /// A router that has forwarded nothing by then never will.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The program of the lab.
+const PROGRAM: &str = "ringroad-lab";
 /// Tells a new process when it was started: nanoseconds of `CLOCK_MONOTONIC`.
 const STARTED: &str = "RINGROAD_BOOT_STARTED";
 /// The figure by which it answers.
@@ -56,10 +58,10 @@ struct Times {
 }
 
 impl Boot {
-    /// Both cases; only the first where this program is not the command, or has been started by the second.
+    /// Both cases; only the first where this program is not that of the lab, or has been started by the second.
     pub fn cases(options: &Options) -> Result<Vec<Self>> {
         let program = std::env::current_exe().ok();
-        let program = program.filter(|path| path.file_name() == Some(OsStr::new("ringroad")));
+        let program = program.filter(|path| path.file_name() == Some(OsStr::new(PROGRAM)));
         let asked = std::env::var_os(STARTED).is_some();
         Self::with(options, program.filter(|_| !asked))
     }
@@ -189,10 +191,10 @@ fn since_start() -> Option<f64> {
     Some(monotonic().saturating_sub(started) as f64 * 1e-6)
 }
 
-/// Starts the command and hears from it how long it took.
+/// Starts the program and hears from it how long it took.
 fn started(program: &Path, options: &Options) -> Result<Times> {
     let mut command = Command::new(program);
-    command.args(["lab", "run", "boot", "--seconds", "0.001", "--repeat", "1"]);
+    command.args(["run", "boot", "--seconds", "0.001", "--repeat", "1"]);
     command.args(["--vcpus", &options.vcpus.to_string(), "--engine", &options.engine]);
     command.args(["--nic", options.nic.name(), "--mode", options.mode.name()]);
     if !options.cpus.is_empty() {

@@ -104,7 +104,7 @@ pub static LIST: [Listed; 26] = [
     },
     Listed {
         name: "boot",
-        what: "from nothing, and from the start of the command, to the first forwarded frame",
+        what: "from nothing, and from the start of a command, to the first forwarded frame",
         has_guest: true,
         cases: |options| Ok(Boot::cases(options)?.into_iter().flat_map(alone).collect()),
         traffic: |_| None,

@@ -53,13 +53,14 @@ fn a_process_of_the_same_build_is_a_trace_and_one_of_another_is_not() {
     let beside = tempfile::tempdir_in(own.parent().expect("a folder")).expect("a folder");
     let elsewhere = tempfile::tempdir().expect("a folder");
     let before = Traces::now();
-    let start = |folder: &std::path::Path| {
-        let program = folder.join("ringroad");
+    let start = |folder: &std::path::Path, name: &str| {
+        let program = folder.join(name);
         std::fs::copy(&sleep, &program).expect("copied");
         crate::Running::start(std::process::Command::new(program).arg("100")).expect("it starts")
     };
-    let (ours, other) = (start(beside.path()), start(elsewhere.path()));
+    let (ours, lab) = (start(beside.path(), "ringroad"), start(beside.path(), "ringroad-lab"));
+    let other = start(elsewhere.path(), "ringroad");
     let seen = Traces::now().since(&before);
     let has = |id: u32| seen.iter().any(|trace| trace.starts_with(&format!("process {id} ")));
-    assert!(has(ours.id()) && !has(other.id()), "{seen:?}");
+    assert!(has(ours.id()) && has(lab.id()) && !has(other.id()), "{seen:?}");
 }

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::cores;
+use host::{cores, own_files};
 use port::Source;
 use rustix::process::{Pid, Signal, kill_process};
 use uplink::{Links, Netns, Wire};
@@ -77,12 +77,10 @@ impl Drop for Process {
     }
 }
 
-/// The command, which this program has to be.
+/// The command, which lies beside this program.
 pub(super) fn program() -> Result<PathBuf> {
-    let program = std::env::current_exe().context("this program's file is not known")?;
-    let is_command = program.file_name().is_some_and(|name| name == "ringroad");
-    ensure!(is_command, "this runs a router by the command `ringroad`, which {} is not", program.display());
-    Ok(program)
+    own_files::beside("ringroad")?
+        .context("this runs a router by the command `ringroad`, which does not lie beside this program")
 }
 
 impl Room {

@@ -12,7 +12,7 @@ use host::cores;
 use lab::flood::{Flood, Sent, Target};
 use supervisor::Stop;
 
-use super::options::rate;
+use crate::options::rate;
 
 /// What is sent where.
 #[derive(Args, Debug)]

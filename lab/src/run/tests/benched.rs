@@ -14,8 +14,8 @@ fn printed(words: &[&str]) -> Vec<String> {
     // However many this host has.
     options.cpus = vec![0, 1];
     let cases: Vec<Case> = if words[0] == "boot" {
-        // Both of them only the command itself would make.
-        let boots = Boot::with(&options, Some("ringroad".into())).unwrap();
+        // Both of them only the program itself would make.
+        let boots = Boot::with(&options, Some("ringroad-lab".into())).unwrap();
         boots.into_iter().map(|boot| Case::Alone(Box::new(boot))).collect()
     } else {
         (find(words[0]).expect("an experiment").cases)(&options).unwrap()
@@ -63,7 +63,7 @@ fn fits(name: &str, pattern: &str) -> bool {
 
 #[test]
 fn all_that_is_judged_is_printed() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/peers");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/peers");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let scripts = files.filter(|path| path.extension().is_some_and(|end| end == "sh"));
     let patterns: Vec<String> =

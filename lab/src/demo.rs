@@ -29,7 +29,7 @@ const FLOOD: Duration = Duration::from_secs(6);
 const TRANSFER: Duration = Duration::from_secs(3);
 
 /// The options of `ringroad demo`.
-#[derive(Args)]
+#[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Model of the router's NICs.
     #[arg(long, value_parser = config::nic_model, value_name = "MODEL")]

@@ -1,0 +1,64 @@
+//! The `ringroad-lab` program, which `ringroad lab` and `ringroad demo` start: a file for each verb.
+#![forbid(unsafe_code)]
+
+mod demo;
+mod figures;
+mod flood;
+mod options;
+mod report;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use command_line::print;
+
+use options::RunOptions;
+
+/// Measure: experiments by name, and what came out.
+#[derive(Debug, Parser)]
+#[command(name = "ringroad-lab", bin_name = "ringroad lab", version, arg_required_else_help = true)]
+struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// The experiments, and what each measures.
+    List,
+    /// Run experiments; each case ends in a RESULT line.
+    Run {
+        /// Names from the list; 001/fig1 stands for 001/fig1a and all others of it.
+        #[arg(required = true)]
+        names: Vec<String>,
+        #[command(flatten)]
+        options: Box<RunOptions>,
+    },
+    /// Send small frames to NICs of routers that run, by their TAPs, until Ctrl-C.
+    Flood(flood::FloodOptions),
+    /// A Markdown table of a file that `--json` wrote.
+    Report {
+        /// The file: one JSON object a line.
+        file: PathBuf,
+    },
+    /// Two networks with the kernel's own stacks, a router VM between them, a flood; ends by itself.
+    #[command(override_usage = "ringroad demo [OPTIONS]")]
+    Demo(demo::Options),
+}
+
+fn main() -> ExitCode {
+    command_line::end(carry_out(Command::parse().verb))
+}
+
+fn carry_out(verb: Verb) -> Result<()> {
+    match verb {
+        Verb::List => print(&run::list()?),
+        Verb::Run { names, options } => run::run_all(&names, &options),
+        Verb::Flood(options) => flood::flood(&options),
+        Verb::Report { file } => print(&report::table(&file)?),
+        Verb::Demo(options) => demo::demo(&options),
+    }
+}

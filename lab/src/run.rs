@@ -1,0 +1,199 @@
+//! `ringroad lab run`: experiments by name, two variants in turn, and what came out.
+
+use std::cell::LazyCell;
+use std::io;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use command_line::print;
+use host::cores;
+use lab::experiment::{Comparison, Experiment, Options, Outcome, compare, run, tell};
+use lab::experiments::{Case, LIST, Listed, find};
+use lab::figures::Figure;
+use lab::host::Host;
+use lab::self_rate;
+
+use crate::figures;
+use crate::options::RunOptions;
+
+/// How long the generator's own rate is measured.
+const OWN_RATE: Duration = Duration::from_millis(50);
+
+/// A line for each experiment and each figure, with what it measures.
+///
+/// # Errors
+/// A figure's file is not as it should be.
+pub(crate) fn list() -> Result<String> {
+    let line = |name: &str, what: &str| format!("{name:<19} {what}\n");
+    let figures = lab::figures::all()?;
+    let experiments = LIST.iter().map(|listed| line(listed.name, listed.what));
+    Ok(experiments.chain(figures.iter().map(|figure| line(&figure.id, &figure.title))).collect())
+}
+
+/// What a name stands for.
+enum Named {
+    Experiment(&'static Listed),
+    Figures(Vec<Figure>),
+}
+
+impl Named {
+    fn has_guest(&self) -> bool {
+        match self {
+            Self::Experiment(listed) => listed.has_guest,
+            Self::Figures(figures) => figures.iter().any(|figure| figure.plays_something()),
+        }
+    }
+}
+
+/// All names are looked up before the first experiment runs.
+fn named(names: &[String]) -> Result<Vec<Named>> {
+    let find = |name: &String| {
+        if let Some(listed) = find(name) {
+            return Ok(Named::Experiment(listed));
+        }
+        let figures = lab::figures::find(name)?;
+        if figures.is_empty() {
+            let figures = lab::figures::all()?;
+            let ids = figures.iter().map(|figure| figure.id.as_str());
+            let known: Vec<&str> = LIST.iter().map(|listed| listed.name).chain(ids).collect();
+            bail!("there is no experiment `{name}`; there are: {}", known.join(" "))
+        }
+        Ok(Named::Figures(figures))
+    };
+    names.iter().map(find).collect()
+}
+
+/// Runs all that is named, one after the other.
+///
+/// # Errors
+/// There is no such thing, its options do not fit, or all of its cases were refused by this host.
+pub(crate) fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
+    let named = named(names)?;
+    let mut options = chosen.options();
+    if options.cpus.is_empty() {
+        // Later this thread will be pinned to one of them.
+        options.cpus = cores::allowed()?;
+    }
+    let other = chosen.other(&options)?;
+    [Some(&options), other.as_ref()].into_iter().flatten().try_for_each(Options::check)?;
+    if named.iter().any(Named::has_guest) {
+        for options in [Some(&options), other.as_ref()].into_iter().flatten() {
+            lab::device::ground(options)?;
+        }
+    }
+    // Not before something is to be told: `boot` measures how soon this command comes to its first frame.
+    let host: LazyCell<Host> = LazyCell::new(Host::describe);
+    for named in &named {
+        match (named, &other) {
+            (Named::Experiment(listed), Some(other)) => {
+                Room { listed, options: &options, host: &host }.versus(other)?;
+            }
+            (Named::Experiment(listed), None) => Room { listed, options: &options, host: &host }.cases()?,
+            (Named::Figures(_), Some(_)) => bail!("a figure says itself what is varied; leave --versus out"),
+            (Named::Figures(all), None) => {
+                let run =
+                    |figure: &Figure| figures::run(figure, &chosen.for_a_figure(figure, &options), &host);
+                all.iter().try_for_each(run)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where one experiment runs.
+struct Room<'a> {
+    listed: &'static Listed,
+    options: &'a Options,
+    host: &'a LazyCell<Host>,
+}
+
+impl Room<'_> {
+    fn cases(&self) -> Result<()> {
+        let (mut told, mut refused) = (0, None);
+        for case in (self.listed.cases)(self.options)? {
+            cores::pin(self.options.cpu(0)?)?;
+            match case {
+                // Each stands for itself: what the host refuses to one of them says nothing of the others.
+                Case::Alone(mut experiment) if experiment.is_whole() => {
+                    match run(&mut *experiment, self.options) {
+                        Ok(outcome) => {
+                            self.tell(outcome, self.options)?;
+                            told += 1;
+                        }
+                        Err(error) => {
+                            let name = format!("{}/{}", experiment.id(), experiment.case());
+                            print(&format!("NOT-RUN {name}: {error:#}\n"))?;
+                            refused = Some(error);
+                        }
+                    }
+                }
+                Case::Alone(mut experiment) => {
+                    self.tell(run(&mut *experiment, self.options)?, self.options)?;
+                }
+                Case::InTurn(a, b) => self.in_turn((a, self.options), (b, self.options))?,
+            }
+        }
+        match refused {
+            Some(error) if told == 0 => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs an experiment in turn with itself under other options.
+    fn versus(&self, other: &Options) -> Result<()> {
+        let (a, b) = ((self.listed.cases)(self.options)?, (self.listed.cases)(other)?);
+        for pair in a.into_iter().zip(b) {
+            let (Case::Alone(a), Case::Alone(b)) = pair else {
+                bail!("{} is compared with something else already; leave --versus out", self.listed.name);
+            };
+            cores::pin(self.options.cpu(0)?)?;
+            self.in_turn((a, self.options), (b, other))?;
+        }
+        Ok(())
+    }
+
+    fn in_turn(&self, a: Variant<'_>, b: Variant<'_>) -> Result<()> {
+        let (mut first, mut second) = (a.0, b.0);
+        let comparison = compare(&mut *first, &mut *second, self.options)?;
+        self.tell(comparison.a.clone(), a.1)?;
+        self.tell(comparison.b.clone(), b.1)?;
+        print(&ratio_line(&comparison))
+    }
+
+    /// Prints what came out. The rate is a lower bound where the generator could not do much more.
+    fn tell(&self, mut outcome: Outcome, options: &Options) -> Result<()> {
+        let Some(traffic) = (self.listed.traffic)(options) else {
+            return tell(&outcome, options, self.host, &mut io::stdout());
+        };
+        let own = self_rate::mpps(&traffic, OWN_RATE)?;
+        for measured in &mut outcome.measured {
+            measured.sample.more.push(("generator_mpps", own));
+        }
+        tell(&outcome, options, self.host, &mut io::stdout())?;
+        let reached = outcome.summary().map_or(0.0, |summary| summary.median);
+        if own < self_rate::HEADROOM * reached {
+            print(&format!(
+                "NOTE generator and sink alone reach {own:.1} mpps, less than {} times the result: it is a lower bound\n",
+                self_rate::HEADROOM
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+/// An experiment and the options it was made with.
+type Variant<'a> = (Box<dyn Experiment>, &'a Options);
+
+/// `RATIO a=… b=… median=… ci95=…..… n=…`: pairs whose CPUs were alike.
+fn ratio_line(comparison: &Comparison) -> String {
+    let name = |outcome: &Outcome| format!("{}/{}", outcome.id, outcome.case);
+    let names = format!("RATIO a={} b={}", name(&comparison.a), name(&comparison.b));
+    let Some(ratio) = comparison.ratio() else {
+        return format!("{names} n=0: the CPUs never stood alike in both halves of a pair\n");
+    };
+    let interval = ratio.ci95.map_or("unknown".to_owned(), |(low, high)| format!("{low:.3}..{high:.3}"));
+    format!("{names} median={:.3} ci95={interval} pairs={}\n", ratio.median, ratio.n)
+}
+
+#[cfg(test)]
+mod tests;
