@@ -30,6 +30,8 @@ fn answer(command: &mut Command) -> String {
 }
 
 fn pack(folder: &Path, umask: &str) -> PathBuf {
+    // Beside the command lies the lab; where it does not, this builds it.
+    answer(Command::new(env!("CARGO_BIN_EXE_ringroad")).args(["lab", "list"]));
     let mut command = Command::new("sh");
     // The umask of the one who packs must not show.
     let script = format!("umask {umask} && exec \"$@\"");
@@ -135,6 +137,7 @@ mod all {
         let listed = answer(Command::new("dpkg-deb").arg("-c").arg(package()));
         for (mode, path) in [
             ("-rwxr-xr-x", "usr/bin/ringroad"),
+            ("-rwxr-xr-x", "usr/bin/ringroad-lab"),
             ("-rw-r--r--", UNIT),
             ("drwxr-xr-x", "etc/ringroad/"),
             ("-rw-r--r--", "usr/share/doc/ringroad/copyright"),
@@ -187,6 +190,8 @@ mod all {
         let installed = root.path().join("usr/bin/ringroad");
         let version = answer(Command::new(&installed).arg("--version"));
         assert_eq!(version, format!("ringroad {}", env!("CARGO_PKG_VERSION")));
+        let experiments = answer(Command::new(&installed).args(["lab", "list"]));
+        assert!(experiments.lines().any(|line| line.starts_with("forward ")), "{experiments}");
         let entries = fs::read_dir(root.path().join("usr/share/doc/ringroad/examples")).expect("examples");
         let files = entries.map(|entry| entry.expect("an example").path());
         for example in files.filter(|file| file.extension().is_some_and(|ending| ending == "toml")) {

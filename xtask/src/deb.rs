@@ -1,4 +1,4 @@
-//! `cargo xtask deb`: the Debian package, the same octets from the same commit and the same program.
+//! `cargo xtask deb`: the Debian package, the same octets from the same commit and the same programs.
 
 mod facts;
 mod tree;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::step::{Step, installed, root, target_dir};
+use crate::step::{COMMAND, LAB, Step, installed, root, target_dir};
 use facts::Facts;
 use tree::Tree;
 
@@ -23,11 +23,12 @@ const UNITS: &str = "lib/systemd/system";
 const DOCUMENTS: &str = "usr/share/doc/ringroad";
 
 struct Options {
+    /// The command; the lab lies beside it.
     binary: Option<PathBuf>,
     output: PathBuf,
 }
 
-/// Builds the command if none is given, and packs it; prints where the package is.
+/// Builds the command and the lab if none are given, and packs them; prints where the package is.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = parse(arguments)?;
     if let Some((tool, package)) = TOOLS.iter().find(|(tool, _)| !installed(tool)) {
@@ -65,15 +66,21 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
+/// Builds both programs; where the command lies.
 fn build() -> Result<PathBuf> {
-    let step = Step::new("cargo").args(["build", "--release", "--locked", "--package", "ringroad"]);
-    ensure!(step.run()?, "the release build failed");
-    Ok(target_dir().join("release/ringroad"))
+    for package in [COMMAND, LAB.0] {
+        let step = Step::new("cargo").args(["build", "--release", "--locked", "--package", package]);
+        ensure!(step.run()?, "the release build failed");
+    }
+    Ok(target_dir().join("release").join(COMMAND))
 }
 
 fn fill(tree: &Tree, binary: &Path, facts: &Facts, scratch: &Path) -> Result<()> {
-    let program = tree.copy(binary, "usr/bin/ringroad", 0o755)?;
-    answer(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(&program))?;
+    let programs = [
+        tree.copy(binary, "usr/bin/ringroad", 0o755)?,
+        tree.copy(&binary.with_file_name(LAB.1), "usr/bin/ringroad-lab", 0o755)?,
+    ];
+    answer(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).args(&programs))?;
     // Examples and units say /usr/bin/ringroad; routers come from here.
     tree.folder("etc/ringroad")?;
     tree.write(&format!("{UNITS}/ringroad@.service"), &packaging("ringroad@.service")?, 0o644)?;
@@ -96,7 +103,7 @@ fn fill(tree: &Tree, binary: &Path, facts: &Facts, scratch: &Path) -> Result<()>
     tree.write_packed(&format!("{DOCUMENTS}/changelog.gz"), changelog.as_bytes())?;
     // What counts as installed ends here.
     let (size, sums) = (tree.kib()?, tree.md5sums()?);
-    let depends = shared_libraries(&program, scratch)?;
+    let depends = shared_libraries(&programs, scratch)?;
     let control = packaging("debian/control")?.replace("{size}", &size.to_string());
     let control = facts.fill_in(&control.replace("{depends}", &depends))?;
     tree.write("DEBIAN/control", &control, 0o644)?;
@@ -112,14 +119,14 @@ fn packaging(name: &str) -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The packages, with their versions, of the libraries that a program is linked to.
-fn shared_libraries(program: &Path, scratch: &Path) -> Result<String> {
+/// The packages, with their versions, of the libraries that programs are linked to.
+fn shared_libraries(programs: &[PathBuf], scratch: &Path) -> Result<String> {
     // dpkg-shlibdeps wants to stand in a source package.
     fs::create_dir_all(scratch.join("debian"))?;
     let control = "Source: ringroad\n\nPackage: ringroad\nArchitecture: any\n";
     fs::write(scratch.join("debian/control"), control)?;
     let mut command = Command::new("dpkg-shlibdeps");
-    let said = answer(command.arg("-O").arg(program).current_dir(scratch))?;
+    let said = answer(command.arg("-O").args(programs).current_dir(scratch))?;
     fs::remove_dir_all(scratch)?;
     let depends = said.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
     depends.map(str::to_owned).context("dpkg-shlibdeps named no library")

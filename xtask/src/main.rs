@@ -51,7 +51,7 @@ cargo xtask attacks [--seconds N] [--binary FILE] [NAME...]
                                                 each attack for N seconds (default 60) beside a neighbour that forwards 1 Mpps,
                                                 what it costs whom; the last line sums up
 cargo xtask deb [--binary FILE] [--output FOLDER]
-                                                the Debian package of this commit";
+                                                the Debian package of this commit, or of a command that was built and the lab beside it";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

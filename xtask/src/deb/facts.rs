@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::step::output;
+use crate::step::{COMMAND, LAB, output};
 
 /// Facts of the commit and of the host.
 pub(super) struct Facts {
@@ -69,14 +69,16 @@ fn maintainer() -> String {
     }
 }
 
-/// Lines of the libraries that the program contains, with their licences.
+/// Lines of the libraries that the programs contain, with their licences.
 fn crates() -> Result<String> {
     let format = "{p} ({l})";
     let words = [
         "tree",
         "--locked",
         "-p",
-        "ringroad",
+        COMMAND,
+        "-p",
+        LAB.0,
         "-e",
         "normal,no-proc-macro",
         "--prefix",
@@ -85,8 +87,9 @@ fn crates() -> Result<String> {
         format,
     ];
     let listed = output("cargo", &words);
-    let foreign =
-        listed.lines().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.starts_with("ringroad"));
+    // An empty line stands between the two.
+    let is_foreign = |line: &&str| !line.is_empty() && !line.starts_with("ringroad");
+    let foreign = listed.lines().map(|line| line.trim_end_matches(" (*)")).filter(is_foreign);
     let sorted: BTreeSet<String> = foreign.map(|line| format!(" {line}")).collect();
     ensure!(!sorted.is_empty(), "cargo tree names no library");
     Ok(sorted.into_iter().collect::<Vec<_>>().join("\n"))
