@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::step::{Step, installed, root, succeeds};
-use crate::{deny, measured, sources};
+use crate::{deny, measured, sources, walls};
 
 /// What one check found.
 enum Outcome {
@@ -68,7 +68,8 @@ pub(crate) fn lacking() -> Vec<String> {
 
 fn house_rules() -> Result<Outcome> {
     let faults = sources::faults(&root())?;
-    let lines: Vec<String> = faults.iter().map(ToString::to_string).chain(measured::stale()?).collect();
+    let lines = faults.iter().map(ToString::to_string).chain(measured::stale()?).chain(walls::faults()?);
+    let lines: Vec<String> = lines.collect();
     for line in &lines {
         println!("{line}");
     }

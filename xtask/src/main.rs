@@ -21,6 +21,7 @@ mod sources;
 mod step;
 mod tally;
 mod test;
+mod walls;
 mod workers;
 
 use std::process::ExitCode;
