@@ -171,7 +171,7 @@ pub const LIMITS: &[Limit] = &[
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "neighbour_cpu", 0.05, f64::INFINITY),
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "idle_cpu", 0.0, 0.05),
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "timer_p99_ms", 0.0, 20.0),
-    // Milliseconds from nothing, and from the start of the command, to the first frame.
+    // Milliseconds from nothing, and from the start of a command, to the first frame.
     takes("boot/kvm/virtio-net/in-process", 12.0),
     takes("boot/process/virtio-net/in-process", 2.5),
     takes("boot/kvm/virtio-net/command", 14.0),
