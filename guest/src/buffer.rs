@@ -58,7 +58,7 @@ impl FrameBuffer {
         Self { at, len, wire: len as u16, marks: 0 }
     }
 
-    /// The same, behind a header of the device that says what is left to be done, if `described`.
+    /// A buffer with a frame behind a header of the device that holds its offload metadata, if `described`.
     #[inline(always)]
     pub(crate) fn received(at: u64, len: u32, described: bool) -> Self {
         let marks = if described { DESCRIBED } else { 0 };

@@ -89,7 +89,7 @@ impl Device {
         self.config.write(COMMAND, COMMAND_ON | COMMAND_NO_PIN);
     }
 
-    /// The same for a device that interrupts by its pin.
+    /// Lets it answer at its BARs and reach memory; it interrupts by its pin.
     pub(crate) fn enable_with_pin(self) {
         self.config.write(COMMAND, COMMAND_ON);
     }

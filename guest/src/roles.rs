@@ -16,7 +16,7 @@ use crate::buffer::FrameBuffer;
 use crate::platform::Firmware;
 use crate::serve::Duty;
 
-/// Who is where: one for all vCPUs.
+/// The neighbours of all NICs: one table for all vCPUs.
 static NEIGHBOURS: Neighbours = Neighbours::new();
 
 /// A router and the table it reads.

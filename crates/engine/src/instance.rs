@@ -224,7 +224,7 @@ impl Instance {
         bail!("there is no NIC {label}")
     }
 
-    /// Whoever is at the other end of the cable of a NIC (`edge.wan`) may be another one by now: its router forgets its
+    /// Tells a router that another host may be at the other end of the cable of its NIC (`edge.wan`) by now: it forgets its
     /// neighbours there. Nothing where the router does not run here.
     pub fn plugged(&self, label: &str) {
         for slot in &self.slots {

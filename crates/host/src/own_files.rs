@@ -17,7 +17,7 @@ const ROOT: u32 = 0;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Who may write a file, root aside.
+/// Users that may write a file, root aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Writers {
     owner: u32,

@@ -24,7 +24,7 @@ pub struct Target {
     pub interface: String,
     /// The router's Ethernet address there.
     pub mac: [u8; 6],
-    /// Whom they are for.
+    /// Their destination.
     pub to: Ipv4Addr,
     /// Frames a second; none: as many as the interface takes.
     pub rate: Option<f64>,

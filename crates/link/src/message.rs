@@ -63,7 +63,7 @@ pub enum ToPlane {
         /// What it is.
         what: uplink::Description,
     },
-    /// Whoever is at the other end of the cable of this NIC may be another one by now.
+    /// Another host may be at the other end of the cable of this NIC by now.
     Plugged {
         /// The NIC: `edge.wan`.
         nic: String,

@@ -24,7 +24,7 @@ pub struct Route {
     pub next_hops: Vec<NextHop>,
     /// Number of the next-hop object that it goes by (`ip nexthop`), if it does.
     pub group: Option<u32>,
-    /// Who has entered it (RTPROT_* of `linux/rtnetlink.h`).
+    /// The protocol that has entered it (RTPROT_* of `linux/rtnetlink.h`).
     pub protocol: u8,
 }
 

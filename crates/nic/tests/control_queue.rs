@@ -149,7 +149,7 @@ fn one_kick_buys_a_bounded_number_of_commands() {
     assert_eq!(driver.used_ready(usize::from(SIZE)), 2, "the last of the first kick and the one left");
 }
 
-/// Whoever waits for the device meanwhile gets it between two bursts.
+/// A thread that waits for the device meanwhile gets it between two bursts.
 #[test]
 fn commands_are_executed_burst_by_burst() {
     const MANY: u16 = 256;

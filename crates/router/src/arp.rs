@@ -8,7 +8,7 @@ use crate::router::Router;
 use crate::routes::Routes;
 use crate::slow::Origin;
 
-/// Whom to ask for.
+/// An address that is to be asked for.
 pub(crate) struct Question {
     /// Number of the NIC behind which the neighbour is thought to be.
     pub(crate) nic: u8,

@@ -18,9 +18,9 @@ pub struct Attributes {
     pub priority: u32,
     /// Of a reservation, in nanoseconds.
     pub runtime: u64,
-    /// The same.
+    /// Of a reservation, in nanoseconds from the beginning of its period.
     pub deadline: u64,
-    /// The same.
+    /// Of a reservation, in nanoseconds.
     pub period: u64,
 }
 

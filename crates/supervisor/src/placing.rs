@@ -214,7 +214,7 @@ impl Placing {
     /// As [`Self::follow`], without waiting for another run: false where that has what all share.
     ///
     /// # Errors
-    /// The same.
+    /// Those of [`Self::follow`].
     pub(super) fn try_follow(&mut self, outline: &Outline, now: Instant) -> Result<bool> {
         if !self.applier.try_lock(outline)? {
             return Ok(false);

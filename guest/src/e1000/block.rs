@@ -123,7 +123,7 @@ impl Block {
         }
     }
 
-    /// The same for frames that may leave something to be done, or lie in several buffers.
+    /// Sends frames that may carry offload metadata, or lie in several buffers.
     fn transmit_orders(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
         for frame in burst.drain(..) {
             let order = Order::new(frame);

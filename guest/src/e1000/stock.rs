@@ -24,7 +24,7 @@ use crate::pci::Registers;
 const LOT: usize = 16;
 /// Frames that one poll takes at most.
 const BUDGET: usize = ring::BURST;
-/// Who waits for room waits for this part of a ring, or a burst.
+/// Part of a ring that is to be free before a sender goes on that waits for room; at least a burst.
 const LOTS: usize = 4;
 /// CMD of a whole frame, beside its report.
 const FRAME: u8 = tx::EOP | tx::IFCS;

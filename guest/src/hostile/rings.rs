@@ -77,7 +77,7 @@ impl Ring {
         returned != self.word(self.layout.available + 2).swap(returned, Release)
     }
 
-    /// The same buffer (address, octets) everywhere, of a ring that begins.
+    /// Offers one buffer (address, octets) in every entry of a ring that begins.
     pub(super) fn fill(&self, buffer: (u64, u32)) {
         for index in 0..self.layout.size {
             self.put(index, buffer, self.direction, 0);
@@ -86,7 +86,7 @@ impl Ring {
         self.word(self.layout.available + 2).store(self.layout.size, Release);
     }
 
-    /// The same commands (address, octets) again and again, each with room for an answer, of a ring that begins.
+    /// Offers these commands (address, octets) again and again, each with room for an answer, in a ring that begins.
     pub(super) fn fill_with_commands(&self, commands: &[(u64, u32)], answer: u64) {
         let heads = (0..self.layout.size).step_by(2);
         for (head, command) in heads.clone().zip(commands) {

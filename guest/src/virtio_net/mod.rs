@@ -137,7 +137,7 @@ pub(crate) struct QueuePair {
     layouts: [Layout; 2],
     /// What frames that are sent may leave to be done.
     sendable: Offloads,
-    /// Who waits for room is interrupted when there is a lot of it.
+    /// A sender that waits for room is interrupted when there is a lot of it.
     delay_sent: bool,
     /// Somebody waits for room.
     cramped: bool,

@@ -103,7 +103,7 @@ impl Queue {
         either!(self, queue => queue.arm())
     }
 
-    /// The same when three quarters of what is lent has come back; for a transmit queue.
+    /// Asks for an interrupt when three quarters of what is lent has come back, for a transmit queue; true if it has.
     pub(crate) fn arm_delayed(&mut self) -> bool {
         either!(self, queue => queue.arm_delayed())
     }

@@ -122,7 +122,7 @@ impl Transport {
         sendable(self.offered)
     }
 
-    /// The same, as it was agreed on.
+    /// What frames that the driver sends may leave to the device, as it was agreed on.
     pub(crate) fn agreed(&self) -> Offloads {
         sendable(self.features)
     }

@@ -29,7 +29,7 @@ pub mod request {
     pub const GET_FEATURES: u32 = 1;
     /// Features that the driver picked.
     pub const SET_FEATURES: u32 = 2;
-    /// Whoever speaks owns the device.
+    /// The speaker owns the device.
     pub const SET_OWNER: u32 = 3;
     /// The memory table.
     pub const SET_MEM_TABLE: u32 = 5;

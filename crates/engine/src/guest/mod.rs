@@ -292,7 +292,7 @@ impl Guest {
         }
     }
 
-    /// Whoever is at the other end of a NIC's cable may be another one from now on.
+    /// Tells the router that another host may be at the other end of a NIC's cable from now on.
     pub(crate) fn plugged(&self, nic: usize) {
         self.machine().plugged(nic);
     }

@@ -22,7 +22,7 @@ impl Heartbeat {
         (self.asked, self.reminded) = (seen, seen);
     }
 
-    /// Whom the present challenge has waited too long for.
+    /// The vCPU for whose answer the present challenge has waited too long.
     pub(super) fn judge(&self, rules: &Rules, seen: Duration, sample: &Sample) -> Option<Charge> {
         let waited = seen.saturating_sub(self.asked);
         let silent = |(index, vcpu): (usize, &VcpuSigns)| {

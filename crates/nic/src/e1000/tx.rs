@@ -5,7 +5,7 @@
 //!              \--> assembly: gather, cut, checksums, tag, padding --> room --> shown there
 //! ```
 //!
-//! Whoever has a frame next may take it with its checksum still to be filled in, and a TCP packet as one large frame: what
+//! The port that a frame goes to may take it with its checksum still to be filled in, and a TCP packet as one large frame: what
 //! it takes ([`TxQueue::settle`]) is not done here.
 //!
 //! Guest memory is never written but for DD in descriptors that ask for it: a checksum is inserted in a copy. What a
@@ -265,7 +265,7 @@ impl TxQueue {
     }
 }
 
-/// Whom to tell what was sent.
+/// The counters of what was sent.
 struct Counts<'a> {
     ledger: &'a NicDirection,
     statistics: &'a Statistics,

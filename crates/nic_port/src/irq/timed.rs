@@ -1,6 +1,6 @@
 //! Interrupts that may have to wait: for a least distance, or for a timer of the device.
 //!
-//! Whoever serves the transmit side of a NIC keeps the time of its interrupts. While the thread polls it looks at the
+//! The thread that serves the transmit side of a NIC keeps the time of its interrupts. While the thread polls it looks at the
 //! clock if something waits, also while its frames have no room where they go; before it sleeps it sets a timer, which is
 //! one of its bells. Who makes an interrupt wait while that thread sleeps sets the timer itself. While nobody serves that
 //! side nothing waits, because nobody would send it.

@@ -78,7 +78,7 @@ fn two_runs_write_one_file() {
     assert!(first.memory.model(&other, 60.0).is_some());
 }
 
-/// Whoever may open the folder may hold a lock on it.
+/// A user who may open the folder may hold a lock on it.
 #[test]
 fn nobody_who_holds_a_lock_is_waited_for() {
     let folder = temporary();

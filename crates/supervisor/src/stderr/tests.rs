@@ -90,7 +90,7 @@ fn lines_that_come_too_fast_are_counted_and_told_of_a_second_later() {
     assert_eq!(pair.stderr.due(), None);
 }
 
-/// Whoever floods costs us so many octets a second, and is not even polled for then.
+/// A process that floods costs so many octets a second, and is not even polled for then.
 #[test]
 fn a_flood_costs_a_bounded_number_of_octets_and_nobody_waits() {
     let mut pair = Pair::new();

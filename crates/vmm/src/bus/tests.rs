@@ -292,7 +292,7 @@ impl Drop for Leaving {
     }
 }
 
-/// Whoever has the rings of several gives all of them back in the time that one may take.
+/// A peer that has the rings of several devices gives all of them back in the time that one may take.
 #[test]
 fn all_devices_ask_back_what_they_have_handed_on_before_one_waits_for_it() {
     let (bus, told) = (Bus::new(Region::from_static(Box::leak(Box::new([0; 64])), 0x100)), Arc::default());

@@ -109,7 +109,7 @@ impl Room {
         Ok(())
     }
 
-    /// Whoever is tied to somebody who has died already is told of it by nobody. All orders may have come before that.
+    /// A process that is tied to a parent that has died already is told of it by nobody. All orders may have come before that.
     fn check_parent(&self) -> Done {
         let mut parent = libc::pollfd { fd: self.parent, events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, and no waiting.

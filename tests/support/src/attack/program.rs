@@ -156,7 +156,7 @@ impl Had {
 /// Plays an honest program on this connection until it has been handed a router's memory.
 ///
 /// # Errors
-/// Whoever has called does not hand it over.
+/// The caller does not hand it over.
 pub fn be_handed(mut stream: &UnixStream) -> Result<File> {
     loop {
         match hear(stream)? {

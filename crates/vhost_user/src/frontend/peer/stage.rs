@@ -222,7 +222,7 @@ impl Course {
         }
     }
 
-    /// Whoever waits for the peer does so no longer.
+    /// Ends the wait of a thread for the peer.
     fn cut(&self) {
         if let Some(stream) = &self.stream {
             let _ = stream.shutdown(Shutdown::Both);
