@@ -1,6 +1,7 @@
 //! A guest that changes words of its rings, tables and frames between two reads of the device, against a queue and the
-//! virtio-net data path on it. Found: whatever checks one value and uses another, which panics, does not return, reaches an
-//! octet outside guest memory, returns a chain twice or never, or loses a frame without a name for it.
+//! virtio-net data path on it, or against those of an e1000 (`double_fetch_e1000.rs`). Found: whatever checks one value and
+//! uses another, which panics, does not return, reaches an octet outside guest memory, returns a chain twice or never, or
+//! loses a frame without a name for it.
 //!
 //! The input is four octets that say how to begin, then [`STEPS`] steps of 12 octets: what to do, how much, and two stores
 //! (after how many reads, where, what); the rest is guest memory. The changes come between reads where a program is built for
@@ -14,6 +15,9 @@ use port::{Frame, Offload, Offloads, plainly};
 use ring::split::{Burst, DeviceQueue, Features, Layout};
 use ring::{BURST, Bytes, Region};
 
+#[path = "double_fetch_e1000.rs"]
+mod e1000;
+
 /// Guest-physical address of the memory.
 const START: u64 = 0x1000;
 /// Its octets.
@@ -26,6 +30,17 @@ const STEPS: usize = 8;
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {
     let Some((&[kind, shift, index, takes], rest)) = input.split_first_chunk() else { return };
+    if kind & 32 != 0 {
+        e1000::run(kind, shift, index, takes, rest);
+    } else {
+        virtio([kind, shift, index, takes], rest);
+    }
+    #[cfg(fuzzing)]
+    ring::meddle::plan(Vec::new());
+}
+
+/// A split ring.
+fn virtio([kind, shift, index, takes]: [u8; 4], rest: &[u8]) {
     let (steps, content) = rest.split_at(rest.len().min(STEPS * 12));
     let mut octets = vec![0u128; LEN as usize / 16];
     // SAFETY: `octets` outlives all that uses the region, which nothing else refers to meanwhile.
@@ -41,8 +56,21 @@ pub(crate) fn run(input: &[u8]) {
         1 | 2 => world.transmit(TxQueue::new(queue, LONGEST).with_offloads(offloads), steps, first),
         _ => world.receive(RxQueue::new(queue, kind & 16 != 0).with_offloads(offloads), steps),
     }
+}
+
+/// The stores of a step, each at the time that it says, to the words that `place` finds.
+fn plan(step: &[u8; 12], place: impl Fn(u8, u8) -> Option<Bytes<'static>>) {
+    let stores = step[2..].as_chunks::<5>().0.iter().filter_map(|[after, low, high, octets @ ..]| {
+        Some((u32::from(*after), place(*low, *high)?, *octets))
+    });
     #[cfg(fuzzing)]
-    ring::meddle::plan(Vec::new());
+    ring::meddle::plan(
+        stores.map(|(after, place, octets)| ring::meddle::Store { after, place, octets }).collect(),
+    );
+    #[cfg(not(fuzzing))]
+    for (_, place, octets) in stores {
+        place.write(0, octets);
+    }
 }
 
 struct World {
@@ -66,21 +94,6 @@ impl World {
 
     fn word(&self, address: u64) -> Option<Bytes<'static>> {
         self.region.bytes(address, 2)
-    }
-
-    /// The stores of a step, each at the time that it says.
-    fn meddle(&self, step: &[u8; 12]) {
-        let stores = step[2..].as_chunks::<5>().0.iter().filter_map(|[after, low, high, octets @ ..]| {
-            Some((u32::from(*after), self.place(*low, *high)?, *octets))
-        });
-        #[cfg(fuzzing)]
-        ring::meddle::plan(
-            stores.map(|(after, place, octets)| ring::meddle::Store { after, place, octets }).collect(),
-        );
-        #[cfg(not(fuzzing))]
-        for (_, place, octets) in stores {
-            place.write(0, octets);
-        }
     }
 
     /// A word that the guest may change. What the device alone writes is none: a guest that changes it changes what it reads
@@ -116,7 +129,7 @@ impl World {
         let mut burst = Burst::new();
         let mut returned = first;
         for step in steps {
-            self.meddle(step);
+            plan(step, |low, high| self.place(low, high));
             let max = usize::from(step[1]);
             let taken = match step[0] & 7 {
                 0..3 => queue.take_readable(max, &mut burst),
@@ -158,7 +171,7 @@ impl World {
     fn transmit(&self, mut queue: TxQueue, steps: &[[u8; 12]], first: u16) {
         let (ledger, mut returned) = (NicDirection::default(), first);
         for step in steps {
-            self.meddle(step);
+            plan(step, |low, high| self.place(low, high));
             let drained = queue.drain(usize::from(step[1]), &ledger, &mut |frames| {
                 for frame in frames {
                     look_at(frame, if frame.offload().gso().is_some() { LARGEST } else { LONGEST });
@@ -186,7 +199,7 @@ impl World {
         let mut octets = [0x5a; LONGEST];
         let all = Bytes::from_slice(&mut octets);
         for step in steps {
-            self.meddle(step);
+            plan(step, |low, high| self.place(low, high));
             let left =
                 Offload::checksum(14, u16::from(step[1])).filter(|left| queue.offloads().has(left.needed()));
             let frame = Frame::with_offload(all.take(64 + u32::from(step[1]) * 5), left.unwrap_or_default());

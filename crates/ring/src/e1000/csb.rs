@@ -103,7 +103,9 @@ unsafe impl Sync for Words {}
 impl Words {
     /// Where the driver is.
     #[inline(always)]
-    pub(super) const fn tail(&self) -> &AtomicU16 {
+    pub(super) fn tail(&self) -> &AtomicU16 {
+        #[cfg(any(test, fuzzing))]
+        crate::meddle::before_read();
         // SAFETY: mapped and aligned (`Csb::words`), and only ever used as an atomic.
         unsafe { self.tail.as_ref() }
     }
@@ -117,7 +119,9 @@ impl Words {
 
     /// When the driver wants interrupts.
     #[inline(always)]
-    pub(super) const fn interrupt_wish(&self) -> Wish<'_, AtomicU16> {
+    pub(super) fn interrupt_wish(&self) -> Wish<'_, AtomicU16> {
+        #[cfg(any(test, fuzzing))]
+        crate::meddle::before_read();
         // SAFETY: as in `tail`.
         Wish::Flag(unsafe { self.interrupt.as_ref() })
     }

@@ -46,6 +46,8 @@ impl Shared {
     /// The second word alone; what was written before it was is then visible.
     #[inline(always)]
     pub(super) fn rest(&self, position: u16) -> u64 {
+        #[cfg(any(test, fuzzing))]
+        crate::meddle::before_read();
         self.words(position)[1].load(Acquire)
     }
 
@@ -99,8 +101,13 @@ impl Shared {
             // longer than all the rest.
             let at = if from + i < entries { from + i } else { from + i - entries };
             // SAFETY: from < entries and i < n <= entries, so from + i is less than twice that.
-            let [address, rest] = unsafe { self.words_at(at) };
-            Descriptor { address: address.load(Relaxed), rest: rest.load(Relaxed) }
+            let words = unsafe { self.words_at(at) };
+            let [address, rest] = words.map(|word| {
+                #[cfg(any(test, fuzzing))]
+                crate::meddle::before_read();
+                word.load(Relaxed)
+            });
+            Descriptor { address, rest }
         })
     }
 

@@ -1,6 +1,7 @@
 extern crate std;
 
 mod block;
+mod double_fetch;
 mod hostile;
 mod model;
 
