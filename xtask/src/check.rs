@@ -59,12 +59,19 @@ pub(crate) fn lacking() -> Vec<String> {
         ("cargo", ["deny", "--version"], "licences and sources"),
     ];
     let missing = tools.iter().filter(|(program, arguments, _)| !succeeds(program, arguments));
-    missing
-        .map(|(_, [tool, _], check)| {
-            format!("check of {check}: cargo {tool} is not installed: cargo xtask setup")
-        })
-        .collect()
+    let missing = missing.map(|(_, [tool, _], check)| {
+        format!("check of {check}: cargo {tool} is not installed: cargo xtask setup")
+    });
+    missing.chain(no_fuzz_lints(installed)).collect()
 }
+
+/// What is told of the lints of the fuzz targets where they cannot be built.
+fn no_fuzz_lints(installed: impl Fn(&str) -> bool) -> Option<String> {
+    (!installed("c++")).then(|| format!("check of lints of the fuzz targets: {NO_LINKER}"))
+}
+
+/// Why the lints of the fuzz targets are skipped.
+const NO_LINKER: &str = "libFuzzer needs a C++ compiler: apt-get install g++";
 
 fn house_rules() -> Result<Outcome> {
     let faults = sources::faults(&root())?;
@@ -119,7 +126,7 @@ fn fuzz_lints() -> Result<Outcome> {
         return Ok(Outcome::Skipped("there is no fuzz/Cargo.toml"));
     }
     if !installed("c++") {
-        return Ok(Outcome::Skipped("libFuzzer needs a C++ compiler: apt-get install g++"));
+        return Ok(Outcome::Skipped(NO_LINKER));
     }
     let Some(step) = clippy() else { return Ok(NO_CLIPPY) };
     Ok(step.args(["--manifest-path", manifest, "--", "--deny", "warnings"]).run()?.into())
@@ -133,4 +140,16 @@ fn documentation() -> Result<Outcome> {
 fn licences() -> Result<Outcome> {
     let outcome = deny::check()?;
     Ok(outcome.map_or(Outcome::Skipped("cargo-deny is not installed: cargo xtask setup"), Outcome::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::no_fuzz_lints;
+
+    #[test]
+    fn lints_of_the_fuzz_targets_that_are_skipped_are_told_at_the_end_of_the_tests() {
+        assert_eq!(no_fuzz_lints(|_| true), None);
+        let told = no_fuzz_lints(|program| program != "c++").expect("a line");
+        assert!(told.contains("lints of the fuzz targets") && told.contains("g++"), "{told}");
+    }
 }

@@ -1,11 +1,12 @@
 //! `cargo xtask gate`: runs the commit tier again and again, and counts the runs of this code that were green.
 //!
-//! Each run leaves a line in `target/gate/runs`: when, commit, fingerprint of the code, kind, verdict, seconds. Runs add up as long
-//! as nothing but text changes. A red run makes the count of its code begin again.
+//! Each run leaves two lines in `target/gate/runs`, at its beginning and at its end: when it began, commit, fingerprint of the code, kind,
+//! verdict, seconds. Runs add up as long as nothing but text changes. A red run makes the count of its code begin again, and so does one
+//! that has no end: it was cut off, or broken by an error.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -13,19 +14,32 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::arguments::number;
 use crate::step::{output, root, target_dir};
+use crate::tally::Tally;
 use crate::test::{self, Wish};
 
-/// Files that are text, or what was measured: a change of them changes no test.
-const TEXT: [&str; 5] = [":!*.md", ":!docs", ":!results", ":!LICENSE", ":!*.svg"];
+/// Names, or how they begin or end, of files that are text, or what was measured: a change of them changes no test.
+const TEXT: ([&str; 3], [&str; 2]) = (["docs/", "results/", "LICENSE"], [".md", ".svg"]);
+/// Text that tests read.
+const TESTED_TEXT: [&str; 4] = ["docs/control.md", "docs/json.md", "docs/papers.toml", "examples/README.md"];
 
-/// A run that ended.
+/// How a run ended, as its line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Not yet, or never.
+    None,
+    Green,
+    Red,
+}
+
+/// A run, at its beginning or at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Run {
+    /// When it began.
     date: String,
     commit: String,
     code: String,
     stressed: bool,
-    green: bool,
+    end: End,
     seconds: u64,
     verdict: String,
 }
@@ -41,25 +55,25 @@ struct Wanted {
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let wanted = parse(arguments)?;
     let code = fingerprint()?;
-    let mut runs = known()?;
+    let mut runs = known(&journal())?;
     loop {
         let (quiet, stressed) = green(&runs, &code);
         let stressed_now = quiet >= wanted.quiet;
         if stressed_now && stressed >= wanted.stressed {
             break;
         }
-        let run = one(&code, stressed_now)?;
-        note(&run)?;
-        let green = run.green;
+        let begun = begun(&code, stressed_now);
+        let run = noted(&journal(), begun, || one(stressed_now))?;
+        let red = run.end != End::Green;
         runs.push(run);
-        if !green {
+        if red {
             break;
         }
     }
     println!();
     runs.iter().filter(|run| run.code == code).for_each(|run| println!("{}", line(run)));
     let (quiet, stressed) = green(&runs, &code);
-    println!("code {code}: {quiet} quiet and {stressed} stressed runs green since the last red one");
+    println!("code {code}: {quiet} quiet and {stressed} stressed runs green since the last one that was not");
     Ok(quiet >= wanted.quiet && stressed >= wanted.stressed)
 }
 
@@ -76,45 +90,67 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
     Ok(wanted)
 }
 
-/// Runs of this code that were green since its last red one: quiet and stressed.
+/// Runs of this code that were green since its last one that was not: quiet and stressed.
 fn green(runs: &[Run], code: &str) -> (usize, usize) {
     let own: Vec<&Run> = runs.iter().filter(|run| run.code == code).collect();
-    let since = own.iter().rposition(|run| !run.green).map_or(0, |last| last + 1);
+    let since = own.iter().rposition(|run| run.end != End::Green).map_or(0, |last| last + 1);
     let (stressed, quiet): (Vec<&Run>, Vec<&Run>) = own[since..].iter().partition(|run| run.stressed);
     (quiet.len(), stressed.len())
 }
 
-/// Runs the commit tier once.
-fn one(code: &str, stressed: bool) -> Result<Run> {
-    let start = Instant::now();
-    let options: Vec<String> = stressed.then(|| "--stressed".to_owned()).into_iter().collect();
-    let tally = test::tests(&Wish::parse(&options)?)?;
-    Ok(Run {
+/// A run that begins now.
+fn begun(code: &str, stressed: bool) -> Run {
+    Run {
         date: output("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
         commit: output("git", &["rev-parse", "--short", "HEAD"]),
         code: code.to_owned(),
         stressed,
-        green: tally.failed == 0,
-        seconds: start.elapsed().as_secs(),
-        verdict: tally.to_string(),
-    })
+        end: End::None,
+        seconds: 0,
+        verdict: "no end".to_owned(),
+    }
+}
+
+/// Runs the commit tier once.
+fn one(stressed: bool) -> Result<Tally> {
+    let options: Vec<String> = stressed.then(|| "--stressed".to_owned()).into_iter().collect();
+    test::tests(&Wish::parse(&options)?)
+}
+
+/// Notes the beginning of a run, carries it out, and notes its end, if it comes to one.
+fn noted(path: &Path, begun: Run, tests: impl FnOnce() -> Result<Tally>) -> Result<Run> {
+    let start = Instant::now();
+    note(path, &begun)?;
+    let tally = tests()?;
+    let end = if tally.failed == 0 { End::Green } else { End::Red };
+    let run = Run { end, seconds: start.elapsed().as_secs(), verdict: tally.to_string(), ..begun };
+    note(path, &run)?;
+    Ok(run)
+}
+
+/// Whether a file of the tree changes no test.
+fn is_text(name: &str) -> bool {
+    let (begins, ends) = TEXT;
+    let text =
+        begins.iter().any(|word| name.starts_with(word)) || ends.iter().any(|word| name.ends_with(word));
+    text && !TESTED_TEXT.contains(&name)
 }
 
 /// What the code is: a sum over all files of the tree that are not text, as they are now.
 fn fingerprint() -> Result<String> {
     let mut list = Command::new("git");
-    list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."]).args(TEXT);
+    list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."]);
     let listed = list.current_dir(root()).output().context("cannot start git")?;
     ensure!(listed.status.success(), "git does not list the files of this tree");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     let mut hash = Command::new("git");
     hash.args(["hash-object", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut hash = hash.spawn().context("cannot start git")?;
     let mut sink = hash.stdin.take().context("an input")?;
-    for name in listed.stdout.split(|octet| *octet == 0).filter(|name| !name.is_empty()) {
-        sink.write_all(name)?;
+    for name in listed.split('\0').filter(|name| !name.is_empty() && !is_text(name)) {
+        sink.write_all(name.as_bytes())?;
         // A file that was deleted and not yet committed has no octets.
-        let path = root().join(String::from_utf8_lossy(name).as_ref());
-        sink.write_all(&fs::read(path).unwrap_or_default())?;
+        sink.write_all(&fs::read(root().join(name)).unwrap_or_default())?;
     }
     drop(sink);
     let sum = hash.wait_with_output()?;
@@ -126,24 +162,42 @@ fn journal() -> PathBuf {
     target_dir().join("gate/runs")
 }
 
-fn known() -> Result<Vec<Run>> {
-    let text = fs::read_to_string(journal()).unwrap_or_default();
-    text.lines().map(|line| read(line).with_context(|| format!("{}: {line}", journal().display()))).collect()
+fn known(path: &Path) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for line in fs::read_to_string(path).unwrap_or_default().lines() {
+        add(&mut runs, read(line).with_context(|| format!("{}: {line}", path.display()))?);
+    }
+    Ok(runs)
 }
 
-fn note(run: &Run) -> Result<()> {
-    let path = journal();
+/// Adds a line of the journal; an end takes the place of its beginning.
+fn add(runs: &mut Vec<Run>, run: Run) {
+    let is_begin = |known: &Run| {
+        let key = |run: &Run| (run.date.clone(), run.commit.clone(), run.code.clone(), run.stressed);
+        known.end == End::None && key(known) == key(&run)
+    };
+    match runs.iter().rposition(is_begin).filter(|_| run.end != End::None) {
+        Some(at) => runs[at] = run,
+        None => runs.push(run),
+    }
+}
+
+fn note(path: &Path, run: &Run) -> Result<()> {
     fs::create_dir_all(path.parent().context("a folder")?)?;
-    let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
     writeln!(file, "{}", line(run))?;
     Ok(())
 }
 
 fn line(run: &Run) -> String {
-    let Run { date, commit, code, stressed, green, seconds, verdict } = run;
+    let Run { date, commit, code, stressed, end, seconds, verdict } = run;
     let kind = if *stressed { "stressed" } else { "quiet" };
-    let color = if *green { "green" } else { "red" };
-    format!("{date} {commit} {code} {kind} {color} {seconds} {verdict}")
+    let end = match end {
+        End::None => "begun",
+        End::Green => "green",
+        End::Red => "red",
+    };
+    format!("{date} {commit} {code} {kind} {end} {seconds} {verdict}")
 }
 
 fn read(line: &str) -> Option<Run> {
@@ -154,7 +208,11 @@ fn read(line: &str) -> Option<Run> {
         commit: word()?,
         code: word()?,
         stressed: word()? == "stressed",
-        green: word()? == "green",
+        end: match word()?.as_str() {
+            "begun" => End::None,
+            "green" => End::Green,
+            _ => End::Red,
+        },
         seconds: word()?.parse().ok()?,
         verdict: word()?,
     })
