@@ -1,23 +1,28 @@
 //! `cargo xtask sanitize`: the tests of the crates that touch memory of others, those of the commit tier, under
-//! AddressSanitizer.
+//! AddressSanitizer. Part of the tier `all`.
+
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use crate::fuzz::has_nightly;
 use crate::step::Step;
+use crate::tally::Tally;
 
 /// What is run if nothing else is asked for.
-const CRATES: [&str; 3] = ["ring", "nic", "vhost-user"];
+const CRATES: [&str; 4] = ["ring", "nic", "nic-port", "vhost-user"];
 /// Sanitizers instrument programs for a named target only, and not the programs that build them.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// No crate takes so long: everything is built once more.
+const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Runs the tests of the named crates, or of all; true if they were well, or cannot be run here.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if let Some(unknown) = arguments.iter().find(|name| !CRATES.contains(&name.as_str())) {
         bail!("no crate `{unknown}` to run under AddressSanitizer; there are: {}", CRATES.join(", "));
     }
-    if !has_nightly() {
-        println!("SKIPPED: the nightly toolchain is not installed: rustup toolchain install nightly");
+    if let Some(why) = missing(has_nightly()) {
+        println!("SKIPPED: {why}");
         return Ok(true);
     }
     let mut well = true;
@@ -29,13 +34,57 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(well)
 }
 
+/// Runs the tests of all, and counts them.
+pub(crate) fn all(tally: &mut Tally) -> Result<()> {
+    println!("\n== tests under AddressSanitizer");
+    let tests = CRATES.map(|name| (name, tests_of(name)));
+    run_all(&tests, missing(has_nightly()), tally)
+}
+
+fn run_all(tests: &[(&str, Step)], missing: Option<&str>, tally: &mut Tally) -> Result<()> {
+    let Some(why) = missing else {
+        return tests.iter().try_for_each(|(name, tests)| count(name, tests, tally));
+    };
+    tally.skipped.extend(tests.iter().map(|(name, _)| format!("{name} under AddressSanitizer: {why}")));
+    Ok(())
+}
+
+/// Why nothing can be run here.
+fn missing(has_nightly: bool) -> Option<&'static str> {
+    (!has_nightly).then_some("the nightly toolchain is not installed: rustup toolchain install nightly")
+}
+
+/// Runs tests and counts them, and what the sanitizer has found: it ends their program.
+fn count(name: &str, tests: &Step, tally: &mut Tally) -> Result<()> {
+    let (before, mut found) = (tally.failed, None);
+    let well = tests.lines(&mut |line| {
+        if tally.line(line) {
+            println!("{line}");
+        }
+        if let Some(what) = line.strip_prefix("SUMMARY: AddressSanitizer: ") {
+            found = Some(what.to_owned());
+        }
+    })?;
+    let name = format!("{name} under AddressSanitizer");
+    tally.end_stage(&name, well, before);
+    if let Some(what) = found {
+        tally.fail(&format!("{name}: {what}"), []);
+    }
+    Ok(())
+}
+
 /// All but the examples in the documentation, each of which would be built on its own.
 fn tests_of(name: &str) -> Step {
     let package = format!("ringroad-{name}");
     Step::new("cargo")
         .args(["+nightly", "test", "--package", &package, "--lib", "--tests", "--target", TARGET])
-        .args(["--", "--skip", "::all::", "--skip", "::long::"])
+        .args(["--", "--show-output", "--skip", "::all::", "--skip", "::long::"])
         .env("RUSTFLAGS", "-Zsanitizer=address")
         // What plays a guest is given away for good: that is no fault.
         .env("ASAN_OPTIONS", "detect_leaks=0")
+        .limit(LIMIT)
 }
+
+#[cfg(test)]
+#[path = "sanitize_tests.rs"]
+mod tests;
