@@ -36,15 +36,15 @@ struct Case {
 
 /// Measures, writes the RESULT lines to a file and prints the table; true if every case gave a result.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    measure_all(&parse_options(arguments)?, &mut Vec::new())
+    Ok(measure_all(&parse_options(arguments)?, &mut Vec::new())?.is_empty())
 }
 
-/// Measures everything in so many rounds and hands the RESULT lines over.
-pub(crate) fn run_and_keep(rounds: usize, lines: &mut Vec<String>) -> Result<bool> {
+/// Measures everything in so many rounds and hands the RESULT lines over; returns what gave none in one of them.
+pub(crate) fn run_and_keep(rounds: usize, lines: &mut Vec<String>) -> Result<Vec<String>> {
     measure_all(&Options { rounds, seconds: None, peers: true, chosen: Vec::new() }, lines)
 }
 
-fn measure_all(options: &Options, lines: &mut Vec<String>) -> Result<bool> {
+fn measure_all(options: &Options, lines: &mut Vec<String>) -> Result<Vec<String>> {
     let lab = release_lab()?;
     let mut cases = cases(options, &lab)?;
 
@@ -65,11 +65,11 @@ fn measure_all(options: &Options, lines: &mut Vec<String>) -> Result<bool> {
     }
     println!("\n{header}\n\n{}\n{}", table(&samples), ratios::table(&samples));
     println!("RESULT lines: {}", path.display());
-    let failed: Vec<&str> = cases.iter().filter(|case| case.failed).map(|case| case.name.as_str()).collect();
+    let failed: Vec<String> = cases.into_iter().filter(|case| case.failed).map(|case| case.name).collect();
     if !failed.is_empty() {
         println!("not measured in every round: {}", failed.join(", "));
     }
-    Ok(failed.is_empty())
+    Ok(failed)
 }
 
 fn parse_options(arguments: &[String]) -> Result<Options> {

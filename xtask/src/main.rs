@@ -42,10 +42,10 @@ cargo xtask compare COMMIT [--pairs N] [NAME...]
                                                 the hot paths of this tree and of a commit (or a program, by its path) by turns, in
                                                 N pairs (default 40): new / old with its interval
 cargo xtask measured [--rounds N] [bench | FIGURE...]
-                                                plays these (a bench in 10 rounds) and keeps them, then writes docs/measured.md,
+                                                plays these (a bench in 10 rounds, figures as often as they say) and keeps them, then writes docs/measured.md,
                                                 docs/papers.md and the figures of the README from what is kept
 cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60), one on each CPU at a time
-cargo xtask sanitize [CRATE...]                 the tests of ring, nic, vhost-user under AddressSanitizer (nightly)
+cargo xtask sanitize [CRATE...]                 the tests of ring, nic, nic-port, vhost-user under AddressSanitizer (nightly)
 cargo xtask soak [--minutes N] [--rounds N]     traffic beside a hostile router (default 30 minutes), then N times SIGKILL
                                                 (default 300); the last line sums up
 cargo xtask attacks [--seconds N] [--binary FILE] [NAME...]

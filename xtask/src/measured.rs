@@ -1,13 +1,14 @@
 //! `cargo xtask measured`: what was measured, and what became of each item of the papers, as pages of the documentation.
 //!
 //! With names it plays figures (`000/fig13`) or the `bench` first, and keeps what they print below `results/`, in a folder for each
-//! kind of machine: the newest run of each stands. Then, and without names, it writes `docs/measured.md`, `docs/papers.md` and the six
+//! kind of machine: the newest run of each stands, and says what became of those before it. Then, and without names, it writes `docs/measured.md`, `docs/papers.md` and the six
 //! figures of the README from these files. Nobody else writes a figure there: `cargo xtask check` compares.
 
 mod papers;
 mod store;
 
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use measure::headlines::{Headline, SIX};
@@ -21,20 +22,14 @@ use store::{Run, runs};
 /// Marks in the README between which figures stand.
 const MARKS: (&str, &str) = ("<!-- measured -->\n", "<!-- /measured -->\n");
 
-/// Rounds of a bench, if the caller does not say how many: six are what an interval of a median wants.
-const ROUNDS: usize = 10;
-
 /// Plays what is named, then writes the pages; true if everything that is named was played.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let (rounds, names) = wishes(arguments)?;
     let mut well = true;
     for name in names {
         let played = store::play(name, rounds)?;
-        println!(
-            "{name}: {}",
-            played.as_ref().map_or("not played".to_owned(), |path| path.display().to_string())
-        );
-        well &= played.is_some();
+        println!("{name}: {}", told(played.as_ref()));
+        well &= played.is_some_and(|(_, run)| run.missing().is_none());
     }
     for (path, text) in pages()? {
         fs::write(root().join(path), text).with_context(|| format!("cannot write {path}"))?;
@@ -42,17 +37,24 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(well)
 }
 
-/// The rounds of a bench, and what is to be played.
-fn wishes(arguments: &[String]) -> Result<(usize, Vec<&String>)> {
-    let (mut rounds, mut names, mut rest) = (ROUNDS, Vec::new(), arguments.iter());
+/// What is said of a run that was to be played.
+fn told(played: Option<&(PathBuf, Run)>) -> String {
+    let Some((path, run)) = played else { return "not played".to_owned() };
+    let missing = run.missing().map(|missing| format!("; not measured in every round: {missing}"));
+    format!("{}{}", path.display(), missing.unwrap_or_default())
+}
+
+/// The rounds, if they are said, and what is to be played.
+fn wishes(arguments: &[String]) -> Result<(Option<usize>, Vec<&String>)> {
+    let (mut rounds, mut names, mut rest) = (None, Vec::new(), arguments.iter());
     while let Some(word) = rest.next() {
         match word.as_str() {
-            "--rounds" => rounds = number(word, &mut rest)?,
+            "--rounds" => rounds = Some(number(word, &mut rest)?),
             _ if word.starts_with('-') => bail!("unexpected argument `{word}`"),
             _ => names.push(word),
         }
     }
-    ensure!(rounds > 0, "--rounds must be at least 1");
+    ensure!(rounds != Some(0), "--rounds must be at least 1");
     Ok((rounds, names))
 }
 
@@ -95,6 +97,17 @@ fn measured(runs: &[Run]) -> String {
         }
         text.push_str(&format!("\n### {}\n\nCommit {}, {}.\n\n", run.name, run.commit, run.date));
         text.push_str(&body(run));
+        text.push_str(&earlier(run));
+    }
+    text
+}
+
+/// What became of the runs whose place a run has taken.
+fn earlier(run: &Run) -> String {
+    let mut text = String::new();
+    for run in &run.earlier {
+        let verdicts = papers::verdicts(run).unwrap_or_else(|| "no verdicts".to_owned());
+        text.push_str(&format!("\nEarlier: commit {}, {}: {verdicts}.\n", run.commit, run.date));
     }
     text
 }
@@ -103,7 +116,8 @@ fn measured(runs: &[Run]) -> String {
 fn body(run: &Run) -> String {
     if run.name == store::BENCH {
         let samples: Vec<_> = run.lines.iter().filter_map(|line| parse(line)).collect();
-        return format!("{}\n{}", table(&samples), ratios::table(&samples));
+        let missing = run.missing().map(|missing| format!("\nNot measured in every round: {missing}.\n"));
+        return format!("{}\n{}{}", table(&samples), ratios::table(&samples), missing.unwrap_or_default());
     }
     let kept = run.lines.iter().map(|line| match line.strip_prefix("SHAPE ") {
         Some(shape) => format!("* {shape}\n"),

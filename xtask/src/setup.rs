@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::fuzz;
 use crate::step::{Step, installed, output, succeeds};
 
-/// A package, and the program by which it is known to be there.
+/// A package, and the program (or another file) by which it is known to be there.
 struct Package {
     name: &'static str,
     program: &'static str,
@@ -17,12 +17,16 @@ struct Package {
 /// Debian puts it beside the one without DPDK.
 const OVS_DPDK: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
-const NEEDED: [Package; 15] = [
+/// DPDK's example of a router.
+const L3FWD: &str = "/usr/share/dpdk/examples/l3fwd/main.c";
+
+const NEEDED: [Package; 16] = [
     Package { name: "iproute2", program: "ip", why: "namespaces, links, addresses" },
     Package { name: "busybox", program: "busybox", why: "ping and nc" },
     Package { name: "tshark", program: "tshark", why: "parses captured frames independently" },
     Package { name: "qemu-system-x86", program: "qemu-system-x86_64", why: "a stock e1000 for our driver" },
     Package { name: "dpdk-dev", program: "dpdk-testpmd", why: "peers of vhost-user" },
+    Package { name: "dpdk-doc", program: L3FWD, why: "sources of l3fwd, a router to compare with" },
     Package {
         name: "openvswitch-switch-dpdk",
         program: OVS_DPDK,

@@ -85,7 +85,9 @@ fn place(item: &Item) -> String {
 }
 
 fn verdict(item: &Item, runs: &[Run]) -> String {
-    let mut parts: Vec<String> = item.figures.iter().map(|id| of_figure(id, runs)).collect();
+    // Of what is not run there is no result file, and its reason says why.
+    let is_kept = |id: &&String| item.not_run.is_none() || runs.iter().any(|run| run.name == **id);
+    let mut parts: Vec<String> = item.figures.iter().filter(is_kept).map(|id| of_figure(id, runs)).collect();
     parts.extend(item.not_run.iter().map(|why| format!("not-run: {why}")));
     parts.extend(item.lacks.iter().map(|what| format!("lacks {what}")));
     if parts.is_empty() {
@@ -97,19 +99,25 @@ fn verdict(item: &Item, runs: &[Run]) -> String {
 /// How often claims of a figure came out how.
 fn of_figure(id: &str, runs: &[Run]) -> String {
     let of: Vec<&Run> = runs.iter().filter(|run| run.name == id).collect();
+    match (of.is_empty(), counted(of)) {
+        (true, _) => format!("{id} not-run yet: no result file"),
+        (false, None) => format!("{id} printed, nothing claimed"),
+        (false, Some(counts)) => format!("{id}: {counts}"),
+    }
+}
+
+/// How often claims of one run came out how; none if it claims nothing.
+pub(super) fn verdicts(run: &Run) -> Option<String> {
+    counted([run])
+}
+
+fn counted<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for told in of.iter().flat_map(|run| &run.lines).filter_map(|line| told(line)) {
+    for told in runs.into_iter().flat_map(|run| &run.lines).filter_map(|line| told(line)) {
         *counts.entry(told.verdict).or_default() += 1;
     }
-    match (of.is_empty(), counts.is_empty()) {
-        (true, _) => format!("{id} not-run yet: no result file"),
-        (false, true) => format!("{id} printed, nothing claimed"),
-        (false, false) => {
-            let counts: Vec<String> =
-                counts.into_iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
-            format!("{id}: {}", counts.join(", "))
-        }
-    }
+    let counts: Vec<String> = counts.into_iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
+    (!counts.is_empty()).then(|| counts.join(", "))
 }
 
 /// Where what we measured contradicts a paper, with the reason, and what failed.

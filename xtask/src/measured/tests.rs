@@ -26,8 +26,8 @@ fn claims_are_listed_under_their_run_and_their_machine() {
 fn what_is_played_and_in_how_many_rounds_is_read() {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let (some, all) = (words("--rounds 6 bench"), words("000/fig1 004/tx"));
-    assert_eq!(wishes(&some).unwrap(), (6, vec![&"bench".to_owned()]));
-    assert_eq!(wishes(&all).unwrap(), (ROUNDS, all.iter().collect()));
+    assert_eq!(wishes(&some).unwrap(), (Some(6), vec![&"bench".to_owned()]));
+    assert_eq!(wishes(&all).unwrap(), (None, all.iter().collect()));
     for wrong in ["--rounds", "--rounds 0", "--rounds x", "--round 6"] {
         assert!(wishes(&words(wrong)).is_err(), "{wrong}");
     }
@@ -66,6 +66,27 @@ fn each_item_of_the_papers_has_a_verdict_and_contradictions_their_reason() {
     );
     assert!(papers::page(&items.replace("number = 2", "number = 3"), &[]).is_err());
     assert!(papers::page("[[item]]\nnumber = 1\npaper = \"\"\nwhat = \"\"\n", &[]).is_err());
+}
+
+#[test]
+fn what_is_not_run_with_a_reason_lacks_no_result_file() {
+    let items = "[[item]]\nnumber = 1\npaper = \"000\"\nwhat = \"x\"\nfigures = [\"000/fig2\"]\nnot_run = \"five CPUs\"\n";
+    let text = papers::page(items, &[]).unwrap();
+    assert!(text.contains("| not-run: five CPUs |"), "{text}");
+    let text = papers::page(items, &[run_of("000/fig2", &["SHAPE 000/fig2 holds: a (peak): b"])]).unwrap();
+    assert!(text.contains("| 000/fig2: 1 holds; not-run: five CPUs |"), "{text}");
+}
+
+#[test]
+fn a_page_tells_the_verdicts_of_runs_before_and_what_a_bench_lacks() {
+    let mut run = run_of("000/fig13", &["SHAPE 000/fig13 holds: a (peak): b"]);
+    run.earlier.push(run_of(
+        "000/fig13",
+        &["SHAPE 000/fig13 fails: a (peak): b", "SHAPE 000/fig13 holds: c (x): d"],
+    ));
+    let text = measured(&[run, run_of("bench", &["MISSING ovs, l3fwd"])]);
+    assert!(text.contains("\nEarlier: commit abc1234, 2026-11-23: 1 fails, 1 holds.\n"), "{text}");
+    assert!(text.contains("\nNot measured in every round: ovs, l3fwd.\n"), "{text}");
 }
 
 #[test]
