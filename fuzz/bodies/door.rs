@@ -1,0 +1,135 @@
+//! Two processes at a passage, and one at a door to a path, that ask with any octets and descriptors, listen when they like, and are
+//! replaced, beside who holds both. Found: whatever panics or waits, connections that lead to somebody else or come twice,
+//! descriptors that stay open.
+//!
+//! The input is steps of two octets: what to do, and how much.
+
+use std::io::{IoSlice, Read, Write, pipe};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use door::{Door, Passage};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+/// Descriptors beside an octet.
+const MOST: usize = 16;
+/// Steps of an input.
+const STEPS: usize = 256;
+
+/// Runs one input.
+pub(crate) fn run(input: &[u8]) {
+    let (ours, given) = pipe().expect("a pipe");
+    {
+        let mut world = World::new();
+        for &[what, amount] in input.as_chunks::<2>().0.iter().take(STEPS) {
+            world.step(what, amount, given.as_fd());
+        }
+        world.meet();
+    }
+    drop(given);
+    let mut octet = [0];
+    rustix::io::ioctl_fionbio(&ours, true).expect("a pipe");
+    assert_eq!(rustix::io::read(&ours, &mut octet), Ok(0), "a descriptor stays open");
+}
+
+/// A passage and a door to nowhere, what lies at their other ends, and what has come of it.
+struct World {
+    passage: Passage,
+    front: Door,
+    back: Door,
+    /// A door to a path at which nobody listens.
+    nowhere: Door,
+    /// Connections at either end, in the order in which they came.
+    fronts: Vec<UnixStream>,
+    backs: Vec<UnixStream>,
+    /// How often the front has asked and may not have been answered yet, and how often a connection may have been made for it.
+    asked: usize,
+    answers: usize,
+}
+
+fn inside(door: &Door) -> Door {
+    let copy = door.descriptor().try_clone_to_owned().expect("a copy");
+    Door::adopt(door.path(), door.listens(), copy)
+}
+
+impl World {
+    fn new() -> Self {
+        let passage = Passage::new("edge.wan").expect("a passage");
+        let (front, back) = (inside(passage.front()), inside(passage.back()));
+        let nowhere = Door::connect(Path::new("/nowhere/to/be/found")).expect("a door");
+        let (fronts, backs) = (Vec::new(), Vec::new());
+        Self { passage, front, back, nowhere, fronts, backs, asked: 0, answers: 0 }
+    }
+
+    fn step(&mut self, what: u8, amount: u8, given: BorrowedFd<'_>) {
+        match what & 0xf {
+            0 | 1 => self.asked += usize::from(say(self.front.descriptor(), amount, given)),
+            2 => _ = say(self.back.descriptor(), amount, given),
+            3 => self.asked += usize::from(self.front.ask().is_ok()),
+            4 => _ = self.back.ask(),
+            5..8 => {
+                if self.asked > 0 {
+                    (self.asked, self.answers) = (self.asked - 1, self.answers + 1);
+                }
+                self.passage.answer();
+            }
+            8 | 9 => self.fronts.extend(self.front.enter().expect("a sound holder")),
+            10 | 11 => self.backs.extend(self.back.enter().expect("a sound holder")),
+            12 => self.replace_front(),
+            13 => self.replace_back(),
+            14 => {
+                say(inside(&self.nowhere).descriptor(), amount, given);
+                self.nowhere.answer();
+            }
+            _ => assert!(!matches!(inside(&self.nowhere).enter(), Ok(Some(_))), "to nowhere"),
+        }
+        assert!(self.fronts.len() <= self.answers && self.backs.len() <= self.answers);
+    }
+
+    /// Another process at the front: it finds nothing of what lay before the last one.
+    fn replace_front(&mut self) {
+        self.passage.renew_front().expect("another one");
+        (self.front, self.asked) = (inside(self.passage.front()), 0);
+        assert!(self.front.enter().expect("a sound holder").is_none());
+    }
+
+    fn replace_back(&mut self) {
+        self.passage.renew_back().expect("another one");
+        self.back = inside(self.passage.back());
+        assert!(self.back.enter().expect("a sound holder").is_none());
+    }
+
+    /// Every connection at the front leads to one at the back at most, in the same order.
+    fn meet(mut self) {
+        for (number, mut front) in (0u32..).zip(std::mem::take(&mut self.fronts)) {
+            // Whoever was there may be gone.
+            let _ = front.write_all(&number.to_le_bytes());
+        }
+        let mut last = None;
+        // What waits in the doors is closed, so that nobody waits for it.
+        drop((self.passage, self.front, self.back));
+        for mut back in self.backs {
+            let mut number = [0; 4];
+            if back.read_exact(&mut number).is_ok() {
+                let number = u32::from_le_bytes(number);
+                assert!(last.is_none_or(|last| last < number), "{number} behind {last:?}");
+                last = Some(number);
+            }
+        }
+    }
+}
+
+/// Some octets with some descriptors; whether they went.
+fn say(socket: BorrowedFd<'_>, amount: u8, given: BorrowedFd<'_>) -> bool {
+    let (octets, count) = (vec![amount; usize::from(amount >> 2) + 1], usize::from(amount) % (MOST + 1));
+    let given = vec![given; count];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    if count > 0 {
+        assert!(beside.push(SendAncillaryMessage::ScmRights(&given)));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(socket, &[IoSlice::new(&octets)], &mut beside, flags).is_ok()
+}
