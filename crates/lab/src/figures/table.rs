@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::cell::ratio_of;
 use super::{Cell, Figure, Found, Played};
-use crate::stats;
+use crate::stats::{self, Summary};
 
 /// A published value that is worked out of another one and differs by more than this part is a slip: the papers round to
 /// two or three digits, and agree with themselves within 4 %.
@@ -46,35 +46,46 @@ pub fn table(figure: &Figure, played: &Played) -> String {
     text
 }
 
-/// Where cases ran in turn: each cell's median, least and greatest sample, number of samples, mean with its 99 % interval, distance of the CPUs, and its
-/// ratio to the row that others are compared with, round by round.
+/// Where cases ran in turn: each cell's median with its 95 % interval, least and greatest sample, number of samples, mean with its 99 % interval,
+/// distance of the CPUs, and, where there is a row that others are compared with, its ratio to that, round by round.
 fn details(figure: &Figure, played: &Played) -> String {
-    let beside = figure.beside.as_ref().and_then(|name| figure.row(name)).and_then(|at| played.cells.get(at));
-    let mut text = "| in turn | median [min, max] n | mean ± 99 % | c2c ns | ratio".to_owned();
-    if let Some(name) = figure.beside.as_ref() {
-        let _ = write!(text, " to {name} [95 %]");
+    let beside = figure.beside.as_ref().and_then(|name| Some((name, played.cells.get(figure.row(name)?)?)));
+    let beside = beside.filter(|(_, cells)| cells.iter().any(|cell| cell.summary().is_some()));
+    let mut text = "| in turn | median [95 %] | min..max, n | mean ± 99 % | c2c ns |".to_owned();
+    if let Some((name, _)) = beside {
+        let _ = write!(text, " ratio to {name} [95 %] |");
     }
-    text.push_str(" |\n|---|---:|---:|---:|---:|\n");
+    text.push_str("\n|---|---:|---:|---:|---:|");
+    text.push_str(if beside.is_some() { "---:|\n" } else { "\n" });
     for (row, cells) in figure.rows.iter().zip(&played.cells) {
         for (at, (cell, column)) in cells.iter().zip(&figure.columns).enumerate() {
             let Found::Played(found, outcome) = &cell.found else { continue };
-            let ratio = beside.and_then(|cells| cells.get(at)).map_or_else(String::new, |of| times(cell, of));
-            let _ = writeln!(
+            let _ = write!(
                 text,
-                "| {}, {} | {} [{}, {}] {} | {} | {} | {ratio} |",
+                "| {}, {} | {} | {}..{}, {} | {} | {} |",
                 row.name,
                 column.name,
-                three_digits(found.median),
+                with_interval(found),
                 three_digits(found.min),
                 three_digits(found.max),
                 found.n,
                 mean(cell),
                 three_digits(outcome.c2c_ns().unwrap_or(0.0)),
             );
+            if let Some((_, cells)) = beside {
+                let _ = write!(text, " {} |", cells.get(at).map_or_else(String::new, |of| times(cell, of)));
+            }
+            text.push('\n');
         }
     }
     text.push('\n');
     text
+}
+
+/// A median with its 95 % interval, if it has one.
+fn with_interval(found: &Summary) -> String {
+    let interval = found.ci95.map(|(low, high)| format!(" [{}, {}]", three_digits(low), three_digits(high)));
+    format!("{}{}", three_digits(found.median), interval.unwrap_or_default())
 }
 
 /// The mean of a cell's rounds and half of its 99 % interval.
@@ -147,7 +158,7 @@ fn reasons(played: &Played) -> Vec<String> {
 }
 
 /// A figure with three digits that count, as the papers print them.
-fn three_digits(value: f64) -> String {
+pub(super) fn three_digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
     }

@@ -211,6 +211,38 @@ fn cells_that_cannot_be_run_say_why_and_leave_the_others_alone() {
     assert!(played.cell(&figure, "c", "c").unwrap().summary().is_none());
 }
 
+#[test]
+fn a_table_of_cases_in_turn_has_the_interval_of_the_median_and_ratios_only_where_there_are_some() {
+    let text = |beside: &str| {
+        let text = format!(
+            "id = \"9/x\"\ntitle = \"t\"\nin_turn = 6\n{beside}\
+             [[column]]\nname = \"c\"\nunit = \"Kpps\"\nruns = {{ wire = {{ run = \"generator\" }} }}\n\
+             [[row]]\nname = \"a\"\nplays = \"wire\"\npublished = [1]\n"
+        );
+        let figure = Figure::parse(&text).unwrap();
+        let options = crate::experiment::Options { seconds: 0.01, repeat: 6, ..Default::default() };
+        let played = play(&figure, &options, &mut Vec::new()).unwrap();
+        (table(&figure, &played), played.cells[0][0].summary().unwrap())
+    };
+    let (alone, summary) = text("");
+    let head = "| in turn | median [95 %] | min..max, n | mean ± 99 % | c2c ns |\n";
+    assert!(alone.contains(head) && !alone.contains("ratio"), "{alone}");
+    let (low, high) = summary.ci95.unwrap();
+    let shown = [summary.median, low, high, summary.min, summary.max].map(super::table::three_digits);
+    let [median, low, high, min, max] = shown;
+    assert!(alone.contains(&format!("| a, c | {median} [{low}, {high}] | {min}..{max}, 6 | ")), "{alone}");
+    let (beside, _) = text("beside = \"a\"\n");
+    assert!(
+        beside.contains(" | ratio to a [95 %] |\n") && beside.contains(" 1.00 [1.00, 1.00] |"),
+        "{beside}"
+    );
+    for text in [alone, beside] {
+        let rows = text.lines().skip_while(|line| !line.starts_with("| in turn"));
+        let bars: Vec<usize> = rows.take(3).map(|row| row.matches('|').count()).collect();
+        assert!(bars.iter().all(|n| *n == bars[0]), "{text}");
+    }
+}
+
 /// Figure 13 with these medians of peak and overload for 5, 35, 50, 110, 500 and auto, each within 2 % of it.
 fn figure_13(medians: [(f64, f64); 6]) -> Vec<Verdict> {
     let figure = figure("000/fig13");
