@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::arguments::number;
 use crate::bench::machine;
-use crate::ratios::{Ratio, interval, near_each_other};
+use crate::ratios::{Ratio, alike, interval};
 use crate::results::{Sample, parse};
 use crate::step::{COMMAND, LAB, Step, output, release_lab, root, target_dir};
 
@@ -164,7 +164,7 @@ fn by_turns(path: &Hot, programs: &Programs, wanted: usize) -> Result<(String, b
             let new = play(&programs.new, path.words)?;
             (play(&programs.old, path.words)?, new)
         };
-        like += usize::from(old.iter().zip(&new).all(|(a, b)| a.c2c_ns().is_none() || near_each_other(a, b)));
+        like += usize::from(old.iter().zip(&new).all(|(a, b)| a.c2c_ns().is_none() || alike(a, b)));
         pairs.push((old, new));
         if like >= wanted {
             break;

@@ -1,10 +1,10 @@
 //! Ours against a peer's, round by round, with the bound that the project sets itself.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
 use measure::bounds::{Bound, LIMITS, Limit, bounds};
 
-use crate::results::Sample;
+use crate::results::{Placement, Sample};
 
 /// Fewest pairs from which an interval is told.
 const FEWEST_PAIRS: usize = 6;
@@ -13,12 +13,12 @@ const LIKE: f64 = 0.2;
 
 /// Markdown tables of ratios and of single figures; empty where nothing of them was measured.
 pub(crate) fn table(samples: &[Sample]) -> String {
-    let rows: String = bounds().iter().filter_map(|bound| row(bound, samples)).collect();
+    let rows: String = bounds().iter().flat_map(|bound| bound_rows(bound, samples)).collect();
     let limits: String = LIMITS.iter().filter_map(|limit| limit_row(limit, samples)).collect();
     let mut text = String::new();
     if !rows.is_empty() {
-        text.push_str("| ratio | pairs | like | median | 95 % interval | bound | holds |\n");
-        text.push_str("|---|---:|---:|---:|---|---:|---|\n");
+        text.push_str("| ratio | cores | pairs | median | 95 % interval | bound | holds |\n");
+        text.push_str("|---|---|---:|---:|---|---:|---|\n");
         text.push_str(&rows);
     }
     if !limits.is_empty() {
@@ -52,20 +52,34 @@ fn limit_row(limit: &Limit, samples: &[Sample]) -> Option<String> {
     Some(format!("| {name} {key} | {rounds} | {median:.4} | {low:.4}..{high:.4} | {asked} | {holds} |\n"))
 }
 
-fn row(bound: &Bound, samples: &[Sample]) -> Option<String> {
-    let Ratio { pairs, like, interval: found @ (low, median, high) } =
-        ratio(&bound.ours, &bound.theirs, samples)?;
-    let holds = bound.asked.judge(found);
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "| {} / {} | {pairs} | {like} | {median:.2} | {low:.2}..{high:.2} | {} | {holds} |",
-        bound.ours,
-        bound.theirs,
-        bound.asked.shown()
-    );
-    Some(text)
+/// A row for each place that the cores had while both of a pair were measured, from near to far; the last one is of pairs whose cores
+/// moved in between.
+fn bound_rows(bound: &Bound, samples: &[Sample]) -> Vec<String> {
+    let mut places: BTreeMap<Option<Placement>, Vec<f64>> = BTreeMap::new();
+    for (ours, theirs) in pairs(&bound.ours, &bound.theirs, samples) {
+        let [place, other] = [ours, theirs].map(|sample| Placement::of(sample.c2c_ns()));
+        let ratio = ours.median() / theirs.median();
+        places.entry((place == other).then_some(place)).or_default().push(ratio);
+    }
+    let moved = places.remove(&None).map(|ratios| ("moved", ratios));
+    let places = places.into_iter().filter_map(|(place, ratios)| Some((place?.shown(), ratios)));
+    places.chain(moved).map(|(place, ratios)| row(bound, place, ratios)).collect()
+}
+
+/// Ratios of one place; with fewer than an interval wants nobody knows.
+fn row(bound: &Bound, place: &str, ratios: Vec<f64>) -> String {
+    let (pairs, alone) = (ratios.len(), middle(ratios.clone()));
+    let (median, shown, holds) = match interval(ratios) {
+        Some(found @ (low, median, high)) => {
+            (median, format!("{low:.2}..{high:.2}"), bound.asked.judge(found))
+        }
+        None => (alone, "-".to_owned(), "too few"),
+    };
+    let Bound { ours, theirs, asked } = bound;
+    format!(
+        "| {ours} / {theirs} | {place} | {pairs} | {median:.2} | {shown} | {} | {holds} |\n",
+        asked.shown()
+    )
 }
 
 /// One figure over another one, pair by pair.
@@ -80,7 +94,7 @@ pub(crate) struct Ratio {
 impl Ratio {
     /// The first of each pair over the second; `None` for too few pairs.
     pub(crate) fn over(pairs: &[(&Sample, &Sample)]) -> Option<Self> {
-        let like: Vec<_> = pairs.iter().copied().filter(|(a, b)| near_each_other(a, b)).collect();
+        let like: Vec<_> = pairs.iter().copied().filter(|(a, b)| alike(a, b)).collect();
         // With too few pairs of like placement all are taken, and the reader sees it in the table.
         let used = if like.len() >= FEWEST_PAIRS { &like[..] } else { pairs };
         let ratios = used.iter().map(|(a, b)| a.median() / b.median()).collect();
@@ -109,7 +123,7 @@ fn pairs<'s>(ours: &str, theirs: &str, samples: &'s [Sample]) -> Vec<(&'s Sample
 }
 
 /// Whether the cores of both samples were about equally far apart.
-pub(crate) fn near_each_other(a: &Sample, b: &Sample) -> bool {
+pub(crate) fn alike(a: &Sample, b: &Sample) -> bool {
     match (a.c2c_ns(), b.c2c_ns()) {
         (Some(a), Some(b)) => (a - b).abs() <= LIKE * a.max(b),
         _ => false,
@@ -133,7 +147,14 @@ pub(crate) fn interval(mut ratios: Vec<f64>) -> Option<(f64, f64, f64)> {
         k += 1;
     }
     let low = k.saturating_sub(1);
-    Some((ratios[low], f64::midpoint(ratios[(n - 1) / 2], ratios[n / 2]), ratios[n - 1 - low]))
+    Some((ratios[low], middle(ratios.clone()), ratios[n - 1 - low]))
+}
+
+/// The median of these, at least one.
+fn middle(mut ratios: Vec<f64>) -> f64 {
+    ratios.sort_by(f64::total_cmp);
+    let n = ratios.len();
+    f64::midpoint(ratios[n.saturating_sub(1) / 2], ratios[n / 2])
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl Sample {
 
 /// Where the two cores were while a sample was taken, by the round trip of a cache line between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Placement {
+pub(crate) enum Placement {
     Near,
     Between,
     Far,
@@ -50,7 +50,7 @@ enum Placement {
 }
 
 impl Placement {
-    fn of(c2c_ns: Option<f64>) -> Self {
+    pub(crate) fn of(c2c_ns: Option<f64>) -> Self {
         match c2c_ns {
             Some(ns) if ns < 220.0 => Self::Near,
             Some(ns) if ns < 350.0 => Self::Between,
@@ -59,7 +59,7 @@ impl Placement {
         }
     }
 
-    fn shown(self) -> &'static str {
+    pub(crate) fn shown(self) -> &'static str {
         match self {
             Self::Near => "near",
             Self::Between => "between",

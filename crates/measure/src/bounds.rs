@@ -1,7 +1,7 @@
 //! What the project asks of its figures: ours against a peer's, and single ones.
 
-/// What lies within this part of a bound is near it.
-const NEAR: f64 = 0.1;
+/// What lies within this part of a bound is close to it. (Near and far are places of CPUs.)
+const CLOSE: f64 = 0.1;
 
 /// What is asked of a figure.
 #[derive(Clone, Copy, Debug)]
@@ -19,24 +19,24 @@ impl Asked {
         Self { at_least: 0.0, at_most }
     }
 
-    /// By the whole interval, or nobody knows; and whether the median is near the bound, on either side.
+    /// By the whole interval, or nobody knows; and whether the median is close to the bound, on either side.
     pub fn judge(self, (low, median, high): (f64, f64, f64)) -> &'static str {
         let is_kept = low >= self.at_least && high <= self.at_most;
         let is_missed = high < self.at_least || low > self.at_most;
-        match (is_kept, is_missed, self.is_near(median)) {
-            (true, _, true) => "yes, near",
+        match (is_kept, is_missed, self.is_close(median)) {
+            (true, _, true) => "yes, close",
             (true, _, false) => "yes",
-            (_, true, true) => "no, near",
-            (_, true, false) => "no, far",
+            (_, true, true) => "no, close",
+            (_, true, false) => "no",
             _ => "open",
         }
     }
 
     /// Whether a figure is within a tenth of a bound.
-    fn is_near(self, figure: f64) -> bool {
+    fn is_close(self, figure: f64) -> bool {
         let is_bound = |bound: &f64| *bound > 0.0 && bound.is_finite();
-        let near = |bound: f64| (figure - bound).abs() <= NEAR * bound;
-        [self.at_least, self.at_most].into_iter().filter(is_bound).any(near)
+        let close = |bound: f64| (figure - bound).abs() <= CLOSE * bound;
+        [self.at_least, self.at_most].into_iter().filter(is_bound).any(close)
     }
 
     /// As the tables show it.
