@@ -1,23 +1,29 @@
-//! `cargo xtask deb`: the Debian package, the same octets from the same commit and the same programs.
+//! `cargo xtask deb`: the Debian package, the same octets from the same commit in the same folder, whatever folder it is built in: the tier
+//! `all` builds it twice.
 
 mod facts;
 mod tree;
+mod twice;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::step::{COMMAND, LAB, Step, installed, root, target_dir};
 use facts::Facts;
 use tree::Tree;
+pub(crate) use twice::twice;
 
 /// Programs of Debian's that a package is made with, and the packages in which they are.
 const TOOLS: [(&str, &str); 4] =
     [("dpkg-deb", "dpkg"), ("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils"), ("gzip", "gzip")];
 /// Scripts that dpkg runs at installation and removal.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
+/// No build takes so long.
+const BUILD: Duration = Duration::from_secs(3600);
 /// Where units of packages lie. (Debian 12 wants them here and not below /usr.)
 const UNITS: &str = "lib/systemd/system";
 const DOCUMENTS: &str = "usr/share/doc/ringroad";
@@ -31,22 +37,32 @@ struct Options {
 /// Builds the command and the lab if none are given, and packs them; prints where the package is.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = parse(arguments)?;
-    if let Some((tool, package)) = TOOLS.iter().find(|(tool, _)| !installed(tool)) {
-        bail!("`{tool}` is not installed: apt-get install {package}");
+    if let Some(why) = missing() {
+        bail!("{why}");
     }
     let binary = match options.binary {
         Some(binary) => binary,
-        None => build()?,
+        None => build(&target_dir())?,
     };
-    let facts = Facts::gather()?;
-    let stage = options.output.join("stage");
-    let tree = Tree::new(stage.clone())?;
-    fill(&tree, &binary, &facts, &options.output.join("shlibdeps")).context("cannot lay the package out")?;
-    let package = options.output.join(facts.file_name());
-    pack(&stage, &package, &facts)?;
-    fs::remove_dir_all(&stage)?;
-    println!("{}", package.display());
+    println!("{}", made(&binary, &Facts::gather()?, &options.output)?.display());
     Ok(true)
+}
+
+/// Why no package can be made here.
+fn missing() -> Option<String> {
+    let (tool, package) = TOOLS.iter().find(|(tool, _)| !installed(tool))?;
+    Some(format!("`{tool}` is not installed: apt-get install {package}"))
+}
+
+/// Makes a package of a program in a folder; where it is.
+fn made(binary: &Path, facts: &Facts, output: &Path) -> Result<PathBuf> {
+    let stage = output.join("stage");
+    let tree = Tree::new(stage.clone())?;
+    fill(&tree, binary, facts, &output.join("shlibdeps")).context("cannot lay the package out")?;
+    let package = output.join(facts.file_name());
+    pack(&stage, &package, facts)?;
+    fs::remove_dir_all(&stage)?;
+    Ok(package)
 }
 
 fn parse(arguments: &[String]) -> Result<Options> {
@@ -66,13 +82,14 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// Builds both programs; where the command lies.
-fn build() -> Result<PathBuf> {
+/// Builds both programs in a target folder; where the command lies.
+fn build(target: &Path) -> Result<PathBuf> {
     for package in [COMMAND, LAB.0] {
         let step = Step::new("cargo").args(["build", "--release", "--locked", "--package", package]);
+        let step = step.env("CARGO_TARGET_DIR", target).limit(BUILD);
         ensure!(step.run()?, "the release build failed");
     }
-    Ok(target_dir().join("release").join(COMMAND))
+    Ok(target.join("release").join(COMMAND))
 }
 
 fn fill(tree: &Tree, binary: &Path, facts: &Facts, scratch: &Path) -> Result<()> {

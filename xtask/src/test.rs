@@ -19,7 +19,7 @@ use anyhow::{Result, bail};
 
 use crate::fuzz::Fuzzed;
 use crate::tally::Tally;
-use crate::{attacks, check, fuzz, inbox, sanitize, setup, soak};
+use crate::{attacks, check, deb, fuzz, inbox, sanitize, setup, soak};
 use job::Job;
 use pool::Pool;
 pub(crate) use programs::{Program, built};
@@ -114,6 +114,7 @@ fn whole_stages(wish: &Wish, tally: &mut Tally, times: &mut Times) -> Result<()>
         times.stage("box", || inbox::all(tally))?;
         times.stage("fuzz targets", || fuzz_targets(FUZZ_SECONDS.0, tally))?;
         times.stage("AddressSanitizer", || sanitize::all(tally))?;
+        times.stage("package of two builds", || deb::twice(tally))?;
     }
     if wish.wants(Tier::Long) {
         times.stage("fuzz targets", || fuzz_targets(FUZZ_SECONDS.1, tally))?;
