@@ -12,7 +12,7 @@ use link::{Orders, ToPlane, ToSupervisor};
 use telemetry::Kind;
 
 use super::desk::Asker;
-use super::lifecycle::{MOST_STILLBORN, with_locks};
+use super::lifecycle::{MOST_STILLBORN, described, with_locks};
 use super::plane::Plane;
 use super::schedule::is_of_cable;
 use super::{Life, Supervisor};
@@ -132,15 +132,17 @@ impl Supervisor {
         if again {
             apart.life.restarts = apart.life.restarts.saturating_add(1);
         }
-        let started = self.resources.renew_passages(Some(name)).and_then(|()| self.new_plane(now));
-        let outcome = started.and_then(|mut plane| {
-            let running = &self.running;
-            let Some(router) = router(&running.plan, name) else {
-                bail!("there is no router {name} in a process of its own");
-            };
-            let (orders, descriptors) = self.orders_apart(router, (&running.file, &running.text))?;
-            plane.order(orders, descriptors, now);
-            Ok(plane)
+        let started =
+            self.resources.renew_passages(Some(name)).and_then(|()| self.new_plane(Some(name), now));
+        let outcome = started.and_then(|mut plane| match self.first_orders(name) {
+            Ok((orders, descriptors)) => {
+                plane.order(orders, descriptors, now);
+                Ok(plane)
+            }
+            Err(error) => {
+                self.kill(Some(name), plane, now);
+                Err(error)
+            }
         });
         let Some(apart) = self.apart.get_mut(name) else { return };
         match outcome {
@@ -154,6 +156,14 @@ impl Supervisor {
                 self.tell_of(name, Kind::Failed, what, now);
             }
         }
+    }
+
+    /// Orders for the process of a router of the file that runs.
+    fn first_orders(&self, name: &str) -> Result<(Orders, Vec<OwnedFd>)> {
+        let running = &self.running;
+        let router = router(&running.plan, name);
+        let router = router.with_context(|| format!("there is no router {name} in a process of its own"))?;
+        self.orders_apart(router, (&running.file, &running.text))
     }
 
     /// Orders for the process of a router: what a file says of that one, and the lock on its name. Nothing of its neighbours.
@@ -179,11 +189,10 @@ impl Supervisor {
         self.tell_of_ceilings(now);
         let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
         let Some(mut plane) = apart.life.plane.take() else { return Ok(()) };
-        plane.kill();
         apart.counted.clear();
         self.placing.forget(Some(name));
-        let pid = plane.pid();
-        let said = plane.stderr.rest();
+        let (pid, said) = (plane.pid(), plane.stderr.rest());
+        self.kill(Some(name), plane, now);
         self.repeat(Some(name), said, now);
         let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
         if self.times.ending.is_some() {
@@ -310,7 +319,9 @@ impl Supervisor {
             let Some(apart) = self.apart.get_mut(&new.name).filter(|_| old != new) else { continue };
             if !apart.is_up() {
                 // It starts with the new file.
-                apart.life.plane = apart.life.plane.take().filter(|_| dry_run);
+                if let Some(plane) = apart.life.plane.take_if(|_| !dry_run) {
+                    self.kill(Some(&new.name), plane, now);
+                }
             } else {
                 let (orders, descriptors) = self.orders_apart(new, (file, text))?;
                 tell.push((new.name.clone(), orders, descriptors));
@@ -323,8 +334,8 @@ impl Supervisor {
         self.forget_questions_of(Some(name), now);
         self.placing.forget(Some(name));
         if let Some(mut plane) = self.apart.remove(name).and_then(|apart| apart.life.plane) {
-            plane.kill();
             self.repeat(Some(name), plane.stderr.rest(), now);
+            self.kill(Some(name), plane, now);
         }
     }
 
@@ -335,8 +346,9 @@ impl Supervisor {
         planes.iter_mut().for_each(|(_, plane)| plane.say(&ToPlane::Stop, Vec::new(), now));
         for (name, plane) in planes {
             let grace = if plane.is_up { grace } else { Duration::ZERO };
-            let said = plane.wait(grace, clock, drop);
+            let (said, process) = plane.wait(grace, clock, drop);
             self.repeat(Some(&name), said, now);
+            self.dying.kill(&described(Some(&name)), process, now);
         }
     }
 }

@@ -9,17 +9,25 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_si
 use signal_hook::low_level::signal_name;
 use vmm::{Forker, Spawned};
 
+use super::dying::Dying;
+use super::plane::Process;
 use super::rate::Rate;
 
 /// Processes that are started within a second at most. The engine's own pauses keep far below that.
 const MOST: u32 = 200;
+/// An end in good order.
+const ENDED: &str = "ended";
+/// An end by SIGKILL.
+const KILLED: &str = "was killed by SIGKILL";
 
-/// The children that are not known to have ended. Dropping it ends them all.
+/// The children that are not known to have ended. Dropping it kills them all.
 pub(crate) struct Children {
     forker: Option<Forker>,
     rate: Rate,
     /// By router.
-    alive: BTreeMap<String, Vec<Child>>,
+    alive: BTreeMap<String, Vec<Box<dyn Process>>>,
+    /// Those that were killed.
+    pub(super) dying: Dying,
 }
 
 struct Child {
@@ -39,11 +47,11 @@ pub(crate) struct Ended {
 impl Children {
     /// None yet.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { forker: None, rate: Rate::new(now), alive: BTreeMap::new() }
+        Self { forker: None, rate: Rate::new(now), alive: BTreeMap::new(), dying: Dying::default() }
     }
 
     /// Starts a process for a router; what the data plane is to be given, and its number. It does nothing until `enter` has
-    /// been told that number. A process that the router still has is ended: there is never more than one.
+    /// been told that number. A process that the router still has is killed: there is never more than one that runs.
     ///
     /// # Errors
     /// One line: what this host refuses.
@@ -54,54 +62,62 @@ impl Children {
         now: Instant,
     ) -> Result<(Vec<OwnedFd>, u32)> {
         ensure!(!self.rate.exceeds(MOST, now), "more than {MOST} processes a second: try again later");
-        self.end(router);
+        let what = described(router);
+        ensure!(!self.dying.are_many(&what), "too many processes of it were killed and have not ended");
+        self.end(router, now);
         let forker = match &mut self.forker {
             Some(forker) => forker,
             none => none.insert(Forker::new()?),
         };
         let Spawned { socket, pidfd, pid } = forker.spawn_within(router, enter)?;
         let copy = pidfd.try_clone();
-        self.alive.entry(router.to_owned()).or_default().push(Child { pidfd, pid });
+        self.add(router, Box::new(Child { pidfd, pid }));
         Ok((vec![socket, copy?], pid.unsigned_abs()))
     }
 
-    /// Ends this process of a router, if it still has that one.
-    pub(crate) fn kill(&mut self, router: &str, pid: u32) {
-        let has = |children: &Vec<Child>| children.iter().any(|child| child.pid.unsigned_abs() == pid);
+    /// Looks after a process of a router.
+    pub(super) fn add(&mut self, router: &str, child: Box<dyn Process>) {
+        self.alive.entry(router.to_owned()).or_default().push(child);
+    }
+
+    /// Kills this process of a router, if it still has that one.
+    pub(crate) fn kill(&mut self, router: &str, pid: u32, now: Instant) {
+        let has = |children: &Vec<Box<dyn Process>>| children.iter().any(|child| child.pid() == pid);
         if self.alive.get(router).is_some_and(has) {
-            self.end(router);
+            self.end(router, now);
         }
     }
 
-    /// Ends the process of a router, if it has one.
-    fn end(&mut self, router: &str) {
+    /// Kills the process of a router, if it has one.
+    fn end(&mut self, router: &str, now: Instant) {
         for child in self.alive.remove(router).unwrap_or_default() {
-            child.kill();
+            self.dying.kill(&described(router), child, now);
         }
     }
 
-    /// Ends all.
-    pub(crate) fn end_all(&mut self) {
-        for child in std::mem::take(&mut self.alive).into_values().flatten() {
-            child.kill();
-        }
+    /// Kills all.
+    pub(crate) fn end_all(&mut self, now: Instant) {
+        let routers: Vec<String> = self.alive.keys().cloned().collect();
+        routers.iter().for_each(|router| self.end(router, now));
     }
 
     /// Those that are there: router and process number.
     pub(crate) fn processes(&self) -> impl Iterator<Item = (&str, i32)> {
-        self.alive
-            .iter()
-            .flat_map(|(router, children)| children.iter().map(move |child| (router.as_str(), child.pid)))
+        self.alive.iter().flat_map(|(router, children)| {
+            children.iter().map(move |child| (router.as_str(), child.pid().cast_signed()))
+        })
     }
 
     /// Those that have ended since the last time, for a reason that should be told.
     pub(crate) fn ended(&mut self) -> Vec<Ended> {
         let mut all = Vec::new();
         self.alive.retain(|router, children| {
-            children.retain(|child| {
-                let Some(how) = child.ended() else { return true };
-                let message = how.map(|how| format!("its process {} {how}", child.pid));
-                all.extend(message.map(|message| Ended { router: router.clone(), message }));
+            children.retain_mut(|child| {
+                let Some(how) = child.end() else { return true };
+                if !is_in_order(&how) {
+                    let message = format!("its process {} {how}", child.pid());
+                    all.push(Ended { router: router.clone(), message });
+                }
                 false
             });
             !children.is_empty()
@@ -111,42 +127,57 @@ impl Children {
 
     /// What to poll for reading.
     pub(crate) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.alive.values().flatten().map(|child| child.pidfd.as_fd())
+        self.alive.values().flatten().map(|child| child.pidfd()).chain(self.dying.watched())
     }
 }
 
 impl Drop for Children {
     fn drop(&mut self) {
-        self.end_all();
+        self.alive.values_mut().flatten().for_each(|child| child.kill());
     }
 }
 
-impl Child {
-    /// Whether it has ended, and how, if that was not in good order or by the engine's own SIGKILL.
-    fn ended(&self) -> Option<Option<String>> {
+impl Process for Child {
+    fn pid(&self) -> u32 {
+        self.pid.unsigned_abs()
+    }
+
+    fn end(&mut self) -> Option<String> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         match waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
-            Ok(None) => None,
-            Ok(Some(status)) => Some(how(&status)),
+            Ok(status) => status.as_ref().map(how),
             // Somebody else has waited for it.
-            Err(_) => Some(None),
+            Err(_) => Some(ENDED.to_owned()),
         }
     }
 
-    fn kill(self) {
+    fn kill(&mut self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-        let _ = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
+    }
+
+    fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
     }
 }
 
-fn how(status: &WaitIdStatus) -> Option<String> {
+/// How a child is named that was killed.
+fn described(router: &str) -> String {
+    format!("the process of router {router}")
+}
+
+/// Whether this is an end in good order, or by the engine's own SIGKILL.
+fn is_in_order(how: &str) -> bool {
+    [ENDED, KILLED].contains(&how)
+}
+
+fn how(status: &WaitIdStatus) -> String {
     match (status.terminating_signal(), status.exit_status()) {
-        (Some(signal), _) if signal == Signal::KILL.as_raw() => None,
+        (Some(signal), _) if signal == Signal::KILL.as_raw() => KILLED.to_owned(),
         (Some(signal), _) => {
             let name = signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned);
-            Some(format!("was killed by {name}"))
+            format!("was killed by {name}")
         }
-        (None, Some(0) | None) => None,
-        (None, Some(code)) => Some(format!("ended with exit code {code}")),
+        (None, Some(0) | None) => ENDED.to_owned(),
+        (None, Some(code)) => format!("ended with exit code {code}"),
     }
 }

@@ -19,6 +19,8 @@ impl Supervisor {
             self.lock.due(),
             self.ceilings.due(),
             self.gathers_due(),
+            self.dying.due(),
+            self.children.dying.due(),
         ];
         // Without a data plane none of them is started.
         let again = |apart: &Apart| apart.life.again.filter(|_| self.is_up());

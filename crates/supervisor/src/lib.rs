@@ -19,6 +19,7 @@ mod costs;
 mod desk;
 mod display;
 mod due;
+mod dying;
 mod events;
 mod following;
 mod gather;
@@ -62,7 +63,9 @@ pub use ceiling::{mib, needed};
 use children::Children;
 use desk::{Asker, Desk};
 use display::Display;
+use dying::Dying;
 pub use events::{Events, Log};
+use lifecycle::described;
 use mending::Mending;
 use metrics::Metrics;
 pub use output::Output;
@@ -173,6 +176,8 @@ struct Supervisor {
     apart: Aparts,
     times: Times,
     children: Children,
+    /// Data planes, and processes of routers that are apart, that were killed and have not ended yet.
+    dying: Dying,
     resources: Resources,
     mending: Mending,
     cables: Cables,
@@ -284,6 +289,7 @@ impl Supervisor {
             display: Display::new(options.json, begun.stdout),
             times: Times { started: now, tick: None, end: None, ending: None, extended: false },
             children: Children::new(now),
+            dying: Dying::default(),
             options,
             stop,
             running,
@@ -333,6 +339,7 @@ impl Supervisor {
         self.attend_apart(now)?;
         self.attend_gathers(now);
         self.attend_children(now);
+        self.attend_dying(now);
         self.attend_cleaner(now);
         self.attend_ceilings(now);
         self.attend_placing(now);
@@ -360,7 +367,8 @@ impl Supervisor {
         }
         let add = |(fd, flags)| PollFd::from_borrowed_fd(fd, flags);
         fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
-        fds.extend(self.children.watched().map(|fd| add((fd, PollFlags::IN))));
+        let ends = self.children.watched().chain(self.dying.watched());
+        fds.extend(ends.map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.resources.doors().filter_map(Door::asked).map(|fd| add((fd, PollFlags::IN))));
         if self.is_up() {
             fds.extend(self.resources.passages().flat_map(Passage::asked).map(|fd| add((fd, PollFlags::IN))));
@@ -446,15 +454,17 @@ impl Supervisor {
             plane.say(&ToPlane::Stop, Vec::new(), now);
             // While it comes up it does not listen; what is not up need not be ended in good order.
             let grace = if plane.is_up { GRACE } else { Duration::ZERO };
-            let said = plane.wait(grace, &clock, |message| {
+            let (said, process) = plane.wait(grace, &clock, |message| {
                 // Of a router that does not stop.
                 if let ToSupervisor::Kill { router, pid } = message {
-                    self.children.kill(&router, pid);
+                    self.children.kill(&router, pid, now);
                 }
             });
+            self.dying.kill(&described(None), process, now);
             self.repeat(None, said, now);
         }
-        self.children.end_all();
+        self.children.end_all(now);
+        self.bury_all(&clock);
         self.tell_of_ceilings(now);
         self.give_back();
         if self.life.was_up && !had_ended {

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use link::{Orders, Supply, ToPlane, ToSupervisor};
 use sched::Task;
 use sched::promises::Promises;
@@ -71,17 +71,17 @@ impl Supervisor {
         let Some(plane) = &mut self.life.plane else { return Ok(()) };
         let pid = plane.pid();
         let Some(how) = plane.verdict(trouble, now) else { return Ok(()) };
-        plane.kill();
         self.bury(pid, &how, now)
     }
 
-    /// The data plane is dead: everything that was its is ended, and the next one gets a date.
+    /// The data plane is dead or is killed now: everything that was its is ended, and the next one gets a date.
     fn bury(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
         if let Some(mut plane) = self.life.plane.take() {
             self.repeat(None, plane.stderr.rest(), now);
+            self.kill(None, plane, now);
         }
         self.resources.release_sockets();
-        self.children.end_all();
+        self.children.end_all(now);
         self.placing.forget(None);
         self.forget_questions_of(None, now);
         self.renew_ceilings(now);
@@ -105,14 +105,17 @@ impl Supervisor {
         self.life.restarts = self.life.restarts.saturating_add(1);
         let files = self.resources.reopen_captures(self.life.restarts);
         let sockets = files.and_then(|()| self.resources.renew_sockets());
-        let started =
-            sockets.and_then(|()| self.resources.renew_passages(None)).and_then(|()| self.new_plane(now));
+        let started = sockets
+            .and_then(|()| self.resources.renew_passages(None))
+            .and_then(|()| self.new_plane(None, now));
         let outcome = started.and_then(|plane| {
             self.life.plane = Some(plane);
             self.order(now)
         });
         if let Err(error) = outcome {
-            self.life.plane = None;
+            if let Some(plane) = self.life.plane.take() {
+                self.kill(None, plane, now);
+            }
             self.resources.release_sockets();
             let pause = self.life.pause(now);
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
@@ -121,10 +124,37 @@ impl Supervisor {
     }
 
     /// Starts the process of a data plane, below the ceilings before it is told anything.
-    pub(super) fn new_plane(&mut self, now: Instant) -> Result<Plane> {
+    pub(super) fn new_plane(&mut self, whom: Option<&str>, now: Instant) -> Result<Plane> {
+        ensure!(
+            !self.dying.are_many(&described(whom)),
+            "too many of its kind were killed and have not ended"
+        );
         let plane = (self.start_plane)(now)?;
         self.ceilings.enter(plane.pid());
         Ok(plane)
+    }
+
+    /// Kills a data plane, or the process of a router; its end is looked after, and nobody waits for it.
+    pub(super) fn kill(&mut self, whom: Option<&str>, plane: Plane, now: Instant) {
+        self.dying.kill(&described(whom), plane.into_process(), now);
+    }
+
+    /// Looks after processes that were killed.
+    pub(super) fn attend_dying(&mut self, now: Instant) {
+        let late = self.dying.attend(now).into_iter().chain(self.children.dying.attend(now));
+        for line in late.collect::<Vec<_>>() {
+            self.events.tell(Kind::Notice, line);
+            self.display.leave();
+        }
+    }
+
+    /// Waits for those that were killed, but not for ever: what they have left of the run cannot be given back yet.
+    pub(super) fn bury_all(&mut self, clock: &impl Fn() -> Instant) {
+        let mut dying = std::mem::take(&mut self.dying);
+        dying.append(std::mem::take(&mut self.children.dying));
+        if let Some(line) = dying.bury(clock) {
+            self.events.tell(Kind::Notice, line);
+        }
     }
 
     /// Does what the data plane says.
@@ -149,7 +179,7 @@ impl Supervisor {
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.find_thread(owner, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
-            ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid),
+            ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid, now),
             // Heard where the link is.
             ToSupervisor::Pong => {}
         }
@@ -194,8 +224,7 @@ impl Supervisor {
         if !self.life.was_up {
             return Err(anyhow!("{why}"));
         }
-        let Some(plane) = &mut self.life.plane else { return Ok(()) };
-        plane.kill();
+        let Some(plane) = &self.life.plane else { return Ok(()) };
         let pid = plane.pid();
         self.bury(pid, &format!("cannot bring the run up again: {why}"), now)
     }
@@ -260,6 +289,11 @@ impl Supervisor {
     pub(super) fn up_time(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.times.started)
     }
+}
+
+/// What is said of a data plane, or of the process of a router, that was killed.
+pub(super) fn described(whom: Option<&str>) -> String {
+    whom.map_or_else(|| "the data plane".to_owned(), |name| format!("the process of router {name}"))
 }
 
 /// A line about a peer that has come, with the process that it is and whose that is: the data plane knows no users but its own.

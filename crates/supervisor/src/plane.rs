@@ -27,6 +27,8 @@ const PING: u64 = u64::MAX;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Messages within a second. A busy one answers some hundred questions and tells some thousand traced packets.
 const MOST_MESSAGES: u32 = 50_000;
+/// How long the end of one is waited for that nobody looks after.
+const LAST: Duration = Duration::from_secs(1);
 /// Octets of the longest name of a thread; that of a router and of a NIC have 14 each.
 const LONGEST_NAME: usize = 64;
 
@@ -36,13 +38,13 @@ pub(crate) trait Process {
     fn pid(&self) -> u32;
     /// How it ended, in words, if it has: `was killed by SIGSEGV`.
     fn end(&mut self) -> Option<String>;
-    /// Ends it at once.
+    /// Sends it what ends it, and does not wait for that.
     fn kill(&mut self);
     /// Readable once it has ended.
     fn pidfd(&self) -> BorrowedFd<'_>;
 }
 
-/// A running data plane. Dropping it kills it.
+/// A running data plane. Dropping it kills it; [`Plane::into_process`] is for those who look after its end.
 pub(crate) struct Plane {
     process: Box<dyn Process>,
     link: Link,
@@ -66,6 +68,7 @@ pub(crate) struct Plane {
 struct Own {
     child: Child,
     pidfd: OwnedFd,
+    killed: bool,
 }
 
 impl Own {
@@ -80,7 +83,7 @@ impl Own {
         command.process_group(0).stdin(Stdio::from(link)).stdout(Stdio::null()).stderr(Stdio::from(stderr));
         let mut child = command.spawn().context("cannot start the data plane")?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(Self { child, pidfd }),
+            Ok(pidfd) => Ok(Self { child, pidfd, killed: false }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -102,11 +105,23 @@ impl Process for Own {
 
     fn kill(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.killed = true;
     }
 
     fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
+    }
+}
+
+impl Drop for Own {
+    /// One that nobody looks after is killed, and its end waited for a little.
+    fn drop(&mut self) {
+        if !self.killed {
+            self.kill();
+            let mut fds = [PollFd::from_borrowed_fd(self.pidfd(), PollFlags::IN)];
+            let _ = poll(&mut fds, Timespec::try_from(LAST).ok().as_ref());
+            let _ = self.end();
+        }
     }
 }
 
@@ -276,29 +291,26 @@ impl Plane {
         self.patience.deadline().into_iter().chain(end).min()
     }
 
-    /// Ends it at once.
-    pub(crate) fn kill(&mut self) {
-        self.process.kill();
+    /// Its process, of which nothing more is wanted to be heard.
+    pub(crate) fn into_process(self) -> Box<dyn Process> {
+        self.process
     }
 
-    /// Waits for its end after [`ToPlane::Stop`]; kills it if that takes too long, by a clock that is asked again and again. What it
-    /// says meanwhile is for `heed`; what it says on its standard error is returned.
+    /// Waits for its end after [`ToPlane::Stop`], but not for longer than `most`, by a clock that is asked again and again. What it
+    /// says meanwhile is for `heed`; what it says on its standard error is returned, and its process, if that has not ended.
     pub(crate) fn wait(
         mut self,
         most: Duration,
         clock: impl Fn() -> Instant,
         mut heed: impl FnMut(ToSupervisor),
-    ) -> Said {
+    ) -> (Said, Box<dyn Process>) {
         let (end, mut said) = (clock() + most, Said::default());
         while self.process.end().is_none() {
             let now = clock();
             said.add(self.stderr.hear(now));
             let left = end.saturating_duration_since(now);
             let heard = if left.is_zero() { None } else { self.hear(now).ok() };
-            let Some(messages) = heard else {
-                self.kill();
-                break;
-            };
+            let Some(messages) = heard else { break };
             messages.into_iter().for_each(|(message, _)| heed(message));
             let mut fds: Vec<_> =
                 self.watched().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
@@ -306,7 +318,7 @@ impl Plane {
             let _ = poll(&mut fds, timeout.as_ref());
         }
         said.add(self.stderr.rest());
-        said
+        (said, self.into_process())
     }
 
     /// What to poll for: its end, what it says, and the link as long as it is open.
@@ -315,12 +327,6 @@ impl Plane {
         let link = self.closed.is_none().then(|| (self.link.as_fd(), PollFlags::IN | output));
         let said = self.stderr.watched().map(|fd| (fd, PollFlags::IN));
         std::iter::once((self.process.pidfd(), PollFlags::IN)).chain(link).chain(said)
-    }
-}
-
-impl Drop for Plane {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 

@@ -43,6 +43,8 @@ struct Script {
     heard: VecDeque<ToPlane>,
     end: Option<String>,
     killed: bool,
+    /// It does not die of being killed.
+    is_stuck: bool,
 }
 
 impl Scripted {
@@ -78,6 +80,11 @@ impl Scripted {
         script.stderr = None;
     }
 
+    /// Does not die of being killed, as one that the kernel does not take down; only by [`Self::die`].
+    pub(super) fn holds_on(&self) {
+        self.0.borrow_mut().is_stuck = true;
+    }
+
     pub(super) fn was_killed(&self) -> bool {
         self.0.borrow().killed
     }
@@ -109,6 +116,16 @@ impl Scripted {
     }
 }
 
+/// A process that a test has, for whatever looks after it.
+pub(super) fn body() -> (Scripted, Box<dyn Process>) {
+    let (link, _) = Link::pair().expect("a link");
+    let (heard, end) = Default::default();
+    let script = Script { link, stderr: None, heard, end, killed: false, is_stuck: false };
+    let script = Scripted(Rc::new(RefCell::new(script)));
+    let bell = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+    (script.clone(), Box::new(Body { script, pid: 5000, bell }))
+}
+
 /// What the supervisor takes for the process of a data plane.
 struct Body {
     script: Scripted,
@@ -129,6 +146,9 @@ impl Process for Body {
         let mut script = self.script.0.borrow_mut();
         script.killed = true;
         script.stderr = None;
+        if script.is_stuck {
+            return;
+        }
         script.end.get_or_insert_with(|| "was killed by SIGKILL".to_owned());
     }
 
@@ -269,7 +289,12 @@ impl Stage {
     /// The run ends.
     pub(super) fn finish(&mut self) {
         let now = self.now;
-        self.supervisor.take().expect("it ran").finish(|| now);
+        self.finish_by(|| now);
+    }
+
+    /// The run ends, by this clock.
+    pub(super) fn finish_by(&mut self, clock: impl Fn() -> Instant) {
+        self.supervisor.take().expect("it ran").finish(clock);
     }
 
     /// A client that has asked this.
@@ -315,7 +340,14 @@ fn starter(planes: Rc<RefCell<Vec<Scripted>>>, refuses: Rc<Cell<bool>>) -> Start
         let (link, theirs) = Link::pair()?;
         let (stderr, its) = Stderr::pair(now)?;
         let (heard, end) = Default::default();
-        let script = Script { link: Link::new(theirs), stderr: Some(its.into()), heard, end, killed: false };
+        let script = Script {
+            link: Link::new(theirs),
+            stderr: Some(its.into()),
+            heard,
+            end,
+            killed: false,
+            is_stuck: false,
+        };
         let script = Scripted(Rc::new(RefCell::new(script)));
         planes.borrow_mut().push(script.clone());
         let pid = 4000 + u32::try_from(planes.borrow().len())?;

@@ -1,0 +1,101 @@
+//! Processes that were killed and have not ended yet. The kernel may take its time to take one down, for which nobody waits:
+//! what comes next is started beside it.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::plane::Process;
+
+/// After this time one that has not ended is named.
+pub(super) const LONG: Duration = Duration::from_secs(15);
+/// How long they are waited for together when the run ends.
+const LAST: Duration = Duration::from_secs(5);
+/// Processes of one origin that may be there at the same time before no more of it are started.
+pub(super) const MOST: usize = 16;
+/// Between two looks at the clock while they are waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Those that were killed.
+#[derive(Default)]
+pub(crate) struct Dying(Vec<Killed>);
+
+struct Killed {
+    /// Its kind, in words: `data plane`.
+    what: String,
+    process: Box<dyn Process>,
+    since: Instant,
+    named: bool,
+}
+
+impl Dying {
+    /// Kills a process, and looks after its end from now on.
+    pub(crate) fn kill(&mut self, what: &str, mut process: Box<dyn Process>, now: Instant) {
+        process.kill();
+        if process.end().is_none() {
+            self.0.push(Killed { what: what.to_owned(), process, since: now, named: false });
+        }
+    }
+
+    /// Forgets those that have ended; a line for each that takes too long, once.
+    pub(crate) fn attend(&mut self, now: Instant) -> Vec<String> {
+        self.0.retain_mut(|killed| killed.process.end().is_none());
+        let late = self.0.iter_mut().filter(|killed| now >= killed.since + LONG);
+        let news =
+            late.filter_map(|killed| (!std::mem::replace(&mut killed.named, true)).then_some(&*killed));
+        let line = |killed: &Killed| {
+            let (name, seconds) = (killed.name(), LONG.as_secs());
+            format!(
+                "{name} was killed {seconds} s ago and has not ended: what it holds is not free; all else goes on"
+            )
+        };
+        news.map(line).collect()
+    }
+
+    /// Whether so many of this kind have not ended that no more should be started.
+    pub(crate) fn are_many(&self, what: &str) -> bool {
+        self.0.iter().filter(|killed| killed.what == what).count() >= MOST
+    }
+
+    /// Takes over the others.
+    pub(crate) fn append(&mut self, mut others: Self) {
+        self.0.append(&mut others.0);
+    }
+
+    /// Waits for the end of all, but not for ever, by a clock that is asked again and again; a line about those that are left.
+    pub(crate) fn bury(mut self, clock: impl Fn() -> Instant) -> Option<String> {
+        let end = clock() + LAST;
+        loop {
+            self.0.retain_mut(|killed| killed.process.end().is_none());
+            let left = end.saturating_duration_since(clock());
+            if self.0.is_empty() || left.is_zero() {
+                break;
+            }
+            let mut fds: Vec<_> =
+                self.watched().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            let timeout = Timespec::try_from(left.min(LOOK)).ok();
+            let _ = poll(&mut fds, timeout.as_ref());
+        }
+        let names: Vec<_> = self.0.iter().map(Killed::name).collect();
+        let names = names.join(", ");
+        (!names.is_empty())
+            .then(|| format!("killed and left behind, because the kernel has not ended it: {names}"))
+    }
+
+    /// When the next is to be named.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.0.iter().filter(|killed| !killed.named).map(|killed| killed.since + LONG).min()
+    }
+
+    /// What to poll for reading.
+    pub(crate) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().map(|killed| killed.process.pidfd())
+    }
+}
+
+impl Killed {
+    fn name(&self) -> String {
+        format!("{} (pid {})", self.what, self.process.pid())
+    }
+}
