@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal, waitid};
+use rustix::process::{Signal, pidfd_send_signal};
 use signal_hook::low_level::signal_name;
 use vmm::{Forker, Spawned};
 
 use super::dying::Dying;
 use super::plane::Process;
 use super::rate::Rate;
+use super::reaper::{ended, reap};
 
 /// Processes that are started within a second at most. The engine's own pauses keep far below that.
 const MOST: u32 = 200;
@@ -143,12 +146,7 @@ impl Process for Child {
     }
 
     fn end(&mut self) -> Option<String> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        match waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
-            Ok(status) => status.as_ref().map(how),
-            // Somebody else has waited for it.
-            Err(_) => Some(ENDED.to_owned()),
-        }
+        ended(self.pidfd.as_fd()).map(how)
     }
 
     fn kill(&mut self) {
@@ -157,6 +155,12 @@ impl Process for Child {
 
     fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        reap(&self.pidfd);
     }
 }
 
@@ -170,8 +174,8 @@ fn is_in_order(how: &str) -> bool {
     [ENDED, KILLED].contains(&how)
 }
 
-fn how(status: &WaitIdStatus) -> String {
-    match (status.terminating_signal(), status.exit_status()) {
+fn how(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
         (Some(signal), _) if signal == Signal::KILL.as_raw() => KILLED.to_owned(),
         (Some(signal), _) => {
             let name = signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned);

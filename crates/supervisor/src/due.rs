@@ -1,11 +1,52 @@
-//! When something is to be done next, whatever comes until then.
+//! What there is to wait for, and when something is to be done whatever comes until then.
 
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use uplink::{Door, Passage};
+
 use super::apart::Apart;
+use super::plane::Plane;
 use super::{SECOND, Supervisor};
 
 impl Supervisor {
+    /// Waits until there is something to do.
+    pub(super) fn wait(&self, now: Instant) {
+        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
+        if self.stop.is_asked() {
+            // It stays readable.
+            fds.clear();
+        }
+        let add = |(fd, flags)| PollFd::from_borrowed_fd(fd, flags);
+        fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
+        let ends = self.children.watched().chain(self.dying.watched());
+        fds.extend(ends.map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.resources.doors().filter_map(Door::asked).map(|fd| add((fd, PollFlags::IN))));
+        if self.is_up() {
+            fds.extend(self.resources.passages().flat_map(Passage::asked).map(|fd| add((fd, PollFlags::IN))));
+        }
+        fds.extend(
+            self.apart
+                .values()
+                .filter_map(|apart| apart.life.plane.as_ref())
+                .flat_map(Plane::watched)
+                .map(add),
+        );
+        fds.extend(self.lock.watched().map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.resources.wished().map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.desk.server.descriptors().into_iter().map(add));
+        fds.extend(self.metrics.watched().map(add));
+        let outputs = self.events.waiting().into_iter().chain(self.display.waiting());
+        fds.extend(outputs.map(|fd| add((fd, PollFlags::OUT))));
+        let timeout = Timespec::try_from(self.patience(now)).ok();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // Out of memory for the moment: look at everything, but not in a tight loop.
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+
     /// How long nothing is due.
     pub(super) fn patience(&self, now: Instant) -> Duration {
         let due = [

@@ -33,6 +33,7 @@ mod patience;
 mod placing;
 mod plane;
 mod rate;
+mod reaper;
 mod resources;
 mod run_lock;
 mod schedule;
@@ -49,8 +50,6 @@ use config::Plan;
 use engine::BackOff;
 use host::{named, users};
 use link::{ToPlane, ToSupervisor};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
 use uplink::{Door, Passage};
@@ -356,42 +355,6 @@ impl Supervisor {
         self.accounting.attend(now);
         self.attend_display(now);
         Ok(self.is_over(now))
-    }
-
-    /// Waits until there is something to do.
-    fn wait(&self, now: Instant) {
-        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
-        if self.stop.is_asked() {
-            // It stays readable.
-            fds.clear();
-        }
-        let add = |(fd, flags)| PollFd::from_borrowed_fd(fd, flags);
-        fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
-        let ends = self.children.watched().chain(self.dying.watched());
-        fds.extend(ends.map(|fd| add((fd, PollFlags::IN))));
-        fds.extend(self.resources.doors().filter_map(Door::asked).map(|fd| add((fd, PollFlags::IN))));
-        if self.is_up() {
-            fds.extend(self.resources.passages().flat_map(Passage::asked).map(|fd| add((fd, PollFlags::IN))));
-        }
-        fds.extend(
-            self.apart
-                .values()
-                .filter_map(|apart| apart.life.plane.as_ref())
-                .flat_map(Plane::watched)
-                .map(add),
-        );
-        fds.extend(self.lock.watched().map(|fd| add((fd, PollFlags::IN))));
-        fds.extend(self.resources.wished().map(|fd| add((fd, PollFlags::IN))));
-        fds.extend(self.desk.server.descriptors().into_iter().map(add));
-        fds.extend(self.metrics.watched().map(add));
-        let outputs = self.events.waiting().into_iter().chain(self.display.waiting());
-        fds.extend(outputs.map(|fd| add((fd, PollFlags::OUT))));
-        let timeout = Timespec::try_from(self.patience(now)).ok();
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            // Out of memory for the moment: look at everything, but not in a tight loop.
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
-        }
     }
 
     fn attend_display(&mut self, now: Instant) {

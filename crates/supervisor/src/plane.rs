@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use api::Request;
 use link::{Link, Orders, Received, ToPlane, ToSupervisor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use sched::Task;
 use signal_hook::low_level::signal_name;
 
@@ -17,6 +17,7 @@ use super::ceiling::THREADS;
 use super::lent::Lent;
 use super::patience::{LATE, Patience};
 use super::rate::Rate;
+use super::reaper::{ended, reap};
 use super::stderr::{Said, Stderr};
 
 /// The number of the question whether it has come up.
@@ -66,7 +67,7 @@ pub(crate) struct Plane {
 
 /// A child of this process.
 struct Own {
-    child: Child,
+    pid: u32,
     pidfd: OwnedFd,
     killed: bool,
 }
@@ -81,13 +82,18 @@ impl Own {
         command.env_remove("NOTIFY_SOCKET");
         // A group of its own: what a terminal sends is for the supervisor.
         command.process_group(0).stdin(Stdio::from(link)).stdout(Stdio::null()).stderr(Stdio::from(stderr));
-        let mut child = command.spawn().context("cannot start the data plane")?;
+        let child = command.spawn().context("cannot start the data plane")?;
+        Self::watch(child).context("cannot watch the data plane")
+    }
+
+    /// Watches this child, which nobody has waited for. What cannot be watched is killed.
+    fn watch(mut child: Child) -> rustix::io::Result<Self> {
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(Self { child, pidfd, killed: false }),
+            Ok(pidfd) => Ok(Self { pid: child.id(), pidfd, killed: false }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                Err(error).context("cannot watch the data plane")
+                Err(error)
             }
         }
     }
@@ -95,16 +101,15 @@ impl Own {
 
 impl Process for Own {
     fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
     }
 
     fn end(&mut self) -> Option<String> {
-        // An error would mean that somebody else has waited for it: then it is gone as well.
-        self.child.try_wait().unwrap_or(Some(ExitStatus::from_raw(0))).map(how)
+        ended(self.pidfd.as_fd()).map(how)
     }
 
     fn kill(&mut self) {
-        let _ = self.child.kill();
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
         self.killed = true;
     }
 
@@ -114,14 +119,14 @@ impl Process for Own {
 }
 
 impl Drop for Own {
-    /// One that nobody looks after is killed, and its end waited for a little.
+    /// One that nobody looks after any more is killed, unless it was, and its end waited for a little; then it is taken away.
     fn drop(&mut self) {
         if !self.killed {
             self.kill();
             let mut fds = [PollFd::from_borrowed_fd(self.pidfd(), PollFlags::IN)];
             let _ = poll(&mut fds, Timespec::try_from(LAST).ok().as_ref());
-            let _ = self.end();
         }
+        reap(&self.pidfd);
     }
 }
 
@@ -356,5 +361,33 @@ mod tests {
         assert!(told(31).starts_with("was killed by SIGSYS: "));
         assert_eq!(told(1 << 8), "ended with exit code 1");
         assert_eq!(told(40), "was killed by signal 40");
+    }
+
+    /// The letter by which the kernel tells the state of a process; none: it is gone.
+    fn state(pid: u32) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    }
+
+    #[test]
+    fn what_has_ended_is_known_before_it_is_taken_away_and_that_is_waited_for_by_nobody() {
+        let child = Command::new("sleep").arg("1000").spawn().expect("a process");
+        let mut own = Own::watch(child).expect("it is watched");
+        let pid = own.pid();
+        assert_eq!(own.end(), None);
+        own.kill();
+        let mut fds = [PollFd::from_borrowed_fd(own.pidfd(), PollFlags::IN)];
+        let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
+        assert_eq!(poll(&mut fds, Some(&patience)), Ok(1));
+        for _ in 0..2 {
+            assert_eq!(own.end().as_deref(), Some("was killed by SIGKILL"));
+        }
+        assert_eq!(state(pid), Some('Z'), "this thread has not taken it away");
+        drop(own);
+        let end = Instant::now() + Duration::from_secs(60);
+        while state(pid).is_some() {
+            assert!(Instant::now() < end, "it stays");
+            std::thread::yield_now();
+        }
     }
 }
