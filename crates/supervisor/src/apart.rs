@@ -111,11 +111,15 @@ impl Supervisor {
 
     fn attend_one(&mut self, name: &str, now: Instant) -> Result<()> {
         let Some(plane) = self.plane_of(name) else { return Ok(()) };
-        let (messages, trouble) = plane.heard(now);
+        let trouble = plane.listen(now);
         let said = plane.stderr.hear(now);
         self.repeat(Some(name), said, now);
-        for (message, _) in messages {
+        let until = self.turn();
+        while let Some(message) = self.plane_of(name).and_then(Plane::next) {
             self.heed_apart(name, message, now)?;
+            if (self.clock)() >= until {
+                break;
+            }
         }
         let Some(plane) = self.plane_of(name) else { return Ok(()) };
         let Some(how) = plane.verdict(trouble, now) else { return Ok(()) };

@@ -67,7 +67,7 @@ impl Supervisor {
         let again = |apart: &Apart| apart.life.again.filter(|_| self.is_up());
         let lives = self.apart.values().map(|apart| &apart.life).chain([&self.life]);
         let planes = lives.filter_map(|life| life.plane.as_ref());
-        let planes = planes.flat_map(|plane| [plane.due(), plane.stderr.due()]);
+        let planes = planes.flat_map(|plane| [plane.due(), plane.work_due(now), plane.stderr.due()]);
         let left = due
             .into_iter()
             .chain(self.apart.values().map(again))

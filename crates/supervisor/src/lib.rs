@@ -21,6 +21,7 @@ mod display;
 mod due;
 mod dying;
 mod events;
+mod finding;
 mod following;
 mod gather;
 mod lent;
@@ -64,6 +65,7 @@ use desk::{Asker, Desk};
 use display::Display;
 use dying::Dying;
 pub use events::{Events, Log};
+use finding::Find;
 use lifecycle::described;
 use mending::Mending;
 use metrics::Metrics;
@@ -171,6 +173,9 @@ struct Supervisor {
     running: Running,
     life: Life,
     start_plane: StartPlane,
+    /// Tells how long work takes that others ask for: all else is told what time it is.
+    clock: Box<dyn Fn() -> Instant>,
+    find: Find,
     /// Routers in processes of their own.
     apart: Aparts,
     times: Times,
@@ -294,6 +299,8 @@ impl Supervisor {
             running,
             life: Life { plane: Some(plane), ..Life::default() },
             start_plane,
+            clock: Box::new(Instant::now),
+            find: Box::new(finding::find),
             apart: Aparts::new(),
             resources,
             mending: Mending::default(),
@@ -319,7 +326,7 @@ impl Supervisor {
         outcome
     }
 
-    /// The one place that reads the clock: everything else is told what time it is.
+    /// The place that reads the clock: everything else is told what time it is.
     fn serve(&mut self) -> Result<()> {
         loop {
             self.wait(Instant::now());

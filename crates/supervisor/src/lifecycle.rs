@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use link::{Orders, Supply, ToPlane, ToSupervisor};
-use sched::Task;
 use sched::promises::Promises;
 use telemetry::Kind;
 
@@ -16,6 +15,9 @@ use super::{Life, SECOND, Supervisor};
 
 /// Deaths after which a run is given up that never came up.
 pub(super) const MOST_STILLBORN: u32 = 5;
+
+/// Of each turn of the loop, for what all data planes say.
+const TURN: Duration = Duration::from_millis(20);
 
 impl Life {
     /// How long to wait before the next start; the date is noted.
@@ -28,6 +30,12 @@ impl Life {
 }
 
 impl Supervisor {
+    /// Until when to heed what one of the data planes says: the rest waits for the next turn of the loop.
+    pub(super) fn turn(&self) -> Instant {
+        let planes = u32::try_from(self.apart.len()).unwrap_or(u32::MAX).saturating_add(1);
+        (self.clock)() + TURN / planes
+    }
+
     /// Tells a new data plane what to run.
     pub(super) fn order(&mut self, now: Instant) -> Result<()> {
         let (supplies, descriptors) = self.resources.supplies(&Default::default(), &self.running.plan)?;
@@ -62,12 +70,17 @@ impl Supervisor {
             self.start_again(now);
         }
         let Some(plane) = &mut self.life.plane else { return Ok(()) };
-        let (messages, trouble) = plane.heard(now);
+        let trouble = plane.listen(now);
         let said = plane.stderr.hear(now);
         self.repeat(None, said, now);
-        for (message, _) in messages {
+        let until = self.turn();
+        while let Some(message) = self.life.plane.as_mut().and_then(Plane::next) {
             self.heed(message, now)?;
+            if (self.clock)() >= until {
+                break;
+            }
         }
+        self.attend_finding(now);
         let Some(plane) = &mut self.life.plane else { return Ok(()) };
         let pid = plane.pid();
         let Some(how) = plane.verdict(trouble, now) else { return Ok(()) };
@@ -177,7 +190,7 @@ impl Supervisor {
                 }
             }
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
-            ToSupervisor::FindThread { owner } => self.find_thread(owner, now),
+            ToSupervisor::FindThread { owner } => self.asked_to_find(owner, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
             ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid, now),
             // Heard where the link is.
@@ -227,20 +240,6 @@ impl Supervisor {
         let Some(plane) = &self.life.plane else { return Ok(()) };
         let pid = plane.pid();
         self.bury(pid, &format!("cannot bring the run up again: {why}"), now)
-    }
-
-    /// Looks for a thread of the kernel that works for the data plane, which sees no processes.
-    fn find_thread(&mut self, owner: i32, now: Instant) {
-        let Some(plane) = &mut self.life.plane else { return };
-        let process = plane.pid();
-        let own = Task::look(process.cast_signed(), owner);
-        let found = own.and_then(|own| Some((vmm::kernel_thread::of_vhost(process, owner)?, own)));
-        // One of its own is not lent.
-        let is_its = |thread: i32| Task::look(process.cast_signed(), thread).is_some();
-        let thread =
-            found.filter(|(thread, own)| is_its(*thread) || plane.lent.add(sched::stat, *thread, *own));
-        let thread = thread.map(|(thread, _)| thread);
-        plane.say(&ToPlane::FoundThread { thread }, Vec::new(), now);
     }
 
     fn spawn(&mut self, router: &str, now: Instant) {

@@ -20,9 +20,12 @@ use super::children::Children;
 use super::desk::Asker;
 use super::following::Following;
 use super::plane::Plane;
+use super::rate::Pace;
 use super::{Supervisor, costs};
 use crate::run_lock::RunLock;
 
+/// Times within a second that threads are placed because data planes tell of others.
+const MOST: u32 = 20;
 /// Before what could not be done is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long what others do on each CPU is watched, where threads are placed by it.
@@ -121,6 +124,8 @@ pub(super) struct Placing {
     used: bool,
     /// The threads that there are, by who has told of them: the process of a router, or the data plane.
     told: BTreeMap<Option<String>, Vec<api::Thread>>,
+    /// How often that is.
+    pace: Pace,
     /// When to try again what could not be done.
     again: Option<Instant>,
     /// Threads that could not be placed, by name (the host as such has none): since when, and whether that was told.
@@ -204,6 +209,7 @@ impl Placing {
             slots: BTreeMap::new(),
             used: false,
             told: BTreeMap::new(),
+            pace: Pace::new(now),
             again: None,
             troubled: BTreeMap::new(),
         };
@@ -382,7 +388,15 @@ impl Supervisor {
             threads.retain(|thread| thread.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')));
         }
         self.placing.told.insert(whom.map(str::to_owned), threads);
+        let due = self.placing.pace.next(MOST);
+        if now < due {
+            // Then with what was told last.
+            self.placing.again = Some(self.placing.again.map_or(due, |again| again.min(due)));
+            return;
+        }
+        let begun = (self.clock)();
         self.place(now);
+        self.placing.pace.done(now, (self.clock)().saturating_duration_since(begun));
     }
 
     /// Tries again what could not be done, where it is time to.

@@ -1,5 +1,6 @@
 //! The data plane as the supervisor has it: a process, and the link to it.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,6 +15,7 @@ use sched::Task;
 use signal_hook::low_level::signal_name;
 
 use super::ceiling::THREADS;
+use super::finding::Finding;
 use super::lent::Lent;
 use super::patience::{LATE, Patience};
 use super::rate::Rate;
@@ -53,7 +55,7 @@ pub(crate) struct Plane {
     /// Whether its orders have been carried out.
     pub(crate) is_up: bool,
     /// The most routers that it was told to run.
-    routers: u32,
+    pub(super) routers: u32,
     patience: Patience,
     /// When it was asked last whether it does what it is told.
     pinged: Option<Instant>,
@@ -61,6 +63,9 @@ pub(crate) struct Plane {
     closed: Option<Instant>,
     /// What it says.
     rate: Rate,
+    /// What it has said and nobody has heeded yet.
+    said: VecDeque<ToSupervisor>,
+    pub(super) finding: Finding,
     /// Threads of the kernel that work for it.
     pub(super) lent: Lent,
 }
@@ -153,6 +158,8 @@ impl Plane {
             pinged: None,
             closed: None,
             rate: Rate::new(now),
+            said: VecDeque::new(),
+            finding: Finding::new(now),
             lent: Lent::default(),
         }
     }
@@ -224,15 +231,18 @@ impl Plane {
         !std::mem::replace(&mut self.is_up, true)
     }
 
-    /// What it has said; and what waits for it is sent.
+    /// Takes what it has said, once all was heeded that it said before; and what waits for it is sent.
     ///
     /// # Errors
     /// It breaks the rules of the link, or says too much.
-    pub(crate) fn hear(&mut self, now: Instant) -> Result<Vec<Received<ToSupervisor>>> {
+    fn hear(&mut self, now: Instant) -> Result<()> {
         if self.link.flush().is_err() {
             self.closed.get_or_insert(now);
         }
-        let mut messages = self.link.receive()?;
+        if !self.said.is_empty() {
+            return Ok(());
+        }
+        let mut messages: Vec<Received<ToSupervisor>> = self.link.receive()?;
         if messages.iter().any(|_| self.rate.exceeds(MOST_MESSAGES, now)) {
             bail!("more than {MOST_MESSAGES} messages a second");
         }
@@ -244,7 +254,13 @@ impl Plane {
         if self.link.is_ended() {
             self.closed.get_or_insert(now);
         }
-        Ok(messages)
+        self.said.extend(messages.into_iter().map(|(message, _)| message));
+        Ok(())
+    }
+
+    /// The next thing that it has said.
+    pub(crate) fn next(&mut self) -> Option<ToSupervisor> {
+        self.said.pop_front()
     }
 
     /// Whether a message says more than there can be.
@@ -265,19 +281,17 @@ impl Plane {
         self.due().is_some_and(|due| now >= due).then_some("did not answer in time and was killed")
     }
 
-    /// What it has said, and how it breaks the rules of the link, in words, if it does.
-    pub(crate) fn heard(&mut self, now: Instant) -> (Vec<Received<ToSupervisor>>, Option<String>) {
-        match self.hear(now) {
-            Ok(messages) => (messages, None),
-            Err(error) => {
-                (Vec::new(), Some(format!("breaks the rules of the link ({error:#}) and was killed")))
-            }
-        }
+    /// Takes what it has said, for [`Plane::next`]; how it breaks the rules of the link, in words, if it does.
+    pub(crate) fn listen(&mut self, now: Instant) -> Option<String> {
+        let broken = |error| format!("breaks the rules of the link ({error:#}) and was killed");
+        self.hear(now).err().map(broken)
     }
 
     /// Why there must be another one, in words: it has ended, it is in `trouble`, or it should have done something by now.
     pub(crate) fn verdict(&mut self, trouble: Option<String>, now: Instant) -> Option<String> {
-        self.process.end().or(trouble).or_else(|| self.overdue(now).map(str::to_owned))
+        // What it said before it ended is heeded first.
+        let end = self.process.end().filter(|_| self.said.is_empty());
+        end.or(trouble).or_else(|| self.overdue(now).map(str::to_owned))
     }
 
     /// Whether it has left something unanswered for longer than it takes a healthy one that is not busy.
@@ -288,6 +302,12 @@ impl Plane {
     /// Whether it has not even said in time what it has counted, which one that is busy does.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         self.patience.is_silent(now)
+    }
+
+    /// When something that it has asked for is to be done.
+    pub(crate) fn work_due(&self, now: Instant) -> Option<Instant> {
+        let said = (!self.said.is_empty()).then_some(now);
+        said.or_else(|| self.finding.due(self.routers))
     }
 
     /// When it has to have said something.
@@ -314,9 +334,10 @@ impl Plane {
             let now = clock();
             said.add(self.stderr.hear(now));
             let left = end.saturating_duration_since(now);
-            let heard = if left.is_zero() { None } else { self.hear(now).ok() };
-            let Some(messages) = heard else { break };
-            messages.into_iter().for_each(|(message, _)| heed(message));
+            if left.is_zero() || self.hear(now).is_err() {
+                break;
+            }
+            std::mem::take(&mut self.said).into_iter().for_each(&mut heed);
             let mut fds: Vec<_> =
                 self.watched().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
             let timeout = Timespec::try_from(left.min(Duration::from_millis(100))).ok();

@@ -1,6 +1,7 @@
 //! The supervisor's decisions, with a data plane that the test plays at the other end of a real link, and a clock that the test
 //! moves. Nothing here needs a privilege, and nothing waits.
 
+mod budgets;
 mod dying;
 mod end;
 mod lives;

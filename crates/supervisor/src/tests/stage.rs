@@ -45,6 +45,7 @@ struct Script {
     killed: bool,
     /// It does not die of being killed.
     is_stuck: bool,
+    pid: u32,
 }
 
 impl Scripted {
@@ -85,6 +86,11 @@ impl Scripted {
         self.0.borrow_mut().is_stuck = true;
     }
 
+    /// Has this number from now on.
+    pub(super) fn is_process(&self, pid: u32) {
+        self.0.borrow_mut().pid = pid;
+    }
+
     pub(super) fn was_killed(&self) -> bool {
         self.0.borrow().killed
     }
@@ -120,22 +126,21 @@ impl Scripted {
 pub(super) fn body() -> (Scripted, Box<dyn Process>) {
     let (link, _) = Link::pair().expect("a link");
     let (heard, end) = Default::default();
-    let script = Script { link, stderr: None, heard, end, killed: false, is_stuck: false };
+    let script = Script { link, stderr: None, heard, end, killed: false, is_stuck: false, pid: 5000 };
     let script = Scripted(Rc::new(RefCell::new(script)));
     let bell = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
-    (script.clone(), Box::new(Body { script, pid: 5000, bell }))
+    (script.clone(), Box::new(Body { script, bell }))
 }
 
 /// What the supervisor takes for the process of a data plane.
 struct Body {
     script: Scripted,
-    pid: u32,
     bell: OwnedFd,
 }
 
 impl Process for Body {
     fn pid(&self) -> u32 {
-        self.pid
+        self.script.0.borrow().pid
     }
 
     fn end(&mut self) -> Option<String> {
@@ -340,6 +345,7 @@ fn starter(planes: Rc<RefCell<Vec<Scripted>>>, refuses: Rc<Cell<bool>>) -> Start
         let (link, theirs) = Link::pair()?;
         let (stderr, its) = Stderr::pair(now)?;
         let (heard, end) = Default::default();
+        let pid = 4001 + u32::try_from(planes.borrow().len())?;
         let script = Script {
             link: Link::new(theirs),
             stderr: Some(its.into()),
@@ -347,11 +353,11 @@ fn starter(planes: Rc<RefCell<Vec<Scripted>>>, refuses: Rc<Cell<bool>>) -> Start
             end,
             killed: false,
             is_stuck: false,
+            pid,
         };
         let script = Scripted(Rc::new(RefCell::new(script)));
         planes.borrow_mut().push(script.clone());
-        let pid = 4000 + u32::try_from(planes.borrow().len())?;
-        let body = Body { script, pid, bell: eventfd(0, EventfdFlags::CLOEXEC)? };
+        let body = Body { script, bell: eventfd(0, EventfdFlags::CLOEXEC)? };
         Ok(Plane::new(Box::new(body), (link, stderr), now))
     })
 }

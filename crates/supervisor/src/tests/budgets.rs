@@ -1,0 +1,176 @@
+//! A data plane asks for work: it gets so much of it in a second and in a turn of the loop, and nobody else waits.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use api::Request;
+use link::{ToPlane, ToSupervisor};
+use sched::{ApplyError, Outline, Thread};
+
+use super::promises::{file, promised};
+use super::stage::{ONE, Stage};
+use crate::following::Whose;
+use crate::placing::Carry;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A clock that work moves on.
+fn clock(stage: &mut Stage) -> Rc<Cell<Instant>> {
+    let time = Rc::new(Cell::new(stage.now));
+    let clock = time.clone();
+    stage.supervisor().clock = Box::new(move || clock.get());
+    time
+}
+
+/// A run whose looks at `/proc` are counted, each of which takes this long.
+fn looking(each: Duration) -> (Stage, Rc<Cell<u32>>) {
+    let mut stage = Stage::up(ONE);
+    let (looks, time) = (Rc::new(Cell::new(0)), clock(&mut stage));
+    let count = looks.clone();
+    stage.supervisor().find = Box::new(move |_, _| {
+        count.set(count.get() + 1);
+        time.set(time.get() + each);
+        None
+    });
+    (stage, looks)
+}
+
+fn found(stage: &Stage) -> usize {
+    let plane = stage.plane();
+    std::iter::from_fn(|| plane.told()).filter(|told| matches!(told, ToPlane::FoundThread { .. })).count()
+}
+
+/// How long the loop would wait.
+fn patience(stage: &mut Stage) -> Duration {
+    let now = stage.now;
+    stage.supervisor().patience(now)
+}
+
+#[test]
+fn threads_of_the_kernel_are_looked_for_so_many_times_a_second() {
+    let (mut stage, looks) = looking(Duration::ZERO);
+    for owner in 0..100 {
+        stage.plane().say(&ToSupervisor::FindThread { owner });
+    }
+    stage.turn().expect("it goes on");
+    assert_eq!(looks.get(), 16);
+    // As many more wait; and whoever does not wait for its answers gets none.
+    assert_eq!(found(&stage), 100 - 16);
+    assert!(patience(&mut stage) > 100 * MS, "the loop does not spin meanwhile");
+    stage.after(SECOND - MS).expect("it goes on");
+    assert_eq!(looks.get(), 16);
+    stage.after(MS).expect("it goes on");
+    assert_eq!((looks.get(), found(&stage)), (32, 16));
+    stage.after(2 * SECOND).expect("it goes on");
+    assert_eq!(looks.get(), 32);
+}
+
+#[test]
+fn looks_that_take_long_leave_most_of_the_time_to_all_else() {
+    let (mut stage, looks) = looking(200 * MS);
+    for owner in 0..10 {
+        stage.plane().say(&ToSupervisor::FindThread { owner });
+    }
+    stage.turn().expect("it goes on");
+    assert_eq!(looks.get(), 1);
+    let mut client = stage.client(&Request::Events { since: None });
+    client.next_answer().expect("it is answered");
+    stage.after(1000 * MS - MS).expect("it goes on");
+    assert_eq!(looks.get(), 1);
+    stage.after(MS).expect("it goes on");
+    assert_eq!(looks.get(), 2);
+}
+
+/// Whatever it is that takes its time: here each look at the clock does.
+#[test]
+fn what_is_said_too_much_for_a_turn_waits_for_the_next_one() {
+    let mut stage = Stage::up(ONE);
+    let time = clock(&mut stage);
+    stage.supervisor().clock = Box::new(move || {
+        time.set(time.get() + 3 * MS);
+        time.get()
+    });
+    let plane = stage.plane();
+    for number in 0..30 {
+        plane.say(&ToSupervisor::Event {
+            kind: "notice".to_owned(),
+            router: None,
+            of_peer: false,
+            process: None,
+            message: format!("line {number}"),
+        });
+    }
+    stage.turn().expect("it goes on");
+    let first = stage.lines("line ").len();
+    assert_eq!(first, 7, "three milliseconds each, of twenty");
+    assert_eq!(patience(&mut stage), Duration::ZERO, "it goes on at once");
+    plane.die();
+    let mut client = stage.client(&Request::Events { since: None });
+    client.next_answer().expect("it is answered between");
+    for _ in 0..4 {
+        stage.turn().expect("it goes on");
+    }
+    assert_eq!(stage.lines("line ").len(), 30, "what it said before it died is told");
+    assert_eq!(stage.lines("was killed by SIGSEGV").len(), 1);
+}
+
+/// Takes down which threads it was to place.
+struct Placer(Rc<RefCell<Vec<Vec<i32>>>>);
+
+impl Carry for Placer {
+    fn make(&mut self, _: &Outline) -> Result<(), ApplyError> {
+        Ok(())
+    }
+
+    fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
+        self.0.borrow_mut().push(threads.iter().map(|thread| thread.task.tid).collect());
+        Vec::new()
+    }
+
+    fn try_lock(&mut self, _: &Outline) -> Result<bool, ApplyError> {
+        Ok(true)
+    }
+
+    fn unlock(&mut self) {}
+
+    fn locked_out(&self) -> ApplyError {
+        unreachable!("nobody else is there")
+    }
+
+    fn let_go(&mut self) {}
+
+    fn undo_all(&mut self) -> Vec<ApplyError> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn threads_are_placed_so_many_times_a_second_and_the_last_ones_in_the_end() {
+    let placed = Rc::<RefCell<Vec<_>>>::default();
+    let text = file("1kpps").replace("guarantee = \"1kpps\"\n", "");
+    let mut stage = Stage::start_with(&text, Box::new(Placer(placed.clone())));
+    stage.comes_up();
+    let now = stage.now;
+    stage.supervisor().follow(Whose::Running, promised("1kpps", None, now), now);
+    let _clock = clock(&mut stage);
+    placed.borrow_mut().clear();
+    // A thread that there is: this one.
+    let plane = stage.plane();
+    plane.is_process(std::process::id());
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    let tell = |tid| {
+        let threads = vec![api::Thread { name: "edge/vhost".to_owned(), tid }];
+        plane.say(&ToSupervisor::Threads { threads });
+    };
+    (0..100).for_each(|_| tell(-1));
+    tell(own);
+    stage.turn().expect("it goes on");
+    assert_eq!(placed.borrow().len(), 20);
+    stage.after(SECOND - MS).expect("it goes on");
+    assert_eq!(placed.borrow().len(), 20);
+    stage.after(MS).expect("it goes on");
+    assert_eq!(placed.borrow().len(), 21);
+    assert_eq!(placed.borrow().last(), Some(&vec![own]), "it was told last");
+}
