@@ -52,6 +52,22 @@ impl Following {
         self.waiting.is_some()
     }
 
+    /// The setting that waits, if it is one.
+    pub(super) fn setting(&self) -> Option<&Request> {
+        match &self.waiting.as_ref()?.whose {
+            Whose::Setting(_, request) => Some(request),
+            Whose::File(_) | Whose::Running => None,
+        }
+    }
+
+    /// Has another setting wait in the place of that which does.
+    #[cfg(test)]
+    pub(super) fn waits_for(&mut self, setting: Request) {
+        if let Some(Waiting { whose: Whose::Setting(_, request), .. }) = &mut self.waiting {
+            *request = setting;
+        }
+    }
+
     /// When to try again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.waiting.as_ref().map(|waiting| waiting.next)

@@ -110,6 +110,12 @@ impl Supervisor {
         // What other clients were not refused, and the data plane does just now.
         let mut plan = self.running.plan.clone();
         self.desk.under_way().for_each(|request| set(&mut plan, request));
+        if let Some(waiting) = self.placing.following.setting() {
+            // It may be carried out soon, or not at all: with either this has to agree.
+            let mut then = plan.clone();
+            set(&mut then, waiting);
+            then.with(router, key, value)?;
+        }
         let plan = plan.with(router, key, value)?;
         let setting = Setting::find(key).ok_or_else(|| anyhow!("{key:?} is no setting"))?;
         let is_of_plan = !matches!(setting.key, Key::State | Key::Link);

@@ -129,6 +129,35 @@ fn clients_are_answered_and_promises_looked_after_meanwhile() {
     assert!(stage.supervisor().placing.following.is_waiting());
 }
 
+fn setting(key: &str, value: &str) -> Request {
+    let [router, key, value] = ["edge", key, value].map(str::to_owned);
+    Request::Set { router, key, value }
+}
+
+/// A limit is judged with the guarantee that waits for another run, and without it.
+#[test]
+fn what_is_set_meanwhile_agrees_with_what_waits() {
+    let mut held = Held::new();
+    let stage = &mut held.stage;
+    let supervisor = stage.supervisor();
+    let edge = supervisor.running.plan.routers.iter_mut().find(|router| router.name == "edge");
+    edge.expect("it is there").set("guarantee", "5kpps").expect("a rate");
+    // By hand, as above.
+    supervisor.placing.following.waits_for(setting("guarantee", "9kpps"));
+    for (limit, is_taken) in [("7kpps", false), ("4kpps", false), ("10kpps", true)] {
+        let mut client = stage.client(&setting("limit", limit));
+        let plane = stage.plane();
+        let is_limit = |request: &Request| matches!(request, Request::Set { key, .. } if key == "limit");
+        let asked = plane.asked(is_limit);
+        assert_eq!(asked.is_some(), is_taken, "{limit}");
+        if !is_taken {
+            let told = answer(&mut client);
+            assert!(told.contains("guarantee"), "{told}");
+        }
+    }
+    assert!(stage.supervisor().placing.following.is_waiting());
+}
+
 #[test]
 fn who_waits_for_too_long_is_told() {
     let mut held = Held::new();
