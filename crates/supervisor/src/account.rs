@@ -138,18 +138,18 @@ impl Supervisor {
     /// Gives an answer to who has asked; what is known of threads and cores goes with what was counted.
     pub(super) fn deliver(&mut self, asker: Asker, mut outcome: Outcome, now: Instant) {
         if let Ok(Answer::Counters(counters)) = &mut outcome {
-            let router = match &asker {
-                Asker::Client(_, Request::Counters { router }) => router.as_deref(),
-                _ => None,
-            };
-            let lost = self.resources.lost_before(&self.running.plan).into_iter();
-            let is_asked = |nic: &str| router.is_none_or(|router| nic.split('.').next() == Some(router));
-            let lost = lost.filter(|(nic, _)| is_asked(nic));
-            counters.counters.extend(lost.map(|(nic, lost)| (format!("{nic}.tap.kernel.drop_full"), lost)));
             // Who keeps promises asks ten times a second, and for nothing of this.
             if asker == Asker::Promises {
                 return self.hand_over(asker, outcome, now);
             }
+            let router = match &asker {
+                Asker::Client(_, Request::Counters { router }) => router.as_deref(),
+                _ => None,
+            };
+            let lost = self.resources.lost_before(&self.running.plan, &self.watching.lost).into_iter();
+            let is_asked = |nic: &str| router.is_none_or(|router| nic.split('.').next() == Some(router));
+            let lost = lost.filter(|(nic, _)| is_asked(nic));
+            counters.counters.extend(lost.map(|(nic, lost)| (format!("{nic}.tap.kernel.drop_full"), lost)));
             if matches!(asker, Asker::Client(..)) && router.is_none() {
                 self.accounting.trace(now);
             }

@@ -2,34 +2,21 @@
 //! now, the router asks its neighbours there again who they are, instead of sending to those who were there.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use link::ToPlane;
 use uplink::Cable;
 
 use super::Supervisor;
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_secs(1);
-
 /// What was seen of the cables.
 #[derive(Debug, Default)]
 pub(super) struct Cables {
-    look: Option<Instant>,
     /// By NIC (`edge.wan`). None: its interface is gone.
     seen: BTreeMap<String, Option<Cable>>,
 }
 
 impl Cables {
-    /// Whether it is time to look again.
-    fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.look.is_none_or(|look| now >= look);
-        if due {
-            self.look = Some(now + LOOK);
-        }
-        due
-    }
-
     /// NICs whose cables are not as they were at the last look. One that is seen for the first time is none of them, and one
     /// that is gone only when it is there again.
     fn changed(&mut self, seen: BTreeMap<String, Option<Cable>>) -> Vec<String> {
@@ -44,13 +31,10 @@ impl Cables {
 }
 
 impl Supervisor {
-    /// Looks after the cables, where it is time to.
-    pub(super) fn attend_cables(&mut self, now: Instant) {
-        if !self.cables.is_due(now) {
-            return;
-        }
+    /// Tells routers of cables that have changed.
+    pub(super) fn heed_cables(&mut self, seen: Option<BTreeMap<String, Option<Cable>>>, now: Instant) {
         // Without a socket nothing is known; it is tried again.
-        let Ok(seen) = self.resources.cables(&self.running.plan) else { return };
+        let Some(seen) = seen else { return };
         for nic in self.cables.changed(seen) {
             let apart = self.running.plan.apart().map(|router| router.name.clone());
             let whom = apart.into_iter().find(|name| nic.split_once('.').is_some_and(|(of, _)| of == name));
@@ -90,13 +74,5 @@ mod tests {
             let expected = if changed { vec!["edge.wan".to_owned()] } else { Vec::new() };
             assert_eq!(cables.changed(look.clone()), expected, "{look:?}");
         }
-    }
-
-    #[test]
-    fn cables_are_looked_at_once_a_second() {
-        let (mut cables, start) = (Cables::default(), Instant::now());
-        let due = |ms| (ms, cables.is_due(start + Duration::from_millis(ms)));
-        let looks: Vec<_> = [0, 1, 999, 1000, 1500, 2100].map(due).into();
-        assert_eq!(looks, [(0, true), (1, false), (999, false), (1000, true), (1500, false), (2100, true)]);
     }
 }

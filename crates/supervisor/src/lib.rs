@@ -1,4 +1,4 @@
-//! The supervisor of a run: small, privileged, one thread.
+//! The supervisor of a run: small, privileged, one thread, and others for what may have to wait.
 //!
 //! It opens what needs privileges, hands it to a data plane that has none, and starts that again when it dies. It owns
 //! the locks of the names, the control socket and the telemetry, so all of these outlive a data plane. A run is a loop
@@ -20,6 +20,7 @@ mod desk;
 mod display;
 mod due;
 mod dying;
+mod errand;
 mod events;
 mod finding;
 mod following;
@@ -42,6 +43,7 @@ mod signals;
 mod status;
 mod stderr;
 pub mod table;
+mod watching;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -78,6 +80,7 @@ use resources::Resources;
 pub use run_lock::{RunLock, clean_up_after};
 pub use schedule::settings;
 pub use signals::Stop;
+use watching::Watching;
 
 /// Between two tables.
 const SECOND: Duration = Duration::from_secs(1);
@@ -184,6 +187,7 @@ struct Supervisor {
     dying: Dying,
     resources: Resources,
     mending: Mending,
+    watching: Watching,
     cables: Cables,
     events: Events,
     display: Display,
@@ -304,6 +308,7 @@ impl Supervisor {
             apart: Aparts::new(),
             resources,
             mending: Mending::default(),
+            watching: Watching::default(),
             cables: Cables::default(),
             events,
             placing,
@@ -356,7 +361,7 @@ impl Supervisor {
         }
         self.resources.fulfil();
         self.mend(now);
-        self.attend_cables(now);
+        self.attend_links(now);
         self.attend_clients(now);
         self.attend_metrics(now);
         self.accounting.attend(now);

@@ -3,9 +3,7 @@
 //! bridge, because that was deleted and made again, or Open vSwitch has lost them. A thread does it, one thing at a time:
 //! Open vSwitch may take seconds to answer, for which nobody else waits.
 
-use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -15,8 +13,9 @@ use telemetry::Kind;
 use uplink::{Membership, Opened};
 
 use super::Supervisor;
+use super::errand::Errand;
 
-/// Between two looks at the links, and before the first attempt.
+/// Before the first attempt.
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -24,10 +23,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// What is to be mended, and when.
 #[derive(Debug, Default)]
 pub(super) struct Mending {
-    look: Option<Instant>,
     /// By NIC (`edge.wan`).
     links: BTreeMap<String, Trouble>,
-    at_work: Option<Receiver<Mended>>,
+    at_work: Errand<Mended>,
 }
 
 /// A link that is not as it should be.
@@ -40,6 +38,7 @@ struct Trouble {
 }
 
 /// What the thread has done for a NIC.
+#[derive(Debug)]
 enum Mended {
     /// Opened its link anew, if it has one.
     Link(String, Result<Option<Opened>>),
@@ -48,20 +47,11 @@ enum Mended {
 }
 
 impl Mending {
-    /// Whether it is time to look at the links again.
-    fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.look.is_none_or(|look| now >= look);
-        if due {
-            self.look = Some(now + LOOK);
-        }
-        due
-    }
-
     /// Whether to try now to mend the link of a NIC.
     fn try_now(&mut self, nic: &str, now: Instant) -> bool {
         let first = Trouble { next: now + LOOK, pause: LOOK, told: false };
         let trouble = self.links.entry(nic.to_owned()).or_insert(first);
-        if now < trouble.next || self.at_work.is_some() {
+        if now < trouble.next || self.at_work.is_at_work() {
             return false;
         }
         trouble.pause = (trouble.pause * 2).min(LONGEST);
@@ -80,36 +70,34 @@ impl Mending {
     }
 
     fn start(&mut self, work: impl FnOnce() -> Mended + Send + 'static) {
-        let (done, result) = channel();
-        let thread = thread::Builder::new().name("ringroad/mending".to_owned());
-        // Who cannot start one now tries again later.
-        if thread.spawn(move || drop(done.send(work()))).is_ok() {
-            self.at_work = Some(result);
-        }
+        // Where none can be started now it is tried again later.
+        self.at_work.start("ringroad/mending", work);
     }
 
-    fn finished(&mut self) -> Option<Mended> {
-        let outcome = self.at_work.as_ref()?.try_recv();
-        if !matches!(outcome, Err(TryRecvError::Empty)) {
-            self.at_work = None;
-        }
-        outcome.ok()
+    /// What to poll for reading.
+    pub(super) fn watched(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.at_work.watched()
     }
 }
 
 impl Supervisor {
-    /// Looks after links that are gone or out of their bridge, where it is time to.
+    /// Takes what was mended.
     pub(super) fn mend(&mut self, now: Instant) {
-        match self.mending.finished() {
+        match self.mending.at_work.finished() {
             Some(Mended::Link(nic, opened)) => self.put_in_place(nic, opened, now),
             Some(Mended::Bridge(nic, joined)) => self.note_membership(&nic, joined),
             None => {}
         }
-        if !self.mending.is_due(now) {
-            return;
-        }
-        let gone = self.resources.gone(&self.running.plan);
-        let out = self.resources.out_of_place(&self.running.plan, &gone);
+    }
+
+    /// Looks after links that are gone or out of their bridge, as it was seen.
+    pub(super) fn mend_what_is_broken(
+        &mut self,
+        gone: BTreeSet<String>,
+        out: Vec<(String, Membership)>,
+        now: Instant,
+    ) {
+        let gone = self.resources.are_made(&self.running.plan, gone);
         self.mending.links.retain(|nic, _| gone.contains_key(nic) || out.iter().any(|(out, _)| out == nic));
         for (nic, is_made) in gone {
             self.open_anew(nic, is_made, now);

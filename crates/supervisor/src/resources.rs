@@ -1,7 +1,7 @@
 //! What a run needs of the host and only the supervisor may open: KVM, what NICs are plugged into. It keeps what it hands to
 //! the data plane, so that links and files live on when that dies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,9 @@ use anyhow::{Context, Result};
 use config::{Attach, Engine, Nic, Plan, Router};
 use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
 use link::Supply;
-use uplink::{Cable, Description, Door, LinkTable, Links, Membership, Opened, Passage, Tap, Undo, Xdp};
+use uplink::{Description, Door, LinkTable, Membership, Opened, Passage, Tap, Undo, Xdp};
+
+use super::watching::Look;
 
 /// How long a process that was killed may take to close its TAPs and sockets after its locks: some milliseconds, and more on
 /// a busy host.
@@ -30,6 +32,8 @@ pub(crate) struct Resources {
     images: BTreeMap<String, Images>,
     /// Ways from the processes of routers that are apart to their NICs, by NIC (`edge.wan`).
     passages: BTreeMap<String, Passage>,
+    /// Counts how often links became others.
+    state: u64,
 }
 
 /// What an uplink is known by while its router comes and goes.
@@ -213,52 +217,57 @@ impl Resources {
         self.uplinks.values().filter_map(Opened::tap).for_each(|tap| drop(tap.fulfil()));
     }
 
-    /// By NIC (`edge.wan`) the frames that the kernel has lost since its link is there, because the queue before us was full.
-    /// Not for links that were moved where we may not look.
-    pub(crate) fn lost_before(&self, plan: &Plan) -> Vec<(String, u64)> {
+    /// By NIC (`edge.wan`) the frames that the kernel has lost since its link is there, because the queue before us was full: of
+    /// links that were moved as they were `seen` last. Not for those that were moved where we may not look.
+    pub(crate) fn lost_before(&self, plan: &Plan, seen: &BTreeMap<String, (u64, u64)>) -> Vec<(String, u64)> {
         let Ok(table) = LinkTable::here() else { return Vec::new() };
         let lost = |router: &Router, nic: &Nic| {
-            let counted = self.uplinks.get(&key(router, nic))?.tap()?.kernel_counters(&table)?;
+            // The table asks nobody who may have to wait for others.
+            let here = table.of(self.uplinks.get(&key(router, nic))?.tap()?.name());
+            let here = here.map(|counted| (counted.rx_drops, counted.tx_drops));
+            let (rx_drops, tx_drops) = here.or_else(|| seen.get(&label(router, nic)).copied())?;
             // The host sends into a TAP; a macvtap's frames come from below.
             let is_below = matches!(nic.attach, Attach::Macvtap { .. });
-            Some((label(router, nic), if is_below { counted.rx_drops } else { counted.tx_drops }))
+            Some((label(router, nic), if is_below { rx_drops } else { tx_drops }))
         };
         plan.nics().filter_map(|(router, nic)| lost(router, nic)).collect()
     }
 
-    /// NICs whose link somebody has deleted (`edge.wan`), and whether it is one that we make.
-    pub(crate) fn gone(&self, plan: &Plan) -> BTreeMap<String, bool> {
-        let gone = plan.nics().filter_map(|(router, nic)| {
-            let opened = self.uplinks.get(&key(router, nic)).filter(|opened| !opened.is_there())?;
-            Some((label(router, nic), opened.is_made()))
-        });
-        gone.collect()
+    /// Of NICs whose link somebody has deleted (`edge.wan`), whether it is one that we make.
+    pub(crate) fn are_made(&self, plan: &Plan, gone: BTreeSet<String>) -> BTreeMap<String, bool> {
+        let made = |(router, nic)| {
+            let (label, opened) = (label(router, nic), self.uplinks.get(&key(router, nic))?);
+            gone.contains(&label).then(|| (label, opened.is_made()))
+        };
+        plan.nics().filter_map(made).collect()
     }
 
-    /// What is seen of the cables of NICs at interfaces, by NIC: `edge.wan`.
-    ///
-    /// # Errors
-    /// There is no socket to ask by.
-    pub(crate) fn cables(&self, plan: &Plan) -> Result<BTreeMap<String, Option<Cable>>> {
-        let links = Links::here()?;
-        let opened = |(router, nic)| Some((label(router, nic), self.uplinks.get(&key(router, nic))?));
-        let of_interface =
-            |(_, opened): &(String, &Opened)| matches!(opened, Opened::Tap(_) | Opened::Xdp(_));
-        let cables = plan.nics().filter_map(opened).filter(of_interface);
-        Ok(cables.map(|(nic, opened)| (nic, opened.cable(&links))).collect())
+    /// What is to be looked at: other handles on links, whoever has these. One that cannot be had is left out.
+    pub(crate) fn look(&self, plan: &Plan) -> Look {
+        let mut look = Look { state: self.state, ..Look::default() };
+        for (router, nic) in plan.nics() {
+            let copy = match self.uplinks.get(&key(router, nic)) {
+                Some(Opened::Tap(tap)) => tap.try_clone().map(Opened::Tap),
+                Some(Opened::Xdp(xdp)) => xdp.try_clone().map(Opened::Xdp),
+                _ => continue,
+            };
+            let name = label(router, nic);
+            let member = self.uplinks.get(&key(router, nic)).and_then(Opened::tap).and_then(Tap::membership);
+            look.members.extend(member.map(|member| (name.clone(), member.clone())));
+            look.links.extend(copy.ok().map(|copy| (name, copy)));
+        }
+        look
     }
 
-    /// Those of whose links it cannot be said that they are in the bridge that they belong into, without those that are gone.
-    pub(crate) fn out_of_place(
-        &self,
-        plan: &Plan,
-        gone: &BTreeMap<String, bool>,
-    ) -> Vec<(String, Membership)> {
-        let out = plan.nics().filter_map(|(router, nic)| {
-            let member = self.uplinks.get(&key(router, nic)).and_then(Opened::tap)?.membership()?;
-            (!member.looks_well()).then(|| (label(router, nic), member.clone()))
-        });
-        out.filter(|(nic, _)| !gone.contains_key(nic)).collect()
+    /// Has this link open, for a NIC of a plan.
+    #[cfg(test)]
+    pub(crate) fn put(&mut self, (router, nic): (&Router, &Nic), opened: Opened) {
+        self.uplinks.insert(key(router, nic), opened);
+    }
+
+    /// Another number whenever other links are open than before.
+    pub(crate) const fn state(&self) -> u64 {
+        self.state
     }
 
     /// Takes down that the link of a NIC was put into its bridge again.
@@ -267,6 +276,7 @@ impl Resources {
         let held = found.and_then(|(router, nic)| self.uplinks.get_mut(&key(router, nic)));
         if let Some(Opened::Tap(tap)) = held {
             tap.set_membership(member);
+            self.state += 1;
         }
     }
 
@@ -290,6 +300,7 @@ impl Resources {
         let copies = opened.descriptors().into_iter().map(|fd| fd.try_clone_to_owned());
         let answer = copies.collect::<std::io::Result<Vec<_>>>().map(|copies| (opened.describe(), copies));
         self.uplinks.insert(key, opened);
+        self.state += 1;
         Ok(Some(answer.context("no descriptors are left")?))
     }
 
@@ -364,6 +375,7 @@ impl Resources {
         self.passages.retain(|held, _| {
             plan.nics().any(|(router, nic)| router.is_apart() && label(router, nic) == *held)
         });
+        self.state += 1;
         self.uplinks.extend(opened.uplinks);
         self.uplinks.retain(|held, _| plan.nics().any(|(router, nic)| key(router, nic) == *held));
         outcome

@@ -4,6 +4,7 @@
 mod budgets;
 mod dying;
 mod end;
+mod links;
 mod lives;
 mod locks;
 mod promises;

@@ -1,0 +1,55 @@
+//! Work that may wait for the kernel or for other programs: a thread does it, one thing at a time, and rings when it is done.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// What is done at the moment, if anything is, and what comes of it.
+#[derive(Debug)]
+pub(super) struct Errand<T>(Option<(Receiver<T>, OwnedFd)>);
+
+impl<T> Default for Errand<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Send + 'static> Errand<T> {
+    /// Has it done by a thread of this name; false where none can be started now.
+    pub(super) fn start(&mut self, name: &str, work: impl FnOnce() -> T + Send + 'static) -> bool {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC);
+        let Ok((bell, rope)) = bell.and_then(|bell| Ok((rustix::io::fcntl_dupfd_cloexec(&bell, 0)?, bell)))
+        else {
+            return false;
+        };
+        let (done, result) = channel();
+        let run = move || {
+            let _ = done.send(work());
+            let _ = rustix::io::write(&rope, &1u64.to_ne_bytes());
+        };
+        let started = thread::Builder::new().name(name.to_owned()).spawn(run).is_ok();
+        self.0 = started.then_some((result, bell));
+        started
+    }
+
+    /// Whether something is being done.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// What came of it, once.
+    pub(super) fn finished(&mut self) -> Option<T> {
+        let outcome = self.0.as_ref()?.0.try_recv();
+        if !matches!(outcome, Err(TryRecvError::Empty)) {
+            self.0 = None;
+        }
+        outcome.ok()
+    }
+
+    /// What to poll for reading.
+    pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(|(_, bell)| bell.as_fd())
+    }
+}
