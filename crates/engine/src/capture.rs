@@ -1,26 +1,83 @@
 //! A capture file as what a NIC is plugged into: everything that it sends is written down.
+//!
+//! As with a recording, a thread of the capture's own takes frames to the file, and is the only one to wait where that is slow.
+//! What finds no room meanwhile is counted (`pcap.drop_full`).
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
 
+use anyhow::{Context, Result};
 use port::pcap::{Limits, Pcap};
 use port::tap_point::TapPoint;
 use port::{Null, Sink};
+use sandbox::{Class, Confinement};
 
-/// A capture that the clock writes out.
-pub(crate) type Capture = Arc<Pcap<File>>;
+use crate::recording::Patient;
+use crate::thread::Thread;
 
-/// A capture into this file, and the port that fills it.
-pub(crate) fn into(file: File) -> (Arc<dyn Sink>, Capture) {
-    within(file, Limits::default())
+/// Between two times that frames are taken to the file. Ten a second cost an idle host next to nothing.
+const WRITE: Duration = Duration::from_millis(100);
+
+/// A capture that its [`Writer`] writes out.
+pub(crate) type Capture = Arc<Pcap<Patient>>;
+
+/// A capture into this file, the port that fills it, and what takes frames to the file, in a thread called `NAME-capture`.
+pub(crate) fn into(
+    name: &str,
+    file: File,
+    confinement: Confinement,
+) -> Result<(Arc<dyn Sink>, Capture, Writer)> {
+    let stop = Arc::<AtomicBool>::default();
+    let (port, capture) = within(file, &stop, Limits::default())?;
+    let writer = Writer::start(name, &capture, stop, confinement)?;
+    Ok((port, capture, writer))
 }
 
 /// A capture within these limits, and the port that fills it.
-fn within(file: File, limits: Limits) -> (Arc<dyn Sink>, Capture) {
+fn within(file: File, stop: &Arc<AtomicBool>, limits: Limits) -> Result<(Arc<dyn Sink>, Capture)> {
+    let file = Patient::new(file, stop.clone()).context("a capture into what cannot be looked at")?;
     let capture = Pcap::new(file, limits);
     let port = TapPoint::new(Arc::new(Null::new()));
     port.enable(Box::new(capture.clone()));
-    (Arc::new(port), capture)
+    Ok((Arc::new(port), capture))
+}
+
+/// The thread that takes frames to a file. Dropping it has what is left written, and waits for that, 5 s at most
+/// ([`Thread::join`]): so it is dropped where nobody else is kept waiting.
+pub(crate) struct Writer {
+    thread: Thread,
+    stop: Arc<AtomicBool>,
+    /// Dropped to wake the thread for the last time.
+    wake: Option<Sender<()>>,
+}
+
+impl Writer {
+    fn start(name: &str, capture: &Capture, stop: Arc<AtomicBool>, confinement: Confinement) -> Result<Self> {
+        let (wake, woken) = mpsc::channel();
+        let (capture, name) = (capture.clone(), format!("{name}-capture"));
+        let thread = Thread::spawn(&name, &[], Class::Clock, confinement, move || {
+            loop {
+                let is_last = woken.recv_timeout(WRITE) != Err(RecvTimeoutError::Timeout);
+                capture.write_out();
+                if is_last {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { thread, stop, wake: Some(wake) })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // In this order: who is woken for the last time waits no longer for a reader than is allowed then.
+        self.stop.store(true, Ordering::Release);
+        self.wake = None;
+        self.thread.join();
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The thread that keeps time: alarms of sleeping vCPUs, ageing of switches, captures to their files.
+//! The thread that keeps time: alarms of sleeping vCPUs, ageing of switches. It waits for nothing but its next tick.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -9,7 +9,6 @@ use sandbox::{Class, Confinement};
 use switch::Switch;
 use vmm::Machine;
 
-use crate::capture::Capture;
 use crate::thread::Thread;
 
 /// Between two ticks. Ten a second cost an idle host next to nothing.
@@ -18,7 +17,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// A running clock.
 pub struct Clock {
     thread: Thread,
-    /// What there is now. A tick works on a copy, so that nobody waits for a slow disk.
+    /// What there is now. A tick works on a copy, so that nobody waits for one.
     timed: Arc<Mutex<Arc<Timed>>>,
     /// Dropped to stop the thread.
     stop: Option<Sender<()>>,
@@ -27,16 +26,16 @@ pub struct Clock {
 /// What needs to be told of the time.
 #[derive(Default)]
 pub(crate) struct Timed {
-    pub(crate) machines: Vec<Arc<Machine>>,
+    /// Whoever takes one down gives its memory back, and neither the clock nor who tells it what there is.
+    pub(crate) machines: Vec<Weak<Machine>>,
     pub(crate) switches: Vec<Arc<Switch>>,
-    pub(crate) captures: Vec<Capture>,
 }
 
 impl Timed {
     fn tick(&self, now: Duration, since_last: Duration) {
-        self.machines.iter().for_each(|machine| machine.tick(since_last.as_millis() as u32));
+        let machines = self.machines.iter().filter_map(Weak::upgrade);
+        machines.for_each(|machine| machine.tick(since_last.as_millis() as u32));
         self.switches.iter().for_each(|switch| switch.tick(now.as_secs() as u32));
-        self.captures.iter().for_each(|capture| capture.write_out());
     }
 }
 
@@ -61,7 +60,11 @@ impl Clock {
 
     /// Keeps time for these from now on.
     pub(crate) fn keep(&self, timed: Timed) {
-        *self.timed.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(timed);
+        let mut kept = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *kept, Arc::new(timed));
+        drop(kept);
+        // The clock takes no tick longer for what goes here.
+        drop(before);
     }
 
     /// Its thread.

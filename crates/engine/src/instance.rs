@@ -238,12 +238,9 @@ impl Instance {
     /// Tells the clock what there is now, and who reads counters which switches.
     pub(crate) fn keep_time(&self) {
         self.yard.counts.keep(&self.switches);
-        let outlets =
-            || self.slots.iter().flat_map(Slot::outlets).chain(self.relays.iter().flat_map(Relay::outlets));
         self.clock.keep(Timed {
-            machines: self.routers().map(|running| running.router.machine().clone()).collect(),
+            machines: self.routers().map(|running| Arc::downgrade(running.router.machine())).collect(),
             switches: self.switches.clone(),
-            captures: outlets().filter_map(|outlet| outlet.capture().cloned()).collect(),
         });
     }
 }

@@ -18,7 +18,7 @@ use sandbox::{Class, Confinement};
 
 use crate::thread::Thread;
 use crate::tracing::TapBoard;
-use file::Patient;
+pub(crate) use file::Patient;
 
 /// Most frames and octets of a frame.
 const SNAP: std::ops::RangeInclusive<u32> = 14..=65_535;

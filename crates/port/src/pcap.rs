@@ -110,8 +110,8 @@ impl<W: Write + Send> Pcap<W> {
         self.accepted.load(Ordering::Relaxed).saturating_sub(settled)
     }
 
-    /// Takes what waits to the file; call it a few times a second, and not from a thread that moves frames. The last
-    /// call is made when the capture is dropped.
+    /// Takes what waits to the file; call it a few times a second, and not from a thread that moves frames: it waits where
+    /// the file does. What a capture has when it is dropped is in no file.
     pub fn write_out(&self) {
         let mut file = lock(&self.file);
         // What was begun comes first: the file is whole at any time at which it can be written.
@@ -163,12 +163,6 @@ impl<W: Write + Send> Observer for Arc<Pcap<W>> {
     /// segments.
     fn observe(&mut self, frames: &[Frame<'_>]) {
         plainly(frames, &mut |frames| self.capture(frames));
-    }
-}
-
-impl<W: Write + Send> Drop for Pcap<W> {
-    fn drop(&mut self) {
-        self.write_out();
     }
 }
 

@@ -18,7 +18,8 @@ struct Bench {
 impl Bench {
     fn new(limits: Limits) -> Self {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let (port, capture) = within(file.reopen().expect("it is there"), limits);
+        let reopened = file.reopen().expect("it is there");
+        let (port, capture) = within(reopened, &Arc::default(), limits).expect("a capture");
         Self { port, capture, file, read: 0 }
     }
 }

@@ -17,7 +17,7 @@ fn mailbox(machine: &Machine, vcpu: usize) -> u32 {
 }
 
 fn timed(machine: &Arc<Machine>) -> Timed {
-    Timed { machines: vec![machine.clone()], ..Timed::default() }
+    Timed { machines: vec![Arc::downgrade(machine)], ..Timed::default() }
 }
 
 #[test]

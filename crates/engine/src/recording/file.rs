@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
 
 /// A pipe that says it can be written takes so many octets without waiting (`PIPE_BUF`).
 const PIPE: usize = 4096;
@@ -19,7 +20,7 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writes without ever standing still in a pipe for longer than somebody wants it to be written.
-pub(super) struct Patient {
+pub struct Patient {
     file: File,
     once: usize,
     stop: Arc<AtomicBool>,
@@ -27,7 +28,7 @@ pub(super) struct Patient {
 }
 
 impl Patient {
-    pub(super) fn new(file: File, stop: Arc<AtomicBool>) -> io::Result<Self> {
+    pub(crate) fn new(file: File, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let is_file = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
         Ok(Self { file, once: if is_file { FILE } else { PIPE }, stop, stopped: None })
     }
@@ -36,8 +37,10 @@ impl Patient {
     fn wait(&mut self) -> io::Result<()> {
         loop {
             let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
-            if poll(&mut fds, Some(&LOOK))? > 0 {
-                return Ok(());
+            match poll(&mut fds, Some(&LOOK)) {
+                // A signal comes from somebody who wants it to end.
+                Ok(0) | Err(Errno::INTR) => {}
+                ready => return ready.map(drop).map_err(Into::into),
             }
             if self.stop.load(Ordering::Acquire) {
                 let stopped = *self.stopped.get_or_insert_with(Instant::now);

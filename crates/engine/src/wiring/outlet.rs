@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use config::{Attach, Nic, Plan, ReplayPace, Router, SocketSide, Spin, VhostThreads};
 use nic_port::Receiver;
 use port::{Bell, Frame, Offloads, Sink, Source};
+use sandbox::Confinement;
 use switch::Switch;
 use uplink::{Door, Opened, Tap, Xdp, XdpConfig};
 use vhost_user::backend::News;
@@ -17,7 +18,7 @@ use super::links;
 use super::peer::Handed;
 use super::player::{self, Player};
 use super::xdp::Interface;
-use crate::capture::{self, Capture};
+use crate::capture::{self, Capture, Writer};
 use crate::instance::About;
 use crate::kernel_vhost::KernelNic;
 use crate::supplies::{Plug, Supplies};
@@ -43,6 +44,8 @@ pub(crate) enum Far {
     Capture {
         port: Arc<dyn Sink>,
         capture: Capture,
+        /// Takes what is captured to the file.
+        _writer: Writer,
         /// Whether somebody was told that it cannot be written.
         told: AtomicBool,
         /// What comes in, if something does.
@@ -113,14 +116,6 @@ impl Outlet {
                 let tap = nic.tap();
                 Some((tap.descriptors().len(), format!("the interface `{}`", tap.name())))
             }
-            _ => None,
-        }
-    }
-
-    /// The capture that has to be written out now and then, if it is one.
-    pub(crate) fn capture(&self) -> Option<&Capture> {
-        match &self.far {
-            Far::Capture { capture, .. } => Some(capture),
             _ => None,
         }
     }
@@ -244,22 +239,19 @@ fn open(
 /// What lies beyond what was opened.
 fn far((router, nic): (&Router, &Nic), opened: Opened, supplies: &mut Supplies) -> Result<Far> {
     let confinement = supplies.confinement;
+    let label = format!("{}.{}", router.name, nic.name);
     Ok(match opened {
         Opened::Tap(tap) if router.vhost == VhostThreads::Kernel => {
             Far::Kernel(KernelNic::new((router, nic), tap, supplies)?)
         }
         Opened::Tap(tap) => Far::Tap(tap),
-        Opened::Capture(file) => captured(file),
+        Opened::Capture(file) => captured(&label, file, None, confinement)?,
         Opened::Replay { capture, replay, recorded } => {
-            let name = format!("{}.{}", router.name, nic.name);
-            let player = Player::start(&name, replay, recorded, confinement)?;
-            let (port, capture) = capture::into(capture);
-            Far::Capture { port, capture, told: AtomicBool::new(false), player: Some(player) }
+            let player = Player::start(&label, replay, recorded, confinement)?;
+            captured(&label, capture, Some(player), confinement)?
         }
         Opened::Xdp(xdp) => Far::Xdp(Interface::new(xdp)),
-        Opened::Door(door) if is_handed(nic) => {
-            Far::Peer(Handed::new(&format!("{}.{}", router.name, nic.name), door, confinement)?)
-        }
+        Opened::Door(door) if is_handed(nic) => Far::Peer(Handed::new(&label, door, confinement)?),
         Opened::Door(door) => Far::Guest(GuestPort::new(router, nic, door, confinement)?),
     })
 }
@@ -307,9 +299,9 @@ pub fn check_queues(opened: Option<(usize, String)>, router: &Router, nic: &Nic)
     Ok(())
 }
 
-fn captured(file: File) -> Far {
-    let (port, capture) = capture::into(file);
-    Far::Capture { port, capture, told: AtomicBool::new(false), player: None }
+fn captured(label: &str, file: File, player: Option<Player>, confinement: Confinement) -> Result<Far> {
+    let (port, capture, writer) = capture::into(label, file, confinement)?;
+    Ok(Far::Capture { port, capture, _writer: writer, told: AtomicBool::new(false), player })
 }
 
 /// How the interface of a NIC is to be had. Threads that never sleep have the driver work when they poll, and not by its

@@ -1,6 +1,7 @@
 //! An instance under traffic: routers that come, go, fail and change alone while others lose nothing.
 
 mod bring_up;
+mod captures;
 mod changes;
 mod confined;
 mod failures;

@@ -43,11 +43,11 @@ fn word(content: &[u8], at: usize) -> u32 {
 }
 
 #[test]
-fn the_file_is_a_nanosecond_pcap_and_is_whole_after_the_last_drop() {
+fn the_file_is_a_nanosecond_pcap_and_is_whole_when_it_was_written_out() {
     let disk = Disk::with_room(usize::MAX);
     let pcap = Pcap::new(disk.clone(), Limits { snaplen: 10, buffer: 1000, ..Limits::default() });
     show(&pcap, &mut [vec![1; 60], vec![2; 4]]);
-    drop(pcap);
+    pcap.write_out();
     let content = disk.content.lock().unwrap();
     assert_eq!(content[..8], [0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0]);
     assert_eq!((word(&content, 16), word(&content, 20)), (10, 1));
@@ -66,8 +66,18 @@ fn what_the_buffer_cannot_hold_is_missed_and_counted() {
     pcap.write_out();
     assert_eq!((pcap.counters().captured.get(), pcap.counters().drop_full.get()), (2, 3));
     show(&pcap, &mut [vec![0; 60]]);
-    drop(pcap);
+    pcap.write_out();
     assert_eq!(disk.content.lock().unwrap().len(), 24 + 3 * 76);
+}
+
+/// Who drops it may be a thread that must not wait for a file.
+#[test]
+fn what_is_dropped_is_not_written() {
+    let disk = Disk::with_room(usize::MAX);
+    let pcap = Pcap::new(disk.clone(), Limits::default());
+    show(&pcap, &mut [vec![0; 60]]);
+    drop(pcap);
+    assert!(disk.content.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -80,7 +90,6 @@ fn a_capture_of_so_many_frames_ends_by_itself() {
     assert!(pcap.is_complete());
     pcap.write_out();
     assert_eq!(pcap.counters().captured.get(), 3);
-    drop(pcap);
     assert_eq!(disk.content.lock().unwrap().len(), 24 + 3 * 76);
 }
 

@@ -59,6 +59,7 @@ fn what_we_write_can_be_read() {
     let tap = crate::TapPoint::new(std::sync::Arc::new(crate::Null::new()));
     tap.enable(Box::new(pcap.clone()));
     crate::Sink::deliver(&tap, &[crate::Frame::new(ring::Bytes::from_slice(&mut [9; 77]))]);
+    pcap.write_out();
     drop((tap, pcap));
     let mut file = Vec::new();
     end.read_to_end(&mut file).expect("it was written");
