@@ -14,7 +14,7 @@ mod request;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use anyhow::{Context, Result, ensure};
 use nic::virtio_net::features;
@@ -98,15 +98,16 @@ impl VhostNet {
 /// What serves the queues of one NIC: a device of vhost-net and a queue of the interface for each pair.
 pub struct KernelVhost {
     pairs: Vec<(Arc<VhostNet>, OwnedFd)>,
+    /// Held over calls that wait for the kernel's threads.
     state: Mutex<State>,
+    /// What the kernel refused. Held to put it there or to copy it, and over no call.
+    fault: Mutex<Option<String>>,
 }
 
 #[derive(Default)]
 struct State {
     /// What is being served, whose memory must stay.
     serving: Option<SetUp>,
-    /// What the kernel refused.
-    fault: Option<String>,
     /// How many queues of the interface take frames; all, until somebody changes that.
     attached: Option<usize>,
 }
@@ -126,19 +127,29 @@ impl KernelVhost {
             "{wanted} devices of vhost-net for {found} queues of the interface"
         );
         let pairs = devices.into_iter().zip(queues).collect();
-        Ok(Arc::new(Self { pairs, state: Mutex::default() }))
+        Ok(Arc::new(Self { pairs, state: Mutex::default(), fault: Mutex::default() }))
     }
 
-    /// Why it does not serve the NIC, if the kernel has refused to.
+    /// Why it does not serve the NIC, if the kernel has refused to. It waits for nobody: what is being written down at the moment
+    /// is told the next time.
     pub fn fault(&self) -> Option<String> {
-        self.state().fault.clone()
+        match self.fault.try_lock() {
+            Ok(fault) => fault.clone(),
+            Err(TryLockError::Poisoned(fault)) => fault.into_inner().clone(),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn set_fault(&self, fault: Option<String>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the queues of another interface in the place of those of one that was deleted; what was served is served on.
+    /// Puts the queues of another interface in the place of those of one that was deleted; what was served is served on. It waits
+    /// for the kernel's threads.
     ///
     /// # Errors
     /// There are not as many, or the kernel refuses them.
@@ -186,7 +197,7 @@ impl KernelVhost {
             if is != should
                 && let Err(error) = request::attach(queue.as_fd(), should)
             {
-                state.fault = Some(format!("vhost-net: a queue cannot be switched (TUNSETQUEUE): {error}"));
+                self.set_fault(Some(format!("vhost-net: a queue cannot be switched (TUNSETQUEUE): {error}")));
             }
         }
         state.attached = Some(pairs.min(self.pairs.len()));
@@ -196,7 +207,7 @@ impl KernelVhost {
 impl Receiver for KernelVhost {
     fn begin(&self, set_up: SetUp) {
         let mut state = self.state();
-        state.fault = self.serve(&set_up).err().map(|error| format!("vhost-net: {error:#}"));
+        self.set_fault(self.serve(&set_up).err().map(|error| format!("vhost-net: {error:#}")));
         state.serving = Some(set_up);
         self.attach(&mut state, ONE);
     }

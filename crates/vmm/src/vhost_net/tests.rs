@@ -1,4 +1,6 @@
 use std::fs::OpenOptions;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use super::*;
 
@@ -9,10 +11,16 @@ fn a_file_that_is_no_vhost_net_is_refused() {
     assert!(format!("{error:#}").contains("VHOST_SET_OWNER"), "{error:#}");
 }
 
+fn queue() -> OwnedFd {
+    OpenOptions::new().read(true).open("/dev/null").unwrap().into()
+}
+
+fn device() -> Arc<VhostNet> {
+    Arc::new(VhostNet { device: queue().into() })
+}
+
 #[test]
 fn each_pair_has_a_device_and_a_queue() {
-    let queue = || OwnedFd::from(OpenOptions::new().read(true).open("/dev/null").unwrap());
-    let device = || Arc::new(VhostNet { device: queue().into() });
     assert!(KernelVhost::new(Vec::new(), Vec::new()).is_err());
     assert!(KernelVhost::new(Vec::new(), vec![queue()]).is_err());
     assert!(KernelVhost::new(vec![device(), device()], vec![queue()]).is_err());
@@ -26,4 +34,21 @@ fn the_kernel_serves_rings_and_offloads_and_nothing_in_order() {
         assert_eq!(can & feature, feature);
     }
     assert_eq!(can & features::IN_ORDER, 0);
+}
+
+/// A vCPU holds the state while the kernel ends what its thread is about to do.
+#[test]
+fn a_fault_is_told_while_rings_change_hands() {
+    let vhost = KernelVhost::new(vec![device()], vec![queue()]).unwrap();
+    vhost.set_fault(Some("vhost-net: no".to_owned()));
+    let changing = vhost.state();
+    let (tell, told) = mpsc::channel();
+    let asked = vhost.clone();
+    let asker = std::thread::spawn(move || tell.send(asked.fault()));
+    let fault = told.recv_timeout(Duration::from_secs(60));
+    drop(changing);
+    asker.join().unwrap().unwrap();
+    assert_eq!(fault, Ok(Some("vhost-net: no".to_owned())));
+    let _writing = vhost.fault.lock().unwrap();
+    assert_eq!(vhost.fault(), None);
 }
