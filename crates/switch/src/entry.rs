@@ -112,14 +112,6 @@ impl Ports {
         Self { generation, exits, index, exists }
     }
 
-    pub(crate) const fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    pub(crate) fn exits(&self) -> &[Arc<Exit>] {
-        &self.exits
-    }
-
     fn has(&self, id: u16) -> bool {
         self.exists.get(usize::from(id)) == Some(&true)
     }

@@ -92,11 +92,16 @@ impl Shared {
         self.ports.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// To be called by one thread at a time.
     fn set_ports(&self, exits: Vec<Arc<Exit>>) {
+        let generation = self.generation() + 1;
+        let new = Arc::new(Ports::new(generation, exits));
         let mut ports = self.ports.write().unwrap_or_else(PoisonError::into_inner);
-        let generation = ports.generation() + 1;
-        *ports = Arc::new(Ports::new(generation, exits));
+        let before = std::mem::replace(&mut *ports, new);
         self.generation.store(generation, Ordering::Release);
+        drop(ports);
+        // What only it had goes while nobody waits for the list.
+        drop(before);
     }
 }
 
@@ -116,6 +121,8 @@ pub struct Switch {
     name: String,
     shared: Arc<Shared>,
     members: Mutex<Members>,
+    /// The ports whose counters are read; no thread that moves frames takes this lock, and who waits for one does not hold it.
+    told: Mutex<Vec<Arc<Exit>>>,
 }
 
 impl Switch {
@@ -126,7 +133,8 @@ impl Switch {
             ports: RwLock::new(Arc::new(Ports::new(0, Vec::new()))),
             generation: AtomicU64::new(0),
         };
-        Self { name: name.to_owned(), shared: Arc::new(shared), members: Mutex::default() }
+        let (members, told) = Default::default();
+        Self { name: name.to_owned(), shared: Arc::new(shared), members, told }
     }
 
     /// Its name.
@@ -147,26 +155,34 @@ impl Switch {
         let exit = Arc::new(Exit::new(id, name, sink));
         let entry = Arc::new(Entry::new());
         members.list.push(Member { entry: entry.clone(), exit: exit.clone() });
-        self.shared.set_ports(members.exits());
+        self.set_ports(&members);
         Ok(SwitchPort { shared: self.shared.clone(), entry, exit, lane: 0 })
     }
 
     /// Removes a port; false if there is none of this number. Waits for bursts that are under way, and does not
     /// touch the port's sink afterwards; so it must not be called by a sink that is being delivered to. What still
-    /// enters by its [`SwitchPort`] is dropped and counted there.
+    /// enters by its [`SwitchPort`] is dropped and counted there. Nobody who adds or removes another port, or reads counters, waits
+    /// for those bursts.
     pub fn remove_port(&self, port: PortId) -> bool {
         let mut members = self.members();
         let Some(at) = members.list.iter().position(|member| member.exit.id() == port.0) else {
             return false;
         };
         let removed = members.list.swap_remove(at);
-        self.shared.set_ports(members.exits());
+        self.set_ports(&members);
+        // A port that is added from now on never had the list of before.
+        let left: Vec<_> = members.list.iter().map(|member| member.entry.clone()).collect();
+        drop(members);
         removed.entry.forget_ports();
-        for member in &members.list {
-            member.entry.forget_ports();
-        }
+        left.iter().for_each(|entry| entry.forget_ports());
         self.shared.table.forget(port.0);
         true
+    }
+
+    fn set_ports(&self, members: &Members) {
+        self.shared.set_ports(members.exits());
+        let before = std::mem::replace(&mut *self.told(), members.exits());
+        drop(before);
     }
 
     /// Tells the switch the time, in seconds since some moment: at least once a second.
@@ -181,19 +197,23 @@ impl Switch {
 
     /// Calls `visit` with the name and the counters of each port.
     pub fn counters(&self, visit: &mut dyn FnMut(&str, &PortCounters)) {
-        for member in &self.members().list {
-            visit(member.exit.name(), &member.exit.counters());
+        for exit in self.told().iter() {
+            visit(exit.name(), &exit.counters());
         }
     }
 
     /// Calls `visit` with each known station, the name of its port, and the seconds since its last frame.
     pub fn stations(&self, visit: &mut dyn FnMut(Mac, &str, u32)) {
-        let ports = self.shared.ports();
+        let ports = self.told();
         self.shared.table.each(&mut |mac, port, age| {
-            if let Some(exit) = ports.exits().iter().find(|exit| exit.id() == port) {
+            if let Some(exit) = ports.iter().find(|exit| exit.id() == port) {
                 visit(mac, exit.name(), age);
             }
         });
+    }
+
+    fn told(&self) -> MutexGuard<'_, Vec<Arc<Exit>>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {

@@ -188,3 +188,53 @@ fn threads_enter_at_one_port_by_lanes_of_their_own_and_the_books_are_right() {
     assert_eq!((counters.in_frames.get(), counters.forwarded.get()), (all, all));
     assert_eq!(out.counters().out_frames.get(), all);
 }
+
+/// A receiver whose thread gets no CPU in the middle of a burst.
+struct Stopped {
+    is_in: std::sync::mpsc::Sender<()>,
+    go_on: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Sink for Stopped {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        self.is_in.send(()).unwrap();
+        let _ = self.go_on.lock().unwrap().recv_timeout(PATIENCE);
+        frames.len()
+    }
+}
+
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+#[test]
+fn nobody_but_who_removes_a_port_waits_for_bursts_under_way() {
+    use std::sync::mpsc::channel;
+    let (switch, ways, _ends) = wired(2, Config::default());
+    let (is_in, came_in) = channel();
+    let (go, go_on) = channel();
+    let stopped = Arc::new(Stopped { is_in, go_on: Mutex::new(go_on) });
+    let slow = switch.add_port("slow", stopped).unwrap();
+    let generation = switch.shared.generation();
+    std::thread::scope(|scope| {
+        scope.spawn(|| enter(&ways[0], vec![frame(255, 1, 10)]));
+        came_in.recv_timeout(PATIENCE).unwrap();
+        let remover = scope.spawn(|| switch.remove_port(slow.id()));
+        while switch.shared.generation() == generation {
+            std::thread::yield_now();
+        }
+        let (tell, told) = channel();
+        let switch = &switch;
+        scope.spawn(move || {
+            let mut names = Vec::new();
+            switch.counters(&mut |name, _| names.push(name.to_owned()));
+            let other = switch.add_port("other", Arc::new(port::Null::new())).is_ok();
+            // Who waits may have given up.
+            let _ = tell.send((names, other));
+        });
+        let seen = told.recv_timeout(PATIENCE / 2);
+        let waits = !remover.is_finished();
+        go.send(()).unwrap();
+        assert_eq!(seen, Ok((vec!["p0".to_owned(), "p1".to_owned()], true)));
+        assert!(waits, "a burst was under way");
+        assert!(remover.join().unwrap());
+    });
+}
