@@ -7,7 +7,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -51,7 +51,7 @@ pub trait Timekeeping: Send + Sync {
     fn disarm(&self);
     /// What rings.
     fn bell(&self) -> BorrowedFd<'_>;
-    /// How often what happened to the interrupts.
+    /// How often what happened to the interrupts. It waits for nobody who sends one.
     fn counts(&self) -> Counts;
 }
 
@@ -63,9 +63,35 @@ pub struct Timed<W> {
     state: Mutex<State<W>>,
     /// When something is due; written under the lock, looked at by who polls.
     next: AtomicU64,
+    counted: Published,
     timer: Mutex<TimerFd>,
     descriptor: i32,
     clock: Clock,
+}
+
+/// Counts for who reads them without the lock, under which whoever sends an interrupt waits for the kernel. They are written
+/// under it.
+#[derive(Default)]
+struct Published {
+    raised: AtomicU64,
+    suppressed: AtomicU64,
+    moderated: AtomicU64,
+}
+
+impl Published {
+    fn write(&self, counts: Counts) {
+        self.raised.store(counts.raised, Ordering::Relaxed);
+        self.suppressed.store(counts.suppressed, Ordering::Relaxed);
+        self.moderated.store(counts.moderated, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Counts {
+        Counts {
+            raised: self.raised.load(Ordering::Relaxed),
+            suppressed: self.suppressed.load(Ordering::Relaxed),
+            moderated: self.moderated.load(Ordering::Relaxed),
+        }
+    }
 }
 
 struct State<W> {
@@ -94,6 +120,7 @@ impl<W: Waiting> Timed<W> {
         Ok(Self {
             state: Mutex::new(State { interrupts, keepers: 0, asleep: false, set: false }),
             next: AtomicU64::new(NEVER),
+            counted: Published::default(),
             descriptor: timer.as_raw_fd(),
             timer: Mutex::new(timer),
             clock,
@@ -102,7 +129,20 @@ impl<W: Waiting> Timed<W> {
 
     /// Does something to the interrupts, at a time in nanoseconds, then sends what is due.
     pub fn with<R>(&self, act: impl FnOnce(&mut W, u64) -> R) -> R {
-        let mut state = self.lock();
+        self.carry_out(self.lock(), act)
+    }
+
+    /// Does so unless somebody else does something to them at the moment; for who must not wait.
+    pub fn try_with<R>(&self, act: impl FnOnce(&mut W, u64) -> R) -> Option<R> {
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(self.carry_out(state, act))
+    }
+
+    fn carry_out<R>(&self, mut state: MutexGuard<'_, State<W>>, act: impl FnOnce(&mut W, u64) -> R) -> R {
         let now = self.now();
         let result = act(&mut state.interrupts, now);
         self.settle(&mut state, now);
@@ -119,6 +159,7 @@ impl<W: Waiting> Timed<W> {
 
     fn settle(&self, state: &mut State<W>, now: u64) {
         let next = state.interrupts.settle(now).unwrap_or(NEVER);
+        self.counted.write(state.interrupts.counts());
         if self.next.swap(next, Ordering::Relaxed) != next && state.asleep {
             self.set_timer(state, now);
         }
@@ -191,7 +232,7 @@ impl<W: Waiting> Timekeeping for Timed<W> {
     }
 
     fn counts(&self) -> Counts {
-        self.lock().interrupts.counts()
+        self.counted.read()
     }
 }
 

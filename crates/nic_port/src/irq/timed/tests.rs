@@ -131,3 +131,19 @@ fn at_first_nobody_keeps_the_time() {
     timed.with(|fake, now| fake.due = Some(now + SHORT));
     assert_eq!(timed.counts().raised, 1);
 }
+
+/// Whoever sends an interrupt may wait for the kernel, or for a CPU.
+#[test]
+fn counts_are_told_while_an_interrupt_is_being_sent() {
+    let (timed, _) = moved();
+    timed.with(|fake, now| fake.due = Some(now));
+    thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let sending = timed.lock();
+        let timed = &timed;
+        scope.spawn(move || tell.send(timed.counts().raised));
+        let raised = told.recv_timeout(Duration::from_secs(60));
+        drop(sending);
+        assert_eq!(raised, Ok(1));
+    });
+}
