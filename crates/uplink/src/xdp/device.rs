@@ -145,8 +145,10 @@ impl XdpHealth {
 
     /// Looks after these from now on.
     pub(super) fn watch(&self, device: Arc<Device>, queues: Vec<Arc<Queue>>) {
-        let mut watched = self.lock();
-        *watched = Watched { device, queues, before: self.numbers().map(Counter::get) };
+        let watched = Watched { device, queues, before: self.numbers().map(Counter::get) };
+        let before = std::mem::replace(&mut *self.lock(), watched);
+        // Not under the lock: the kernel takes its time to close what only it had.
+        drop(before);
     }
 
     /// Looks: at the kernel's counters, and whether the interface is there.
