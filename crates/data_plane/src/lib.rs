@@ -211,9 +211,9 @@ impl DataPlane {
     }
 
     /// A link of a NIC is there again.
-    fn replace(&self, nic: &str, what: &uplink::Description, descriptors: Vec<OwnedFd>) -> Result<()> {
+    fn replace(&mut self, nic: &str, what: &uplink::Description, descriptors: Vec<OwnedFd>) -> Result<()> {
         let opened = uplink::Opened::adopt(what, &mut descriptors.into_iter());
-        let replaced = opened.map_err(Into::into).and_then(|opened| self.instance.replace(nic, &opened));
+        let replaced = opened.map_err(Into::into).and_then(|opened| self.instance.replace(nic, opened));
         let Err(error) = replaced else { return Ok(()) };
         let kind = telemetry::Kind::Notice.name().to_owned();
         let message = format!("{nic}: {error:#}");

@@ -5,6 +5,7 @@
 //! into outside the run (TAPs, captures) stays while the file names it.
 
 mod bring_up;
+pub(crate) mod finding;
 mod ground;
 pub(crate) mod running;
 mod settings;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use api::Sharing;
 use config::Plan;
 use switch::Switch;
@@ -28,12 +29,14 @@ pub use status::{About, Event, RouterStatus, State};
 use crate::clock::{Clock, Timed};
 use crate::counts::{Counting, Counts};
 use crate::io_thread::IoThread;
-use crate::relay::{Relay, RelayParts};
+use crate::relay::Relay;
 use crate::supplies::Supplies;
+use crate::task::keep_reserve;
 use crate::tracing::TapBoard;
 use crate::watch::Rules;
+use finding::{Found, Search};
 use ground::Grounds;
-use slot::{Plugged, Slot, Yard, outlet_finder};
+use slot::{Parts, Plugged, Slot, Yard};
 
 /// A running file. Dropping it stops everything and removes what it made.
 pub struct Instance {
@@ -61,6 +64,7 @@ impl Instance {
     /// One line: which router or NIC, and what was refused.
     pub fn start(plan: &Plan, supplies: impl Into<Supplies>) -> Result<Self> {
         let mut supplies = supplies.into();
+        keep_reserve().context("the thread that is kept for take-downs")?;
         let mut yard = Yard {
             grounds: Grounds::new(supplies.kvm.take(), supplies.spawner.take()),
             confinement: supplies.confinement,
@@ -79,26 +83,23 @@ impl Instance {
         let counting = yard.counts.add(clock.thread().meter());
         let (since, slots, relays) = (yard.now, Vec::new(), Vec::new());
         let mut instance = Self { plan, slots, relays, switches, yard, clock, _counting: counting, since };
-        instance.launch_all(&mut supplies)?;
+        let (plan, switches) = (instance.plan.clone(), instance.switches.clone());
+        let routers = plan.routers.iter().map(|router| router.name.clone()).collect();
+        let search = Search { plan, routers, switches, held: Vec::new(), supplies };
+        let Found { plugged, relays } = instance.find_all(search)?;
+        instance.launch_all(plugged)?;
         instance.wait_until_up(|_| true)?;
-        for router in instance.plan.apart() {
-            let parts = RelayParts::find((&instance.plan, router), &instance.switches, &[], &mut supplies)?;
-            instance.relays.push(Relay::start(parts, &instance.yard)?);
-        }
+        instance.open_relays(relays)?;
         instance.keep_time();
         Ok(instance)
     }
 
     /// Launches the routers that are here, when their peers have answered.
-    fn launch_all(&mut self, supplies: &mut Supplies) -> Result<()> {
-        let plan = self.plan.clone();
-        let here = plan.routers.iter().filter(|router| !router.is_apart());
-        let find =
-            |router| Plugged::find(router, outlet_finder(&plan, router, &self.switches, &[], supplies));
-        let plugged: Vec<Plugged> = here.map(find).collect::<Result<_>>()?;
+    fn launch_all(&mut self, plugged: Vec<Plugged>) -> Result<()> {
         self.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
         for plugged in plugged {
-            let (slot, guest) = Slot::new(self.build(plugged)?, self.yard.now);
+            let guest = self.build(&plugged)?;
+            let (slot, guest) = Slot::new(Parts { plugged, guest }, self.yard.now);
             // Where it fails, it is taken down with the others.
             self.launch_in(slot, guest)?;
         }
@@ -205,23 +206,26 @@ impl Instance {
         self.start_router(name)
     }
 
-    /// Puts a link in the place of one that was deleted, under whoever serves the NIC `label` (`edge.wan`).
+    /// Puts a link in the place of one that was deleted, under whoever serves the NIC `label` (`edge.wan`), and waits until that
+    /// is done: the kernel may have to end what it does at the old one.
     ///
     /// # Errors
     /// There is no such NIC, or it has no such link.
-    pub fn replace(&self, label: &str, by: &Opened) -> Result<()> {
-        for slot in &self.slots {
-            let Some(outlet) = slot.outlets().iter().find(|outlet| outlet.is_of(label)) else { continue };
-            outlet.replace(by)?;
+    pub fn replace(&mut self, label: &str, by: Opened) -> Result<()> {
+        let slots = self.slots.iter().flat_map(Slot::outlets);
+        let mut outlets = slots.chain(self.relays.iter().flat_map(Relay::outlets));
+        let outlet =
+            outlets.find(|outlet| outlet.is_of(label)).with_context(|| format!("there is no NIC {label}"))?;
+        let outlet = outlet.clone();
+        let name = format!("{label}-link");
+        self.beside((name, &format!("NIC {label}: its new link")), move || outlet.replace(&by))??;
+        let serves = |slot: &&Slot| slot.outlets().iter().any(|outlet| outlet.is_of(label));
+        if let Some(slot) = self.slots.iter().find(serves) {
             // Who sleeps at the old link would never hear of the new one.
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
             self.plugged(label);
-            return Ok(());
         }
-        if let Some(outlet) = self.relays.iter().flat_map(Relay::outlets).find(|outlet| outlet.is_of(label)) {
-            return outlet.replace(by);
-        }
-        bail!("there is no NIC {label}")
+        Ok(())
     }
 
     /// Tells a router that another host may be at the other end of the cable of its NIC (`edge.wan`) by now: it forgets its

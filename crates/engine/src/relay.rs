@@ -21,11 +21,12 @@ use crate::counts::{Counting, Counts};
 use crate::groups::{IoCounts, RelayCounts};
 use crate::instance::About;
 use crate::instance::running::idle;
-use crate::instance::slot::{Yard, outlet_finder};
+use crate::instance::slot::{LAUNCH_LIMIT, Yard, outlet_finder};
 use crate::io_thread::IoThread;
 use crate::look_after::look_at_captures;
 use crate::supplies::Supplies;
 use crate::take_down::TakeDown;
+use crate::task::{Progress, Task};
 use crate::tracing::TapBoard;
 use crate::watch::{NicSigns, Sample, Watch};
 use crate::wiring::{Gate, GuestPort, Outlet, Outside, connect, io_threads};
@@ -46,6 +47,8 @@ pub(crate) struct Relay {
     outlets: Vec<Arc<Outlet>>,
     ports: Vec<Arc<GuestPort>>,
     open: Option<Open>,
+    /// What opens them again.
+    opening: Option<Task<Result<Open>>>,
     /// Ways that were closed. Until they are down none are opened.
     leaving: TakeDown,
     pub(crate) gate: Gate,
@@ -89,24 +92,72 @@ impl RelayParts {
         let doors = router.nics.iter().map(door).collect::<Result<Vec<_>>>()?;
         Ok(Self { plan: router.clone(), attachments: attachments(plan, router), outlets, doors })
     }
-}
 
-impl Relay {
-    /// Opens the ways.
+    /// Its router's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.plan.name
+    }
+
+    /// Opens the ways. It waits for threads that begin.
     ///
     /// # Errors
     /// One line: what was refused.
-    pub(crate) fn start(parts: RelayParts, yard: &Yard) -> Result<Self> {
-        let RelayParts { plan, attachments, outlets, doors } = parts;
-        let meet = |(nic, door)| GuestPort::of_apart(&plan, nic, door, yard.confinement);
+    pub(crate) fn open(self, board: TapBoard, confinement: Confinement) -> Result<RelayWays> {
+        let Self { plan, attachments, outlets, doors } = self;
+        let meet = |(nic, door)| GuestPort::of_apart(&plan, nic, door, confinement);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
+        let opener = Opener { gate: Gate::new(&plan), plan, ports, outlets, board, confinement };
+        let open = opener.open()?;
+        Ok(RelayWays { opener, attachments, open })
+    }
+}
+
+/// What opens the ways of a router.
+struct Opener {
+    plan: Router,
+    ports: Vec<Arc<GuestPort>>,
+    outlets: Vec<Arc<Outlet>>,
+    gate: Gate,
+    board: TapBoard,
+    confinement: Confinement,
+}
+
+/// The ways of a router, open.
+pub(crate) struct RelayWays {
+    opener: Opener,
+    attachments: Vec<String>,
+    open: Open,
+}
+
+impl Opener {
+    fn open(&self) -> Result<Open> {
+        let (mut ways, mut open) = (Vec::new(), Open { threads: Vec::new(), outside: Vec::new() });
+        let gates = self.gate.nics();
+        for (((nic, port), outlet), gate) in
+            self.plan.nics.iter().zip(&self.ports).zip(&self.outlets).zip(gates)
+        {
+            let (way, far) = connect((&self.plan, nic), (port.queues(), None), outlet, (&self.board, gate))
+                .with_context(|| format!("router {}, NIC {}", self.plan.name, nic.name))?;
+            open.outside.push(far);
+            ways.push(way);
+        }
+        open.threads = io_threads(&self.plan, ways, self.confinement)?;
+        Ok(open)
+    }
+}
+
+impl Relay {
+    /// What is here of a router whose ways are open.
+    pub(crate) fn of(ways: RelayWays, yard: &Yard) -> Self {
+        let RelayWays { opener: Opener { plan, ports, outlets, gate, .. }, attachments, open } = ways;
         let mut relay = Self {
-            gate: Gate::new(&plan),
+            gate,
             plan,
             attachments,
             outlets,
             ports,
             open: None,
+            opening: None,
             leaving: TakeDown::default(),
             watch: Watch::new(yard.rules),
             due: None,
@@ -114,27 +165,40 @@ impl Relay {
             counts: yard.counts.clone(),
             counting: None,
         };
-        relay.open(&yard.board, yard.confinement)?;
-        Ok(relay)
+        relay.is_open(open);
+        relay
     }
 
-    fn open(&mut self, board: &TapBoard, confinement: Confinement) -> Result<()> {
-        let (mut ways, mut outside) = (Vec::new(), Vec::new());
-        let gates = self.gate.nics();
-        for (((nic, port), outlet), gate) in
-            self.plan.nics.iter().zip(&self.ports).zip(&self.outlets).zip(gates)
-        {
-            let (way, far) = connect((&self.plan, nic), (port.queues(), None), outlet, (board, gate))
-                .with_context(|| format!("router {}, NIC {}", self.plan.name, nic.name))?;
-            outside.push(far);
-            ways.push(way);
-        }
-        let mut open = Open { threads: Vec::new(), outside };
-        open.threads = io_threads(&self.plan, ways, confinement)?;
+    /// Its ways are open from now on.
+    fn is_open(&mut self, open: Open) {
         self.open = Some(open);
         self.count();
         self.idle();
-        Ok(())
+    }
+
+    /// Begins to open the ways again, beside everything else. Where no thread can be had for that it is tried again.
+    fn begin_to_open(&mut self, now: Instant, yard: &Yard) {
+        let opener = Opener {
+            plan: self.plan.clone(),
+            ports: self.ports.clone(),
+            outlets: self.outlets.clone(),
+            gate: self.gate.clone(),
+            board: yard.board.clone(),
+            confinement: yard.confinement,
+        };
+        let name = format!("{}/open", self.plan.name);
+        self.opening = Task::begin(name, LAUNCH_LIMIT, move || opener.open(), now).ok();
+        self.due = self.opening.is_none().then(|| now + PAUSE);
+    }
+
+    /// Looks whether they are open again.
+    fn look_at_opening(&mut self, now: Instant) {
+        match self.opening.take().map(|opening| opening.look(now)) {
+            None => {}
+            Some(Progress::Going(opening)) => self.opening = Some(opening),
+            Some(Progress::Done(Ok(open))) => self.is_open(open),
+            Some(Progress::Done(Err(_)) | Progress::Lost(_)) => self.due = Some(now + PAUSE),
+        }
     }
 
     /// What its NICs are plugged into.
@@ -173,6 +237,9 @@ impl Relay {
 
     /// Closes the ways, beside everything else; what was counted of the router can still be read.
     fn close(&mut self, now: Instant) {
+        if let Some(opening) = self.opening.take() {
+            self.leaving = TakeDown::begin(&self.plan.name, opening, now);
+        }
         let Some(open) = self.open.take() else { return };
         self.count();
         self.leaving = TakeDown::begin(&self.plan.name, open, now);
@@ -210,7 +277,7 @@ impl Relay {
 
     /// Opens the ways again at the next look, if they are closed.
     pub(crate) fn come_back(&mut self, now: Instant) {
-        if self.open.is_none() {
+        if self.open.is_none() && self.opening.is_none() {
             self.due = Some(now);
         }
     }
@@ -276,8 +343,9 @@ impl Relay {
             yard.tell(&self.plan.name, Kind::Notice, line);
         }
         if self.leaving.is_over() && self.due.is_some_and(|due| now >= due) {
-            self.due = self.open(&yard.board, yard.confinement).is_err().then(|| now + PAUSE);
+            self.begin_to_open(now, yard);
         }
+        self.look_at_opening(now);
     }
 }
 

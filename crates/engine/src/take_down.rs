@@ -16,8 +16,7 @@ pub(crate) struct TakeDown(Option<Task<()>>);
 impl TakeDown {
     /// Drops `what` in a thread called `NAME/end`.
     pub(crate) fn begin(name: &str, what: impl Send + 'static, now: Instant) -> Self {
-        // Where no thread can be had, it is dropped here.
-        Self(Task::begin(format!("{name}/end"), LIMIT, move || drop(what), now).ok())
+        Self(Some(Task::begin_anyhow(format!("{name}/end"), LIMIT, move || drop(what), now)))
     }
 
     /// Whether all is down, or left behind.

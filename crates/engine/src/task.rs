@@ -1,18 +1,22 @@
 //! Work that a thread of its own does beside everything else, because it may have to wait: for the kernel, for other threads, for
 //! programs. Nobody waits for it without a bound; what takes too long is left behind.
 
+mod reserve;
+
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
+
+pub(crate) use reserve::keep as keep_reserve;
 
 /// The most that one look adds to the time that a task has taken: where nobody looked, it may have got no CPU either.
 const LONGEST_STEP: Duration = Duration::from_millis(250);
 
 /// A piece of work under way. Dropping it waits for its end, and drops what comes of it.
 pub(crate) struct Task<T> {
-    thread: Option<JoinHandle<()>>,
-    outcome: Outcome<T>,
+    thread: Option<Worker>,
+    outcome: Arc<Outcome<T>>,
     /// How long it may take.
     limit: Duration,
     looked: Instant,
@@ -20,12 +24,48 @@ pub(crate) struct Task<T> {
     seen: Duration,
 }
 
+/// What does the work.
+enum Worker {
+    /// A thread that is there for nothing else.
+    Own(JoinHandle<()>),
+    /// The thread that does what there was no thread for.
+    Reserve,
+}
+
+/// The work of a task, which leaves its outcome where that is looked for.
+type Job = Box<dyn FnOnce() + Send>;
+
 /// What has come of a task, as soon as it is done.
-struct Outcome<T>(Arc<Mutex<Option<T>>>);
+struct Outcome<T> {
+    state: Mutex<State<T>>,
+    over: Condvar,
+}
+
+struct State<T> {
+    is_over: bool,
+    /// None of a task that goes on, or that has panicked.
+    outcome: Option<T>,
+}
 
 impl<T> Outcome<T> {
-    fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn new() -> Arc<Self> {
+        let state = Mutex::new(State { is_over: false, outcome: None });
+        Arc::new(Self { state, over: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes the end of a task, also where it panics, and unparks its beginner.
+struct Ending<T>(Arc<Outcome<T>>, std::thread::Thread);
+
+impl<T> Drop for Ending<T> {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.over.notify_all();
+        self.1.unpark();
     }
 }
 
@@ -51,20 +91,46 @@ impl<T: Send + 'static> Task<T> {
         work: impl FnOnce() -> T + Send + 'static,
         now: Instant,
     ) -> io::Result<Self> {
-        let (outcome, beginner) = (Outcome(Arc::default()), std::thread::current());
-        let told = Outcome(outcome.0.clone());
-        let body = move || {
-            let outcome = work();
-            *told.lock() = Some(outcome);
-            beginner.unpark();
+        let (job, outcome) = job(work);
+        let thread = spawn(name, job).map_err(|(error, _)| error)?;
+        Ok(Self::of(Worker::Own(thread), outcome, limit, now))
+    }
+
+    /// Does `work` as [`Task::begin`] does, and where no thread can be had in the one that is kept for that, after what that has to
+    /// do already. Only where there is none either it is done here.
+    pub(crate) fn begin_anyhow(
+        name: String,
+        limit: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+        now: Instant,
+    ) -> Self {
+        Self::begin_by(|job| spawn(name, job), limit, work, now)
+    }
+
+    fn begin_by(
+        spawn: impl FnOnce(Job) -> Result<JoinHandle<()>, (io::Error, Option<Job>)>,
+        limit: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+        now: Instant,
+    ) -> Self {
+        let (job, outcome) = job(work);
+        let worker = match spawn(job) {
+            Ok(thread) => Worker::Own(thread),
+            Err((_, job)) => {
+                job.and_then(reserve::take).into_iter().for_each(|job| job());
+                Worker::Reserve
+            }
         };
-        let thread = Builder::new().name(name).spawn(body)?;
-        Ok(Self { thread: Some(thread), outcome, limit, looked: now, seen: Duration::ZERO })
+        Self::of(worker, outcome, limit, now)
+    }
+
+    fn of(worker: Worker, outcome: Arc<Outcome<T>>, limit: Duration, now: Instant) -> Self {
+        Self { thread: Some(worker), outcome, limit, looked: now, seen: Duration::ZERO }
     }
 
     /// Whether it is done, or has panicked.
     pub(crate) fn is_over(&self) -> bool {
-        self.outcome.lock().is_some() || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.outcome.lock().is_over || self.thread.is_none()
     }
 
     /// How far it is at the time `now`; to be asked about ten times a second.
@@ -73,7 +139,7 @@ impl<T: Send + 'static> Task<T> {
         self.looked = now;
         if self.is_over() {
             self.join();
-            let outcome = self.outcome.lock().take();
+            let outcome = self.outcome.lock().outcome.take();
             return outcome.map_or_else(|| Progress::Lost("has panicked".to_owned()), Progress::Done);
         }
         if self.seen < self.limit {
@@ -86,9 +152,41 @@ impl<T: Send + 'static> Task<T> {
 
 impl<T> Task<T> {
     fn join(&mut self) {
-        // A thread that has panicked leaves no outcome.
-        let _ = self.thread.take().map(JoinHandle::join);
+        match self.thread.take() {
+            // One that has panicked leaves no outcome.
+            Some(Worker::Own(thread)) => drop(thread.join()),
+            Some(Worker::Reserve) => {
+                let goes_on = |state: &mut State<T>| !state.is_over;
+                drop(self.outcome.over.wait_while(self.outcome.lock(), goes_on));
+            }
+            None => {}
+        }
     }
+}
+
+/// Work that leaves its outcome where that is looked for.
+fn job<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Job, Arc<Outcome<T>>) {
+    let outcome = Outcome::new();
+    let ending = Ending(outcome.clone(), std::thread::current());
+    let job = move || {
+        let done = work();
+        ending.0.lock().outcome = Some(done);
+        drop(ending);
+    };
+    (Box::new(job), outcome)
+}
+
+/// Does a job in a thread of this name; it comes back where none can be had.
+fn spawn(name: String, job: Job) -> Result<JoinHandle<()>, (io::Error, Option<Job>)> {
+    let kept = Arc::new(Mutex::new(Some(job)));
+    let take = |kept: &Mutex<Option<Job>>| kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = kept.clone();
+    let body = move || {
+        if let Some(job) = take(&taken) {
+            job();
+        }
+    };
+    Builder::new().name(name).spawn(body).map_err(|error| (error, take(&kept)))
 }
 
 impl<T> Drop for Task<T> {

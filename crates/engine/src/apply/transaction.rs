@@ -1,6 +1,6 @@
 //! A change of a running instance that happens as a whole or not at all.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -8,7 +8,8 @@ use config::{Plan, Rate, Restart};
 use switch::Switch;
 
 use super::difference::{RouteChange, Step};
-use crate::instance::slot::{Parts, Plugged, Slot, outlet_finder};
+use crate::instance::finding::Search;
+use crate::instance::slot::{Parts, Slot};
 use crate::instance::{Instance, State, ageing, find, make_switch};
 use crate::relay::{Relay, RelayParts};
 use crate::routes;
@@ -43,7 +44,7 @@ impl Transaction {
         instance: &mut Instance,
         plan: &Plan,
         steps: &[Step],
-        mut supplies: Supplies,
+        supplies: Supplies,
     ) -> Result<Self> {
         let known = |name: &str| instance.switches.iter().find(|switch| switch.name() == name).cloned();
         let switches: Vec<_> = plan
@@ -53,25 +54,30 @@ impl Transaction {
             .collect();
         let slots = instance.slots.iter().flat_map(Slot::outlets);
         let held: Vec<_> = slots.chain(instance.relays.iter().flat_map(Relay::outlets)).cloned().collect();
-        let built = plan.routers.iter().filter(|router| steps.iter().any(|step| step.builds(&router.name)));
-        let find =
-            |router| Plugged::find(router, outlet_finder(plan, router, &switches, &held, &mut supplies));
-        let plugged: Vec<Plugged> =
-            built.map(find).collect::<Result<Vec<_>>>().context("nothing was changed")?;
-        instance.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
-        let mut parts = HashMap::new();
-        for plugged in plugged {
-            let name = plugged.plan.name.clone();
-            let built = instance.build(plugged);
-            parts.insert(name, built.context("nothing was changed")?);
+        let fits = |router: &config::Router| instance.relays.iter().any(|relay| relay.fits(plan, router));
+        let is_built = |router: &config::Router| steps.iter().any(|step| step.builds(&router.name));
+        let is_new =
+            |router: &config::Router| if router.is_apart() { !fits(router) } else { is_built(router) };
+        let new = plan.routers.iter().filter(|router| is_new(router));
+        let routers = new.map(|router| router.name.clone()).collect();
+        let search = Search { plan: plan.clone(), routers, switches: switches.clone(), held, supplies };
+        let found = instance.find_all(search).context("nothing was changed")?;
+        instance.wait_for_peers(found.plugged.iter().flat_map(|plugged| &plugged.outlets));
+        let mut transaction =
+            Self { switches, parts: HashMap::new(), relays: found.relays, done: Vec::new() };
+        let mut left = VecDeque::from(found.plugged);
+        while let Some(plugged) = left.pop_front() {
+            match instance.build(&plugged) {
+                Ok(guest) => {
+                    transaction.parts.insert(plugged.plan.name.clone(), Parts { plugged, guest });
+                }
+                Err(error) => {
+                    instance.discard((transaction, plugged, left));
+                    return Err(error.context("nothing was changed"));
+                }
+            }
         }
-        let fits = |router: &&config::Router| instance.relays.iter().any(|relay| relay.fits(plan, router));
-        let mut relays = Vec::new();
-        for router in plan.apart().filter(|router| !fits(router)) {
-            let found = RelayParts::find((plan, router), &switches, &held, &mut supplies);
-            relays.push(found.context("nothing was changed")?);
-        }
-        Ok(Self { switches, parts, relays, done: Vec::new() })
+        Ok(transaction)
     }
 
     /// Carries the steps out; what fails is undone.
@@ -84,6 +90,7 @@ impl Transaction {
         let result = self.all(instance, &plan, steps);
         if let Err(error) = result {
             let left = self.undo(instance);
+            instance.discard(self);
             let now = instance.yard.now;
             instance.relays.iter_mut().for_each(|relay| relay.come_back(now));
             let error = error.context("nothing was changed");
@@ -204,10 +211,7 @@ fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result
             relay.plan = router.clone();
         }
     }
-    for parts in parts {
-        instance.relays.push(Relay::start(parts, &instance.yard)?);
-    }
-    Ok(())
+    instance.open_relays(parts)
 }
 
 impl Undo {

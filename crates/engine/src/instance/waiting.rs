@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::Instance;
-use super::slot::{LAUNCH_LIMIT, PEER_PATIENCE, Parts, Plugged, Slot};
+use super::slot::{LAUNCH_LIMIT, PEER_PATIENCE, Plugged, Slot};
+use crate::guest::Guest;
 use crate::relay::Relay;
 use crate::take_down::TakeDown;
 use crate::task::{Progress, Task};
@@ -100,22 +101,35 @@ impl Instance {
     ///
     /// # Errors
     /// One line: what is refused, or that it takes too long.
-    pub(crate) fn build(&mut self, plugged: Plugged) -> Result<Parts> {
-        let name = plugged.plan.name.clone();
+    pub(crate) fn build(&mut self, plugged: &Plugged) -> Result<Guest> {
+        let name = &plugged.plan.name;
         let build = plugged.builder(&mut self.yard.grounds)?;
-        let begun = Task::begin(format!("{name}/build"), LAUNCH_LIMIT, build, self.yard.now);
-        let mut task = begun.context("no thread can be had that builds its machine")?;
-        let guest = self.waits(|instance, wait| {
+        let what = format!("router {name}: the building of its machine");
+        self.beside((format!("{name}/build"), &what), build)?
+    }
+
+    /// Has a thread of its own do what may have to wait, and waits until that is done. `name` is the thread's, `what` says what it
+    /// does.
+    ///
+    /// # Errors
+    /// One line: no thread can be had, or it takes too long.
+    pub(crate) fn beside<T: Send + 'static>(
+        &mut self,
+        (name, what): (String, &str),
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let begun = Task::begin(name, LAUNCH_LIMIT, work, self.yard.now);
+        let mut task = begun.with_context(|| format!("{what}: no thread can be had for that"))?;
+        self.waits(|instance, wait| {
             loop {
                 task = match task.look(wait.now()) {
                     Progress::Going(task) => task,
-                    Progress::Done(guest) => return guest,
-                    Progress::Lost(why) => bail!("router {name}: the building of its machine {why}"),
+                    Progress::Done(done) => return Ok(done),
+                    Progress::Lost(why) => bail!("{what} {why}"),
                 };
                 instance.pass(wait);
             }
-        });
-        Ok(Parts { plugged, guest: guest? })
+        })
     }
 }
 

@@ -19,7 +19,7 @@ fn going(task: Task<u32>, now: Instant) -> Task<u32> {
     }
 }
 
-fn wait_for(task: &Task<u32>) {
+fn wait_for<T: Send + 'static>(task: &Task<T>) {
     while !task.is_over() {
         std::thread::yield_now();
     }
@@ -33,6 +33,29 @@ fn it_goes_on_by_itself_until_it_is_done() {
     let_go.send(7).expect("it waits for that");
     wait_for(&task);
     assert!(matches!(task.look(now), Progress::Done(7)));
+}
+
+/// Who begins it goes on all the same.
+#[test]
+fn where_no_thread_can_be_had_the_reserve_does_it() {
+    keep_reserve().expect("a thread");
+    let (now, by) = (Instant::now(), std::thread::current().id());
+    let (let_go, told) = channel();
+    let work = move || (told.recv_timeout(Duration::from_secs(60)), std::thread::current().id());
+    let refused: fn(Job) -> Result<JoinHandle<()>, (io::Error, Option<Job>)> =
+        |job| Err((io::Error::from_raw_os_error(libc::EAGAIN), Some(job)));
+    let task = Task::begin_by(refused, LIMIT, work, now);
+    assert!(!task.is_over());
+    let_go.send(7).expect("it waits for that");
+    // Whoever drops a task waits for its end.
+    drop(Task::begin_by(refused, LIMIT, || panic!("on purpose"), now));
+    match task.look(now) {
+        Progress::Done((Ok(7), thread)) => assert_ne!(thread, by),
+        _ => panic!("it was done before the one that panics"),
+    }
+    let last = Task::begin_by(refused, LIMIT, || 8, now);
+    wait_for(&last);
+    assert!(matches!(last.look(now), Progress::Done(8)));
 }
 
 #[test]

@@ -1,0 +1,101 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use config::Engine;
+use vmm::{Child, Forker, Spawn, Spawned};
+
+use super::*;
+use crate::thread::hold;
+
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Starts processes, and knows those of the router `up`.
+struct Mortal {
+    forker: Forker,
+    started: Mutex<Vec<i32>>,
+}
+
+impl Mortal {
+    fn count(&self) -> usize {
+        self.started.lock().expect("no panic").len()
+    }
+
+    fn kill_last(&self) {
+        let pid =
+            self.started.lock().expect("no panic").last().copied().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.expect("a process"), rustix::process::Signal::KILL)
+            .expect("it is there");
+    }
+}
+
+impl Spawn for Mortal {
+    fn spawn(&self, name: &str) -> Result<Spawned> {
+        let spawned = self.forker.spawn(name)?;
+        if name == "up" {
+            self.started.lock().expect("no panic").push(spawned.pid);
+        }
+        Ok(spawned)
+    }
+
+    fn kill(&self, process: &Child) {
+        self.forker.kill(process);
+    }
+}
+
+fn plan(text: &str) -> Plan {
+    let mut plan = config::parse(text, "file.toml").expect("a good file");
+    plan.routers.iter_mut().for_each(|router| router.engine = Some(Engine::Process));
+    plan
+}
+
+const UP: &str = "[[router]]\nname = 'up'\n\
+    [[router.nic]]\nname = 'in'\nattach = 'null'\naddress = '10.1.0.1/24'\n";
+
+/// A router whose capture has a thread that does not begin.
+fn slow(folder: &std::path::Path) -> String {
+    let file = folder.join("slow.pcap");
+    format!(
+        "[[router]]\nname = 'slow'\n\
+         [[router.nic]]\nname = 'out'\nattach = 'pcap:{}'\naddress = '10.2.0.1/24'\n",
+        file.display()
+    )
+}
+
+/// Another router is started again while a thread does not begin that an `apply` needs.
+#[test]
+fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
+    let forker = match Forker::new().and_then(|forker| forker.spawn("trial").map(|spawned| (forker, spawned)))
+    {
+        Ok((forker, trial)) => {
+            vmm::process::end(&trial.pidfd);
+            forker
+        }
+        Err(error) => return println!("SKIPPED: {error:#}"),
+    };
+    let mortal = Arc::new(Mortal { forker, started: Mutex::default() });
+    let supplies = Supplies { spawner: Some(mortal.clone()), ..Supplies::default() };
+    let mut instance = Instance::start(&plan(UP), supplies).expect("it starts");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = UP.to_owned() + &slow(folder.path());
+    hold::set(Some("slow.out-capture"));
+    let is_over = AtomicBool::new(false);
+    let others_lived = std::thread::scope(|scope| {
+        let player = scope.spawn(|| {
+            mortal.kill_last();
+            let start = Instant::now();
+            while mortal.count() < 2 && !is_over.load(Ordering::Acquire) && start.elapsed() < PATIENCE / 2 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let others_lived = mortal.count() == 2 && !is_over.load(Ordering::Acquire);
+            hold::set(None);
+            others_lived
+        });
+        let applied = instance.apply(&plan(&file), Supplies::default());
+        is_over.store(true, Ordering::Release);
+        assert_eq!(applied.expect("it is applied").len(), 1);
+        player.join().expect("no panic")
+    });
+    assert!(others_lived, "nobody looked after the others");
+}
