@@ -1,7 +1,8 @@
 //! What counts in an instance, to be read by anybody at any time.
 //!
 //! Routers come and go under whoever changes the instance, and that may take long: a firmware boots, a thread ends. So what counts
-//! is noted here when it begins and crossed out before it ends, and who reads it waits for neither.
+//! is noted here when it begins and crossed out before it ends, and who reads it waits for neither. Nor does anybody who notes or
+//! crosses out wait for who reads: the list is locked to be copied, and read without the lock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,11 @@ use ledger::Group;
 use rustix::time::{ClockId, clock_gettime};
 use switch::Switch;
 
+use crate::task;
 use crate::thread::CpuMeter;
 
 /// A part of an instance that counts.
-pub(crate) trait Counted: Send {
+pub(crate) trait Counted: Send + Sync {
     /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group));
     /// Calls `visit` with the name of each thread and the nanoseconds that it has spent on a CPU.
@@ -28,8 +30,28 @@ pub struct Counts(Arc<Mutex<Parts>>);
 #[derive(Default)]
 struct Parts {
     next: u64,
-    counted: BTreeMap<u64, Box<dyn Counted>>,
+    counted: BTreeMap<u64, Part>,
     switches: Vec<Arc<Switch>>,
+}
+
+/// What counts, as who reads it has it.
+type Part = Arc<Box<dyn Counted>>;
+
+/// The parts that counted at one moment, for who reads them.
+struct Seen {
+    counted: Vec<Part>,
+    switches: Vec<Arc<Switch>>,
+}
+
+impl Drop for Seen {
+    /// What was crossed out meanwhile may take its time to go, with the memory of a machine for instance: that is for nobody who
+    /// reads.
+    fn drop(&mut self) {
+        let last: Vec<_> = self.counted.drain(..).filter_map(Arc::into_inner).collect();
+        if !last.is_empty() {
+            task::leave(Box::new(move || drop(last)));
+        }
+    }
 }
 
 impl Counts {
@@ -37,12 +59,17 @@ impl Counts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn seen(&self) -> Seen {
+        let parts = self.parts();
+        Seen { counted: parts.counted.values().cloned().collect(), switches: parts.switches.clone() }
+    }
+
     /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`, `edge.vcpu0`,
     /// `switch.lan.edge.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
-        let parts = self.parts();
-        parts.counted.values().for_each(|counted| counted.each_group(visit));
-        for switch in &parts.switches {
+        let seen = self.seen();
+        seen.counted.iter().for_each(|counted| counted.each_group(visit));
+        for switch in &seen.switches {
             switch
                 .counters(&mut |port, counters| visit(&format!("switch.{}.{port}", switch.name()), counters));
         }
@@ -50,7 +77,7 @@ impl Counts {
 
     /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU.
     pub fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
-        self.parts().counted.values().for_each(|counted| counted.each_thread(visit));
+        self.seen().counted.iter().for_each(|counted| counted.each_thread(visit));
     }
 
     /// Reads every counter and the CPU time of every thread, without stopping anything.
@@ -73,7 +100,7 @@ impl Counts {
         let mut parts = self.parts();
         parts.next += 1;
         let number = parts.next;
-        parts.counted.insert(number, Box::new(counted));
+        parts.counted.insert(number, Arc::new(Box::new(counted)));
         Counting { counts: self.clone(), number }
     }
 
@@ -90,7 +117,7 @@ pub fn now_ns() -> u64 {
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
-/// Something that counts. When this is dropped, nobody reads it any more.
+/// Something that counts. When this is dropped, nobody begins to read it any more.
 pub(crate) struct Counting {
     counts: Counts,
     number: u64,
@@ -115,7 +142,61 @@ impl Counted for Arc<CpuMeter> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread::{self, ThreadId};
+    use std::time::Duration;
+
     use super::*;
+
+    /// Longest wait for anything.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A part whose reader waits, as for a lock of the data path.
+    struct Held {
+        is_in: Mutex<Sender<()>>,
+        go_on: Mutex<Receiver<()>>,
+        gone: Sender<ThreadId>,
+    }
+
+    impl Counted for Held {
+        fn each_group(&self, _: &mut dyn FnMut(&str, &dyn Group)) {
+            self.is_in.lock().expect("no panic").send(()).expect("it is waited for");
+            let _ = self.go_on.lock().expect("no panic").recv_timeout(PATIENCE);
+        }
+
+        fn each_thread(&self, _: &mut dyn FnMut(&str, u64)) {}
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            let _ = self.gone.send(thread::current().id());
+        }
+    }
+
+    #[test]
+    fn who_reads_keeps_nobody_waiting_and_has_nothing_to_take_down() {
+        task::keep_reserve().expect("a thread");
+        let ((is_in, came_in), (go, go_on), (gone, went)) = (channel(), channel(), channel());
+        let counts = Counts::default();
+        let held = counts.add(Held { is_in: Mutex::new(is_in), go_on: Mutex::new(go_on), gone });
+        let read = counts.clone();
+        let reader = thread::spawn(move || read.each_group(&mut |_, _| ()));
+        came_in.recv_timeout(PATIENCE).expect("it is read");
+        let (tell, told) = channel();
+        let control = thread::spawn(move || {
+            counts.keep(&[]);
+            drop((counts.add(Scripted("edge/vhost", 7)), held));
+            // Who waits may have given up.
+            let _ = tell.send(());
+        });
+        let goes_on = told.recv_timeout(PATIENCE / 2);
+        go.send(()).expect("it waits for that");
+        let readers = reader.thread().id();
+        reader.join().expect("no panic");
+        control.join().expect("no panic");
+        assert_eq!(goes_on, Ok(()), "control waits for who reads");
+        assert_ne!(went.recv_timeout(PATIENCE).expect("it goes"), readers);
+    }
 
     struct Scripted(&'static str, u64);
 

@@ -164,6 +164,13 @@ impl<T> Task<T> {
     }
 }
 
+/// Has the thread that is kept for that do something that nobody waits for; where there is none it is done here.
+pub(crate) fn leave(job: Job) {
+    if let Some(job) = reserve::take(job) {
+        job();
+    }
+}
+
 /// Work that leaves its outcome where that is looked for.
 fn job<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Job, Arc<Outcome<T>>) {
     let outcome = Outcome::new();

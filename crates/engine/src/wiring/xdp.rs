@@ -1,6 +1,6 @@
 //! An interface of the host by AF_XDP, as what a NIC is plugged into.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use port::Source;
@@ -11,7 +11,10 @@ use super::outlet::Home;
 
 /// An open interface.
 pub(crate) struct Interface {
+    /// Held over calls that wait for the kernel, and for threads that move frames.
     open: Mutex<Open>,
+    /// How its ports are, as soon as there are any.
+    health: OnceLock<Arc<XdpHealth>>,
 }
 
 /// What is open, and its ports as soon as somebody has asked for them. They stay when their router goes: frames wait in them,
@@ -41,7 +44,7 @@ pub(super) struct Borrowed {
 
 impl Interface {
     pub(crate) fn new(xdp: Xdp) -> Self {
-        Self { open: Mutex::new(Open { xdp, ports: None }) }
+        Self { open: Mutex::new(Open { xdp, ports: None }), health: OnceLock::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -56,6 +59,7 @@ impl Interface {
             Some(ports) => ports,
             none => none.insert(Ports::new(xdp, threads)?),
         };
+        let health = self.health.get_or_init(|| ports.health.clone());
         ensure!(
             ports.threads == threads,
             "the interface `{}` is served by {} threads while the run lasts, not {threads}: start the run anew",
@@ -67,14 +71,15 @@ impl Interface {
             sources: sources.collect::<Result<_>>()?,
             sinks: ports.sinks.clone(),
             read: ports.read.clone(),
-            kernel: ports.health.counters(),
+            kernel: health.counters(),
             way: xdp.parts().way(),
         })
     }
 
-    /// Reads what the kernel counts, and whether the interface is still there; what is to be told of that.
+    /// Reads what the kernel counts, and whether the interface is still there; what is to be told of that. It waits for nobody who
+    /// opens or replaces it.
     pub(super) fn look_after(&self) -> Option<String> {
-        let health = self.lock().ports.as_ref()?.health.clone();
+        let health = self.health.get()?;
         health.look();
         health.take_trouble()
     }
