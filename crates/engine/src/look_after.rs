@@ -114,7 +114,9 @@ pub(crate) fn look_at_captures(plan: &Router, outlets: &[Arc<Outlet>], yard: &mu
 /// Tells what has happened to what its NICs are plugged into. The router goes on without it.
 fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
     for (number, (nic, outlet)) in slot.plan.nics.iter().zip(slot.outlets()).enumerate() {
-        if let (Some(up), Some(run)) = (outlet.link(), &slot.run) {
+        if let Some(run) = &slot.run
+            && let Some(up) = run.router.link(number, outlet)
+        {
             run.router.set_link(number, up);
         }
         if let Some((about, trouble)) = outlet.look_after() {

@@ -31,7 +31,7 @@ pub trait BusDevice: Send {
     fn port_write(&mut self, _port: u16, _data: &[u8]) -> bool {
         false
     }
-    /// The cable of the device is plugged in or pulled out.
+    /// The cable of the device is plugged in or pulled out. It waits for nobody; one that would have to leaves all as it is.
     fn set_link(&mut self, _up: bool) {}
     /// It is about to be dropped, and others with it: asks back what it has handed on, and waits for nobody.
     fn recall(&mut self) {}
@@ -140,7 +140,7 @@ impl Bus {
     }
 
     /// Plugs the cable of the device in a slot in, or pulls it out; while the guest accesses the device, when it has done so.
-    /// Waits for nobody.
+    /// Waits for nobody. A device may be unable to take that at the moment: it is to be said again about ten times a second.
     pub fn set_link(&self, slot: usize, up: bool) {
         if let Some(slot) = self.slots.get(slot) {
             slot.cable.post(if up { PLUGGED } else { PULLED }, || slot.try_lock(), set_link);

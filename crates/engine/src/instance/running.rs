@@ -28,6 +28,8 @@ pub struct RunningRouter {
     pub(crate) gate: Gate,
     /// NICs whose cable was pulled out on demand, by number.
     pulled: BTreeSet<usize>,
+    /// NICs whose cable was ever changed on demand.
+    changed: BTreeSet<usize>,
     /// Its threads that share their CPUs, by name.
     sharing: BTreeMap<String, Sharing>,
     /// What counts is read until this is dropped.
@@ -42,10 +44,11 @@ impl RunningRouter {
         board: &TapBoard,
         confinement: Confinement,
     ) -> Result<Self> {
-        let (threads, outside, pulled) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let (threads, outside) = (Vec::new(), Vec::new());
+        let (pulled, changed) = (BTreeSet::new(), BTreeSet::new());
         let (gate, sharing) = (Gate::new(guest.plan()), BTreeMap::new());
         let counting = None;
-        let mut running = Self { threads, router: guest, outside, gate, pulled, sharing, counting };
+        let mut running = Self { threads, router: guest, outside, gate, pulled, changed, sharing, counting };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         let gates = running.gate.nics();
@@ -88,6 +91,7 @@ impl RunningRouter {
     pub(crate) fn plug(&mut self, nic: usize, up: bool, is_there: bool) {
         let changed = if up { self.pulled.remove(&nic) } else { self.pulled.insert(nic) };
         if changed {
+            self.changed.insert(nic);
             // No frame passes, whatever its driver makes of that.
             if let Some(queues) = self.router.nics().get(nic) {
                 queues.plug(up);
@@ -99,6 +103,12 @@ impl RunningRouter {
     /// Shows the driver whether somebody is at the other end of a NIC's cable, unless that is pulled out.
     pub(crate) fn set_link(&self, nic: usize, is_there: bool) {
         self.router.set_link(nic, is_there && !self.is_pulled(nic));
+    }
+
+    /// Whether somebody is at the other end of a NIC's cable, where that has to be shown again and again: a device may be unable to
+    /// take it at the moment.
+    pub(crate) fn link(&self, nic: usize, outlet: &Outlet) -> Option<bool> {
+        outlet.link().or_else(|| self.changed.contains(&nic).then_some(true))
     }
 
     /// Whether the cable of a NIC was pulled out on demand.

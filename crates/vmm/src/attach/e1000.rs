@@ -98,6 +98,8 @@ struct E1000Device {
     /// Where doorbells ring without an access.
     connected: [Option<u64>; 2],
     pace: Pace,
+    /// How its cable was set last, if it was.
+    plugged: Option<bool>,
     /// Accesses without sense that were counted.
     faults: u64,
 }
@@ -158,9 +160,15 @@ impl BusDevice for E1000Device {
         true
     }
 
+    /// While a thread that moves frames raises the interrupt, for which it may wait for the kernel or for a CPU, all stays as it
+    /// is: whoever changes the cable says so again.
     fn set_link(&mut self, up: bool) {
+        if self.plugged == Some(up) {
+            return;
+        }
         let model = &mut self.model;
-        self.intx.with(|intx, now| model.set_link(up, &mut intx.interrupts, now));
+        let told = self.intx.try_with(|intx, now| model.set_link(up, &mut intx.interrupts, now));
+        self.plugged = told.map(|()| up);
         self.carry_out();
     }
 
@@ -216,6 +224,7 @@ impl E1000Device {
             blocks: [false; 2],
             connected: [None; 2],
             pace: Pace::new(Instant::now()),
+            plugged: None,
             faults: 0,
         })
     }
@@ -372,3 +381,6 @@ fn count_write(registers: &E1000Registers, offset: u64) {
         _ => registers.other_write.add(1),
     }
 }
+
+#[cfg(test)]
+mod tests;

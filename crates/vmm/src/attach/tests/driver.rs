@@ -36,7 +36,12 @@ pub(crate) fn machine(modes: &[TransmitMode], several_senders: bool) -> (Arc<Mac
 }
 
 fn model(mode: TransmitMode) -> Model {
-    Model::E1000(E1000Nic { config: nic::e1000::Config::new(MAC), mode, interrupt_vcpu: 0 })
+    Model::E1000(config_of(mode))
+}
+
+/// An e1000 whose frames leave in this way.
+pub(crate) fn config_of(mode: TransmitMode) -> E1000Nic {
+    E1000Nic { config: nic::e1000::Config::new(MAC), mode, interrupt_vcpu: 0 }
 }
 
 /// Puts an e1000 into the first slot of a machine.
