@@ -35,6 +35,9 @@ enum Worker {
 /// The work of a task, which leaves its outcome where that is looked for.
 type Job = Box<dyn FnOnce() + Send>;
 
+/// The thread that does a job, or the job where none can be had.
+type Begun = Result<JoinHandle<()>, (io::Error, Option<Job>)>;
+
 /// What has come of a task, as soon as it is done.
 struct Outcome<T> {
     state: Mutex<State<T>>,
@@ -108,7 +111,7 @@ impl<T: Send + 'static> Task<T> {
     }
 
     fn begin_by(
-        spawn: impl FnOnce(Job) -> Result<JoinHandle<()>, (io::Error, Option<Job>)>,
+        spawn: impl FnOnce(Job) -> Begun,
         limit: Duration,
         work: impl FnOnce() -> T + Send + 'static,
         now: Instant,
@@ -184,7 +187,7 @@ fn job<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Job, Ar
 }
 
 /// Does a job in a thread of this name; it comes back where none can be had.
-fn spawn(name: String, job: Job) -> Result<JoinHandle<()>, (io::Error, Option<Job>)> {
+fn spawn(name: String, job: Job) -> Begun {
     let kept = Arc::new(Mutex::new(Some(job)));
     let take = |kept: &Mutex<Option<Job>>| kept.lock().unwrap_or_else(PoisonError::into_inner).take();
     let taken = kept.clone();

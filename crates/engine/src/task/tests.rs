@@ -42,8 +42,7 @@ fn where_no_thread_can_be_had_the_reserve_does_it() {
     let (now, by) = (Instant::now(), std::thread::current().id());
     let (let_go, told) = channel();
     let work = move || (told.recv_timeout(Duration::from_secs(60)), std::thread::current().id());
-    let refused: fn(Job) -> Result<JoinHandle<()>, (io::Error, Option<Job>)> =
-        |job| Err((io::Error::from_raw_os_error(libc::EAGAIN), Some(job)));
+    let refused: fn(Job) -> Begun = |job| Err((io::Error::from_raw_os_error(libc::EAGAIN), Some(job)));
     let task = Task::begin_by(refused, LIMIT, work, now);
     assert!(!task.is_over());
     let_go.send(7).expect("it waits for that");
