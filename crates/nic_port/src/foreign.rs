@@ -15,6 +15,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nic::queue::{RxQueue, TxQueue};
@@ -87,8 +88,8 @@ pub struct Bells {
 
 /// What rings for a driver elsewhere, for the thread that serves its queue.
 pub struct Call {
-    bell: Arc<File>,
-    ringing: Arc<Ringing>,
+    pub(super) bell: Arc<File>,
+    pub(super) ringing: Arc<Ringing>,
 }
 
 impl Call {
@@ -107,6 +108,11 @@ pub(super) struct Ringers {
 }
 
 impl Ringers {
+    /// What is known of the thread that moves frames.
+    pub(super) fn server(&self) -> Arc<Ringing> {
+        self.server.clone()
+    }
+
     fn both(&self) -> [&Ringing; 2] {
         [&self.server, &self.speaker]
     }
@@ -173,25 +179,31 @@ impl NicQueues {
             self.leave_receive(pair);
         }
         self.stop();
+        // Nobody is in a call of its any more: the servers had the queues, and the speaker is here.
+        self.ringing().for_each(Ringing::forget);
+        self.waits.forget();
     }
 }
 
 /// What control does for queues whose driver is elsewhere: without a lock, and waiting for nobody.
 impl NicQueues {
-    /// Looks whether a thread of ours is kept from going on by what it rings for the driver, and takes it out if the last look
-    /// found it there as well. To be called about ten times a second.
+    /// Looks whether threads of ours are kept from going on by what they ring for the driver, and takes them out if looks have found
+    /// them there for too long lately ([`super::ringing`]). To be called about ten times a second by whoever looks after the port, and
+    /// by others whenever they like.
     pub fn look_after_bells(&self) {
-        self.ringers().flat_map(Ringers::both).for_each(Ringing::look);
+        let now = Duration::from_nanos(self.pairs.clock.now());
+        self.waits.look(now, self.ringing());
     }
 
     /// Whether the driver's program kept one of our threads waiting. It is rung no more.
     pub fn is_deaf(&self) -> bool {
-        self.ringers().flat_map(Ringers::both).any(Ringing::is_deaf)
+        self.ringing().any(Ringing::is_deaf)
     }
 
-    fn ringers(&self) -> impl Iterator<Item = &Ringers> {
+    /// All that is known of threads that ring for the driver.
+    pub(super) fn ringing(&self) -> impl Iterator<Item = &Ringing> + Clone {
         let receive = self.rx.queues.iter().map(|served| &served.ringers);
-        receive.chain(self.tx.queues.iter().map(|served| &served.ringers))
+        receive.chain(self.tx.queues.iter().map(|served| &served.ringers)).flat_map(Ringers::both)
     }
 }
 
@@ -216,8 +228,6 @@ impl<Q: Breakable> Served<Q> {
             // It cannot fail: nothing is added.
             let _ = watch.replace(None);
         }
-        // Nobody is in a call of its any more: the server had the queue, and the speaker is here.
-        self.ringers.both().into_iter().for_each(Ringing::forget);
         running.map(|running| running.queue)
     }
 
@@ -228,7 +238,7 @@ impl<Q: Breakable> Served<Q> {
     }
 
     fn calling(&self, bell: Option<Arc<File>>) -> Notifier {
-        Notifier::Call(bell.map(|bell| Call { bell, ringing: self.ringers.server.clone() }))
+        Notifier::Call(bell.map(|bell| Call { bell, ringing: self.ringers.server() }))
     }
 
     fn tell(&self, bell: Option<Arc<File>>) {

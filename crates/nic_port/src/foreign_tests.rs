@@ -2,14 +2,17 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::mpsc;
 use std::thread;
 
-use port::Frame;
 use port::conformance::Pattern;
+use port::{Frame, Hand};
 use ring::Region;
 use ring::split::{DeviceQueue, Features, Layout};
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::foreign::Call;
+use super::ringing::Ringing;
 use super::tests::Driver;
 use super::tests::guest::{Guest, Habit};
 use super::*;
@@ -25,9 +28,19 @@ fn full() -> OwnedFd {
     full
 }
 
+/// Queues, and what moves their clock.
+fn queues() -> (Arc<NicQueues>, Hand) {
+    let (clock, hand) = Clock::by_hand();
+    let design = Design { pairs: 1, foreign: true, ..Design::default() };
+    (NicQueues::by(clock, design, SETTLE).expect("descriptors"), hand)
+}
+
+/// Between two looks of control.
+const LOOK: Duration = Duration::from_millis(100);
+
 #[test]
 fn a_driver_that_does_not_take_its_bell_holds_up_its_own_thread_and_not_for_long() {
-    let queues = NicQueues::foreign(1).expect("descriptors");
+    let (queues, hand) = queues();
     let mut guest = Guest::new(Habit::ByTheBook, true);
     let (queue, call) = (guest.receive_queue(), full());
     guest.post();
@@ -41,6 +54,7 @@ fn a_driver_that_does_not_take_its_bell_holds_up_its_own_thread_and_not_for_long
     });
     while !server.is_finished() {
         // As control does, which must not wait for the queue that the thread holds.
+        hand.advance(LOOK);
         queues.look_after_bells();
         assert_eq!((queues.rx_broken(), queues.tx_broken()), (None, None));
         thread::yield_now();
@@ -48,6 +62,8 @@ fn a_driver_that_does_not_take_its_bell_holds_up_its_own_thread_and_not_for_long
     assert_eq!(server.join().expect("no panic"), 1);
     assert!(queues.is_deaf());
     assert_eq!(guest.received().len(), 1, "the frame has come all the same");
+    queues.leave_receive(0);
+    assert!(queues.is_deaf(), "it is the same one, wherever its rings lie");
     // The next driver takes its bell.
     queues.forget_driver();
     assert!(!queues.is_deaf(), "the next one is another's");
@@ -56,6 +72,48 @@ fn a_driver_that_does_not_take_its_bell_holds_up_its_own_thread_and_not_for_long
     let bells = Bells { doorbell: bell(EventfdFlags::NONBLOCK), call: Some(call) };
     queues.serve_receive(0, Guest::new(Habit::ByTheBook, true).receive_queue(), bells).expect("served");
     assert!(rustix::io::read(&told, &mut [0; 8]).is_ok(), "it is rung");
+}
+
+/// Rings for both directions in turn, each time it is told to.
+fn server(queues: &Arc<NicQueues>, bell: &OwnedFd) -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
+    let bell = Arc::new(File::from(bell.try_clone().expect("a copy")));
+    let ringing = [&queues.rx.queues[0].ringers, &queues.tx.queues[0].ringers].map(Ringers::server);
+    let calls = ringing.map(|ringing| Call { bell: bell.clone(), ringing });
+    let (tell, told) = mpsc::channel();
+    let rings = move || told.iter().zip(calls.iter().cycle()).for_each(|((), call)| call.ring());
+    (tell, thread::spawn(rings))
+}
+
+#[test]
+fn a_driver_that_makes_each_ring_wait_a_little_is_found_out_by_the_sum() {
+    let (queues, hand) = queues();
+    let bell = full();
+    let (go, server) = server(&queues, &bell);
+    let mut rings = 0;
+    while !queues.is_deaf() {
+        assert!(rings < 1000, "a thread waits nearly all the time, and nobody knows");
+        rings += 1;
+        go.send(()).expect("it rings");
+        while !queues.ringing().any(Ringing::is_busy) && !queues.is_deaf() {
+            thread::yield_now();
+        }
+        hand.advance(LOOK / 2);
+        if rings % 2 == 0 {
+            queues.look_after_bells();
+        }
+        // In time for the next look: lets one ring go, and none after it.
+        rustix::io::read(&bell, &mut [0; 8]).expect("it is full");
+        while queues.ringing().any(Ringing::is_busy) {
+            thread::yield_now();
+        }
+        if queues.is_deaf() {
+            break;
+        }
+        rustix::io::read(&bell, &mut [0; 8]).expect("it was rung");
+        rustix::io::write(&bell, &(u64::MAX - 1).to_ne_bytes()).expect("it has room");
+    }
+    drop(go);
+    server.join().expect("no panic");
 }
 
 /// A ring of 4 entries whose driver has published 1,000.

@@ -60,6 +60,7 @@ pub use irq::held;
 use irq::{Line, Timekeeping};
 pub use notifier::{Notifier, Running};
 use pairs::Pairs;
+use ringing::Waits;
 use sink::{CommonSink, NicSink, PartSink};
 use source::{NicSource, PairSource};
 
@@ -301,6 +302,8 @@ pub struct NicQueues {
     collector: Option<Arc<dyn Collecting>>,
     /// Where frames go instead of out: [`loopback::BACK`], [`cable::NOWHERE`]; 0: out.
     aside: AtomicU8,
+    /// For how long threads were found ringing for a driver elsewhere.
+    waits: Waits,
     /// What the rings lie in. A frame that is being copied while the guest goes must still have somewhere to go.
     memory: OnceLock<Arc<dyn Memory>>,
 }
@@ -339,6 +342,7 @@ impl NicQueues {
             registers,
             collector,
             aside: AtomicU8::new(0),
+            waits: Waits::default(),
             memory: OnceLock::new(),
         }))
     }

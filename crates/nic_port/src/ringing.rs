@@ -2,27 +2,29 @@
 //!
 //! Whether a write to an event descriptor waits is a property of the open file, which its owner shares: a peer can clear
 //! `O_NONBLOCK`, fill the counter, and a write of ours waits for as long as the peer likes. Linux has no write that never waits. So a
-//! thread that rings leaves word of it; control, which finds it in the same call at two looks, takes it out by a signal, and
-//! the descriptor is rung no more ([`Ringing::is_deaf`]): its owner is to be sent away.
+//! thread that rings leaves word of it, and others look now and then ([`Waits`]). When they have found threads in such calls for too
+//! long they take them out by a signal. A call that waited ends by it, and the descriptor is rung no more ([`Ringing::is_deaf`]): its
+//! owner is to be sent away. One that did not wait, in which a thread has lost its CPU, loses nothing.
+//!
+//! How long a call takes is not measured in it: a clock that is read twice would be a good part of what it costs. A look stands
+//! for the time since the last one, and some come when no peer can know of it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
 
 use signals::interrupt;
 
-/// No call.
-const NONE: u64 = 0;
+/// No thread.
+const NOBODY: i32 = 0;
 
 /// What is known of a thread's calls to one descriptor. One thread at a time rings; any other looks.
 #[derive(Default)]
 pub(super) struct Ringing {
-    /// The call in which a thread is: the thread's number, and that of the call in the lower half.
-    call: AtomicU64,
-    /// Calls so far, modulo 2^32.
-    calls: AtomicU32,
-    /// The call that the last look found.
-    found: AtomicU64,
+    /// The thread that is in a call.
+    thread: AtomicI32,
     deaf: AtomicBool,
 }
 
@@ -32,12 +34,9 @@ impl Ringing {
         if self.is_deaf() {
             return;
         }
-        let number = self.calls.load(Ordering::Relaxed).wrapping_add(1);
-        self.calls.store(number, Ordering::Relaxed);
-        let thread = u64::from(interrupt::this_thread().cast_unsigned());
-        self.call.store(thread << 32 | u64::from(number), Ordering::Release);
+        self.thread.store(interrupt::this_thread(), Ordering::Release);
         let rung = bell.write(&1u64.to_ne_bytes());
-        self.call.store(NONE, Ordering::Release);
+        self.thread.store(NOBODY, Ordering::Release);
         // A full counter that does not wait rings already. A write that waits ends by a signal alone.
         if rung.is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
             self.deaf.store(true, Ordering::Release);
@@ -49,17 +48,82 @@ impl Ringing {
         self.deaf.load(Ordering::Acquire)
     }
 
-    /// Takes a thread out of a call in which the last look has found it already. Waits for nothing.
-    pub(super) fn look(&self) {
-        let call = self.call.load(Ordering::Acquire);
-        if self.found.swap(call, Ordering::Relaxed) == call && call != NONE {
-            interrupt::interrupt((call >> 32) as i32);
+    /// Whether a thread is in a call.
+    pub(super) fn is_busy(&self) -> bool {
+        self.thread.load(Ordering::Acquire) != NOBODY
+    }
+
+    /// Takes a thread out of a call, if one is there. Waits for nothing.
+    fn interrupt(&self) {
+        let thread = self.thread.load(Ordering::Acquire);
+        if thread != NOBODY {
+            interrupt::interrupt(thread);
         }
     }
 
     /// The descriptor has another owner from now on.
     pub(super) fn forget(&self) {
         self.deaf.store(false, Ordering::Release);
+    }
+}
+
+/// How long threads may be found in calls, within two seconds: two looks, with some air for a clock.
+const MOST: Duration = Duration::from_millis(150);
+/// What a look stands for at most: the one who looks may have lost his CPU.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// The time for which threads were found in calls, whoever of those that ring for one peer it was.
+#[derive(Default)]
+pub(super) struct Waits(Mutex<Found>);
+
+impl Waits {
+    /// Looks at all that ring for one peer, at this time of any clock.
+    pub(super) fn look<'r>(&self, now: Duration, all: impl Iterator<Item = &'r Ringing> + Clone) {
+        let busy = all.clone().any(Ringing::is_busy);
+        // Somebody else looks just now.
+        let Ok(mut found) = self.0.try_lock() else { return };
+        let over = found.look(now, busy);
+        drop(found);
+        if over {
+            all.for_each(Ringing::interrupt);
+        }
+    }
+
+    /// Another peer is there from now on.
+    pub(super) fn forget(&self) {
+        if let Ok(mut found) = self.0.lock() {
+            found.seconds = [Duration::ZERO; 2];
+        }
+    }
+}
+
+/// What was found when.
+#[derive(Default)]
+struct Found {
+    /// The time of the last look.
+    last: Duration,
+    /// The second that it was in, and the time found in that one and in the one before.
+    second: u64,
+    seconds: [Duration; 2],
+}
+
+impl Found {
+    /// Takes note of what a look finds; whether that was too much lately, and is so still.
+    fn look(&mut self, now: Duration, busy: bool) -> bool {
+        let passed = now.saturating_sub(self.last).min(LONGEST);
+        self.last = now.max(self.last);
+        let second = self.last.as_secs();
+        self.seconds = match second - self.second {
+            0 => self.seconds,
+            1 => [Duration::ZERO, self.seconds[0]],
+            _ => [Duration::ZERO; 2],
+        };
+        self.second = second;
+        if !busy {
+            return false;
+        }
+        self.seconds[0] += passed;
+        self.seconds[0] + self.seconds[1] >= MOST
     }
 }
 
@@ -73,6 +137,9 @@ mod tests {
 
     use super::*;
 
+    /// Between two looks.
+    const LOOK: Duration = Duration::from_millis(100);
+
     #[test]
     fn a_descriptor_that_makes_us_wait_is_left_after_a_signal_and_rung_no_more() {
         // As a peer leaves it: full, and without O_NONBLOCK.
@@ -83,9 +150,13 @@ mod tests {
             let (ringing, bell) = (ringing.clone(), bell.try_clone().expect("a copy"));
             move || ringing.ring(&bell)
         });
+        let waits = Waits::default();
         // Until the signal finds it within the call: one that comes before is lost.
-        while !server.is_finished() {
-            ringing.look();
+        for look in 1.. {
+            if server.is_finished() {
+                break;
+            }
+            waits.look(LOOK * look, std::iter::once(&*ringing));
             thread::yield_now();
         }
         server.join().expect("it has ended");
@@ -105,5 +176,33 @@ mod tests {
         let (ringing, bell) = (Ringing::default(), File::from(full));
         ringing.ring(&bell);
         assert!(!ringing.is_deaf());
+    }
+
+    /// After how many of these looks, each by its time in milliseconds and whether somebody was in a call, it was too much.
+    fn found_out(looks: impl IntoIterator<Item = (u64, bool)>) -> Option<usize> {
+        let mut found = Found::default();
+        looks
+            .into_iter()
+            .position(|(at, busy)| found.look(Duration::from_millis(at), busy))
+            .map(|place| place + 1)
+    }
+
+    #[test]
+    fn what_looks_find_is_added_up_over_two_seconds() {
+        assert_eq!(found_out([(1000, false), (1100, true), (1200, true)]), Some(3));
+        assert_eq!(
+            found_out([(1000, false), (1100, true), (1200, false), (2900, false), (2999, true)]),
+            Some(5)
+        );
+        // Of other looks' finds as well.
+        assert_eq!(found_out((0..).map(|look| (10_000 + 10 * look, true))), Some(6));
+        // Another second, and what was found before the last one is forgotten.
+        assert_eq!(found_out((10..1000).map(|look| (100 * look, look % 20 == 9))), None);
+    }
+
+    #[test]
+    fn a_look_that_comes_late_stands_for_no_more_than_others() {
+        assert_eq!(found_out([(0, false), (60_000, true), (60_010, false), (60_020, true)]), None);
+        assert_eq!(found_out([(0, false), (60_000, true), (59_000, true)]), None, "no clock goes back");
     }
 }
