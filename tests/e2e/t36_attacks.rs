@@ -144,6 +144,26 @@ fn a_peer_whose_events_make_us_wait_is_sent_away_and_nobody_else_waits() {
     scene.end("made a thread of ours wait", 2);
 }
 
+/// The NIC beside it is served by the same thread, which would be there for hardly a burst in each of its waits.
+#[test]
+fn a_peer_that_makes_each_ring_wait_a_little_is_sent_away_as_well() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let scene = Scene::set();
+    let mut ping = scene.hosts[0].command("busybox");
+    let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "99", NOBODY])).expect("ping starts");
+    let mut machine = Machine::new(&scene.socket, &scene.stage.path(""), Deed::WaitALittle);
+    for _ in 0..3 {
+        assert!(machine.act(Instant::now() + PATIENCE).expect("it attacks"), "it is never found out");
+        scene.answers();
+    }
+    drop(ping);
+    let mut own = scene.hosts[0].command("busybox");
+    let own =
+        support::run(own.args(["ping", "-c", "3", "-w", "60", "198.51.100.1"]), PATIENCE).expect("ping");
+    assert!(own.status.success(), "the NIC beside it: {}", own.stdout);
+    scene.end("made a thread of ours wait", 3);
+}
+
 #[test]
 fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing() {
     support::needs!(Root, Tun, Program("ip"), Program("busybox"));

@@ -93,6 +93,12 @@ impl VhostPeer {
         Ok(Self { socket, memory, entries: ENTRIES })
     }
 
+    /// Another hand on the same connection and memory.
+    pub fn again(&self) -> Result<Self> {
+        let (socket, memory) = (self.socket.try_clone()?, self.memory.try_clone()?);
+        Ok(Self { socket, memory, entries: self.entries })
+    }
+
     /// Has rings of so many entries: a power of two up to 32,768.
     pub fn with_entries(mut self, entries: u16) -> Self {
         self.entries = entries;
@@ -281,9 +287,10 @@ pub fn is_rung(event: &OwnedFd) -> bool {
 
 /// Makes whoever writes to an event descriptor wait, until somebody reads it.
 pub fn make_wait(event: &OwnedFd) -> Result<()> {
-    // What is in it already is taken out first, if anything is.
-    let _ = rustix::io::read(event, &mut [0; 8]);
-    fcntl_setfl(event, OFlags::empty())?;
-    rustix::io::write(event, &(u64::MAX - 1).to_ne_bytes())?;
-    Ok(())
+    // It may be rung meanwhile: what is in it already is taken out, until the whole fits in.
+    fcntl_setfl(event, OFlags::NONBLOCK)?;
+    while rustix::io::write(event, &(u64::MAX - 1).to_ne_bytes()).is_err() {
+        let _ = rustix::io::read(event, &mut [0; 8]);
+    }
+    Ok(fcntl_setfl(event, OFlags::empty())?)
 }

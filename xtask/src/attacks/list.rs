@@ -81,8 +81,9 @@ macro_rules! program {
 }
 
 /// All of them.
-pub(super) static ALL: [Spec; 33] = [
+pub(super) static ALL: [Spec; 34] = [
     machine!("wait", Wait, "a vhost-user peer's eventfd makes whoever writes it wait"),
+    machine!("wait-a-little", WaitALittle, "the same, but each call of it for less than 0.1 s"),
     machine!("terabytes", Terabytes, "a peer shares 32 ranges of 1 TiB"),
     machine!("disk", Disk, "a peer shares a file on a disk"),
     machine!(

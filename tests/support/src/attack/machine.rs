@@ -29,6 +29,8 @@ const MOST: usize = 32;
 const TERABYTE: u64 = 1 << 40;
 /// Between two looks at whether it is let in, or sent away.
 const LOOK: Duration = Duration::from_millis(5);
+/// Less than the time between two looks of the other side's.
+const A_LITTLE: Duration = Duration::from_millis(40);
 /// What is done in one go between two looks at the clock.
 const BURST: usize = 1000;
 
@@ -37,6 +39,8 @@ const BURST: usize = 1000;
 pub enum Deed {
     /// Makes whoever rings it wait.
     Wait,
+    /// Makes each call of whoever rings it wait, but never for long.
+    WaitALittle,
     /// Shares 32 ranges of a terabyte each.
     Terabytes,
     /// Shares a file on a disk.
@@ -67,8 +71,9 @@ pub enum Deed {
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Wait,
+        Self::WaitALittle,
         Self::Terabytes,
         Self::Disk,
         Self::Chains,
@@ -207,6 +212,7 @@ impl Attack for Machine {
     fn act(&mut self, until: Instant) -> Result<bool> {
         match self.deed {
             Deed::Wait => self.be_sent_away(until, wait_for_ever),
+            Deed::WaitALittle => self.be_sent_away(until, |peer| hold_up(peer, until)),
             Deed::Terabytes => self.be_sent_away(until, share_terabytes),
             Deed::Disk => {
                 let path = self.folder.join("memory");
@@ -322,6 +328,24 @@ fn wait_for_ever(peer: &VhostPeer) -> Result<()> {
     make_wait(&other)?;
     peer.give_doorbell(RECEIVE)?;
     ring(&peer.give_doorbell(TRANSMIT)?);
+    Ok(())
+}
+
+/// Lets whoever rings go on after [`A_LITTLE`], and the next ring wait again.
+fn hold_up(peer: &VhostPeer, until: Instant) -> Result<()> {
+    let met = Met::lay_out(peer.again()?, Deed::WaitALittle)?;
+    // They are looked at when they come.
+    peer.wait_until_heard()?;
+    while !peer.is_left() && Instant::now() < until {
+        met.calls.iter().try_for_each(make_wait)?;
+        met.offer_again(64)?;
+        sleep(A_LITTLE);
+        for call in &met.calls {
+            rustix::io::read(call, &mut [0; 8])?;
+        }
+        // Whoever waited has rung by then.
+        sleep(Duration::from_millis(1));
+    }
     Ok(())
 }
 
