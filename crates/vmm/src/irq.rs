@@ -46,12 +46,23 @@ pub struct IrqLine {
     wire: Wire,
     masked: AtomicBool,
     pending: AtomicBool,
-    /// Whether somebody else may pull it, by its event.
-    lent: bool,
+    /// What somebody else may pull it by, if anybody may. We do not write to that: its owner may make us wait.
+    lent: Lent,
     /// The mailbox word of the vCPU that the message goes to; null for a message to nobody.
     mailbox: AtomicPtr<AtomicU32>,
     /// Where the mailbox lies.
     _ram: Arc<GuestRam>,
+}
+
+/// Whether somebody else may pull a line.
+#[derive(Default)]
+enum Lent {
+    #[default]
+    No,
+    /// By an event of its own, that KVM knows while the line is not masked.
+    Event(EventFd),
+    /// By us alone.
+    Asked,
 }
 
 /// What an interrupt is beside the mailbox that moves.
@@ -66,7 +77,7 @@ impl IrqLine {
     /// A masked line without a message.
     fn new(wire: Wire, ram: Arc<GuestRam>) -> Self {
         let (masked, pending) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { wire, masked, pending, lent: false, mailbox: AtomicPtr::default(), _ram: ram }
+        Self { wire, masked, pending, lent: Lent::No, mailbox: AtomicPtr::default(), _ram: ram }
     }
 
     /// From now on interrupts wait here.
@@ -111,10 +122,7 @@ impl Line for IrqLine {
     }
 
     fn event(&self) -> Option<&EventFd> {
-        match &self.wire {
-            Wire::Event { event, .. } if self.lent => Some(event),
-            _ => None,
-        }
+        if let Lent::Event(event) = &self.lent { Some(event) } else { None }
     }
 }
 
@@ -160,14 +168,14 @@ impl IrqRouter {
         Ok(Arc::new(IrqLine::new(wire, self.ram.clone())))
     }
 
-    /// A new line that somebody else may pull, too, by [`Line::event`]: what comes while it is masked waits in the event,
+    /// A new line that somebody else may pull, too, by [`Line::event`]: what comes by that while it is masked waits in the event,
     /// which KVM does not look at then. It sends [`map::PEER_VECTOR`] instead of a firmware's own vector.
     pub(crate) fn lent_line(&self) -> Result<Arc<IrqLine>> {
-        let wire = match &self.vm {
-            Some(_) => Wire::Event { event: new_event()?, gsi: self.next_gsi() },
-            None => Wire::Mailbox,
+        let (wire, lent) = match &self.vm {
+            Some(vm) => (self.event(vm)?, Lent::Event(new_event()?)),
+            None => (Wire::Mailbox, Lent::Asked),
         };
-        Ok(Arc::new(IrqLine { lent: true, ..IrqLine::new(wire, self.ram.clone()) }))
+        Ok(Arc::new(IrqLine { lent, ..IrqLine::new(wire, self.ram.clone()) }))
     }
 
     fn event(&self, vm: &VmFd) -> Result<Wire> {
@@ -184,7 +192,8 @@ impl IrqRouter {
 
     /// Whether KVM looks at the event of a lent line.
     fn listen(&self, line: &IrqLine, listens: bool) -> Result<()> {
-        let (Some(vm), Wire::Event { event, gsi }, true) = (&self.vm, &line.wire, line.lent) else {
+        let (Some(vm), Wire::Event { gsi, .. }, Lent::Event(event)) = (&self.vm, &line.wire, &line.lent)
+        else {
             return Ok(());
         };
         let was = !line.masked.load(Ordering::Acquire);
@@ -207,7 +216,7 @@ impl IrqRouter {
             return Ok(());
         };
         // Another kernel has vectors of its own.
-        let ours = line.lent && self.ram.is_of_firmware();
+        let ours = !matches!(line.lent, Lent::No) && self.ram.is_of_firmware();
         if ours && message.data == u32::from(map::MESSAGE_VECTOR) {
             message.data = u32::from(map::PEER_VECTOR);
         }

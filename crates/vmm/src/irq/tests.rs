@@ -41,6 +41,19 @@ fn an_unmasked_line_sends_each_time() {
 }
 
 #[test]
+fn a_line_that_was_lent_is_pulled_by_an_event_that_nobody_else_has() {
+    let lent = new_event().expect("an event descriptor");
+    // As its owner may leave it, who can make a write wait as well.
+    lent.write(u64::MAX - 1).expect("it has room");
+    let line = IrqLine { lent: Lent::Event(lent.try_clone().expect("a copy")), ..line() };
+    line.signal();
+    line.unmask();
+    line.signal();
+    assert_eq!(sent(&line), 2);
+    assert_eq!(line.event().expect("it was lent").read().expect("it is full"), u64::MAX - 1);
+}
+
+#[test]
 fn the_mailbox_moves_with_each_interrupt_that_is_sent() {
     let mut word = AtomicU32::new(u32::MAX);
     let line = line();
