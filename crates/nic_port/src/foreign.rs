@@ -13,12 +13,13 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nic::queue::{RxQueue, TxQueue};
+use ring::hand_over::HandOver;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 use super::breakage::Breakable;
@@ -98,17 +99,19 @@ impl Call {
     }
 }
 
-/// Threads that ring for the driver of one queue.
+/// Threads that ring for the other side of one queue: the driver elsewhere, or the peer that was handed the queue ([`super::handed`]).
 #[derive(Default)]
 pub(super) struct Ringers {
-    /// The thread that moves frames.
+    /// The thread that moves frames; vCPUs, whose kicks came by register accesses.
     server: Arc<Ringing>,
-    /// The thread that speaks with the driver's program.
-    speaker: Ringing,
+    /// The thread that speaks with the other side's program.
+    pub(super) speaker: Ringing,
+    /// What vCPUs want to be rung.
+    pub(super) kicks: HandOver<AtomicU32>,
 }
 
 impl Ringers {
-    /// What is known of the thread that moves frames.
+    /// What is known of the thread that moves frames, and of vCPUs.
     pub(super) fn server(&self) -> Arc<Ringing> {
         self.server.clone()
     }
@@ -180,14 +183,19 @@ impl NicQueues {
         }
         self.stop();
         // Nobody is in a call of its any more: the servers had the queues, and the speaker is here.
+        self.forget_waits();
+    }
+
+    /// What is rung belongs to somebody else from now on.
+    pub(super) fn forget_waits(&self) {
         self.ringing().for_each(Ringing::forget);
         self.waits.forget();
     }
 }
 
-/// What control does for queues whose driver is elsewhere: without a lock, and waiting for nobody.
+/// What control does for queues whose driver is elsewhere, or that somebody else serves: without a lock, and waiting for nobody.
 impl NicQueues {
-    /// Looks whether threads of ours are kept from going on by what they ring for the driver, and takes them out if looks have found
+    /// Looks whether threads of ours are kept from going on by what they ring for the other side, and takes them out if looks have found
     /// them there for too long lately ([`super::ringing`]). To be called about ten times a second by whoever looks after the port, and
     /// by others whenever they like.
     pub fn look_after_bells(&self) {
@@ -195,12 +203,12 @@ impl NicQueues {
         self.waits.look(now, self.ringing());
     }
 
-    /// Whether the driver's program kept one of our threads waiting. It is rung no more.
+    /// Whether the other side's program kept one of our threads waiting. It is rung no more.
     pub fn is_deaf(&self) -> bool {
         self.ringing().any(Ringing::is_deaf)
     }
 
-    /// All that is known of threads that ring for the driver.
+    /// All that is known of threads that ring for the other side.
     pub(super) fn ringing(&self) -> impl Iterator<Item = &Ringing> + Clone {
         let receive = self.rx.queues.iter().map(|served| &served.ringers);
         receive.chain(self.tx.queues.iter().map(|served| &served.ringers)).flat_map(Ringers::both)

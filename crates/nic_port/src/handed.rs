@@ -7,6 +7,11 @@
 //!
 //! The doorbell of a queue is the event that the peer waits for. Its interrupt is an event that KVM waits for, and where there
 //! is no KVM one that somebody here has to pass on.
+//!
+//! From then on the doorbell's event is the peer's as well, which may make a write wait ([`super::ringing`]). A process writes to it by
+//! itself, and KVM never waits. Who else rings is looked after: the thread that has handed the rings over ([`HandedQueue::ring`]),
+//! and vCPUs whose kick came by a register access, which ring when they hold no device any more ([`Kicks`]). A peer that is gone
+//! may have kept the event, and fill it again: that is held against the next one, until the router is restarted.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +22,9 @@ use ring::Region;
 use ring::split::Layout;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::NicQueues;
+use super::foreign::Ringers;
+use super::ringing::Entered;
+use super::{NicQueues, borrow};
 use crate::irq::Line;
 
 /// A guest's memory, from guest-physical address 0. It is there as long as anybody has this.
@@ -88,6 +95,21 @@ impl SetUp {
         Some((self.ram.region().translate(0, octets)? as u64, octets))
     }
 
+    /// A peer begins, to which nothing is held that another one did.
+    pub fn welcome(&self) {
+        self.queues.iter().for_each(|queue| queue.queues.forget_waits());
+    }
+
+    /// Whether the peer kept one of our threads waiting. It is rung no more.
+    pub fn is_deaf(&self) -> bool {
+        self.queues.iter().any(|queue| queue.queues.is_deaf())
+    }
+
+    /// The queues of the NIC, which [`NicQueues::look_after_bells`] is for.
+    pub fn nic(&self) -> Option<&Arc<NicQueues>> {
+        self.queues.first().map(|queue| &queue.queues)
+    }
+
     /// How far a queue has been served: the index of its used ring, as the memory has it now.
     pub fn served(&self, queue: &HandedQueue) -> u16 {
         // `flags`, then `idx` (virtio 1.2, section 2.7.8).
@@ -104,8 +126,16 @@ impl HandedQueue {
 
     /// What its doorbell rings.
     pub fn kick(&self) -> Option<&EventFd> {
-        let pair = usize::from(self.index / 2);
-        if self.index.is_multiple_of(2) { self.queues.rx.kick(pair) } else { self.queues.tx.kick(pair) }
+        self.queues.bells_of(self.index).map(|(kick, _)| kick)
+    }
+
+    /// Rings its doorbell, for the one thread that speaks with the peer.
+    pub fn ring(&self) {
+        if let Some((kick, ringers)) = self.queues.bells_of(self.index)
+            && let Some(speaker) = ringers.speaker.try_enter()
+        {
+            speaker.ring(borrow(kick));
+        }
     }
 
     /// What a peer writes to for an interrupt; none where it is to be passed on by [`HandedQueue::interrupt`].
@@ -117,6 +147,50 @@ impl HandedQueue {
     pub fn interrupt(&self) {
         if let Some(line) = &self.line {
             line.signal();
+        }
+    }
+}
+
+impl NicQueues {
+    /// The doorbell of a queue, by its number, and who rings it.
+    fn bells_of(&self, index: u16) -> Option<(&EventFd, &Ringers)> {
+        let pair = usize::from(index / 2);
+        if index.is_multiple_of(2) {
+            self.rx.queues.get(pair).map(|served| (&served.kick, &served.ringers))
+        } else {
+            self.tx.queues.get(pair).map(|served| (&served.kick, &served.ringers))
+        }
+    }
+}
+
+/// Kicks of queues that are in a peer's hands, to be rung by a vCPU's thread that holds nothing others wait for.
+pub struct Kicks {
+    queues: Arc<NicQueues>,
+    /// A bit for each queue.
+    which: u128,
+}
+
+/// Any order of [`Ringers::kicks`].
+const RING: u32 = 1;
+
+impl Kicks {
+    /// Of none of these queues yet.
+    pub fn new(queues: Arc<NicQueues>) -> Self {
+        Self { queues, which: 0 }
+    }
+
+    /// That of the queue of this number as well.
+    pub fn add(&mut self, index: u16) {
+        self.which |= 1_u128.checked_shl(index.into()).unwrap_or(0);
+    }
+
+    /// Rings them. Where another vCPU is in the middle of that, it rings once more, and nobody waits for it.
+    pub fn ring(self) {
+        let wanted = (0..u128::BITS as u16).filter(|index| self.which >> index & 1 != 0);
+        for (kick, ringers) in wanted.filter_map(|index| self.queues.bells_of(index)) {
+            let server = ringers.server();
+            let ring = |vcpu: &mut Entered<'_>, _| vcpu.ring(borrow(kick));
+            ringers.kicks.post(RING, || server.try_enter(), ring);
         }
     }
 }

@@ -55,7 +55,7 @@ pub use collecting::Collecting;
 pub use design::Design;
 pub use foreign::Bells;
 use foreign::{Ringers, Watch};
-pub use handed::{HandedQueue, Memory, Receiver, SetUp};
+pub use handed::{HandedQueue, Kicks, Memory, Receiver, SetUp};
 pub use irq::held;
 use irq::{Line, Timekeeping};
 pub use notifier::{Notifier, Running};
@@ -99,7 +99,7 @@ struct Served<Q> {
     asleep: Doze,
     /// Why nothing is served, if the driver is to blame: it broke the ring, or wanted one that cannot be served.
     breakage: Breakage,
-    /// Threads that ring for a driver elsewhere.
+    /// Threads that ring for the other side, where that is another program.
     ringers: Ringers,
 }
 
@@ -302,7 +302,7 @@ pub struct NicQueues {
     collector: Option<Arc<dyn Collecting>>,
     /// Where frames go instead of out: [`loopback::BACK`], [`cable::NOWHERE`]; 0: out.
     aside: AtomicU8,
-    /// For how long threads were found ringing for a driver elsewhere.
+    /// For how long threads were found ringing for another program.
     waits: Waits,
     /// What the rings lie in. A frame that is being copied while the guest goes must still have somewhere to go.
     memory: OnceLock<Arc<dyn Memory>>,

@@ -10,11 +10,12 @@
 //! for the time since the last one, and some come when no peer can know of it.
 
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use signals::interrupt;
 
 /// No thread.
@@ -30,17 +31,15 @@ pub(super) struct Ringing {
 
 impl Ringing {
     /// Rings, if the descriptor's owner has not kept us waiting before.
-    pub(super) fn ring(&self, mut bell: &File) {
-        if self.is_deaf() {
-            return;
-        }
+    pub(super) fn ring(&self, bell: &File) {
         self.thread.store(interrupt::this_thread(), Ordering::Release);
-        let rung = bell.write(&1u64.to_ne_bytes());
-        self.thread.store(NOBODY, Ordering::Release);
-        // A full counter that does not wait rings already. A write that waits ends by a signal alone.
-        if rung.is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
-            self.deaf.store(true, Ordering::Release);
-        }
+        Entered(self).ring(bell.as_fd());
+    }
+
+    /// For threads that ring by turns: none if another one is in a call.
+    pub(super) fn try_enter(&self) -> Option<Entered<'_>> {
+        let (own, order) = (interrupt::this_thread(), Ordering::Acquire);
+        self.thread.compare_exchange(NOBODY, own, order, Ordering::Relaxed).ok().map(|_| Entered(self))
     }
 
     /// Whether its owner kept us waiting, until a signal came.
@@ -64,6 +63,25 @@ impl Ringing {
     /// The descriptor has another owner from now on.
     pub(super) fn forget(&self) {
         self.deaf.store(false, Ordering::Release);
+    }
+}
+
+/// The thread that may ring; dropped, it may no longer.
+pub(super) struct Entered<'r>(&'r Ringing);
+
+impl Entered<'_> {
+    /// Rings, as [`Ringing::ring`].
+    pub(super) fn ring(&self, bell: BorrowedFd<'_>) {
+        // A full counter that does not wait rings already. A write that waits ends by a signal alone, and must not be tried again.
+        if !self.0.is_deaf() && rustix::io::write(bell, &1u64.to_ne_bytes()) == Err(Errno::INTR) {
+            self.0.deaf.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.thread.store(NOBODY, Ordering::Release);
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bootinfo::map;
 use ledger::VcpuExits;
+use nic_port::Kicks;
 use ring::Region;
 use ring::hand_over::HandOver;
 
@@ -41,6 +42,10 @@ pub trait BusDevice: Send {
     }
     /// Goes on with it, for no longer than an access may have the device.
     fn go_on(&mut self) {}
+    /// What is to be rung for the last access when nobody waits for the device any more, because ringing it may take its time.
+    fn take_kicks(&mut self) -> Option<Kicks> {
+        None
+    }
     /// How long the thread that made the last accesses must sleep for what they cost the host.
     fn take_debt(&mut self) -> Option<Duration> {
         None
@@ -76,10 +81,15 @@ impl Slot {
     /// Has the device once; what came of it, and whether there is more to do.
     fn turn<R>(&self, act: impl FnOnce(&mut dyn BusDevice) -> R) -> Option<(R, bool)> {
         let mut place = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = place.as_mut().map(|device| (act(device.as_mut()), device.has_more()));
+        let done =
+            place.as_mut().map(|device| ((act(device.as_mut()), device.has_more()), device.take_kicks()));
         drop(place);
         self.cable.settle(|| self.try_lock(), set_link);
-        done
+        let (done, kicks) = done?;
+        if let Some(kicks) = kicks {
+            kicks.ring();
+        }
+        Some(done)
     }
 
     fn try_lock(&self) -> Option<Place<'_>> {

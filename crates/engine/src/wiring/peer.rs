@@ -50,8 +50,10 @@ impl Handed {
         }
     }
 
-    /// What has changed since this was asked last, if something has.
+    /// What has changed since this was asked last, if something has. To be asked about ten times a second: it also takes threads of ours
+    /// out of doorbells that the peer makes wait.
     pub(super) fn news(&self) -> Option<String> {
+        self.peer.look_after_bells();
         let now = self.peer.status();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = told.as_ref() != Some(&now);

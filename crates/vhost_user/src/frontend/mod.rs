@@ -11,6 +11,7 @@
 //! [`Session`] is what is said; [`Peer`] keeps saying it: it finds the peer, keeps the time, notices its end, finds it again,
 //! and hands over the rings from where they were served to.
 
+mod event;
 mod peer;
 mod session;
 mod talk;

@@ -9,19 +9,19 @@
 //! ```
 //!
 //! One thread goes through these stages and passes interrupts on where the peer cannot send them itself; another one speaks
-//! (`talk`). Neither ever waits for a peer without end.
+//! (`talk`). Neither ever waits for a peer without end, provided that somebody looks ([`Peer::look_after_bells`]).
 
 mod stage;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use door::Door;
-use nic_port::{Receiver, SetUp};
+use nic_port::{NicQueues, Receiver, SetUp};
 use sandbox::{Class, Confinement};
 use signals::interrupt;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
@@ -79,6 +79,8 @@ type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 struct Shared {
     path: PathBuf,
     wishes: Mutex<Wishes>,
+    /// NICs whose queues were to be handed over, as long as anybody has them: threads may be in doorbells of one that was taken back.
+    nics: Mutex<Vec<Weak<NicQueues>>>,
     changed: Condvar,
     /// Rung when a wish changes.
     news: EventFd,
@@ -109,6 +111,31 @@ struct Wishes {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes threads out of doorbells that make them wait, and has a peer sent away for it. Waits for nobody.
+    fn look_after_bells(&self) {
+        // Somebody begins or looks just now.
+        let Ok(mut nics) = self.nics.try_lock() else { return };
+        nics.retain(|nic| nic.strong_count() > 0);
+        let mut deaf = false;
+        for nic in nics.iter().filter_map(Weak::upgrade) {
+            nic.look_after_bells();
+            deaf |= nic.is_deaf();
+        }
+        drop(nics);
+        if deaf && self.lock().status == Status::Serving {
+            self.ring();
+        }
+    }
+
+    /// Takes note of a NIC whose queues are to be handed over.
+    fn know(&self, set_up: &SetUp) {
+        let Some(nic) = set_up.nic() else { return };
+        let mut nics = self.nics.lock().unwrap_or_else(PoisonError::into_inner);
+        if !nics.iter().any(|known| known.as_ptr() == Arc::as_ptr(nic)) {
+            nics.push(Arc::downgrade(nic));
+        }
     }
 
     /// Asks for what was handed over.
@@ -146,6 +173,7 @@ impl Peer {
         let shared = Arc::new(Shared {
             path: door.path().to_owned(),
             wishes: Mutex::default(),
+            nics: Mutex::default(),
             changed: Condvar::new(),
             news: event()?,
             quit: AtomicBool::new(false),
@@ -215,6 +243,11 @@ impl Peer {
         self.shared.lock().offer.unwrap_or(Offer::LEAST)
     }
 
+    /// Takes threads of ours out of doorbells that the peer makes wait. To be called about ten times a second; waits for nobody itself.
+    pub fn look_after_bells(&self) {
+        self.shared.look_after_bells();
+    }
+
     /// As a device model knows it.
     pub fn receiver(&self) -> Arc<dyn Receiver> {
         Arc::new(Hand(self.shared.clone()))
@@ -225,9 +258,10 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Release);
         self.shared.ring();
-        // A peer that makes an event descriptor of ours wait can hold up these two threads, and nobody else. They are not disturbed: one
-        // lets go of the other when what the peer was handed is given back.
-        interrupt::end_all(std::mem::take(&mut self.threads), END_LIMIT, |_, _| ());
+        // One lets go of the other when what the peer was handed is given back; the peer may make it wait in a doorbell.
+        interrupt::end_all(std::mem::take(&mut self.threads), END_LIMIT, |_, _| {
+            self.shared.look_after_bells()
+        });
     }
 }
 
@@ -236,6 +270,7 @@ struct Hand(Arc<Shared>);
 
 impl Receiver for Hand {
     fn begin(&self, set_up: SetUp) {
+        self.0.know(&set_up);
         let mut wishes = self.0.lock();
         wishes.set_up = Some(Arc::new(set_up));
         // Of several, a driver uses one until it asks for more (virtio 1.2, section 5.1.6.5.5).

@@ -6,7 +6,8 @@
 //! stop    for each ring: disable, get its index back                     the peer lets go of it
 //! ```
 //!
-//! All of it waits for the peer's answers without end: somebody else keeps the time and shuts the socket down.
+//! All of it waits for the peer's answers without end: somebody else keeps the time and shuts the socket down. Doorbells that the peer has
+//! as well may make it wait, too: somebody else looks for that ([`nic_port::NicQueues::look_after_bells`]).
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -19,6 +20,8 @@ use vhost::vhost_user::message::{VhostUserHeaderFlag, VhostUserProtocolFeatures,
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vmm_sys_util::eventfd::EventFd;
+
+use super::event;
 
 /// Bit of the feature word that is the protocol's own.
 const PROTOCOL: u64 = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
@@ -75,6 +78,9 @@ pub enum Refused {
     /// The rings are not all there.
     #[error("the NIC has nothing to hand over")]
     Nothing,
+    /// A doorbell that it was given made a thread of ours wait that rang it.
+    #[error("it does not take the doorbell of a ring, and made a thread of ours wait")]
+    Waited,
     /// Nobody would survive what a peer can do to the memory.
     #[error("the router's memory cannot be handed over: {0}")]
     Memory(io::Error),
@@ -132,6 +138,11 @@ impl Session {
     /// The peer cannot serve it, or says no.
     pub fn start(&mut self, set_up: &SetUp, pairs: usize, calls: &[EventFd]) -> Result<(), Refused> {
         self.check(set_up)?;
+        set_up.welcome();
+        // Another peer may have left it full.
+        for kick in set_up.queues.iter().filter_map(HandedQueue::kick) {
+            event::take(kick);
+        }
         let picked = set_up.features & self.offer.features | features::VERSION_1;
         let picked = if self.has_protocol { picked | PROTOCOL } else { picked };
         asking("VHOST_USER_SET_FEATURES", self.frontend.set_features(picked))?;
@@ -142,10 +153,10 @@ impl Session {
         self.enable(set_up, pairs)?;
         // What came before it was there: it looks, and so does the driver.
         for queue in &set_up.queues {
-            let _ = queue.kick().map(|kick| kick.write(1));
+            queue.ring();
             queue.interrupt();
         }
-        Ok(())
+        if set_up.is_deaf() { Err(Refused::Waited) } else { Ok(()) }
     }
 
     fn check(&self, set_up: &SetUp) -> Result<(), Refused> {

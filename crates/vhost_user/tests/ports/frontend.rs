@@ -18,21 +18,21 @@ use super::driver::{ENTRIES, OCTETS, Queue};
 use super::{CHOICES, LONGEST, OFFLOADS, Port, until};
 
 /// Octets of a small router.
-const RAM: usize = 12 << 20;
+pub(crate) const RAM: usize = 12 << 20;
 /// The slot that the NIC is in.
-const SLOT: u64 = 1;
-const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub(crate) const SLOT: u64 = 1;
+pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// The command register of configuration space: memory decoding and bus mastering.
 const COMMAND: u64 = 4;
 const MEMORY_AND_MASTER: u16 = 6;
 /// Rings of the only pair.
-const RECEIVE: u16 = 0;
-const TRANSMIT: u16 = 1;
+pub(crate) const RECEIVE: u16 = 0;
+pub(crate) const TRANSMIT: u16 = 1;
 
 /// The registers of the NIC, as its driver reaches them.
-struct Registers {
-    machine: Arc<Machine>,
-    exits: VcpuExits,
+pub(crate) struct Registers {
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) exits: VcpuExits,
 }
 
 impl Registers {
@@ -46,14 +46,14 @@ impl Registers {
         self.write(Self::BAR + registers::COMMON + register as u64, octets);
     }
 
-    fn status(&self) -> u8 {
+    pub(crate) fn status(&self) -> u8 {
         let (mut octet, at) = ([0], Self::BAR + registers::COMMON + register::DEVICE_STATUS as u64);
         self.machine.bus().read(at, &mut octet, &self.exits);
         octet[0]
     }
 
     /// Resets the device and settles on these features.
-    fn negotiate(&self, picked: u64) {
+    pub(crate) fn negotiate(&self, picked: u64) {
         self.write(map::ECAM + (SLOT << 15) + COMMAND, &MEMORY_AND_MASTER.to_le_bytes());
         self.set(register::DEVICE_STATUS, &[0]);
         self.set(register::DEVICE_STATUS, &[status::ACKNOWLEDGE | status::DRIVER]);
@@ -65,7 +65,7 @@ impl Registers {
         assert_ne!(self.status() & status::FEATURES_OK, 0, "the device does not agree");
     }
 
-    fn lay_out(&self, number: u16, queue: &Queue) {
+    pub(crate) fn lay_out(&self, number: u16, queue: &Queue) {
         let layout = queue.layout();
         self.set(register::QUEUE_SELECT, &number.to_le_bytes());
         self.set(register::QUEUE_SIZE, &ENTRIES.to_le_bytes());
@@ -75,12 +75,12 @@ impl Registers {
         self.set(register::QUEUE_ENABLE, &1_u16.to_le_bytes());
     }
 
-    fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let all = status::ACKNOWLEDGE | status::DRIVER | status::FEATURES_OK | status::DRIVER_OK;
         self.set(register::DEVICE_STATUS, &[all]);
     }
 
-    fn kick(&self, number: u16) {
+    pub(crate) fn kick(&self, number: u16) {
         let doorbell = registers::NOTIFY + u64::from(number) * u64::from(registers::NOTIFY_MULTIPLIER);
         self.write(Self::BAR + doorbell, &number.to_le_bytes());
     }
@@ -134,7 +134,7 @@ impl Bench {
     }
 }
 
-fn machine() -> Arc<Machine> {
+pub(crate) fn machine() -> Arc<Machine> {
     let info = BootInfo::new(Role::Router, 1);
     let config = MachineConfig { name: "ports".into(), ram: RAM, fib: None, info };
     Process::new(config).expect("a machine").machine().clone()

@@ -4,6 +4,7 @@
 mod backend;
 mod driver;
 mod frontend;
+mod kicks;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

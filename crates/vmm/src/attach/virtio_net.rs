@@ -11,7 +11,7 @@ use nic::pci::PciFunction;
 use nic::queue::{RxQueue, TxQueue};
 use nic::virtio_net::{self, ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
 use nic_port::irq::{Line, Messages, Queue, Timed, Timekeeping};
-use nic_port::{Design, HandedQueue, NicQueues, Notifier, Receiver, Ringer, Running, SetUp};
+use nic_port::{Design, HandedQueue, Kicks, NicQueues, Notifier, Receiver, Ringer, Running, SetUp};
 use ring::split::DeviceQueue;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -93,6 +93,7 @@ fn build(
         connected: Vec::new(),
         longest,
         receiver,
+        kicks: None,
         pace: Pace::new(Instant::now()),
         told: false,
         stop: machine.stop_sign().clone(),
@@ -120,6 +121,8 @@ struct NicDevice {
     longest: usize,
     /// The receiver that serves the queues instead of us.
     receiver: Option<Arc<dyn Receiver>>,
+    /// What it is to be rung for.
+    kicks: Option<Kicks>,
     pace: Pace,
     /// Whether a fault of the host's was told.
     told: bool,
@@ -157,6 +160,10 @@ impl BusDevice for NicDevice {
         self.model.bar_write(bar, offset, data);
         self.carry_out();
         true
+    }
+
+    fn take_kicks(&mut self) -> Option<Kicks> {
+        self.kicks.take()
     }
 
     fn take_debt(&mut self) -> Option<Duration> {
@@ -269,7 +276,7 @@ impl NicDevice {
         self.running.clone_from(&start.queues);
         self.register_doorbells(&start.queues);
         // Buffers or frames that were there before the doorbells: have a look.
-        start.queues.iter().for_each(|setup| self.look(setup.role, Ringer::Device));
+        start.queues.iter().for_each(|setup| self.look(setup, Ringer::Device));
         if let Some(receiver) = &self.receiver {
             receiver.begin(SetUp::new(start.features, handed, self.ram.clone()));
         }
@@ -344,14 +351,18 @@ impl NicDevice {
         if let Some(control) = self.control.as_mut().filter(|control| control.index == index) {
             control.queue.kicked();
             self.serve_control();
-        } else if let Some(setup) = self.running.iter().find(|setup| setup.index == index) {
-            self.look(setup.role, Ringer::Driver);
+        } else if let Some(setup) = self.running.iter().find(|setup| setup.index == index).copied() {
+            self.look(&setup, Ringer::Driver);
         }
     }
 
-    /// Has somebody look at a queue: this thread, where frames are sent in the access, else whom its doorbell wakes.
-    fn look(&self, role: QueueRole, ringer: Ringer) {
-        match role {
+    /// Has somebody look at a queue: this thread, where frames are sent in the access, else whom its doorbell wakes. A receiver has
+    /// that doorbell as well, and may make this thread wait: it is rung later.
+    fn look(&mut self, setup: &QueueSetup, ringer: Ringer) {
+        if self.receiver.is_some() && setup.role != QueueRole::Control {
+            return self.kicks.get_or_insert_with(|| Kicks::new(self.queues.clone())).add(setup.index);
+        }
+        match setup.role {
             QueueRole::Transmit(pair) if self.queues.transmits_in_access() => {
                 self.queues.transmit_pair(usize::from(pair), ringer);
             }

@@ -1,8 +1,7 @@
 //! The course of things with a peer.
 
-use std::io::IoSliceMut;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,11 +11,11 @@ use std::time::{Duration, Instant};
 use door::{Door, process_at};
 use nic_port::SetUp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{ReadWriteFlags, preadv2};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::{Clock, Shared, Status};
-use crate::frontend::session::Session;
+use crate::frontend::event::{EventFdExt, take};
+use crate::frontend::session::{Refused, Session};
 use crate::frontend::talk::{Job, Outcome};
 
 /// How long a peer may take for all that is said at once.
@@ -262,6 +261,11 @@ impl Course {
             self.next = now;
             return self.retreat("it went away".to_owned(), now);
         }
+        if given.set_up.is_deaf() {
+            self.shared.counters.lost.add(1);
+            self.put_off(now);
+            return self.retreat(Refused::Waited.to_string(), now);
+        }
         self.pass_on(&given);
         let (turn, pairs) = {
             let wishes = self.shared.lock();
@@ -345,44 +349,5 @@ impl Course {
             // A signal, or no memory for the moment.
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-}
-
-/// Whether an event descriptor was rung. It is the peer's as well, which may have it wait when there is nothing in it: not here.
-fn take(event: &EventFd) -> bool {
-    let mut count = [0; 8];
-    // No place in a file: where it stands.
-    let read =
-        preadv2(event.as_fd_borrowed(), &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
-    read.is_ok()
-}
-
-/// An event descriptor as the poll wants it.
-trait EventFdExt {
-    fn as_fd_borrowed(&self) -> BorrowedFd<'_>;
-}
-
-impl EventFdExt for EventFd {
-    fn as_fd_borrowed(&self) -> BorrowedFd<'_> {
-        use std::os::fd::AsRawFd;
-        // SAFETY: the descriptor is open for as long as its owner is borrowed.
-        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use vmm_sys_util::eventfd::EFD_CLOEXEC;
-
-    use super::*;
-
-    #[test]
-    fn an_event_that_waits_when_nothing_is_in_it_is_taken_without_waiting() {
-        // As a peer leaves it that has cleared O_NONBLOCK.
-        let event = EventFd::new(EFD_CLOEXEC).expect("an event descriptor");
-        assert!(!take(&event));
-        event.write(3).expect("it has room");
-        assert!(take(&event));
-        assert!(!take(&event));
     }
 }
