@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use support::attack::{Attack, Misuse, Program};
 use support::{Counters, Namespace, Running, Signal, Stage, Testpmd, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
@@ -244,6 +245,36 @@ fn ask(stage: &Stage, words: &[&str]) {
     let done =
         run(command.args([database.as_str(), "--timeout=60"]).args(words), PATIENCE).expect("ovs-vsctl");
     assert!(done.status.success(), "{words:?}: {}", done.stderr);
+}
+
+#[test]
+fn a_program_that_makes_us_wait_in_a_doorbell_is_left_and_the_next_one_is_served() {
+    support::needs!(Root);
+    let mut stage = Stage::start(RINGROAD, &echo("process", "connect")).expect("it starts");
+    let socket = stage.path("v.sock");
+    let mut villain = Program::new(&socket, Misuse::FillKick);
+    for _ in 0..2 {
+        assert!(villain.act(Instant::now() + PATIENCE).expect("it attacks"), "nobody calls");
+    }
+    villain.rest().expect("it goes");
+    let told = |stage: &mut Stage| {
+        let told = stage.run().complaints(0);
+        told.iter().filter(|line| line.contains("made a thread of ours wait")).count()
+    };
+    let end = Instant::now() + PATIENCE;
+    while told(&mut stage) == 0 {
+        assert!(Instant::now() < end, "it is not named: {:?}", stage.run().complaints(0));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let honest = format!(
+        "[[router]]\nname = 't27h'\nengine = 'process'\nrole = 'echo'\n\
+         [[router.nic]]\nname = 'wan'\nattach = 'vhost-user-backend:{}'\naddress = '192.0.2.2/24'\n",
+        socket.display()
+    );
+    let honest = Stage::start(RINGROAD, &honest).expect("it starts");
+    wait_until_shown(&stage, "t27", "handed to v.sock");
+    honest.finish_troubled(Vec::new()).expect("it ends well");
+    stage.finish_troubled(Vec::new()).expect("it ends well, and leaves nothing");
 }
 
 #[test]

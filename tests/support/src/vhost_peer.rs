@@ -45,6 +45,10 @@ pub mod request {
     pub const SET_VRING_KICK: u32 = 12;
     /// What the driver is rung by.
     pub const SET_VRING_CALL: u32 = 13;
+    /// Features of the protocol that are offered; it is answered.
+    pub const GET_PROTOCOL_FEATURES: u32 = 15;
+    /// Features of the protocol that were picked.
+    pub const SET_PROTOCOL_FEATURES: u32 = 16;
 }
 
 use request::{

@@ -81,7 +81,7 @@ macro_rules! program {
 }
 
 /// All of them.
-pub(super) static ALL: [Spec; 34] = [
+pub(super) static ALL: [Spec; 35] = [
     machine!("wait", Wait, "a vhost-user peer's eventfd makes whoever writes it wait"),
     machine!("wait-a-little", WaitALittle, "the same, but each call of it for less than 0.1 s"),
     machine!("terabytes", Terabytes, "a peer shares 32 ranges of 1 TiB"),
@@ -95,6 +95,7 @@ pub(super) static ALL: [Spec; 34] = [
     program!("pages", Pages, "a program takes the pages of the router that it was handed"),
     Spec { huge: true, ..program!("huge-pages", Pages, "the same with huge pages, which it keeps") },
     program!("silence", Silence, "a program that a router calls never answers"),
+    program!("fill-kick", FillKick, "a program makes whoever rings the doorbells that it was handed wait"),
     Spec::new(
         ["keep", "a program keeps a router's rings while that is restarted in a loop"],
         HANDED,

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -13,10 +14,16 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstatfs, memfd_create};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use super::Attack;
-use crate::vhost_peer::request::{GET_FEATURES, SET_MEM_TABLE};
+use crate::vhost_peer::make_wait;
+use crate::vhost_peer::request::{
+    GET_FEATURES, GET_PROTOCOL_FEATURES, SET_MEM_TABLE, SET_PROTOCOL_FEATURES, SET_VRING_KICK,
+};
 
 /// VIRTIO_F_VERSION_1, and nothing else.
 const VERSION_1: u64 = 1 << 32;
+/// VHOST_USER_F_PROTOCOL_FEATURES: there are features of the protocol; that requests are acknowledged is one of them.
+const PROTOCOL: u64 = 1 << 30;
+const REPLY_ACK: u64 = 1 << 3;
 /// `f_type` of hugetlbfs.
 const HUGETLBFS: i64 = 0x9584_58f6;
 /// Between two looks at whether somebody comes.
@@ -31,6 +38,8 @@ pub enum Misuse {
     Pages,
     /// Takes the rings, and never gives them back.
     Keep,
+    /// Makes who rings the doorbells that it was handed wait.
+    FillKick,
     /// Never answers.
     Silence,
     /// Answers what was not asked.
@@ -100,6 +109,31 @@ impl Program {
         Ok(true)
     }
 
+    /// Once for each connection, until that is closed.
+    fn fill_kicks(&mut self, until: Instant) -> Result<bool> {
+        let Some(stream) = self.accept(until)? else { return Ok(false) };
+        let mut doorbells = Vec::new();
+        // From then on it is waited for after each request.
+        let mut is_acked = false;
+        while let Ok((request, doorbell)) = hear(&stream) {
+            let answer = match request {
+                GET_FEATURES => Some(VERSION_1 | PROTOCOL),
+                GET_PROTOCOL_FEATURES => Some(REPLY_ACK),
+                _ => is_acked.then_some(0),
+            };
+            is_acked |= request == SET_PROTOCOL_FEATURES;
+            if request == SET_VRING_KICK {
+                let doorbell = OwnedFd::from(doorbell.context("a ring without a doorbell")?);
+                make_wait(&doorbell)?;
+                doorbells.push(doorbell);
+            }
+            if let Some(answer) = answer {
+                say(&stream, request, answer)?;
+            }
+        }
+        Ok(!doorbells.is_empty())
+    }
+
     fn say_nothing(&mut self, until: Instant) -> Result<bool> {
         let Some(stream) = self.accept(until)? else { return Ok(false) };
         read_to_the_end(&stream, until)?;
@@ -119,6 +153,7 @@ impl Attack for Program {
     fn act(&mut self, until: Instant) -> Result<bool> {
         match self.misuse {
             Misuse::Pages | Misuse::Keep => self.take(until),
+            Misuse::FillKick => self.fill_kicks(until),
             Misuse::Silence => self.say_nothing(until),
             Misuse::Nonsense => self.say_nonsense(until),
         }
@@ -157,12 +192,11 @@ impl Had {
 ///
 /// # Errors
 /// The caller does not hand it over.
-pub fn be_handed(mut stream: &UnixStream) -> Result<File> {
+pub fn be_handed(stream: &UnixStream) -> Result<File> {
     loop {
         match hear(stream)? {
             (GET_FEATURES, _) => {
-                let head = [GET_FEATURES, 5, 8].map(u32::to_le_bytes).concat();
-                stream.write_all(&[head, VERSION_1.to_le_bytes().to_vec()].concat())?;
+                say(stream, GET_FEATURES, VERSION_1)?;
             }
             (SET_MEM_TABLE, memory) => {
                 return memory.context("a table without a file");
@@ -179,6 +213,12 @@ pub fn be_handed(mut stream: &UnixStream) -> Result<File> {
 pub fn be_asked(stream: &UnixStream, request: u32) -> Result<()> {
     while hear(stream)?.0 != request {}
     Ok(())
+}
+
+/// Answers by a number.
+fn say(mut stream: &UnixStream, request: u32, answer: u64) -> Result<()> {
+    let head = [request, 5, 8].map(u32::to_le_bytes).concat();
+    Ok(stream.write_all(&[head, answer.to_le_bytes().to_vec()].concat())?)
 }
 
 /// One message, without its body, and the descriptor that came with it.
