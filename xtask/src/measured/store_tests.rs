@@ -32,6 +32,9 @@ fn a_bench_is_kept_though_something_is_missing_and_says_so() {
 
 #[test]
 fn a_figure_is_repeated_as_often_as_is_said_and_else_as_its_file_says() {
-    assert_eq!(of_figure("ringroad-lab", "000/fig13", Some(6)).shown(), "ringroad-lab run 000/fig13 --repeat 6");
+    assert_eq!(
+        of_figure("ringroad-lab", "000/fig13", Some(6)).shown(),
+        "ringroad-lab run 000/fig13 --repeat 6"
+    );
     assert_eq!(of_figure("ringroad-lab", "000/fig13", None).shown(), "ringroad-lab run 000/fig13");
 }
