@@ -9,7 +9,6 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use api::{Answer, Change, Outcome, Ticket};
 use config::Plan;
-use host::named;
 use link::ToPlane;
 use telemetry::Kind;
 
@@ -17,6 +16,7 @@ use super::desk::Asker;
 use super::following::Whose;
 use super::lifecycle::with_locks;
 use super::metrics::Metrics;
+use super::opening::Ready;
 use super::placing::Planned;
 use super::resources::Resources;
 use super::{Supervisor, schedule};
@@ -46,20 +46,13 @@ impl Supervisor {
     /// A client wants another file to run.
     pub(super) fn apply(&mut self, ticket: Ticket, wanted: Wanted, now: Instant) {
         let file = wanted.file.clone();
-        if let Err(error) = self.try_apply(ticket, wanted, now) {
-            let message = match error.downcast_ref::<config::Errors>() {
-                Some(errors) => errors.lines().collect::<Vec<_>>().join("; "),
-                None => format!("{error:#}"),
-            };
-            if !self.desk.is_applying() {
-                self.lock_only_what_runs();
-            }
-            self.events.tell(Kind::Refused, format!("{file} was not applied: {message}"));
-            self.reply(ticket, Err(api::Error::new(message)), now);
+        let outcome = self.may_apply().and_then(|()| self.read(ticket, wanted));
+        if let Err(error) = outcome {
+            self.refuse(ticket, &file, &error, now);
         }
     }
 
-    fn try_apply(&mut self, ticket: Ticket, wanted: Wanted, now: Instant) -> Result<()> {
+    fn may_apply(&self) -> Result<()> {
         if self.desk.is_applying() {
             bail!("another file is being applied: try again when that is done");
         }
@@ -69,13 +62,49 @@ impl Supervisor {
         if !self.is_up() {
             bail!("{}: try again in a second", self.why_not_up());
         }
-        let Wanted { file, text, dry_run } = &wanted;
-        let (plan, dry_run) = (self.checked(file, text)?, *dry_run);
-        let threads = self.placing.planned(&plan, now)?;
-        let metrics = self.metrics.other(&plan, &mut self.lock)?;
-        let opened = if dry_run { Resources::default() } else { self.prepare(&plan)? };
+        Ok(())
+    }
+
+    /// Tells why a file is not applied.
+    pub(super) fn refuse(&mut self, ticket: Ticket, file: &str, error: &anyhow::Error, now: Instant) {
+        let message = match error.downcast_ref::<config::Errors>() {
+            Some(errors) => errors.lines().collect::<Vec<_>>().join("; "),
+            None => format!("{error:#}"),
+        };
+        if !self.desk.is_applying() {
+            self.lock_only_what_runs();
+        }
+        self.events.tell(Kind::Refused, format!("{file} was not applied: {message}"));
+        self.reply(ticket, Err(api::Error::new(message)), now);
+    }
+
+    /// Takes the names that the file needs beyond those that the run has.
+    pub(super) fn prepare(&mut self, plan: &Plan) -> Result<()> {
+        for router in &plan.routers {
+            if !self.lock.has(&router.name) {
+                self.lock.add(&router.name)?;
+            }
+        }
+        Resources::undo(plan).for_each(|undo| self.lock.add_undo(&undo));
+        Ok(())
+    }
+
+    /// Everything is open: the data plane is to change itself.
+    pub(super) fn hand_on(
+        &mut self,
+        ticket: Ticket,
+        wanted: Wanted,
+        ready: Ready,
+        opened: Resources,
+        now: Instant,
+    ) -> Result<()> {
+        opened.notices().for_each(|line| self.events.tell(Kind::Notice, line));
+        if !self.is_up() {
+            bail!("{}: try again in a second", self.why_not_up());
+        }
+        let (Ready { plan, threads, metrics }, dry_run) = (ready, wanted.dry_run);
         let (supplies, descriptors) = self.resources.supplies(&opened, &plan)?;
-        let orders = self.orders_for(file, text, plan.routers.len(), supplies);
+        let orders = self.orders_for(&wanted.file, &wanted.text, plan.routers.len(), supplies);
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
         let plane = self.life.plane.as_mut().context("the data plane is down: try again in a second")?;
         let id = self.desk.number(Asker::Apply(ticket));
@@ -85,35 +114,6 @@ impl Supervisor {
         self.desk.stage(Staged { plan, wanted, opened, metrics, threads });
         plane.say(&ToPlane::Apply { id, orders, dry_run }, descriptors, now);
         Ok(())
-    }
-
-    /// Reads the file and asks the host whether it can be run here, beside what the run has already.
-    fn checked(&self, file: &str, text: &str) -> Result<Plan> {
-        let mut plan = config::parse(text, file)?;
-        let mut facts = host::facts(&plan);
-        facts.memory_available = facts.memory_available.map(|free| free + self.running.plan.memory());
-        facts.cpus.extend(self.placing.exclusive());
-        let errors = plan.check_host(&facts).and(named::faults(&plan, Some(&self.running.plan)));
-        if !errors.is_empty() {
-            return Err(errors.into());
-        }
-        facts.no_kvm = self.running.no_kvm.clone();
-        plan.choose_engines(&facts);
-        host::need_tun(&plan)?;
-        Ok(plan)
-    }
-
-    /// Takes what the file needs beyond what the run has.
-    fn prepare(&mut self, plan: &Plan) -> Result<Resources> {
-        for router in &plan.routers {
-            if !self.lock.has(&router.name) {
-                self.lock.add(&router.name)?;
-            }
-        }
-        Resources::undo(plan).for_each(|undo| self.lock.add_undo(&undo));
-        let opened = Resources::open(plan, &self.resources)?;
-        opened.notices().for_each(|line| self.events.tell(Kind::Notice, line));
-        Ok(opened)
     }
 
     /// The data plane has changed itself, or has not.

@@ -13,6 +13,7 @@ use telemetry::Kind;
 use super::Supervisor;
 use super::apply::{Staged, Wanted};
 use super::gather::Gather;
+use super::opening::Opening;
 use super::schedule::{self, is_of_both};
 use crate::run_lock::RunLock;
 
@@ -56,6 +57,8 @@ pub(super) struct Desk {
     /// What clients have changed since the file was applied.
     pub(super) kept: Vec<Request>,
     staged: Option<Staged>,
+    /// What another file needs.
+    pub(super) opening: Opening,
     /// Clients that were left so far.
     left: u64,
 }
@@ -71,7 +74,8 @@ impl Desk {
         lock.add_rubbish(&folder.join(format!(".{}.{}", api::folder::SOCKET, std::process::id())));
         let server = Server::listen(&folder, Limits::default()).context("no control socket")?;
         let (asked, gathers, kept) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Ok(Self { server, asked, gathers, next: 0, kept, staged: None, left: 0 })
+        let opening = Opening::default();
+        Ok(Self { server, asked, gathers, next: 0, kept, staged: None, opening, left: 0 })
     }
 
     /// A number for a new question.
@@ -114,7 +118,8 @@ impl Desk {
 
     /// Whether somebody waits for another file to run.
     pub(super) fn is_applying(&self) -> bool {
-        self.askers().any(|asker| matches!(asker, Asker::Apply(_) | Asker::Applied(..)))
+        let is_applied = |asker: &Asker| matches!(asker, Asker::Apply(_) | Asker::Applied(..));
+        self.opening.is_under_way() || self.askers().any(is_applied)
     }
 
     /// The file that is being applied.

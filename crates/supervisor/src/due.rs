@@ -33,7 +33,8 @@ impl Supervisor {
                 .flat_map(Plane::watched)
                 .map(add),
         );
-        let threads = self.mending.watched().into_iter().chain(self.watching.watched());
+        let threads = [self.mending.watched(), self.watching.watched(), self.desk.opening.watched()];
+        let threads = threads.into_iter().flatten();
         fds.extend(threads.map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.lock.watched().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.resources.wished().map(|fd| add((fd, PollFlags::IN))));

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -46,6 +47,13 @@ impl<T: Send + 'static> Errand<T> {
             self.0 = None;
         }
         outcome.ok()
+    }
+
+    /// Waits for what is being done, but not for longer than this, and has nobody use what comes of it.
+    pub(super) fn give_up(&mut self, most: Duration) {
+        if let Some((result, _)) = self.0.take() {
+            drop(result.recv_timeout(most));
+        }
     }
 
     /// What to poll for reading.

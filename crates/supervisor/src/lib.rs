@@ -30,6 +30,7 @@ mod lifecycle;
 mod mending;
 mod metrics;
 mod notify;
+mod opening;
 mod output;
 mod patience;
 mod placing;
@@ -255,7 +256,7 @@ impl Supervisor {
         let plane = Plane::start(user, started)?;
         ceilings.enter(plane.pid());
         Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));
-        let resources = match Resources::open(&running.plan, &Resources::default()) {
+        let resources = match Resources::open(&running.plan, &Default::default()) {
             // A signal interrupts what the kernel was asked for; whoever sent it wants the end, not the reason.
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
@@ -362,6 +363,7 @@ impl Supervisor {
         self.resources.fulfil();
         self.mend(now);
         self.attend_links(now);
+        self.attend_opening(now);
         self.attend_clients(now);
         self.attend_metrics(now);
         self.accounting.attend(now);
@@ -440,6 +442,7 @@ impl Supervisor {
         }
         self.children.end_all(now);
         self.bury_all(&clock);
+        self.desk.opening.give_up(GRACE);
         self.tell_of_ceilings(now);
         self.give_back();
         if self.life.was_up && !had_ended {

@@ -36,6 +36,17 @@ pub(crate) struct Resources {
     state: u64,
 }
 
+/// What is open already, and need not be opened for a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    kvm: bool,
+    /// Of each uplink, what [`Opened::queues`] says.
+    queues: BTreeMap<Key, Option<(usize, String)>>,
+    /// Routers whose images are those of the plan.
+    images: BTreeSet<String>,
+    passages: BTreeSet<String>,
+}
+
 /// What an uplink is known by while its router comes and goes.
 type Key = (Attach, Option<String>);
 
@@ -52,14 +63,14 @@ fn described(door: &Door) -> (Description, BorrowedFd<'_>) {
 }
 
 impl Resources {
-    /// Opens what `plan` needs and `held` does not have. What fails leaves nothing behind.
+    /// Opens what `plan` needs and is not `held`. What fails leaves nothing behind.
     ///
     /// # Errors
     /// One line that names router and NIC.
-    pub(crate) fn open(plan: &Plan, held: &Self) -> Result<Self> {
+    pub(crate) fn open(plan: &Plan, held: &Held) -> Result<Self> {
         let mut opened = Self::default();
         let kvm = plan.routers.iter().any(|router| router.engine.is_some_and(Engine::needs_kvm));
-        if kvm && held.kvm.is_none() {
+        if kvm && !held.kvm {
             let file = OpenOptions::new().read(true).write(true).open("/dev/kvm");
             opened.kvm = Some(file.context("cannot open /dev/kvm")?);
         }
@@ -73,7 +84,7 @@ impl Resources {
         }
         for (router, nic) in plan.nics().filter(|(router, _)| router.is_apart()) {
             let name = label(router, nic);
-            if !held.passages.contains_key(&name) {
+            if !held.passages.contains(&name) {
                 let passage = Passage::new(&name)?;
                 opened.passages.insert(name, passage);
             }
@@ -81,10 +92,10 @@ impl Resources {
         Ok(opened)
     }
 
-    fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &Self) -> Result<()> {
+    fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &Held) -> Result<()> {
         let key = key(router, nic);
-        match held.uplinks.get(&key) {
-            Some(uplink) => check_queues(uplink.queues(), router, nic)?,
+        match held.queues.get(&key) {
+            Some(queues) => check_queues(queues.clone(), router, nic)?,
             None => {
                 if let Some(uplink) = open_uplink_patiently(router, nic)? {
                     self.uplinks.insert(key, uplink);
@@ -94,13 +105,24 @@ impl Resources {
         Ok(())
     }
 
-    fn open_images(&mut self, router: &Router, held: &Self) -> Result<()> {
+    fn open_images(&mut self, router: &Router, held: &Held) -> Result<()> {
         if let Some(linux) = &router.linux
-            && held.images_of(router).is_none()
+            && !held.images.contains(&router.name)
         {
             self.images.insert(router.name.clone(), Images::open(linux)?);
         }
         Ok(())
+    }
+
+    /// What of a plan's needs is open.
+    pub(crate) fn held(&self, plan: &Plan) -> Held {
+        let with_images = plan.routers.iter().filter(|router| self.images_of(router).is_some());
+        Held {
+            kvm: self.kvm.is_some(),
+            queues: self.uplinks.iter().map(|(key, uplink)| (key.clone(), uplink.queues())).collect(),
+            images: with_images.map(|router| router.name.clone()).collect(),
+            passages: self.passages.keys().cloned().collect(),
+        }
     }
 
     fn images_of(&self, router: &Router) -> Option<&Images> {

@@ -7,6 +7,7 @@ mod end;
 mod links;
 mod lives;
 mod locks;
+mod opening;
 mod promises;
 mod questions;
 mod stage;

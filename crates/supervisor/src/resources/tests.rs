@@ -21,13 +21,13 @@ fn captures_are_opened_handed_on_and_closed() {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = |name: &str| format!("pcap:{}", folder.path().join(name).display());
     let first = plan(&[("a", &capture("a.pcap")), ("b", "null")]);
-    let mut held = Resources::open(&first, &Resources::default()).expect("opened");
+    let mut held = Resources::open(&first, &Default::default()).expect("opened");
     let (supplies, descriptors) = held.supplies(&Resources::default(), &first).expect("descriptors");
     assert_eq!(supplies, [Supply::Uplink { nic: "edge.a".to_owned(), what: uplink::Description::Capture }]);
     assert_eq!(descriptors.len(), 1);
     std::fs::write(folder.path().join("a.pcap"), "frames").expect("written");
     let second = plan(&[("a", &capture("a.pcap")), ("c", &capture("c.pcap"))]);
-    let opened = Resources::open(&second, &held).expect("opened");
+    let opened = Resources::open(&second, &held.held(&second)).expect("opened");
     assert_eq!(std::fs::read(folder.path().join("a.pcap")).expect("there"), b"frames", "it is not made anew");
     assert_eq!(held.supplies(&opened, &second).expect("descriptors").1.len(), 2);
     held.adopt(opened, &first, &second).expect("adopted");
@@ -41,7 +41,7 @@ fn captures_are_opened_handed_on_and_closed() {
 #[test]
 fn what_cannot_be_opened_is_named() {
     let plan = plan(&[("a", "pcap:/there/is/no/such/folder/x.pcap")]);
-    let error = format!("{:#}", Resources::open(&plan, &Resources::default()).expect_err("no folder"));
+    let error = format!("{:#}", Resources::open(&plan, &Default::default()).expect_err("no folder"));
     assert!(
         error.starts_with("router edge, NIC a: cannot write /there/is/no/such/folder/x.pcap: "),
         "{error}"
@@ -55,7 +55,7 @@ fn a_capture_goes_on_in_a_file_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.pcap");
     let plan = plan(&[("a", &format!("pcap:{}", path.display()))]);
-    let mut held = Resources::open(&plan, &Resources::default()).expect("opened");
+    let mut held = Resources::open(&plan, &Default::default()).expect("opened");
     let next = folder.path().join("x.2.pcap");
     held.reopen_captures(1).expect("nothing to do");
     assert!(!next.exists(), "nothing is in it yet");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::Request;
 use link::ToPlane;
@@ -43,16 +43,6 @@ fn hung() -> (Stage, Sender<bool>) {
     (stage, answer)
 }
 
-/// Turns the loop until the test's thread has been heard.
-fn until(stage: &mut Stage, mut is_so: impl FnMut(&mut Stage) -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is_so(stage) {
-        assert!(Instant::now() < end, "it does not come to pass");
-        stage.turn().expect("it goes on");
-        std::thread::yield_now();
-    }
-}
-
 fn is_told(stage: &Stage) -> bool {
     let plane = stage.plane();
     std::iter::from_fn(|| plane.told())
@@ -82,12 +72,12 @@ fn cables_about_which_nobody_answers_hold_nobody_up() {
 fn what_was_seen_is_told_when_it_is_there() {
     let (mut stage, answer) = hung();
     answer.send(true).expect("it is waited for");
-    until(&mut stage, |stage| !stage.supervisor().watching.lost.is_empty());
+    stage.until(|stage| !stage.supervisor().watching.lost.is_empty());
     assert!(counted(&mut stage).contains("edge.wan.tap.kernel.drop_full\": 7"));
     assert!(!is_told(&stage), "it is the first look");
     answer.send(false).expect("it is waited for");
     stage.after(SECOND).expect("it goes on");
-    until(&mut stage, |stage| is_told(stage));
+    stage.until(|stage| is_told(stage));
 }
 
 /// What was seen of a link that is another one by now says nothing of that.
@@ -98,6 +88,6 @@ fn a_look_at_what_was_there_before_is_nothing() {
     let plan = supervisor.running.plan.clone();
     supervisor.resources.adopt(Default::default(), &plan, &plan).expect("nothing has another size");
     answer.send(true).expect("it is waited for");
-    until(&mut stage, |stage| stage.supervisor().watching.watched().is_none());
+    stage.until(|stage| stage.supervisor().watching.watched().is_none());
     assert!(stage.supervisor().watching.lost.is_empty());
 }

@@ -245,6 +245,7 @@ fn the_process_of_a_router_hears_of_no_neighbour() {
     let next = APART.replacen("192.0.2.1/24", "192.0.2.3/24", 1);
     client.send(&Request::Apply { file: "next.toml".to_owned(), text: next, dry_run: false }).expect("sent");
     stage.turn().expect("it goes on");
+    stage.until(|stage| !stage.supervisor().desk.opening.is_under_way());
     let id = std::iter::from_fn(|| main.told()).find_map(|message| match message {
         ToPlane::Apply { id, .. } => Some(id),
         _ => None,

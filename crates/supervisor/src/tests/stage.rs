@@ -285,6 +285,16 @@ impl Stage {
         self.supervisor().attend(now)
     }
 
+    /// Turns the loop until this is so, because a thread has done its work.
+    pub(super) fn until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            assert!(Instant::now() < end, "it does not come to pass");
+            self.turn().expect("it goes on");
+            std::thread::yield_now();
+        }
+    }
+
     /// Lets the supervisor look at everything once after a while.
     pub(super) fn after(&mut self, while_: Duration) -> Result<bool> {
         self.now += while_;

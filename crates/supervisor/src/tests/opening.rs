@@ -1,0 +1,89 @@
+//! Another file needs something of the host that takes its time: everything else goes on meanwhile.
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, anyhow};
+use api::{Answer, Client, Request};
+use link::ToPlane;
+
+use super::stage::{ONE, Stage};
+
+fn apply(dry_run: bool) -> Request {
+    let text = ONE.replace("192.0.2.1/24", "192.0.2.3/24");
+    Request::Apply { file: "next.toml".to_owned(), text, dry_run }
+}
+
+/// A run for which a file is being opened, until the test says what comes of it; and the client that waits for it.
+fn opening() -> (Stage, Sender<Result<()>>, Client) {
+    let mut stage = Stage::up(ONE);
+    let (answer, answers) = channel();
+    let answers = Mutex::new(answers);
+    stage.supervisor().desk.opening.open = Arc::new(move |_, _| {
+        let answer = answers.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        answer.unwrap_or_else(|_| Err(anyhow!("the test is over"))).map(|()| Default::default())
+    });
+    let client = stage.client(&apply(false));
+    // It is read first.
+    stage.until(|stage| stage.supervisor().desk.opening.is_opened_now());
+    (stage, answer, client)
+}
+
+fn refusal(client: &mut Client) -> String {
+    client.next_answer().expect_err("it is refused").to_string()
+}
+
+fn orders(stage: &Stage) -> Option<u64> {
+    let plane = stage.plane();
+    std::iter::from_fn(|| plane.told()).find_map(|told| match told {
+        ToPlane::Apply { id, .. } => Some(id),
+        _ => None,
+    })
+}
+
+#[test]
+fn clients_are_answered_while_a_file_is_opened_and_then_it_is_applied() {
+    let (mut stage, answer, mut client) = opening();
+    let mut curious = stage.client(&Request::Ps {});
+    let id = stage.plane().asked(|request| matches!(request, Request::Ps {})).expect("it is asked");
+    stage.plane().answer(id, Err(api::Error::new("not now")));
+    stage.turn().expect("it goes on");
+    assert!(matches!(curious.next_answer(), Ok(Answer::Ps(_))));
+    let mut second = stage.client(&apply(false));
+    assert!(refusal(&mut second).contains("another file is being applied: try again when that is done"));
+    let [router, key, value] = ["edge", "limit", "1kpps"].map(str::to_owned);
+    let mut third = stage.client(&Request::Set { router, key, value });
+    assert!(refusal(&mut third).contains("a file is being applied"));
+    assert_eq!(orders(&stage), None, "nothing is changed yet");
+    answer.send(Ok(())).expect("it is waited for");
+    stage.until(|stage| !stage.supervisor().desk.opening.is_under_way());
+    let id = orders(&stage).expect("it is to follow");
+    stage.plane().answer(id, Ok(Answer::Applied { changes: Vec::new(), dry_run: false }));
+    stage.turn().expect("it goes on");
+    assert!(matches!(client.next_answer(), Ok(Answer::Applied { .. })));
+    assert!(stage.supervisor().running.text.contains("192.0.2.3/24"));
+}
+
+#[test]
+fn what_cannot_be_opened_is_refused_and_the_next_file_is_taken() {
+    let (mut stage, answer, mut client) = opening();
+    answer.send(Err(anyhow!("router edge, NIC lan: it is in use"))).expect("it is waited for");
+    stage.until(|stage| !stage.supervisor().desk.opening.is_under_way());
+    assert!(refusal(&mut client).contains("router edge, NIC lan: it is in use"));
+    assert_eq!(stage.lines("next.toml was not applied: router edge, NIC lan: it is in use").len(), 1);
+    let _next = stage.client(&apply(true));
+    stage.until(|stage| !stage.supervisor().desk.opening.is_under_way());
+    assert!(orders(&stage).is_some(), "a rehearsal opens nothing");
+}
+
+#[test]
+fn a_data_plane_that_dies_meanwhile_is_told_of_no_file() {
+    let (mut stage, answer, mut client) = opening();
+    stage.plane().die();
+    stage.turn().expect("it goes on");
+    answer.send(Ok(())).expect("it is waited for");
+    stage.until(|stage| !stage.supervisor().desk.opening.is_under_way());
+    let told = refusal(&mut client);
+    assert!(told.contains("try again in a second"), "{told}");
+    assert!(!stage.supervisor().desk.is_applying());
+}
