@@ -95,14 +95,13 @@ impl Supervisor {
         ticket: Ticket,
         wanted: Wanted,
         ready: Ready,
-        opened: Resources,
         now: Instant,
     ) -> Result<()> {
-        opened.notices().for_each(|line| self.events.tell(Kind::Notice, line));
+        ready.opened.notices().for_each(|line| self.events.tell(Kind::Notice, line));
         if !self.is_up() {
             bail!("{}: try again in a second", self.why_not_up());
         }
-        let (Ready { plan, threads, metrics }, dry_run) = (ready, wanted.dry_run);
+        let (Ready { plan, opened, threads, metrics }, dry_run) = (ready, wanted.dry_run);
         let (supplies, descriptors) = self.resources.supplies(&opened, &plan)?;
         let orders = self.orders_for(&wanted.file, &wanted.text, plan.routers.len(), supplies);
         let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);

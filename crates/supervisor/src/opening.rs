@@ -37,6 +37,7 @@ struct Waiting {
 /// What is to be applied, as soon as all is open.
 pub(super) struct Ready {
     pub(super) plan: Plan,
+    pub(super) opened: Resources,
     /// What is planned for its threads.
     pub(super) threads: Planned,
     /// The thread that answers questions for counters, if it is another one.
@@ -142,7 +143,7 @@ impl Supervisor {
         let outcome = match (done, ready) {
             (Some(Done::Read(plan)), _) => plan.and_then(|plan| self.go_on_with(ticket, wanted, plan, now)),
             (Some(Done::Opened(opened)), Some(ready)) => {
-                opened.and_then(|opened| self.hand_on(ticket, wanted, ready, opened, now))
+                opened.and_then(|opened| self.hand_on(ticket, wanted, Ready { opened, ..ready }, now))
             }
             _ => Err(anyhow!("the thread that opens what the file needs has ended: try again in a second")),
         };
@@ -155,16 +156,15 @@ impl Supervisor {
     fn go_on_with(&mut self, ticket: Ticket, wanted: Wanted, plan: Plan, now: Instant) -> Result<()> {
         let threads = self.placing.planned(&plan, now)?;
         let metrics = self.metrics.other(&plan, &mut self.lock)?;
+        let (to_open, opened) = (plan.clone(), Resources::default());
+        let ready = Ready { plan, opened, threads, metrics };
         if wanted.dry_run {
-            let ready = Ready { plan, threads, metrics };
-            return self.hand_on(ticket, wanted, ready, Resources::default(), now);
+            return self.hand_on(ticket, wanted, ready, now);
         }
-        self.prepare(&plan)?;
-        let (to_open, held, open) =
-            (plan.clone(), self.resources.held(&plan), self.desk.opening.open.clone());
+        self.prepare(&to_open)?;
+        let (held, open) = (self.resources.held(&to_open), self.desk.opening.open.clone());
         self.desk.opening.start(move || Done::Opened(open(&to_open, &held)))?;
-        let ready = Some(Ready { plan, threads, metrics });
-        self.desk.opening.waiting = Some(Waiting { ticket, wanted, ready });
+        self.desk.opening.waiting = Some(Waiting { ticket, wanted, ready: Some(ready) });
         Ok(())
     }
 }
