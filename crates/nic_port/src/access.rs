@@ -23,7 +23,7 @@ use super::{NicQueues, Ringer, Served};
 pub(super) const ACCESS_BUDGET: Duration = Duration::from_millis(1);
 
 /// Bursts that are sent in any case: a thread that loses its CPU meanwhile does not leave the little that it has to another.
-const LEAST_BURSTS: usize = 4;
+pub(super) const LEAST_BURSTS: usize = 4;
 
 /// How frames are sent within accesses.
 pub(super) struct InAccess {

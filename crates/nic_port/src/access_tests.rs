@@ -1,10 +1,12 @@
 //! Frames that are sent within accesses: for how long, and by whom then.
 
+use nic::e1000::{TxSettings, TxSetup};
 use port::conformance::Pattern;
 use port::{Frame, Hand};
-use ring::BURST;
+use ring::e1000::{Context, Data, Descriptor, Ends, Layout, tx};
+use ring::{BURST, Region};
 
-use super::access::ACCESS_BUDGET;
+use super::access::{ACCESS_BUDGET, LEAST_BURSTS};
 use super::tests::guest::{Guest, Habit};
 use super::tests::{Driver, is_readable};
 use super::*;
@@ -114,4 +116,111 @@ fn an_access_ends_with_its_machine() {
     bench.stop.store(true, Ordering::Relaxed);
     bench.send(&frames(2 * BURST as u32));
     assert_eq!(bench.came().len(), BURST, "whoever stops the machine waits for one burst");
+}
+
+/// Octets of payload that one register access tells of, in all and in one descriptor.
+const LARGE: usize = 0xf_ffff;
+const PIECE: usize = 1 << 16;
+/// Octets of the header that each frame begins with, and of payload behind it.
+const HEADER: usize = 14;
+const SEGMENT: u16 = 1000;
+
+/// A sink that takes all the time that an access has for each burst, and stops the machine in one of them.
+struct Stopping {
+    slow: Slow,
+    stop: Arc<AtomicBool>,
+    bursts: AtomicU64,
+    last: u64,
+}
+
+impl Sink for Stopping {
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        self.stop.store(self.bursts.fetch_add(1, Ordering::Relaxed) + 1 >= self.last, Ordering::Relaxed);
+        self.slow.deliver(frames)
+    }
+}
+
+/// The transmit ring of an e1000 in memory of its own, whose driver has put a packet there that is to be cut, and its payload.
+fn large_packet() -> (TxQueue, Vec<u8>) {
+    const RING: u64 = 0x1_0000;
+    const BUFFER: u64 = RING + 0x1000;
+    let payload: Vec<u8> = (0..).flat_map(u32::to_le_bytes).take(LARGE).collect();
+    let octets = Box::leak(vec![0; 0x1000 + HEADER + LARGE + 64].into_boxed_slice());
+    let skew = octets.as_ptr().align_offset(64);
+    let region = Region::from_static(&mut octets[skew..], RING);
+    let packet = [&[2; HEADER][..], &payload].concat();
+    region.bytes(BUFFER, packet.len() as u32).expect("it has room").copy_from_slice(&packet);
+    let context = Context {
+        command: tx::TSE,
+        payload: LARGE as u32,
+        header: HEADER as u8,
+        mss: SEGMENT,
+        ..Context::default()
+    };
+    let pieces = packet.chunks(PIECE).zip(0..).map(|(piece, number)| {
+        let end = if (number + 1) * PIECE >= packet.len() { tx::EOP } else { 0 };
+        let (address, length) = (BUFFER + (number * PIECE) as u64, piece.len() as u32);
+        Descriptor::from(Data { address, length, command: tx::TSE | end, ..Data::default() })
+    });
+    let ends = Arc::new(Ends::new());
+    for (descriptor, place) in std::iter::once(context.into()).chain(pieces).zip(0..) {
+        let at = region.bytes(RING + 16 * u64::from(place), 16).expect("it lies there");
+        assert!(at.write(0, descriptor.address.to_le_bytes()) && at.write(8, descriptor.rest.to_le_bytes()));
+        ends.set_tail(place + 1);
+    }
+    let settings = TxSettings {
+        pad_short: false,
+        vlan: false,
+        vlan_type: 0x8100,
+        longest: 1514,
+        low: 0,
+        loopback: false,
+    };
+    let layout = Layout { base: RING, entries: 128 };
+    let setup = TxSetup { layout, ends, block: None, statistics: Arc::default(), settings };
+    let queue = nic::e1000::tx::TxQueue::new(region, &setup).expect("a ring");
+    (TxQueue::E1000(Box::new(queue)), payload)
+}
+
+/// Queues whose driver has written TDT once, for a megabyte, and the sink that stops the machine in the burst of this number.
+fn tell_of_a_megabyte(last: u64) -> (Arc<NicQueues>, Arc<Stopping>, Vec<u8>) {
+    let (clock, hand) = Clock::by_hand();
+    let stop = Arc::<AtomicBool>::default();
+    let design = Design { pairs: 1, in_access: true, stop: stop.clone(), ..Design::default() };
+    let queues = NicQueues::by(clock, design, SETTLE).expect("event descriptors");
+    let slow = Slow { hand, came: Mutex::default() };
+    let sink = Arc::new(Stopping { slow, stop, bursts: AtomicU64::new(0), last });
+    queues.transmit_in_access(sink.clone());
+    let (queue, payload) = large_packet();
+    queues.start_transmit(queue, false, Notifier::Message(None));
+    queues.transmit();
+    (queues, sink, payload)
+}
+
+/// The payload of all frames that came.
+fn payload_at(sink: &Stopping) -> Vec<u8> {
+    sink.slow.came.lock().expect("no panic").iter().flat_map(|frame| frame[HEADER..].to_vec()).collect()
+}
+
+#[test]
+fn of_a_megabyte_that_is_to_be_cut_an_access_sends_its_bursts_and_the_thread_that_polls_the_rest() {
+    let (queues, sink, payload) = tell_of_a_megabyte(u64::MAX);
+    assert_eq!(sink.bursts.load(Ordering::Relaxed), LEAST_BURSTS as u64);
+    assert_eq!(payload_at(&sink), payload[..LEAST_BURSTS * BURST * usize::from(SEGMENT)]);
+    // What the driver tells of now is not sent before it.
+    queues.transmit();
+    assert_eq!(sink.bursts.load(Ordering::Relaxed), LEAST_BURSTS as u64);
+    let mut source = queues.source();
+    while source.drain(BURST, &mut |_| panic!("they go where those of an access go")) > 0 {}
+    assert!(payload_at(&sink) == payload, "something is lost, or overtakes");
+}
+
+#[test]
+fn an_access_that_cuts_a_megabyte_ends_with_the_burst_in_which_its_machine_is_stopped() {
+    for last in 1..=LEAST_BURSTS as u64 {
+        let (queues, sink, _) = tell_of_a_megabyte(last);
+        assert_eq!(sink.bursts.load(Ordering::Relaxed), last);
+        let mut source = queues.source();
+        assert_eq!(source.drain(BURST, &mut |_| panic!("nothing is for it")), 0, "what is left stays");
+    }
 }
