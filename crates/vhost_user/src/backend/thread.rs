@@ -147,6 +147,19 @@ fn spawn(name: &str, confinement: Confinement, mut host: Host) -> Result<JoinHan
     Ok(thread)
 }
 
+/// When a peer was between two messages last.
+struct Progress(Instant);
+
+impl Progress {
+    /// Whether it is stuck, which at this time is within a message or is not.
+    fn is_stuck(&mut self, now: Instant, is_within: bool) -> bool {
+        if !is_within {
+            self.0 = now;
+        }
+        now.saturating_duration_since(self.0) > STUCK
+    }
+}
+
 /// How long after a look, of which nobody but us knows to the nanosecond when it was, the next one comes: about [`LOOK`], and a peer that
 /// makes threads of ours wait cannot see to it that they do not just then. (Control looks at times that can be guessed.)
 fn until_next_look(at: Duration) -> Duration {
@@ -232,9 +245,9 @@ impl Host {
     fn talk(&mut self, socket: UnixStream, session: &mut Session, since: Instant) -> End {
         let process = process_at(&socket);
         let mut line = Line::new(socket);
-        let mut heard = Instant::now();
+        let mut progress = Progress(Instant::now());
         let mut up = false;
-        let mut look = heard;
+        let mut look = progress.0;
         loop {
             self.wait(Some(line.socket().as_fd()), look.saturating_duration_since(Instant::now()));
             if self.is_stopped() {
@@ -246,9 +259,10 @@ impl Host {
                 look = now + until_next_look(now - since);
             }
             match line.hear().and_then(|what| heed(session, &line, what)) {
-                Ok(Outcome::Heard) => heard = Instant::now(),
-                Ok(Outcome::Nothing) if !line.is_within() => heard = Instant::now(),
-                Ok(Outcome::Nothing) if heard.elapsed() > STUCK => return End::Fault(Fault::Stuck),
+                Ok(Outcome::Heard) => progress = Progress(Instant::now()),
+                Ok(Outcome::Nothing) if progress.is_stuck(Instant::now(), line.is_within()) => {
+                    return End::Fault(Fault::Stuck);
+                }
                 Ok(Outcome::Nothing) => {}
                 Ok(Outcome::End) => return End::Gone,
                 Err(fault) => return End::Fault(fault),
@@ -327,6 +341,16 @@ fn heed(session: &mut Session, line: &Line, heard: Heard) -> Result<Outcome, Fau
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_is_stuck_in_a_message_that_takes_too_long_however_often_some_of_it_comes() {
+        let start = Instant::now();
+        let mut progress = Progress(start);
+        assert!(!progress.is_stuck(start + 10 * STUCK, false), "it says nothing");
+        let begun = start + 10 * STUCK;
+        let stuck = (1..=60).find(|octet| progress.is_stuck(begun + LOOK * *octet, true));
+        assert_eq!(stuck, Some(51), "after the first look beyond five seconds");
+    }
 
     #[test]
     fn looks_come_at_times_that_nobody_knows() {
