@@ -8,13 +8,14 @@
 //! Locks are taken in the order of the arrows and nobody holds a receive queue while he waits for a transmit queue or for
 //! a device, so two NICs that send to each other at the same time hold nobody up.
 
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nic::queue::TxQueue;
 use port::{Sink, deliver};
 use ring::BURST;
+use ring::left_over::LeftOver;
 
 use super::{NicQueues, Ringer, Served};
 
@@ -32,7 +33,7 @@ pub(super) struct InAccess {
     /// Bursts that an access sends, however long they take.
     least: usize,
     /// For each pair, whether an access has left frames to the thread that polls.
-    left: Vec<AtomicBool>,
+    left: Vec<LeftOver<AtomicU32>>,
 }
 
 impl InAccess {
@@ -41,7 +42,7 @@ impl InAccess {
     }
 
     pub(super) fn with_least(pairs: usize, least: usize) -> Self {
-        Self { least, sink: Mutex::default(), left: (0..pairs).map(|_| AtomicBool::default()).collect() }
+        Self { least, sink: Mutex::default(), left: (0..pairs).map(|_| LeftOver::default()).collect() }
     }
 
     fn sink(&self) -> MutexGuard<'_, Option<Arc<dyn Sink>>> {
@@ -51,15 +52,7 @@ impl InAccess {
     /// Whether frames of a pair are left. Whoever has published another one asks: it is sent by the thread that polls, too, or that has
     /// not seen it and never will.
     fn has_left(&self, pair: usize) -> bool {
-        fence(Ordering::SeqCst);
-        self.left.get(pair).is_some_and(|left| left.load(Ordering::SeqCst))
-    }
-
-    fn set_left(&self, pair: usize, left: bool) {
-        if let Some(place) = self.left.get(pair) {
-            place.store(left, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
-        }
+        self.left.get(pair).is_some_and(LeftOver::is_left)
     }
 }
 
@@ -125,7 +118,7 @@ impl NicQueues {
                 return;
             }
             if bursts >= access.least && self.pairs.clock.now() >= end {
-                access.set_left(pair, true);
+                access.left.get(pair).into_iter().for_each(LeftOver::leave);
                 return served.ring(Ringer::Device);
             }
         }
@@ -140,15 +133,12 @@ impl NicQueues {
     /// For the thread that polls the source: sends a burst of what an access has left; how many frames left the ring.
     pub(super) fn send_rest(&self, pair: usize) -> usize {
         let Some((served, access)) = self.tx.queues.get(pair).zip(self.in_access.as_ref()) else { return 0 };
-        if !access.left.get(pair).is_some_and(|left| left.load(Ordering::Relaxed)) {
-            return 0;
-        }
+        let Some(left) = access.left.get(pair).filter(|left| left.is_any()) else { return 0 };
         let place = access.sink();
         let sent = place.as_ref().map_or(0, |sink| self.send_burst(pair, &**sink));
         if sent == 0 {
             // What is published from here on is sent by its access; what was before is seen now.
-            access.set_left(pair, false);
-            access.set_left(pair, served.has_more());
+            left.settle(|| served.has_more());
         }
         sent
     }

@@ -4,6 +4,7 @@
 pub mod combine;
 pub mod e1000;
 pub mod hand_over;
+pub mod left_over;
 #[cfg(any(test, fuzzing))]
 pub mod meddle;
 pub mod memory;

@@ -1,0 +1,113 @@
+//! No frame is left behind between an access that finds frames left and the thread that polls them: both, in every order, on a memory that
+//! reorders as much as the language allows; and the model fails, as it must, without the fence.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test left_over_loom`
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use loom::sync::Mutex;
+use loom::sync::atomic::{AtomicU32, Ordering, fence};
+use loom::thread;
+use ring::combine::Word;
+use ring::left_over::LeftOver;
+
+/// A shared word, with or without its fence.
+struct Shared<const FENCE: bool>(AtomicU32);
+
+impl<const FENCE: bool> Word for Shared<FENCE> {
+    fn read(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn write(&self, value: u32) {
+        self.0.store(value, Ordering::Release);
+    }
+
+    fn exchange(&self, from: u32, to: u32) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn full_fence() {
+        if FENCE {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+/// A transmit ring whose frames leave within accesses.
+struct Nic<const FENCE: bool> {
+    /// Frames that the driver has published.
+    published: AtomicU32,
+    /// Frames that were sent; the lock is that of the sink.
+    sent: Mutex<u32>,
+    left: LeftOver<Shared<FENCE>>,
+    rung: AtomicU32,
+}
+
+impl<const FENCE: bool> Nic<FENCE> {
+    fn send(&self, sent: &mut u32) -> bool {
+        let published = self.published.load(Ordering::Acquire);
+        let some = *sent < published;
+        *sent = published;
+        some
+    }
+
+    /// As a register access does that tells of one more frame (`NicQueues::send_within`).
+    fn access(&self, published: u32) {
+        self.published.store(published, Ordering::Release);
+        if self.left.is_left() {
+            return self.rung.store(1, Ordering::Release);
+        }
+        self.send(&mut self.sent.lock().expect("no panic"));
+    }
+
+    /// As the thread that polls does in a pass (`NicQueues::send_rest`).
+    fn poll(&self) {
+        if !self.left.is_any() {
+            return;
+        }
+        let mut sent = self.sent.lock().expect("no panic");
+        if !self.send(&mut sent) {
+            self.left.settle(|| *sent < self.published.load(Ordering::Acquire));
+        }
+    }
+}
+
+fn frames<const FENCE: bool>() {
+    loom::model(|| {
+        let nic = Arc::new(Nic::<FENCE> {
+            published: AtomicU32::new(0),
+            sent: Mutex::new(0),
+            left: LeftOver::new(Shared(AtomicU32::new(0))),
+            rung: AtomicU32::new(0),
+        });
+        nic.left.leave();
+        let poller = thread::spawn({
+            let nic = nic.clone();
+            move || {
+                nic.poll();
+                nic.poll();
+            }
+        });
+        nic.access(1);
+        nic.access(2);
+        poller.join().expect("no panic");
+        // Who was rung polls once more.
+        if nic.rung.load(Ordering::Acquire) == 1 {
+            nic.poll();
+        }
+        assert_eq!(*nic.sent.lock().expect("no panic"), 2, "a frame was left behind");
+    });
+}
+
+#[test]
+fn each_frame_is_sent() {
+    frames::<true>();
+}
+
+#[test]
+#[should_panic(expected = "a frame was left behind")]
+fn without_the_fence_one_may_be_left_behind() {
+    frames::<false>();
+}
