@@ -4,7 +4,7 @@
 //! descriptor of ours that watches the one of the moment. It is watched for edges: then nothing has to be read from it,
 //! and whatever it may really be, no read of it can block.
 //!
-//! What we ring for its driver is the driver's as well, and may make a write wait ([`super::ringing`]). Frames are moved and
+//! What we ring for its driver is the driver's as well, and may make a write wait (the module `ringing`). Frames are moved and
 //! rung for by one thread, and whoever else rings does so without the queue's lock.
 //!
 //! Its memory must outlive its queues: who called [`NicQueues::serve_receive`] keeps it until
@@ -196,7 +196,7 @@ impl NicQueues {
 /// What control does for queues whose driver is elsewhere, or that somebody else serves: without a lock, and waiting for nobody.
 impl NicQueues {
     /// Looks whether threads of ours are kept from going on by what they ring for the other side, and takes them out if looks have found
-    /// them there for too long lately ([`super::ringing`]). To be called about ten times a second by whoever looks after the port, and
+    /// them there for too long lately (the module `ringing`). To be called about ten times a second by whoever looks after the port, and
     /// by others whenever they like.
     pub fn look_after_bells(&self) {
         let now = Duration::from_nanos(self.pairs.clock.now());

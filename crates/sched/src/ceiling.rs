@@ -5,19 +5,19 @@
 //! there the ceilings are those that somebody else (a service manager) has given the group that this process is in, and only what
 //! comes of them is read.
 
+mod claimed;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open, stat};
-use rustix::io::Errno;
-
 use crate::cgroup::{self, Hierarchy, Version};
 use crate::error::ApplyError;
 use crate::island::OURS;
 use crate::undo::Undo;
+use claimed::{Deserted, claim, make_claimed, sweep};
 
 /// Memory of a group of version 1, and memory with what of it is swapped out, where the kernel counts that.
 const MEMORY: &str = "memory.limit_in_bytes";
@@ -27,9 +27,6 @@ const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
 const MOST_USED: [&str; 2] = ["memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes"];
 /// Octets that may be left of a ceiling when something larger does not fit below it.
 const NEARLY: u64 = 1 << 20;
-
-/// Groups that are made before one is used that somebody else holds.
-const CLAIMS: usize = 8;
 
 /// How long processes that were killed may be in a group that was given up for another one.
 const LEAVING: Duration = Duration::from_secs(10);
@@ -110,14 +107,6 @@ pub struct Bounds {
     leaving: Vec<(Own, Instant)>,
     /// Groups of earlier runs of this name.
     deserted: Vec<Deserted>,
-}
-
-/// A group of a run whose supervisor and cleaner were killed. It goes when the kernel is done with the processes in it.
-#[derive(Debug)]
-struct Deserted {
-    group: PathBuf,
-    _claim: OwnedFd,
-    since: Instant,
 }
 
 /// One of them.
@@ -279,20 +268,12 @@ impl Bounds {
 
     /// Takes away what was made; what could not be. Processes that are still in it go on without a ceiling.
     pub fn remove(&mut self) -> Vec<ApplyError> {
-        self.deserted.drain(..).for_each(|deserted| drop(fs::remove_dir(deserted.group)));
+        self.deserted.drain(..).for_each(Deserted::remove);
         let given_up = self.leaving.drain(..).map(|(old, _)| old);
         // They are claimed until they are gone.
         let own: Vec<Own> = self.held.drain(..).filter_map(|bound| bound.own).chain(given_up).collect();
         let left = Undo::all(own.iter().map(|own| &own.undo));
         left.into_iter().map(|(undo, error)| undo.left_behind(error)).collect()
-    }
-}
-
-impl Deserted {
-    /// Whether it has gone, or is left behind: who is in it lives, or does not die.
-    fn goes(&self, now: Instant) -> bool {
-        let waits = fs::remove_dir(&self.group).is_err_and(|error| cgroup::is_in_use(&error));
-        !waits || now.saturating_duration_since(self.since) >= LEAVING
     }
 }
 
@@ -384,69 +365,6 @@ impl Own {
         let (undo, claim, procs) = make().map_err(|error| ApplyError::host(what(), error))?;
         Ok(Self { undo, _claim: claim, procs, name, home })
     }
-}
-
-/// Makes a group under the first of these names that no group has, and claims it. A run of the same name that looks for groups that were
-/// left behind may hold one that was just made, and take it away: then the next name is taken. No claim: somebody holds each, as everybody
-/// may who can look at them, and so keeps them from being taken away.
-fn make_claimed(
-    name: &Path,
-    mut tell: impl FnMut(&Path),
-    mut claim: impl FnMut(&Path) -> io::Result<OwnedFd>,
-) -> io::Result<(PathBuf, Option<OwnedFd>)> {
-    let mut lost: Vec<PathBuf> = Vec::new();
-    let (group, claim) = loop {
-        let group = free(name);
-        tell(&group);
-        fs::create_dir(&group)?;
-        match claim(&group) {
-            Ok(folder) => break (group, Some(folder)),
-            Err(error) if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => {
-                return Err(error);
-            }
-            Err(_) if lost.len() + 1 == CLAIMS => break (group, None),
-            Err(_) => lost.push(group),
-        }
-    };
-    // A name that was free again may have been taken a second time.
-    lost.iter().filter(|lost| **lost != group).for_each(|lost| drop(fs::remove_dir(lost)));
-    Ok((group, claim))
-}
-
-/// The first of the names of a group that no group has.
-fn free(name: &Path) -> PathBuf {
-    let mut numbered = (2_u32..).map(|number| PathBuf::from(format!("{}.{number}", name.display())));
-    let is_free = |name: &PathBuf| !name.exists();
-    Some(name.to_owned())
-        .filter(is_free)
-        .or_else(|| numbered.find(is_free))
-        .unwrap_or_else(|| name.to_owned())
-}
-
-/// Takes away groups of earlier runs of a name, whose supervisor and cleaner were killed: nobody claims them. Those that processes are
-/// in still are claimed and returned. Groups of another run of that name, which has another folder for its locks, are claimed by that one.
-fn sweep(base: &Path, prefix: &str, now: Instant) -> Vec<Deserted> {
-    let there = fs::read_dir(base).into_iter().flatten().flatten();
-    let of_name = there.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    let deserted = of_name.filter_map(|entry| {
-        let group = entry.path();
-        Some(Deserted { _claim: claim(&group).ok()?, group, since: now })
-    });
-    deserted.filter(|deserted| !deserted.goes(now)).collect()
-}
-
-/// Makes a group this process's own, until it closes what is returned.
-///
-/// # Errors
-/// It is another one's, or not there any more: whoever had it before may have taken it away, and another one may be there.
-fn claim(group: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = open(group, flags, Mode::empty())?;
-    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
-    if stat(group)?.st_ino != fstat(&folder)?.st_ino {
-        return Err(Errno::NOENT.into());
-    }
-    Ok(folder)
 }
 
 /// Where the numbers of processes are written that are to be in a group.

@@ -1,5 +1,8 @@
 use std::fs;
 
+use rustix::io::Errno;
+
+use super::claimed::free;
 use super::*;
 
 /// A group with these files.
