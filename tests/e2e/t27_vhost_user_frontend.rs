@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::attack::{Attack, Misuse, Program};
+use support::attack::{Attack, Misuse, Program, be_handed};
 use support::{Counters, Namespace, Running, Signal, Stage, Testpmd, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
@@ -266,14 +266,11 @@ fn a_program_that_makes_us_wait_in_a_doorbell_is_left_and_the_next_one_is_served
         assert!(Instant::now() < end, "it is not named: {:?}", stage.run().complaints(0));
         std::thread::sleep(Duration::from_millis(20));
     }
-    let honest = format!(
-        "[[router]]\nname = 't27h'\nengine = 'process'\nrole = 'echo'\n\
-         [[router.nic]]\nname = 'wan'\nattach = 'vhost-user-backend:{}'\naddress = '192.0.2.2/24'\n",
-        socket.display()
-    );
-    let honest = Stage::start(RINGROAD, &honest).expect("it starts");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let (honest, _) = listener.accept().expect("somebody comes");
+    let _memory = be_handed(&honest).expect("the memory");
     wait_until_shown(&stage, "t27", "handed to v.sock");
-    honest.finish_troubled(Vec::new()).expect("it ends well");
+    drop((honest, listener));
     stage.finish_troubled(Vec::new()).expect("it ends well, and leaves nothing");
 }
 
