@@ -38,12 +38,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 pub(crate) fn all(tally: &mut Tally) -> Result<()> {
     println!("\n== tests under AddressSanitizer");
     let tests = CRATES.map(|name| (name, tests_of(name)));
-    run_all(&tests, missing(has_nightly()), tally)
+    run_all(&tests, missing(has_nightly()), tally, &mut |line| println!("{line}"))
 }
 
-fn run_all(tests: &[(&str, Step)], missing: Option<&str>, tally: &mut Tally) -> Result<()> {
+fn run_all(
+    tests: &[(&str, Step)],
+    missing: Option<&str>,
+    tally: &mut Tally,
+    tell: &mut dyn FnMut(&str),
+) -> Result<()> {
     let Some(why) = missing else {
-        return tests.iter().try_for_each(|(name, tests)| count(name, tests, tally));
+        return tests.iter().try_for_each(|(name, tests)| count(name, tests, tally, tell));
     };
     tally.skipped.extend(tests.iter().map(|(name, _)| format!("{name} under AddressSanitizer: {why}")));
     Ok(())
@@ -55,11 +60,11 @@ fn missing(has_nightly: bool) -> Option<&'static str> {
 }
 
 /// Runs tests and counts them, and what the sanitizer has found: it ends their program.
-fn count(name: &str, tests: &Step, tally: &mut Tally) -> Result<()> {
+fn count(name: &str, tests: &Step, tally: &mut Tally, tell: &mut dyn FnMut(&str)) -> Result<()> {
     let (before, mut found) = (tally.failed, None);
     let well = tests.lines(&mut |line| {
         if tally.line(line) {
-            println!("{line}");
+            tell(line);
         }
         if let Some(what) = line.strip_prefix("SUMMARY: AddressSanitizer: ") {
             found = Some(what.to_owned());
