@@ -91,7 +91,8 @@ impl Scene {
 
     /// So many attackers were sent away for this, and nothing else has happened.
     fn end(mut self, told: &str, times: usize) {
-        assert_eq!(plane(&mut self.stage), self.plane, "another data plane");
+        let now = plane(&mut self.stage);
+        assert_eq!(now, self.plane, "another data plane: {:#?}", self.stage.run().complaints(0));
         let tally = self.flow.stop().expect("it stops");
         assert!(tally.sent > 0 && tally.lost() == 0, "the neighbour: {tally:?}");
         let done = self.stage.finish_troubled(self.hosts).expect("nothing is left");

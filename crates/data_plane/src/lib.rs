@@ -46,6 +46,8 @@ pub fn run(supervisor: u32, user: Option<u32>) -> Result<()> {
     let missing = sandbox::give_up_privileges(user)?;
     // A change of credentials may have taken it back.
     die_with(supervisor)?;
+    // Its handler is there before a thread that may interrupt others, and set no handlers, has its filter.
+    signals::interrupt::signal();
     sandbox::confine(Class::Control)?;
     let (wire, counts, known) =
         (Arc::new(Wire::new(Link::new(socket))?), Counts::default(), Known::default());
