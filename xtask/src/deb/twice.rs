@@ -12,7 +12,7 @@ use crate::tally::Tally;
 /// What is told of.
 const NAME: &str = "package of two builds";
 
-/// Builds the command in two target folders, packs both, and counts whether they are the same octets.
+/// Builds command and lab in two target folders, packs both builds, and counts whether they are the same octets.
 pub(crate) fn twice(tally: &mut Tally) -> Result<()> {
     println!("\n== {NAME}");
     let targets = [target_dir(), target_dir().join("again")];
