@@ -26,7 +26,7 @@ pub struct Clock {
 /// What needs to be told of the time.
 #[derive(Default)]
 pub(crate) struct Timed {
-    /// Whoever takes one down gives its memory back, and neither the clock nor who tells it what there is.
+    /// The thread that takes one down gives its memory back, and neither the clock nor the thread that tells it what there is.
     pub(crate) machines: Vec<Weak<Machine>>,
     pub(crate) switches: Vec<Arc<Switch>>,
 }

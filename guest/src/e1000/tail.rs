@@ -20,7 +20,7 @@ impl Tail {
         Self { register: Registers::at(registers.address(ring + ring::TAIL)), bell: None }
     }
 
-    /// The same, of a device that takes the value from a status block: the write is but a kick.
+    /// That of the ring of a device that takes the value from a status block: the write is but a kick.
     pub(super) fn with_bell(registers: Registers, ring: u64, slot: u32, queue: u16) -> Self {
         Self { bell: process::doorbell(slot, queue), ..Self::new(registers, ring) }
     }

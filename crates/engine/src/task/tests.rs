@@ -35,7 +35,7 @@ fn it_goes_on_by_itself_until_it_is_done() {
     assert!(matches!(task.look(now), Progress::Done(7)));
 }
 
-/// Who begins it goes on all the same.
+/// The thread that begins it goes on all the same.
 #[test]
 fn where_no_thread_can_be_had_the_reserve_does_it() {
     keep_reserve().expect("a thread");

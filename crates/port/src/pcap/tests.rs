@@ -70,7 +70,7 @@ fn what_the_buffer_cannot_hold_is_missed_and_counted() {
     assert_eq!(disk.content.lock().unwrap().len(), 24 + 3 * 76);
 }
 
-/// Who drops it may be a thread that must not wait for a file.
+/// The thread that drops it may be one that must not wait for a file.
 #[test]
 fn what_is_dropped_is_not_written() {
     let disk = Disk::with_room(usize::MAX);

@@ -132,7 +132,7 @@ fn at_first_nobody_keeps_the_time() {
     assert_eq!(timed.counts().raised, 1);
 }
 
-/// Whoever sends an interrupt may wait for the kernel, or for a CPU.
+/// A thread that sends an interrupt may wait for the kernel, or for a CPU.
 #[test]
 fn counts_are_told_while_an_interrupt_is_being_sent() {
     let (timed, _) = moved();
