@@ -38,6 +38,6 @@ impl Tap {
 }
 
 fn named(name: &str, links: &Links) -> Option<Cable> {
-    let running = links.is_running(name).ok()?;
-    Some(Cable { running, mac: links.mac(name).ok() })
+    let link = links.link(name, "looking at the cable of").ok()?;
+    Some(Cable { running: link.up && link.running, mac: link.mac })
 }

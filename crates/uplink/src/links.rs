@@ -73,11 +73,6 @@ impl Links {
             .map_err(|e| Error::system(format!("adding the address {prefix} to `{name}`"), e))
     }
 
-    /// Whether somebody is at the other end of its cable: it is up and has a carrier.
-    pub fn is_running(&self, name: &str) -> Result<bool, Error> {
-        self.link(name, "reading the flags of").map(|link| link.up && link.running)
-    }
-
     /// Adds a neighbour that needs no ARP.
     pub fn add_neighbour(&self, name: &str, ip: Ipv4Addr, mac: Mac) -> Result<(), Error> {
         self.kernel
