@@ -48,11 +48,6 @@ impl Links {
         self.link(name, "reading the MTU of").map(|link| link.mtu)
     }
 
-    /// Sets the Ethernet address.
-    pub fn set_mac(&self, name: &str, mac: Mac) -> Result<(), Error> {
-        self.set(name, &Settings::default().mac(mac), "setting the Ethernet address of")
-    }
-
     /// The Ethernet address.
     pub fn mac(&self, name: &str) -> Result<Mac, Error> {
         let doing = "reading the Ethernet address of";
