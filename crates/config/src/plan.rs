@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
 pub use crate::affinity::{Affinity, Allowed};
@@ -18,7 +20,7 @@ use crate::mac::Mac;
 use crate::places::Places;
 
 /// Everything one file asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the run: `name` of the file, else the file's own name without `.toml`.
     pub name: String,
@@ -31,6 +33,7 @@ pub struct Plan {
     /// What the run tells to those who ask for its counters.
     pub telemetry: Telemetry,
     /// Where in the file each value stands, for errors found later.
+    #[serde(skip)]
     pub places: Places,
 }
 
@@ -64,7 +67,7 @@ impl Plan {
 }
 
 /// A learning switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switch {
     /// Its name, unique in the file.
     pub name: String,
@@ -73,7 +76,7 @@ pub struct Switch {
 }
 
 /// A router.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Router {
     /// Its name, unique in the file.
     pub name: String,
@@ -85,6 +88,8 @@ pub struct Router {
     pub role: Role,
     /// What happens when it stops by itself.
     pub restart: Restart,
+    /// Whether it is to run; none: nothing is said, and it runs.
+    pub state: Option<Power>,
     /// Virtual CPUs, 1 to 16.
     pub vcpus: u32,
     /// Guest memory in octets, a multiple of 2 MiB.
@@ -114,6 +119,11 @@ pub struct Router {
 }
 
 impl Router {
+    /// Whether it is to be stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.state == Some(Power::Stopped)
+    }
+
     /// How many I/O threads it has.
     pub fn vhost_threads(&self) -> usize {
         match self.vhost {
@@ -173,7 +183,7 @@ impl Router {
 }
 
 /// What runs a router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Engine {
     /// A KVM virtual machine with the ring-3 firmware.
     Kvm,
@@ -200,7 +210,7 @@ impl Engine {
 }
 
 /// A guest that is no firmware of ours.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Linux {
     /// A bzImage, or an ELF `vmlinux`.
     pub kernel: PathBuf,
@@ -213,7 +223,7 @@ pub struct Linux {
 }
 
 /// What a router's firmware does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// Forwards IPv4 between its NICs.
     #[default]
@@ -225,7 +235,7 @@ pub enum Role {
 }
 
 /// What happens when a router stops by itself: its firmware failed, or it was stopped for breaking the rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Restart {
     /// It is started again, after a pause that grows with each failure.
     #[default]
@@ -244,15 +254,55 @@ impl Restart {
     }
 }
 
+/// Whether a router is to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Power {
+    /// It runs.
+    #[default]
+    Running,
+    /// It is stopped.
+    Stopped,
+}
+
+impl Power {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// Whether the cable of a NIC is plugged in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LinkState {
+    /// It is.
+    #[default]
+    Up,
+    /// It was pulled out: no frame passes, and the driver sees no carrier.
+    Down,
+}
+
+impl LinkState {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
 /// What a run tells to those who ask for its counters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Telemetry {
     /// Where Prometheus finds the counters; none: nowhere.
     pub prometheus: Option<Listen>,
 }
 
 /// Where somebody may connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Listen {
     /// A TCP port of one of the host's addresses.
     Tcp(SocketAddr),
@@ -270,7 +320,7 @@ impl fmt::Display for Listen {
 }
 
 /// How a router's I/O threads are cut.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VhostThreads {
     /// One thread for all NICs of the router.
     #[default]
@@ -303,7 +353,7 @@ impl VhostThreads {
 }
 
 /// Which CPUs a router's threads may run on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
     /// CPUs of the vCPU threads; none: any. vCPU `n` runs on the set's CPU number `n` modulo its size.
     pub vcpu: Option<CpuSet>,
@@ -312,12 +362,21 @@ pub struct Pin {
 }
 
 /// How long a thread polls without work before it arms its notifications and sleeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spin {
     /// This long; zero means that it sleeps as soon as it has nothing to do.
     For(Duration),
     /// It never sleeps, and takes its whole CPU.
     Always,
+}
+
+impl fmt::Display for Spin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::For(time) => write!(out, "{}us", time.as_micros()),
+            Self::Always => out.write_str("always"),
+        }
+    }
 }
 
 impl Default for Spin {
@@ -329,7 +388,7 @@ impl Default for Spin {
 }
 
 /// One NIC of a router.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nic {
     /// Its name, unique in its router.
     pub name: String,
@@ -346,6 +405,8 @@ pub struct Nic {
     pub combine_above: u32,
     /// What it is plugged into.
     pub attach: Attach,
+    /// Whether its cable is plugged in; none: nothing is said, and it is.
+    pub link: Option<LinkState>,
     /// Its Ethernet address, unique in the file.
     pub mac: Mac,
     /// The router's own addresses on it.
@@ -369,8 +430,15 @@ pub struct Nic {
     pub memory_max: u64,
 }
 
+impl Nic {
+    /// Whether its cable is to be pulled out.
+    pub fn is_pulled(&self) -> bool {
+        self.link == Some(LinkState::Down)
+    }
+}
+
 /// Least time between two interrupts of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Itr {
     /// This many units of 250 ns (82540EM manual, ITR); 0: none.
     Every(u16),
@@ -394,7 +462,7 @@ impl fmt::Display for Itr {
 }
 
 /// Frames that wait at most in the ingress queue of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueLen {
     /// So many.
     Frames(u32),
@@ -431,7 +499,7 @@ impl fmt::Display for QueueLen {
 }
 
 /// Which thread copies a frame from a switch into the router's receive ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deliver {
     /// The receiver's own vhost thread, from a bounded queue: the receiver's CPU pays.
     #[default]
@@ -441,7 +509,7 @@ pub enum Deliver {
 }
 
 /// How frames towards a router are spread over the queue pairs of a NIC; either way a flow keeps its pair.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlowHash {
     /// By the flow's addresses and ports.
     #[default]
@@ -451,7 +519,7 @@ pub enum FlowHash {
 }
 
 /// A static route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// Destinations it is for.
     pub to: Prefix,
@@ -462,7 +530,7 @@ pub struct Route {
 }
 
 /// A neighbour that needs no ARP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
     /// Its address.
     pub address: Ipv4Addr,
