@@ -111,7 +111,7 @@ const fn said_there<T>(_: &Plan, _: &T) -> Option<Value> {
     None
 }
 
-/// The keys of `[[router]]`, but for the tables in it ([`TABLES`]).
+/// The keys of `[[router]]`, but for the tables in it.
 pub const ROUTER: &[Entry<Router>] = &[
     Entry::new("name", ("a word", ""), "what it is called, once on a host", Change::Replaces, |_, _| None),
     Entry::new(
