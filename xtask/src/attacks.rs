@@ -12,6 +12,7 @@
 mod guests;
 mod list;
 mod own;
+mod pipe;
 mod scene;
 mod trial;
 mod usage;

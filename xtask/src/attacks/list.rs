@@ -10,6 +10,7 @@ use support::attack::{Attack, Deed, Machine, Misuse, Program};
 
 use super::guests::Guests;
 use super::own::{Deaf, Locks, Owner, Storm, Threads, apply, set};
+use super::pipe::{NamedPipe, Reader};
 use super::scene::{Scene, Site};
 use crate::step::target_dir;
 
@@ -25,21 +26,41 @@ pub(super) struct Spec {
     pub(super) does: &'static str,
     pub(super) site: Site,
     pub(super) start: fn(&mut Scene) -> Result<Attacker>,
-    huge: bool,
+    wants: Wants,
+}
+
+/// What an attack wants of the host before the run is started.
+#[derive(Clone, Copy)]
+enum Wants {
+    Nothing,
+    HugePages,
+    NamedPipe,
+}
+
+/// What it was given. Dropping it takes it back.
+pub(super) enum Given {
+    Nothing,
+    HugePages { _pages: HugePages },
+    NamedPipe { _pipe: NamedPipe },
 }
 
 impl Spec {
     const fn new(words: [&'static str; 2], site: Site, start: fn(&mut Scene) -> Result<Attacker>) -> Self {
         let [name, does] = words;
-        Self { name, does, site, start, huge: false }
+        Self { name, does, site, start, wants: Wants::Nothing }
     }
 
-    /// The pages that it wants of the host.
-    pub(super) fn huge_pages(&self) -> Result<Option<HugePages>> {
-        if !self.huge {
-            return Ok(None);
-        }
-        HugePages::set(PAGES).map(Some).with_context(|| format!("this host does not give {PAGES} huge pages"))
+    /// Gives it what it wants of the host.
+    pub(super) fn prepare(&self) -> Result<Given> {
+        Ok(match self.wants {
+            Wants::Nothing => Given::Nothing,
+            Wants::HugePages => {
+                let pages = HugePages::set(PAGES);
+                let missing = || format!("this host does not give {PAGES} huge pages");
+                Given::HugePages { _pages: pages.with_context(missing)? }
+            }
+            Wants::NamedPipe => Given::NamedPipe { _pipe: NamedPipe::make()? },
+        })
     }
 }
 
@@ -51,6 +72,7 @@ const TAP: Site = Site { attach: "'tap:attack-tap'", ..PROCESS };
 /// In a virtual machine where there is KVM.
 const VIRTIO_NET: Site = Site { router: "", ..SWITCH };
 const E1000: Site = Site { attach: "'switch:lan'\nmodel = 'e1000'\nmode = 'base'", ..VIRTIO_NET };
+const CAPTURED: Site = Site { attach: "'pcap:/run/ringroad-attacks.pipe'", ..PROCESS };
 const SCRAPED: Site =
     Site { more: "[telemetry]\nprometheus = 'unix:/run/ringroad-attacks.sock'\n", ..PROCESS };
 const SHARES: Site =
@@ -81,7 +103,7 @@ macro_rules! program {
 }
 
 /// All of them.
-pub(super) static ALL: [Spec; 35] = [
+pub(super) static ALL: [Spec; 36] = [
     machine!("wait", Wait, "a vhost-user peer's eventfd makes whoever writes it wait"),
     machine!("wait-a-little", WaitALittle, "the same, but each call of it for less than 0.1 s"),
     machine!("terabytes", Terabytes, "a peer shares 32 ranges of 1 TiB"),
@@ -93,7 +115,10 @@ pub(super) static ALL: [Spec; 35] = [
     ),
     machine!("loop", Loop, "a peer offers a chain that never ends"),
     program!("pages", Pages, "a program takes the pages of the router that it was handed"),
-    Spec { huge: true, ..program!("huge-pages", Pages, "the same with huge pages, which it keeps") },
+    Spec {
+        wants: Wants::HugePages,
+        ..program!("huge-pages", Pages, "the same with huge pages, which it keeps")
+    },
     program!("silence", Silence, "a program that a router calls never answers"),
     program!("fill-kick", FillKick, "a program makes whoever rings the doorbells that it was handed wait"),
     Spec::new(
@@ -127,6 +152,14 @@ pub(super) static ALL: [Spec; 35] = [
     machine!("deaf", Deaf, "a peer asks and reads no answer"),
     Spec::new(["control", "13 clients of the control socket ask and read nothing"], PROCESS, control),
     Spec::new(["telemetry", "64 clients of the telemetry ask and read nothing"], SCRAPED, telemetry),
+    Spec {
+        wants: Wants::NamedPipe,
+        ..Spec::new(
+            ["pcap-pipe", "a program leaves the pipe full that a router captures into"],
+            CAPTURED,
+            pipe,
+        )
+    },
     Spec::new(["storm", "a host sends ARP broadcasts into a TAP"], TAP, storm),
     Spec::new(["cable", "the owner pulls and plugs a cable"], PROCESS, cable),
     Spec::new(["apply", "the owner applies two files in turn"], PROCESS, applies),
@@ -166,6 +199,10 @@ fn control(_: &mut Scene) -> Result<Attacker> {
 
 fn telemetry(_: &mut Scene) -> Result<Attacker> {
     Ok(Box::new(Deaf::telemetry()))
+}
+
+fn pipe(_: &mut Scene) -> Result<Attacker> {
+    Ok(Box::new(Reader::new()?))
 }
 
 fn storm(scene: &mut Scene) -> Result<Attacker> {

@@ -107,7 +107,7 @@ pub(super) fn run(binary: &str, spec: &Spec, seconds: u64) -> Result<Outcome> {
 }
 
 fn run_here(binary: &str, spec: &Spec, seconds: u64) -> Result<Outcome> {
-    let _pages = spec.huge_pages()?;
+    let _given = spec.prepare()?;
     let mut scene = Scene::set(binary, spec.site)?;
     on_cpu(OTHER_CPU)?;
     let mut attack = match (spec.start)(&mut scene) {
