@@ -1,17 +1,13 @@
 //! The side of a command: asks and waits for the answer, but not for ever.
 
-use std::io::{ErrorKind, IoSlice, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, connect, sendmsg, socket_with,
-};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::line::{encode_request, parse_answer};
 use crate::{Answer, Error, LONGEST_ANSWER, Request};
@@ -89,14 +85,9 @@ impl Client {
     /// The run does not read it.
     pub fn send_with(&mut self, request: &Request, file: BorrowedFd<'_>) -> Result<(), Error> {
         let line = encode_request(request)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let files = [file];
-        let fits = control.push(SendAncillaryMessage::ScmRights(&files));
         // A request is far shorter than what a socket takes at once.
-        let sent = sendmsg(&self.stream, &[IoSlice::new(&line)], &mut control, SendFlags::NOSIGNAL);
-        match sent {
-            Ok(sent) if fits && sent == line.len() => Ok(()),
+        match fd_passing::send(&self.stream, &line, &[file], SendFlags::empty()) {
+            Ok(sent) if sent == line.len() => Ok(()),
             // It has closed its end after it said why: that is in the answer.
             Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
             Err(error) => Err(Error::new(format!("cannot send to the run: {error}"))),
