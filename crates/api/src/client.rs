@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::SendFlags;
 
 use crate::line::{encode_request, parse_answer};
 use crate::{Answer, Error, LONGEST_ANSWER, Request};
@@ -31,8 +31,9 @@ impl Client {
     pub fn connect(path: &Path, timeout: Duration) -> Result<Self, Error> {
         let end = Instant::now() + timeout;
         let stream = loop {
-            match try_connect(path) {
-                Ok(stream) => break stream,
+            // A run that lets nobody in is noticed: nothing waits here.
+            match door::dial(path) {
+                Ok(socket) => break UnixStream::from(socket),
                 Err(Errno::AGAIN) if Instant::now() < end => std::thread::sleep(RETRY),
                 Err(Errno::AGAIN) => return Err(Error::new("the run lets nobody in: its queue is full")),
                 Err(Errno::CONNREFUSED) => {
@@ -139,16 +140,6 @@ impl Client {
     fn silent(&self) -> Error {
         Error::new(format!("the run does not answer within {} s", self.timeout.as_secs_f64()))
     }
-}
-
-/// Connects without waiting, so that a run that lets nobody in is noticed, and says so by `AGAIN`.
-pub(crate) fn try_connect(path: &Path) -> Result<UnixStream, Errno> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    Ok(stream)
 }
 
 fn ended() -> Error {

@@ -239,7 +239,10 @@ pub fn remove_deserted(path: &Path) -> Result<(), Error> {
 }
 
 /// Connects without waiting; the connection itself waits.
-fn dial(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
+///
+/// # Errors
+/// `AGAIN`: whoever listens there lets nobody in just now. Those of connect(2).
+pub fn dial(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
