@@ -11,7 +11,6 @@ use ledger::counters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
 use crate::conversation::{Conversation, End, Heard, Limits};
@@ -243,8 +242,7 @@ impl Server {
             self.counters.accept_failed.add(1);
             return;
         }
-        let user = socket_peercred(&stream).map(|peer| peer.uid.as_raw());
-        if !user.is_ok_and(|user| user == self.owner || user == 0) {
+        if !door::user_at(&stream).is_ok_and(|user| user == self.owner || user == 0) {
             self.counters.refused_user.add(1);
             let what = format!("this run belongs to user {}: ask as its owner or as root", self.owner);
             return turn_away(&stream, what);

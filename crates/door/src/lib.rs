@@ -28,7 +28,7 @@ mod who;
 
 pub use error::Error;
 pub use passage::Passage;
-pub use who::process_at;
+pub use who::{process_at, user_at};
 
 /// What is asked, and the answer where there is a connection. Any other answer is an errno.
 const YES: u8 = 0;
