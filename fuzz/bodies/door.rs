@@ -4,14 +4,13 @@
 //!
 //! The input is steps of two octets: what to do, and how much.
 
-use std::io::{IoSlice, Read, Write, pipe};
-use std::mem::MaybeUninit;
+use std::io::{Read, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use door::{Door, Passage};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::SendFlags;
 
 /// Descriptors beside an octet.
 const MOST: usize = 16;
@@ -125,11 +124,5 @@ impl World {
 fn say(socket: BorrowedFd<'_>, amount: u8, given: BorrowedFd<'_>) -> bool {
     let (octets, count) = (vec![amount; usize::from(amount >> 2) + 1], usize::from(amount) % (MOST + 1));
     let given = vec![given; count];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
-    if count > 0 {
-        assert!(beside.push(SendAncillaryMessage::ScmRights(&given)));
-    }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(socket, &[IoSlice::new(&octets)], &mut beside, flags).is_ok()
+    fd_passing::send(socket, &octets, &given, SendFlags::DONTWAIT).is_ok()
 }

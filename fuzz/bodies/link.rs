@@ -3,13 +3,12 @@
 //!
 //! The input is an octet that says who listens, then pieces: how it is framed, how many descriptors, a length, and octets.
 
-use std::io::{IoSlice, pipe};
-use std::mem::MaybeUninit;
+use std::io::pipe;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use link::{Link, ToPlane, ToSupervisor};
 use rustix::io::{FdFlags, fcntl_getfd};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::SendFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -93,13 +92,7 @@ fn framed(kind: u8, count: usize, octets: &[u8]) -> Vec<u8> {
 /// Sends a piece with so many descriptors; false if it does not go.
 fn say(socket: BorrowedFd<'_>, octets: &[u8], count: usize, given: BorrowedFd<'_>) -> bool {
     let given = vec![given; count];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
-    if count > 0 {
-        assert!(beside.push(SendAncillaryMessage::ScmRights(&given)));
-    }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    !octets.is_empty() && sendmsg(socket, &[IoSlice::new(octets)], &mut beside, flags).is_ok()
+    !octets.is_empty() && fd_passing::send(socket, octets, &given, SendFlags::DONTWAIT).is_ok()
 }
 
 /// What was understood comes out the same at the end of another link, with its descriptors.

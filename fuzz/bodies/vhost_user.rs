@@ -5,18 +5,16 @@
 //! how many octets are sent. The peer's memory holds the input itself, so that rings are the fuzzer's, too.
 
 use std::fs::File;
-use std::io::{IoSlice, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use nic_port::NicQueues;
 use port::Frame;
 use ring::Bytes;
-use rustix::cmsg_space;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::SendFlags;
 use vhost_user::backend::message::{Heard, Line};
 use vhost_user::backend::{Offer, Session};
 
@@ -54,13 +52,7 @@ impl Peer {
                 return;
             }
         };
-        let descriptors = vec![one.as_fd(); count];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(64))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if count > 0 {
-            control.push(SendAncillaryMessage::ScmRights(&descriptors));
-        }
-        let _ = sendmsg(&self.socket, &[IoSlice::new(octets)], &mut control, SendFlags::DONTWAIT);
+        let _ = fd_passing::send(&self.socket, octets, &vec![one; count], SendFlags::DONTWAIT);
     }
 }
 

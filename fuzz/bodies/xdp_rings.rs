@@ -6,10 +6,10 @@
 
 use std::os::unix::net::UnixStream;
 
-use libc::xdp_ring_offset;
 use port::{Frame, Sink, Source};
 use ring::Bytes;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::net::xdp::XdpRingOffset;
 
 use super::rings::{Consumer, Mapping, Place, Producer};
 use super::source::Hand;
@@ -21,7 +21,7 @@ const SIZE: u32 = 8;
 /// Octets of a ring's file.
 const PAGE: usize = 4096;
 /// Where its words are, and its entries.
-const PARTS: xdp_ring_offset = xdp_ring_offset { producer: 0, consumer: 64, desc: 192, flags: 128 };
+const PARTS: XdpRingOffset = XdpRingOffset { producer: 0, consumer: 64, desc: 192, flags: Some(128) };
 const LAYOUT: Layout = Layout { chunk: 2048, receive: SIZE, transmit: SIZE };
 /// Steps of an input.
 const STEPS: usize = 64;

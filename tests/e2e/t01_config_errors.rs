@@ -153,7 +153,7 @@ fn a_place_where_somebody_listens_names_its_line() {
     let output = ringroad(&["run", "bad.toml"], folder.path());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.starts_with("bad.toml:9: telemetry.prometheus: cannot listen on /"), "{stderr}");
-    assert!(stderr.contains("somebody listens there already; choose another place"), "{stderr}");
+    assert!(stderr.contains("it is a socket of another program; choose another place"), "{stderr}");
 }
 
 #[test]

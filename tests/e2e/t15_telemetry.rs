@@ -218,7 +218,7 @@ fn refused(stage: &Stage, file: &Path) {
     let mut run = stage.home().command(env!("CARGO_BIN_EXE_ringroad"));
     let done = support::run(run.arg("run").arg(file), PATIENCE).expect("it ends");
     assert!(!done.status.success());
-    assert!(done.stderr.contains("somebody listens there already"), "{}", done.stderr);
+    assert!(done.stderr.contains("it is a socket of another program"), "{}", done.stderr);
     assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
 }
 

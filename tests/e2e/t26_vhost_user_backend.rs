@@ -4,8 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{IoSlice, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::SendFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Capture, Namespace, Running, Stage, Testpmd, children_of};
 
@@ -247,11 +246,7 @@ fn share(socket: &Path, octets: u64, files: &[fs::File]) {
     let ranges = (0..count).flat_map(|n| [n * octets, octets, n * octets, 0]);
     let body: Vec<u8> = [count].into_iter().chain(ranges).flat_map(u64::to_le_bytes).collect();
     let message = [header(5, 1, body.len() as u32), body].concat();
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-    sendmsg(&peer, &[IoSlice::new(&message)], &mut control, SendFlags::empty()).expect("it is read");
+    fd_passing::send(&peer, &message, files, SendFlags::empty()).expect("it is read");
     let _ = (&peer).read_to_end(&mut Vec::new());
 }
 

@@ -1,17 +1,13 @@
 //! The side of a command: asks and waits for the answer, but not for ever.
 
-use std::io::{ErrorKind, IoSlice, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, connect, sendmsg, socket_with,
-};
+use rustix::net::SendFlags;
 
 use crate::line::{encode_request, parse_answer};
 use crate::{Answer, Error, LONGEST_ANSWER, Request};
@@ -35,8 +31,9 @@ impl Client {
     pub fn connect(path: &Path, timeout: Duration) -> Result<Self, Error> {
         let end = Instant::now() + timeout;
         let stream = loop {
-            match try_connect(path) {
-                Ok(stream) => break stream,
+            // A run that lets nobody in is noticed: nothing waits here.
+            match door::dial(path) {
+                Ok(socket) => break UnixStream::from(socket),
                 Err(Errno::AGAIN) if Instant::now() < end => std::thread::sleep(RETRY),
                 Err(Errno::AGAIN) => return Err(Error::new("the run lets nobody in: its queue is full")),
                 Err(Errno::CONNREFUSED) => {
@@ -89,14 +86,9 @@ impl Client {
     /// The run does not read it.
     pub fn send_with(&mut self, request: &Request, file: BorrowedFd<'_>) -> Result<(), Error> {
         let line = encode_request(request)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let files = [file];
-        let fits = control.push(SendAncillaryMessage::ScmRights(&files));
         // A request is far shorter than what a socket takes at once.
-        let sent = sendmsg(&self.stream, &[IoSlice::new(&line)], &mut control, SendFlags::NOSIGNAL);
-        match sent {
-            Ok(sent) if fits && sent == line.len() => Ok(()),
+        match fd_passing::send(&self.stream, &line, &[file], SendFlags::empty()) {
+            Ok(sent) if sent == line.len() => Ok(()),
             // It has closed its end after it said why: that is in the answer.
             Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
             Err(error) => Err(Error::new(format!("cannot send to the run: {error}"))),
@@ -148,16 +140,6 @@ impl Client {
     fn silent(&self) -> Error {
         Error::new(format!("the run does not answer within {} s", self.timeout.as_secs_f64()))
     }
-}
-
-/// Connects without waiting, so that a run that lets nobody in is noticed, and says so by `AGAIN`.
-pub(crate) fn try_connect(path: &Path) -> Result<UnixStream, Errno> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    Ok(stream)
 }
 
 fn ended() -> Error {

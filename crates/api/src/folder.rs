@@ -10,7 +10,6 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::Error;
-use crate::client::try_connect;
 
 /// Name of the socket in the folder of its run.
 pub const SOCKET: &str = "control";
@@ -66,7 +65,7 @@ impl Place {
         let failed = |what: &str, error: io::Error| Error::new(format!("{what} {}: {error}", path.display()));
         close_off(folder)?;
         // AGAIN: it listens, and has no time now.
-        if matches!(try_connect(&path), Ok(_) | Err(Errno::AGAIN)) {
+        if matches!(door::dial(&path), Ok(_) | Err(Errno::AGAIN)) {
             return Err(Error::new(format!("a run answers at {} already: stop it first", path.display())));
         }
         let (listener, identity) = bind(folder, &path).map_err(|error| failed("cannot listen at", error))?;

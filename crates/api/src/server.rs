@@ -1,8 +1,7 @@
 //! The side of a run: a listener and its clients, none of which can make it wait.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, IoSliceMut, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -11,8 +10,7 @@ use std::time::{Duration, Instant};
 use ledger::counters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::RecvFlags;
 use rustix::process::geteuid;
 
 use crate::conversation::{Conversation, End, Heard, Limits};
@@ -244,8 +242,7 @@ impl Server {
             self.counters.accept_failed.add(1);
             return;
         }
-        let user = socket_peercred(&stream).map(|peer| peer.uid.as_raw());
-        if !user.is_ok_and(|user| user == self.owner || user == 0) {
+        if !door::user_at(&stream).is_ok_and(|user| user == self.owner || user == 0) {
             self.counters.refused_user.add(1);
             let what = format!("this run belongs to user {}: ask as its owner or as root", self.owner);
             return turn_away(&stream, what);
@@ -295,18 +292,11 @@ impl Client {
         }
     }
 
-    /// Octets, and at most one descriptor: the kernel closes what there is no room for.
+    /// Octets, and at most one descriptor: those that there is no room for are closed.
     fn read(&mut self, octets: &mut [u8]) -> rustix::io::Result<usize> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut buffers = [IoSliceMut::new(octets)];
-        let read = recvmsg(&self.stream, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                self.file = descriptors.last().or(self.file.take());
-            }
-        }
-        Ok(read.bytes)
+        let mut read = fd_passing::receive(&self.stream, octets, 1, RecvFlags::empty())?;
+        self.file = read.descriptors.pop().or(self.file.take());
+        Ok(read.octets)
     }
 
     fn send(&mut self, now: Instant) {

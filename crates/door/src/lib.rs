@@ -10,8 +10,7 @@
 //! path only.
 
 use std::fs;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,9 +18,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, recvmsg, send, sendmsg, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, send, socket_with,
 };
 
 mod error;
@@ -30,12 +28,10 @@ mod who;
 
 pub use error::Error;
 pub use passage::Passage;
-pub use who::process_at;
+pub use who::{process_at, user_at};
 
 /// What is asked, and the answer where there is a connection. Any other answer is an errno.
 const YES: u8 = 0;
-/// Room for one descriptor beside a message.
-const ONE_DESCRIPTOR: usize = rustix::cmsg_space!(ScmRights(1));
 
 /// A place where peers come in.
 #[derive(Debug)]
@@ -184,14 +180,8 @@ impl Door {
     /// Whether a connection has been asked for since this was looked at last.
     fn was_asked(&self) -> bool {
         let Kind::Dial { hear: Some(hear), .. } = &self.kind else { return false };
-        let mut asked = [0; 64];
-        let heard = recvmsg(
-            hear,
-            &mut [IoSliceMut::new(&mut asked)],
-            &mut RecvAncillaryBuffer::default(),
-            RecvFlags::DONTWAIT,
-        );
-        heard.is_ok_and(|heard| heard.bytes > 0)
+        let heard = fd_passing::receive(hear, &mut [0; 64], 0, RecvFlags::DONTWAIT);
+        heard.is_ok_and(|heard| heard.octets > 0)
     }
 
     /// Hands what came of it to who has asked.
@@ -201,16 +191,8 @@ impl Door {
             Ok(_) => YES,
             Err(error) => u8::try_from(error.raw_os_error()).unwrap_or(u8::MAX).max(1),
         };
-        let peer = dialled.ok();
-        let peers: Vec<_> = peer.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); ONE_DESCRIPTOR];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        if !peers.is_empty() {
-            beside.push(SendAncillaryMessage::ScmRights(&peers));
-        }
         // Who does not listen to the answer asks again.
-        let _ =
-            sendmsg(hear, &[IoSlice::new(&[word])], &mut beside, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let _ = fd_passing::send(hear, &[word], dialled.ok().as_slice(), SendFlags::DONTWAIT);
     }
 }
 
@@ -257,7 +239,10 @@ pub fn remove_deserted(path: &Path) -> Result<(), Error> {
 }
 
 /// Connects without waiting; the connection itself waits.
-fn dial(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
+///
+/// # Errors
+/// `AGAIN`: whoever listens there lets nobody in just now. Those of connect(2).
+pub fn dial(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -267,19 +252,12 @@ fn dial(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
 
 /// The answer of who dials.
 fn hear_answer(ask: &UnixStream) -> Result<Option<OwnedFd>, rustix::io::Errno> {
-    let mut space = [MaybeUninit::uninit(); ONE_DESCRIPTOR];
-    let mut beside = RecvAncillaryBuffer::new(&mut space);
     let mut word = [0];
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let heard = recvmsg(ask, &mut [IoSliceMut::new(&mut word)], &mut beside, flags)?;
-    if heard.bytes == 0 || heard.flags.contains(ReturnFlags::CTRUNC) {
+    let mut heard = fd_passing::receive(ask, &mut word, 1, RecvFlags::DONTWAIT)?;
+    if heard.octets == 0 || heard.truncated {
         return Err(rustix::io::Errno::PIPE);
     }
-    let peer = beside.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    match (word, peer) {
+    match (word, heard.descriptors.pop()) {
         ([YES], Some(peer)) => Ok(Some(peer)),
         ([YES], None) => Err(rustix::io::Errno::BADF),
         ([errno], _) => Err(rustix::io::Errno::from_raw_os_error(errno.into())),

@@ -154,10 +154,12 @@ fn who_is_at_the_other_end_is_known_by_number() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     };
     assert_eq!(process_at(&peer), i32::try_from(other.id()).ok());
+    assert_eq!(user_at(&peer).ok(), Some(rustix::process::geteuid().as_raw()));
     drop(peer);
     assert!(other.wait().expect("it ends").success());
     // Where we have connected, it is who listens.
     let there = UnixStream::connect(&path).expect("connected");
     assert_eq!(process_at(&there), i32::try_from(std::process::id()).ok());
     assert_eq!(process_at(fs::File::open("/dev/null").expect("a file")), None);
+    assert!(user_at(fs::File::open("/dev/null").expect("a file")).is_err());
 }

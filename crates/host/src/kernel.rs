@@ -1,12 +1,13 @@
 //! What the kernel permits: schedulers, cgroups, privileges, limits.
 
 use std::process::{Command, Output};
+use std::time::Duration;
 
+use config::{Policy, Reservation};
 use rustix::fs::statfs;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
-use sched::ceiling;
-use vmm::probe::{Policy, scheduler_permitted};
+use sched::{ceiling, try_policy};
 
 use crate::{Finding, State, users};
 
@@ -14,11 +15,18 @@ use crate::{Finding, State, users};
 const CGROUP2: u64 = 0x6367_7270;
 /// Descriptors of a run with some tens of routers, each with vCPUs, doorbells and interrupts.
 const ENOUGH_FILES: u64 = 4096;
+/// A reservation to try: 1 ms of every 100 ms.
+const TRIED: Reservation = Reservation {
+    runtime: Duration::from_millis(1),
+    deadline: Duration::from_millis(100),
+    period: Duration::from_millis(100),
+    reclaim: false,
+};
 
 pub(crate) fn findings() -> Vec<Finding> {
     vec![
-        scheduler("SCHED_FIFO", Policy::Fifo),
-        scheduler("SCHED_DEADLINE", Policy::Deadline),
+        scheduler("SCHED_FIFO", Policy::Fifo { priority: 1 }),
+        scheduler("SCHED_DEADLINE", Policy::Deadline(TRIED)),
         cgroups(),
         ceilings(),
         root(),
@@ -30,7 +38,7 @@ pub(crate) fn findings() -> Vec<Finding> {
 }
 
 fn scheduler(name: &'static str, policy: Policy) -> Finding {
-    match scheduler_permitted(policy) {
+    match try_policy(policy) {
         Ok(()) => {
             Finding::new(State::Ok, name, "permitted", "threads can be given a share that others cannot take")
         }

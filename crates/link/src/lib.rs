@@ -13,17 +13,11 @@
 mod message;
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::cmsg_space;
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
+use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -176,11 +170,8 @@ impl Link {
     /// Reads once; whether there may be more.
     fn read(&mut self) -> Result<bool> {
         let mut octets = [0; READ];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_IN_A_PIECE))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut buffers = [IoSliceMut::new(&mut octets)];
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let read = match recvmsg(&self.socket, &mut buffers, &mut control, flags) {
+        let read = fd_passing::receive(&self.socket, &mut octets, MOST_IN_A_PIECE, RecvFlags::DONTWAIT);
+        let read = match read {
             Ok(read) => read,
             Err(Errno::AGAIN) => return Ok(false),
             Err(Errno::INTR) => return Ok(true),
@@ -191,15 +182,11 @@ impl Link {
             }
             Err(error) => return Err(error).context("cannot read from the other side"),
         };
-        let rights = control.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        });
-        self.came.extend(rights.flatten());
-        self.lost |= read.flags.contains(ReturnFlags::CTRUNC);
+        self.came.extend(read.descriptors);
+        self.lost |= read.truncated;
         ensure!(self.came.len() <= 2 * MOST_DESCRIPTORS, "descriptors that belong to nothing");
-        self.ended = read.bytes == 0;
-        self.input.extend_from_slice(octets.get(..read.bytes).unwrap_or_default());
+        self.ended = read.octets == 0;
+        self.input.extend_from_slice(octets.get(..read.octets).unwrap_or_default());
         Ok(!self.ended)
     }
 }
@@ -213,14 +200,10 @@ impl AsFd for Link {
 impl Piece {
     fn send(&mut self, socket: BorrowedFd<'_>) -> rustix::io::Result<usize> {
         let rest = self.octets.get(self.sent..).unwrap_or_default();
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_IN_A_PIECE))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let descriptors: Vec<_> = self.descriptors.iter().map(AsFd::as_fd).collect();
-        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        if self.descriptors.len() > MOST_IN_A_PIECE {
             return Err(Errno::TOOBIG);
         }
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let n = sendmsg(socket, &[IoSlice::new(rest)], &mut control, flags)?;
+        let n = fd_passing::send(socket, rest, &self.descriptors, SendFlags::DONTWAIT)?;
         // They have left with the first octet.
         self.descriptors.clear();
         self.sent += n;

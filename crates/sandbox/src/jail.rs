@@ -8,15 +8,15 @@
 //! There is no PID namespace: the supervisor places and schedules threads by the numbers that the data plane tells, and no class can
 //! name a process by its number but its own (`class`).
 
-use std::ffi::c_int;
 use std::{fmt, fs, io};
 
-use rustix::process::{getegid, geteuid};
+use rustix::process::{DumpableBehavior, getegid, geteuid, set_dumpable_behavior};
+use rustix::thread::{UnshareFlags, set_keep_capabilities, unshare_unsafe};
 
-use crate::steps::{self, leave_files, prctl, raise_permitted, succeeded};
+use crate::steps::{self, leave_files, raise_permitted};
 
 /// Namespaces without the one that lets everybody make the others.
-const OTHERS: c_int = libc::CLONE_NEWNS | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
+const OTHERS: UnshareFlags = UnshareFlags::NEWNS.union(UnshareFlags::NEWNET).union(UnshareFlags::NEWIPC);
 
 /// Something that this host does not give, and why: one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) fn enter(user: Option<u32>) -> Vec<Missing> {
     }
     // Inside, until it is mapped, it is nobody.
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    let has_root = match unshare(libc::CLONE_NEWUSER | OTHERS) {
+    let has_root = match unshare(UnshareFlags::NEWUSER | OTHERS) {
         Ok(()) => attempts.note("nobody in its user namespace", map_own_user(user, group)),
         Err(error) => {
             attempts.note("no user namespace", Err(error));
@@ -64,11 +64,11 @@ pub(crate) fn enter(user: Option<u32>) -> Vec<Missing> {
 
 /// Becomes this user, of the group of the same number and of no other. Capabilities stay: namespaces take them.
 fn become_user(user: u32) -> io::Result<()> {
-    prctl(libc::PR_SET_KEEPCAPS, 1)?;
+    set_keep_capabilities(true)?;
     steps::become_user(user)?;
     raise_permitted()?;
     // What a process that is hidden has in /proc is root's: also the map of users that it is to write.
-    prctl(libc::PR_SET_DUMPABLE, 1)
+    Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
 /// In a new user namespace: be there who it is outside, and let nobody else be anybody.
@@ -87,7 +87,7 @@ pub fn map_user(process: impl fmt::Display, user: u32, group: u32) -> io::Result
     fs::write(format!("/proc/{process}/uid_map"), format!("{user} {user} 1"))
 }
 
-fn unshare(namespaces: c_int) -> io::Result<()> {
-    // SAFETY: a number; this process has one thread.
-    succeeded(unsafe { libc::unshare(namespaces) }.into())
+fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
+    // SAFETY: descriptors stay those of the whole process; and this one has one thread.
+    Ok(unsafe { unshare_unsafe(namespaces) }?)
 }

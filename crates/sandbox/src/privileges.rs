@@ -1,20 +1,21 @@
 //! Giving up what the data plane was started with.
 
-use std::ffi::c_ulong;
 use std::{fmt, fs, io};
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::Resource;
+use rustix::process::{DumpableBehavior, Resource, set_dumpable_behavior};
+use rustix::thread::{
+    CapabilitiesSecureBits, capabilities, clear_ambient_capability_set, set_capabilities_secure_bits,
+};
 
 use crate::filter::look_things_up;
 use crate::jail::{self, Missing};
-use crate::steps::{
-    Set, capabilities, drop_capabilities, empty_bounding_set, forbid, gain_nothing, prctl, succeeded,
-};
+use crate::steps::{NO_CAPABILITIES, drop_capabilities, empty_bounding_set, forbid, gain_nothing};
 
 /// Securebits, each with its lock: root is nobody special, keeps nothing at exec, gains nothing by changing its user,
 /// and raises nothing into the ambient set (`linux/securebits.h`).
-const SECURE: c_ulong = 0b11 | 0b11 << 2 | 0b10 << 4 | 0b11 << 6;
+const SECURE: CapabilitiesSecureBits =
+    CapabilitiesSecureBits::from_bits_retain(0b11 | 0b11 << 2 | 0b10 << 4 | 0b11 << 6);
 
 /// Takes every capability from this process and from what it starts, for good, keeps it from gaining any by exec, and
 /// hides its memory from other processes of its user. It becomes `user` (by number, and the group of that number), which only root
@@ -34,15 +35,15 @@ pub fn give_up_privileges(user: Option<u32>) -> Result<Vec<Missing>> {
     look_things_up();
     let missing = jail::enter(user);
     gain_nothing().context("cannot give up gaining privileges (no_new_privs)")?;
-    prctl_ambient_clear().context("cannot clear the ambient capabilities")?;
+    clear_ambient_capability_set().context("cannot clear the ambient capabilities")?;
     // Who lacks CAP_SETPCAP can gain nothing from the set either, because of no_new_privs.
     let _ = empty_bounding_set();
     // Refused without CAP_SETPCAP, and then there is nothing to lock: no_new_privs keeps exec from giving any.
-    let _ = prctl(libc::PR_SET_SECUREBITS, SECURE);
+    let _ = set_capabilities_secure_bits(SECURE);
     drop_capabilities().context("cannot give up the capabilities")?;
-    prctl(libc::PR_SET_DUMPABLE, 0).context("cannot hide this process's memory")?;
-    let left = capabilities().context("cannot read the capabilities")?;
-    ensure!(left.iter().all(|set| *set == Set::default()), "capabilities are left: {left:x?}");
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot hide this process's memory")?;
+    let left = capabilities(None).context("cannot read the capabilities")?;
+    ensure!(left == NO_CAPABILITIES, "capabilities are left: {left:x?}");
     Ok(missing)
 }
 
@@ -60,13 +61,4 @@ pub fn be_ordinary(process: impl fmt::Display) -> io::Result<()> {
 /// limited by this process's own limits of priorities, so those stay; how much memory may be locked, by that of who locks it.)
 fn limit() -> io::Result<()> {
     forbid(&[Resource::Core, Resource::Msgqueue, Resource::Locks])
-}
-
-fn prctl_ambient_clear() -> io::Result<()> {
-    let none: c_ulong = 0;
-    // SAFETY: takes numbers only.
-    let answer = unsafe {
-        libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as c_ulong, none, none, none)
-    };
-    succeeded(answer.into())
 }

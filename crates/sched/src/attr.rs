@@ -1,7 +1,7 @@
 //! sched_setattr(2) and sched_getattr(2), which neither the C library nor rustix has.
 
-use std::io;
 use std::time::Duration;
+use std::{io, thread};
 
 use config::{Policy, Reservation};
 
@@ -117,3 +117,15 @@ pub(crate) fn set(tid: i32, policy: Policy) -> io::Result<()> {
     let status = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Whether this process may give a thread this policy: tried on one that ends right after.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn try_policy(policy: Policy) -> io::Result<()> {
+    let trial = thread::Builder::new().name("ringroad-probe".to_owned()).spawn(move || set(0, policy))?;
+    trial.join().unwrap_or_else(|_| Err(io::Error::other("the trial thread panicked")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,7 @@ mod topology;
 mod undo;
 
 pub use apply::Applier;
-pub use attr::{Attributes, attributes};
+pub use attr::{Attributes, attributes, try_policy};
 pub use automatic::is_automatic;
 pub use cgroup::{Hierarchy, Version};
 pub use error::ApplyError;

@@ -1,6 +1,6 @@
-//! The `ioctl` requests of the TUN/TAP driver and of ethtool(8).
+//! The `ioctl` requests of the TUN/TAP driver and of ethtool(8), and options of sockets.
 
-use std::ffi::c_ulong;
+use std::ffi::{c_int, c_ulong};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -70,6 +70,21 @@ pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: &m
     // SAFETY: the descriptor is open while it is borrowed; the caller vouches for the argument.
     let answer = unsafe { libc::ioctl(fd.as_raw_fd(), request, std::ptr::from_mut(argument)) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sets an option of a socket. `T` must be plain data of the size that the kernel expects of the option; it takes no
+/// more octets than that.
+pub(crate) fn set_option<T: Copy>(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    option: c_int,
+    value: &T,
+) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is readable for `len` octets during the call.
+    let done =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), len) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

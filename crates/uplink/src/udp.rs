@@ -1,10 +1,10 @@
 //! What the kernel's own UDP sockets are to do that the standard library cannot say.
 
-use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 
 use crate::Error;
+use crate::request::set_option;
 
 /// Has the kernel take what is sent by this socket at once as one packet, which becomes datagrams of `payload` octets each
 /// where nobody behind takes it as it is (UDP_SEGMENT, udp(7); Linux 4.18).
@@ -12,17 +12,8 @@ use crate::Error;
 /// # Errors
 /// The kernel cannot.
 pub fn segment(socket: &UdpSocket, payload: u16) -> Result<(), Error> {
-    let value = libc::c_int::from(payload);
-    let len = size_of_val(&value) as libc::socklen_t;
-    // SAFETY: `value` is readable for `len` octets during the call.
-    let done = unsafe {
-        let value = std::ptr::from_ref(&value).cast();
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, value, len)
-    };
-    if done == 0 {
-        return Ok(());
-    }
-    Err(Error::system("leaving the cutting of UDP packets to the kernel", io::Error::last_os_error()))
+    set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, &libc::c_int::from(payload))
+        .map_err(|e| Error::system("leaving the cutting of UDP packets to the kernel", e))
 }
 
 #[cfg(test)]

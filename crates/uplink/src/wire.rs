@@ -3,8 +3,11 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::request::set_option;
 use crate::{Error, Netns};
 
 /// Most frames of one call.
@@ -29,18 +32,14 @@ impl Wire {
     }
 
     fn open_here(interface: &str) -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: the call takes no pointers. Protocol 0: nothing is received.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new and nobody else owns it.
-        let wire = Self { socket: unsafe { OwnedFd::from_raw_fd(fd) } };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        // No protocol: nothing is received.
+        let wire = Self { socket: socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)? };
         wire.bind(interface)?;
-        wire.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, BUFFER)?;
+        let fd = wire.socket.as_fd();
+        set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &BUFFER)?;
         // Past the queueing discipline, as pktgen does.
-        wire.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+        set_option::<libc::c_int>(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
         Ok(wire)
     }
 
@@ -57,15 +56,8 @@ impl Wire {
         address.sll_ifindex = index as libc::c_int;
         let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
         // SAFETY: the address is valid for `len` octets for the time of the call.
-        done(unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), len) })
-    }
-
-    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        let len = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: the value is valid for `len` octets for the time of the call.
-        done(unsafe {
-            libc::setsockopt(self.socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
-        })
+        let done = unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), len) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Sends a frame so many times, at most [`MOST`]; returns how many went.
@@ -82,8 +74,4 @@ impl Wire {
         let sent = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
         usize::try_from(sent).unwrap_or(0)
     }
-}
-
-fn done(answer: libc::c_int) -> io::Result<()> {
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -11,12 +11,13 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
 use ring::regions::MOST_REGIONS;
 use ring::{Region, Regions};
 use rustix::fs::{FileType, fcntl_get_seals, fstat};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use signals::guard::Guard;
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 
@@ -281,23 +282,18 @@ struct Pages {
 impl Pages {
     fn map(file: &OwnedFd, start: u64, octets: u64) -> io::Result<Self> {
         let octets = usize::try_from(octets).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let start = i64::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
         // SAFETY: a new mapping, at a place that the kernel chooses.
-        let base =
-            unsafe { libc::mmap(std::ptr::null_mut(), octets, protection, flags, file.as_raw_fd(), start) };
-        match NonNull::new(base.cast::<u8>()) {
-            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { base, octets }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let base = unsafe { mmap(std::ptr::null_mut(), octets, access, flags, file, start) }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, octets })
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and nobody uses it any more.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.octets) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.octets) };
     }
 }
 

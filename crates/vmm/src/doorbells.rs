@@ -3,7 +3,6 @@
 //! In a virtual machine KVM turns the store into the event (ioeventfd). A process is handed the event itself and
 //! writes to it. Where neither is so, the doorbell is a register access like any other.
 
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
@@ -24,13 +23,8 @@ pub(crate) struct Bell {
     pub(crate) slot: u32,
     /// Number of the queue.
     pub(crate) queue: u32,
-    event: EventFd,
-}
-
-impl AsRawFd for Bell {
-    fn as_raw_fd(&self) -> RawFd {
-        self.event.as_raw_fd()
-    }
+    /// The event.
+    pub(crate) event: EventFd,
 }
 
 impl Doorbells {

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -10,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use bootinfo::{Shared, map};
 use nic_port::Memory;
 use ring::Region;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use signals::guard::Guard;
 use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{
@@ -60,7 +60,8 @@ impl SharedMemory {
             .with_context(|| format!("cannot map {len} octets of shared memory"))?;
         // Whoever gets the descriptor could cut the memory off under our feet: a SIGBUS here.
         if let Some(file) = mapping.file_offset().map(FileOffset::file) {
-            seal(file, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW).context("cannot seal shared memory")?;
+            fcntl_add_seals(file, SealFlags::SHRINK | SealFlags::GROW)
+                .context("cannot seal shared memory")?;
         }
         Ok(Self { mapping, huge })
     }
@@ -88,14 +89,14 @@ impl SharedMemory {
     /// From now on nobody can get a mapping that may be written; those that exist stay. Nobody can seal it any further either.
     pub(crate) fn seal_against_writers(&self) -> Result<()> {
         let file = self.file().context("shared memory without a file")?;
-        let seals = libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
-        seal(file, seals).context("cannot seal shared memory (F_SEAL_FUTURE_WRITE)")
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        fcntl_add_seals(file, seals).context("cannot seal shared memory (F_SEAL_FUTURE_WRITE)")
     }
 
     /// From now on nobody can seal it against those who write it.
     fn seal_against_seals(&self) -> Result<()> {
         let file = self.file().context("shared memory without a file")?;
-        seal(file, libc::F_SEAL_SEAL).context("cannot seal shared memory (F_SEAL_SEAL)")
+        fcntl_add_seals(file, SealFlags::SEAL).context("cannot seal shared memory (F_SEAL_SEAL)")
     }
 
     /// Whether it lies in huge pages.
@@ -105,25 +106,8 @@ impl SharedMemory {
 }
 
 fn memfd(name: &str, huge: bool) -> io::Result<File> {
-    let name = std::ffi::CString::new(name)?;
-    let flags = libc::MFD_CLOEXEC
-        | libc::MFD_ALLOW_SEALING
-        | if huge { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
-    // SAFETY: `name` is a valid C string for the time of the call.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else owns it.
-    Ok(unsafe { File::from_raw_fd(fd) })
-}
-
-fn seal(file: &File, seals: i32) -> io::Result<()> {
-    // SAFETY: the call takes an open descriptor and a number.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let pages = if huge { MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB } else { MemfdFlags::empty() };
+    Ok(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages)?.into())
 }
 
 /// A guest's RAM, from guest-physical address 0.

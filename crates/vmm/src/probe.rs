@@ -5,7 +5,6 @@
 //! together take some tens of milliseconds, also on a host that emulates ring 0.
 
 mod clock;
-mod schedulers;
 
 use std::time::Instant;
 
@@ -16,7 +15,6 @@ use ring::Region;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 pub use clock::tsc_khz;
-pub use schedulers::{Policy, scheduler_permitted};
 
 use crate::memory::SharedMemory;
 use crate::vm::open_kvm;

@@ -7,8 +7,7 @@
 //! ```
 
 use std::fs::File;
-use std::io::{IoSlice, Read};
-use std::mem::MaybeUninit;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -17,10 +16,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rustix::cmsg_space;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::SendFlags;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 /// Requests (vhost-user, "Front-end message types").
@@ -122,17 +120,7 @@ impl VhostPeer {
     /// Sends one message with these descriptors.
     pub fn say(&self, request: u32, body: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
         let header = [request, 1, body.len() as u32].map(u32::to_le_bytes).concat();
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(32))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() {
-            control.push(SendAncillaryMessage::ScmRights(fds));
-        }
-        sendmsg(
-            &self.socket,
-            &[IoSlice::new(&header), IoSlice::new(body)],
-            &mut control,
-            SendFlags::NOSIGNAL,
-        )?;
+        fd_passing::send(&self.socket, &[header.as_slice(), body].concat(), fds, SendFlags::empty())?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{IoSlice, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::panic;
 use std::sync::mpsc;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::net::{RecvFlags, SendFlags};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -248,18 +249,9 @@ fn memory() {
 }
 
 fn link(mut ours: UnixStream, mut theirs: UnixStream) {
-    use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    let passed = [ours.as_fd()];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut message = SendAncillaryBuffer::new(&mut space);
-    assert!(message.push(SendAncillaryMessage::ScmRights(&passed)));
-    rustix::net::sendmsg(&ours, &[IoSlice::new(b"start")], &mut message, SendFlags::NOSIGNAL).unwrap();
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut message = RecvAncillaryBuffer::new(&mut space);
-    let mut octets = [0; 5];
-    let mut places = [std::io::IoSliceMut::new(&mut octets)];
-    rustix::net::recvmsg(&theirs, &mut places, &mut message, RecvFlags::CMSG_CLOEXEC).unwrap();
-    assert_eq!(message.drain().count(), 1);
+    fd_passing::send(&ours, b"start", &[&ours], SendFlags::empty()).unwrap();
+    let came = fd_passing::receive(&theirs, &mut [0; 5], 1, RecvFlags::empty()).unwrap();
+    assert_eq!(came.descriptors.len(), 1);
     theirs.write_all(b"done").unwrap();
     let mut octets = [0; 4];
     ours.read_exact(&mut octets).unwrap();

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ledger::Counter;
+use rustix::io::Errno;
+use rustix::net::sockopt::{socket_error, xdp_statistics};
 
+use super::XdpKernelCounters;
 use super::sink::Sender;
 use super::umem::Umem;
-use super::{XdpKernelCounters, abi};
 
 /// An interface.
 #[derive(Debug)]
@@ -161,16 +163,14 @@ impl XdpHealth {
         for queue in &watched.queues {
             let fd = queue.socket.as_fd();
             // The kernel marks a socket whose interface is deleted.
-            let error: Result<libc::c_int, _> = abi::get(fd, libc::SOL_SOCKET, libc::SO_ERROR);
-            if matches!(error, Ok(libc::ENETDOWN)) {
-                watched.device.refused(&io::Error::from_raw_os_error(libc::ENXIO));
+            if socket_error(fd) == Ok(Err(Errno::NETDOWN)) {
+                watched.device.refused(&Errno::NXIO.into());
             }
-            let counted = abi::get::<libc::xdp_statistics>(fd, libc::SOL_XDP, libc::XDP_STATISTICS);
-            let Ok(counted) = counted else { return };
+            let Ok(counted) = xdp_statistics(fd) else { return };
             let of_queue = [
                 counted.rx_dropped,
-                counted.rx_ring_full,
-                counted.rx_fill_ring_empty_descs,
+                counted.rx_ring_full.unwrap_or_default(),
+                counted.rx_fill_ring_empty_descs.unwrap_or_default(),
                 counted.rx_invalid_descs,
                 counted.tx_invalid_descs,
             ];

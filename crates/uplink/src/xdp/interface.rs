@@ -1,9 +1,11 @@
 //! What has to be known of an interface, and asked of it, before its frames can be had.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use crate::request::{InterfaceRequest, Name};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::request::{InterfaceRequest, Name, set_option};
 use crate::{Error, Links};
 
 /// `ETHTOOL_GCHANNELS` of `linux/ethtool.h`.
@@ -58,7 +60,7 @@ fn channels(name: &str) -> Result<Channels, Error> {
     let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
     let pointer = (&raw mut channels) as u64;
     let mut request = InterfaceRequest::new(Name::new(name)?, &pointer.to_ne_bytes());
-    let socket = datagram_socket(libc::AF_INET).map_err(|e| Error::system("opening a socket", e))?;
+    let socket = datagram_socket(AddressFamily::INET).map_err(|e| Error::system("opening a socket", e))?;
     // SAFETY: the request's pointer leads to a `struct ethtool_channels`, live and ours alone during the call.
     let asked = unsafe { crate::request::ioctl(socket.as_fd(), ETHTOOL, &mut request) };
     match asked {
@@ -69,30 +71,21 @@ fn channels(name: &str) -> Result<Channels, Error> {
     }
 }
 
-fn datagram_socket(family: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes no pointers.
-    let fd = unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+fn datagram_socket(family: AddressFamily) -> io::Result<OwnedFd> {
+    Ok(socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Has the interface receive frames for every station, for the router's is not its own. It ends with the descriptor; the
 /// socket itself receives nothing.
 pub(super) fn hear_everything(name: &str, index: u32) -> Result<OwnedFd, Error> {
     let failed = |e| Error::system(format!("having `{name}` hear every station"), e);
-    let socket = datagram_socket(libc::AF_PACKET).map_err(failed)?;
+    let socket = datagram_socket(AddressFamily::PACKET).map_err(failed)?;
     let wish = libc::packet_mreq {
         mr_ifindex: index as libc::c_int,
         mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
         mr_alen: 0,
         mr_address: [0; 8],
     };
-    let (value, len) = ((&raw const wish).cast(), size_of::<libc::packet_mreq>() as libc::socklen_t);
-    let (level, option) = (libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP);
-    // SAFETY: the value is valid for `len` octets during the call.
-    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, len) };
-    if done == 0 { Ok(socket) } else { Err(failed(io::Error::last_os_error())) }
+    set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish).map_err(failed)?;
+    Ok(socket)
 }

@@ -9,9 +9,12 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::net::xdp::XdpRingOffset;
 
 /// A mapping of a descriptor, taken away when it is dropped.
 #[derive(Debug)]
@@ -28,16 +31,10 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `len` octets of `fd` from `offset` on, shared, readable and writable.
     pub(super) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        let offset =
-            libc::off_t::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
         // SAFETY: the kernel chooses an address where nothing is.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd.as_raw_fd(), offset) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
+        let base = unsafe { mmap(std::ptr::null_mut(), len, access, flags, fd, offset) }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { base, len })
     }
 
@@ -61,8 +58,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `new`, and everything that pointed into it goes with its owner.
-        let done = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert_eq!(done, 0, "{}", io::Error::last_os_error());
+        let done = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert_eq!(done, Ok(()));
     }
 }
 
@@ -72,7 +69,7 @@ pub(super) struct Place {
     /// The offset at which it is mapped.
     pub(super) page: u64,
     /// Where its words and entries are in the mapping.
-    pub(super) parts: libc::xdp_ring_offset,
+    pub(super) parts: XdpRingOffset,
     /// Entries; a power of two.
     pub(super) size: u32,
 }
@@ -105,7 +102,8 @@ impl<T: Copy> Ring<T> {
         Ok(Self {
             producer: mapping.at(parts.producer, 1)?,
             consumer: mapping.at(parts.consumer, 1)?,
-            flags: mapping.at(parts.flags, 1)?,
+            // Linux 5.4.
+            flags: mapping.at(parts.flags.ok_or(io::ErrorKind::Unsupported)?, 1)?,
             entries: mapping.at(parts.desc, size as usize)?,
             mask: size - 1,
             _mapping: mapping,

@@ -3,10 +3,22 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
+    set_xdp_umem_fill_ring_size, set_xdp_umem_reg, xdp_mmap_offsets, xdp_options,
+};
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
+    XDP_UMEM_PGOFF_FILL_RING, XdpOptionsFlags, XdpUmemReg, XdpUmemRegFlags,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+
 use super::abi;
 use super::rings::{Consumer, Place, Producer};
 use super::umem::{self, Layout, Umem};
 use crate::Error;
+use crate::request::set_option;
 
 /// Octets of frames that the kernel may hold for a socket in copy mode: more than all of its rings.
 const SEND_BUFFER: libc::c_int = 64 << 20;
@@ -41,9 +53,10 @@ impl Bound {
     pub(super) fn new((name, index): (&str, u32), queue: u32, wish: Wish) -> Result<Self, Error> {
         let memory = umem::create(wish.layout)
             .map_err(|e| Error::system(format!("getting memory for the frames of `{name}`"), e))?;
-        let socket = abi::socket().map_err(|e| match e.raw_os_error() {
-            Some(libc::EAFNOSUPPORT) => Error::NoXdp,
-            _ => Error::system("opening an AF_XDP socket", e),
+        let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
+        let socket = socket.map_err(|e| match e {
+            Errno::AFNOSUPPORT => Error::NoXdp,
+            _ => Error::system("opening an AF_XDP socket", e.into()),
         })?;
         register(&socket, &memory, wish.layout).map_err(|e| match e.raw_os_error() {
             Some(libc::ENOBUFS) => Error::Memlock { octets: wish.layout.len() },
@@ -59,7 +72,7 @@ impl Bound {
     fn poll_from_here(&self, budget: Option<u16>) {
         let fd = self.socket.as_fd();
         let set = |level, option, value: libc::c_int| {
-            let _ = abi::set(fd, level, option, &value);
+            let _ = set_option(fd, level, option, &value);
         };
         if let Some(budget) = budget {
             set(libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, 1);
@@ -72,20 +85,18 @@ impl Bound {
 
     /// The kernel takes zero-copy where the driver can, and copies where it cannot.
     fn bind(&self, name: &str, index: u32, queue: u32) -> Result<(), Error> {
-        abi::bind(self.socket.as_fd(), index, queue, libc::XDP_USE_NEED_WAKEUP).map_err(|e| {
-            match e.raw_os_error() {
-                Some(libc::EBUSY) => Error::QueueTaken { name: name.to_owned(), queue },
-                Some(libc::EINVAL) => Error::NoQueue { name: name.to_owned(), queue },
-                Some(libc::ENETDOWN) => Error::Down { name: name.to_owned() },
-                _ => Error::system(format!("binding a socket to queue {queue} of `{name}`"), e),
-            }
+        let address = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, index, queue);
+        bind(&self.socket, &address).map_err(|e| match e {
+            Errno::BUSY => Error::QueueTaken { name: name.to_owned(), queue },
+            Errno::INVAL => Error::NoQueue { name: name.to_owned(), queue },
+            Errno::NETDOWN => Error::Down { name: name.to_owned() },
+            _ => Error::system(format!("binding a socket to queue {queue} of `{name}`"), e.into()),
         })
     }
 
     /// Whether frames lie where the NIC itself puts them.
     pub(super) fn is_zero_copy(&self) -> bool {
-        abi::get::<libc::xdp_options>(self.socket.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS)
-            .is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+        xdp_options(&self.socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
     /// Another handle on this socket and its memory.
@@ -96,14 +107,14 @@ impl Bound {
     /// Maps rings and memory here.
     pub(super) fn map(&self, layout: Layout) -> io::Result<Mapped> {
         let fd = self.socket.as_fd();
-        let at: libc::xdp_mmap_offsets = abi::get(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
+        let at = xdp_mmap_offsets(fd)?;
         let place = |page, parts, size| Place { page, parts, size };
         let (receive, transmit) = (layout.receive, layout.transmit);
         Ok(Mapped {
-            fill: Producer::map(fd, place(libc::XDP_UMEM_PGOFF_FILL_RING, at.fr, receive))?,
-            completion: Consumer::map(fd, place(libc::XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, transmit))?,
-            receive: Consumer::map(fd, place(libc::XDP_PGOFF_RX_RING as u64, at.rx, receive))?,
-            transmit: Producer::map(fd, place(libc::XDP_PGOFF_TX_RING as u64, at.tx, transmit))?,
+            fill: Producer::map(fd, place(XDP_UMEM_PGOFF_FILL_RING, at.fr, receive))?,
+            completion: Consumer::map(fd, place(XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, transmit))?,
+            receive: Consumer::map(fd, place(XDP_PGOFF_RX_RING, at.rx, receive))?,
+            transmit: Producer::map(fd, place(XDP_PGOFF_TX_RING, at.tx, transmit))?,
             umem: Umem::map(&self.memory, layout)?,
         })
     }
@@ -113,30 +124,17 @@ impl Bound {
 fn register(socket: &OwnedFd, memory: &OwnedFd, layout: Layout) -> io::Result<()> {
     // The kernel keeps the pages, and needs the addresses only now.
     let umem = Umem::map(memory, layout)?;
-    let region = Region {
-        address: umem.address(),
+    let region = XdpUmemReg {
+        addr: umem.address(),
         len: layout.len(),
-        chunk: layout.chunk,
+        chunk_size: layout.chunk,
         headroom: 0,
-        flags: 0,
-        padding: 0,
+        flags: XdpUmemRegFlags::empty(),
+        tx_metadata_len: 0,
     };
-    let set = |option, value: u32| abi::set(socket.as_fd(), libc::SOL_XDP, option, &value);
-    abi::set(socket.as_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, &region)?;
-    set(libc::XDP_UMEM_FILL_RING, layout.receive)?;
-    set(libc::XDP_UMEM_COMPLETION_RING, layout.transmit)?;
-    set(libc::XDP_RX_RING, layout.receive)?;
-    set(libc::XDP_TX_RING, layout.transmit)
-}
-
-/// `struct xdp_umem_reg` as of Linux 5.4.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Region {
-    address: u64,
-    len: u64,
-    chunk: u32,
-    headroom: u32,
-    flags: u32,
-    padding: u32,
+    set_xdp_umem_reg(socket, region)?;
+    set_xdp_umem_fill_ring_size(socket, layout.receive)?;
+    set_xdp_umem_completion_ring_size(socket, layout.transmit)?;
+    set_xdp_rx_ring_size(socket, layout.receive)?;
+    Ok(set_xdp_tx_ring_size(socket, layout.transmit)?)
 }

@@ -7,10 +7,10 @@
 //! ```
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use ring::Bytes;
-use rustix::fs::fstat;
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
 
 use super::rings::Mapping;
 
@@ -71,23 +71,15 @@ impl Layout {
 /// New memory for this layout, of huge pages if the host grants them.
 pub(super) fn create(layout: Layout) -> io::Result<OwnedFd> {
     let huge = layout.len().next_multiple_of(HUGE);
-    file(libc::MFD_HUGETLB, huge).or_else(|_| file(0, layout.len()))
+    file(MemfdFlags::HUGETLB, huge).or_else(|_| file(MemfdFlags::empty(), layout.len()))
 }
 
-fn file(flags: libc::c_uint, len: u64) -> io::Result<OwnedFd> {
-    // SAFETY: the name is a C string.
-    let fd = unsafe { libc::memfd_create(c"ringroad-xdp".as_ptr(), flags | libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else owns it.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    let size = i64::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: the calls take no pointers. The second takes the pages now, so that none is missing later.
-    let done = unsafe {
-        libc::ftruncate(file.as_raw_fd(), size) == 0 && libc::fallocate(file.as_raw_fd(), 0, 0, size) == 0
-    };
-    if done { Ok(file) } else { Err(io::Error::last_os_error()) }
+fn file(flags: MemfdFlags, len: u64) -> io::Result<OwnedFd> {
+    let file = memfd_create(c"ringroad-xdp", flags | MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, len)?;
+    // Takes the pages now, so that none is missing later.
+    fallocate(&file, FallocateFlags::empty(), 0, len)?;
+    Ok(file)
 }
 
 /// The memory, mapped here.

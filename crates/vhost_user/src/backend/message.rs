@@ -7,16 +7,11 @@
 //!
 //! A peer may stop in the middle of a message, send several at once, or never read an answer. Nothing here waits for it.
 
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::cmsg_space;
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
-};
+use rustix::net::{RecvFlags, SendFlags, send};
 use vhost::vhost_user::message::FrontendReq;
 use vm_memory::ByteValued;
 
@@ -185,21 +180,14 @@ impl Line {
     fn read(&mut self, most: usize) -> rustix::io::Result<usize> {
         let mut octets = [0; LONGEST];
         let octets = octets.get_mut(..most).ok_or(Errno::INVAL)?;
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_DESCRIPTORS + 1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let got = recvmsg(&self.socket, &mut [IoSliceMut::new(octets)], &mut control, flags)?;
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                self.descriptors.extend(descriptors);
-            }
-        }
-        if got.flags.contains(ReturnFlags::CTRUNC) {
+        let got = fd_passing::receive(&self.socket, octets, MOST_DESCRIPTORS + 1, RecvFlags::DONTWAIT)?;
+        self.descriptors.extend(got.descriptors);
+        if got.truncated {
             // More than any message has, or than this process may open.
             return Err(Errno::MFILE);
         }
-        self.octets.extend_from_slice(octets.get(..got.bytes).unwrap_or_default());
-        Ok(got.bytes)
+        self.octets.extend_from_slice(octets.get(..got.octets).unwrap_or_default());
+        Ok(got.octets)
     }
 
     /// Sends an answer; a peer that reads none of them is told no more.

@@ -1,11 +1,12 @@
 use std::fs::File;
-use std::os::fd::{AsFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::*;
 
 fn memfd(octets: u64) -> File {
-    // SAFETY: the name is a C string, and the descriptor is nobody else's.
-    let file = unsafe { File::from_raw_fd(libc::memfd_create(c"peer".as_ptr(), libc::MFD_CLOEXEC)) };
+    let file = File::from(memfd_create("peer", MemfdFlags::CLOEXEC).expect("a descriptor"));
     file.set_len(octets).expect("a size");
     file
 }

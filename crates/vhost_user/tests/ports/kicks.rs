@@ -1,8 +1,7 @@
 //! A peer that was handed our rings makes whoever rings their doorbells wait: it is sent away, and the next one is served.
 
 use std::fs;
-use std::io::{IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -14,7 +13,7 @@ use door::Door;
 use ledger::VcpuExits;
 use nic::virtio_net::{NicConfig, features};
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::RecvFlags;
 use sandbox::Confinement;
 use vhost_user::backend::{Backend, Offer};
 use vhost_user::frontend::{Peer, Status};
@@ -43,16 +42,10 @@ const TOLD: &str = "it does not take the doorbell of a ring, and made a thread o
 /// A message: what is asked, its flags, and what came with it.
 fn hear(mut stream: &UnixStream) -> Option<(u32, u32, Option<OwnedFd>)> {
     let mut header = [0; 12];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let heard = recvmsg(stream, &mut [IoSliceMut::new(&mut header)], &mut control, RecvFlags::WAITALL);
-    let came = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
+    let mut heard = fd_passing::receive(stream, &mut header, 1, RecvFlags::WAITALL).ok()?;
     let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four"));
     stream.read_exact(&mut vec![0; word(8) as usize]).ok()?;
-    (heard.ok()?.bytes == 12).then(|| (word(0), word(4), came))
+    (heard.octets == 12).then(|| (word(0), word(4), heard.descriptors.pop()))
 }
 
 /// Makes who rings wait.

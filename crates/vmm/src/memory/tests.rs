@@ -1,3 +1,5 @@
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use signals::guard;
 use support::HugePages;
 
@@ -5,15 +7,10 @@ use super::*;
 
 const LEN: usize = 16 << 20;
 
-fn add_seal(file: &File, seal: i32) -> Option<i32> {
-    super::seal(file, seal).err().and_then(|error| error.raw_os_error())
-}
-
 /// What whoever has the file may do to its first octets.
 fn punch(file: &File, octets: usize) {
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: the call takes an open descriptor and numbers.
-    assert_eq!(unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, octets as i64) }, 0);
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    assert_eq!(fallocate(file, mode, 0, octets as u64), Ok(()));
 }
 
 fn write(ram: &GuestRam) {
@@ -29,11 +26,11 @@ fn read(ram: &GuestRam, address: u64) -> [u8; 8] {
 fn nobody_seals_what_is_ours() {
     let ram = GuestRam::new("sealed", LEN).expect("memory");
     let file = ram.file().expect("a file");
-    assert_eq!(add_seal(file, libc::F_SEAL_FUTURE_WRITE), Some(libc::EPERM));
+    assert_eq!(fcntl_add_seals(file, SealFlags::FUTURE_WRITE), Err(Errno::PERM));
     let table = SharedMemory::sparse("sealed", LEN).expect("memory");
     table.seal_against_writers().expect("sealed");
     let file = table.file().expect("a file");
-    assert_eq!(add_seal(file, libc::F_SEAL_FUTURE_WRITE), Some(libc::EPERM));
+    assert_eq!(fcntl_add_seals(file, SealFlags::FUTURE_WRITE), Err(Errno::PERM));
 }
 
 #[test]

@@ -27,12 +27,3 @@ fn a_time_stamp_counter_has_some_ghz() {
     let khz = super::tsc_khz(std::time::Duration::from_millis(20));
     assert!((100_000..20_000_000).contains(&khz), "{khz}");
 }
-
-#[test]
-fn trying_a_scheduler_leaves_the_caller_alone() {
-    for policy in [super::Policy::Fifo, super::Policy::Deadline] {
-        let _permitted_or_not = super::scheduler_permitted(policy);
-        // SAFETY: asks for the policy of the calling thread; no pointer is involved.
-        assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_OTHER);
-    }
-}

@@ -5,6 +5,10 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result, anyhow};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use super::child::{NOBODY, Room, User};
 use super::{Spawn, Spawned};
@@ -13,8 +17,6 @@ use crate::vm::FIRMWARE;
 /// User first: it is what lets everybody make the others.
 const NAMESPACES: i32 =
     libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
-/// Allows a memfd to be executed where the host's default is that it may not (`vm.memfd_noexec`); Linux 6.3.
-const MFD_EXEC: u32 = 0x10;
 
 /// Forks the calling program and turns the copy into a process for a firmware.
 pub struct Forker {
@@ -28,13 +30,10 @@ impl Forker {
     pub fn new() -> Result<Self> {
         let mut image = memfd().context("cannot make memory for the firmware image (memfd_create)")?;
         image.write_all(FIRMWARE).context("cannot write the firmware image")?;
-        let seals = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: an open descriptor and a number.
-        let sealed = unsafe { libc::fcntl(image.as_raw_fd(), libc::F_ADD_SEALS, seals) };
-        if sealed != 0 {
-            return Err(io::Error::last_os_error()).context("cannot seal the firmware image");
-        }
-        let own = own_pidfd().context("cannot get a descriptor of this process (pidfd_open)")?;
+        let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&image, seals).context("cannot seal the firmware image")?;
+        let own = pidfd_open(getpid(), PidfdFlags::empty());
+        let own = own.context("cannot get a descriptor of this process (pidfd_open)")?;
         Ok(Self { image, own })
     }
 
@@ -64,7 +63,7 @@ impl Forker {
                 let _ = sandbox::be_ordinary(pid);
                 enter(pid as u32);
                 // If it has gone already, whoever hands over will hear why.
-                let _ = send(&socket, user as u8);
+                let _ = send(&socket, &[user as u8], SendFlags::NOSIGNAL);
                 Ok(Spawned { socket, pidfd, pid: pid as i32 })
             }
             _ => Err(refused(&io::Error::last_os_error())),
@@ -75,14 +74,6 @@ impl Forker {
 impl Spawn for Forker {
     fn spawn(&self, name: &str) -> Result<Spawned> {
         self.spawn_within(name, |_| {})
-    }
-}
-
-fn send(socket: &OwnedFd, octet: u8) -> io::Result<()> {
-    // SAFETY: one readable octet and an open descriptor.
-    match unsafe { libc::send(socket.as_raw_fd(), (&raw const octet).cast(), 1, libc::MSG_NOSIGNAL) } {
-        1 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -127,40 +118,17 @@ fn refused(error: &io::Error) -> anyhow::Error {
 }
 
 pub(super) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [-1; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: room for two descriptors.
-    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: both are new and nobody else owns them.
-    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
-}
-
-fn own_pidfd() -> io::Result<OwnedFd> {
-    // SAFETY: numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 fn memfd() -> io::Result<File> {
-    let make = |flags| {
-        // SAFETY: a C string and a number.
-        unsafe { libc::memfd_create(c"ringroad-firmware".as_ptr(), flags) }
-    };
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    let fd = match make(flags | MFD_EXEC) {
+    let make = |flags| memfd_create(c"ringroad-firmware", flags);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // May be executed where the host's default is that a memfd may not (`vm.memfd_noexec`); Linux 6.3.
+    let made = match make(flags | MemfdFlags::EXEC) {
         // A kernel that does not know the flag lets every memfd be executed.
-        -1 if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => make(flags),
-        fd => fd,
+        Err(Errno::INVAL) => make(flags),
+        made => made,
     };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else owns it.
-    Ok(unsafe { File::from_raw_fd(fd) })
+    Ok(made?.into())
 }

@@ -1,14 +1,17 @@
 //! Gives a new process its memory and bells, and waits until it is confined.
 
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::{io, slice};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use bootinfo::MAX_VCPUS;
 use bootinfo::process::{ANYWHERE, BELLS_A_MESSAGE, Bell, NAME_LEN, Report, Start, Step};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv};
 
-use super::{Child, Process};
+use super::{Child, Process, borrow};
 use crate::doorbells;
 
 /// Octets of a router's name before `/vcpu15`.
@@ -27,14 +30,14 @@ pub(super) fn hand_over(process: &Process, child: &Child, cpus: &[u32]) -> Resul
         cpus: places(cpus),
         name: short(&child.name),
     };
-    let mut descriptors = vec![machine.ram().file().context("RAM without a file")?.as_raw_fd()];
+    let mut descriptors = vec![machine.ram().file().context("RAM without a file")?.as_fd()];
     if let Some(fib) = machine.fib() {
-        descriptors.push(fib.file().context("a route table without a file")?.as_raw_fd());
+        descriptors.push(fib.file().context("a route table without a file")?.as_fd());
     }
-    descriptors.push(process.bell.as_raw_fd());
+    descriptors.push(borrow(&process.bell));
     send(socket, &[start], &descriptors)?;
     for lot in bells.chunks(BELLS_A_MESSAGE) {
-        let events: Vec<RawFd> = lot.iter().map(AsRawFd::as_raw_fd).collect();
+        let events: Vec<_> = lot.iter().map(|bell| borrow(&bell.event)).collect();
         let lot: Vec<Bell> = lot.iter().map(wire_form).collect();
         send(socket, &lot, &events)?;
     }
@@ -60,37 +63,15 @@ fn short(name: &str) -> [u8; NAME_LEN] {
 }
 
 /// Sends plain structures with descriptors.
-fn send<T>(socket: &OwnedFd, data: &[T], descriptors: &[RawFd]) -> Result<()> {
-    // Room for the header and for more descriptors than any message has; `u64` for its alignment.
-    let mut control = [0u64; 32];
-    let mut octets = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: size_of_val(data) };
-    let payload = size_of_val(descriptors) as u32;
-    // SAFETY: computes a length.
-    let space = unsafe { libc::CMSG_SPACE(payload) } as usize;
-    ensure!(space <= size_of_val(&control), "{} descriptors do not fit a message", descriptors.len());
-    // SAFETY: `msghdr` is plain data, for which all zeros are valid.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut octets;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = space;
-    // SAFETY: the control buffer is large enough for one header and the descriptors (checked above), so the first
-    // header is there and its data has room for them.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(payload) as usize;
-        let place = libc::CMSG_DATA(header).cast::<RawFd>();
-        std::ptr::copy_nonoverlapping(descriptors.as_ptr(), place, descriptors.len());
-    }
-    // SAFETY: every pointer in `message` is valid for its length.
-    if unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) } < 0 {
-        let error = io::Error::last_os_error();
+fn send<T>(socket: &OwnedFd, data: &[T], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    // SAFETY: what is sent here is `Start` and `Bell`, integers without a gap between them or behind them: all of their octets may be
+    // read, for as long as `data` is borrowed.
+    let octets = unsafe { slice::from_raw_parts(data.as_ptr().cast::<u8>(), size_of_val(data)) };
+    match fd_passing::send(socket, octets, descriptors, SendFlags::empty()) {
+        Ok(_) => Ok(()),
         // It has gone already: what it said before is the reason.
-        return receive(socket).and_then(judge).and(Err(error.into()));
+        Err(error) => receive(socket).and_then(judge).and(Err(error.into())),
     }
-    Ok(())
 }
 
 fn wait_until_confined(process: &Process, socket: &OwnedFd) -> Result<()> {
@@ -104,33 +85,27 @@ fn wait_until_confined(process: &Process, socket: &OwnedFd) -> Result<()> {
 
 /// Waits until the process has said something or is gone, or somebody rings; whether it was the former.
 fn has_answered(process: &Process, socket: &OwnedFd) -> Result<bool> {
-    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let mut fds = [entry(socket.as_raw_fd()), entry(process.bell.as_raw_fd())];
-    // SAFETY: two entries with open descriptors.
-    let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) };
-    let error = io::Error::last_os_error();
-    if ready < 0 && error.kind() != io::ErrorKind::Interrupted {
-        return Err(error).context("cannot wait for the process");
-    }
-    let has_answered = ready > 0 && fds[0].revents != 0;
-    if ready > 0 && !has_answered {
+    let fds = [socket.as_fd(), borrow(&process.bell)];
+    let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    match poll(&mut fds, None) {
+        Ok(_) if !fds[0].revents().is_empty() => return Ok(true),
         // Nobody but who stops it rings before it is confined. Not rung: the read says so.
-        let _ = process.bell.read();
+        Ok(_) => _ = process.bell.read(),
+        Err(Errno::INTR) => {}
+        Err(error) => return Err(error).context("cannot wait for the process"),
     }
-    Ok(has_answered)
+    Ok(false)
 }
 
 /// What the process has said.
 fn receive(socket: &OwnedFd) -> Result<Report> {
-    let mut report = Report::default();
-    let len = size_of::<Report>();
-    // SAFETY: room for a report, which is two integers of any value.
-    let got = unsafe {
-        libc::recv(socket.as_raw_fd(), (&raw mut report).cast(), len, libc::MSG_DONTWAIT | libc::MSG_TRUNC)
-    };
-    match got {
-        0 => bail!("the process ended before it was confined"),
-        _ if got == len as isize => Ok(report),
+    let mut said = [[0; 4]; 2];
+    match recv(socket, said.as_flattened_mut(), RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+        Ok((_, 0)) => bail!("the process ended before it was confined"),
+        Ok((_, len)) if len == size_of::<Report>() => {
+            let [step, error] = said.map(u32::from_ne_bytes);
+            Ok(Report { step, error })
+        }
         _ => bail!("the process answers with something that is no report"),
     }
 }

@@ -10,7 +10,7 @@ mod handover;
 mod pidfd;
 mod serve;
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -178,25 +178,23 @@ impl Child {
         }
         Duration::from_nanos(self.spent.load(Ordering::Relaxed))
     }
+}
 
-    fn descriptor(&self) -> i32 {
-        self.pidfd.as_raw_fd()
-    }
+fn borrow(event: &EventFd) -> BorrowedFd<'_> {
+    // SAFETY: the descriptor is open for as long as the borrow of its owner.
+    unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::FromRawFd;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
     use super::*;
 
     #[test]
     fn a_number_that_is_another_process_by_now_is_not_read() {
         let mut ended = std::process::Command::new("true").spawn().expect("a process");
-        // SAFETY: a number, and no flags.
-        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, ended.id(), 0) };
-        // SAFETY: the descriptor was opened here, and nobody else has it.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(i32::try_from(pidfd).expect("a descriptor")) };
+        let pidfd = pidfd_open(Pid::from_child(&ended), PidfdFlags::empty()).expect("a descriptor");
         ended.wait().expect("it ends");
         // This process has run for a while.
         let child = Child {

@@ -1,20 +1,15 @@
 //! Killing another process, and waiting for its end.
 
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 /// Kills the process; one that is gone stays gone.
 pub(crate) fn kill(pidfd: &OwnedFd) {
-    // SAFETY: an open descriptor and a signal number; no signal information is passed.
-    unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pidfd.as_raw_fd(),
-            libc::SIGKILL,
-            ptr::null::<libc::siginfo_t>(),
-            0,
-        )
-    };
+    let _ = pidfd_send_signal(pidfd, Signal::KILL);
 }
 
 /// How a process ended.
@@ -30,40 +25,30 @@ pub(crate) enum End {
 
 /// Waits for the end of the process, and clears it away if it is our child.
 pub(crate) fn wait(pidfd: &OwnedFd) -> End {
-    loop {
-        // SAFETY: `siginfo_t` is plain data, for which all zeros are valid.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        // SAFETY: an open descriptor, and room for the answer.
-        let result = unsafe {
-            libc::waitid(libc::P_PIDFD, pidfd.as_raw_fd() as libc::id_t, &raw mut info, libc::WEXITED)
-        };
-        if result == 0 {
-            // SAFETY: waitid has filled in a child's change of state, which has a status.
-            let status = unsafe { info.si_status() };
-            return if info.si_code == libc::CLD_EXITED { End::Exit(status) } else { End::Signal(status) };
-        }
-        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-            wait_readable(pidfd);
-            return End::Unknown;
-        }
+    let end = retry_on_intr(|| waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)).ok().flatten();
+    let Some(end) = end else {
+        // It is another's child.
+        is_over_within(pidfd, PATIENCE);
+        return End::Unknown;
+    };
+    match (end.exit_status(), end.terminating_signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, Some(signal)) => End::Signal(signal),
+        (None, None) => End::Unknown,
     }
 }
 
-/// How long a process that was killed may take to go, in milliseconds.
-const PATIENCE: i32 = 5000;
+/// How long a process that was killed may take to go.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether the process has ended.
 pub(crate) fn is_over(pidfd: &OwnedFd) -> bool {
-    let mut fd = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry with an open descriptor; it is looked at without waiting.
-    unsafe { libc::poll(&raw mut fd, 1, 0) > 0 }
+    is_over_within(pidfd, Duration::ZERO)
 }
 
-/// Waits for the end of a process that is another's child.
-fn wait_readable(pidfd: &OwnedFd) {
-    let mut fd = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry with an open descriptor.
-    while unsafe { libc::poll(&raw mut fd, 1, PATIENCE) } < 0
-        && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
-    {}
+/// Waits so long for the end of a process; whether it has ended.
+fn is_over_within(pidfd: &OwnedFd, patience: Duration) -> bool {
+    let limit = Timespec::try_from(patience).unwrap_or_default();
+    let ended = retry_on_intr(|| poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&limit)));
+    ended.is_ok_and(|ended| ended > 0)
 }

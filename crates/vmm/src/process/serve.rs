@@ -1,15 +1,17 @@
 //! The host's side of a running process: its register accesses, its stop and its end.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bootinfo::RegisterAccess;
 use ledger::VcpuExits;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::pidfd::{self, End};
-use super::{Child, Process};
+use super::{Child, Process, borrow};
 use crate::bus::Bus;
 use crate::futex;
 use crate::vcpu::Stopped;
@@ -47,21 +49,17 @@ impl Process {
 
     /// Waits for the bell or the end; when it was asked to stop, for no longer than a part of its grace.
     fn wait(&self, child: &Child, asked: bool) -> anyhow::Result<Event> {
-        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut fds = [entry(child.descriptor()), entry(self.bell.as_raw_fd())];
-        let limit = if asked { GRACE.as_millis() as i32 / 10 } else { -1 };
-        // SAFETY: two entries with open descriptors.
-        let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, limit) };
-        let error = std::io::Error::last_os_error();
-        if ready < 0 && error.kind() != std::io::ErrorKind::Interrupted {
-            return Err(error).context("cannot wait for the process");
+        let fds = [child.pidfd.as_fd(), borrow(&self.bell)];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let limit = if asked { Timespec::try_from(GRACE / 10).ok() } else { None };
+        match poll(&mut fds, limit.as_ref()) {
+            // The end first: somebody who rings without end must not hide it.
+            Ok(_) if !fds[0].revents().is_empty() => Ok(Event::Ended),
+            // Not rung: the read says so and nothing is lost.
+            Ok(1..) if self.bell.read().is_ok() => Ok(Event::Bell),
+            Ok(_) | Err(Errno::INTR) => Ok(Event::Nothing),
+            Err(error) => Err(error).context("cannot wait for the process"),
         }
-        // The end first: somebody who rings without end must not hide it.
-        if ready > 0 && fds[0].revents != 0 {
-            return Ok(Event::Ended);
-        }
-        // Not rung: the read says so and nothing is lost.
-        Ok(if ready > 0 && self.bell.read().is_ok() { Event::Bell } else { Event::Nothing })
     }
 
     fn answer_all(&self) {

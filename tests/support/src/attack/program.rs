@@ -1,8 +1,7 @@
 //! Programs at a `vhost-user-frontend:` socket, which are handed a router's memory and rings, and misuse that.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstatfs, memfd_create};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::RecvFlags;
 
 use super::Attack;
 use crate::vhost_peer::make_wait;
@@ -224,20 +223,13 @@ fn say(mut stream: &UnixStream, request: u32, answer: u64) -> Result<()> {
 /// One message, without its body, and the descriptor that came with it.
 fn hear(stream: &UnixStream) -> Result<(u32, Option<File>)> {
     let mut header = [0; 12];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut place = [IoSliceMut::new(&mut header)];
-    let heard = recvmsg(stream, &mut place, &mut control, RecvFlags::WAITALL)?;
-    ensure!(heard.bytes == 12, "{} octets of a header", heard.bytes);
-    let came = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
+    let mut heard = fd_passing::receive(stream, &mut header, 1, RecvFlags::WAITALL)?;
+    ensure!(heard.octets == 12, "{} octets of a header", heard.octets);
     let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let body = word(8) as usize;
     ensure!(body <= LONGEST, "a body of {body} octets");
     (&mut &*stream).read_exact(&mut vec![0; body])?;
-    Ok((word(0), came.map(File::from)))
+    Ok((word(0), heard.descriptors.pop().map(File::from)))
 }
 
 /// Reads whatever comes until the other side closes the connection, or `until`.

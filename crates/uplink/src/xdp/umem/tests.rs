@@ -14,7 +14,7 @@ fn mapped() -> u64 {
 
 #[test]
 fn memory_that_is_shorter_than_its_layout_is_refused() {
-    let short = file(0, LAYOUT.len() - 4096).expect("memory");
+    let short = file(MemfdFlags::empty(), LAYOUT.len() - 4096).expect("memory");
     assert!(Umem::map(&short, LAYOUT).is_err());
 }
 

@@ -1,7 +1,4 @@
-use std::io::{IoSlice, Write};
-use std::os::fd::AsFd;
-
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
+use std::io::Write;
 
 use super::*;
 
@@ -16,13 +13,7 @@ fn pair() -> (UnixStream, Line) {
 }
 
 fn send(peer: &UnixStream, octets: &[u8], descriptors: &[&OwnedFd]) {
-    let descriptors: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(64))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() {
-        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-    }
-    sendmsg(peer, &[IoSlice::new(octets)], &mut control, SendFlags::empty()).expect("it listens");
+    fd_passing::send(peer, octets, descriptors, SendFlags::empty()).expect("it listens");
 }
 
 fn fault(octets: &[u8]) -> String {

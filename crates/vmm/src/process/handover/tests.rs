@@ -2,9 +2,7 @@ use super::super::forker::socket_pair;
 use super::*;
 
 fn say(socket: &OwnedFd, octets: &[u8]) {
-    // SAFETY: readable octets and an open descriptor.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), octets.as_ptr().cast(), octets.len(), 0) };
-    assert_eq!(sent, octets.len() as isize);
+    assert_eq!(rustix::net::send(socket, octets, SendFlags::empty()), Ok(octets.len()));
 }
 
 fn heard(octets: &[u8]) -> Result<()> {
@@ -78,6 +76,6 @@ fn a_vcpu_without_a_place_runs_anywhere() {
 #[test]
 fn more_descriptors_than_a_message_takes_are_refused_not_cut_off() {
     let (ours, _theirs) = socket_pair().expect("a socket pair");
-    let many = vec![ours.as_raw_fd(); 100];
+    let many = vec![ours.as_fd(); fd_passing::MOST + 1];
     assert!(send(&ours, &[0u64], &many).is_err());
 }
