@@ -14,7 +14,6 @@ pub mod flood;
 pub mod generator;
 pub mod host;
 pub mod ledger_snapshot;
-pub mod peers;
 pub mod report;
 pub mod self_rate;
 pub mod sink;
