@@ -167,7 +167,7 @@ impl Room<'_> {
         };
         let own = self_rate::mpps(&traffic, OWN_RATE)?;
         for measured in &mut outcome.measured {
-            measured.sample.more.push(("generator_mpps", own));
+            measured.sample.more.push("generator_mpps", own);
         }
         tell(&outcome, options, self.host, &mut io::stdout())?;
         let reached = outcome.summary().map_or(0.0, |summary| summary.median);

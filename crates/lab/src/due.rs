@@ -31,6 +31,25 @@ impl Due {
         let least = ((gathered * rate) as u64).clamp(1, burst);
         if waiting < least { 0 } else { waiting.min(burst) }
     }
+
+    /// Sends what is due now by `send`, which tells how many of so many frames were taken. What a full queue refuses is lost there,
+    /// as what comes by a wire is; of a rate the frames behind that are tried, too, one by one. Returns frames offered, and taken.
+    pub(crate) fn send(
+        &mut self,
+        (elapsed, rate): (Duration, f64),
+        burst: u64,
+        mut send: impl FnMut(usize) -> usize,
+    ) -> (u64, u64) {
+        let offered = self.now(elapsed, rate, burst);
+        let (mut left, mut all) = (offered as usize, 0);
+        while left > 0 {
+            let taken = send(left);
+            all += taken as u64;
+            left = if rate.is_finite() { left.saturating_sub(taken + 1) } else { 0 };
+        }
+        self.sent += offered;
+        (offered, all)
+    }
 }
 
 #[cfg(test)]

@@ -86,18 +86,12 @@ impl Flood {
 }
 
 impl Lane {
-    /// Sends what is due. What a full queue refuses is lost there, as what comes by a wire is; of a rate the frames behind that are
-    /// tried, too. Returns frames offered.
+    /// Sends what is due; returns frames offered.
     fn turn(&mut self, elapsed: Duration) -> u64 {
-        let burst = self.due.now(elapsed, self.rate, BURST);
-        let mut left = burst as usize;
-        while left > 0 {
-            let taken = self.wire.repeat(&self.frame, left);
-            self.taken += taken as u64;
-            left = if self.rate.is_finite() { left.saturating_sub(taken + 1) } else { 0 };
-        }
-        self.due.sent += burst;
-        burst
+        let (wire, frame) = (&self.wire, &self.frame);
+        let (offered, taken) = self.due.send((elapsed, self.rate), BURST, |left| wire.repeat(frame, left));
+        self.taken += taken;
+        offered
     }
 }
 

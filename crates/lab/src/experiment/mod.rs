@@ -1,6 +1,8 @@
 //! The frame that every experiment fits into: slices of a fifth of a second, the distance of the CPUs before and
 //! after each, near and far told apart, two variants in turn.
 
+mod described;
+mod further;
 mod options;
 mod outcome;
 mod runner;
@@ -12,6 +14,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::ledger_snapshot::Snapshot;
+pub use described::{Described, Rig};
+pub use further::Further;
 pub use options::{Attachment, Conversation, Direction, Options, SentInterrupts};
 pub use outcome::{Comparison, Measured, Outcome, Placement, tell};
 pub use runner::{compare, in_turn, run};
@@ -28,9 +32,16 @@ pub struct Sample {
     /// Times that a vCPU left its guest, where there is one.
     pub exits: Option<u64>,
     /// Further figures, such as `cycles_per_packet` or `empty_polls`; the report gives their medians.
-    pub more: Vec<(&'static str, f64)>,
+    pub more: Further,
     /// What the counters grew by.
     pub ledger: Snapshot,
+}
+
+impl Sample {
+    /// So many packets in so many seconds, in millions a second.
+    pub fn mpps(packets: u64, seconds: f64) -> Self {
+        Self { value: packets as f64 / seconds * 1e-6, packets, ..Self::default() }
+    }
 }
 
 /// Something that can be measured in slices.

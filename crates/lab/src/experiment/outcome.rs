@@ -120,9 +120,9 @@ impl Outcome {
     }
 
     /// Medians of the further figures, by name, in the order in which they first came.
-    pub fn more(&self) -> Vec<(&'static str, f64)> {
-        let mut columns: Vec<(&'static str, Vec<f64>)> = Vec::new();
-        for &(name, value) in self.measured.iter().flat_map(|measured| &measured.sample.more) {
+    pub fn more(&self) -> Vec<(&str, f64)> {
+        let mut columns: Vec<(&str, Vec<f64>)> = Vec::new();
+        for (name, value) in self.measured.iter().flat_map(|measured| measured.sample.more.iter()) {
             match columns.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, values)) => values.push(value),
                 None => columns.push((name, vec![value])),
@@ -133,10 +133,7 @@ impl Outcome {
 
     /// One further figure of each sample that has it, in order.
     pub fn series(&self, name: &str) -> Vec<f64> {
-        let of = |measured: &Measured| {
-            measured.sample.more.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
-        };
-        self.measured.iter().filter_map(of).collect()
+        self.measured.iter().filter_map(|measured| measured.sample.more.get(name)).collect()
     }
 
     /// What the counters of all samples grew by.
@@ -169,7 +166,7 @@ impl Outcome {
     /// The JSON record.
     pub fn record(&self, host: &Host, verdict: Verdict, why: &str) -> Record {
         let summary = self.summary();
-        let named = |(name, value): (&'static str, f64)| (name.to_owned(), value);
+        let named = |(name, value): (&str, f64)| (name.to_owned(), value);
         Record {
             id: self.id.to_owned(),
             case: self.case.clone(),

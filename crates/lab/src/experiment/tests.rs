@@ -61,7 +61,7 @@ impl Experiment for Told {
             packets: 100,
             lost: 1,
             exits: Some(2),
-            more: vec![("empty_polls", value / 2.0)],
+            more: [("empty_polls", value / 2.0)].into(),
             ledger,
         })
     }

@@ -17,12 +17,13 @@ use anyhow::{Context, Result, ensure};
 use host::cores;
 use sched::account::{Account, CoreSplit, Sample as Taken, Split};
 
-use self::burn::{Application, Burn, Burner, Softirqs, cpu_time};
-use super::capacity;
-use super::usage::{self, Reader};
-use crate::experiment::{Experiment, Options, Sample};
-use crate::experiments::Link;
-use crate::experiments::room::{File, Room, program};
+use self::burn::{Application, Burn, Burner, Softirqs};
+use super::on;
+use crate::experiment::{Described, Further, Options, Sample};
+use crate::experiments::Case;
+use crate::metric::cpu_time;
+use crate::metric::usage::{self, Reader};
+use crate::rig::room::{File, Link, Room, program};
 
 /// Part of the core that is burnt.
 const PART: f64 = 0.3;
@@ -73,21 +74,63 @@ impl What {
     ];
 }
 
-/// See the head of this file.
-pub struct Accounting {
+/// Each place of a burn, and the costs.
+///
+/// # Errors
+/// There are not two CPUs.
+pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let cpus = (options.cpu(0)?, options.cpu(1)?);
+    let case = |what| {
+        let accounting = Accounting { options: options.clone(), cpus, what };
+        let (name, unit) = (accounting.name(), accounting.unit());
+        let build = move || {
+            if matches!(what, What::Cost | What::TracedForwarding) {
+                program()?;
+            }
+            let accounting = accounting.clone();
+            anyhow::Ok(move |_: Duration| accounting.measure())
+        };
+        Case::from(Described::new(("accounting", unit), name, build).whole().between(cpus))
+    };
+    Ok(What::ALL.map(case).into())
+}
+
+/// What is measured, and where.
+#[derive(Clone)]
+struct Accounting {
     options: Options,
     cpus: (usize, usize),
     what: What,
 }
 
 impl Accounting {
-    /// Each place of a burn, and the costs.
-    ///
-    /// # Errors
-    /// There are not two CPUs.
-    pub fn cases(options: &Options) -> Result<Vec<Self>> {
-        let cpus = (options.cpu(0)?, options.cpu(1)?);
-        Ok(What::ALL.map(|what| Self { options: options.clone(), cpus, what }).into())
+    fn name(&self) -> String {
+        match self.what {
+            What::Burn(Place::Vcpu) => format!("{}/vcpu", self.options.device()),
+            What::Burn(Place::Vhost) => "vhost".to_owned(),
+            What::Burn(Place::Softirq) => "softirq".to_owned(),
+            What::Cost => format!("cost/{ROUTERS}-routers"),
+            What::TracedInterrupt => "tracer/interrupt".to_owned(),
+            What::TracedForwarding => format!("tracer/{}/tap", self.options.device()),
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        match self.what {
+            What::Burn(_) | What::Cost => "percent-of-a-core",
+            What::TracedInterrupt => "ns",
+            What::TracedForwarding => "percent-less",
+        }
+    }
+
+    fn measure(&self) -> Result<Sample> {
+        cores::pin(self.cpus.0)?;
+        match self.what {
+            What::Burn(place) => self.burnt(place),
+            What::Cost => self.cost(),
+            What::TracedInterrupt => tracing::of_an_interrupt(self.cpus.1),
+            What::TracedForwarding => tracing::of_forwarding(&self.options, self.cpus.1),
+        }
     }
 
     fn burn(&self, place: Place) -> Result<Box<dyn Burn>> {
@@ -115,18 +158,8 @@ impl Accounting {
     }
 
     fn cost(&self) -> Result<Sample> {
-        let routers = vec![capacity::on(self.cpus.1); ROUTERS];
-        let file = File {
-            options: &self.options,
-            link: Link::Tap,
-            queue_len: None,
-            routers: &routers,
-            memory: None,
-        };
-        let room = Room::open(&program()?, &file)?;
-        let sample = self.read_each_second(&room);
-        room.close()?;
-        sample
+        let routers = vec![on(self.cpus.1); ROUTERS];
+        Room::visit(&File::new(&self.options, Link::Tap, &routers), |room| self.read_each_second(room))
     }
 
     fn read_each_second(&self, room: &Room) -> Result<Sample> {
@@ -145,13 +178,13 @@ impl Accounting {
         }
         let (took, passed) = (cpu_time().saturating_sub(before), start.elapsed());
         ensure!(last.threads.len() == threads.len(), "a router's thread has ended");
-        let more = vec![
+        let more = [
             ("threads", threads.len() as f64),
             ("looks", f64::from(looks)),
             ("us_a_look", took.as_secs_f64() * 1e6 / f64::from(looks)),
         ];
         let value = took.as_secs_f64() / passed.as_secs_f64() * 100.0;
-        Ok(Sample { value, more, ..Sample::default() })
+        Ok(Sample { value, more: more.into(), ..Sample::default() })
     }
 }
 
@@ -161,11 +194,11 @@ fn told(place: Place, cpu: usize, (before, after): (Taken, Taken), took: f64) ->
     let [before, after] = [before, after].map(|taken| Taken { traced: None, ..taken });
     let ticks = self::core(cpu, &before, &after)?;
     let said = |core: &CoreSplit| place.said(core) / core.all() * 100.0;
-    let mut more = vec![
+    let mut more = Further::from([
         ("burnt_percent", took * 100.0),
         ("apart_points", said(&core) - took * 100.0),
         ("by_ticks_percent", said(&ticks)),
-    ];
+    ]);
     more.extend(core.columns().map(|(column, ns)| (column, ns / core.all() * 100.0)));
     Ok(Sample { value: said(&core), more, ..Sample::default() })
 }
@@ -174,56 +207,6 @@ fn core(cpu: usize, before: &Taken, after: &Taken) -> Result<CoreSplit> {
     let split = Split::between(before, after);
     let core = u32::try_from(cpu).ok().and_then(|cpu| split.cores.get(&cpu).copied());
     core.filter(|core| core.all() > 0.0).with_context(|| format!("the account knows nothing of CPU {cpu}"))
-}
-
-impl Experiment for Accounting {
-    fn id(&self) -> &'static str {
-        "accounting"
-    }
-
-    fn case(&self) -> String {
-        match self.what {
-            What::Burn(Place::Vcpu) => format!("{}/vcpu", self.options.device()),
-            What::Burn(Place::Vhost) => "vhost".to_owned(),
-            What::Burn(Place::Softirq) => "softirq".to_owned(),
-            What::Cost => format!("cost/{ROUTERS}-routers"),
-            What::TracedInterrupt => "tracer/interrupt".to_owned(),
-            What::TracedForwarding => format!("tracer/{}/tap", self.options.device()),
-        }
-    }
-
-    fn unit(&self) -> &'static str {
-        match self.what {
-            What::Burn(_) | What::Cost => "percent-of-a-core",
-            What::TracedInterrupt => "ns",
-            What::TracedForwarding => "percent-less",
-        }
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        Some(self.cpus)
-    }
-
-    fn is_whole(&self) -> bool {
-        true
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        match self.what {
-            What::Cost | What::TracedForwarding => program().map(drop),
-            What::Burn(_) | What::TracedInterrupt => Ok(()),
-        }
-    }
-
-    fn run_slice(&mut self, _: Duration) -> Result<Sample> {
-        cores::pin(self.cpus.0)?;
-        match self.what {
-            What::Burn(place) => self.burnt(place),
-            What::Cost => self.cost(),
-            What::TracedInterrupt => tracing::of_an_interrupt(self.cpus.1),
-            What::TracedForwarding => tracing::of_forwarding(&self.options, self.cpus.1),
-        }
-    }
 }
 
 #[cfg(test)]

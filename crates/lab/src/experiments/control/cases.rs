@@ -3,12 +3,12 @@
 use anyhow::Result;
 use config::VhostThreads;
 
-use super::capacity::on;
+use super::on;
 use super::sweep::{Loads, Stand};
 use crate::experiment::Options;
 
 /// The end of a case's name, and how its router stands, or why it cannot.
-pub(super) type Case = (String, Result<Stand>);
+pub(in crate::experiments) type Case = (String, Result<Stand>);
 
 /// Milliseconds of the period that the paper has, and of a short one.
 const PERIODS: [f64; 2] = [200.0, 10.0];
@@ -44,8 +44,9 @@ fn list(options: &Options, places: &[usize]) -> Result<String> {
     Ok(cpus.join(","))
 }
 
-/// Seed paper 000, figure 2. The load has the first CPU, which a router with two shares with it.
-pub(super) fn placements(options: &Options) -> Vec<Case> {
+/// `placement`: one core, two, and more, bound or not (seed paper 000, figure 2). The load has the first CPU, which a router with two
+/// shares with it.
+pub(in crate::experiments) fn placements(options: &Options) -> Vec<Case> {
     let one_core = || {
         let cpu = options.cpu(1)?;
         Ok(Stand { arrive_at: Some(cpu), ..stand(on(cpu), cpu) })
@@ -73,8 +74,9 @@ pub(super) fn placements(options: &Options) -> Vec<Case> {
     ]
 }
 
-/// Figure 3: interrupts on the CPU of the load; a vhost thread for each NIC, as the paper's vhost-net has, or one for all.
-pub(super) fn priorities(options: &Options) -> Vec<Case> {
+/// `priorities`: real-time priorities of vCPU and vhost thread on one CPU (figure 3). Interrupts on the CPU of the load; a vhost thread
+/// for each NIC, as the paper's vhost-net has, or one for all.
+pub(in crate::experiments) fn priorities(options: &Options) -> Vec<Case> {
     let fifo = |vcpu: u32, vhost: u32, threads| {
         let cpu = options.cpu(1)?;
         let class = |priority| format!("{{ policy = \"fifo\", priority = {priority} }}");
@@ -95,8 +97,8 @@ pub(super) fn priorities(options: &Options) -> Vec<Case> {
     ]
 }
 
-/// Figures 4 to 7: one or two vhost threads and vCPUs, on one CPU together and on CPUs of their own.
-pub(super) fn threads(options: &Options) -> Vec<Case> {
+/// `threads`: one or two vhost threads and vCPUs (figures 4 to 7), on one CPU together and on CPUs of their own.
+pub(in crate::experiments) fn threads(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, vhost, vcpus) in [
         ("1v1c", VhostThreads::Shared, 1),
@@ -162,9 +164,9 @@ fn reserved(class: Class, part: f64, period: f64) -> String {
     )
 }
 
-/// Figures 10 (vhost thread, CPUs apart), 11 (vCPU, apart) and 12 (vCPU, one CPU); each also with a short period, and
-/// without a reservation, for the plateau.
-pub(super) fn reservations(options: &Options) -> Vec<Case> {
+/// `reservation`: part of a CPU for the vhost thread or the vCPU. Figures 10 (vhost thread, CPUs apart), 11 (vCPU, apart) and 12 (vCPU,
+/// one CPU); each also with a short period, and without a reservation, for the plateau.
+pub(in crate::experiments) fn reservations(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     let together = || {
         let cpu = options.cpu(1)?;
@@ -194,8 +196,9 @@ pub(super) fn reservations(options: &Options) -> Vec<Case> {
     cases
 }
 
-/// Figures 14 and 15: vCPU reserved 170 and 90 of 200 ms, or nothing, both threads on one CPU.
-pub(super) fn reserved_queues(options: &Options) -> Vec<Case> {
+/// `reserved-queue`: lengths of the queue before a router with a reserved vCPU (figures 14 and 15). vCPU reserved 170 and 90 of 200 ms,
+/// or nothing, both threads on one CPU.
+pub(in crate::experiments) fn reserved_queues(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut case = |name: &str, line: String, length: &'static str| {
         let stand = options.cpu(1).map(|cpu| Stand {

@@ -4,17 +4,20 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use bootinfo::{Role, Station, TrafficInfo};
 use config::{Address, Mac};
-use engine::{Confinement, Duty, Guest, Idle, IoThread, Pump};
+use engine::{Duty, Guest, IoThread, Pump};
 use port::Sink;
 use switch::{Config, Switch};
 
-use super::peer::{Peer, Worker};
+use super::peer::Peer;
 use crate::device::{self, FAR_MAC, Seats};
 use crate::experiment::{Conversation, Direction, Options};
-use crate::experiments::host_end::{GUESTS, HOST, HostEnd, HostPair};
+use crate::ledger_snapshot::Snapshot;
+use crate::metric::{Counted, accesses};
+use crate::rig::Worker;
+use crate::rig::host_end::{GUESTS, HOST, HostEnd, HostPair, plug, serve};
 
 /// How long a guest and the I/O thread poll for nothing, as in a running file.
 const SPIN: Duration = Duration::from_micros(50);
@@ -34,7 +37,7 @@ enum Middle {
 pub(super) struct Bench {
     middle: Middle,
     _io: IoThread,
-    _clock: Worker,
+    _clock: Worker<()>,
     guests: Vec<Guest>,
 }
 
@@ -44,8 +47,8 @@ impl Bench {
         let mut host = HostEnd::open()?;
         let mut guest = guest(options, seats, Part { n: 0, station, to: HOST, spin: SPIN })?;
         let listener = Peer::listen(&host, station)?;
-        let pumps = plug(&guest, (host.from.take().context("the TAP has no source")?, host.to.clone()));
-        let io = serve(seats, pumps, SPIN)?;
+        let source = host.from.take().context("the TAP has no source")?;
+        let io = serve(seats.host, plug(&guest.nics()[0], source, host.to.clone()).into(), SPIN)?;
         guest.start()?;
         let peer = Peer::start(&host, listener, options.write)?;
         let clock = tick(std::slice::from_ref(&guest))?;
@@ -65,16 +68,11 @@ impl Bench {
         let server = Part { n: 1, station: Station::Server, to: GUESTS[0], spin: CROWDED_SPIN };
         let mut guests = vec![first, guest(&alone, &other, server)?];
         let (middle, pumps) = if by_tap { by_kernel(&guests)? } else { by_switch(&guests)? };
-        let io = serve(seats, pumps, CROWDED_SPIN)?;
+        let io = serve(seats.host, pumps, CROWDED_SPIN)?;
         // Who is asked first.
         guests.iter_mut().rev().try_for_each(Guest::start)?;
         let clock = tick(&guests)?;
         Ok(Self { middle, _io: io, _clock: clock, guests })
-    }
-
-    /// The guests; the first is the one that is measured.
-    pub(super) fn guests(&self) -> impl Iterator<Item = &Guest> {
-        self.guests.iter()
     }
 
     /// Octets that arrived, or transactions.
@@ -92,14 +90,29 @@ impl Bench {
         }
     }
 
-    /// Whether all still work.
+    /// Whether the host's side still works.
     pub(super) fn check(&self) -> Result<()> {
-        if let Some(fault) = self.guests.iter().find_map(Guest::fault) {
-            bail!("the guest stopped: {fault}");
-        }
         match &self.middle {
             Middle::Host { peer, .. } => peer.check(),
             Middle::Switch { .. } | Middle::Kernel { .. } => Ok(()),
+        }
+    }
+}
+
+impl Counted for Bench {
+    /// The first is the one that is measured.
+    fn guests(&self) -> &[Guest] {
+        &self.guests
+    }
+
+    fn count(&self, ledger: &mut Snapshot) {
+        for (n, guest) in self.guests.iter().enumerate() {
+            let vcpu = &guest.machine().shared().vcpus[0];
+            ledger.take(&format!("guest{n}.station"), &vcpu.station);
+            ledger.take(&format!("guest{n}.nic0"), &vcpu.nics[0]);
+            ledger.take(&format!("guest{n}.rx"), &guest.nics()[0].rx_ledger());
+            ledger.take(&format!("guest{n}.tx"), &guest.nics()[0].tx_ledger());
+            accesses::take(guest, ledger);
         }
     }
 }
@@ -133,13 +146,6 @@ fn guest(options: &Options, seats: &Seats, part: Part) -> Result<Guest> {
     Guest::new(&plan, Duty { role: Role::Station, traffic }, &device::ground(options)?)
 }
 
-/// Both ways between a guest's NIC and a TAP.
-fn plug(guest: &Guest, (from, to): (uplink::TapSource, Arc<uplink::TapSink>)) -> Vec<Pump> {
-    let nic = &guest.nics()[0];
-    nic.transmit_in_access(to.clone());
-    vec![Pump { source: Box::new(from), sink: nic.sink() }, Pump { source: nic.source(), sink: to }]
-}
-
 fn by_switch(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
     let switch = Switch::new("lab", Config::default());
     let mut pumps = Vec::new();
@@ -156,17 +162,14 @@ fn by_kernel(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
     let mut pair = HostPair::open()?;
     let mut pumps = Vec::new();
     for (guest, (from, to)) in guests.iter().zip(&mut pair.taps) {
-        pumps.extend(plug(guest, (from.take().context("a TAP has no source")?, to.clone())));
+        let from = from.take().context("a TAP has no source")?;
+        pumps.extend(plug(&guest.nics()[0], from, to.clone()));
     }
     Ok((Middle::Kernel { _pair: pair }, pumps))
 }
 
-fn serve(seats: &Seats, pumps: Vec<Pump>, spin: Duration) -> Result<IoThread> {
-    IoThread::spawn("lab/vhost", &[seats.host], pumps, Idle::Sleep(spin), Confinement::Off)
-}
-
 /// Tells the guests the time while they sleep.
-fn tick(guests: &[Guest]) -> Result<Worker> {
+fn tick(guests: &[Guest]) -> Result<Worker<()>> {
     let machines: Vec<_> = guests.iter().map(|guest| guest.machine().clone()).collect();
     Worker::start("lab/clock", move |stop| {
         while !stop.is_set() {

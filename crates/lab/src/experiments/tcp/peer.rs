@@ -3,15 +3,15 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bootinfo::Station;
 
 use crate::device;
-use crate::experiments::host_end::{DISCARD, HostEnd};
+use crate::rig::host_end::{DISCARD, HostEnd};
+use crate::rig::{Stop, Worker};
 
 /// Port of the service that sends back what it gets (RFC 862).
 const ECHO: u16 = 7;
@@ -22,47 +22,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Octets read at once.
 const READ: usize = 64 << 10;
 
-/// Told to end.
-#[derive(Clone, Default)]
-pub(super) struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// Whether it is time.
-    pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A thread that ends with its owner.
-pub(super) struct Worker {
-    stop: Stop,
-    thread: Option<JoinHandle<Result<()>>>,
-}
-
-impl Worker {
-    /// Starts it where the calling thread is: on its CPU.
-    pub(super) fn start(name: &str, body: impl FnOnce(&Stop) -> Result<()> + Send + 'static) -> Result<Self> {
-        let stop = Stop::default();
-        let told = stop.clone();
-        let thread = Builder::new().name(name.to_owned()).spawn(move || body(&told));
-        Ok(Self { stop, thread: Some(thread.context("cannot start a thread")?) })
-    }
-
-    fn is_over(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.stop.0.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // Whatever went wrong with it was told while it mattered.
-            let _ = thread.join();
-        }
-    }
-}
-
 /// What waits for the guest's call; none where the host calls.
 pub(super) enum Service {
     Discard(TcpListener),
@@ -72,7 +31,7 @@ pub(super) enum Service {
 
 /// See the head of this file.
 pub(super) struct Peer {
-    worker: Worker,
+    worker: Worker<()>,
     octets: Arc<AtomicU64>,
 }
 

@@ -1,9 +1,10 @@
 use sched::account::{Column, CoreTicks, Interrupts, ThreadTimes, Traced};
 
 use super::*;
+use crate::experiment::Experiment;
 
 fn figure(sample: &Sample, name: &str) -> f64 {
-    sample.more.iter().find(|(known, _)| *known == name).unwrap().1
+    sample.more.get(name).unwrap()
 }
 
 /// Ten seconds in which a vCPU had 3, a vhost thread 2 and softirqs 1.5, of which ticks have seen 1.
@@ -62,7 +63,11 @@ fn what_a_thread_burns_by_its_own_clock_is_what_the_account_says() {
 #[test]
 fn there_is_a_case_for_each_place_and_for_the_costs() {
     let options = Options { cpus: vec![0, 1], ..Options::default() };
-    let cases: Vec<String> = Accounting::cases(&options).unwrap().iter().map(Experiment::case).collect();
+    let name = |case: Case| match case {
+        Case::Alone(experiment) => experiment.case(),
+        Case::InTurn(..) => panic!("each stands for itself"),
+    };
+    let cases: Vec<String> = cases(&options).unwrap().into_iter().map(name).collect();
     let burns = ["kvm/virtio-net/vcpu", "vhost", "softirq"];
     let costs = ["cost/8-routers", "tracer/interrupt", "tracer/kvm/virtio-net/tap"];
     assert_eq!(cases, [burns, costs].concat());

@@ -20,7 +20,7 @@ use self::gaps::Gaps;
 pub(in super::super) use self::gaps::Taken;
 use super::Burn;
 use crate::experiments::control::accounting::PART;
-use crate::experiments::room::{ip, steer};
+use crate::rig::room::{ip, steer};
 
 /// Ports to which each frame goes: much work for one interrupt.
 const PORTS: usize = 64;

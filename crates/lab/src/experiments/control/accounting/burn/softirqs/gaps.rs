@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::super::Seated;
+use super::super::seated;
+use crate::rig::Worker;
 
 /// Much longer than from one look to the next, and shorter than an interrupt that does nothing.
 const GAP: Duration = Duration::from_nanos(600);
@@ -21,7 +22,7 @@ pub(super) struct Gaps {
     own: File,
     /// What the kernel's thread for softirqs ran, where it can be seen.
     softirqs: Option<File>,
-    _seated: Seated,
+    _worker: Worker<()>,
 }
 
 #[derive(Default)]
@@ -73,11 +74,11 @@ impl Gaps {
                 tells.gaps.fetch_add(1, Relaxed);
             }
         };
-        let seated = Seated::start("burn/gaps", cpu, turn)?;
-        let own = format!("/proc/self/task/{}/schedstat", seated.tid);
+        let (worker, tid) = seated("burn/gaps", cpu, turn)?;
+        let own = format!("/proc/self/task/{tid}/schedstat");
         let own = File::open(&own).with_context(|| format!("cannot open {own}"))?;
         let softirqs = thread_of_softirqs(cpu).and_then(|path| File::open(path).ok());
-        Ok(Self { told, own, softirqs, _seated: seated })
+        Ok(Self { told, own, softirqs, _worker: worker })
     }
 
     /// Pieces that were taken so far.
@@ -119,14 +120,13 @@ mod tests {
 
     use host::cores;
 
-    use super::super::super::Seated;
     use super::*;
 
     #[test]
     fn what_other_threads_take_is_not_taken() {
         let cpu = cores::allowed().unwrap()[0];
         let gaps = Gaps::start(cpu).unwrap();
-        let other = Seated::start("burn/other", cpu, || {}).unwrap();
+        let (other, _) = seated("burn/other", cpu, || {}).unwrap();
         let (before, start) = (gaps.look(), Instant::now());
         let raw = gaps.told.lost_ns.load(Relaxed);
         thread::sleep(Duration::from_millis(600));

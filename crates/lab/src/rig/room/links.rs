@@ -8,9 +8,40 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use uplink::Netns;
 
-use super::{LOOK, Link, PATIENCE, Process};
+use super::{LOOK, PATIENCE, Process};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// How the routers' NICs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// macvtaps on veth pairs.
+    Macvtap,
+    /// TAPs in bridges of the kernel, with veth pairs.
+    Bridge,
+    /// TAPs in bridges of Open vSwitch, datapath in user space, with veth pairs.
+    Ovs,
+    /// TAPs, without anything behind them.
+    Tap,
+    /// veth pairs by AF_XDP.
+    Xdp,
+}
+
+impl Link {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] = [Self::Macvtap, Self::Bridge, Self::Ovs, Self::Tap, Self::Xdp];
+
+    /// Its name in cases.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Macvtap => "macvtap",
+            Self::Bridge => "bridge",
+            Self::Ovs => "ovs",
+            Self::Tap => "tap",
+            Self::Xdp => "xdp",
+        }
+    }
+}
 
 /// The two sides of the n-th router: where frames come in, and where they leave.
 pub(super) fn sides(router: usize) -> [String; 2] {
@@ -37,12 +68,12 @@ pub(super) fn prepare(netns: &Netns, link: Link, routers: usize, folder: &Path) 
 }
 
 /// Runs ip(8) in a namespace.
-pub(in crate::experiments) fn ip(netns: &Netns, words: &str) -> Result<()> {
+pub(crate) fn ip(netns: &Netns, words: &str) -> Result<()> {
     finished(netns.command("ip").args(words.split(' ')))
 }
 
 /// Has the kernel take in what comes to an interface on this CPU (RPS).
-pub(in crate::experiments) fn steer(netns: &Netns, interface: &str, cpu: usize) -> Result<()> {
+pub(crate) fn steer(netns: &Netns, interface: &str, cpu: usize) -> Result<()> {
     ensure!(cpu < 32, "CPU {cpu} is beyond the 32 that a mask names here");
     let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
     let write = format!("mount -t sysfs none /sys && echo {:x} > {file}", 1u32 << cpu);

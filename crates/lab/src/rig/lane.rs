@@ -8,9 +8,11 @@ use engine::Guest;
 use nic_port::NicQueues;
 use port::pump;
 
+use super::Mover;
 use crate::device;
-use crate::experiments::mover::Mover;
 use crate::generator::{Generator, GeneratorCounters, Settings};
+use crate::ledger_snapshot::Snapshot;
+use crate::scenario::for_about;
 use crate::sink::{Sink, SinkCounters};
 
 /// Bursts between two looks at the clock.
@@ -21,7 +23,7 @@ const DRAIN: Duration = Duration::from_millis(5);
 const GIVE_UP: Duration = Duration::from_millis(200);
 
 /// See the head of this file.
-pub(super) struct Lane {
+pub(crate) struct Lane {
     generator: Generator,
     offered: Arc<GeneratorCounters>,
     into: Arc<dyn port::Sink>,
@@ -30,13 +32,13 @@ pub(super) struct Lane {
     sink: Arc<Sink>,
     flows: u32,
     /// Passes over generator, rings and sink: all, and those in which nothing moved.
-    pub(super) passes: (u64, u64),
+    pub(crate) passes: (u64, u64),
 }
 
 impl Lane {
     /// Lane `number` of `lanes`, with its share of the flows. A single lane spreads its frames over all pairs of queues;
     /// of several each has a pair to itself, as if a NIC had spread the flows.
-    pub(super) fn new(router: &Guest, settings: &Settings, (number, lanes): (usize, usize)) -> Result<Self> {
+    pub(crate) fn new(router: &Guest, settings: &Settings, (number, lanes): (usize, usize)) -> Result<Self> {
         let share = Settings {
             source: settings.source + number as u32,
             flows: settings.flows.div_ceil(lanes as u32),
@@ -55,63 +57,83 @@ impl Lane {
         Ok(Self { generator, offered, into, out_of, back, sink, flows, passes: (0, 0) })
     }
 
-    /// What was offered.
-    pub(super) fn offered(&self) -> &GeneratorCounters {
-        &self.offered
-    }
-
     /// What came.
-    pub(super) fn came(&self) -> &SinkCounters {
+    pub(crate) fn came(&self) -> &SinkCounters {
         self.sink.counters()
     }
 
     /// Whether every flow has passed twice.
-    pub(super) fn is_warm(&self) -> bool {
+    pub(crate) fn is_warm(&self) -> bool {
         self.came().frames.get() >= 2 * u64::from(self.flows)
     }
 
     fn pass(&mut self) {
-        let moved = pump(&mut self.generator, self.into.as_ref()) + self.collect();
+        let moved = self.offer() + self.collect();
         self.passes.0 += 1;
         self.passes.1 += u64::from(moved == 0);
     }
 
-    fn collect(&mut self) -> usize {
+    /// Offers a burst; returns frames moved.
+    pub(crate) fn offer(&mut self) -> usize {
+        pump(&mut self.generator, self.into.as_ref())
+    }
+
+    /// Takes a burst of what was forwarded; returns frames moved.
+    pub(crate) fn collect(&mut self) -> usize {
         self.out_of.pump()
     }
 
-    fn is_missing_some(&self) -> bool {
+    /// Takes a burst of what was forwarded, and of what the router sends to the generator; returns frames moved.
+    pub(crate) fn collect_both(&mut self) -> usize {
+        self.collect() + self.back.pump()
+    }
+
+    /// Frames that were offered and have not come, those that were lost included.
+    pub(crate) fn under_way(&self) -> u64 {
         let came = self.came();
-        self.offered.frames.get() > came.frames.get().saturating_sub(came.foreign.get())
+        self.offered.frames.get().saturating_sub(came.frames.get().saturating_sub(came.foreign.get()))
     }
 }
 
 /// Offers frames on these lanes and takes what comes, for about `length`; returns the seconds it took.
-pub(super) fn run(lanes: &mut [Lane], length: Duration) -> f64 {
-    let start = Instant::now();
-    while start.elapsed() < length {
-        for _ in 0..BURSTS {
-            lanes.iter_mut().for_each(Lane::pass);
-        }
-    }
-    start.elapsed().as_secs_f64()
+pub(crate) fn run(lanes: &mut [Lane], length: Duration) -> f64 {
+    for_about(length, BURSTS, || lanes.iter_mut().for_each(Lane::pass))
 }
 
 /// Takes what is still under way: until as much has come as was offered, or nothing comes any more.
-pub(super) fn settle(lanes: &mut [Lane]) {
+pub(crate) fn settle(lanes: &mut [Lane]) {
     let (mut quiet, mut before) = (Instant::now(), 0);
     loop {
         lanes.iter_mut().for_each(|lane| {
-            lane.collect();
-            lane.back.pump();
+            lane.collect_both();
         });
         // Not what was moved here: frames may have left inside of the guest's register accesses.
         let came = lanes.iter().map(|lane| lane.came().frames.get()).sum::<u64>();
         if came != before {
             (quiet, before) = (Instant::now(), came);
         }
-        if quiet.elapsed() > if lanes.iter().any(Lane::is_missing_some) { GIVE_UP } else { DRAIN } {
+        if quiet.elapsed() > if lanes.iter().any(|lane| lane.under_way() > 0) { GIVE_UP } else { DRAIN } {
             return;
         }
     }
+}
+
+/// What these lanes of a router have counted, and the router itself.
+pub(crate) fn ledger<'l>(router: &Guest, lanes: impl IntoIterator<Item = &'l Lane>) -> Snapshot {
+    let (offered, came) = (GeneratorCounters::default(), SinkCounters::default());
+    for lane in lanes {
+        offered.add_all(&lane.offered);
+        came.add_all(lane.came());
+    }
+    let mut ledger = Snapshot::new();
+    ledger.take("generator", &offered);
+    ledger.take("sink", &came);
+    router.each_group(&mut |prefix, group| ledger.take(prefix, group));
+    ledger
+}
+
+/// Frames of lanes that were lost, by what they have counted.
+pub(crate) fn lost(ledger: &Snapshot) -> u64 {
+    let came = ledger.count("sink.frames") - ledger.count("sink.foreign");
+    ledger.count("generator.frames").saturating_sub(came)
 }

@@ -80,13 +80,7 @@ mod tests {
     fn each_router_has_a_name_interfaces_and_lines_of_its_own() {
         let routers = [String::new(), "pin = { vcpu = \"1\" }\n".to_owned()];
         let options = Options { vcpus: 2, queues: 2, ..Options::default() };
-        let file = File {
-            options: &options,
-            link: Link::Macvtap,
-            queue_len: Some("35"),
-            routers: &routers,
-            memory: None,
-        };
+        let file = File { queue_len: Some("35"), ..File::new(&options, Link::Macvtap, &routers) };
         let text = text(&file, "l7");
         for part in
             ["\"l7a\"", "\"l7b\"", "macvtap:near0", "macvtap:near-1-0", "macvtap:far-1-0", "vcpus = 2"]

@@ -8,11 +8,11 @@ use anyhow::Result;
 use super::own_folder;
 
 /// A folder for the command's state, which goes with this; never that of the host's own routers.
-pub(in crate::experiments) struct Memory(PathBuf);
+pub(crate) struct Memory(PathBuf);
 
 impl Memory {
     /// Nothing is remembered yet.
-    pub(in crate::experiments) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self(own_folder()?.1))
     }
 

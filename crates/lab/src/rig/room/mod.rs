@@ -22,9 +22,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use uplink::{Links, Netns, Wire};
 
 use self::counted::{Counted, Counts};
-pub(super) use self::links::{ip, steer};
-pub(super) use self::memory::Memory;
-use super::Link;
+pub(crate) use self::links::{Link, ip, steer};
+pub(crate) use self::memory::Memory;
 use crate::device::{self, NEAR_MAC};
 use crate::experiment::Options;
 use crate::generator::Generator;
@@ -36,15 +35,22 @@ const LOOK: Duration = Duration::from_millis(5);
 const FLOWS: usize = 64;
 
 /// What the routers' file is made of.
-pub(super) struct File<'a> {
+pub(crate) struct File<'a> {
     /// Device, engine, frame, vCPUs and queues of each.
-    pub(super) options: &'a Options,
-    pub(super) link: Link,
-    pub(super) queue_len: Option<&'static str>,
+    pub(crate) options: &'a Options,
+    pub(crate) link: Link,
+    pub(crate) queue_len: Option<&'static str>,
     /// For each router the lines of its table that say where its threads run and what they may have.
-    pub(super) routers: &'a [String],
+    pub(crate) routers: &'a [String],
     /// What the command remembers from other rooms; none: nothing.
-    pub(super) memory: Option<&'a Memory>,
+    pub(crate) memory: Option<&'a Memory>,
+}
+
+impl<'a> File<'a> {
+    /// Routers with queues of the default length, of which nothing is remembered.
+    pub(crate) fn new(options: &'a Options, link: Link, routers: &'a [String]) -> Self {
+        Self { options, link, queue_len: None, routers, memory: None }
+    }
 }
 
 /// One router's way through the room.
@@ -57,7 +63,7 @@ struct Lane {
 }
 
 /// Running routers.
-pub(super) struct Room {
+pub(crate) struct Room {
     lanes: Vec<Lane>,
     run: Process,
     counted: Arc<Counted>,
@@ -78,21 +84,35 @@ impl Drop for Process {
 }
 
 /// The command, which lies beside this program.
-pub(super) fn program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     own_files::beside("ringroad")?
         .context("this runs a router by the command `ringroad`, which does not lie beside this program")
 }
 
 impl Room {
-    pub(super) fn open(program: &Path, file: &File<'_>) -> Result<Self> {
+    /// Starts the command on a file.
+    pub(crate) fn open(file: &File<'_>) -> Result<Self> {
+        let program = program()?;
         let netns = Netns::new()?;
         let links = netns.settle(false)?;
         let (id, folder) = own_folder()?;
-        let room = Self::furnish(program, file, &id, (netns, links), folder.clone());
+        let room = Self::furnish(&program, file, &id, (netns, links), folder.clone());
         if room.is_err() {
             let _ = fs::remove_dir_all(folder);
         }
         room
+    }
+
+    /// Opens a room, has something measured there, and closes it.
+    ///
+    /// # Errors
+    /// The routers do not run, by what is said of the first one, or whatever goes wrong there.
+    pub(crate) fn visit<T>(file: &File<'_>, measure: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        let first = file.routers.first().map_or("", |lines| lines.trim());
+        let room = Self::open(file).with_context(|| format!("with {}", first.replace('\n', ", ")))?;
+        let measured = measure(&room);
+        room.close()?;
+        measured
     }
 
     fn furnish(
@@ -119,26 +139,21 @@ impl Room {
         Ok(Self { lanes, run, counted, _switch: switch, netns, _links: links, folder })
     }
 
-    /// How many routers there are.
-    pub(super) fn routers(&self) -> usize {
-        self.lanes.len()
-    }
-
     /// Sends a burst to a router; returns how many frames were taken. Where there are several flows, `turn` picks one.
-    pub(super) fn send(&self, router: usize, frames: usize, turn: u64) -> usize {
+    pub(crate) fn send(&self, router: usize, frames: usize, turn: u64) -> usize {
         let Some(lane) = self.lanes.get(router) else { return 0 };
         let flow = (turn % lane.frames.len().max(1) as u64) as usize;
         lane.frames.get(flow).map_or(0, |frame| lane.wire.repeat(frame, frames))
     }
 
-    /// Frames that have come through a router.
-    pub(super) fn forwarded(&self, router: usize) -> Result<u64> {
-        let lane = self.lanes.get(router).context("there is no such router")?;
-        Ok(self.netns.counters(&lane.behind)?.rx_frames)
+    /// Frames that have come through each router.
+    pub(crate) fn forwarded(&self) -> Result<Vec<u64>> {
+        let forwarded = |lane: &Lane| anyhow::Ok(self.netns.counters(&lane.behind)?.rx_frames);
+        self.lanes.iter().map(forwarded).collect()
     }
 
     /// Has the kernel take frames in for each router on this CPU, as if the NIC's interrupts were served there.
-    pub(super) fn arrive_at(&self, cpu: usize) -> Result<()> {
+    pub(crate) fn arrive_at(&self, cpu: usize) -> Result<()> {
         for router in 0..self.lanes.len() {
             let [near, _] = links::sides(router);
             links::steer(&self.netns, &format!("{near}0"), cpu)?;
@@ -147,22 +162,22 @@ impl Room {
     }
 
     /// The process that was started: the supervisor.
-    pub(super) fn supervisor(&self) -> u32 {
+    pub(crate) fn supervisor(&self) -> u32 {
         self.run.0.id()
     }
 
     /// What the routers have counted so far.
-    pub(super) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         self.counted.so_far()
     }
 
     /// Kicks and exits for each frame that they forwarded since.
-    pub(super) fn each_since(&self, before: &Counts) -> Result<[f64; 2]> {
+    pub(crate) fn each_since(&self, before: &Counts) -> Result<[f64; 2]> {
         self.counted.each_since(before, PATIENCE)
     }
 
     /// Ends the routers.
-    pub(super) fn close(mut self) -> Result<()> {
+    pub(crate) fn close(mut self) -> Result<()> {
         let id = Pid::from_raw(self.run.0.id().cast_signed()).context("a process number")?;
         kill_process(id, Signal::TERM).context("the router had ended")?;
         let end = Instant::now() + PATIENCE;

@@ -10,15 +10,15 @@ use sched::account::{Account, Column, Sample, Split, Thread};
 const KTHREADD: u32 = 2;
 
 /// Reader of the account.
-pub(in crate::experiments) struct Reader {
+pub(crate) struct Reader {
     account: Account,
 }
 
 /// Shares of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Used {
-    pub(super) vcpu: f64,
-    pub(super) vhost: f64,
+pub(crate) struct Used {
+    pub(crate) vcpu: f64,
+    pub(crate) vhost: f64,
 }
 
 impl Reader {
@@ -26,7 +26,7 @@ impl Reader {
     ///
     /// # Errors
     /// There is no /proc.
-    pub(in crate::experiments) fn by_ticks() -> Result<Self> {
+    pub(crate) fn by_ticks() -> Result<Self> {
         let account = Account::open(&[], &[]).context("cannot read /proc/stat")?;
         Ok(Self { account })
     }
@@ -36,7 +36,7 @@ impl Reader {
     ///
     /// # Errors
     /// There is no /proc.
-    pub(super) fn traced() -> Result<Self> {
+    pub(crate) fn traced() -> Result<Self> {
         let mut reader = Self::by_ticks()?;
         // Without one ticks have to do, and `is_traced` says so.
         let _ = reader.account.trace();
@@ -44,7 +44,7 @@ impl Reader {
     }
 
     /// Whether there is a tracer.
-    pub(super) fn is_traced(&self) -> bool {
+    pub(crate) fn is_traced(&self) -> bool {
         self.account.is_traced()
     }
 
@@ -52,14 +52,14 @@ impl Reader {
     ///
     /// # Errors
     /// No descriptors are left.
-    pub(in crate::experiments) fn look(&mut self, threads: &[Thread]) -> Result<Sample> {
+    pub(crate) fn look(&mut self, threads: &[Thread]) -> Result<Sample> {
         self.account.watch(threads).context("cannot watch threads")?;
         Ok(self.account.sample())
     }
 }
 
 /// What each class of a router's threads took; of all routers if none is named.
-pub(super) fn used(split: &Split, router: Option<usize>) -> Used {
+pub(crate) fn used(split: &Split, router: Option<usize>) -> Used {
     let mut used = Used::default();
     for (name, thread) in &split.threads {
         if router.is_some() && router != class(name).map(|(known, _)| known) {
@@ -76,13 +76,13 @@ pub(super) fn used(split: &Split, router: Option<usize>) -> Used {
 }
 
 /// Shares of a CPU that were softirq, and idle.
-pub(super) fn of_cpu(split: &Split, cpu: usize) -> Option<[f64; 2]> {
+pub(crate) fn of_cpu(split: &Split, cpu: usize) -> Option<[f64; 2]> {
     let core = split.cores.get(&u32::try_from(cpu).ok()?)?;
     Some([core.softirq, core.idle].map(|ns| ns / split.interval))
 }
 
 /// Shares of a CPU that were interrupts, handlers and softirqs together, and idle.
-pub(super) fn interrupts_of(split: &Split, cpu: usize) -> Option<[f64; 2]> {
+pub(crate) fn interrupts_of(split: &Split, cpu: usize) -> Option<[f64; 2]> {
     let core = split.cores.get(&u32::try_from(cpu).ok()?)?;
     Some([core.irq + core.softirq, core.idle].map(|ns| ns / split.interval))
 }
@@ -91,7 +91,7 @@ pub(super) fn interrupts_of(split: &Split, cpu: usize) -> Option<[f64; 2]> {
 ///
 /// # Errors
 /// There is no /proc.
-pub(in crate::experiments) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
+pub(crate) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
     let mut threads = Vec::new();
     for process in processes(supervisor)? {
         // Who ends meanwhile takes nothing more.
@@ -105,7 +105,7 @@ pub(in crate::experiments) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
 ///
 /// # Errors
 /// There is no /proc.
-pub(in crate::experiments) fn of_kernel() -> Result<Vec<Thread>> {
+pub(crate) fn of_kernel() -> Result<Vec<Thread>> {
     let mut threads = Vec::new();
     for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
@@ -118,7 +118,7 @@ pub(in crate::experiments) fn of_kernel() -> Result<Vec<Thread>> {
 }
 
 /// Whether a thread of this name is one by which vhost-net works: `vhost-N`, by the number of the thread that owns the device.
-pub(in crate::experiments) fn is_vhost_net(name: &str) -> bool {
+pub(crate) fn is_vhost_net(name: &str) -> bool {
     let number = name.split('#').next().and_then(|name| name.strip_prefix("vhost-"));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit()))
 }

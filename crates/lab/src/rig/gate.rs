@@ -8,7 +8,7 @@ use frame::offload::Offloads;
 use port::{Frame, Sink};
 
 /// See the head of this file.
-pub(super) struct Gate {
+pub(crate) struct Gate {
     behind: Arc<dyn Sink>,
     /// What frames may leave to who is behind.
     takes: Offloads,
@@ -19,12 +19,12 @@ pub(super) struct Gate {
 
 impl Gate {
     /// A closed gate before a sink, which frames may leave nothing to.
-    pub(super) fn new(behind: Arc<dyn Sink>) -> Arc<Self> {
+    pub(crate) fn new(behind: Arc<dyn Sink>) -> Arc<Self> {
         Self::leaving(Offloads::NONE, behind)
     }
 
     /// A closed gate before a sink, which frames may leave so much of what it takes to.
-    pub(super) fn leaving(offloads: Offloads, behind: Arc<dyn Sink>) -> Arc<Self> {
+    pub(crate) fn leaving(offloads: Offloads, behind: Arc<dyn Sink>) -> Arc<Self> {
         let takes = (behind.offloads() & offloads).consistent();
         Arc::new(Self {
             behind,
@@ -36,7 +36,7 @@ impl Gate {
     }
 
     /// Opens or closes it.
-    pub(super) fn set(&self, open: bool) {
+    pub(crate) fn set(&self, open: bool) {
         let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.open.store(open, Ordering::Release);
         self.opened.notify_all();
@@ -73,7 +73,7 @@ impl Sink for Gate {
 }
 
 /// Opens a gate when it goes, so that nobody waits at it for ever.
-pub(super) struct Keeper(pub(super) Arc<Gate>);
+pub(crate) struct Keeper(pub(crate) Arc<Gate>);
 
 impl Drop for Keeper {
     fn drop(&mut self) {

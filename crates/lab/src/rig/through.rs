@@ -12,7 +12,7 @@ use crate::ledger_snapshot::Snapshot;
 
 /// What frames go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Through {
+pub(crate) enum Through {
     /// Nothing: from the source to the sink.
     Wire,
     /// A learning switch with two ports that knows the receiver.
@@ -20,33 +20,39 @@ pub enum Through {
 }
 
 /// The way to a sink.
-pub(super) struct Way {
+pub(crate) struct Way {
     /// Where frames go in.
-    pub(super) entry: Arc<dyn Sink>,
+    pub(crate) entry: Arc<dyn Sink>,
     switch: Option<Switch>,
 }
 
 impl Way {
     /// A way to `sink`, behind which is `station`.
-    pub(super) fn new(through: Through, sink: Arc<dyn Sink>, station: Mac) -> Result<Self> {
+    pub(crate) fn new(through: Through, sink: Arc<dyn Sink>, station: Mac) -> Result<Self> {
         if through == Through::Wire {
             return Ok(Self { entry: sink, switch: None });
         }
         let switch = Switch::new("lab", Config::default());
         let entry = switch.add_port("in", Arc::new(Null::default()))?;
         let exit = switch.add_port("out", sink)?;
-        let header =
-            ethernet::Header { destination: Mac::BROADCAST, source: station, ethertype: ethernet::ARP };
-        let mut hello = [0; ethernet::SHORTEST];
-        header.write(&mut hello)?;
-        exit.deliver(&[Frame::new(Bytes::from_slice(&mut hello))]);
+        hello(&exit, station)?;
         Ok(Self { entry: Arc::new(entry), switch: Some(switch) })
     }
 
     /// Appends the counters of what lies on the way.
-    pub(super) fn take(&self, ledger: &mut Snapshot) {
+    pub(crate) fn take(&self, ledger: &mut Snapshot) {
         if let Some(switch) = &self.switch {
             switch.counters(&mut |port, counters| ledger.take(port, counters));
         }
     }
+}
+
+/// A frame from a station, by which a switch learns behind which of its ports that is.
+pub(crate) fn hello(port: &dyn Sink, station: Mac) -> Result<()> {
+    let header =
+        ethernet::Header { destination: Mac::BROADCAST, source: station, ethertype: ethernet::ARP };
+    let mut hello = [0; ethernet::SHORTEST];
+    header.write(&mut hello)?;
+    port.deliver(&[Frame::new(Bytes::from_slice(&mut hello))]);
+    Ok(())
 }

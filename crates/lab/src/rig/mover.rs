@@ -14,7 +14,7 @@ const BURSTS: usize = 64;
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// What a guest sends, and where it goes.
-pub(super) struct Mover {
+pub(crate) struct Mover {
     source: Box<dyn Source>,
     sink: Arc<dyn Sink>,
     /// Frames leave inside of the guest's register accesses: here is only the time of its interrupts to keep.
@@ -23,31 +23,31 @@ pub(super) struct Mover {
 
 impl Mover {
     /// Leads what a NIC sends to `sink`.
-    pub(super) fn new(nic: &Arc<NicQueues>, sink: Arc<dyn Sink>) -> Self {
+    pub(crate) fn new(nic: &Arc<NicQueues>, sink: Arc<dyn Sink>) -> Self {
         Self::of_pair(nic, nic.source(), sink)
     }
 
     /// Leads what one pair of the NIC's queues sends to `sink`.
-    pub(super) fn of_pair(nic: &Arc<NicQueues>, source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Self {
+    pub(crate) fn of_pair(nic: &Arc<NicQueues>, source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Self {
         let in_access = nic.transmits_in_access();
         nic.transmit_in_access(sink.clone());
         Self { source, sink, in_access }
     }
 
     /// From any source to any sink.
-    pub(super) fn between(source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Self {
+    pub(crate) fn between(source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Self {
         Self { source, sink, in_access: false }
     }
 
     /// One burst; returns frames moved.
-    pub(super) fn pump(&mut self) -> usize {
+    pub(crate) fn pump(&mut self) -> usize {
         pump(self.source.as_mut(), &*self.sink)
     }
 }
 
 /// Moves frames for about `length`; returns the seconds it took, and passes: all, and those that moved nothing. Where all
 /// frames leave inside of register accesses, it sleeps until an interrupt is due.
-pub(super) fn run(movers: &mut [Mover], length: Duration) -> (f64, Passes) {
+pub(crate) fn run(movers: &mut [Mover], length: Duration) -> (f64, Passes) {
     let (start, mut passes) = (Instant::now(), Passes::default());
     let in_access = movers.iter().all(|mover| mover.in_access);
     while start.elapsed() < length {
@@ -66,11 +66,11 @@ pub(super) fn run(movers: &mut [Mover], length: Duration) -> (f64, Passes) {
 
 /// How a measuring thread spends its time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Passes {
+pub(crate) struct Passes {
     /// Passes over all movers.
-    pub(super) all: u64,
+    pub(crate) all: u64,
     /// Passes that moved nothing.
-    pub(super) empty: u64,
+    pub(crate) empty: u64,
 }
 
 /// Sleeps until an interrupt is due, and sees to it.

@@ -24,7 +24,7 @@ const INTERRUPTS: [(&str, &str); 3] = [
 ];
 
 /// Adds the counters of all NICs' registers and interrupts, under `nic0.registers` and so on.
-pub(super) fn take(guest: &Guest, ledger: &mut Snapshot) {
+pub(crate) fn take(guest: &Guest, ledger: &mut Snapshot) {
     for (n, nic) in guest.nics().iter().enumerate() {
         if let Some(registers) = nic.registers() {
             ledger.take(&format!("nic{n}.registers"), registers);
@@ -34,7 +34,7 @@ pub(super) fn take(guest: &Guest, ledger: &mut Snapshot) {
 }
 
 /// What all NICs did for each of `frames`; what never happened is left out.
-pub(super) fn per_frame(ledger: &Snapshot, frames: u64) -> Vec<(&'static str, f64)> {
+pub(crate) fn per_frame(ledger: &Snapshot, frames: u64) -> Vec<(&'static str, f64)> {
     let of = |(end, name): &(&'static str, &'static str)| {
         let times = count(ledger, end);
         (times > 0 && frames > 0).then_some((*name, times as f64 / frames as f64))
@@ -43,13 +43,13 @@ pub(super) fn per_frame(ledger: &Snapshot, frames: u64) -> Vec<(&'static str, f6
 }
 
 /// Register accesses that left the guest for the VMM.
-pub(super) fn exits(ledger: &Snapshot) -> u64 {
+pub(crate) fn exits(ledger: &Snapshot) -> u64 {
     let leaves = |(end, _): &&(&str, &str)| *end != "registers.coalesced_tdt";
     REGISTERS.iter().filter(leaves).map(|(end, _)| count(ledger, end)).sum()
 }
 
 /// Those of them that the handler of interrupts made in ring 0: ICR, then IMC and STATUS if there was a cause.
-pub(super) fn by_ring0(ledger: &Snapshot) -> u64 {
+pub(crate) fn by_ring0(ledger: &Snapshot) -> u64 {
     count(ledger, "registers.icr_read") + 2 * count(ledger, "registers.imc_write")
 }
 

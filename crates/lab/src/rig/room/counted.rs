@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 
 /// What its vCPUs forwarded, how often they rang for it, and how often they left the guest for the VMM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::experiments) struct Counts {
+pub(crate) struct Counts {
     pub(super) forwarded: u64,
     pub(super) kicks: u64,
     pub(super) exits: u64,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::thread::{Builder, JoinHandle, sleep};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -11,9 +11,10 @@ use host::cores;
 use sched::account::CoreTicks;
 
 use super::usage::Reader;
+use crate::rig::Worker;
 
 /// Fewest trials of which a percentile is told.
-pub(super) const TRIALS: usize = 100;
+pub(crate) const TRIALS: usize = 100;
 /// The shortest sleep, and the steps by which others are longer, so that trials keep no time with anybody.
 const SLEEP: Duration = Duration::from_millis(3);
 const STEP: Duration = Duration::from_micros(370);
@@ -32,14 +33,14 @@ struct Trial {
 
 /// What came of all trials.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Late {
+pub(crate) struct Late {
     /// Trials that count.
-    pub(super) trials: usize,
+    pub(crate) trials: usize,
     /// Trials that were dropped.
-    pub(super) stolen: usize,
+    pub(crate) stolen: usize,
     /// The middle one of those that count, and the one that 99 of 100 are not later than, in milliseconds.
-    pub(super) median_ms: f64,
-    pub(super) p99_ms: f64,
+    pub(crate) median_ms: f64,
+    pub(crate) p99_ms: f64,
 }
 
 impl Late {
@@ -56,10 +57,9 @@ impl Late {
 }
 
 /// A thread that sleeps again and again on one CPU, scheduled as any program is.
-pub(super) struct Sleeper {
-    stop: Arc<AtomicBool>,
+pub(crate) struct Sleeper {
     counted: Arc<AtomicUsize>,
-    thread: Option<JoinHandle<Result<Vec<Trial>>>>,
+    worker: Worker<Vec<Trial>>,
 }
 
 impl Sleeper {
@@ -67,25 +67,24 @@ impl Sleeper {
     ///
     /// # Errors
     /// There are no threads left.
-    pub(super) fn start(cpu: usize) -> Result<Self> {
-        let (stop, counted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (is_over, counts) = (stop.clone(), counted.clone());
-        let sleeps = move || -> Result<Vec<Trial>> {
+    pub(crate) fn start(cpu: usize) -> Result<Self> {
+        let counted = Arc::<AtomicUsize>::default();
+        let counts = counted.clone();
+        let worker = Worker::start("lab/sleeper", move |stop| {
             cores::pin(cpu)?;
             let (mut clock, mut trials) = (Stolen::open(cpu)?, Vec::new());
-            while !is_over.load(Relaxed) {
+            while !stop.is_set() {
                 let trial = trial(trials.len() as u32, &mut clock)?;
                 counts.fetch_add(usize::from(!trial.was_stolen), Relaxed);
                 trials.push(trial);
             }
             Ok(trials)
-        };
-        let thread = Builder::new().name("lab/sleeper".to_owned()).spawn(sleeps);
-        Ok(Self { stop, counted, thread: Some(thread.context("cannot start a thread")?) })
+        })?;
+        Ok(Self { counted, worker })
     }
 
     /// Whether enough trials count so far.
-    pub(super) fn is_enough(&self) -> bool {
+    pub(crate) fn is_enough(&self) -> bool {
         self.counted.load(Relaxed) >= TRIALS
     }
 
@@ -93,21 +92,8 @@ impl Sleeper {
     ///
     /// # Errors
     /// Too few trials count, or the CPU is not there.
-    pub(super) fn end(mut self) -> Result<Late> {
-        self.stop.store(true, Relaxed);
-        let thread = self.thread.take().context("it has ended")?;
-        let trials = thread.join().map_err(|_| anyhow::anyhow!("the thread that sleeps has died"))??;
-        Late::of(&trials)
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // What it would tell is of no use any more.
-            let _ = thread.join();
-        }
+    pub(crate) fn end(self) -> Result<Late> {
+        Late::of(&self.worker.end()?)
     }
 }
 
