@@ -114,21 +114,21 @@ impl Room<'_> {
             cores::pin(self.options.cpu(0)?)?;
             match case {
                 // Each stands for itself: what the host refuses to one of them says nothing of the others.
-                Case::Alone(mut experiment) if experiment.is_whole() => {
-                    match run(&mut *experiment, self.options) {
+                Case::Alone(mut experiment) if experiment.is_whole => {
+                    match run(&mut experiment, self.options) {
                         Ok(outcome) => {
                             self.tell(outcome, self.options)?;
                             told += 1;
                         }
                         Err(error) => {
-                            let name = format!("{}/{}", experiment.id(), experiment.case());
+                            let name = format!("{}/{}", experiment.id, experiment.case);
                             print(&format!("NOT-RUN {name}: {error:#}\n"))?;
                             refused = Some(error);
                         }
                     }
                 }
                 Case::Alone(mut experiment) => {
-                    self.tell(run(&mut *experiment, self.options)?, self.options)?;
+                    self.tell(run(&mut experiment, self.options)?, self.options)?;
                 }
                 Case::InTurn(a, b) => self.in_turn((a, self.options), (b, self.options))?,
             }
@@ -154,7 +154,7 @@ impl Room<'_> {
 
     fn in_turn(&self, a: Variant<'_>, b: Variant<'_>) -> Result<()> {
         let (mut first, mut second) = (a.0, b.0);
-        let comparison = compare(&mut *first, &mut *second, self.options)?;
+        let comparison = compare(&mut first, &mut second, self.options)?;
         self.tell(comparison.a.clone(), a.1)?;
         self.tell(comparison.b.clone(), b.1)?;
         print(&ratio_line(&comparison))
@@ -182,7 +182,7 @@ impl Room<'_> {
 }
 
 /// An experiment and the options it was made with.
-type Variant<'a> = (Box<dyn Experiment>, &'a Options);
+type Variant<'a> = (Experiment, &'a Options);
 
 /// `RATIO a=… b=… median=… ci95=…..… n=…`: pairs whose CPUs were alike.
 fn ratio_line(comparison: &Comparison) -> String {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::experiment::Experiment;
 use crate::experiments::port_to_port;
 use crate::generator::Settings;
 use crate::rig::Through;

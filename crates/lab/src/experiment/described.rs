@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Experiment, Sample};
+use super::Sample;
 
 /// What stands while a case is measured. It is taken down when it goes.
 ///
@@ -25,19 +25,27 @@ impl<F: FnMut(Duration) -> Result<Sample>> Rig for F {
     }
 }
 
-/// A case of an experiment.
-pub struct Described {
-    id: &'static str,
-    case: String,
-    unit: &'static str,
-    cpus: Option<(usize, usize)>,
-    is_whole: bool,
-    is_built_each_turn: bool,
+/// Something that can be measured in slices: one case of an experiment.
+pub struct Experiment {
+    /// Its name in the list: `forward`.
+    pub id: &'static str,
+    /// What was varied, without spaces: `kvm/virtio-net/64`.
+    pub case: String,
+    /// Unit of the samples.
+    pub unit: &'static str,
+    /// The two CPUs between which cache lines move, if there are two. Between slices nothing of the experiment may
+    /// run on them: their distance is measured then.
+    pub cpus: Option<(usize, usize)>,
+    /// Whether a slice is a whole repetition, however long: it is not cut by seconds.
+    pub is_whole: bool,
+    /// Whether it is built for each of its turns where others have turns between them, and taken down after it: what it is made of
+    /// would go on meanwhile, or hold what they need.
+    pub is_built_each_turn: bool,
     build: Box<dyn FnMut() -> Result<Box<dyn Rig>>>,
     rig: Option<Box<dyn Rig>>,
 }
 
-impl Described {
+impl Experiment {
     /// A case by the experiment's name and unit, its own name, and how its rig is built.
     pub fn new<R: Rig + 'static>(
         (id, unit): (&'static str, &'static str),
@@ -71,53 +79,30 @@ impl Described {
         Self { cpus: cpus.into(), ..self }
     }
 
-    /// A slice is a whole repetition ([`Experiment::is_whole`]).
+    /// A slice is a whole repetition.
     pub fn whole(self) -> Self {
         Self { is_whole: true, ..self }
     }
 
-    /// It is built for each of its turns ([`Experiment::is_built_each_turn`]).
+    /// It is built for each of its turns.
     pub fn built_each_turn(self) -> Self {
         Self { is_built_each_turn: true, ..self }
     }
-}
 
-impl Experiment for Described {
-    fn id(&self) -> &'static str {
-        self.id
-    }
-
-    fn case(&self) -> String {
-        self.case.clone()
-    }
-
-    fn unit(&self) -> &'static str {
-        self.unit
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        self.cpus
-    }
-
-    fn is_whole(&self) -> bool {
-        self.is_whole
-    }
-
-    fn is_built_each_turn(&self) -> bool {
-        self.is_built_each_turn
-    }
-
-    fn prepare(&mut self) -> Result<()> {
+    /// Builds what is measured.
+    pub fn prepare(&mut self) -> Result<()> {
         self.rig = Some((self.build)()?);
         Ok(())
     }
 
-    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+    /// Measures for about `length`.
+    pub fn run_slice(&mut self, length: Duration) -> Result<Sample> {
         let rig = self.rig.as_mut().with_context(|| format!("{} was not prepared", self.id))?;
         rig.run_slice(length)
     }
 
-    fn finish(&mut self) -> Result<()> {
+    /// Takes down what [`Experiment::prepare`] built. Called once after it, also when a slice failed; then it can be built again.
+    pub fn finish(&mut self) -> Result<()> {
         self.rig.take().map_or(Ok(()), |rig| rig.take_down())
     }
 }

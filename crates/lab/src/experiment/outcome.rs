@@ -82,8 +82,8 @@ pub struct Outcome {
 
 impl Outcome {
     /// What `experiment` gave.
-    pub fn new(experiment: &dyn Experiment, measured: Vec<Measured>) -> Self {
-        Self { id: experiment.id(), case: experiment.case(), unit: experiment.unit(), measured }
+    pub fn new(experiment: &Experiment, measured: Vec<Measured>) -> Self {
+        Self { id: experiment.id, case: experiment.case.clone(), unit: experiment.unit, measured }
     }
 
     /// The samples in order.

@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Case;
 use crate::device;
-use crate::experiment::{Described, Further, Options, Sample};
+use crate::experiment::{Experiment, Further, Options, Sample};
 use crate::generator::Generator;
 use crate::metric::exits;
 use crate::report::ResultLine;
@@ -68,7 +68,7 @@ pub fn boots(options: &Options, program: Option<PathBuf>) -> Result<Vec<Case>> {
         let from = if program.is_some() { "command" } else { "in-process" };
         let name = format!("{}{}/{from}", options.device(), options.several_vcpus());
         let options = options.clone();
-        Case::from(Described::unbuilt(("boot", "ms"), name, move |length| {
+        Case::from(Experiment::unbuilt(("boot", "ms"), name, move |length| {
             let plan = device::plan(&options, &[cpu])?;
             as_many_as_fit(length, || match &program {
                 None => boot(&plan, &options),

@@ -14,7 +14,7 @@ use host::cores;
 
 use super::{Case, kernel_fed};
 use crate::device;
-use crate::experiment::{Attachment, Described, Options, Rig, Sample};
+use crate::experiment::{Attachment, Experiment, Options, Rig, Sample};
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::exits;
 use crate::rig::lane::{self, Lane, run, settle};
@@ -31,7 +31,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let cpus = if options.cpus.is_empty() { cores::allowed()? } else { options.cpus.clone() };
     let seats = Seats::new(&cpus, usize::from(options.vcpus))?;
     let (name, pair, options) = (name(options), seats.pair(), options.clone());
-    let described = Described::new(("forward", "mpps"), name, move || Parts::start(&options, &seats));
+    let described = Experiment::new(("forward", "mpps"), name, move || Parts::start(&options, &seats));
     Ok(vec![described.between(pair).into()])
 }
 

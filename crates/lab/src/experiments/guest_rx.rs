@@ -22,7 +22,7 @@ use uplink::TapSource;
 
 use super::{Case, guest_tx};
 use crate::device::{self, Seats};
-use crate::experiment::{Attachment, Described, Further, Options, Rig, Sample};
+use crate::experiment::{Attachment, Experiment, Further, Options, Rig, Sample};
 use crate::generator::{Generator, GeneratorCounters};
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::{Counted, Reading, accesses, take_vcpus};
@@ -50,7 +50,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let seats = Seats::of(options)?;
     let (name, pair, options) = (guest_tx::case(options), seats.pair(), options.clone());
     let described =
-        Described::new(("guest-rx", "mpps"), name, move || Receiver::start(options.clone(), &seats));
+        Experiment::new(("guest-rx", "mpps"), name, move || Receiver::start(options.clone(), &seats));
     Ok(vec![described.between(pair).built_each_turn().into()])
 }
 

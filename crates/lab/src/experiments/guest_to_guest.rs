@@ -17,7 +17,7 @@ use switch::{Config, Switch};
 
 use super::Case;
 use crate::device::{self, FAR_MAC};
-use crate::experiment::{Attachment, Described, Further, Options, Rig, Sample};
+use crate::experiment::{Attachment, Experiment, Further, Options, Rig, Sample};
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::{Counted, Reading, accesses};
 use crate::rig::host_end::{self, HostPair};
@@ -36,7 +36,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let by = if options.attach == Attachment::Tap { "/tap" } else { "" };
     let name = format!("{}/{}{by}", options.device(), options.frame);
     let options = options.clone();
-    let described = Described::new(("guest-to-guest", "mpps"), name, move || Guests::start(&options, cpus));
+    let described = Experiment::new(("guest-to-guest", "mpps"), name, move || Guests::start(&options, cpus));
     Ok(vec![described.between(cpus).built_each_turn().into()])
 }
 

@@ -27,7 +27,7 @@ use vmm::probe::KvmCosts;
 
 use super::Case;
 use crate::device::{self, Seats};
-use crate::experiment::{Attachment, Described, Further, Options, Rig, Sample, SentInterrupts};
+use crate::experiment::{Attachment, Experiment, Further, Options, Rig, Sample, SentInterrupts};
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::{Counted, Reading, accesses, kvm_costs, take_vcpus};
 use crate::rig::host_end::{self, HostEnd};
@@ -50,7 +50,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let seats = Seats::of(options)?;
     let (name, pair, options) = (case(options), seats.pair(), options.clone());
     let described =
-        Described::new(("guest-tx", "mpps"), name, move || Sender::start(options.clone(), &seats));
+        Experiment::new(("guest-tx", "mpps"), name, move || Sender::start(options.clone(), &seats));
     Ok(vec![described.between(pair).built_each_turn().into()])
 }
 

@@ -17,7 +17,7 @@ use host::cores;
 
 use super::Case;
 use crate::device;
-use crate::experiment::{Described, Options, Rig, Sample};
+use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::metric::exits;
 use crate::rig::Worker;
 use crate::rig::lane::{self, Lane};
@@ -43,19 +43,19 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let chosen = |misdeed: &Misdeed| options.misdeed.is_none_or(|only| only == *misdeed);
     let cases = Misdeed::ALL.into_iter().filter(chosen).map(|misdeed| {
         let [beside, alone] = [Some(misdeed), None].map(|misdeed| case(misdeed, options));
-        Ok(Case::in_turn(beside?, alone?))
+        Ok(Case::InTurn(beside?, alone?))
     });
     cases.collect()
 }
 
 /// The neighbour on the first of two CPUs, and what misbehaves in this way, or nothing, on the second.
-fn case(misdeed: Option<Misdeed>, options: &Options) -> Result<Described> {
+fn case(misdeed: Option<Misdeed>, options: &Options) -> Result<Experiment> {
     let cpus = (options.cpu(0)?, options.cpu(1)?);
     let beside = misdeed.map_or("alone".to_owned(), |misdeed| format!("beside-{}", misdeed.name()));
     let name = format!("{}/{}/{beside}", options.device(), options.frame);
     let options = options.clone();
     let build = move || Neighbour::start(options.clone(), misdeed, cpus);
-    Ok(Described::new(("hostile", "mpps"), name, build))
+    Ok(Experiment::new(("hostile", "mpps"), name, build))
 }
 
 struct Neighbour {

@@ -14,7 +14,7 @@ use engine::{Instance, Plugs};
 
 use super::Case;
 use crate::device;
-use crate::experiment::{Described, Options, Sample};
+use crate::experiment::{Experiment, Options, Sample};
 
 /// After the start: until the routers have announced themselves and fallen asleep.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -28,7 +28,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 /// Time of all threads of so many routers.
-fn cpu(routers: usize, options: &Options) -> Described {
+fn cpu(routers: usize, options: &Options) -> Experiment {
     let vcpus = options.vcpus;
     let engine = device::engine(options);
     let build = move || {
@@ -43,11 +43,11 @@ fn cpu(routers: usize, options: &Options) -> Described {
             Ok(Sample { value, more: [("threads", f64::from(threads))].into(), ..Sample::default() })
         })
     };
-    Described::new(("idle", "percent-of-a-core"), name("cpu", routers, options), build)
+    Experiment::new(("idle", "percent-of-a-core"), name("cpu", routers, options), build)
 }
 
 /// Memory of so many routers. One runs beside those whose memory is measured: what the first one costs is not theirs.
-fn memory(routers: usize, options: &Options) -> Described {
+fn memory(routers: usize, options: &Options) -> Experiment {
     let vcpus = options.vcpus;
     let engine = device::engine(options);
     let build = move || {
@@ -62,7 +62,7 @@ fn memory(routers: usize, options: &Options) -> Described {
             Ok(Sample { value: pss - ram, more: more.into(), ..Sample::default() })
         })
     };
-    Described::new(("idle", "mib"), name("memory", routers, options), build)
+    Experiment::new(("idle", "mib"), name("memory", routers, options), build)
 }
 
 fn name(cost: &str, routers: usize, options: &Options) -> String {

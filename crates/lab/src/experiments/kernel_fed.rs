@@ -18,7 +18,7 @@ use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};
 
 use super::Case;
 use crate::device::{self, NEAR_MAC, STATION_MAC};
-use crate::experiment::{Described, Options, Rig, Sample};
+use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::{Counted, Reading};
@@ -44,9 +44,9 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let cpus = (options.cpu(0)?, options.cpu(1)?);
     let case = |device: &str, router: Option<usize>| {
         let (name, options) = (format!("{device}/tap/{}", options.frame), options.clone());
-        Described::new(("forward", "mpps"), name, move || Loop::open(&options, router)).between(cpus)
+        Experiment::new(("forward", "mpps"), name, move || Loop::open(&options, router)).between(cpus)
     };
-    Ok(vec![Case::in_turn(case(&options.device(), Some(cpus.1)), case("bare-loop", None))])
+    Ok(vec![Case::InTurn(case(&options.device(), Some(cpus.1)), case("bare-loop", None))])
 }
 
 struct Loop {

@@ -9,28 +9,21 @@ use super::{
     ring_to_ring, round_trip, tcp_forward, uplinks,
 };
 use crate::device;
-use crate::experiment::{Attachment, Described, Experiment, Options};
+use crate::experiment::{Attachment, Experiment, Options};
 use crate::generator::Settings;
 use crate::rig::Through;
 
 /// What is measured at one time.
 pub enum Case {
     /// One thing.
-    Alone(Box<dyn Experiment>),
+    Alone(Experiment),
     /// Two in turn: the ratio of the first to the second is the result.
-    InTurn(Box<dyn Experiment>, Box<dyn Experiment>),
+    InTurn(Experiment, Experiment),
 }
 
-impl Case {
-    /// Two in turn.
-    pub(super) fn in_turn(first: Described, second: Described) -> Self {
-        Self::InTurn(Box::new(first), Box::new(second))
-    }
-}
-
-impl From<Described> for Case {
-    fn from(one: Described) -> Self {
-        Self::Alone(Box::new(one))
+impl From<Experiment> for Case {
+    fn from(one: Experiment) -> Self {
+        Self::Alone(one)
     }
 }
 

@@ -16,7 +16,7 @@ use engine::{Duty, Guest};
 
 use super::Case;
 use crate::device::{self, Seats};
-use crate::experiment::{Described, Further, Options, Rig, Sample};
+use crate::experiment::{Experiment, Further, Options, Rig, Sample};
 use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::{Counted, Reading, accesses};
@@ -46,7 +46,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
         let name = format!("{}/{frame}/work={work}/queue={queue}/{how}", options.device());
         let (options, seats, pair) = (options.clone(), seats.clone(), seats.pair());
         let build = move || Application::start(options.clone(), &seats, is_protected);
-        Case::from(Described::new(("livelock", "share"), name, build).between(pair))
+        Case::from(Experiment::new(("livelock", "share"), name, build).between(pair))
     };
     Ok([(false, "unprotected"), (true, "protected")].map(case).into())
 }

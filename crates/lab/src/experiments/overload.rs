@@ -14,7 +14,7 @@ use host::cores;
 use sched::account::{Split, Thread};
 
 use super::{Case, control};
-use crate::experiment::{Described, Options, Rig, Sample};
+use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::metric::usage::{self, Reader};
 use crate::rig::room::{File, Link, Room};
 use crate::scenario::{Climb, step};
@@ -57,7 +57,7 @@ fn case(id: &'static str, link: Link, queue_len: Option<&'static str>, options: 
     let name = format!("{device}{vhost}/{frame}/{link_name}{}", length.unwrap_or_default());
     let options = options.clone();
     let build = move || Attached::open(&options, link, queue_len, cpus);
-    Ok(Described::new((id, "kpps"), name, build).between(cpus).into())
+    Ok(Experiment::new((id, "kpps"), name, build).between(cpus).into())
 }
 
 struct Attached {

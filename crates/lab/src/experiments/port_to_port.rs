@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use port::pump;
 
-use crate::experiment::{Described, Options, Rig, Sample};
+use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::generator::{Generator, GeneratorCounters, Settings};
 use crate::ledger_snapshot::Snapshot;
 use crate::rig::{Through, Way};
@@ -18,18 +18,18 @@ use crate::sink::{Expected, Sink};
 const BURSTS: usize = 64;
 
 /// Frame size, flows and rate as in `options`.
-pub(super) fn case(through: Through, options: &Options) -> Described {
+pub(super) fn case(through: Through, options: &Options) -> Experiment {
     let (frame, flows, rate) = (options.frame, options.flows, options.rate);
     with(through, Settings { frame, flows, rate, ..Settings::default() })
 }
 
 /// Any settings.
-pub(crate) fn with(through: Through, settings: Settings) -> Described {
+pub(crate) fn with(through: Through, settings: Settings) -> Experiment {
     let id = match through {
         Through::Wire => "generator",
         Through::Switch => "switch",
     };
-    Described::new((id, "mpps"), format!("port/{}", settings.frame), move || Ports::new(through, &settings))
+    Experiment::new((id, "mpps"), format!("port/{}", settings.frame), move || Ports::new(through, &settings))
 }
 
 struct Ports {

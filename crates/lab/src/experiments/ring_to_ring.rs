@@ -19,7 +19,7 @@ use port::{Frame, Sink, Source};
 use ring::split::{DeviceQueue, DriverQueue, Features, InOrderDriver, Layout};
 use ring::{BURST, Region};
 
-use crate::experiment::{Described, Options, Rig, Sample};
+use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
 use crate::rig::{Through, Way};
@@ -34,13 +34,13 @@ const PAGE: usize = 4096;
 const FEATURES: Features = Features { in_order: true, event_idx: true, indirect: false };
 
 /// Frame size as in `options`; rings of `entries` (a power of two).
-pub(super) fn case(through: Through, options: &Options, entries: u16) -> Described {
+pub(super) fn case(through: Through, options: &Options, entries: u16) -> Experiment {
     let frame = options.frame;
     let id = match through {
         Through::Wire => "wire",
         Through::Switch => "switch",
     };
-    Described::new((id, "mpps"), format!("ring-{entries}/{frame}"), move || {
+    Experiment::new((id, "mpps"), format!("ring-{entries}/{frame}"), move || {
         ensure!(frame <= 2048 - HEADER, "frame must fit a buffer of 2048 octets, not be {frame}");
         Rings::new(through, entries, frame)
     })

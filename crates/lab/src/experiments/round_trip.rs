@@ -20,7 +20,7 @@ use vmm::probe::KvmCosts;
 
 use super::Case;
 use crate::device::{self, Seats};
-use crate::experiment::{Described, Further, Options, Rig, Sample};
+use crate::experiment::{Experiment, Further, Options, Rig, Sample};
 use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::{Counted, Reading, accesses, kvm_costs};
@@ -43,7 +43,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
         let (options, seats, pair) = (options.clone(), seats.clone(), seats.pair());
         let build = move || Trips::new(&options, &seats, sleeps);
         let described =
-            Described::new(("round-trip", "us"), format!("{device}/{frame}{vcpus}/{how}"), build);
+            Experiment::new(("round-trip", "us"), format!("{device}/{frame}{vcpus}/{how}"), build);
         Case::from(described.between(pair).built_each_turn())
     };
     Ok([(false, "polling"), (true, "sleeping")].map(case).into())

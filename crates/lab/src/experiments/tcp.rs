@@ -16,7 +16,7 @@ use host::cores;
 use super::Case;
 use crate::device::Seats;
 use crate::experiment::{
-    Attachment, Conversation, Described, Direction, Further, Options, Rig, Sample,
+    Attachment, Conversation, Experiment, Direction, Further, Options, Rig, Sample,
 };
 use crate::metric::{Counted, Reading, accesses, check};
 use bench::Bench;
@@ -76,7 +76,7 @@ impl Tcp {
         };
         let (name, options, seats) = (self.name(options), options.clone(), Seats::of(options)?);
         let build = move || Talk::start(self, &options, &seats);
-        Ok(Described::new((id, unit), name, build).built_each_turn().into())
+        Ok(Experiment::new((id, unit), name, build).built_each_turn().into())
     }
 
     fn name(self, options: &Options) -> String {

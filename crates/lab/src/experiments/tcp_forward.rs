@@ -21,7 +21,7 @@ use anyhow::Result;
 
 use super::Case;
 use crate::device::Seats;
-use crate::experiment::{Described, Options, Sample};
+use crate::experiment::{Experiment, Options, Sample};
 use crate::metric::Reading;
 use ends::Ends;
 use paths::{ByKernel, ByRouter};
@@ -34,10 +34,10 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let (seats, ends) = (Seats::of(options)?, Shared::default());
     let case = |name: String, build: fn(Rc<Ends>, &Options, &Seats) -> Result<Slice>| {
         let (options, seats, ends) = (options.clone(), seats.clone(), ends.clone());
-        Described::new(("tcp-forward", "gbps"), name, move || build(shared(&ends)?, &options, &seats))
+        Experiment::new(("tcp-forward", "gbps"), name, move || build(shared(&ends)?, &options, &seats))
     };
     let router = case(format!("{}/tap{}", options.device(), options.several_vcpus()), by_router);
-    Ok(vec![Case::in_turn(router, case("kernel/veth".to_owned(), by_kernel))])
+    Ok(vec![Case::InTurn(router, case("kernel/veth".to_owned(), by_kernel))])
 }
 
 /// The namespaces, for as long as one of both paths is there.

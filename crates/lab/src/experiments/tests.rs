@@ -6,7 +6,7 @@ use crate::rig::Through;
 
 const SHORT: Duration = Duration::from_millis(5);
 
-fn slice(experiment: &mut dyn Experiment) -> Sample {
+fn slice(experiment: &mut Experiment) -> Sample {
     experiment.prepare().unwrap();
     let sample = experiment.run_slice(SHORT).unwrap();
     experiment.finish().unwrap();
@@ -43,7 +43,7 @@ fn ring_to_ring_loses_and_damages_nothing() {
     for through in BOTH {
         for (entries, frame) in [(64, 64), (256, 60), (256, 1514)] {
             let mut experiment = ring_to_ring::case(through, &Options { frame, ..Options::default() }, entries);
-            assert_eq!(experiment.case(), format!("ring-{entries}/{frame}"));
+            assert_eq!(experiment.case, format!("ring-{entries}/{frame}"));
             let sample = slice(&mut experiment);
             assert!(sample.packets > 0);
             assert_eq!((sample.lost, figure(&sample, "damaged")), (0, 0.0));
@@ -78,10 +78,10 @@ fn each_listed_experiment_has_cases_of_its_own_name() {
                 Case::InTurn(a, b) => (vec![a, b], false),
             };
             for mut case in cases {
-                assert_eq!(case.id(), listed.name);
-                assert!(names.insert(format!("{}/{}", listed.name, case.case())));
+                assert_eq!(case.id, listed.name);
+                assert!(names.insert(format!("{}/{}", listed.name, case.case)));
                 if alone {
-                    let outcome = run(&mut *case, &options).unwrap();
+                    let outcome = run(&mut case, &options).unwrap();
                     assert_eq!((outcome.measured.len(), outcome.lost()), (1, 0));
                 }
             }

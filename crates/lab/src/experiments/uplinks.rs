@@ -18,7 +18,7 @@ use uplink::xdp::{XdpHealth, XdpPorts};
 use uplink::{Netns, Tap, TapConfig, Xdp, XdpConfig};
 
 use super::Case;
-use crate::experiment::{Described, Options, Rig, Sample};
+use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::cpu_time;
@@ -41,9 +41,9 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let case = |kind: &str, open: fn(&Netns, &Netns) -> Result<Ends>| {
         let traffic = Settings { frame, flows, rate, ..Settings::default() };
         let build = move || Interfaces::open(open, traffic.clone(), cpus.1);
-        Described::new(("uplink", "mpps"), format!("{kind}/{frame}"), build).between(cpus)
+        Experiment::new(("uplink", "mpps"), format!("{kind}/{frame}"), build).between(cpus)
     };
-    Ok(vec![Case::in_turn(case("xdp", xdp_ends), case("tap", tap_ends))])
+    Ok(vec![Case::InTurn(case("xdp", xdp_ends), case("tap", tap_ends))])
 }
 
 struct Interfaces {

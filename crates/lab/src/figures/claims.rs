@@ -114,7 +114,7 @@ fn every_cell_about_cores_names_one_case() {
             let mut cells = 0;
             for how in figure.columns.iter().filter_map(|column| column.run(row.plays.as_ref())) {
                 let chosen = play::chosen(&figure, row, how, &options).unwrap();
-                let found = play::experiment(how, &chosen).map(|found| found.case());
+                let found = play::experiment(how, &chosen).map(|found| found.case);
                 let case = how.case.as_deref().unwrap();
                 assert!(found.as_ref().is_ok_and(|name| name.ends_with(case)), "{id}: {case}: {found:?}");
                 cells += 1;

@@ -123,12 +123,12 @@ pub(super) fn chosen(figure: &Figure, row: &Row, how: &Run, options: &Options) -
 }
 
 /// The experiment of a cell.
-pub(super) fn experiment(how: &Run, options: &Options) -> Result<Box<dyn Experiment>> {
+pub(super) fn experiment(how: &Run, options: &Options) -> Result<Experiment> {
     let listed = find(&how.run).with_context(|| format!("there is no experiment `{}`", how.run))?;
     cores::pin(options.cpu(0)?)?;
     let mut cases = (listed.cases)(options)?;
     cases.retain(|case| match (case, &how.case) {
-        (Case::Alone(experiment), Some(end)) => experiment.case().ends_with(end.as_str()),
+        (Case::Alone(experiment), Some(end)) => experiment.case.ends_with(end.as_str()),
         _ => true,
     });
     let several = cases.len();
@@ -142,8 +142,8 @@ pub(super) fn experiment(how: &Run, options: &Options) -> Result<Box<dyn Experim
 fn played(how: &Run, options: &Options, turns: &Turns) -> Result<Outcome> {
     let mut experiment = experiment(how, options)?;
     match turns {
-        Turns::Each => run(&mut *experiment, options),
-        Turns::Over(together) => together.outcome(&*experiment),
+        Turns::Each => run(&mut experiment, options),
+        Turns::Over(together) => together.outcome(&experiment),
     }
 }
 

@@ -20,7 +20,7 @@ fn printed(words: &[&str]) -> Vec<String> {
     } else {
         (find(words[0]).expect("an experiment").cases)(&options).unwrap()
     };
-    let name = |experiment: Box<dyn Experiment>| format!("{}/{}", experiment.id(), experiment.case());
+    let name = |experiment: Experiment| format!("{}/{}", experiment.id, experiment.case);
     let names = |case: Case| match case {
         Case::Alone(one) => vec![name(one)],
         Case::InTurn(a, b) => vec![name(a), name(b)],

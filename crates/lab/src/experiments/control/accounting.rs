@@ -19,7 +19,7 @@ use sched::account::{Account, CoreSplit, Sample as Taken, Split};
 
 use self::burn::{Application, Burn, Burner, Softirqs};
 use super::on;
-use crate::experiment::{Described, Further, Options, Sample};
+use crate::experiment::{Experiment, Further, Options, Sample};
 use crate::experiments::Case;
 use crate::metric::cpu_time;
 use crate::metric::usage::{self, Reader};
@@ -90,7 +90,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
             let accounting = accounting.clone();
             anyhow::Ok(move |_: Duration| accounting.measure())
         };
-        Case::from(Described::new(("accounting", unit), name, build).whole().between(cpus))
+        Case::from(Experiment::new(("accounting", unit), name, build).whole().between(cpus))
     };
     Ok(What::ALL.map(case).into())
 }

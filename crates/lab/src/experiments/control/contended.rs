@@ -7,7 +7,7 @@ use anyhow::Result;
 use host::cores;
 
 use super::capacity;
-use crate::experiment::{Described, Options, Sample};
+use crate::experiment::{Experiment, Options, Sample};
 use crate::rig::room::{File, Link, Memory, Room, program};
 
 /// Where they stand, and what they are made of.
@@ -35,7 +35,7 @@ impl Contended {
         end: &str,
         lines: impl Fn(&Self, f64) -> Vec<String> + 'static,
         measure: impl Fn(&Self, &Room, f64) -> Result<Sample> + 'static,
-    ) -> Described {
+    ) -> Experiment {
         let name = format!("{}/{}/tap/{end}", self.options.device(), self.options.frame);
         let (contended, does) = (self.clone(), Rc::new((lines, measure)));
         let build = move || {
@@ -43,7 +43,7 @@ impl Contended {
             let (contended, does) = (contended.clone(), Rc::clone(&does));
             anyhow::Ok(move |_: Duration| contended.repetition(&does.0, &does.1))
         };
-        Described::new(names, name, build).whole().between(self.cpus)
+        Experiment::new(names, name, build).whole().between(self.cpus)
     }
 
     fn repetition(

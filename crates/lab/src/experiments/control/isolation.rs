@@ -11,7 +11,7 @@ use anyhow::Result;
 use sched::account::Split;
 
 use super::contended::Contended;
-use crate::experiment::{Described, Options, Sample};
+use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Case;
 use crate::metric::usage::{self, Reader};
 use crate::rig::room::Room;
@@ -92,7 +92,7 @@ struct Isolation {
 }
 
 impl Isolation {
-    fn case(self, contended: &Contended) -> Described {
+    fn case(self, contended: &Contended) -> Experiment {
         let which = if self.overloaded == 0 { "/vr1-overloaded" } else { "" };
         let end = format!("{}-routers{which}/{}", self.routers, self.control.name());
         let lines = move |_: &Contended, capacity: f64| -> Vec<String> {

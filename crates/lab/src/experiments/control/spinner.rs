@@ -10,7 +10,7 @@ use sched::account::Split;
 
 use super::contended::Contended;
 use super::promise::{NAMES, PROMISED, STEP, delivered, promise, settle};
-use crate::experiment::{Described, Sample};
+use crate::experiment::{Experiment, Sample};
 use crate::metric::lateness::{Late, Sleeper, TRIALS};
 use crate::metric::usage::{self, Reader};
 use crate::rig::room::Room;
@@ -26,7 +26,7 @@ const MORE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The promise beside the spinner.
-pub(super) fn case(contended: &Contended) -> Described {
+pub(super) fn case(contended: &Contended) -> Experiment {
     let lines = |contended: &Contended, capacity: f64| {
         vec![promise(PROMISED * capacity, contended.options.frame), NEVER_IDLES.to_owned()]
     };

@@ -8,7 +8,7 @@ use host::cores;
 use sched::account::Split;
 
 use super::{capacity, cases};
-use crate::experiment::{Described, Options, Sample};
+use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Case;
 use crate::metric::usage::{self, Reader};
 use crate::rig::room::{File, Link, Room};
@@ -104,7 +104,7 @@ pub(in crate::experiments) fn described(
             let options = options.clone();
             anyhow::Ok(move |_: Duration| repetition(id, &options, cpus.0, &stand, capacity))
         };
-        Case::from(Described::new((id, "kpps"), name, build).whole().between(cpus))
+        Case::from(Experiment::new((id, "kpps"), name, build).whole().between(cpus))
     };
     Ok(cases(options).into_iter().map(one).collect())
 }

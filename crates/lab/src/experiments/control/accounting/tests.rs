@@ -1,7 +1,6 @@
 use sched::account::{Column, CoreTicks, Interrupts, ThreadTimes, Traced};
 
 use super::*;
-use crate::experiment::Experiment;
 
 fn figure(sample: &Sample, name: &str) -> f64 {
     sample.more.get(name).unwrap()
@@ -64,7 +63,7 @@ fn what_a_thread_burns_by_its_own_clock_is_what_the_account_says() {
 fn there_is_a_case_for_each_place_and_for_the_costs() {
     let options = Options { cpus: vec![0, 1], ..Options::default() };
     let name = |case: Case| match case {
-        Case::Alone(experiment) => experiment.case(),
+        Case::Alone(experiment) => experiment.case,
         Case::InTurn(..) => panic!("each stands for itself"),
     };
     let cases: Vec<String> = cases(&options).unwrap().into_iter().map(name).collect();
