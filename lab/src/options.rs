@@ -18,13 +18,13 @@ pub(crate) struct Varied {
     #[arg(long, value_parser = ["kvm", "process"])]
     engine: Option<String>,
     /// NIC model: virtio-net or e1000.
-    #[arg(long, value_parser = nic)]
+    #[arg(long, value_parser = config::nic_model)]
     nic: Option<NicModel>,
     /// How frames leave by an e1000: base, async, send-combining, csb or coalesced.
-    #[arg(long, value_parser = mode)]
+    #[arg(long, value_parser = config::transmit_mode)]
     mode: Option<TransmitMode>,
     /// Least time between two interrupts of a NIC, in units of 250 ns, or `adaptive`.
-    #[arg(long, value_parser = itr)]
+    #[arg(long)]
     itr: Option<Itr>,
     /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: as many as
     /// the ring holds.
@@ -227,28 +227,6 @@ fn misdeed(text: &str) -> Result<Misdeed, String> {
     named(text, &Misdeed::ALL, Misdeed::name)
 }
 
-/// A NIC model by its name.
-fn nic(text: &str) -> Result<NicModel, String> {
-    named(text, &[NicModel::VirtioNet, NicModel::E1000], |model| match model {
-        NicModel::VirtioNet => "virtio-net",
-        NicModel::E1000 => "e1000",
-    })
-}
-
-/// A way to transmit by its name.
-fn mode(text: &str) -> Result<TransmitMode, String> {
-    named(text, &TransmitMode::ALL, TransmitMode::name)
-}
-
-/// Least time between two interrupts: a number of units, or a word.
-fn itr(text: &str) -> Result<Itr, String> {
-    match text.parse() {
-        Ok(units) => Ok(Itr::Every(units)),
-        Err(_) if text == "adaptive" => Ok(Itr::Adaptive),
-        Err(_) => Err("expected 0 to 65535 (units of 250 ns), or adaptive".to_owned()),
-    }
-}
-
 /// When a guest is told of sent frames, by its name.
 fn sent_interrupts(text: &str) -> Result<SentInterrupts, String> {
     named(text, &SentInterrupts::ALL, SentInterrupts::name)
@@ -266,12 +244,12 @@ fn vhost(text: &str) -> Result<VhostThreads, String> {
 
 /// What stations do, by its name.
 fn conversation(text: &str) -> Result<Conversation, String> {
-    named(text, &[Conversation::Stream, Conversation::Requests], Conversation::name)
+    named(text, &Conversation::ALL, Conversation::name)
 }
 
 /// Which way data go, by its name.
 fn direction(text: &str) -> Result<Direction, String> {
-    named(text, &[Direction::Tx, Direction::Rx], Direction::name)
+    named(text, &Direction::ALL, Direction::name)
 }
 
 /// A number with k or M behind it, if wanted.

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use host::cores;
 use measure::processor::{self, field};
 use serde::Serialize;
+use telemetry::Moment;
 
 /// What has to be said beside every figure.
 #[derive(Clone, Debug, Serialize)]
@@ -76,32 +77,11 @@ fn commit() -> String {
     }
 }
 
-/// A time as `2026-11-21T04:05:06Z` (proleptic Gregorian calendar, no leap seconds).
+/// A time as `2026-11-21T04:05:06Z`.
 pub fn utc(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Year, month and day of a day counted from 1970-01-01.
-fn date(days: u64) -> (u64, u64, u64) {
-    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let (mut year, mut left) = (1970, days);
-    while left >= 365 + u64::from(leap(year)) {
-        left -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if left < length {
-            break;
-        }
-        left -= length;
-        month += 1;
-    }
-    (year, month, left + 1)
+    let moment = Moment::from(time).to_string();
+    let (seconds, _) = moment.split_once('.').unwrap_or((&moment, ""));
+    format!("{seconds}Z")
 }
 
 #[cfg(test)]

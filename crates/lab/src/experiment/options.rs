@@ -47,6 +47,9 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Tx, Self::Rx];
+
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,6 +69,9 @@ pub enum Conversation {
 }
 
 impl Conversation {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Stream, Self::Requests];
+
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {

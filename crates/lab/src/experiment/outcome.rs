@@ -1,6 +1,5 @@
 //! What the slices of an experiment say together.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, Result};
@@ -168,22 +167,17 @@ impl Outcome {
         let summary = self.summary();
         let named = |(name, value): (&str, f64)| (name.to_owned(), value);
         Record {
-            id: self.id.to_owned(),
-            case: self.case.clone(),
-            unit: self.unit.to_owned(),
             samples: self.values(),
             median: summary.map(|summary| summary.median),
             ci95: summary.and_then(|summary| summary.ci95),
             c2c_ns: self.measured.iter().map(|measured| measured.c2c_ns).collect(),
             near: self.at(Placement::Near).map(quadruple),
             far: self.at(Placement::Far).map(quadruple),
-            more: self.more().into_iter().map(named).collect::<BTreeMap<_, _>>(),
+            more: self.more().into_iter().map(named).collect(),
             ledger: self.ledger(),
             verdict,
             why: why.to_owned(),
-            commit: host.commit.clone(),
-            date: host.date.clone(),
-            host: host.clone(),
+            ..Record::blank(self.id, self.case.clone(), self.unit, host)
         }
     }
 }

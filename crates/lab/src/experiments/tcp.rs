@@ -37,11 +37,9 @@ pub(super) enum Between {
 
 /// All that the options leave open, one after the other.
 pub(super) fn cases(between: Between, options: &Options) -> Result<Vec<Case>> {
-    let conversations = [Conversation::Stream, Conversation::Requests];
-    let directions = [Direction::Tx, Direction::Rx];
     let mut cases = Vec::new();
-    for conversation in conversations {
-        for direction in directions {
+    for conversation in Conversation::ALL {
+        for direction in Direction::ALL {
             let chosen = options.conversation.is_none_or(|only| only == conversation)
                 && options.direction.is_none_or(|only| only == direction);
             // Only a guest begins with requests, and of two guests the first sends.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail, ensure};
-use config::{Itr, NicModel, TransmitMode, VhostThreads};
+use anyhow::{Context, Result, ensure};
+use config::{Itr, VhostThreads};
 use serde::Deserialize;
 
 use crate::experiment::{Attachment, Conversation, Direction, Options, SentInterrupts};
@@ -342,31 +342,21 @@ impl Setting {
     /// A word that says nothing.
     pub fn change(&self, options: &Options) -> Result<Options> {
         let mut options = options.clone();
-        if let Some(nic) = &self.nic {
-            options.nic = match nic.as_str() {
-                "virtio-net" => NicModel::VirtioNet,
-                "e1000" => NicModel::E1000,
-                other => bail!("`{other}` is no NIC model"),
-            };
-        }
-        if let Some(itr) = &self.itr {
-            options.itr = match itr {
-                Moderation::Units(units) => Itr::Every(*units),
-                Moderation::Word(word) if word == "adaptive" => Itr::Adaptive,
-                Moderation::Word(word) => bail!("`{word}` is no moderation"),
-            };
-        }
-        let conversations = [Conversation::Stream, Conversation::Requests];
-        let directions = [Direction::Tx, Direction::Rx];
-        options.mode = named(&self.mode, &TransmitMode::ALL, TransmitMode::name)?.unwrap_or(options.mode);
+        options.nic = self.nic.as_deref().map_or(Ok(options.nic), config::nic_model)?;
+        options.mode = self.mode.as_deref().map_or(Ok(options.mode), config::transmit_mode)?;
+        options.itr = match &self.itr {
+            None => options.itr,
+            Some(Moderation::Units(units)) => Itr::Every(*units),
+            Some(Moderation::Word(word)) => word.parse()?,
+        };
         options.sent_interrupts = named(&self.sent_interrupts, &SentInterrupts::ALL, SentInterrupts::name)?
             .or(options.sent_interrupts);
         let vhosts = [VhostThreads::Shared, VhostThreads::Vmm, VhostThreads::Kernel];
         options.vhost = named(&self.vhost, &vhosts, VhostThreads::name)?.unwrap_or(options.vhost);
         options.attach = named(&self.attach, &Attachment::ALL, Attachment::name)?.unwrap_or(options.attach);
         options.conversation =
-            named(&self.conversation, &conversations, Conversation::name)?.or(options.conversation);
-        options.direction = named(&self.direction, &directions, Direction::name)?.or(options.direction);
+            named(&self.conversation, &Conversation::ALL, Conversation::name)?.or(options.conversation);
+        options.direction = named(&self.direction, &Direction::ALL, Direction::name)?.or(options.direction);
         options.combine_above = self.combine_above.unwrap_or(options.combine_above);
         options.vcpus = self.vcpus.unwrap_or(options.vcpus);
         options.frame = self.frame.unwrap_or(options.frame);

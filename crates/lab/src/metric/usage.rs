@@ -106,15 +106,8 @@ pub(crate) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
 /// # Errors
 /// There is no /proc.
 pub(crate) fn of_kernel() -> Result<Vec<Thread>> {
-    let mut threads = Vec::new();
-    for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        if parent(&stat) == Some(KTHREADD) {
-            threads.extend(thread(id, &entry.path().join("task").join(id.to_string())));
-        }
-    }
-    Ok(threads)
+    let of_kernel = parents()?.into_iter().filter(|(_, parent)| *parent == KTHREADD);
+    Ok(of_kernel.filter_map(|(id, _)| thread(id, Path::new(&format!("/proc/{id}/task/{id}")))).collect())
 }
 
 /// Whether a thread of this name is one by which vhost-net works: `vhost-N`, by the number of the thread that owns the device.
@@ -125,14 +118,7 @@ pub(crate) fn is_vhost_net(name: &str) -> bool {
 
 /// This process and what it started, down to the last one.
 fn processes(first: u32) -> Result<Vec<u32>> {
-    let mut parents = Vec::new();
-    for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
-        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        parents.extend(parent(&stat).map(|parent| (process, parent)));
-    }
+    let parents = parents()?;
     let mut found = vec![first];
     let mut at = 0;
     while let Some(&parent) = found.get(at) {
@@ -140,6 +126,15 @@ fn processes(first: u32) -> Result<Vec<u32>> {
         at += 1;
     }
     Ok(found)
+}
+
+/// All processes, each with its parent.
+fn parents() -> Result<Vec<(u32, u32)>> {
+    let with_parent = |entry: fs::DirEntry| {
+        let process = entry.file_name().to_str()?.parse::<u32>().ok()?;
+        Some((process, parent(&fs::read_to_string(entry.path().join("stat")).ok()?)?))
+    };
+    Ok(fs::read_dir("/proc").context("cannot read /proc")?.flatten().filter_map(with_parent).collect())
 }
 
 /// The parent of a process by its `stat`: behind the name, which may hold anything, state and parent.

@@ -23,7 +23,7 @@ use crate::experiment::{Experiment, Further, Options, Sample};
 use crate::experiments::Case;
 use crate::metric::cpu_time;
 use crate::metric::usage::{self, Reader};
-use crate::rig::room::{File, Link, Room, program};
+use crate::rig::room::{File, Link, Room};
 
 /// Part of the core that is burnt.
 const PART: f64 = 0.3;
@@ -54,85 +54,41 @@ impl Place {
     }
 }
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Burn(Place),
-    Cost,
-    TracedInterrupt,
-    TracedForwarding,
-}
-
-impl What {
-    const ALL: [Self; 6] = [
-        Self::Burn(Place::Vcpu),
-        Self::Burn(Place::Vhost),
-        Self::Burn(Place::Softirq),
-        Self::Cost,
-        Self::TracedInterrupt,
-        Self::TracedForwarding,
-    ];
-}
-
 /// Each place of a burn, and the costs.
 ///
 /// # Errors
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let cpus = (options.cpu(0)?, options.cpu(1)?);
-    let case = |what| {
-        let accounting = Accounting { options: options.clone(), cpus, what };
-        let (name, unit) = (accounting.name(), accounting.unit());
-        let build = move || {
-            if matches!(what, What::Cost | What::TracedForwarding) {
-                program()?;
-            }
-            let accounting = accounting.clone();
-            anyhow::Ok(move |_: Duration| accounting.measure())
+    let accounting = Accounting { options: options.clone(), cpus: (options.cpu(0)?, options.cpu(1)?) };
+    let (device, percent) = (options.device(), "percent-of-a-core");
+    let case = |name: String, unit, measure: fn(&Accounting) -> Result<Sample>| {
+        let (accounting, cpus) = (accounting.clone(), accounting.cpus);
+        let slice = move |_: Duration| {
+            cores::pin(cpus.0)?;
+            measure(&accounting)
         };
-        Case::from(Experiment::new(("accounting", unit), name, build).whole().between(cpus))
+        Case::from(Experiment::unbuilt(("accounting", unit), name, slice).whole().between(cpus))
     };
-    Ok(What::ALL.map(case).into())
+    Ok(vec![
+        case(format!("{device}/vcpu"), percent, |of| of.burnt(Place::Vcpu)),
+        case("vhost".to_owned(), percent, |of| of.burnt(Place::Vhost)),
+        case("softirq".to_owned(), percent, |of| of.burnt(Place::Softirq)),
+        case(format!("cost/{ROUTERS}-routers"), percent, Accounting::cost),
+        case("tracer/interrupt".to_owned(), "ns", |of| tracing::of_an_interrupt(of.cpus.1)),
+        case(format!("tracer/{device}/tap"), "percent-less", |of| {
+            tracing::of_forwarding(&of.options, of.cpus.1)
+        }),
+    ])
 }
 
-/// What is measured, and where.
+/// The load of a burn on the first CPU, what is burnt on the second.
 #[derive(Clone)]
 struct Accounting {
     options: Options,
     cpus: (usize, usize),
-    what: What,
 }
 
 impl Accounting {
-    fn name(&self) -> String {
-        match self.what {
-            What::Burn(Place::Vcpu) => format!("{}/vcpu", self.options.device()),
-            What::Burn(Place::Vhost) => "vhost".to_owned(),
-            What::Burn(Place::Softirq) => "softirq".to_owned(),
-            What::Cost => format!("cost/{ROUTERS}-routers"),
-            What::TracedInterrupt => "tracer/interrupt".to_owned(),
-            What::TracedForwarding => format!("tracer/{}/tap", self.options.device()),
-        }
-    }
-
-    fn unit(&self) -> &'static str {
-        match self.what {
-            What::Burn(_) | What::Cost => "percent-of-a-core",
-            What::TracedInterrupt => "ns",
-            What::TracedForwarding => "percent-less",
-        }
-    }
-
-    fn measure(&self) -> Result<Sample> {
-        cores::pin(self.cpus.0)?;
-        match self.what {
-            What::Burn(place) => self.burnt(place),
-            What::Cost => self.cost(),
-            What::TracedInterrupt => tracing::of_an_interrupt(self.cpus.1),
-            What::TracedForwarding => tracing::of_forwarding(&self.options, self.cpus.1),
-        }
-    }
-
     fn burn(&self, place: Place) -> Result<Box<dyn Burn>> {
         let (near, far) = self.cpus;
         Ok(match place {

@@ -28,6 +28,12 @@ fn stand(lines: String, cpu: usize) -> Stand {
     }
 }
 
+/// All threads on the second CPU of the options.
+fn together(options: &Options) -> Result<Stand> {
+    let cpu = options.cpu(1)?;
+    Ok(stand(on(cpu), cpu))
+}
+
 /// vCPU and vhost thread each on CPUs of their own.
 fn pinned(vcpu: &str, vhost: &str) -> String {
     format!("pin = {{ vcpu = \"{vcpu}\", vhost = \"{vhost}\" }}\n")
@@ -47,10 +53,7 @@ fn list(options: &Options, places: &[usize]) -> Result<String> {
 /// `placement`: one core, two, and more, bound or not (seed paper 000, figure 2). The load has the first CPU, which a router with two
 /// shares with it.
 pub(in crate::experiments) fn placements(options: &Options) -> Vec<Case> {
-    let one_core = || {
-        let cpu = options.cpu(1)?;
-        Ok(Stand { arrive_at: Some(cpu), ..stand(on(cpu), cpu) })
-    };
+    let one_core = || together(options).map(|stand| Stand { arrive_at: Some(stand.cpu), ..stand });
     let two_cores = |lines: fn(&str, &str) -> String| {
         let (first, second) = (options.cpu(0)?, options.cpu(1)?);
         let lines = lines(&first.to_string(), &second.to_string());
@@ -78,21 +81,17 @@ pub(in crate::experiments) fn placements(options: &Options) -> Vec<Case> {
 /// for each NIC, as the paper's vhost-net has, or one for all.
 pub(in crate::experiments) fn priorities(options: &Options) -> Vec<Case> {
     let fifo = |vcpu: u32, vhost: u32, threads| {
-        let cpu = options.cpu(1)?;
+        let stand = together(options)?;
         let class = |priority| format!("{{ policy = \"fifo\", priority = {priority} }}");
-        let lines = format!("{}sched = {{ vcpu = {}, vhost = {} }}\n", on(cpu), class(vcpu), class(vhost));
-        Ok(Stand { vhost: threads, ..stand(lines, cpu) })
-    };
-    let fair = || {
-        let cpu = options.cpu(1)?;
-        Ok(stand(on(cpu), cpu))
+        let sched = format!("sched = {{ vcpu = {}, vhost = {} }}\n", class(vcpu), class(vhost));
+        Ok(Stand { lines: format!("{}{sched}", stand.lines), vhost: threads, ..stand })
     };
     vec![
         ("vc98-vh99".to_owned(), fifo(98, 99, VhostThreads::PerNic)),
         ("vc99-vh98".to_owned(), fifo(99, 98, VhostThreads::PerNic)),
         ("vc99-vh99".to_owned(), fifo(99, 99, VhostThreads::PerNic)),
         ("one-vhost".to_owned(), fifo(99, 98, VhostThreads::Shared)),
-        ("default".to_owned(), fair()),
+        ("default".to_owned(), together(options)),
         ("2-cores".to_owned(), apart(options, Class::Vhost)),
     ]
 }
@@ -105,10 +104,7 @@ pub(in crate::experiments) fn threads(options: &Options) -> Vec<Case> {
         ("2v1c", VhostThreads::Split, 1),
         ("1v2c", VhostThreads::Shared, 2),
     ] {
-        let together = || {
-            let cpu = options.cpu(1)?;
-            Ok(Stand { vhost, vcpus, ..stand(on(cpu), cpu) })
-        };
+        let together = together(options).map(|stand| Stand { vhost, vcpus, ..stand });
         // The load on the first, interrupts on the second.
         let own = || {
             let vcpu_places: &[usize] = if vcpus == 2 { &[2, 4] } else { &[2] };
@@ -118,7 +114,7 @@ pub(in crate::experiments) fn threads(options: &Options) -> Vec<Case> {
             options.cpu(4)?;
             Ok(Stand { vhost, vcpus, arrive_at: Some(interrupts), ..stand(lines, cpu) })
         };
-        cases.push((format!("{name}/together"), together()));
+        cases.push((format!("{name}/together"), together));
         cases.push((format!("{name}/own-cores"), own()));
     }
     cases
@@ -168,15 +164,11 @@ fn reserved(class: Class, part: f64, period: f64) -> String {
 /// one CPU); each also with a short period, and without a reservation, for the plateau.
 pub(in crate::experiments) fn reservations(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
-    let together = || {
-        let cpu = options.cpu(1)?;
-        Ok(stand(on(cpu), cpu))
-    };
     for (place, class) in
         [("vhost/apart", Class::Vhost), ("vcpu/apart", Class::Vcpu), ("vcpu/same", Class::Vcpu)]
     {
         let base = || {
-            let stand = if place == "vcpu/same" { together() } else { apart(options, class) };
+            let stand = if place == "vcpu/same" { together(options) } else { apart(options, class) };
             stand.map(|stand| Stand { vhost: carrying(class), ..stand })
         };
         let free = base().map(|stand| Stand { loads: Loads::FewInPeriods, ..stand });
@@ -201,11 +193,12 @@ pub(in crate::experiments) fn reservations(options: &Options) -> Vec<Case> {
 pub(in crate::experiments) fn reserved_queues(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut case = |name: &str, line: String, length: &'static str| {
-        let stand = options.cpu(1).map(|cpu| Stand {
+        let stand = together(options).map(|stand| Stand {
+            lines: format!("{}{line}", stand.lines),
             queue_len: Some(length),
             vhost: carrying(Class::Vcpu),
             loads: Loads::AllInPeriods,
-            ..stand(format!("{}{line}", on(cpu)), cpu)
+            ..stand
         });
         cases.push((format!("{name}/queue_len={length}"), stand));
     };
