@@ -55,11 +55,7 @@ pub fn compare(a: &mut Experiment, b: &mut Experiment, options: &Options) -> Res
 /// Runs experiments in turn, a slice of each in each round, in at least so many rounds; if all are whole repetitions, in just
 /// so many or as many as the options say. What is built for each turn is not there in the turns of others. One that goes wrong
 /// says so and leaves the others alone.
-pub fn in_turn(
-    experiments: &mut [Experiment],
-    fewest: usize,
-    options: &Options,
-) -> Vec<Result<Outcome>> {
+pub fn in_turn(experiments: &mut [Experiment], fewest: usize, options: &Options) -> Vec<Result<Outcome>> {
     let (slice, slices) = match cut(options) {
         Ok(cut) => cut,
         Err(error) => return experiments.iter().map(|_| Err(anyhow::anyhow!("{error:#}"))).collect(),
@@ -118,10 +114,7 @@ fn cut(options: &Options) -> Result<(Duration, usize)> {
 }
 
 /// Prepares an experiment, hands it on, and takes it down whatever happened.
-fn prepared<T>(
-    experiment: &mut Experiment,
-    body: impl FnOnce(&mut Experiment) -> Result<T>,
-) -> Result<T> {
+fn prepared<T>(experiment: &mut Experiment, body: impl FnOnce(&mut Experiment) -> Result<T>) -> Result<T> {
     ready(experiment)?;
     let result = body(experiment);
     let finished = experiment.finish();

@@ -86,9 +86,8 @@ fn as_many_as_fit(length: Duration, boot: impl Fn() -> Result<Times>) -> Result<
     while boots.is_empty() || start.elapsed() < length {
         boots.push(boot()?);
     }
-    let median = |of: fn(&Times) -> f64| {
-        stats::median(&boots.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN)
-    };
+    let median =
+        |of: fn(&Times) -> f64| stats::median(&boots.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN);
     let mut more = Further::from([
         ("vm_ms", median(|boot| boot.vm)),
         ("firmware_ms", median(|boot| boot.firmware)),

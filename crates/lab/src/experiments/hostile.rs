@@ -140,7 +140,7 @@ fn pen(misdeed: Misdeed, options: &Options, cpu: usize) -> Result<Worker<u64>> {
     let make = move || {
         // Before the others are made: they run where their maker does.
         cores::pin(cpu)?;
-        Ok((Instance::start(&plan, Plugs::new())?, ()))
+        anyhow::Ok((Instance::start(&plan, Plugs::new())?, ()))
     };
     let (worker, ()) = Worker::with("pen", make, |mut instance, stop| {
         let mut charges = 0;

@@ -182,11 +182,9 @@ pub static LIST: [Listed; 26] = [
         "30 % of a core burnt in a vCPU, a vhost thread and softirqs: what `top` would say, and what asking costs",
         accounting::cases,
     ),
-    of_host(
-        "generator",
-        "generator to sink in one thread: the measuring room's own speed",
-        |options| Ok(vec![port_to_port::case(Through::Wire, options).into()]),
-    ),
+    of_host("generator", "generator to sink in one thread: the measuring room's own speed", |options| {
+        Ok(vec![port_to_port::case(Through::Wire, options).into()])
+    }),
     of_host(
         "switch",
         "the learning switch in one thread: port to port, and ring to ring with 256 and 1024 entries",

@@ -15,9 +15,7 @@ use host::cores;
 
 use super::Case;
 use crate::device::Seats;
-use crate::experiment::{
-    Attachment, Conversation, Experiment, Direction, Further, Options, Rig, Sample,
-};
+use crate::experiment::{Attachment, Conversation, Direction, Experiment, Further, Options, Rig, Sample};
 use crate::metric::{Counted, Reading, accesses, check};
 use bench::Bench;
 
@@ -35,19 +33,22 @@ pub(super) enum Between {
     Guests,
 }
 
+/// What can be said: only a guest begins with requests, and of two guests the first sends. Beside it what the guest does that is
+/// measured.
+const TALKS: [(Conversation, Direction, Station); 3] = [
+    (Conversation::Stream, Direction::Tx, Station::TcpStream),
+    (Conversation::Stream, Direction::Rx, Station::Server),
+    (Conversation::Requests, Direction::Tx, Station::TcpRequests),
+];
+
 /// All that the options leave open, one after the other.
 pub(super) fn cases(between: Between, options: &Options) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
-    for conversation in Conversation::ALL {
-        for direction in Direction::ALL {
-            let chosen = options.conversation.is_none_or(|only| only == conversation)
-                && options.direction.is_none_or(|only| only == direction);
-            // Only a guest begins with requests, and of two guests the first sends.
-            let known = direction == Direction::Tx
-                || conversation == Conversation::Stream && between == Between::GuestAndHost;
-            if chosen && known {
-                cases.push(Tcp { between, conversation, direction }.case(options)?);
-            }
+    for (conversation, direction, station) in TALKS {
+        let chosen = options.conversation.is_none_or(|only| only == conversation)
+            && options.direction.is_none_or(|only| only == direction);
+        if chosen && (direction == Direction::Tx || between == Between::GuestAndHost) {
+            cases.push(case(Tcp { between, conversation, direction, station }, options)?);
         }
     }
     ensure!(!cases.is_empty(), "requests, and what two guests say, go out of a guest: --direction tx");
@@ -60,42 +61,24 @@ struct Tcp {
     between: Between,
     conversation: Conversation,
     direction: Direction,
+    station: Station,
 }
 
-impl Tcp {
-    fn case(self, options: &Options) -> Result<Case> {
-        let id = match self.between {
-            Between::GuestAndHost => "tcp",
-            Between::Guests => "tcp-guests",
-        };
-        let unit = match self.conversation {
-            Conversation::Stream => "mbps",
-            Conversation::Requests => "ktps",
-        };
-        let (name, options, seats) = (self.name(options), options.clone(), Seats::of(options)?);
-        let build = move || Talk::start(self, &options, &seats);
-        Ok(Experiment::new((id, unit), name, build).built_each_turn().into())
-    }
-
-    fn name(self, options: &Options) -> String {
-        let Options { attach, write, .. } = options;
-        let by_tap = self.between == Between::GuestAndHost || *attach == Attachment::Tap;
-        let by = if by_tap { "tap" } else { "switch" };
-        let what = match self.conversation {
-            Conversation::Stream => format!("stream-{}/{write}", self.direction.name()),
-            Conversation::Requests => "requests".to_owned(),
-        };
-        format!("{}/{by}{}/{what}", options.device(), options.several_vcpus())
-    }
-
-    /// What the guest does that is measured.
-    fn station(self) -> Station {
-        match (self.conversation, self.direction) {
-            (Conversation::Stream, Direction::Tx) => Station::TcpStream,
-            (Conversation::Stream, Direction::Rx) => Station::Server,
-            (Conversation::Requests, _) => Station::TcpRequests,
-        }
-    }
+fn case(tcp: Tcp, options: &Options) -> Result<Case> {
+    let Options { attach, write, .. } = options;
+    let (id, by_tap) = match tcp.between {
+        Between::GuestAndHost => ("tcp", true),
+        Between::Guests => ("tcp-guests", *attach == Attachment::Tap),
+    };
+    let by = if by_tap { "tap" } else { "switch" };
+    let (unit, what) = match tcp.conversation {
+        Conversation::Stream => ("mbps", format!("stream-{}/{write}", tcp.direction.name())),
+        Conversation::Requests => ("ktps", "requests".to_owned()),
+    };
+    let name = format!("{}/{by}{}/{what}", options.device(), options.several_vcpus());
+    let (options, seats) = (options.clone(), Seats::of(options)?);
+    let build = move || Talk::start(tcp, &options, &seats);
+    Ok(Experiment::new((id, unit), name, build).built_each_turn().into())
 }
 
 struct Talk {
@@ -108,8 +91,8 @@ impl Talk {
         cores::pin(seats.host)?;
         let by_tap = options.attach == Attachment::Tap;
         let bench = match tcp.between {
-            Between::GuestAndHost => Bench::with_host(options, seats, tcp.station())?,
-            Between::Guests => Bench::of_guests(options, seats, tcp.station(), by_tap)?,
+            Between::GuestAndHost => Bench::with_host(options, seats, tcp.station)?,
+            Between::Guests => Bench::of_guests(options, seats, tcp.station, by_tap)?,
         };
         let (talk, start) = (Self { bench, tcp }, Instant::now());
         while talk.progress() == 0 {

@@ -42,7 +42,8 @@ fn the_switch_is_on_the_way_and_floods_nothing() {
 fn ring_to_ring_loses_and_damages_nothing() {
     for through in BOTH {
         for (entries, frame) in [(64, 64), (256, 60), (256, 1514)] {
-            let mut experiment = ring_to_ring::case(through, &Options { frame, ..Options::default() }, entries);
+            let mut experiment =
+                ring_to_ring::case(through, &Options { frame, ..Options::default() }, entries);
             assert_eq!(experiment.case, format!("ring-{entries}/{frame}"));
             let sample = slice(&mut experiment);
             assert!(sample.packets > 0);

@@ -64,7 +64,11 @@ struct Ends {
 
 impl Interfaces {
     /// Both interfaces, of one kind, and the flood before the first.
-    fn open(open: fn(&Netns, &Netns) -> Result<Ends>, traffic: Settings, flooding_cpu: usize) -> Result<Self> {
+    fn open(
+        open: fn(&Netns, &Netns) -> Result<Ends>,
+        traffic: Settings,
+        flooding_cpu: usize,
+    ) -> Result<Self> {
         let namespaces = [Netns::new()?, Netns::new()?];
         namespaces.iter().try_for_each(|netns| netns.settle(false).map(drop))?;
         let [far, near] = &namespaces;

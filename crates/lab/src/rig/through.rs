@@ -49,8 +49,7 @@ impl Way {
 
 /// A frame from a station, by which a switch learns behind which of its ports that is.
 pub(crate) fn hello(port: &dyn Sink, station: Mac) -> Result<()> {
-    let header =
-        ethernet::Header { destination: Mac::BROADCAST, source: station, ethertype: ethernet::ARP };
+    let header = ethernet::Header { destination: Mac::BROADCAST, source: station, ethertype: ethernet::ARP };
     let mut hello = [0; ethernet::SHORTEST];
     header.write(&mut hello)?;
     port.deliver(&[Frame::new(Bytes::from_slice(&mut hello))]);

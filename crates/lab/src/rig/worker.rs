@@ -64,7 +64,9 @@ impl<T: Send + 'static> Worker<T> {
         })?;
         match told.recv() {
             Ok(said) => Ok((worker, said)),
-            Err(_) => Err(worker.end().err().unwrap_or_else(|| anyhow!("thread {name} ended before it began"))),
+            Err(_) => {
+                Err(worker.end().err().unwrap_or_else(|| anyhow!("thread {name} ended before it began")))
+            }
         }
     }
 

@@ -33,12 +33,7 @@ impl Manner {
 
 /// Offers each router so many frames a second for `lead`, then for `length` again, in which it is counted. A rate that is not
 /// finite is all that the socket takes.
-pub(crate) fn step(
-    room: &Room,
-    rates: &[f64],
-    times: (Duration, Duration),
-    manner: Manner,
-) -> Result<Step> {
+pub(crate) fn step(room: &Room, rates: &[f64], times: (Duration, Duration), manner: Manner) -> Result<Step> {
     super::step(times, |length| offer(room, rates, length, manner), || room.forwarded())
 }
 

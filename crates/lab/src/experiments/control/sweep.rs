@@ -109,13 +109,7 @@ pub(in crate::experiments) fn described(
     Ok(cases(options).into_iter().map(one).collect())
 }
 
-fn repetition(
-    id: &str,
-    options: &Options,
-    load_cpu: usize,
-    stand: &Stand,
-    capacity: f64,
-) -> Result<Sample> {
+fn repetition(id: &str, options: &Options, load_cpu: usize, stand: &Stand, capacity: f64) -> Result<Sample> {
     cores::pin(load_cpu)?;
     let (vhost, vcpus) = (stand.vhost, stand.vcpus);
     let options = Options { vhost, vcpus, queues: vcpus, ..options.clone() };
@@ -169,7 +163,9 @@ fn told(load: f64, step: &Step, stand: &Stand, split: &Split) -> Vec<(String, f6
         (format!("vhost_at_{load:?}"), used.vhost * 100.0),
     ];
     let mut shares = |names: [&str; 2], parts: [f64; 2]| {
-        told.extend(names.into_iter().zip(parts).map(|(name, part)| (format!("{name}_at_{load:?}"), part * 100.0)));
+        told.extend(
+            names.into_iter().zip(parts).map(|(name, part)| (format!("{name}_at_{load:?}"), part * 100.0)),
+        );
     };
     if let Some(parts) = usage::of_cpu(split, stand.cpu) {
         shares(["softirq", "idle"], parts);

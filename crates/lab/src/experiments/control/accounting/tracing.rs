@@ -52,7 +52,11 @@ pub(super) fn of_an_interrupt(cpu: usize) -> Result<Sample> {
         ("untraced_ns", of(&|[without, _]| each(without))),
         ("interrupts_a_second", of(&|[_, with]| with.gaps / with.elapsed)),
     ];
-    Ok(Sample { value: of(&|[without, with]| each(with) - each(without)), more: more.into(), ..Sample::default() })
+    Ok(Sample {
+        value: of(&|[without, with]| each(with) - each(without)),
+        more: more.into(),
+        ..Sample::default()
+    })
 }
 
 /// Percent that a router on one core forwards less, at all that the socket gives.
