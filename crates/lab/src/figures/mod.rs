@@ -5,10 +5,6 @@
 
 mod cell;
 mod chart;
-#[cfg(test)]
-mod claims;
-#[cfg(test)]
-mod curves;
 mod file;
 mod play;
 mod proportion;

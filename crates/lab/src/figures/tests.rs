@@ -1,3 +1,6 @@
+mod claims;
+mod curves;
+
 use super::*;
 use crate::report::Verdict;
 use crate::stats::Summary;
