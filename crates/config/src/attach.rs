@@ -8,9 +8,6 @@ use crate::read::valued;
 use crate::section::{At, Section, Words};
 use crate::values;
 
-/// Keys that make sense with some attachments only.
-pub(crate) const KEYS: &[&str] = &["macvtap_mode", "socket", "memory_max", "replay", "replay_pace"];
-
 /// The kinds of attachments, each with what stands behind its colon.
 pub(crate) const KINDS: [(&str, Option<&str>); 10] = [
     ("switch", Some("NAME")),

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// How the macvtaps of one interface reach each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MacvtapMode {
     /// Directly.
     #[default]
@@ -29,7 +31,7 @@ impl MacvtapMode {
 }
 
 /// How fast the frames of a file come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ReplayPace {
     /// As fast as the router takes them.
     #[default]
@@ -49,7 +51,7 @@ impl ReplayPace {
 }
 
 /// A file whose frames come in.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Replay {
     /// The file.
     pub file: PathBuf,
@@ -58,7 +60,7 @@ pub struct Replay {
 }
 
 /// Which side makes a socket, and which one connects to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SocketSide {
     /// We make the socket, and the other side connects.
     #[default]
@@ -78,7 +80,7 @@ impl SocketSide {
 }
 
 /// What a NIC is plugged into.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Attach {
     /// A switch: index into [`Plan::switches`](crate::Plan::switches).
     Switch(usize),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api::Sharing;
-use config::{Plan, Rate, Router, Spin};
+use config::{Nic, Plan, Router};
 use switch::Switch;
 use uplink::Door;
 
@@ -106,6 +106,7 @@ impl RelayParts {
         let Self { plan, attachments, outlets, doors } = self;
         let meet = |(nic, door)| GuestPort::of_apart(&plan, nic, door, confinement);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
+        plug(&plan, &ports);
         let opener = Opener { gate: Gate::new(&plan), plan, ports, outlets, board, confinement };
         let open = opener.open()?;
         Ok(RelayWays { opener, attachments, open })
@@ -262,10 +263,13 @@ impl Relay {
     /// Whether it can go on for what a router is to be now.
     pub(crate) fn fits(&self, plan: &Plan, router: &Router) -> bool {
         // The ports take no more memory than the router had when they were made.
-        let ways =
-            |router: &Router| (router.name.clone(), router.vhost, router.vcpus, router.spin, router.memory);
+        let ways = |router: &Router| (router.name.clone(), router.vhost, router.vcpus, router.memory);
+        // Cables are pulled out and plugged in while all goes on.
+        let nics = |router: &Router| -> Vec<Nic> {
+            router.nics.iter().map(|nic| Nic { link: None, ..nic.clone() }).collect()
+        };
         ways(&self.plan) == ways(router)
-            && self.plan.nics == router.nics
+            && nics(&self.plan) == nics(router)
             && self.attachments == attachments(plan, router)
     }
 
@@ -282,9 +286,11 @@ impl Relay {
         }
     }
 
-    /// Lets its threads poll for another time before they sleep.
-    pub(crate) fn spin(&mut self, spin: Spin) {
-        self.plan.spin = spin;
+    /// Takes over the settings of a plan that it fits.
+    pub(crate) fn adjust(&mut self, to: &Router) {
+        self.plan = to.clone();
+        self.gate.set(to.limit);
+        plug(to, &self.ports);
         self.idle();
     }
 
@@ -298,19 +304,6 @@ impl Relay {
 
     fn idle(&self) {
         self.threads().iter().for_each(|io| io.set_idle(idle(io, self.plan.spin, &self.sharing)));
-    }
-
-    /// Lets so many packets a second in from now on.
-    pub(crate) fn limit(&mut self, limit: Option<Rate>) {
-        self.gate.set(limit);
-        self.plan.limit = limit;
-    }
-
-    /// Pulls the cable of a NIC out or plugs it in; what its driver is told of it, the router's process says.
-    pub(crate) fn plug(&mut self, nic: usize, up: bool) {
-        if let Some(port) = self.ports.get(nic) {
-            port.queues().plug(up);
-        }
     }
 
     /// Looks after it about ten times a second; `time` is since the instance began. A charge is told, and whoever started
@@ -347,6 +340,11 @@ impl Relay {
         }
         self.look_at_opening(now);
     }
+}
+
+/// Pulls the cables of NICs out, or plugs them in; what a driver is told of it, the router's process says.
+fn plug(plan: &Router, ports: &[Arc<GuestPort>]) {
+    plan.nics.iter().zip(ports).for_each(|(nic, port)| port.queues().plug(!nic.is_pulled()));
 }
 
 fn attachments(plan: &Plan, router: &Router) -> Vec<String> {

@@ -8,16 +8,10 @@ use uplink::{Description, Opened};
 
 use super::{Wire, understand};
 
-fn orders(text: &str, no_kvm: Option<&str>, supplies: Vec<Supply>) -> Orders {
-    Orders {
-        run: "lab".to_owned(),
-        file: "x.toml".to_owned(),
-        text: text.to_owned(),
-        apart: None,
-        no_kvm: no_kvm.map(str::to_owned),
-        routers: 1,
-        supplies,
-    }
+fn orders(supplies: Vec<Supply>) -> Orders {
+    let mut plan = config::parse(FILE, "x.toml").expect("a good file");
+    let _ = plan.choose_engines(&config::HostFacts::default());
+    Orders { run: "lab".to_owned(), plan: plan.of_data_plane(), apart: None, supplies }
 }
 
 fn wire() -> Arc<Wire> {
@@ -52,7 +46,7 @@ fn supplies() -> Vec<Supply> {
 
 #[test]
 fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
-    let order = understand(&orders(FILE, None, supplies()), nulls(5), &wire()).expect("understood");
+    let order = understand(orders(supplies()), nulls(5), &wire()).expect("understood");
     let Some(Opened::Tap(tap)) = order.supplies.opened.get("edge.wan") else { panic!("a TAP") };
     assert_eq!((tap.name(), tap.descriptors().len()), ("t0", 2));
     assert!(matches!(order.supplies.opened.get("edge.lan"), Some(Opened::Capture(_))));
@@ -62,17 +56,9 @@ fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
 }
 
 #[test]
-fn the_supervisor_says_whether_there_is_kvm() {
-    let order = understand(&orders(FILE, Some("none"), vec![]), vec![], &wire()).expect("understood");
-    assert_eq!(order.plan.routers[0].engine, Some(Engine::Process));
-}
-
-#[test]
 fn what_does_not_fit_is_refused() {
-    let refused = |orders: &Orders, count| understand(orders, nulls(count), &wire()).is_err();
-    assert!(refused(&orders("nonsense", None, vec![]), 0));
-    assert!(refused(&orders(FILE, None, supplies()), 4), "a descriptor is missing");
-    assert!(refused(&orders(FILE, None, vec![Supply::Kvm]), 1), "that is not KVM");
-    let none = tap(0);
-    assert!(refused(&orders(FILE, None, vec![none]), 0));
+    let refused = |supplies, count| understand(orders(supplies), nulls(count), &wire()).is_err();
+    assert!(refused(supplies(), 4), "a descriptor is missing");
+    assert!(refused(vec![Supply::Kvm], 1), "that is not KVM");
+    assert!(refused(vec![tap(0)], 0));
 }

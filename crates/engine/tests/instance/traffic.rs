@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use engine::{Instance, Plug, Plugs, Supplies};
+use engine::{Change, Instance, Plug, Plugs, Supplies};
 use frame::{checksum, ipv4};
 use port::pair::{PairPort, pair};
 use port::{Frame, Sink, Source};
@@ -52,6 +52,20 @@ pub(crate) fn router(name: &str, n: u8, more: &str) -> String {
          [[router.neighbour]]\naddress = '10.{n}.1.2'\nmac = '02:00:00:00:{n:02}:09'\n\
          [[router.neighbour]]\naddress = '10.{n}.1.3'\nmac = '02:00:00:00:{n:02}:0a'\n"
     )
+}
+
+/// Changes one setting of a router, as whoever has the plan does.
+///
+/// # Errors
+/// A file could not say so, or it cannot be done.
+pub(crate) fn set(
+    instance: &mut Instance,
+    router: &str,
+    key: &str,
+    value: &str,
+) -> anyhow::Result<Option<Change>> {
+    let plan = instance.plan().with(router, key, value)?;
+    Ok(instance.apply(&plan, Plugs::new())?.pop())
 }
 
 /// A plan.
@@ -164,6 +178,11 @@ impl Stream {
         Self { go, stop, tally, threads }
     }
 
+    /// Begins to send, whether anything arrives or not.
+    pub(crate) fn begins(&self) {
+        self.go.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -171,7 +190,7 @@ impl Stream {
     /// Begins to send, if it does not yet, and waits until so many more frames have arrived.
     #[track_caller]
     pub(crate) fn flows(&self, more: u64) {
-        self.go.store(true, Ordering::SeqCst);
+        self.begins();
         let wanted = self.tally.arrived() + more;
         wait_for("frames to arrive", || self.tally.arrived() >= wanted);
     }

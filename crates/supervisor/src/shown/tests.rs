@@ -21,7 +21,7 @@ fn numbers(settings: &Settings) -> Vec<(&str, u64)> {
 #[test]
 fn a_router_is_shown_as_it_would_be_written() {
     let plan = plan();
-    let shown = settings(&plan.routers[0]);
+    let shown = settings(&plan, &plan.routers[0]);
     let get = |key: &str| shown.get(key).map(ToString::to_string);
     assert_eq!(get("vcpus").as_deref(), Some("2"));
     assert_eq!(get("pin.vcpu").as_deref(), Some("0"));
@@ -40,7 +40,7 @@ fn plain_counts_are_numbers_and_nothing_else_is() {
     let plan = plan();
     let router = &plan.routers[0];
     // A set of CPUs is text, also where it is one CPU.
-    assert_eq!(numbers(&settings(router)), [("vcpus", 2)]);
+    assert_eq!(numbers(&settings(&plan, router)), [("vcpus", 2)]);
     let wan = nic(&plan, &router.nics[0]).settings;
     assert_eq!(numbers(&wan), [("itr", 0), ("mtu", 1400), ("queue_len", 300), ("queues", 2), ("ring", 1024)]);
     let lan = nic(&plan, &router.nics[1]).settings;
