@@ -101,7 +101,7 @@ impl Experiment {
         rig.run_slice(length)
     }
 
-    /// Takes down what [`Experiment::prepare`] built. Called once after it, also when a slice failed; then it can be built again.
+    /// Takes down what [`Experiment::prepare`] built, if it stands. Called after it, also when a slice failed; then it can be built again.
     pub fn finish(&mut self) -> Result<()> {
         self.rig.take().map_or(Ok(()), |rig| rig.take_down())
     }

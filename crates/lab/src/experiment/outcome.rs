@@ -207,22 +207,4 @@ impl Comparison {
         let alike = pairs.filter(|(a, b)| alike(a.c2c(), b.c2c()) && !a.moved() && !b.moved());
         stats::ratio(&alike.map(|(a, b)| (a.sample.value, b.sample.value)).collect::<Vec<_>>())
     }
-
-    /// Judges the ratio against a bound: it holds if the whole interval lies at or above it, fails if the interval
-    /// lies below, else nobody knows.
-    pub fn judge(&self, at_least: f64) -> (Verdict, String) {
-        let Some((ratio, (low, high))) = self.ratio().and_then(|ratio| Some((ratio, ratio.ci95?))) else {
-            return (Verdict::NotRun, "fewer than 6 pairs of like placement".to_owned());
-        };
-        let found = format!("ratio {:.3} [{low:.3}, {high:.3}] in {} pairs", ratio.median, ratio.n);
-        let verdict = Verdict::of((low, high), (at_least, f64::INFINITY));
-        let told = match verdict {
-            Verdict::Holds => format!("{found}, at least {at_least}"),
-            Verdict::Fails => format!("{found}, below {at_least}"),
-            Verdict::NotRun | Verdict::Contradicts => {
-                format!("{found}, which neither meets nor misses {at_least}")
-            }
-        };
-        (verdict, told)
-    }
 }

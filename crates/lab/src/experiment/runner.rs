@@ -62,11 +62,6 @@ pub fn in_turn(experiments: &mut [Experiment], fewest: usize, options: &Options)
     };
     let mut all: Vec<Result<Vec<Measured>>> =
         experiments.iter_mut().map(|experiment| begin(experiment).map(|()| Vec::new())).collect();
-    let stand: Vec<bool> = experiments
-        .iter()
-        .zip(&all)
-        .map(|(experiment, ready)| ready.is_ok() && !experiment.is_built_each_turn)
-        .collect();
     let whole = experiments.iter().all(|experiment| experiment.is_whole);
     let rounds = match options.rounds {
         _ if !whole => (slices * options.repeat as usize).max(fewest),
@@ -82,9 +77,9 @@ pub fn in_turn(experiments: &mut [Experiment], fewest: usize, options: &Options)
             }
         }
     }
-    let ends = experiments.iter_mut().zip(all).zip(stand);
-    ends.map(|((experiment, measured), stands)| {
-        let finished = if stands { experiment.finish() } else { Ok(()) };
+    let ends = experiments.iter_mut().zip(all);
+    ends.map(|(experiment, measured)| {
+        let finished = experiment.finish();
         let outcome = Outcome::new(experiment, measured?);
         finished.map(|()| outcome)
     })

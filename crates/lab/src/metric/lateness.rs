@@ -72,11 +72,14 @@ impl Sleeper {
         let counts = counted.clone();
         let worker = Worker::start("lab/sleeper", move |stop| {
             cores::pin(cpu)?;
-            let (mut clock, mut trials) = (Stolen::open(cpu)?, Vec::new());
+            let (mut reader, mut trials) = (Reader::by_ticks()?, Vec::new());
+            let mut look = || stolen(&reader.look(&[])?.cores, cpu);
+            let mut last = look()?;
             while !stop.is_set() {
-                let trial = trial(trials.len() as u32, &mut clock)?;
-                counts.fetch_add(usize::from(!trial.was_stolen), Relaxed);
-                trials.push(trial);
+                let (late, now) = (oversleep(trials.len() as u32), look()?);
+                let was_stolen = std::mem::replace(&mut last, now) != now;
+                counts.fetch_add(usize::from(!was_stolen), Relaxed);
+                trials.push(Trial { late, was_stolen });
             }
             Ok(trials)
         })?;
@@ -97,44 +100,18 @@ impl Sleeper {
     }
 }
 
-/// The n-th sleep.
-fn trial(n: u32, clock: &mut Stolen) -> Result<Trial> {
+/// The n-th sleep: how much longer it takes than was asked for.
+fn oversleep(n: u32) -> Duration {
     let length = SLEEP + STEP * (n.wrapping_mul(STRIDE) % STEPS);
     let start = Instant::now();
     sleep(length);
-    let late = start.elapsed().saturating_sub(length);
-    Ok(Trial { late, was_stolen: clock.has_moved()? })
+    start.elapsed().saturating_sub(length)
 }
 
-/// What the hypervisor has stolen from a CPU, by the kernel's ticks.
-struct Stolen {
-    reader: Reader,
-    cpu: u32,
-    last: u64,
-}
-
-impl Stolen {
-    fn open(cpu: usize) -> Result<Self> {
-        let cpu = u32::try_from(cpu).context("a CPU's number")?;
-        let mut stolen = Self { reader: Reader::by_ticks()?, cpu, last: 0 };
-        stolen.last = stolen.look()?;
-        Ok(stolen)
-    }
-
-    fn look(&mut self) -> Result<u64> {
-        stolen(&self.reader.look(&[])?.cores, self.cpu)
-    }
-
-    /// Whether it is more than at the last look.
-    fn has_moved(&mut self) -> Result<bool> {
-        let now = self.look()?;
-        Ok(std::mem::replace(&mut self.last, now) != now)
-    }
-}
-
-fn stolen(cores: &BTreeMap<u32, CoreTicks>, cpu: u32) -> Result<u64> {
-    let core = cores.get(&cpu).with_context(|| format!("the kernel tells nothing of CPU {cpu}"))?;
-    Ok(core.steal)
+/// What the hypervisor has stolen from a CPU, in the kernel's ticks.
+fn stolen(cores: &BTreeMap<u32, CoreTicks>, cpu: usize) -> Result<u64> {
+    let core = u32::try_from(cpu).ok().and_then(|cpu| cores.get(&cpu));
+    Ok(core.with_context(|| format!("the kernel tells nothing of CPU {cpu}"))?.steal)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What is between two TCP stacks: guests, an I/O thread, a clock, TAPs or a switch.
 
+use std::any::Any;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,16 +27,12 @@ const CROWDED_SPIN: Duration = Duration::ZERO;
 /// What the clock counts in.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What the ends need that are not guests.
-enum Middle {
-    Host { peer: Peer, _host: HostEnd },
-    Switch { _switch: Switch },
-    Kernel { _pair: HostPair },
-}
-
 /// See the head of this file. In the order in which the parts go.
 pub(super) struct Bench {
-    middle: Middle,
+    /// The host's side, where the host is an end.
+    peer: Option<Peer>,
+    /// What lies between the ends: a TAP, two, or a switch.
+    _between: Box<dyn Any>,
     _io: IoThread,
     _clock: Worker<()>,
     guests: Vec<Guest>,
@@ -52,7 +49,7 @@ impl Bench {
         guest.start()?;
         let peer = Peer::start(&host, listener, options.write)?;
         let clock = tick(std::slice::from_ref(&guest))?;
-        Ok(Self { middle: Middle::Host { peer, _host: host }, _io: io, _clock: clock, guests: vec![guest] })
+        Ok(Self { peer: Some(peer), _between: Box::new(host), _io: io, _clock: clock, guests: vec![guest] })
     }
 
     /// Two guests. The second serves, on the CPU of the host's side.
@@ -67,35 +64,29 @@ impl Bench {
         let alone = Options { vcpus: 1, ..options.clone() };
         let server = Part { n: 1, station: Station::Server, to: GUESTS[0], spin: CROWDED_SPIN };
         let mut guests = vec![first, guest(&alone, &other, server)?];
-        let (middle, pumps) = if by_tap { by_kernel(&guests)? } else { by_switch(&guests)? };
+        let (between, pumps) = if by_tap { by_kernel(&guests)? } else { by_switch(&guests)? };
         let io = serve(seats.host, pumps, CROWDED_SPIN)?;
         // Who is asked first.
         guests.iter_mut().rev().try_for_each(Guest::start)?;
         let clock = tick(&guests)?;
-        Ok(Self { middle, _io: io, _clock: clock, guests })
+        Ok(Self { peer: None, _between: between, _io: io, _clock: clock, guests })
     }
 
     /// Octets that arrived, or transactions.
     pub(super) fn progress(&self, conversation: Conversation, direction: Direction) -> u64 {
         let tally = |n: usize| self.guests.get(n).map(|guest| &guest.machine().shared().vcpus[0].station);
-        match (conversation, direction, &self.middle) {
+        let received = |n: usize| tally(n).map_or(0, |tally| tally.octets_received.get());
+        match (conversation, direction, &self.peer) {
             (Conversation::Requests, ..) => tally(0).map_or(0, |tally| tally.transactions.get()),
-            (Conversation::Stream, Direction::Tx, Middle::Host { peer, .. }) => peer.octets(),
-            (Conversation::Stream, Direction::Rx, _) => {
-                tally(0).map_or(0, |tally| tally.octets_received.get())
-            }
-            (Conversation::Stream, Direction::Tx, _) => {
-                tally(1).map_or(0, |tally| tally.octets_received.get())
-            }
+            (Conversation::Stream, Direction::Tx, Some(peer)) => peer.octets(),
+            (Conversation::Stream, Direction::Tx, None) => received(1),
+            (Conversation::Stream, Direction::Rx, _) => received(0),
         }
     }
 
     /// Whether the host's side still works.
     pub(super) fn check(&self) -> Result<()> {
-        match &self.middle {
-            Middle::Host { peer, .. } => peer.check(),
-            Middle::Switch { .. } | Middle::Kernel { .. } => Ok(()),
-        }
+        self.peer.as_ref().map_or(Ok(()), Peer::check)
     }
 }
 
@@ -146,7 +137,8 @@ fn guest(options: &Options, seats: &Seats, part: Part) -> Result<Guest> {
     Guest::new(&plan, Duty { role: Role::Station, traffic }, &device::ground(options)?)
 }
 
-fn by_switch(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
+/// A learning switch with both guests at it.
+fn by_switch(guests: &[Guest]) -> Result<(Box<dyn Any>, Vec<Pump>)> {
     let switch = Switch::new("lab", Config::default());
     let mut pumps = Vec::new();
     for (name, guest) in ["first", "second"].iter().zip(guests) {
@@ -155,17 +147,18 @@ fn by_switch(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
         nic.transmit_in_access(port.clone());
         pumps.push(Pump { source: nic.source(), sink: port });
     }
-    Ok((Middle::Switch { _switch: switch }, pumps))
+    Ok((Box::new(switch), pumps))
 }
 
-fn by_kernel(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
+/// Two TAPs, and the kernel between them.
+fn by_kernel(guests: &[Guest]) -> Result<(Box<dyn Any>, Vec<Pump>)> {
     let mut pair = HostPair::open()?;
     let mut pumps = Vec::new();
     for (guest, (from, to)) in guests.iter().zip(&mut pair.taps) {
         let from = from.take().context("a TAP has no source")?;
         pumps.extend(plug(&guest.nics()[0], from, to.clone()));
     }
-    Ok((Middle::Kernel { _pair: pair }, pumps))
+    Ok((Box::new(pair), pumps))
 }
 
 /// Tells the guests the time while they sleep.

@@ -64,13 +64,21 @@ impl Counts {
         let Ok(said) = serde_json::from_str::<serde_json::Value>(line) else { return };
         let counters = said.get("counters").and_then(serde_json::Value::as_object);
         for (name, value) in counters.into_iter().flatten() {
-            let sum = match kind(name) {
-                Some(Kind::Forwarded) => &mut self.forwarded,
-                Some(Kind::Kick) => &mut self.kicks,
-                Some(Kind::Exit) => &mut self.exits,
-                None => continue,
-            };
+            let Some(sum) = self.of(name) else { continue };
             *sum += value.as_u64().unwrap_or(0);
+        }
+    }
+
+    /// What a counter adds to: `ROUTER.vcpuN.forwarded`, `ROUTER.vcpuN.NIC.kicks`, `ROUTER.vcpuN.exit.REASON`.
+    fn of(&mut self, name: &str) -> Option<&mut u64> {
+        let parts: Vec<&str> = name.split('.').collect();
+        let [_, vcpu, rest @ ..] = parts.as_slice() else { return None };
+        match rest {
+            _ if !vcpu.starts_with("vcpu") => None,
+            ["forwarded"] => Some(&mut self.forwarded),
+            [_, "kicks"] => Some(&mut self.kicks),
+            ["exit", _] => Some(&mut self.exits),
+            _ => None,
         }
     }
 
@@ -79,26 +87,6 @@ impl Counts {
         let frames = self.forwarded.checked_sub(before.forwarded).filter(|frames| *frames > 0)?;
         let each = |now: u64, then: u64| now.saturating_sub(then) as f64 / frames as f64;
         Some([each(self.kicks, before.kicks), each(self.exits, before.exits)])
-    }
-}
-
-enum Kind {
-    Forwarded,
-    Kick,
-    Exit,
-}
-
-/// `ROUTER.vcpuN.forwarded`, `ROUTER.vcpuN.NIC.kicks`, `ROUTER.vcpuN.exit.REASON`.
-fn kind(name: &str) -> Option<Kind> {
-    let parts: Vec<&str> = name.split('.').collect();
-    match parts.as_slice() {
-        [_, vcpu, rest @ ..] if vcpu.starts_with("vcpu") => match rest {
-            ["forwarded"] => Some(Kind::Forwarded),
-            [_, "kicks"] => Some(Kind::Kick),
-            ["exit", _] => Some(Kind::Exit),
-            _ => None,
-        },
-        _ => None,
     }
 }
 
