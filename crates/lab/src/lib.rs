@@ -24,5 +24,6 @@ mod rig;
 mod scenario;
 pub mod self_rate;
 pub mod sink;
-pub mod stats;
 pub mod tag;
+
+pub use measure::stats;

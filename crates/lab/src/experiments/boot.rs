@@ -171,7 +171,7 @@ fn started(program: &Path, options: &Options) -> Result<Times> {
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the command failed: {}", complaint.trim());
     let line = text.lines().find_map(ResultLine::parse).context("the command printed no result")?;
-    let figure = |name: &str| line.get(name).and_then(|value| value.parse::<f64>().ok()).unwrap_or(f64::NAN);
+    let figure = |name: &str| line.figure(name).unwrap_or(f64::NAN);
     Ok(Times {
         all: figure(SINCE_START),
         vm: figure("vm_ms"),

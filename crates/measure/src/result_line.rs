@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::stats::Summary;
 
+/// The keys that every line has.
+const KEYS: [&str; 6] = ["name", "unit", "median", "min", "max", "n"];
+
 /// One case's result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultLine {
@@ -50,34 +53,33 @@ impl ResultLine {
         self.more.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
+    /// What the line tells under a key, of the six or of the further ones; none if that is no finite number.
+    pub fn figure(&self, key: &str) -> Option<f64> {
+        let figure = match key {
+            "median" => self.median,
+            "min" => self.min,
+            "max" => self.max,
+            "n" => self.n as f64,
+            further => self.get(further)?.parse().ok()?,
+        };
+        Some(figure).filter(|figure| figure.is_finite())
+    }
+
     /// Reads a line as it is printed. None for any other line, so that all of a program's output can be offered.
     pub fn parse(line: &str) -> Option<Self> {
-        let mut result = Self::default();
-        let mut figures = 0;
-        for word in line.trim().strip_prefix("RESULT ")?.split_whitespace() {
-            let (key, value) = word.split_once('=')?;
-            let figure = match key {
-                "median" => &mut result.median,
-                "min" => &mut result.min,
-                "max" => &mut result.max,
-                "name" | "unit" | "n" => {
-                    match key {
-                        "name" => result.name = value.to_owned(),
-                        "unit" => result.unit = value.to_owned(),
-                        _ => result.n = value.parse().ok()?,
-                    }
-                    continue;
-                }
-                _ => {
-                    result.more.push((key.to_owned(), value.to_owned()));
-                    continue;
-                }
-            };
-            *figure = value.parse().ok()?;
-            figures += 1;
-        }
-        let complete = figures == 3 && !result.name.is_empty() && !result.unit.is_empty();
-        complete.then_some(result)
+        let words = line.trim().strip_prefix("RESULT ")?.split_whitespace();
+        let pairs: Vec<(&str, &str)> = words.filter_map(|word| word.split_once('=')).collect();
+        let of = |wanted: &str| pairs.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
+        let further = pairs.iter().filter(|(key, _)| !KEYS.contains(key));
+        Some(Self {
+            name: of("name").filter(|name| !name.is_empty())?.to_owned(),
+            unit: of("unit").filter(|unit| !unit.is_empty())?.to_owned(),
+            median: of("median")?.parse().ok()?,
+            min: of("min")?.parse().ok()?,
+            max: of("max")?.parse().ok()?,
+            n: of("n")?.parse().ok()?,
+            more: further.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        })
     }
 }
 
@@ -101,3 +103,6 @@ pub fn number(value: f64) -> String {
     let digits = 3 - value.abs().log10().floor() as i32;
     format!("{value:.*}", digits.clamp(0, 9) as usize)
 }
+
+#[cfg(test)]
+mod tests;

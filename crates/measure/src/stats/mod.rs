@@ -42,6 +42,12 @@ impl Summary {
             ci95: median_interval(&sorted),
         })
     }
+
+    /// The median between the ends of its interval; none where it has no interval.
+    pub fn within(&self) -> Option<(f64, f64, f64)> {
+        let (low, high) = self.ci95?;
+        Some((low, self.median, high))
+    }
 }
 
 /// Student's t for a two-sided interval of 99 %, by degrees of freedom from 1; beyond them that of the normal distribution,
