@@ -9,10 +9,9 @@ use clap::Args;
 use command_line::client::{self, Kind, unexpected};
 use command_line::print;
 use host::cores;
+use lab::experiment::rate;
 use lab::flood::{Flood, Sent, Target};
 use supervisor::Stop;
-
-use crate::options::rate;
 
 /// What is sent where.
 #[derive(Args, Debug)]

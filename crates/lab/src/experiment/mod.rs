@@ -8,13 +8,16 @@ mod outcome;
 mod runner;
 #[cfg(test)]
 mod tests;
+mod varied;
 
 use crate::ledger_snapshot::Snapshot;
 pub use described::{Experiment, Rig};
 pub use further::Further;
+pub(crate) use options::named_kind;
 pub use options::{Attachment, Conversation, Direction, Options, SentInterrupts};
 pub use outcome::{Comparison, Measured, Outcome, Placement, tell};
 pub use runner::{compare, in_turn, run};
+pub use varied::{Varied, rate};
 
 /// What one slice gave.
 #[derive(Clone, Debug, Default)]

@@ -11,95 +11,71 @@ use host::cores;
 /// Octets of the longest frame on a link with an MTU of 1500, without FCS.
 const LONGEST_FRAME: usize = 1514;
 
-/// What a guest's NICs are attached to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Attachment {
-    /// Ports of the measuring room.
-    #[default]
-    Native,
-    /// TAPs: the kernel is the other side.
-    Tap,
-    /// The learning switch.
-    Switch,
-}
-
-impl Attachment {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Native, Self::Tap, Self::Switch];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Tap => "tap",
-            Self::Switch => "switch",
+/// A kind of things by their names.
+macro_rules! named_kind {
+    ($(#[$about:meta])* $visible:vis enum $kind:ident { $($(#[$of:meta])* $thing:ident = $name:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $visible enum $kind {
+            $($(#[$of])* $thing,)+
         }
+
+        impl $kind {
+            /// All of them.
+            $visible const ALL: [Self; [$($name),+].len()] = [$(Self::$thing),+];
+
+            /// Its name in cases, and on the command line where it is asked for there.
+            $visible const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$thing => $name,)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use named_kind;
+
+named_kind! {
+    /// What a guest's NICs are attached to.
+    #[derive(Default)]
+    pub enum Attachment {
+        /// Ports of the measuring room.
+        #[default]
+        Native = "native",
+        /// TAPs: the kernel is the other side.
+        Tap = "tap",
+        /// The learning switch.
+        Switch = "switch",
     }
 }
 
-/// Which way the data go in `tcp`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Out of the guest.
-    Tx,
-    /// Into the guest.
-    Rx,
-}
-
-impl Direction {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Tx, Self::Rx];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tx => "tx",
-            Self::Rx => "rx",
-        }
+named_kind! {
+    /// Which way the data go in `tcp`.
+    pub enum Direction {
+        /// Out of the guest.
+        Tx = "tx",
+        /// Into the guest.
+        Rx = "rx",
     }
 }
 
-/// What two stations do in `tcp`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conversation {
-    /// One sends as much as it can.
-    Stream,
-    /// One sends an octet, waits for the answer, and again.
-    Requests,
-}
-
-impl Conversation {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Stream, Self::Requests];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stream => "stream",
-            Self::Requests => "requests",
-        }
+named_kind! {
+    /// What two stations do in `tcp`.
+    pub enum Conversation {
+        /// One sends as much as it can.
+        Stream = "stream",
+        /// One sends an octet, waits for the answer, and again.
+        Requests = "requests",
     }
 }
 
-/// When an interrupt tells a guest of frames that it has sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SentInterrupts {
-    /// As soon as the device says so.
-    AtOnce,
-    /// When they are many: by virtio-net after three quarters of what is in the ring, by an e1000 after a time.
-    Delayed,
-}
-
-impl SentInterrupts {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::AtOnce, Self::Delayed];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AtOnce => "at-once",
-            Self::Delayed => "delayed",
-        }
+named_kind! {
+    /// When an interrupt tells a guest of frames that it has sent.
+    pub enum SentInterrupts {
+        /// As soon as the device says so.
+        AtOnce = "at-once",
+        /// When they are many: by virtio-net after three quarters of what is in the ring, by an e1000 after a time.
+        Delayed = "delayed",
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::Result;
 use sched::account::Split;
 
 use super::contended::Contended;
-use crate::experiment::{Experiment, Options, Sample};
+use crate::experiment::{Experiment, Options, Sample, named_kind};
 use crate::experiments::Case;
 use crate::metric::usage::{self, Reader};
 use crate::rig::room::Room;
@@ -31,28 +31,19 @@ const FIRST: [[f64; 2]; 5] =
 /// The same of tables 4 and 5: the second one.
 const SECOND: [[f64; 2]; 4] = [[800.0, 400.0], [800.0, 500.0], [800.0, 600.0], [800.0, 688.0]];
 
-/// How the first router is protected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Control {
-    /// Not at all: the scheduler is fair to threads.
-    None,
-    /// It has twice the weight of all others together.
-    Shares,
-    /// It is promised what it is offered.
-    Guarantee,
+named_kind! {
+    /// How the first router is protected.
+    enum Control {
+        /// Not at all: the scheduler is fair to threads.
+        None = "no-control",
+        /// It has twice the weight of all others together.
+        Shares = "shares",
+        /// It is promised what it is offered.
+        Guarantee = "guarantee",
+    }
 }
 
 impl Control {
-    const ALL: [Self; 3] = [Self::None, Self::Shares, Self::Guarantee];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::None => "no-control",
-            Self::Shares => "shares",
-            Self::Guarantee => "guarantee",
-        }
-    }
-
     /// The line of the n-th of so many routers.
     fn line(self, router: usize, routers: usize, promised: f64) -> String {
         match (self, router) {

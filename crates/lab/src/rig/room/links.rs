@@ -9,37 +9,23 @@ use anyhow::{Context, Result, ensure};
 use uplink::Netns;
 
 use super::{LOOK, PATIENCE, Process};
+use crate::experiment::named_kind;
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// How the routers' NICs are attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
-    /// macvtaps on veth pairs.
-    Macvtap,
-    /// TAPs in bridges of the kernel, with veth pairs.
-    Bridge,
-    /// TAPs in bridges of Open vSwitch, datapath in user space, with veth pairs.
-    Ovs,
-    /// TAPs, without anything behind them.
-    Tap,
-    /// veth pairs by AF_XDP.
-    Xdp,
-}
-
-impl Link {
-    /// All of them.
-    pub(crate) const ALL: [Self; 5] = [Self::Macvtap, Self::Bridge, Self::Ovs, Self::Tap, Self::Xdp];
-
-    /// Its name in cases.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Macvtap => "macvtap",
-            Self::Bridge => "bridge",
-            Self::Ovs => "ovs",
-            Self::Tap => "tap",
-            Self::Xdp => "xdp",
-        }
+named_kind! {
+    /// How the routers' NICs are attached.
+    pub(crate) enum Link {
+        /// macvtaps on veth pairs.
+        Macvtap = "macvtap",
+        /// TAPs in bridges of the kernel, with veth pairs.
+        Bridge = "bridge",
+        /// TAPs in bridges of Open vSwitch, datapath in user space, with veth pairs.
+        Ovs = "ovs",
+        /// TAPs, without anything behind them.
+        Tap = "tap",
+        /// veth pairs by AF_XDP.
+        Xdp = "xdp",
     }
 }
 
