@@ -2,20 +2,18 @@
 //! fast as its interface takes them, all from one thread.
 
 use std::net::Ipv4Addr;
-use std::time::{Duration, Instant};
+use std::thread::sleep;
 
 use anyhow::{Result, ensure};
 use frame::Mac;
 use port::Source;
 use uplink::{Netns, Wire};
 
-use crate::due::{BURST, Due};
+use crate::due::{BURST, NAP, send_each};
 use crate::generator::{Generator, Settings};
 
 /// Octets of a frame: the smallest, of which rates are promised where nothing else is said.
 const FRAME: usize = 60;
-/// Sleep while nothing is due.
-const NAP: Duration = Duration::from_micros(60);
 
 /// Where frames go.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,8 +50,6 @@ struct Lane {
     frame: Vec<u8>,
     /// Frames a second; infinite: as many as the interface takes.
     rate: f64,
-    due: Due,
-    taken: u64,
 }
 
 impl Flood {
@@ -66,32 +62,17 @@ impl Flood {
         let lane = |target: &Target| {
             let wire = Wire::open(&here, &target.interface)?;
             let rate = target.rate.unwrap_or(f64::INFINITY);
-            anyhow::Ok(Lane { wire, frame: frame_of(target)?, rate, due: Due::default(), taken: 0 })
+            anyhow::Ok(Lane { wire, frame: frame_of(target)?, rate })
         };
         Ok(Self { lanes: targets.iter().map(lane).collect::<Result<_>>()? })
     }
 
     /// Sends until it is over; what was sent to each target, in their order.
-    pub fn run(mut self, is_over: impl Fn() -> bool) -> Vec<Sent> {
-        let start = Instant::now();
-        while !is_over() {
-            let elapsed = start.elapsed();
-            let sent = self.lanes.iter_mut().fold(0, |sent, lane| sent + lane.turn(elapsed));
-            if sent == 0 {
-                std::thread::sleep(NAP);
-            }
-        }
-        self.lanes.iter().map(|lane| Sent { offered: lane.due.sent, taken: lane.taken }).collect()
-    }
-}
-
-impl Lane {
-    /// Sends what is due; returns frames offered.
-    fn turn(&mut self, elapsed: Duration) -> u64 {
-        let (wire, frame) = (&self.wire, &self.frame);
-        let (offered, taken) = self.due.send((elapsed, self.rate), BURST, |left| wire.repeat(frame, left));
-        self.taken += taken;
-        offered
+    pub fn run(self, is_over: impl Fn() -> bool) -> Vec<Sent> {
+        let rates: Vec<f64> = self.lanes.iter().map(|lane| lane.rate).collect();
+        let send = |to: usize, frames, _| self.lanes[to].wire.repeat(&self.lanes[to].frame, frames);
+        let sent = send_each(&rates, BURST, |_| is_over(), send, || sleep(NAP));
+        sent.into_iter().map(|(offered, taken)| Sent { offered, taken }).collect()
     }
 }
 

@@ -15,7 +15,6 @@ use host::cores;
 use super::{Case, kernel_fed};
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options, Rig, Sample};
-use crate::ledger_snapshot::Snapshot;
 use crate::metric::exits;
 use crate::rig::lane::{self, Lane, run, settle};
 
@@ -68,8 +67,6 @@ struct Bench {
 struct Slice {
     packets: u64,
     seconds: f64,
-    /// Passes over generator, rings and sink: all, and those in which nothing moved.
-    passes: (u64, u64),
     exits: u64,
 }
 
@@ -91,22 +88,16 @@ impl Bench {
     fn slice(&mut self, router: &Guest, length: Duration, sandbox: Confinement) -> Result<Slice> {
         cores::pin(self.cpu)?;
         sandbox.enter(Class::Vhost)?;
-        let (came, passes) = (self.came(), self.passes());
+        let came = self.came();
         let seconds = run(&mut self.lanes, length);
         // The rate is what came in that time; what is still under way counts as neither sent nor lost.
-        let packets = self.came() - came;
-        let passes = (self.passes().0 - passes.0, self.passes().1 - passes.1);
-        let slice = Slice { packets, seconds, passes, exits: exits(router) };
+        let slice = Slice { packets: self.came() - came, seconds, exits: exits(router) };
         settle(&mut self.lanes);
         Ok(slice)
     }
 
     fn came(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.came().frames.get()).sum()
-    }
-
-    fn passes(&self) -> (u64, u64) {
-        self.lanes.iter().fold((0, 0), |sum, lane| (sum.0 + lane.passes.0, sum.1 + lane.passes.1))
     }
 }
 
@@ -167,22 +158,27 @@ impl Parts {
         for slice in slices {
             all.packets += slice.packets;
             all.seconds = slice.seconds.max(all.seconds);
-            all.passes = (all.passes.0 + slice.passes.0, all.passes.1 + slice.passes.1);
             all.exits = slice.exits.saturating_sub(before).max(all.exits);
         }
         Ok(all)
     }
 
-    fn ledger(&self) -> Snapshot {
-        lane::ledger(&self.router, self.benches.iter().flat_map(|bench| &bench.lanes))
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.benches.iter().flat_map(|bench| &bench.lanes)
+    }
+
+    /// Passes over generator, rings and sink so far: all, and those in which nothing moved.
+    fn passes(&self) -> (u64, u64) {
+        self.lanes().fold((0, 0), |sum, lane| (sum.0 + lane.passes.0, sum.1 + lane.passes.1))
     }
 }
 
 impl Rig for Parts {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let before = self.ledger();
-        let Slice { packets, seconds, passes, exits } = self.slice(length)?;
-        let ledger = self.ledger().since(&before);
+        let (before, passed) = (lane::ledger(&self.router, self.lanes()), self.passes());
+        let Slice { packets, seconds, exits } = self.slice(length)?;
+        let ledger = lane::ledger(&self.router, self.lanes()).since(&before);
+        let passes = (self.passes().0 - passed.0, self.passes().1 - passed.1);
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         let vcpus = self.router.plan().vcpus;
         let all = |name: &str| (0..vcpus).map(|n| ledger.count(&format!("vcpu{n}.{name}"))).sum::<u64>();

@@ -14,7 +14,7 @@ use frame::offload::VIRTIO;
 use port::{Bell, Frame, Sink, Source};
 use ring::BURST;
 use rustix::io::{Errno, read, write};
-use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};
+use uplink::{Netns, TapSink, TapSource};
 
 use super::Case;
 use crate::device::{self, NEAR_MAC, STATION_MAC};
@@ -23,6 +23,7 @@ use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::{Counted, Reading};
 use crate::rig::Mover;
+use crate::rig::host_end::{HOST, tap};
 use crate::scenario::{for_about, until_quiet};
 
 /// Frames that go round.
@@ -106,17 +107,10 @@ impl Taps {
         for devices in ["all", "default"] {
             netns.set_sysctl(&format!("net.ipv4.conf.{devices}.rp_filter"), "0")?;
         }
-        let open = |name, mac| -> Result<(TapSource, Arc<TapSink>)> {
-            let config = TapConfig { mac: Some(mac), netns: Some(&netns), ..TapConfig::default() };
-            Ok(Tap::open(name, &config)?.split())
-        };
         let [out_name, back_name] = NAMES;
-        let out = open(out_name, STATION_MAC)?;
-        let back = open(back_name, [2, 0, 0, 0, 1, 9])?;
-        links.add_address(out_name, device::STATION, 24)?;
-        let router = [198, 18, 0, 1].into();
-        links.add_address(back_name, [198, 18, 0, 254].into(), 24)?;
-        links.add_neighbour(back_name, router, NEAR_MAC)?;
+        let out = tap(&netns, out_name, (STATION_MAC, device::STATION, 24), None)?;
+        let (router, host) = (device::NEAR, ([2, 0, 0, 0, 1, 9], HOST, 24));
+        let back = tap(&netns, back_name, host, Some((router, NEAR_MAC)))?;
         links.add_route([198, 18, 1, 0].into(), 24, router)?;
         links.add_route([0, 0, 0, 0].into(), 0, router)?;
         Ok(Self { out, back, _netns: netns })

@@ -41,12 +41,10 @@ impl HostPair {
     /// Opens both.
     pub(crate) fn open() -> Result<Self> {
         let netns = Netns::new()?;
-        let links = netns.settle(true)?;
+        netns.settle(true)?;
         let open = |n: usize| -> Result<(Option<TapSource>, Arc<TapSink>)> {
-            let config = TapConfig { mac: Some(HOST_MACS[n]), netns: Some(&netns), ..TapConfig::default() };
-            let (from, to) = Tap::open(NAMES[n], &config)?.split();
-            links.add_address(NAMES[n], HOSTS[n], 25)?;
-            links.add_neighbour(NAMES[n], GUESTS[n], GUEST_MACS[n])?;
+            let host = (HOST_MACS[n], HOSTS[n], 25);
+            let (from, to) = tap(&netns, NAMES[n], host, Some((GUESTS[n], GUEST_MACS[n])))?;
             netns.set_sysctl(&format!("net.ipv4.conf.{}.proxy_arp", NAMES[n]), "1")?;
             Ok((Some(from), to))
         };
@@ -67,11 +65,8 @@ impl HostEnd {
     /// Opens it. The guest at the other end is known by its address, so that nobody asks before the first frame.
     pub(crate) fn open() -> Result<Self> {
         let netns = Netns::new()?;
-        let links = netns.settle(false)?;
-        let config = TapConfig { mac: Some(HOST_MAC), netns: Some(&netns), ..TapConfig::default() };
-        let (from, to) = Tap::open(NAME, &config)?.split();
-        links.add_address(NAME, HOST, 24)?;
-        links.add_neighbour(NAME, device::NEAR, NEAR_MAC)?;
+        netns.settle(false)?;
+        let (from, to) = tap(&netns, NAME, (HOST_MAC, HOST, 24), Some((device::NEAR, NEAR_MAC)))?;
         Ok(Self { from: Some(from), to, netns })
     }
 
@@ -91,6 +86,21 @@ impl HostEnd {
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         Ok(self.netns.run(work)?)
     }
+}
+
+/// Both directions of a TAP in a namespace whose kernel has this address on it, and knows of a neighbour there.
+pub(crate) fn tap(
+    netns: &Netns,
+    name: &str,
+    (mac, ip, prefix): ([u8; 6], Ipv4Addr, u8),
+    neighbour: Option<(Ipv4Addr, [u8; 6])>,
+) -> Result<(TapSource, Arc<TapSink>)> {
+    let config = TapConfig { mac: Some(mac), netns: Some(netns), ..TapConfig::default() };
+    let ports = Tap::open(name, &config).context("cannot open a TAP")?.split();
+    let links = netns.links()?;
+    links.add_address(name, ip, prefix)?;
+    neighbour.map_or(Ok(()), |(ip, mac)| links.add_neighbour(name, ip, mac))?;
+    Ok(ports)
 }
 
 /// Both ways between a guest's NIC and a TAP.

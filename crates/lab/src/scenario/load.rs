@@ -1,17 +1,16 @@
 //! Load on several routers of a room at once, from one thread.
 
-use std::time::{Duration, Instant};
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::Result;
 
 use super::Step;
-use crate::due::{BURST, Due};
+use crate::due::{BURST, NAP, send_each};
 use crate::rig::room::Room;
 
 /// Most frames sent at once before a queue whose length is what is measured.
 const SHORT_BURST: u64 = 16;
-/// Shortest sleep between bursts.
-const NAP: Duration = Duration::from_micros(60);
 
 /// How load is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,24 +38,12 @@ pub(crate) fn step(room: &Room, rates: &[f64], times: (Duration, Duration), mann
 
 /// Offers load; returns the frames that were offered, whether the interfaces took them or not.
 fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner) -> Vec<u64> {
-    let (start, mut lanes) = (Instant::now(), vec![Due::default(); rates.len()]);
-    let mut turn = 0;
-    loop {
-        let elapsed = start.elapsed();
-        if elapsed >= length {
-            return lanes.iter().map(|lane| lane.sent).collect();
+    let send = |router, frames, turn| room.send(router, frames, turn);
+    let rest = || {
+        if manner.sleeps {
+            sleep(NAP);
         }
-        let mut idle = true;
-        for (router, (lane, &rate)) in lanes.iter_mut().zip(rates).enumerate() {
-            let send = |frames| room.send(router, frames, turn);
-            let (offered, _) = lane.send((elapsed, rate), manner.burst(), send);
-            if offered > 0 {
-                turn += 1;
-                idle = false;
-            }
-        }
-        if idle && manner.sleeps {
-            std::thread::sleep(NAP);
-        }
-    }
+    };
+    let sent = send_each(rates, manner.burst(), |elapsed| elapsed >= length, send, rest);
+    sent.into_iter().map(|(offered, _)| offered).collect()
 }

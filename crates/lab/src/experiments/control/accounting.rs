@@ -104,9 +104,9 @@ impl Accounting {
         let threads = burn.threads();
         let mut reader = Reader::traced()?;
         let before = reader.look(&threads)?;
-        burn.go(self.options.step(LEAST))?;
+        let took = burn.go(self.options.step(LEAST))?;
         let after = reader.look(&threads)?;
-        let (took, doubt) = burn.took()?;
+        let (took, doubt) = burn.judged(took)?;
         let mut sample = told(place, self.cpus.1, (before, after), took)?;
         let traced = f64::from(u8::from(reader.is_traced()));
         sample.more.extend([("burnt_doubt_points", doubt * 100.0), ("traced", traced)]);

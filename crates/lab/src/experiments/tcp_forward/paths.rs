@@ -5,18 +5,18 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use config::{Mac, Neighbour};
 use engine::{Duty, Guest, IoThread};
+use uplink::Netns;
 use uplink::tap::{ReadCounters, WriteCounters};
-use uplink::{Netns, Tap, TapConfig};
 
 use super::ends::Ends;
 use crate::device::{self, FAR_MAC, NEAR_MAC, STATION, STATION_MAC, Seats};
 use crate::experiment::Options;
 use crate::ledger_snapshot::Snapshot;
 use crate::metric::Counted;
-use crate::rig::host_end::{plug, serve, veth};
+use crate::rig::host_end::{plug, serve, tap, veth};
 
 /// The router and its I/O thread do not poll for nothing: they share their CPUs with both ends of the stream, which cannot
 /// work while they do.
@@ -47,12 +47,16 @@ impl ByRouter {
         plan.spin = config::Spin::For(SPIN);
         plan.neighbours.push(Neighbour { address: CLIENT, mac: Mac(CLIENT_MAC), nic: 0 });
         let mut guest = Guest::new(&plan, Duty::default(), &device::ground(options)?)?;
-        let client = End { ip: CLIENT, mac: CLIENT_MAC, router: device::NEAR, router_mac: NEAR_MAC };
-        let server = End { ip: STATION, mac: STATION_MAC, router: FAR, router_mac: FAR_MAC };
+        let client = ((CLIENT_MAC, CLIENT, 24), (device::NEAR, NEAR_MAC));
+        let server = ((STATION_MAC, STATION, 24), (FAR, FAR_MAC));
         let sides = [("near", &ends.client, client), ("far", &ends.server, server)];
         let (mut pumps, mut taps) = (Vec::new(), Vec::new());
-        for ((side, netns, end), (name, nic)) in sides.into_iter().zip(NAMES.iter().zip(guest.nics())) {
-            let (from, to) = tap(name, netns, &end)?.split();
+        for ((side, netns, (end, router)), (name, nic)) in
+            sides.into_iter().zip(NAMES.into_iter().zip(guest.nics()))
+        {
+            let (from, to) = tap(netns, name, end, Some(router))?;
+            // Beside the TAP's own network there are only those of RFC 2544: the router has them all.
+            netns.links()?.add_route(Ipv4Addr::new(198, 18, 0, 0), 15, router.0)?;
             taps.push((side, from.counters(), to.counters()));
             pumps.extend(plug(nic, from, to));
         }
@@ -80,26 +84,6 @@ impl Counted for ByRouter {
 /// otherwise, it leaves a CPU to the ends of the stream.
 fn vcpus(options: &Options, seats: &Seats) -> Vec<usize> {
     if options.vcpus == 1 && options.cpus.is_empty() { vec![seats.host] } else { seats.vcpus.clone() }
-}
-
-/// One side of the router.
-struct End {
-    ip: Ipv4Addr,
-    mac: [u8; 6],
-    router: Ipv4Addr,
-    router_mac: [u8; 6],
-}
-
-/// A TAP in a namespace, whose kernel sends everything to the router.
-fn tap(name: &str, netns: &Netns, end: &End) -> Result<Tap> {
-    let config = TapConfig { mac: Some(end.mac), netns: Some(netns), ..TapConfig::default() };
-    let tap = Tap::open(name, &config).context("cannot open a TAP")?;
-    let links = netns.links()?;
-    links.add_address(name, end.ip, 24)?;
-    links.add_neighbour(name, end.router, end.router_mac)?;
-    // Beside the TAP's own network there are only those of RFC 2544.
-    links.add_route(Ipv4Addr::new(198, 18, 0, 0), 15, end.router)?;
-    Ok(tap)
 }
 
 /// The kernel, in a namespace of its own.

@@ -31,11 +31,13 @@ pub(super) trait Burn {
     /// Threads that the account is to watch.
     fn threads(&self) -> Vec<Thread>;
 
-    /// Burns for so long.
-    fn go(&mut self, length: Duration) -> Result<()>;
+    /// Burns for so long; returns the part of the core that it took, by its own measure.
+    fn go(&mut self, length: Duration) -> Result<f64>;
 
-    /// Part of the core that the last burn took, by its own measure, and how far that may be off.
-    fn took(&mut self) -> Result<(f64, f64)>;
+    /// What the last burn took, looked at once more when it is over, and how far that may be off.
+    fn judged(&mut self, took: f64) -> Result<(f64, f64)> {
+        Ok((took, 0.0))
+    }
 }
 
 /// A thread of this process.
@@ -60,8 +62,6 @@ pub(super) struct Application {
     thread: Thread,
     /// Cycles of the guest's clock in a second.
     frequency: f64,
-    /// See [`Burn::took`].
-    took: f64,
 }
 
 /// What a guest has counted.
@@ -103,7 +103,7 @@ impl Application {
         let vcpu = guest.guest.threads().first().context("the guest has no vCPU")?;
         let thread = own(vcpu.name(), vcpu.tid(), Column::Guest)?;
         let frequency = tsc_khz(TIMED) as f64 * 1e3;
-        let mut application = Self { guest, options, thread, frequency, took: 0.0 };
+        let mut application = Self { guest, options, thread, frequency };
         application.calibrate()?;
         Ok(application)
     }
@@ -144,16 +144,11 @@ impl Burn for Application {
         vec![self.thread.clone()]
     }
 
-    fn go(&mut self, length: Duration) -> Result<()> {
+    fn go(&mut self, length: Duration) -> Result<f64> {
         let (before, start) = (self.counted(), Instant::now());
         self.feed(length)?;
         let (after, elapsed) = (self.counted(), start.elapsed().as_secs_f64());
-        self.took = after.cycles_since(&before) / self.frequency / elapsed;
-        Ok(())
-    }
-
-    fn took(&mut self) -> Result<(f64, f64)> {
-        Ok((self.took, 0.0))
+        Ok(after.cycles_since(&before) / self.frequency / elapsed)
     }
 }
 
@@ -182,7 +177,6 @@ pub(super) struct Burner {
     _worker: Worker<()>,
     /// Nanoseconds of CPU time so far.
     ran: Arc<AtomicU64>,
-    took: f64,
 }
 
 impl Burner {
@@ -201,7 +195,7 @@ impl Burner {
             thread::sleep(NAP);
         };
         let (worker, tid) = seated(NAME, cpu, turn)?;
-        Ok(Self { tid, _worker: worker, ran, took: 0.0 })
+        Ok(Self { tid, _worker: worker, ran })
     }
 }
 
@@ -210,15 +204,10 @@ impl Burn for Burner {
         own(NAME, self.tid, Column::Vhost).into_iter().collect()
     }
 
-    fn go(&mut self, length: Duration) -> Result<()> {
+    fn go(&mut self, length: Duration) -> Result<f64> {
         let (before, start) = (self.ran.load(Relaxed), Instant::now());
         thread::sleep(length);
         let ran = self.ran.load(Relaxed) - before;
-        self.took = ran as f64 * 1e-9 / start.elapsed().as_secs_f64();
-        Ok(())
-    }
-
-    fn took(&mut self) -> Result<(f64, f64)> {
-        Ok((self.took, 0.0))
+        Ok(ran as f64 * 1e-9 / start.elapsed().as_secs_f64())
     }
 }

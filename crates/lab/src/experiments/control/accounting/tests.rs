@@ -51,9 +51,9 @@ fn what_a_thread_burns_by_its_own_clock_is_what_the_account_says() {
     let threads = burn.threads();
     let mut reader = Reader::by_ticks().unwrap();
     let before = reader.look(&threads).unwrap();
-    burn.go(Duration::from_secs(1)).unwrap();
+    let took = burn.go(Duration::from_secs(1)).unwrap();
     let after = reader.look(&threads).unwrap();
-    let (took, doubt) = burn.took().unwrap();
+    let (took, doubt) = burn.judged(took).unwrap();
     assert!(took > 0.0 && doubt == 0.0);
     let said = Split::between(&before, &after).threads.values().next().unwrap().run * 1e-9;
     assert!((said - took).abs() < 0.1, "{said} s, and by its own clock {took}");

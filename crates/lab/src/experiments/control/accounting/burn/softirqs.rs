@@ -181,7 +181,7 @@ impl Burn for Softirqs {
         Vec::new()
     }
 
-    fn go(&mut self, length: Duration) -> Result<()> {
+    fn go(&mut self, length: Duration) -> Result<f64> {
         self.taken = self.taken_while(length, |taken| self.feed(taken));
         let (burnt, away) = (self.costs.burnt(&self.taken), self.taken.away / self.taken.elapsed);
         ensure!(
@@ -199,10 +199,10 @@ impl Burn for Softirqs {
             self.taken,
             self.costs
         );
-        Ok(())
+        Ok(burnt)
     }
 
-    fn took(&mut self) -> Result<(f64, f64)> {
+    fn judged(&mut self, _: f64) -> Result<(f64, f64)> {
         let after = self.costs()?;
         let [before, after] = [self.costs, after].map(|costs| costs.burnt(&self.taken));
         Ok((f64::midpoint(before, after), (before - after).abs() / 2.0))
