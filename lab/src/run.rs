@@ -113,23 +113,19 @@ impl Room<'_> {
         for case in (self.listed.cases)(self.options)? {
             cores::pin(self.options.cpu(0)?)?;
             match case {
-                // Each stands for itself: what the host refuses to one of them says nothing of the others.
-                Case::Alone(mut experiment) if experiment.is_whole => {
-                    match run(&mut experiment, self.options) {
-                        Ok(outcome) => {
-                            self.tell(outcome, self.options)?;
-                            told += 1;
-                        }
-                        Err(error) => {
-                            let name = format!("{}/{}", experiment.id, experiment.case);
-                            print(&format!("NOT-RUN {name}: {error:#}\n"))?;
-                            refused = Some(error);
-                        }
+                Case::Alone(mut experiment) => match run(&mut experiment, self.options) {
+                    Ok(outcome) => {
+                        self.tell(outcome, self.options)?;
+                        told += 1;
                     }
-                }
-                Case::Alone(mut experiment) => {
-                    self.tell(run(&mut experiment, self.options)?, self.options)?;
-                }
+                    // Each stands for itself: what the host refuses to one of them says nothing of the others.
+                    Err(error) if experiment.is_whole => {
+                        let name = format!("{}/{}", experiment.id, experiment.case);
+                        print(&format!("NOT-RUN {name}: {error:#}\n"))?;
+                        refused = Some(error);
+                    }
+                    Err(error) => return Err(error),
+                },
                 Case::InTurn(a, b) => self.in_turn((a, self.options), (b, self.options))?,
             }
         }

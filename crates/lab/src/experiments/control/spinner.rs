@@ -33,15 +33,8 @@ pub(super) fn case(contended: &Contended) -> Experiment {
     contended.case(NAMES, "beside-spinner", lines, measure)
 }
 
-/// What was seen while the neighbour spun.
-struct Seen {
-    step: Step,
-    late: Late,
-    split: Split,
-}
-
-/// The promise is asked for, for a step and until enough timers have come.
-fn watch(contended: &Contended, room: &Room, rates: &[f64]) -> Result<Seen> {
+/// The promise is asked for, for a step and until enough timers have come; what was seen while the neighbour spun.
+fn watch(contended: &Contended, room: &Room, rates: &[f64]) -> Result<(Step, Late, Split)> {
     let mut reader = Reader::by_ticks()?;
     let mut look = || reader.look(&usage::threads(room.supervisor())?);
     let sleeper = Sleeper::start(contended.cpus.1)?;
@@ -53,14 +46,14 @@ fn watch(contended: &Contended, room: &Room, rates: &[f64]) -> Result<Seen> {
         all.add(&step(room, rates, (Duration::ZERO, MORE), Manner::PLAIN)?);
     }
     let split = Split::between(&before, &look()?);
-    Ok(Seen { step: all, late: sleeper.end()?, split })
+    Ok((all, sleeper.end()?, split))
 }
 
 fn measure(contended: &Contended, room: &Room, capacity: f64) -> Result<Sample> {
     let promised = PROMISED * capacity;
     let rates = [promised, 0.0];
     let settled = settle(room, &rates, promised)?;
-    let Seen { step, late, split } = watch(contended, room, &rates)?;
+    let (step, late, split) = watch(contended, room, &rates)?;
     let packets = step.packets();
     ensure!(packets > 0, "nothing came through");
     let spun = usage::used(&split, Some(NEIGHBOUR));

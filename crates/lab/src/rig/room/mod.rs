@@ -2,8 +2,8 @@
 //! enters by packet sockets in front of them and is received by the routers' own threads; the kernel behind them counts.
 
 mod counted;
+mod folder;
 mod links;
-mod memory;
 mod text;
 
 use std::fs;
@@ -11,7 +11,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,8 +21,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use uplink::{Links, Netns, Wire};
 
 use self::counted::{Counted, Counts};
+use self::folder::Folder;
 pub(crate) use self::links::{Link, ip, steer};
-pub(crate) use self::memory::Memory;
 use crate::device::{self, NEAR_MAC};
 use crate::experiment::Options;
 use crate::generator::Generator;
@@ -70,11 +69,21 @@ pub(crate) struct Room {
     _switch: Vec<Process>,
     netns: Netns,
     _links: Links,
-    folder: PathBuf,
+    _folder: Folder,
+}
+
+/// What the command remembers from one room to the next: its state, never that of the host's own routers.
+pub(crate) struct Memory(Folder);
+
+impl Memory {
+    /// Nothing is remembered yet.
+    pub(crate) fn new() -> Result<Self> {
+        Folder::new().map(Self)
+    }
 }
 
 /// A process that ends with this.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -95,12 +104,7 @@ impl Room {
         let program = program()?;
         let netns = Netns::new()?;
         let links = netns.settle(false)?;
-        let (id, folder) = own_folder()?;
-        let room = Self::furnish(&program, file, &id, (netns, links), folder.clone());
-        if room.is_err() {
-            let _ = fs::remove_dir_all(folder);
-        }
-        room
+        Self::furnish(&program, file, (netns, links), Folder::new()?)
     }
 
     /// Opens a room, has something measured there, and closes it.
@@ -118,14 +122,13 @@ impl Room {
     fn furnish(
         program: &Path,
         file: &File<'_>,
-        id: &str,
         (netns, links): (Netns, Links),
-        folder: PathBuf,
+        folder: Folder,
     ) -> Result<Self> {
-        let routers = file.routers.len();
-        let switch = links::prepare(&netns, file.link, routers, &folder)?;
-        let state = file.memory.map_or_else(|| folder.join("state"), |memory| memory.folder().to_owned());
-        let (run, counted) = start(program, &netns, text::text(file, id), (&folder, &state))?;
+        let (routers, place) = (file.routers.len(), &*folder.path);
+        let switch = links::prepare(&netns, file.link, routers, place)?;
+        let state = file.memory.map_or_else(|| place.join("state"), |memory| memory.0.path.clone());
+        let (run, counted) = start(program, &netns, text::text(file, &folder.id), (place, &state))?;
         let lane = |router: usize| {
             let [near, far] = links::sides(router);
             let (ahead, behind) = match file.link {
@@ -136,7 +139,7 @@ impl Room {
             anyhow::Ok(Lane { wire: Wire::open(&netns, &ahead)?, frames, behind })
         };
         let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
-        Ok(Self { lanes, run, counted, _switch: switch, netns, _links: links, folder })
+        Ok(Self { lanes, run, counted, _switch: switch, netns, _links: links, _folder: folder })
     }
 
     /// Sends a burst to a router; returns how many frames were taken. Where there are several flows, `turn` picks one.
@@ -187,22 +190,6 @@ impl Room {
         }
         Ok(())
     }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// An id of a few letters, and a folder of that name.
-fn own_folder() -> Result<(String, PathBuf)> {
-    // Several may be there at once.
-    static FOLDERS: AtomicU32 = AtomicU32::new(0);
-    let id = format!("l{:x}-{}", std::process::id(), FOLDERS.fetch_add(1, Relaxed));
-    let folder = std::env::temp_dir().join(format!("ringroad-lab-{id}"));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok((id, folder))
 }
 
 /// Frames for a station behind a router, whose NIC has this address.
