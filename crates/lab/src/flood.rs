@@ -4,13 +4,12 @@
 use std::net::Ipv4Addr;
 use std::thread::sleep;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use frame::Mac;
-use port::Source;
 use uplink::{Netns, Wire};
 
 use crate::due::{BURST, NAP, send_each};
-use crate::generator::{Generator, Settings};
+use crate::generator::{Settings, first_frames};
 
 /// Octets of a frame: the smallest, of which rates are promised where nothing else is said.
 const FRAME: usize = 60;
@@ -85,14 +84,7 @@ fn frame_of(target: &Target) -> Result<Vec<u8>> {
         frame: FRAME,
         ..Settings::default()
     };
-    let mut octets = vec![0; FRAME];
-    let made = Generator::new(&settings)?.drain(1, &mut |frames| {
-        for frame in frames {
-            frame.octets().copy_to_slice(&mut octets);
-        }
-    });
-    ensure!(made == 1, "the generator gives no frame");
-    Ok(octets)
+    Ok(first_frames(&settings, 1)?.swap_remove(0))
 }
 
 #[cfg(test)]

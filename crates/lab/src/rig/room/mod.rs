@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::{cores, own_files};
-use port::Source;
 use rustix::process::{Pid, Signal, kill_process};
 use uplink::{Links, Netns, Wire};
 
@@ -25,7 +24,7 @@ use self::folder::Folder;
 pub(crate) use self::links::{Link, ip, steer};
 use crate::device::{self, NEAR_MAC};
 use crate::experiment::Options;
-use crate::generator::Generator;
+use crate::generator::{Settings, first_frames};
 
 /// Routers, and Open vSwitch, are up long before this; and down.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -195,22 +194,8 @@ impl Room {
 /// Frames for a station behind a router, whose NIC has this address.
 fn frames(options: &Options, near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
     let flows = if options.queues > 1 { FLOWS } else { 1 };
-    let traffic = crate::generator::Settings {
-        rate: None,
-        destination_mac: frame::Mac(near),
-        ..device::traffic(options)
-    };
-    let mut generator = Generator::new(&traffic)?;
-    let mut all = Vec::new();
-    generator.drain(flows, &mut |frames| {
-        for frame in frames {
-            let mut octets = vec![0; frame.len()];
-            frame.octets().copy_to_slice(&mut octets);
-            all.push(octets);
-        }
-    });
-    ensure!(!all.is_empty(), "the generator gives no frame");
-    Ok(all)
+    let traffic = Settings { rate: None, destination_mac: frame::Mac(near), ..device::traffic(options) };
+    first_frames(&traffic, flows)
 }
 
 /// Runs what follows it where /sys is that of its network namespace, with the control groups of the host, if there are any.
