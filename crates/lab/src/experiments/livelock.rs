@@ -11,8 +11,7 @@ use std::slice;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{Role, TrafficInfo};
-use engine::{Duty, Guest};
+use engine::Guest;
 
 use super::Case;
 use crate::device::{self, Seats};
@@ -58,15 +57,8 @@ struct Application {
 
 impl Application {
     fn start(options: Options, seats: &Seats, is_protected: bool) -> Result<Self> {
-        let traffic = TrafficInfo {
-            work_ns: options.work,
-            queue_len: options.queue,
-            protected: u32::from(is_protected),
-            ..TrafficInfo::default()
-        };
-        let duty = Duty { role: Role::Application, traffic };
-        let guest = Fed::start(&options, &device::end_plan(&options, seats)?, duty, seats.host)?;
-        Ok(Self { guest, options })
+        let (plan, work) = (device::end_plan(&options, seats)?, (options.work, is_protected));
+        Ok(Self { guest: Fed::application(&options, &plan, work, seats.host)?, options })
     }
 
     /// Offers so many frames a second, lead and measured time, then lets the application finish.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use bootinfo::{Role, TrafficInfo};
 use config::Router;
 use engine::{Duty, Guest};
 use host::cores;
@@ -36,6 +37,22 @@ impl Fed {
         guest.start()?;
         cores::pin(host)?;
         Ok(Self { guest, into, back })
+    }
+
+    /// Starts an application that spends so many nanoseconds on each frame, behind its queue, and is protected from receive livelock
+    /// or not.
+    ///
+    /// # Errors
+    /// As [`Fed::start`].
+    pub(crate) fn application(
+        options: &Options,
+        plan: &Router,
+        (work_ns, is_protected): (u32, bool),
+        host: usize,
+    ) -> Result<Self> {
+        let protected = u32::from(is_protected);
+        let traffic = TrafficInfo { work_ns, queue_len: options.queue, protected, ..TrafficInfo::default() };
+        Self::start(options, plan, Duty { role: Role::Application, traffic }, host)
     }
 
     /// Offers frames for about so long.

@@ -10,9 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{Role, TrafficInfo};
 use config::{Engine, Spin};
-use engine::Duty;
 use host::cores;
 use rustix::thread::gettid;
 use sched::account::{Column, Thread};
@@ -92,14 +90,11 @@ impl Application {
         // It is to sleep when there is no frame.
         plan.spin = Spin::For(Duration::ZERO);
         let work_ns = u32::try_from(WORK.as_nanos()).context("the work on a frame is too long")?;
-        let traffic =
-            TrafficInfo { work_ns, queue_len: options.queue, protected: 1, ..TrafficInfo::default() };
-        let duty = Duty { role: Role::Application, traffic };
         ensure!(
             device::engine(&options) == Engine::Kvm,
             "a vCPU that is a process shows its time to nobody else: --engine kvm"
         );
-        let guest = Fed::start(&options, &plan, duty, host)?;
+        let guest = Fed::application(&options, &plan, (work_ns, true), host)?;
         let vcpu = guest.guest.threads().first().context("the guest has no vCPU")?;
         let thread = own(vcpu.name(), vcpu.tid(), Column::Guest)?;
         let frequency = tsc_khz(TIMED) as f64 * 1e3;
