@@ -90,6 +90,15 @@ pub struct Varied {
     sandbox: Option<String>,
 }
 
+/// Takes over what is said of these.
+macro_rules! take {
+    ($from:ident, $to:ident: $($name:ident),+) => {
+        $(if let Some(value) = &$from.$name {
+            $to.$name.clone_from(value);
+        })+
+    };
+}
+
 impl Varied {
     /// Reads words `name=value`.
     ///
@@ -117,37 +126,18 @@ impl Varied {
     /// The options with what is said here; what is not said stays as it is.
     pub fn change(&self, options: &Options) -> Options {
         let mut options = options.clone();
-        set(&mut options.engine, &self.engine);
-        set(&mut options.nic, &self.nic);
-        set(&mut options.mode, &self.mode);
-        set(&mut options.itr, &self.itr);
-        set(&mut options.combine, &self.combine);
-        set(&mut options.combine_above, &self.combine_above);
+        take!(self, options: engine, nic, mode, itr, combine, combine_above, attach, vhost, frame, write);
+        take!(self, options: work, queue, flows, routes, queues, vcpus);
+        if let Some(word) = &self.sandbox {
+            options.sandbox = if word == "on" { Confinement::On } else { Confinement::Off };
+        }
         options.sent_interrupts = self.sent_interrupts.or(options.sent_interrupts);
-        set(&mut options.attach, &self.attach);
-        set(&mut options.vhost, &self.vhost);
-        set(&mut options.frame, &self.frame);
         options.segment = self.segment.or(options.segment);
-        set(&mut options.write, &self.write);
         options.conversation = self.conversation.or(options.conversation);
         options.direction = self.direction.or(options.direction);
-        set(&mut options.work, &self.work);
-        set(&mut options.queue, &self.queue);
-        set(&mut options.flows, &self.flows);
-        set(&mut options.routes, &self.routes);
-        set(&mut options.queues, &self.queues);
-        set(&mut options.vcpus, &self.vcpus);
-        let sandbox = |word: &String| if word == "on" { Confinement::On } else { Confinement::Off };
-        set(&mut options.sandbox, &self.sandbox.as_ref().map(sandbox));
         options.misdeed = self.misdeed.or(options.misdeed);
         options.rate = self.rate.or(options.rate);
         options
-    }
-}
-
-fn set<T: Clone>(place: &mut T, value: &Option<T>) {
-    if let Some(value) = value {
-        place.clone_from(value);
     }
 }
 

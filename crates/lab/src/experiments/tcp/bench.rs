@@ -47,7 +47,7 @@ impl Bench {
         let source = host.from.take().context("the TAP has no source")?;
         let io = serve(seats.host, plug(&guest.nics()[0], source, host.to.clone()).into(), SPIN)?;
         guest.start()?;
-        let peer = Peer::start(&host, listener, options.write)?;
+        let peer = Peer::start(&host, station, listener, options.write)?;
         let clock = tick(std::slice::from_ref(&guest))?;
         Ok(Self { peer: Some(peer), _between: Box::new(host), _io: io, _clock: clock, guests: vec![guest] })
     }

@@ -22,13 +22,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Octets read at once.
 const READ: usize = 64 << 10;
 
-/// What waits for the guest's call; none where the host calls.
-pub(super) enum Service {
-    Discard(TcpListener),
-    Echo(TcpListener),
-    Caller,
-}
-
 /// See the head of this file.
 pub(super) struct Peer {
     worker: Worker<()>,
@@ -36,26 +29,31 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// What the guest's station needs on this side, ready before the guest calls.
-    pub(super) fn listen(host: &HostEnd, station: Station) -> Result<Service> {
-        Ok(match station {
-            Station::TcpStream => Service::Discard(host.listen(DISCARD)?),
-            Station::TcpRequests => Service::Echo(host.listen(ECHO)?),
-            Station::Server => Service::Caller,
+    /// What waits for the call of a guest's station, before it calls; none where the host calls.
+    pub(super) fn listen(host: &HostEnd, station: Station) -> Result<Option<TcpListener>> {
+        match station {
+            Station::TcpStream => host.listen(DISCARD).map(Some),
+            Station::TcpRequests => host.listen(ECHO).map(Some),
+            Station::Server => Ok(None),
             Station::UdpStream => bail!("datagrams have no connection"),
-        })
+        }
     }
 
-    /// Starts it.
-    pub(super) fn start(host: &HostEnd, service: Service, write: usize) -> Result<Self> {
+    /// Starts it: what the station needs on this side.
+    pub(super) fn start(
+        host: &HostEnd,
+        station: Station,
+        listener: Option<TcpListener>,
+        write: usize,
+    ) -> Result<Self> {
         let octets = Arc::<AtomicU64>::default();
         let count = octets.clone();
-        let worker = match service {
-            Service::Discard(listener) => Worker::start("lab/discard", move |stop| {
+        let worker = match listener {
+            Some(listener) if station == Station::TcpStream => Worker::start("lab/discard", move |stop| {
                 attend(&listener, stop, |stream| discard(stream, &count))
             }),
-            Service::Echo(listener) => Worker::start("lab/echo", move |stop| attend(&listener, stop, echo)),
-            Service::Caller => {
+            Some(listener) => Worker::start("lab/echo", move |stop| attend(&listener, stop, echo)),
+            None => {
                 let call = || TcpStream::connect_timeout(&(device::NEAR, DISCARD).into(), CONNECT);
                 let stream = host.inside(call)?.context("the guest takes no connection")?;
                 Worker::start("lab/caller", move |stop| send(stream, write, stop))

@@ -30,11 +30,7 @@ const BURST: usize = 4;
 const FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 8, 8, 0x88, 0xb5];
-    let mut at = 0;
-    while at < head.len() {
-        frame[at] = head[at];
-        at += 1;
-    }
+    frame.split_at_mut(head.len()).0.copy_from_slice(&head);
     frame
 };
 
