@@ -1,6 +1,5 @@
 //! `ringroad lab run 001/fig1`: figures of the papers, ours beside theirs.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use anyhow::Result;
@@ -8,7 +7,6 @@ use command_line::print;
 use lab::experiment::Options;
 use lab::figures::{Cell, Figure, Found, Judged, Played, judge_all, play, table};
 use lab::host::Host;
-use lab::ledger_snapshot::Snapshot;
 use lab::report::{Record, Verdict, append};
 
 /// Plays a figure, prints its table and the verdict on each shape, and writes all that to the file that `options` name.
@@ -25,7 +23,7 @@ pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()>
         print(&format!("SHAPE {} {word}: {claim} ({column}): {why}\n", figure.id))?;
         if let Some(path) = &options.json {
             let case = format!("shape/{}/{}", slug(column), slug(claim));
-            append(path, &Record { verdict, why, ..blank(figure, case, "ratio", host) })?;
+            append(path, &Record { verdict, why, ..Record::blank(&figure.id, case, "ratio", host) })?;
         }
     }
     let Some(path) = &options.json else { return Ok(()) };
@@ -38,7 +36,7 @@ fn cells(figure: &Figure, played: &Played, host: &Host) -> Vec<Record> {
     for (row, cells) in figure.rows.iter().zip(&played.cells) {
         for (column, cell) in figure.columns.iter().zip(cells) {
             let case = format!("{}/{}", slug(&row.name), slug(&column.name));
-            records.push(record(cell, blank(figure, case, &column.unit, host)));
+            records.push(record(cell, Record::blank(&figure.id, case, &column.unit, host)));
         }
     }
     records
@@ -70,45 +68,10 @@ fn record(cell: &Cell, mut record: Record) -> Record {
     record
 }
 
-fn blank(figure: &Figure, case: String, unit: &str, host: &Host) -> Record {
-    Record {
-        id: figure.id.clone(),
-        case,
-        unit: unit.to_owned(),
-        samples: Vec::new(),
-        median: None,
-        ci95: None,
-        c2c_ns: Vec::new(),
-        near: None,
-        far: None,
-        more: BTreeMap::new(),
-        ledger: Snapshot::new(),
-        verdict: Verdict::NotRun,
-        why: String::new(),
-        commit: host.commit.clone(),
-        date: host.date.clone(),
-        host: host.clone(),
-    }
-}
-
 /// A name without spaces.
 fn slug(name: &str) -> String {
     name.replace([' ', '/'], "-")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_cell_has_a_record_with_what_was_published_or_why_it_is_empty() {
-        let figures = lab::figures::find("001/fig2a").unwrap();
-        let played = play(&figures[0], &Options::default(), &mut Vec::new()).unwrap();
-        let records = cells(&figures[0], &played, &Host::describe());
-        assert_eq!(records.len(), 24);
-        let first = &records[0];
-        assert_eq!((first.id.as_str(), first.case.as_str()), ("001/fig2a", "VBox-TX-GH/UDP8"));
-        assert_eq!((first.more.get("published"), first.median), (Some(&22.0), None));
-        assert!(first.why.contains("VirtualBox"), "{}", first.why);
-    }
-}
+mod tests;

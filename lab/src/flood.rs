@@ -9,10 +9,9 @@ use clap::Args;
 use command_line::client::{self, Kind, unexpected};
 use command_line::print;
 use host::cores;
+use lab::experiment::rate;
 use lab::flood::{Flood, Sent, Target};
 use supervisor::Stop;
-
-use crate::options::rate;
 
 /// What is sent where.
 #[derive(Args, Debug)]
@@ -99,25 +98,4 @@ fn line(aim: &Aim, sent: Sent, seconds: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_nic_whom_the_frames_are_for_and_a_rate() {
-        let of =
-            |rate| Aim { router: "edge".to_owned(), nic: "in".to_owned(), to: [10, 0, 0, 9].into(), rate };
-        assert_eq!(aim("edge.in=10.0.0.9"), Ok(of(None)));
-        assert_eq!(aim("edge.in=10.0.0.9@130k"), Ok(of(Some(130e3))));
-        for wrong in
-            ["edge=10.0.0.9", "edge.in", "edge.in=10.0.0", "edge.in=10.0.0.9@", "edge.in=10.0.0.9@-1"]
-        {
-            assert!(aim(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn what_was_sent_is_a_line() {
-        let told = line(&aim("edge.in=10.0.0.9").unwrap(), Sent { offered: 3000, taken: 2000 }, 2.0);
-        assert_eq!(told, "edge.in: 3000 frames offered, 2000 taken by its TAP, 1.0 kpps\n");
-    }
-}
+mod tests;

@@ -113,23 +113,19 @@ impl Room<'_> {
         for case in (self.listed.cases)(self.options)? {
             cores::pin(self.options.cpu(0)?)?;
             match case {
-                // Each stands for itself: what the host refuses to one of them says nothing of the others.
-                Case::Alone(mut experiment) if experiment.is_whole() => {
-                    match run(&mut *experiment, self.options) {
-                        Ok(outcome) => {
-                            self.tell(outcome, self.options)?;
-                            told += 1;
-                        }
-                        Err(error) => {
-                            let name = format!("{}/{}", experiment.id(), experiment.case());
-                            print(&format!("NOT-RUN {name}: {error:#}\n"))?;
-                            refused = Some(error);
-                        }
+                Case::Alone(mut experiment) => match run(&mut experiment, self.options) {
+                    Ok(outcome) => {
+                        self.tell(outcome, self.options)?;
+                        told += 1;
                     }
-                }
-                Case::Alone(mut experiment) => {
-                    self.tell(run(&mut *experiment, self.options)?, self.options)?;
-                }
+                    // Each stands for itself: what the host refuses to one of them says nothing of the others.
+                    Err(error) if experiment.is_whole => {
+                        let name = format!("{}/{}", experiment.id, experiment.case);
+                        print(&format!("NOT-RUN {name}: {error:#}\n"))?;
+                        refused = Some(error);
+                    }
+                    Err(error) => return Err(error),
+                },
                 Case::InTurn(a, b) => self.in_turn((a, self.options), (b, self.options))?,
             }
         }
@@ -154,7 +150,7 @@ impl Room<'_> {
 
     fn in_turn(&self, a: Variant<'_>, b: Variant<'_>) -> Result<()> {
         let (mut first, mut second) = (a.0, b.0);
-        let comparison = compare(&mut *first, &mut *second, self.options)?;
+        let comparison = compare(&mut first, &mut second, self.options)?;
         self.tell(comparison.a.clone(), a.1)?;
         self.tell(comparison.b.clone(), b.1)?;
         print(&ratio_line(&comparison))
@@ -167,7 +163,7 @@ impl Room<'_> {
         };
         let own = self_rate::mpps(&traffic, OWN_RATE)?;
         for measured in &mut outcome.measured {
-            measured.sample.more.push(("generator_mpps", own));
+            measured.sample.more.push("generator_mpps", own);
         }
         tell(&outcome, options, self.host, &mut io::stdout())?;
         let reached = outcome.summary().map_or(0.0, |summary| summary.median);
@@ -182,7 +178,7 @@ impl Room<'_> {
 }
 
 /// An experiment and the options it was made with.
-type Variant<'a> = (Box<dyn Experiment>, &'a Options);
+type Variant<'a> = (Experiment, &'a Options);
 
 /// `RATIO a=… b=… median=… ci95=…..… n=…`: pairs whose CPUs were alike.
 fn ratio_line(comparison: &Comparison) -> String {

@@ -164,18 +164,20 @@ fn by_turns(path: &Hot, programs: &Programs, wanted: usize) -> Result<(String, b
             let new = play(&programs.new, path.words)?;
             (play(&programs.old, path.words)?, new)
         };
-        like += usize::from(old.iter().zip(&new).all(|(a, b)| a.c2c_ns().is_none() || alike(a, b)));
+        like += usize::from(old.iter().zip(&new).all(|(a, b)| a.figure("c2c_ns").is_none() || alike(a, b)));
         pairs.push((old, new));
         if like >= wanted {
             break;
         }
     }
-    let names: Vec<&str> =
-        pairs.first().map(|(old, _)| old.iter().map(Sample::name).collect()).unwrap_or_default();
+    let names: Vec<&str> = pairs
+        .first()
+        .map(|(old, _)| old.iter().map(|sample| sample.name.as_str()).collect())
+        .unwrap_or_default();
     ensure!(!names.is_empty(), "{} prints no RESULT line", path.name);
     let (mut text, mut holds) = (String::new(), true);
     for name in names {
-        let of = |samples: &'_ [Sample]| samples.iter().position(|sample| sample.name() == name);
+        let of = |samples: &'_ [Sample]| samples.iter().position(|sample| sample.name == name);
         let both: Vec<(&Sample, &Sample)> =
             pairs.iter().filter_map(|(old, new)| Some((&new[of(new)?], &old[of(old)?]))).collect();
         let (row, well) = row(name, &both)?;
@@ -201,15 +203,15 @@ fn play(program: &str, words: &[&str]) -> Result<Vec<Sample>> {
 fn row(name: &str, pairs: &[(&Sample, &Sample)]) -> Result<(String, bool)> {
     let Ratio { pairs: n, like, interval: (low, median, high) } =
         Ratio::over(pairs).with_context(|| format!("{name}: too few pairs"))?;
-    let unit = pairs.first().map_or("", |(new, _)| new.unit());
+    let unit = pairs.first().map_or("", |(new, _)| new.unit.as_str());
     let middle = |of: Vec<f64>| interval(of).map_or(f64::NAN, |(_, median, _)| median);
     let (new, old) = (
-        middle(pairs.iter().map(|(new, _)| new.median()).collect()),
-        middle(pairs.iter().map(|(_, old)| old.median()).collect()),
+        middle(pairs.iter().map(|(new, _)| new.median).collect()),
+        middle(pairs.iter().map(|(_, old)| old.median).collect()),
     );
     let (asked, verdict) = match unit {
         "ms" => {
-            let longer = interval(pairs.iter().map(|(new, old)| new.median() - old.median()).collect());
+            let longer = interval(pairs.iter().map(|(new, old)| new.median - old.median).collect());
             let (least, middle, most) = longer.context("too few pairs")?;
             let asked = format!("<= {LONGER_MS} ms longer: {middle:+.2} ({least:+.2}..{most:+.2})");
             (asked, verdict(most <= LONGER_MS, least > LONGER_MS))
@@ -250,7 +252,7 @@ fn vhost_user(programs: &Programs, wanted: usize) -> Result<(String, bool)> {
 /// A row of the table from what the script says: medians in RESULT lines, and new / old of the slices in a RATIO line.
 fn vhost_user_row(said: &[String]) -> Option<(String, bool)> {
     let samples: Vec<Sample> = said.iter().filter_map(|line| parse(line)).collect();
-    let of = |end: &str| samples.iter().find(|sample| sample.name().ends_with(end)).map(Sample::median);
+    let of = |end: &str| samples.iter().find(|sample| sample.name.ends_with(end)).map(|sample| sample.median);
     let (new, old) = (of("_ringroad_beside_other_60")?, of("_old_other_60")?);
     let ratio = said.iter().find_map(|line| line.strip_prefix("RATIO "))?;
     let key = |key: &str| ratio.split_whitespace().find_map(|word| word.strip_prefix(key));

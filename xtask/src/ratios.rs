@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use measure::bounds::{Bound, LIMITS, Limit, bounds};
+use measure::stats::{self, Summary};
 
 use crate::results::{Placement, Sample};
 
@@ -31,9 +32,9 @@ pub(crate) fn table(samples: &[Sample]) -> String {
 
 /// The median of what was measured under a name, with its unit.
 pub(crate) fn median_of(name: &str, samples: &[Sample]) -> Option<(String, String)> {
-    let of: Vec<&Sample> = samples.iter().filter(|sample| sample.name() == name).collect();
-    let (_, median, _) = interval(of.iter().map(|sample| sample.median()).collect())?;
-    Some((format!("{median:.1}"), of.first()?.unit().to_owned()))
+    let of: Vec<&Sample> = samples.iter().filter(|sample| sample.name == name).collect();
+    let (_, median, _) = interval(of.iter().map(|sample| sample.median).collect())?;
+    Some((format!("{median:.1}"), of.first()?.unit.clone()))
 }
 
 /// Ours / theirs, round by round: median and 95 % interval.
@@ -43,7 +44,7 @@ pub(crate) fn of(ours: &str, theirs: &str, samples: &[Sample]) -> Option<String>
 }
 
 fn limit_row(limit: &Limit, samples: &[Sample]) -> Option<String> {
-    let of = samples.iter().filter(|sample| sample.name() == limit.name);
+    let of = samples.iter().filter(|sample| sample.name == limit.name);
     let figures: Vec<f64> = of.filter_map(|sample| sample.figure(limit.key)).collect();
     let rounds = figures.len();
     let found @ (low, median, high) = interval(figures)?;
@@ -57,8 +58,8 @@ fn limit_row(limit: &Limit, samples: &[Sample]) -> Option<String> {
 fn bound_rows(bound: &Bound, samples: &[Sample]) -> Vec<String> {
     let mut places: BTreeMap<Option<Placement>, Vec<f64>> = BTreeMap::new();
     for (ours, theirs) in pairs(&bound.ours, &bound.theirs, samples) {
-        let [place, other] = [ours, theirs].map(|sample| Placement::of(sample.c2c_ns()));
-        let ratio = ours.median() / theirs.median();
+        let [place, other] = [ours, theirs].map(|sample| Placement::of(sample.figure("c2c_ns")));
+        let ratio = ours.median / theirs.median;
         places.entry((place == other).then_some(place)).or_default().push(ratio);
     }
     let moved = places.remove(&None).map(|ratios| ("moved", ratios));
@@ -68,7 +69,7 @@ fn bound_rows(bound: &Bound, samples: &[Sample]) -> Vec<String> {
 
 /// Ratios of one place; with fewer than an interval wants nobody knows.
 fn row(bound: &Bound, place: &str, ratios: Vec<f64>) -> String {
-    let (pairs, alone) = (ratios.len(), middle(ratios.clone()));
+    let (pairs, alone) = (ratios.len(), stats::median(&ratios).unwrap_or(f64::NAN));
     let (median, shown, holds) = match interval(ratios) {
         Some(found @ (low, median, high)) => {
             (median, format!("{low:.2}..{high:.2}"), bound.asked.judge(found))
@@ -97,7 +98,7 @@ impl Ratio {
         let like: Vec<_> = pairs.iter().copied().filter(|(a, b)| alike(a, b)).collect();
         // With too few pairs of like placement all are taken, and the reader sees it in the table.
         let used = if like.len() >= FEWEST_PAIRS { &like[..] } else { pairs };
-        let ratios = used.iter().map(|(a, b)| a.median() / b.median()).collect();
+        let ratios = used.iter().map(|(a, b)| a.median / b.median).collect();
         Some(Self { pairs: pairs.len(), like: like.len(), interval: interval(ratios)? })
     }
 }
@@ -110,7 +111,7 @@ fn ratio(ours: &str, theirs: &str, samples: &[Sample]) -> Option<Ratio> {
 /// that came nearest, which is told behind ours rather than before.
 fn pairs<'s>(ours: &str, theirs: &str, samples: &'s [Sample]) -> Vec<(&'s Sample, &'s Sample)> {
     let of = |name: &str| -> Vec<(usize, &'s Sample)> {
-        samples.iter().enumerate().filter(|(_, sample)| sample.name() == name).collect()
+        samples.iter().enumerate().filter(|(_, sample)| sample.name == name).collect()
     };
     let (ours, theirs) = (of(ours), of(theirs));
     let a_round = (theirs.len() / ours.len().max(1)).max(1);
@@ -124,7 +125,7 @@ fn pairs<'s>(ours: &str, theirs: &str, samples: &'s [Sample]) -> Vec<(&'s Sample
 
 /// Whether the cores of both samples were about equally far apart.
 pub(crate) fn alike(a: &Sample, b: &Sample) -> bool {
-    match (a.c2c_ns(), b.c2c_ns()) {
+    match (a.figure("c2c_ns"), b.figure("c2c_ns")) {
         (Some(a), Some(b)) => (a - b).abs() <= LIKE * a.max(b),
         _ => false,
     }
@@ -132,29 +133,8 @@ pub(crate) fn alike(a: &Sample, b: &Sample) -> bool {
 
 /// Median and its 95 % interval by order statistics (no assumption about how the ratios are spread); `None` for
 /// fewer than six.
-pub(crate) fn interval(mut ratios: Vec<f64>) -> Option<(f64, f64, f64)> {
-    ratios.retain(|ratio| ratio.is_finite());
-    let n = ratios.len();
-    if n < FEWEST_PAIRS {
-        return None;
-    }
-    ratios.sort_by(f64::total_cmp);
-    // Largest k for which the k smallest and the k largest lie outside with at most 2.5 % on each side.
-    let (mut below, mut term, mut k) = (0.0, 0.5f64.powi(n as i32), 0);
-    while below + term <= 0.025 {
-        below += term;
-        term *= (n - k) as f64 / (k + 1) as f64;
-        k += 1;
-    }
-    let low = k.saturating_sub(1);
-    Some((ratios[low], middle(ratios.clone()), ratios[n - 1 - low]))
-}
-
-/// The median of these, at least one.
-fn middle(mut ratios: Vec<f64>) -> f64 {
-    ratios.sort_by(f64::total_cmp);
-    let n = ratios.len();
-    f64::midpoint(ratios[n.saturating_sub(1) / 2], ratios[n / 2])
+pub(crate) fn interval(ratios: Vec<f64>) -> Option<(f64, f64, f64)> {
+    Summary::of(&ratios)?.within()
 }
 
 #[cfg(test)]

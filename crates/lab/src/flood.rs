@@ -2,20 +2,17 @@
 //! fast as its interface takes them, all from one thread.
 
 use std::net::Ipv4Addr;
-use std::time::{Duration, Instant};
+use std::thread::sleep;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use frame::Mac;
-use port::Source;
 use uplink::{Netns, Wire};
 
-use crate::due::{BURST, Due};
-use crate::generator::{Generator, Settings};
+use crate::due::{BURST, NAP, send_each};
+use crate::generator::{Settings, first_frames};
 
 /// Octets of a frame: the smallest, of which rates are promised where nothing else is said.
 const FRAME: usize = 60;
-/// Sleep while nothing is due.
-const NAP: Duration = Duration::from_micros(60);
 
 /// Where frames go.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,8 +49,6 @@ struct Lane {
     frame: Vec<u8>,
     /// Frames a second; infinite: as many as the interface takes.
     rate: f64,
-    due: Due,
-    taken: u64,
 }
 
 impl Flood {
@@ -66,38 +61,17 @@ impl Flood {
         let lane = |target: &Target| {
             let wire = Wire::open(&here, &target.interface)?;
             let rate = target.rate.unwrap_or(f64::INFINITY);
-            anyhow::Ok(Lane { wire, frame: frame_of(target)?, rate, due: Due::default(), taken: 0 })
+            anyhow::Ok(Lane { wire, frame: frame_of(target)?, rate })
         };
         Ok(Self { lanes: targets.iter().map(lane).collect::<Result<_>>()? })
     }
 
     /// Sends until it is over; what was sent to each target, in their order.
-    pub fn run(mut self, is_over: impl Fn() -> bool) -> Vec<Sent> {
-        let start = Instant::now();
-        while !is_over() {
-            let elapsed = start.elapsed();
-            let sent = self.lanes.iter_mut().fold(0, |sent, lane| sent + lane.turn(elapsed));
-            if sent == 0 {
-                std::thread::sleep(NAP);
-            }
-        }
-        self.lanes.iter().map(|lane| Sent { offered: lane.due.sent, taken: lane.taken }).collect()
-    }
-}
-
-impl Lane {
-    /// Sends what is due. What a full queue refuses is lost there, as what comes by a wire is; of a rate the frames behind that are
-    /// tried, too. Returns frames offered.
-    fn turn(&mut self, elapsed: Duration) -> u64 {
-        let burst = self.due.now(elapsed, self.rate, BURST);
-        let mut left = burst as usize;
-        while left > 0 {
-            let taken = self.wire.repeat(&self.frame, left);
-            self.taken += taken as u64;
-            left = if self.rate.is_finite() { left.saturating_sub(taken + 1) } else { 0 };
-        }
-        self.due.sent += burst;
-        burst
+    pub fn run(self, is_over: impl Fn() -> bool) -> Vec<Sent> {
+        let rates: Vec<f64> = self.lanes.iter().map(|lane| lane.rate).collect();
+        let send = |to: usize, frames, _| self.lanes[to].wire.repeat(&self.lanes[to].frame, frames);
+        let sent = send_each(&rates, BURST, |_| is_over(), send, || sleep(NAP));
+        sent.into_iter().map(|(offered, taken)| Sent { offered, taken }).collect()
     }
 }
 
@@ -110,25 +84,8 @@ fn frame_of(target: &Target) -> Result<Vec<u8>> {
         frame: FRAME,
         ..Settings::default()
     };
-    let mut octets = vec![0; FRAME];
-    let made = Generator::new(&settings)?.drain(1, &mut |frames| {
-        for frame in frames {
-            frame.octets().copy_to_slice(&mut octets);
-        }
-    });
-    ensure!(made == 1, "the generator gives no frame");
-    Ok(octets)
+    Ok(first_frames(&settings, 1)?.swap_remove(0))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_frame_is_for_the_router_and_behind_it_for_whom_it_was_meant() {
-        let to = Ipv4Addr::new(198, 51, 100, 9);
-        let target = Target { interface: "x".to_owned(), mac: [2, 0, 0, 0, 0, 7], to, rate: None };
-        let octets = frame_of(&target).unwrap();
-        assert_eq!((octets.len(), &octets[..6], &octets[30..34]), (FRAME, &target.mac[..], &to.octets()[..]));
-    }
-}
+mod tests;

@@ -77,11 +77,11 @@ fn commit() -> String {
     }
 }
 
-/// A time as `2026-11-21T04:05:06Z` (proleptic Gregorian calendar, no leap seconds).
+/// A time as `2026-11-21T04:05:06Z`.
 pub fn utc(time: SystemTime) -> String {
-    let shown = Moment::from(time).to_string();
-    let (to_the_second, _) = shown.split_once('.').unwrap_or((&shown, ""));
-    format!("{to_the_second}Z")
+    let moment = Moment::from(time).to_string();
+    let (seconds, _) = moment.split_once('.').unwrap_or((&moment, ""));
+    format!("{seconds}Z")
 }
 
 #[cfg(test)]

@@ -47,6 +47,11 @@ impl Snapshot {
         self.0.iter().find(|(mine, _)| mine == name).map(|&(_, value)| value)
     }
 
+    /// The value of one counter, 0 where there is none of that name.
+    pub fn count(&self, name: &str) -> u64 {
+        self.get(name).unwrap_or(0)
+    }
+
     /// The sum of all counters whose last part starts with `start`: `drop_` is what was lost.
     pub fn total(&self, start: &str) -> u64 {
         let last = |name: &str| name.rsplit('.').next().is_some_and(|last| last.starts_with(start));
@@ -56,23 +61,6 @@ impl Snapshot {
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
-    }
-
-    /// Two lines for a terminal: names above, changes a second below, each column as wide as the wider of both.
-    /// Counters that did not move are left out.
-    pub fn columns(&self, seconds: f64) -> [String; 2] {
-        let mut lines = [String::new(), String::new()];
-        for (name, value) in self.iter().filter(|&(_, value)| value > 0) {
-            let rate = format!("{:.0}", value as f64 / seconds);
-            let width = name.len().max(rate.len());
-            for (line, text) in lines.iter_mut().zip([name, &rate]) {
-                if !line.is_empty() {
-                    line.push_str("  ");
-                }
-                line.push_str(&format!("{text:>width$}"));
-            }
-        }
-        lines
     }
 }
 

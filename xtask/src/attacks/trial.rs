@@ -5,13 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use measure::stats::Summary;
 use support::attack::Attack;
 use support::{Counters, on_cpu};
 
 use super::list::Spec;
 use super::scene::{OTHER_CPU, Scene};
 use super::usage::{Held, Ids, Ran, Seen, Watch};
-use crate::ratios::interval;
 
 /// The longest slice of attack, and as many pairs as an interval wants.
 const SLICE: Duration = Duration::from_secs(5);
@@ -279,14 +279,11 @@ impl Outcome {
     }
 }
 
-/// The median of paired ratios within its interval; without one where there are too few pairs.
+/// The median of paired ratios within its interval; between the least and the greatest where there are too few pairs.
 fn ratio(pairs: &[(Slice, Slice)]) -> (f64, f64, f64) {
-    let mut ratios: Vec<f64> = pairs.iter().map(|(with, without)| with.rate() / without.rate()).collect();
-    ratios.sort_by(f64::total_cmp);
-    let (first, last) = (ratios.first().copied(), ratios.last().copied());
-    let ends = (first.unwrap_or(f64::NAN), last.unwrap_or(f64::NAN));
-    let median = ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN);
-    interval(ratios).unwrap_or((ends.0, median, ends.1))
+    let ratios: Vec<f64> = pairs.iter().map(|(with, without)| with.rate() / without.rate()).collect();
+    let found = Summary::of(&ratios).map(|of| of.within().unwrap_or((of.min, of.median, of.max)));
+    found.unwrap_or((f64::NAN, f64::NAN, f64::NAN))
 }
 
 /// How what the neighbour was given, what it forwarded and what it dropped do not add up.

@@ -1,6 +1,5 @@
 //! What the slices of an experiment say together.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, Result};
@@ -82,8 +81,8 @@ pub struct Outcome {
 
 impl Outcome {
     /// What `experiment` gave.
-    pub fn new(experiment: &dyn Experiment, measured: Vec<Measured>) -> Self {
-        Self { id: experiment.id(), case: experiment.case(), unit: experiment.unit(), measured }
+    pub fn new(experiment: &Experiment, measured: Vec<Measured>) -> Self {
+        Self { id: experiment.id, case: experiment.case.clone(), unit: experiment.unit, measured }
     }
 
     /// The samples in order.
@@ -120,9 +119,9 @@ impl Outcome {
     }
 
     /// Medians of the further figures, by name, in the order in which they first came.
-    pub fn more(&self) -> Vec<(&'static str, f64)> {
-        let mut columns: Vec<(&'static str, Vec<f64>)> = Vec::new();
-        for &(name, value) in self.measured.iter().flat_map(|measured| &measured.sample.more) {
+    pub fn more(&self) -> Vec<(&str, f64)> {
+        let mut columns: Vec<(&str, Vec<f64>)> = Vec::new();
+        for (name, value) in self.measured.iter().flat_map(|measured| measured.sample.more.iter()) {
             match columns.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, values)) => values.push(value),
                 None => columns.push((name, vec![value])),
@@ -133,10 +132,7 @@ impl Outcome {
 
     /// One further figure of each sample that has it, in order.
     pub fn series(&self, name: &str) -> Vec<f64> {
-        let of = |measured: &Measured| {
-            measured.sample.more.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
-        };
-        self.measured.iter().filter_map(of).collect()
+        self.measured.iter().filter_map(|measured| measured.sample.more.get(name)).collect()
     }
 
     /// What the counters of all samples grew by.
@@ -169,24 +165,19 @@ impl Outcome {
     /// The JSON record.
     pub fn record(&self, host: &Host, verdict: Verdict, why: &str) -> Record {
         let summary = self.summary();
-        let named = |(name, value): (&'static str, f64)| (name.to_owned(), value);
+        let named = |(name, value): (&str, f64)| (name.to_owned(), value);
         Record {
-            id: self.id.to_owned(),
-            case: self.case.clone(),
-            unit: self.unit.to_owned(),
             samples: self.values(),
             median: summary.map(|summary| summary.median),
             ci95: summary.and_then(|summary| summary.ci95),
             c2c_ns: self.measured.iter().map(|measured| measured.c2c_ns).collect(),
             near: self.at(Placement::Near).map(quadruple),
             far: self.at(Placement::Far).map(quadruple),
-            more: self.more().into_iter().map(named).collect::<BTreeMap<_, _>>(),
+            more: self.more().into_iter().map(named).collect(),
             ledger: self.ledger(),
             verdict,
             why: why.to_owned(),
-            commit: host.commit.clone(),
-            date: host.date.clone(),
-            host: host.clone(),
+            ..Record::blank(self.id, self.case.clone(), self.unit, host)
         }
     }
 }
@@ -215,23 +206,5 @@ impl Comparison {
         let pairs = self.a.measured.iter().zip(&self.b.measured);
         let alike = pairs.filter(|(a, b)| alike(a.c2c(), b.c2c()) && !a.moved() && !b.moved());
         stats::ratio(&alike.map(|(a, b)| (a.sample.value, b.sample.value)).collect::<Vec<_>>())
-    }
-
-    /// Judges the ratio against a bound: it holds if the whole interval lies at or above it, fails if the interval
-    /// lies below, else nobody knows.
-    pub fn judge(&self, at_least: f64) -> (Verdict, String) {
-        let Some((ratio, (low, high))) = self.ratio().and_then(|ratio| Some((ratio, ratio.ci95?))) else {
-            return (Verdict::NotRun, "fewer than 6 pairs of like placement".to_owned());
-        };
-        let found = format!("ratio {:.3} [{low:.3}, {high:.3}] in {} pairs", ratio.median, ratio.n);
-        let verdict = Verdict::of((low, high), (at_least, f64::INFINITY));
-        let told = match verdict {
-            Verdict::Holds => format!("{found}, at least {at_least}"),
-            Verdict::Fails => format!("{found}, below {at_least}"),
-            Verdict::NotRun | Verdict::Contradicts => {
-                format!("{found}, which neither meets nor misses {at_least}")
-            }
-        };
-        (verdict, told)
     }
 }

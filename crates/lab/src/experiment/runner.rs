@@ -18,9 +18,9 @@ const ROUNDS: u32 = 4000;
 pub(super) const FEWEST_PAIRS: usize = 10;
 
 /// Runs an experiment as often and as long as `options` say.
-pub fn run(experiment: &mut dyn Experiment, options: &Options) -> Result<Outcome> {
+pub fn run(experiment: &mut Experiment, options: &Options) -> Result<Outcome> {
     let (slice, slices) = cut(options)?;
-    let slices = if experiment.is_whole() { 1 } else { slices };
+    let slices = if experiment.is_whole { 1 } else { slices };
     prepared(experiment, |experiment| {
         let mut measured = Vec::new();
         for repetition in 0..options.repeat {
@@ -36,9 +36,9 @@ pub fn run(experiment: &mut dyn Experiment, options: &Options) -> Result<Outcome
 }
 
 /// Runs two experiments in turn, a slice of one, a slice of the other, in at least ten pairs.
-pub fn compare(a: &mut dyn Experiment, b: &mut dyn Experiment, options: &Options) -> Result<Comparison> {
+pub fn compare(a: &mut Experiment, b: &mut Experiment, options: &Options) -> Result<Comparison> {
     let (slice, slices) = cut(options)?;
-    let slices = if a.is_whole() && b.is_whole() { 1 } else { slices };
+    let slices = if a.is_whole && b.is_whole { 1 } else { slices };
     let pairs = (slices * options.repeat as usize).max(FEWEST_PAIRS);
     prepared(a, |a| {
         prepared(b, |b| {
@@ -55,23 +55,14 @@ pub fn compare(a: &mut dyn Experiment, b: &mut dyn Experiment, options: &Options
 /// Runs experiments in turn, a slice of each in each round, in at least so many rounds; if all are whole repetitions, in just
 /// so many or as many as the options say. What is built for each turn is not there in the turns of others. One that goes wrong
 /// says so and leaves the others alone.
-pub fn in_turn(
-    experiments: &mut [Box<dyn Experiment>],
-    fewest: usize,
-    options: &Options,
-) -> Vec<Result<Outcome>> {
+pub fn in_turn(experiments: &mut [Experiment], fewest: usize, options: &Options) -> Vec<Result<Outcome>> {
     let (slice, slices) = match cut(options) {
         Ok(cut) => cut,
         Err(error) => return experiments.iter().map(|_| Err(anyhow::anyhow!("{error:#}"))).collect(),
     };
     let mut all: Vec<Result<Vec<Measured>>> =
-        experiments.iter_mut().map(|experiment| begin(&mut **experiment).map(|()| Vec::new())).collect();
-    let stand: Vec<bool> = experiments
-        .iter()
-        .zip(&all)
-        .map(|(experiment, ready)| ready.is_ok() && !experiment.is_built_each_turn())
-        .collect();
-    let whole = experiments.iter().all(|experiment| experiment.is_whole());
+        experiments.iter_mut().map(|experiment| begin(experiment).map(|()| Vec::new())).collect();
+    let whole = experiments.iter().all(|experiment| experiment.is_whole);
     let rounds = match options.rounds {
         _ if !whole => (slices * options.repeat as usize).max(fewest),
         Some(rounds) => rounds as usize,
@@ -80,29 +71,29 @@ pub fn in_turn(
     for _ in 0..rounds {
         for (experiment, so_far) in experiments.iter_mut().zip(&mut all) {
             let Ok(measured) = so_far else { continue };
-            match turn(&mut **experiment, slice) {
+            match turn(experiment, slice) {
                 Ok(one) => measured.push(one),
                 Err(error) => *so_far = Err(error),
             }
         }
     }
-    let ends = experiments.iter_mut().zip(all).zip(stand);
-    ends.map(|((experiment, measured), stands)| {
-        let finished = if stands { experiment.finish() } else { Ok(()) };
-        let outcome = Outcome::new(&**experiment, measured?);
+    let ends = experiments.iter_mut().zip(all);
+    ends.map(|(experiment, measured)| {
+        let finished = experiment.finish();
+        let outcome = Outcome::new(experiment, measured?);
         finished.map(|()| outcome)
     })
     .collect()
 }
 
 /// Builds what stays while others have their turns.
-fn begin(experiment: &mut dyn Experiment) -> Result<()> {
-    if experiment.is_built_each_turn() { Ok(()) } else { ready(experiment) }
+fn begin(experiment: &mut Experiment) -> Result<()> {
+    if experiment.is_built_each_turn { Ok(()) } else { ready(experiment) }
 }
 
 /// One slice of an experiment that stands, or is built for it.
-fn turn(experiment: &mut dyn Experiment, slice: Duration) -> Result<Measured> {
-    if experiment.is_built_each_turn() {
+fn turn(experiment: &mut Experiment, slice: Duration) -> Result<Measured> {
+    if experiment.is_built_each_turn {
         return prepared(experiment, |experiment| measure(experiment, slice));
     }
     measure(experiment, slice)
@@ -118,10 +109,7 @@ fn cut(options: &Options) -> Result<(Duration, usize)> {
 }
 
 /// Prepares an experiment, hands it on, and takes it down whatever happened.
-fn prepared<T>(
-    experiment: &mut dyn Experiment,
-    body: impl FnOnce(&mut dyn Experiment) -> Result<T>,
-) -> Result<T> {
+fn prepared<T>(experiment: &mut Experiment, body: impl FnOnce(&mut Experiment) -> Result<T>) -> Result<T> {
     ready(experiment)?;
     let result = body(experiment);
     let finished = experiment.finish();
@@ -130,16 +118,16 @@ fn prepared<T>(
     Ok(value)
 }
 
-fn ready(experiment: &mut dyn Experiment) -> Result<()> {
-    experiment.prepare().with_context(|| format!("cannot prepare {}/{}", experiment.id(), experiment.case()))
+fn ready(experiment: &mut Experiment) -> Result<()> {
+    experiment.prepare().with_context(|| format!("cannot prepare {}/{}", experiment.id, experiment.case))
 }
 
-fn measure(experiment: &mut dyn Experiment, slice: Duration) -> Result<Measured> {
+fn measure(experiment: &mut Experiment, slice: Duration) -> Result<Measured> {
     let before = distance(experiment);
     let sample = experiment.run_slice(slice)?;
     Ok(Measured { sample, c2c_ns: [before, distance(experiment)] })
 }
 
-fn distance(experiment: &dyn Experiment) -> f64 {
-    experiment.cpus().map_or(f64::NAN, |(a, b)| c2c::round_trip_ns(a, b, ROUNDS))
+fn distance(experiment: &Experiment) -> f64 {
+    experiment.cpus.map_or(f64::NAN, |(a, b)| c2c::round_trip_ns(a, b, ROUNDS))
 }

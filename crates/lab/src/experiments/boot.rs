@@ -8,7 +8,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -17,12 +16,13 @@ use engine::{Duty, Guest};
 use port::pump;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::exits::exits;
-use super::mover::Mover;
+use super::Case;
 use crate::device;
-use crate::experiment::{Experiment, Options, Sample};
+use crate::experiment::{Experiment, Further, Options, Sample};
 use crate::generator::Generator;
+use crate::metric::exits;
 use crate::report::ResultLine;
+use crate::rig::Mover;
 use crate::stats;
 
 /// A router that has forwarded nothing by then never will.
@@ -33,14 +33,6 @@ const PROGRAM: &str = "ringroad-lab";
 const STARTED: &str = "RINGROAD_BOOT_STARTED";
 /// The figure by which it answers.
 const SINCE_START: &str = "since_start_ms";
-
-/// See the head of this file.
-pub struct Boot {
-    options: Options,
-    /// The program to start; none: within this process.
-    program: Option<PathBuf>,
-    cpus: Vec<usize>,
-}
 
 /// What one boot took, in milliseconds.
 struct Times {
@@ -57,80 +49,56 @@ struct Times {
     since_start: Option<f64>,
 }
 
-impl Boot {
-    /// Both cases; only the first where this program is not that of the lab, or has been started by the second.
-    pub fn cases(options: &Options) -> Result<Vec<Self>> {
-        let program = std::env::current_exe().ok();
-        let program = program.filter(|path| path.file_name() == Some(OsStr::new(PROGRAM)));
-        let asked = std::env::var_os(STARTED).is_some();
-        Self::with(options, program.filter(|_| !asked))
-    }
-
-    /// Within this process, and by this program if there is one.
-    ///
-    /// # Errors
-    /// There is no CPU for it.
-    pub fn with(options: &Options, program: Option<PathBuf>) -> Result<Vec<Self>> {
-        let command = program.map(|program| Self::new(options, Some(program)));
-        [Self::new(options, None)].into_iter().chain(command).collect()
-    }
-
-    fn new(options: &Options, program: Option<PathBuf>) -> Result<Self> {
-        // The second CPU is for the router, if there are two.
-        let cpus = vec![options.cpu(1).or_else(|_| options.cpu(0))?];
-        Ok(Self { options: options.clone(), program, cpus })
-    }
-
-    fn boot(&self, plan: &Router) -> Result<Times> {
-        match &self.program {
-            None => boot(plan, &self.options),
-            Some(program) => started(program, &self.options),
-        }
-    }
+/// Both cases; only the first where this program is not that of the lab, or has been started by the second.
+pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let program = std::env::current_exe().ok();
+    let program = program.filter(|path| path.file_name() == Some(OsStr::new(PROGRAM)));
+    let asked = std::env::var_os(STARTED).is_some();
+    boots(options, program.filter(|_| !asked))
 }
 
-impl Experiment for Boot {
-    fn id(&self) -> &'static str {
-        "boot"
-    }
+/// Boots within this process, and by this program if there is one.
+///
+/// # Errors
+/// There is no CPU for them.
+pub fn boots(options: &Options, program: Option<PathBuf>) -> Result<Vec<Case>> {
+    // The second CPU is for the router, if there are two.
+    let cpu = options.cpu(1).or_else(|_| options.cpu(0))?;
+    let case = |program: Option<PathBuf>| {
+        let from = if program.is_some() { "command" } else { "in-process" };
+        let name = format!("{}{}/{from}", options.device(), options.several_vcpus());
+        let options = options.clone();
+        Case::from(Experiment::unbuilt(("boot", "ms"), name, move |length| {
+            let plan = device::plan(&options, &[cpu])?;
+            as_many_as_fit(length, || match &program {
+                None => boot(&plan, &options),
+                Some(program) => started(program, &options),
+            })
+        }))
+    };
+    let command = program.map(|program| case(Some(program)));
+    Ok([case(None)].into_iter().chain(command).collect())
+}
 
-    fn case(&self) -> String {
-        let device = self.options.device();
-        let vcpus = self.options.several_vcpus();
-        let from = if self.program.is_some() { "command" } else { "in-process" };
-        format!("{device}{vcpus}/{from}")
+/// As many boots as fit, at least one; the figures are their medians.
+fn as_many_as_fit(length: Duration, boot: impl Fn() -> Result<Times>) -> Result<Sample> {
+    let (start, mut boots) = (Instant::now(), Vec::new());
+    while boots.is_empty() || start.elapsed() < length {
+        boots.push(boot()?);
     }
-
-    fn unit(&self) -> &'static str {
-        "ms"
+    let median =
+        |of: fn(&Times) -> f64| stats::median(&boots.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN);
+    let mut more = Further::from([
+        ("vm_ms", median(|boot| boot.vm)),
+        ("firmware_ms", median(|boot| boot.firmware)),
+        ("first_frame_ms", median(|boot| boot.first_frame)),
+        ("exits", median(|boot| boot.exits as f64)),
+        ("boots", boots.len() as f64),
+    ]);
+    if let Some(Some(since)) = boots.first().map(|boot| boot.since_start) {
+        more.push(SINCE_START, since);
     }
-
-    fn prepare(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// As many boots as fit, at least one; the figures are their medians.
-    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let plan = device::plan(&self.options, &self.cpus)?;
-        let (start, mut boots) = (Instant::now(), Vec::new());
-        while boots.is_empty() || start.elapsed() < length {
-            boots.push(self.boot(&plan)?);
-        }
-        let median = |of: fn(&Times) -> f64| {
-            stats::median(&boots.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN)
-        };
-        let mut more = vec![
-            ("vm_ms", median(|boot| boot.vm)),
-            ("firmware_ms", median(|boot| boot.firmware)),
-            ("first_frame_ms", median(|boot| boot.first_frame)),
-            ("exits", median(|boot| boot.exits as f64)),
-            ("boots", boots.len() as f64),
-        ];
-        if let Some(Some(since)) = boots.first().map(|boot| boot.since_start) {
-            more.push((SINCE_START, since));
-        }
-        Ok(Sample { value: median(|boot| boot.all), more, ..Sample::default() })
-    }
+    Ok(Sample { value: median(|boot| boot.all), more, ..Sample::default() })
 }
 
 fn ms(from: Instant, to: Instant) -> f64 {
@@ -149,7 +117,7 @@ fn boot(plan: &Router, options: &Options) -> Result<Times> {
     let mut ready = None;
     // The router announces itself; that is not a forwarded frame.
     while sink.counters().frames.get() <= sink.counters().foreign.get() {
-        ready = ready.or_else(|| serves(&router).then(Instant::now));
+        ready = ready.or_else(|| router.is_ready().then(Instant::now));
         pump(&mut generator, into.as_ref());
         out_of.pump();
         if start.elapsed() > PATIENCE {
@@ -172,11 +140,6 @@ fn boot(plan: &Router, options: &Options) -> Result<Times> {
     // What the router says of itself is looked at, too, and is none of the generator's frames.
     ensure!(sink.counters().bad.get() <= sink.counters().foreign.get(), "the first frames came out damaged");
     Ok(times)
-}
-
-fn serves(router: &Guest) -> bool {
-    let vcpus = router.machine().shared().vcpus.iter().take(router.machine().vcpus());
-    vcpus.map(|vcpu| vcpu.state.0.load(Ordering::Acquire)).all(|state| state == 1)
 }
 
 /// Nanoseconds of the clock that all processes share.
@@ -208,7 +171,7 @@ fn started(program: &Path, options: &Options) -> Result<Times> {
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the command failed: {}", complaint.trim());
     let line = text.lines().find_map(ResultLine::parse).context("the command printed no result")?;
-    let figure = |name: &str| line.get(name).and_then(|value| value.parse::<f64>().ok()).unwrap_or(f64::NAN);
+    let figure = |name: &str| line.figure(name).unwrap_or(f64::NAN);
     Ok(Times {
         all: figure(SINCE_START),
         vm: figure("vm_ms"),

@@ -7,29 +7,28 @@
 //! one; for an e1000 the kernel cuts them.
 
 use std::net::UdpSocket;
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bootinfo::{Role, TrafficInfo};
 use config::NicModel;
 use engine::{Duty, Guest};
-use host::cores;
 use port::pump;
 use port::{Backlog, pump_on};
 use ring::BURST;
 use uplink::TapSource;
 
-use super::accesses;
-use super::exits::exits;
-use super::guest_tx;
-use super::host_end::{self, HostEnd};
-use super::mover::Mover;
-use super::through::{Through, Way};
+use super::{Case, guest_tx};
 use crate::device::{self, Seats};
-use crate::experiment::{Attachment, Experiment, Options, Sample};
+use crate::experiment::{Attachment, Experiment, Further, Options, Rig, Sample};
 use crate::generator::{Generator, GeneratorCounters};
 use crate::ledger_snapshot::Snapshot;
+use crate::metric::{Counted, Reading, accesses, take_vcpus};
+use crate::rig::host_end::{self, HostEnd};
+use crate::rig::{Fed, Through, Way};
+use crate::scenario::until_quiet;
 use crate::tag;
 
 /// Octets of the longest frame that Linux hands on uncut (GSO_LEGACY_MAX_SIZE).
@@ -42,18 +41,23 @@ const GIVE_UP: Duration = Duration::from_millis(200);
 /// Until caches are warm.
 const WARM_UP: Duration = Duration::from_millis(20);
 
-/// See the head of this file.
-pub struct GuestRx {
-    options: Options,
-    seats: Seats,
-    parts: Option<Parts>,
+/// The measuring thread and the guest on the CPUs of the options.
+pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
+    ensure!(
+        options.segment.is_none() || options.attach == Attachment::Tap,
+        "guest-rx --segment needs --attach tap: only the kernel sends packets that are still to be cut"
+    );
+    let seats = Seats::of(options)?;
+    let (name, pair, options) = (guest_tx::case(options), seats.pair(), options.clone());
+    let described =
+        Experiment::new(("guest-rx", "mpps"), name, move || Receiver::start(options.clone(), &seats));
+    Ok(vec![described.between(pair).built_each_turn().into()])
 }
 
-struct Parts {
-    guest: Guest,
-    /// What the guest sends, which is nothing: it keeps the time of interrupts.
-    back: Mover,
+struct Receiver {
+    guest: Fed,
     feed: Feed,
+    options: Options,
 }
 
 /// Where frames come from.
@@ -81,131 +85,86 @@ struct Kernel {
     sent: u64,
 }
 
-impl GuestRx {
-    /// The measuring thread and the guest on the CPUs of the options.
-    pub fn new(options: &Options) -> Result<Self> {
-        ensure!(
-            options.segment.is_none() || options.attach == Attachment::Tap,
-            "guest-rx --segment needs --attach tap: only the kernel sends packets that are still to be cut"
-        );
-        Ok(Self { options: options.clone(), seats: Seats::of(options)?, parts: None })
-    }
-
-    fn feed(&self, guest: &Guest) -> Result<Feed> {
-        let into = guest.nics()[0].sink();
-        let through = match self.options.attach {
-            Attachment::Native => Through::Wire,
-            Attachment::Switch => Through::Switch,
-            Attachment::Tap => {
-                return Ok(Feed::Kernel(Box::new(Kernel::new(&self.options, self.share(), into)?)));
-            }
-        };
-        let generator = Box::new(Generator::new(&device::traffic(&self.options))?);
-        let offered = generator.counters();
-        let way = Way::new(through, into, frame::Mac(device::NEAR_MAC))?;
-        Ok(Feed::Generator { generator, offered, way })
-    }
-
-    /// Whether packets that were to be cut arrive as one.
-    fn joins(&self) -> bool {
-        self.options.segment.is_some() && self.options.nic == NicModel::VirtioNet
-    }
-
-    /// Frames in which each packet arrives.
-    fn share(&self) -> u64 {
-        if self.joins() { 1 } else { self.options.frames_a_packet(tag::FLOW) }
-    }
-}
-
-impl Experiment for GuestRx {
-    fn id(&self) -> &'static str {
-        "guest-rx"
-    }
-
-    fn case(&self) -> String {
-        guest_tx::case(&self.options)
-    }
-
-    fn unit(&self) -> &'static str {
-        "mpps"
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        self.seats.pair()
-    }
-
-    fn is_built_each_turn(&self) -> bool {
-        true
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        let ground = device::ground(&self.options)?;
-        let segment_len = self.options.segment.unwrap_or(0) as u32;
-        let traffic = TrafficInfo { segment_len, ..TrafficInfo::default() };
-        let duty = Duty { role: Role::Sink, traffic };
-        let mut guest = Guest::new(&device::end_plan(&self.options, &self.seats)?, duty, &ground)?;
-        let back = Mover::new(&guest.nics()[0], Arc::new(port::Null::default()));
-        guest.start()?;
-        let feed = self.feed(&guest)?;
-        cores::pin(self.seats.host)?;
-        let parts = self.parts.insert(Parts { guest, back, feed });
-        parts.run(WARM_UP)?;
-        Ok(())
-    }
-
+impl Rig for Receiver {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let (joins, share) = (self.joins(), self.share());
-        let parts = self.parts.as_mut().context("guest-rx was not prepared")?;
-        let (before, left) = (parts.ledger(), exits(&parts.guest));
-        let (frames, seconds) = parts.run(length)?;
-        let (ledger, left) = (parts.ledger().since(&before), exits(&parts.guest) - left);
-        if let Some(fault) = parts.guest.fault() {
-            bail!("the guest stopped: {fault}");
-        }
-        let sent = ledger.get("offered.frames").unwrap_or(0);
-        let came: u64 = (0..self.seats.vcpus.len())
-            .map(|n| ledger.get(&format!("vcpu{n}.nic0.rx_frames")).unwrap_or(0))
-            .sum();
-        if joins {
-            let count = |name| ledger.get(name).unwrap_or(0);
+        let before = Reading::of(self);
+        let (frames, seconds) = self.run(length)?;
+        let (ledger, exits) = before.since(self)?;
+        let (sent, share) = (ledger.count("offered.frames"), share(&self.options));
+        let vcpus = 0..self.guest.guest.machine().vcpus();
+        let came: u64 = vcpus.map(|n| ledger.count(&format!("vcpu{n}.nic0.rx_frames"))).sum();
+        if joins(&self.options) {
             ensure!(
-                2 * count("rx.left_segments") >= count("rx.frames"),
+                2 * ledger.count("rx.left_segments") >= ledger.count("rx.frames"),
                 "the kernel cuts UDP packets itself instead of handing them to a TAP: that takes Linux 6.2, and at most {LARGEST} octets each"
             );
         }
         let packets = frames as f64 / share as f64;
-        let mut more = vec![
+        let mut more = Further::from([
             ("sender_kpps", sent as f64 / seconds * 1e-3),
             ("packets_kpps", packets / seconds * 1e-3),
             ("mbps", packets * self.options.frame as f64 * 8e-6 / seconds),
-        ];
+        ]);
         more.extend(accesses::per_frame(&ledger, frames));
-        Ok(Sample {
-            value: frames as f64 / seconds * 1e-6,
-            packets: frames,
-            lost: sent.saturating_sub(came / share),
-            exits: Some(left),
-            more,
-            ledger,
-        })
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        if let Some(mut parts) = self.parts.take() {
-            parts.guest.stop();
-        }
-        Ok(())
+        let lost = sent.saturating_sub(came / share);
+        Ok(Sample { lost, exits: Some(exits), more, ledger, ..Sample::mpps(frames, seconds) })
     }
 }
 
-impl Parts {
+impl Counted for Receiver {
+    fn guests(&self) -> &[Guest] {
+        slice::from_ref(&self.guest.guest)
+    }
+
+    fn count(&self, ledger: &mut Snapshot) {
+        match &self.feed {
+            Feed::Generator { offered, way, .. } => {
+                ledger.take("offered", &**offered);
+                way.take(ledger);
+            }
+            Feed::Kernel(kernel) => {
+                let offered = GeneratorCounters::default();
+                offered.frames.add(kernel.sent);
+                ledger.take("offered", &offered);
+                ledger.take("tap.read", &*kernel.source.counters());
+            }
+        }
+        let guest = &self.guest.guest;
+        ledger.take("rx", &guest.nics()[0].rx_ledger());
+        take_vcpus(guest, ledger);
+        accesses::take(guest, ledger);
+    }
+}
+
+/// Whether packets that were to be cut arrive as one.
+fn joins(options: &Options) -> bool {
+    options.segment.is_some() && options.nic == NicModel::VirtioNet
+}
+
+/// Frames in which each packet arrives.
+fn share(options: &Options) -> u64 {
+    if joins(options) { 1 } else { options.frames_a_packet(tag::FLOW) }
+}
+
+impl Receiver {
+    fn start(options: Options, seats: &Seats) -> Result<Self> {
+        let segment_len = options.segment.unwrap_or(0) as u32;
+        let traffic = TrafficInfo { segment_len, ..TrafficInfo::default() };
+        let duty = Duty { role: Role::Sink, traffic };
+        let guest = Fed::start(&options, &device::end_plan(&options, seats)?, duty, seats.host)?;
+        let feed = Feed::open(&options, guest.into.clone())?;
+        let mut receiver = Self { guest, feed, options };
+        receiver.run(WARM_UP)?;
+        Ok(receiver)
+    }
+
     /// Sends for about `length`, then lets the guest take the rest; frames that it took in that time, and the seconds.
     fn run(&mut self, length: Duration) -> Result<(u64, f64)> {
         let (came, start) = (self.came(), Instant::now());
         while start.elapsed() < length {
             for _ in 0..BURSTS {
                 self.feed.burst()?;
-                self.back.pump();
+                self.guest.back.pump();
             }
         }
         let (frames, seconds) = (self.came() - came, start.elapsed().as_secs_f64());
@@ -215,49 +174,35 @@ impl Parts {
 
     /// Lets the guest take what lies in its ring, and fall asleep.
     fn settle(&mut self) {
-        let (start, mut quiet) = (Instant::now(), Instant::now());
-        while start.elapsed() < GIVE_UP && quiet.elapsed() < REST {
+        until_quiet(REST, GIVE_UP, || {
             let moved = self.feed.rest();
-            self.back.pump();
-            if moved > 0 || self.guest.nics()[0].rx_ledger().frames.get() != self.came() {
-                quiet = Instant::now();
-            }
-        }
+            self.guest.back.pump();
+            Some(moved > 0 || self.guest.guest.nics()[0].rx_ledger().frames.get() != self.came())
+        });
     }
 
     /// Frames that the guest's driver has received.
     fn came(&self) -> u64 {
-        let machine = self.guest.machine();
+        let machine = self.guest.guest.machine();
         machine.shared().vcpus.iter().take(machine.vcpus()).map(|vcpu| vcpu.nics[0].rx_frames.get()).sum()
-    }
-
-    fn ledger(&self) -> Snapshot {
-        let mut ledger = Snapshot::new();
-        match &self.feed {
-            Feed::Generator { offered, way, .. } => {
-                ledger.take("offered", &**offered);
-                way.take(&mut ledger);
-            }
-            Feed::Kernel(kernel) => {
-                let offered = GeneratorCounters::default();
-                offered.frames.add(kernel.sent);
-                ledger.take("offered", &offered);
-                ledger.take("tap.read", &*kernel.source.counters());
-            }
-        }
-        let machine = self.guest.machine();
-        ledger.take("rx", &self.guest.nics()[0].rx_ledger());
-        for (n, vcpu) in machine.shared().vcpus.iter().take(machine.vcpus()).enumerate() {
-            ledger.take(&format!("vcpu{n}"), &vcpu.router);
-            ledger.take(&format!("vcpu{n}.nic0"), &vcpu.nics[0]);
-            ledger.take(&format!("vcpu{n}.exit"), &*machine.exits()[n]);
-        }
-        accesses::take(&self.guest, &mut ledger);
-        ledger
     }
 }
 
 impl Feed {
+    fn open(options: &Options, into: Arc<dyn port::Sink>) -> Result<Self> {
+        let through = match options.attach {
+            Attachment::Native => Through::Wire,
+            Attachment::Switch => Through::Switch,
+            Attachment::Tap => {
+                return Ok(Self::Kernel(Box::new(Kernel::new(options, share(options), into)?)));
+            }
+        };
+        let generator = Box::new(Generator::new(&device::traffic(options))?);
+        let offered = generator.counters();
+        let way = Way::new(through, into, frame::Mac(device::NEAR_MAC))?;
+        Ok(Self::Generator { generator, offered, way })
+    }
+
     /// Sends a burst and moves one.
     fn burst(&mut self) -> Result<()> {
         match self {

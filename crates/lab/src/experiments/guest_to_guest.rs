@@ -2,43 +2,46 @@
 //! one polling firmware on another, which sends by its first NIC and receives by its second, as the peer's generator
 //! does on both ports of Open vSwitch. With `--attach tap` the kernel forwards between two TAPs instead.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
-use config::Router;
 use engine::{Duty, Guest};
-use frame::{Mac, ethernet};
+use frame::Mac;
 use host::cores;
 use ledger::Group;
-use port::{Frame, Sink};
-use ring::Bytes;
+use port::Sink;
 use switch::{Config, Switch};
 
-use super::accesses;
-use super::exits::exits;
-use super::gate::{Gate, Keeper};
-use super::host_end::{self, HostPair};
-use super::mover::{self, Mover};
+use super::Case;
 use crate::device::{self, FAR_MAC};
-use crate::experiment::{Attachment, Experiment, Options, Sample};
+use crate::experiment::{Attachment, Experiment, Further, Options, Rig, Sample};
 use crate::ledger_snapshot::Snapshot;
+use crate::metric::{Counted, Reading, accesses};
+use crate::rig::host_end::{self, HostPair};
+use crate::rig::{Gate, Keeper, Mover, hello, mover};
 
 /// Flows that the firmware's sink checks.
 const MOST_FLOWS: u32 = 4096;
 /// How long the guest's window takes to fill and the guest to fall asleep when nobody moves its frames.
 const REST: Duration = Duration::from_millis(5);
 
-/// See the head of this file.
-pub struct GuestToGuest {
-    options: Options,
-    cpus: (usize, usize),
-    parts: Option<Parts>,
+/// The switch on the first CPU of the options, the guests on the second.
+pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let flows = options.flows;
+    ensure!(flows <= MOST_FLOWS, "the guest checks at most {MOST_FLOWS} flows, not {flows}");
+    let cpus = (options.cpu(0)?, options.cpu(1)?);
+    let by = if options.attach == Attachment::Tap { "/tap" } else { "" };
+    let name = format!("{}/{}{by}", options.device(), options.frame);
+    let options = options.clone();
+    let described = Experiment::new(("guest-to-guest", "mpps"), name, move || Guests::start(&options, cpus));
+    Ok(vec![described.between(cpus).built_each_turn().into()])
 }
 
 /// In the order in which they go: nobody may wait at the gate when the guest is stopped.
-struct Parts {
+struct Guests {
     gate: Keeper,
     guests: Guest,
     between: Between,
@@ -62,92 +65,18 @@ ledger::counters! {
     }
 }
 
-impl GuestToGuest {
-    /// The switch on the first CPU of the options, the guests on the second.
-    pub fn new(options: &Options) -> Result<Self> {
-        let flows = options.flows;
-        ensure!(flows <= MOST_FLOWS, "the guest checks at most {MOST_FLOWS} flows, not {flows}");
-        Ok(Self { options: options.clone(), cpus: (options.cpu(0)?, options.cpu(1)?), parts: None })
-    }
-
-    fn duty(&self) -> Duty {
-        let by_kernel = self.options.attach == Attachment::Tap;
-        let [a, b, c, d, e, f] = if by_kernel { host_end::HOST_MAC } else { FAR_MAC };
-        let traffic = TrafficInfo {
-            frame_len: self.options.frame as u32,
-            flows: self.options.flows,
-            to_ip: host_end::GUESTS[1].to_bits(),
-            from_ip: host_end::GUESTS[0].to_bits(),
-            to_mac: [a, b, c, d, e, f, 0, 0],
-            ..TrafficInfo::default()
-        };
-        Duty { role: Role::SourceSink, traffic }
-    }
-
-    fn plan(&self) -> Result<Router> {
-        // One vCPU: it plays both guests.
-        device::plan(&Options { vcpus: 1, queues: 1, ..self.options.clone() }, &[self.cpus.1])
-    }
-}
-
-impl Experiment for GuestToGuest {
-    fn id(&self) -> &'static str {
-        "guest-to-guest"
-    }
-
-    fn case(&self) -> String {
-        let by = if self.options.attach == Attachment::Tap { "/tap" } else { "" };
-        format!("{}/{}{by}", self.options.device(), self.options.frame)
-    }
-
-    fn unit(&self) -> &'static str {
-        "mpps"
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        Some(self.cpus)
-    }
-
-    fn is_built_each_turn(&self) -> bool {
-        true
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        cores::pin(self.cpus.0)?;
-        let mut guests = Guest::new(&self.plan()?, self.duty(), &device::ground(&self.options)?)?;
-        let (between, ways) = match self.options.attach {
-            Attachment::Tap => by_kernel(&guests)?,
-            Attachment::Native | Attachment::Switch => by_switch(&guests)?,
-        };
-        let Ways { out: [first, second], more } = ways;
-        let gate = Keeper(Gate::new(first));
-        let [a, b] = guests.nics() else { bail!("the guests need two NICs") };
-        let mut movers = vec![Mover::new(a, gate.0.clone()), Mover::new(b, second)];
-        movers.extend(more);
-        guests.start()?;
-        let parts = Parts { gate, guests, between, movers, passes: Passes::default() };
-        self.parts.insert(parts).run(Duration::from_millis(20));
-        Ok(())
-    }
-
-    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let parts = self.parts.as_mut().context("guest-to-guest was not prepared")?;
-        let (before, left) = (parts.ledger(), exits(&parts.guests));
-        let (packets, seconds) = parts.run(length);
-        if let Some(fault) = parts.guests.fault() {
-            bail!("the guests stopped: {fault}");
-        }
-        let sample = sample(packets, seconds, parts.ledger().since(&before));
-        Ok(Sample { exits: Some(exits(&parts.guests) - left), ..sample })
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        if let Some(mut parts) = self.parts.take() {
-            parts.gate.0.set(true);
-            parts.guests.stop();
-        }
-        Ok(())
-    }
+fn duty(options: &Options) -> Duty {
+    let by_kernel = options.attach == Attachment::Tap;
+    let [a, b, c, d, e, f] = if by_kernel { host_end::HOST_MAC } else { FAR_MAC };
+    let traffic = TrafficInfo {
+        frame_len: options.frame as u32,
+        flows: options.flows,
+        to_ip: host_end::GUESTS[1].to_bits(),
+        from_ip: host_end::GUESTS[0].to_bits(),
+        to_mac: [a, b, c, d, e, f, 0, 0],
+        ..TrafficInfo::default()
+    };
+    Duty { role: Role::SourceSink, traffic }
 }
 
 /// Where the frames of both NICs go, and what else is to be moved.
@@ -162,7 +91,7 @@ fn by_switch(guests: &Guest) -> Result<(Between, Ways)> {
     let switch = Switch::new("lab", Config::default());
     let first = Arc::new(switch.add_port("first", a.sink())?);
     let second = Arc::new(switch.add_port("second", b.sink())?);
-    hello(&*second)?;
+    hello(&*second, Mac(FAR_MAC))?;
     Ok((Between::Switch(switch), Ways { out: [first, second], more: Vec::new() }))
 }
 
@@ -177,17 +106,27 @@ fn by_kernel(guests: &Guest) -> Result<(Between, Ways)> {
     Ok((Between::Kernel(pair), Ways { out, more }))
 }
 
-/// A frame from the second NIC's address, by which the switch learns where that is.
-fn hello(port: &dyn Sink) -> Result<()> {
-    let header =
-        ethernet::Header { destination: Mac::BROADCAST, source: Mac(FAR_MAC), ethertype: ethernet::ARP };
-    let mut hello = [0; ethernet::SHORTEST];
-    header.write(&mut hello)?;
-    port.deliver(&[Frame::new(Bytes::from_slice(&mut hello))]);
-    Ok(())
-}
+impl Guests {
+    fn start(options: &Options, cpus: (usize, usize)) -> Result<Self> {
+        cores::pin(cpus.0)?;
+        // One vCPU: it plays both guests.
+        let plan = device::plan(&Options { vcpus: 1, queues: 1, ..options.clone() }, &[cpus.1])?;
+        let mut guests = Guest::new(&plan, duty(options), &device::ground(options)?)?;
+        let (between, ways) = match options.attach {
+            Attachment::Tap => by_kernel(&guests)?,
+            Attachment::Native | Attachment::Switch => by_switch(&guests)?,
+        };
+        let Ways { out: [first, second], more } = ways;
+        let gate = Keeper(Gate::new(first));
+        let [a, b] = guests.nics() else { bail!("the guests need two NICs") };
+        let mut movers = vec![Mover::new(a, gate.0.clone()), Mover::new(b, second)];
+        movers.extend(more);
+        guests.start()?;
+        let mut guests = Self { gate, guests, between, movers, passes: Passes::default() };
+        guests.run(Duration::from_millis(20));
+        Ok(guests)
+    }
 
-impl Parts {
     /// Moves frames for about `length`, then lets the guest fall asleep; frames that arrived in that time, and the seconds
     /// it took.
     fn run(&mut self, length: Duration) -> (u64, f64) {
@@ -206,9 +145,14 @@ impl Parts {
     fn arrived(&self) -> u64 {
         self.guests.machine().shared().vcpus[0].nics[1].rx_frames.get()
     }
+}
 
-    fn ledger(&self) -> Snapshot {
-        let mut ledger = Snapshot::new();
+impl Counted for Guests {
+    fn guests(&self) -> &[Guest] {
+        slice::from_ref(&self.guests)
+    }
+
+    fn count(&self, ledger: &mut Snapshot) {
         let vcpu = &self.guests.machine().shared().vcpus[0];
         ledger.take("guest", &vcpu.sink);
         ledger.take("guest", &vcpu.router);
@@ -230,29 +174,26 @@ impl Parts {
                 }
             }
         }
-        accesses::take(&self.guests, &mut ledger);
+        accesses::take(&self.guests, ledger);
         ledger.take("host", &self.passes);
-        ledger
     }
 }
 
-fn sample(packets: u64, seconds: f64, ledger: Snapshot) -> Sample {
-    let get = |name: &str| ledger.get(name).unwrap_or(0);
-    let share = |part: &str, whole: &str| get(part) as f64 / get(whole).max(1) as f64;
-    let mut more = vec![
-        ("reordered", get("guest.reordered") as f64),
-        ("flooded", (get("switch.first.flood_unknown")) as f64),
-        ("empty_polls_host", share("host.passes_empty", "host.passes")),
-        ("empty_polls_guest", share("guest.polls_empty", "guest.polls")),
-        ("burst", share("guest.second.rx_frames", "guest.second.rx_bursts")),
-    ];
-    more.extend(accesses::per_frame(&ledger, packets));
-    Sample {
-        value: packets as f64 / seconds * 1e-6,
-        packets,
-        lost: get("guest.lost"),
-        exits: None,
-        more,
-        ledger,
+impl Rig for Guests {
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let before = Reading::of(self);
+        let (packets, seconds) = self.run(length);
+        let (ledger, exits) = before.since(self)?;
+        let share = |part: &str, whole: &str| ledger.count(part) as f64 / ledger.count(whole).max(1) as f64;
+        let mut more = Further::from([
+            ("reordered", ledger.count("guest.reordered") as f64),
+            ("flooded", ledger.count("switch.first.flood_unknown") as f64),
+            ("empty_polls_host", share("host.passes_empty", "host.passes")),
+            ("empty_polls_guest", share("guest.polls_empty", "guest.polls")),
+            ("burst", share("guest.second.rx_frames", "guest.second.rx_bursts")),
+        ]);
+        more.extend(accesses::per_frame(&ledger, packets));
+        let lost = ledger.count("guest.lost");
+        Ok(Sample { lost, exits: Some(exits), more, ledger, ..Sample::mpps(packets, seconds) })
     }
 }

@@ -17,23 +17,21 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use bootinfo::{Role, TrafficInfo};
-use config::{Engine, NicModel, Spin};
+use config::{NicModel, Spin};
 use engine::{Duty, Guest};
 use frame::offload::Offloads;
 use host::cores;
-use vmm::probe::{KvmCosts, kvm_costs};
+use vmm::probe::KvmCosts;
 
-use super::accesses;
-use super::exits::exits;
-use super::gate::{Gate, Keeper};
-use super::host_end::{self, HostEnd};
-use super::mover::{self, Mover};
-use super::through::{Through, Way};
+use super::Case;
 use crate::device::{self, Seats};
-use crate::experiment::{Attachment, Experiment, Options, Sample, SentInterrupts};
+use crate::experiment::{Attachment, Experiment, Further, Options, Rig, Sample, SentInterrupts};
 use crate::ledger_snapshot::Snapshot;
+use crate::metric::{Counted, Reading, accesses, kvm_costs, take_vcpus};
+use crate::rig::host_end::{self, HostEnd};
+use crate::rig::{Gate, Keeper, Mover, Through, Way, mover};
 use crate::sink::{Expected, Sink};
 
 /// When nobody moves its frames: how long the guest has sent nothing once its ring is full and it is asleep, and how long
@@ -47,21 +45,24 @@ const WARM_UP: Duration = Duration::from_millis(20);
 /// Octets of the headers of a TCP segment without options, Ethernet's among them.
 const TCP_HEADERS: usize = 54;
 
-/// See the head of this file.
-pub struct GuestTx {
-    options: Options,
-    seats: Seats,
-    parts: Option<Parts>,
+/// The measuring thread and the guest on the CPUs of the options.
+pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let seats = Seats::of(options)?;
+    let (name, pair, options) = (case(options), seats.pair(), options.clone());
+    let described =
+        Experiment::new(("guest-tx", "mpps"), name, move || Sender::start(options.clone(), &seats));
+    Ok(vec![described.between(pair).built_each_turn().into()])
 }
 
 /// In the order in which they go: nobody may wait at the gate when the guest is stopped.
-struct Parts {
+struct Sender {
     gate: Keeper,
     guest: Guest,
     mover: Mover,
     end: End,
     /// What KVM itself takes, where it is KVM.
     costs: Option<KvmCosts>,
+    options: Options,
 }
 
 /// Where the frames arrive.
@@ -71,152 +72,56 @@ enum End {
     Kernel(HostEnd, UdpSocket),
 }
 
-impl GuestTx {
-    /// The measuring thread and the guest on the CPUs of the options.
-    pub fn new(options: &Options) -> Result<Self> {
-        Ok(Self { options: options.clone(), seats: Seats::of(options)?, parts: None })
-    }
-
-    fn duty(&self) -> Duty {
-        let to_tap = self.options.attach == Attachment::Tap;
-        let [a, b, c, d, e, f] = if to_tap { host_end::HOST_MAC } else { device::STATION_MAC };
-        let traffic = TrafficInfo {
-            frame_len: self.options.frame as u32,
-            segment_len: self.options.segment.unwrap_or(0) as u32,
-            delay_sent: u32::from(self.options.sent_interrupts == Some(SentInterrupts::Delayed)),
-            flows: self.options.flows,
-            to_ip: host_end::HOST.to_bits(),
-            from_ip: device::NEAR.to_bits(),
-            to_mac: [a, b, c, d, e, f, 0, 0],
-            ..TrafficInfo::default()
-        };
-        Duty { role: Role::Source, traffic }
-    }
-
-    fn end(&self) -> Result<End> {
-        let through = match self.options.attach {
+impl End {
+    fn open(options: &Options) -> Result<Self> {
+        let through = match options.attach {
             Attachment::Native => Through::Wire,
             Attachment::Switch => Through::Switch,
             Attachment::Tap => {
                 let host = HostEnd::open()?;
                 let socket = host.datagrams(host_end::DISCARD)?;
-                return Ok(End::Kernel(host, socket));
+                return Ok(Self::Kernel(host, socket));
             }
         };
         let sink = Arc::new(Sink::new(Expected {
-            flows: self.options.flows * u32::from(self.options.vcpus),
-            frame: self.options.segment.unwrap_or(self.options.frame),
+            flows: options.flows * u32::from(options.vcpus),
+            frame: options.segment.unwrap_or(options.frame),
             ttl: 64,
             destination_mac: Some(frame::Mac(device::STATION_MAC)),
         }));
         let way = Way::new(through, sink.clone(), frame::Mac(device::STATION_MAC))?;
-        Ok(End::Sink(sink, way))
+        Ok(Self::Sink(sink, way))
     }
 
-    /// What packets may leave to the kernel.
-    fn left(&self) -> Offloads {
-        match self.options.nic {
-            NicModel::VirtioNet if self.options.segment.is_some() => Offloads::ALL,
-            _ => Offloads::NONE,
+    fn entry(&self) -> Arc<dyn port::Sink> {
+        match self {
+            Self::Sink(_, way) => way.entry.clone(),
+            Self::Kernel(host, _) => host.to.clone(),
         }
     }
 }
 
-impl Experiment for GuestTx {
-    fn id(&self) -> &'static str {
-        "guest-tx"
-    }
+fn duty(options: &Options) -> Duty {
+    let to_tap = options.attach == Attachment::Tap;
+    let [a, b, c, d, e, f] = if to_tap { host_end::HOST_MAC } else { device::STATION_MAC };
+    let traffic = TrafficInfo {
+        frame_len: options.frame as u32,
+        segment_len: options.segment.unwrap_or(0) as u32,
+        delay_sent: u32::from(options.sent_interrupts == Some(SentInterrupts::Delayed)),
+        flows: options.flows,
+        to_ip: host_end::HOST.to_bits(),
+        from_ip: device::NEAR.to_bits(),
+        to_mac: [a, b, c, d, e, f, 0, 0],
+        ..TrafficInfo::default()
+    };
+    Duty { role: Role::Source, traffic }
+}
 
-    fn case(&self) -> String {
-        case(&self.options)
-    }
-
-    fn unit(&self) -> &'static str {
-        "mpps"
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        self.seats.pair()
-    }
-
-    fn is_built_each_turn(&self) -> bool {
-        true
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        let ground = device::ground(&self.options)?;
-        let mut plan = device::end_plan(&self.options, &self.seats)?;
-        if self.options.sent_interrupts.is_some() {
-            plan.spin = Spin::For(Duration::ZERO);
-        }
-        let mut guest = Guest::new(&plan, self.duty(), &ground)?;
-        let costs = match guest.engine() {
-            Engine::Kvm => Some(kvm_costs().context("cannot measure KVM itself")?),
-            Engine::Process | Engine::Linux => None,
-        };
-        let end = self.end()?;
-        let sink: Arc<dyn port::Sink> = match &end {
-            End::Sink(_, way) => way.entry.clone(),
-            End::Kernel(host, _) => host.to.clone(),
-        };
-        let gate = Keeper(Gate::leaving(self.left(), sink));
-        let mover = Mover::new(&guest.nics()[0], gate.0.clone());
-        // Open: who waits in a register access keeps the other vCPUs from the device.
-        gate.0.set(true);
-        guest.start()?;
-        cores::pin(self.seats.host)?;
-        let parts = self.parts.insert(Parts { gate, guest, mover, end, costs });
-        parts.run(WARM_UP);
-        parts.rest();
-        Ok(())
-    }
-
-    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let share = self.options.frames_a_packet(TCP_HEADERS);
-        let (frame, in_access) = (self.options.frame, self.options.sends_in_access());
-        let parts = self.parts.as_mut().context("guest-tx was not prepared")?;
-        parts.empty_ring();
-        let (before, left) = (parts.ledger(), exits(&parts.guest));
-        let seconds = parts.run(length);
-        let (ledger, left) = (parts.ledger().since(&before), exits(&parts.guest) - left);
-        parts.rest();
-        if let Some(fault) = parts.guest.fault() {
-            bail!("the guest stopped: {fault}");
-        }
-        let frames = ledger.get("arrived.frames").unwrap_or(0);
-        let whole = ledger.get("arrived.to_segment").unwrap_or(0);
-        let packets = whole as f64 + frames.saturating_sub(whole) as f64 / share as f64;
-        let mut more = vec![
-            ("packets_kpps", packets / seconds * 1e-3),
-            ("mbps", ledger.get("arrived.bytes").unwrap_or(frames * frame as u64) as f64 * 8e-6 / seconds),
-        ];
-        let interrupts = ledger.get("nic0.interrupts.raised").unwrap_or(0);
-        if packets > 0.0 {
-            more.push(("interrupts_per_packet", interrupts as f64 / packets));
-        }
-        if share == 1 {
-            more.push(("bad", ledger.get("arrived.bad").unwrap_or(0) as f64));
-        }
-        more.extend(accesses::per_frame(&ledger, frames));
-        if let Some(costs) = parts.costs.filter(|_| in_access && share == 1) {
-            more.extend(model(&costs, &ledger, (frames, seconds)));
-        }
-        Ok(Sample {
-            value: frames as f64 / seconds * 1e-6,
-            packets: frames,
-            lost: parts.lost(&ledger),
-            exits: Some(left),
-            more,
-            ledger,
-        })
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        if let Some(mut parts) = self.parts.take() {
-            parts.gate.0.set(true);
-            parts.guest.stop();
-        }
-        Ok(())
+/// What packets may leave to the kernel.
+fn left(options: &Options) -> Offloads {
+    match options.nic {
+        NicModel::VirtioNet if options.segment.is_some() => Offloads::ALL,
+        _ => Offloads::NONE,
     }
 }
 
@@ -248,7 +153,78 @@ fn model(costs: &KvmCosts, ledger: &Snapshot, (frames, seconds): (u64, f64)) -> 
     ]
 }
 
-impl Parts {
+impl Rig for Sender {
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let share = self.options.frames_a_packet(TCP_HEADERS);
+        self.empty_ring();
+        let before = Reading::of(self);
+        let seconds = self.run(length);
+        let counted = before.since(self);
+        self.rest();
+        let (ledger, exits) = counted?;
+        let frames = ledger.count("arrived.frames");
+        let whole = ledger.count("arrived.to_segment");
+        let packets = whole as f64 + frames.saturating_sub(whole) as f64 / share as f64;
+        let octets = ledger.get("arrived.bytes").unwrap_or(frames * self.options.frame as u64);
+        let mut more = Further::from([
+            ("packets_kpps", packets / seconds * 1e-3),
+            ("mbps", octets as f64 * 8e-6 / seconds),
+        ]);
+        if packets > 0.0 {
+            more.push("interrupts_per_packet", ledger.count("nic0.interrupts.raised") as f64 / packets);
+        }
+        if share == 1 {
+            more.push("bad", ledger.count("arrived.bad") as f64);
+        }
+        more.extend(accesses::per_frame(&ledger, frames));
+        if let Some(costs) = self.costs.filter(|_| self.options.sends_in_access() && share == 1) {
+            more.extend(model(&costs, &ledger, (frames, seconds)));
+        }
+        let lost = self.lost(&ledger);
+        Ok(Sample { lost, exits: Some(exits), more, ledger, ..Sample::mpps(frames, seconds) })
+    }
+}
+
+impl Counted for Sender {
+    fn guests(&self) -> &[Guest] {
+        slice::from_ref(&self.guest)
+    }
+
+    fn count(&self, ledger: &mut Snapshot) {
+        match &self.end {
+            End::Sink(sink, way) => {
+                ledger.take("arrived", sink.counters());
+                way.take(ledger);
+            }
+            End::Kernel(host, _) => ledger.take("arrived", &*host.to.counters()),
+        }
+        ledger.take("tx", &self.guest.nics()[0].tx_ledger());
+        take_vcpus(&self.guest, ledger);
+        accesses::take(&self.guest, ledger);
+    }
+}
+
+impl Sender {
+    fn start(options: Options, seats: &Seats) -> Result<Self> {
+        let mut plan = device::end_plan(&options, seats)?;
+        if options.sent_interrupts.is_some() {
+            plan.spin = Spin::For(Duration::ZERO);
+        }
+        let mut guest = Guest::new(&plan, duty(&options), &device::ground(&options)?)?;
+        let costs = kvm_costs(&guest)?;
+        let end = End::open(&options)?;
+        let gate = Keeper(Gate::leaving(left(&options), end.entry()));
+        let mover = Mover::new(&guest.nics()[0], gate.0.clone());
+        // Open: who waits in a register access keeps the other vCPUs from the device.
+        gate.0.set(true);
+        guest.start()?;
+        cores::pin(seats.host)?;
+        let mut sender = Self { gate, guest, mover, end, costs, options };
+        sender.run(WARM_UP);
+        sender.rest();
+        Ok(sender)
+    }
+
     /// Moves what waits in the ring since the last slice, so that the next one counts what is sent in its own time.
     fn empty_ring(&mut self) {
         self.gate.0.set(true);
@@ -284,33 +260,9 @@ impl Parts {
     /// Frames that did not arrive, as far as their numbers tell: what a full TAP or a missing socket threw away.
     fn lost(&self, ledger: &Snapshot) -> u64 {
         match &self.end {
-            End::Sink(..) => ledger
-                .get("arrived.missed")
-                .unwrap_or(0)
-                .saturating_sub(ledger.get("arrived.late").unwrap_or(0)),
+            End::Sink(..) => ledger.count("arrived.missed").saturating_sub(ledger.count("arrived.late")),
             End::Kernel(..) => ledger.total("drop_"),
         }
-    }
-
-    fn ledger(&self) -> Snapshot {
-        let mut ledger = Snapshot::new();
-        match &self.end {
-            End::Sink(sink, way) => {
-                ledger.take("arrived", sink.counters());
-                way.take(&mut ledger);
-            }
-            End::Kernel(host, _) => ledger.take("arrived", &*host.to.counters()),
-        }
-        ledger.take("tx", &self.guest.nics()[0].tx_ledger());
-        for (n, vcpu) in
-            self.guest.machine().shared().vcpus.iter().take(self.guest.machine().vcpus()).enumerate()
-        {
-            ledger.take(&format!("vcpu{n}"), &vcpu.router);
-            ledger.take(&format!("vcpu{n}.nic0"), &vcpu.nics[0]);
-            ledger.take(&format!("vcpu{n}.exit"), &*self.guest.machine().exits()[n]);
-        }
-        accesses::take(&self.guest, &mut ledger);
-        ledger
     }
 }
 

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use config::{Engine, Plan};
 use engine::{Instance, Plugs};
 
+use super::Case;
 use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
 
@@ -20,109 +21,59 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// Octets of a MiB, in KiB.
 const MIB: f64 = 1024.0;
 
-/// What is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cost {
-    /// Time of all threads.
-    Cpu,
-    /// Memory.
-    Memory,
+/// Routers with as many vCPUs each as the options say, between two switches.
+pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
+    // Memory first: an allocator that has got large blocks back once keeps the next ones, touched, in its heap.
+    Ok(vec![memory(10, options).into(), cpu(1, options).into(), cpu(10, options).into()])
 }
 
-/// See the head of this file.
-pub struct Idle {
-    cost: Cost,
-    routers: usize,
-    vcpus: u16,
-    engine: Engine,
-    running: Vec<Instance>,
+/// Time of all threads of so many routers.
+fn cpu(routers: usize, options: &Options) -> Experiment {
+    let vcpus = options.vcpus;
+    let engine = device::engine(options);
+    let build = move || {
+        let instance = start(routers, vcpus, engine)?;
+        anyhow::Ok(move |length: Duration| -> Result<Sample> {
+            let (before, start) = (cpu_time(&instance), Instant::now());
+            thread::sleep(length);
+            let (spent, time) = (cpu_time(&instance) - before, start.elapsed().as_nanos() as u64);
+            let mut threads = 0;
+            instance.each_thread(&mut |_, _| threads += 1);
+            let value = spent as f64 / time as f64 * 100.0 / routers as f64;
+            Ok(Sample { value, more: [("threads", f64::from(threads))].into(), ..Sample::default() })
+        })
+    };
+    Experiment::new(("idle", "percent-of-a-core"), name("cpu", routers, options), build)
 }
 
-impl Idle {
-    /// So many routers, with as many vCPUs each as the options say, between two switches.
-    pub fn new(cost: Cost, routers: usize, options: &Options) -> Self {
-        let engine = device::engine(options);
-        Self { cost, routers, vcpus: options.vcpus, engine, running: Vec::new() }
-    }
-
-    fn start(&self, routers: usize) -> Result<Instance> {
-        let instance = Instance::start(&plan(routers, self.vcpus, self.engine)?, Plugs::new())?;
-        thread::sleep(SETTLE);
-        Ok(instance)
-    }
-
-    fn cpu(&self, length: Duration) -> Result<Sample> {
-        let instance = self.running.first().context("idle was not prepared")?;
-        let (before, start) = (cpu_time(instance), Instant::now());
-        thread::sleep(length);
-        let (spent, time) = (cpu_time(instance) - before, start.elapsed().as_nanos() as u64);
-        let percent = |ns: u64| ns as f64 / time as f64 * 100.0 / self.routers as f64;
-        let mut threads = 0;
-        instance.each_thread(&mut |_, _| threads += 1);
-        Ok(Sample { value: percent(spent), more: vec![("threads", f64::from(threads))], ..Sample::default() })
-    }
-
-    /// Of this process, and of those of all routers that run.
-    fn memory_now(&self) -> Result<Memory> {
-        let mut memory = Memory::of("self")?;
-        let routers = self.running.iter().flat_map(|instance| instance.routers());
-        for pid in routers.filter_map(|running| running.router.pid()) {
-            memory.add(&Memory::of(&pid.to_string())?);
-        }
-        Ok(memory)
-    }
-
-    fn memory(&mut self) -> Result<Sample> {
-        let before = self.memory_now()?;
-        self.running.push(self.start(self.routers)?);
-        let after = self.memory_now()?;
-        let each = |of: fn(&Memory) -> f64| (of(&after) - of(&before)) / self.routers as f64 / MIB;
-        let (pss, ram, fib) = (each(|m| m.pss), each(|m| m.guest_ram), each(|m| m.fib));
-        let more = vec![("pss_mib", pss), ("guest_ram_touched_mib", ram), ("fib_mib", fib)];
-        Ok(Sample { value: pss - ram, more, ..Sample::default() })
-    }
+/// Memory of so many routers. One runs beside those whose memory is measured: what the first one costs is not theirs.
+fn memory(routers: usize, options: &Options) -> Experiment {
+    let vcpus = options.vcpus;
+    let engine = device::engine(options);
+    let build = move || {
+        let mut running = vec![start(1, vcpus, engine)?];
+        anyhow::Ok(move |_: Duration| -> Result<Sample> {
+            let before = Memory::now(&running)?;
+            running.push(start(routers, vcpus, engine)?);
+            let after = Memory::now(&running)?;
+            let each = |of: fn(&Memory) -> f64| (of(&after) - of(&before)) / routers as f64 / MIB;
+            let (pss, ram, fib) = (each(|m| m.pss), each(|m| m.guest_ram), each(|m| m.fib));
+            let more = [("pss_mib", pss), ("guest_ram_touched_mib", ram), ("fib_mib", fib)];
+            Ok(Sample { value: pss - ram, more: more.into(), ..Sample::default() })
+        })
+    };
+    Experiment::new(("idle", "mib"), name("memory", routers, options), build)
 }
 
-impl Experiment for Idle {
-    fn id(&self) -> &'static str {
-        "idle"
-    }
+fn name(cost: &str, routers: usize, options: &Options) -> String {
+    let engine = if device::engine(options) == Engine::Kvm { "" } else { "process/" };
+    format!("{engine}{cost}/routers={routers}{}", options.several_vcpus())
+}
 
-    fn case(&self) -> String {
-        let cost = match self.cost {
-            Cost::Cpu => "cpu",
-            Cost::Memory => "memory",
-        };
-        let vcpus = if self.vcpus > 1 { format!("/vcpus={}", self.vcpus) } else { String::new() };
-        let engine = if self.engine == Engine::Kvm { "" } else { "process/" };
-        format!("{engine}{cost}/routers={}{vcpus}", self.routers)
-    }
-
-    fn unit(&self) -> &'static str {
-        match self.cost {
-            Cost::Cpu => "percent-of-a-core",
-            Cost::Memory => "mib",
-        }
-    }
-
-    /// One router runs beside those whose memory is measured: what the first one costs is not theirs.
-    fn prepare(&mut self) -> Result<()> {
-        let routers = if self.cost == Cost::Cpu { self.routers } else { 1 };
-        self.running.push(self.start(routers)?);
-        Ok(())
-    }
-
-    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        match self.cost {
-            Cost::Cpu => self.cpu(length),
-            Cost::Memory => self.memory(),
-        }
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.running.clear();
-        Ok(())
-    }
+fn start(routers: usize, vcpus: u16, engine: Engine) -> Result<Instance> {
+    let instance = Instance::start(&plan(routers, vcpus, engine)?, Plugs::new())?;
+    thread::sleep(SETTLE);
+    Ok(instance)
 }
 
 /// Nanoseconds that all threads of an instance have run.
@@ -162,6 +113,16 @@ impl Memory {
     fn of(process: &str) -> Result<Self> {
         let path = format!("/proc/{process}/smaps");
         Ok(Self::read(&fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?))
+    }
+
+    /// Those of this process, and of all routers that run.
+    fn now(running: &[Instance]) -> Result<Self> {
+        let mut memory = Self::of("self")?;
+        let routers = running.iter().flat_map(|instance| instance.routers());
+        for pid in routers.filter_map(|running| running.router.pid()) {
+            memory.add(&Self::of(&pid.to_string())?);
+        }
+        Ok(memory)
     }
 
     fn add(&mut self, other: &Self) {

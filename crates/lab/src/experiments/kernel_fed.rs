@@ -4,6 +4,7 @@
 //! own forwarding, on one CPU. The bare loop, in turn with it, does the same system calls without a router.
 
 use std::os::fd::BorrowedFd;
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,14 +14,17 @@ use frame::offload::VIRTIO;
 use port::{Bell, Frame, Sink, Source};
 use ring::BURST;
 use rustix::io::{Errno, read, write};
-use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};
+use uplink::{Netns, TapSink, TapSource};
 
-use super::exits::exits;
-use super::mover::Mover;
+use super::Case;
 use crate::device::{self, NEAR_MAC, STATION_MAC};
-use crate::experiment::{Experiment, Options, Sample};
+use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
+use crate::metric::{Counted, Reading};
+use crate::rig::Mover;
+use crate::rig::host_end::{HOST, tap};
+use crate::scenario::{for_about, until_quiet};
 
 /// Frames that go round.
 const ROUND: usize = 4 * BURST;
@@ -35,24 +39,18 @@ const NAMES: [&str; 2] = ["lab-out", "lab-in"];
 const TTL: usize = 22;
 const CHECKSUM: usize = 24;
 
-/// What is in the loop beside the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loop {
-    /// A router VM.
-    Router,
-    /// Nothing: one write, one read.
-    Bare,
+/// A router in the loop, in turn with nothing: one write, one read. This thread on the first CPU of the options, the router on the
+/// second.
+pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let cpus = (options.cpu(0)?, options.cpu(1)?);
+    let case = |device: &str, router: Option<usize>| {
+        let (name, options) = (format!("{device}/tap/{}", options.frame), options.clone());
+        Experiment::new(("forward", "mpps"), name, move || Loop::open(&options, router)).between(cpus)
+    };
+    Ok(vec![Case::InTurn(case(&options.device(), Some(cpus.1)), case("bare-loop", None))])
 }
 
-/// See the head of this file.
-pub struct KernelFed {
-    options: Options,
-    what: Loop,
-    cpus: (usize, usize),
-    parts: Option<Parts>,
-}
-
-struct Parts {
+struct Loop {
     taps: Taps,
     generator: Generator,
     router: Option<Wired>,
@@ -72,66 +70,33 @@ struct Wired {
     out_of: Mover,
 }
 
-impl KernelFed {
-    /// This thread on the first CPU of the options, the router on the second.
-    pub fn new(what: Loop, options: &Options) -> Result<Self> {
-        let cpus = (options.cpu(0)?, options.cpu(1)?);
-        Ok(Self { options: options.clone(), what, cpus, parts: None })
-    }
-
-    fn traffic(&self) -> Settings {
-        // Its frames enter by the TAP, for the kernel.
-        Settings { destination_mac: frame::Mac(STATION_MAC), rate: None, ..device::traffic(&self.options) }
-    }
-
-    fn wired(&self, out: &Arc<TapSink>) -> Result<Wired> {
-        let plan = device::plan(&self.options, &[self.cpus.1])?;
-        let mut router = Guest::new(&plan, Duty::default(), &device::ground(&self.options)?)?;
+impl Wired {
+    fn start(options: &Options, cpu: usize, out: &Arc<TapSink>) -> Result<Self> {
+        let plan = device::plan(options, &[cpu])?;
+        let mut router = Guest::new(&plan, Duty::default(), &device::ground(options)?)?;
         router.start()?;
         let (into, out_of) = (router.nics()[0].sink(), Mover::new(&router.nics()[1], out.clone()));
-        Ok(Wired { router, into, out_of })
+        Ok(Self { router, into, out_of })
     }
 }
 
-impl Experiment for KernelFed {
-    fn id(&self) -> &'static str {
-        "forward"
-    }
-
-    fn case(&self) -> String {
-        let (device, frame) = (self.options.device(), self.options.frame);
-        match self.what {
-            Loop::Router => format!("{device}/tap/{frame}"),
-            Loop::Bare => format!("bare-loop/tap/{frame}"),
-        }
-    }
-
-    fn unit(&self) -> &'static str {
-        "mpps"
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        Some(self.cpus)
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        let taps = Taps::open().context("the two TAPs")?;
-        let generator = Generator::new(&self.traffic())?;
-        let router = if self.what == Loop::Router { Some(self.wired(&taps.out.1)?) } else { None };
-        self.parts = Some(Parts { taps, generator, router });
-        Ok(())
-    }
-
+impl Rig for Loop {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let parts = self.parts.as_mut().context("forward was not prepared")?;
-        if parts.router.is_some() { parts.routed(length) } else { parts.bare(length) }
+        if self.router.is_some() { self.routed(length) } else { self.bare(length) }
+    }
+}
+
+impl Counted for Loop {
+    fn guests(&self) -> &[Guest] {
+        self.router.as_ref().map_or(&[], |wired| slice::from_ref(&wired.router))
     }
 
-    fn finish(&mut self) -> Result<()> {
-        if let Some(Wired { mut router, .. }) = self.parts.take().and_then(|parts| parts.router) {
-            router.stop();
+    fn count(&self, ledger: &mut Snapshot) {
+        ledger.take("out.written", &*self.taps.out.1.counters());
+        ledger.take("back.read", &*self.taps.back.0.counters());
+        if let Some(Wired { router, .. }) = &self.router {
+            router.each_group(&mut |prefix, group| ledger.take(prefix, group));
         }
-        Ok(())
     }
 }
 
@@ -142,50 +107,36 @@ impl Taps {
         for devices in ["all", "default"] {
             netns.set_sysctl(&format!("net.ipv4.conf.{devices}.rp_filter"), "0")?;
         }
-        let open = |name, mac| -> Result<(TapSource, Arc<TapSink>)> {
-            let config = TapConfig { mac: Some(mac), netns: Some(&netns), ..TapConfig::default() };
-            Ok(Tap::open(name, &config)?.split())
-        };
         let [out_name, back_name] = NAMES;
-        let out = open(out_name, STATION_MAC)?;
-        let back = open(back_name, [2, 0, 0, 0, 1, 9])?;
-        links.add_address(out_name, device::STATION, 24)?;
-        let router = [198, 18, 0, 1].into();
-        links.add_address(back_name, [198, 18, 0, 254].into(), 24)?;
-        links.add_neighbour(back_name, router, NEAR_MAC)?;
+        let out = tap(&netns, out_name, (STATION_MAC, device::STATION, 24), None)?;
+        let (router, host) = (device::NEAR, ([2, 0, 0, 0, 1, 9], HOST, 24));
+        let back = tap(&netns, back_name, host, Some((router, NEAR_MAC)))?;
         links.add_route([198, 18, 1, 0].into(), 24, router)?;
         links.add_route([0, 0, 0, 0].into(), 0, router)?;
         Ok(Self { out, back, _netns: netns })
     }
 }
 
-impl Parts {
+impl Loop {
+    fn open(options: &Options, router: Option<usize>) -> Result<Self> {
+        let taps = Taps::open().context("the two TAPs")?;
+        // Its frames enter by the TAP, for the kernel.
+        let destination_mac = frame::Mac(STATION_MAC);
+        let traffic = Settings { destination_mac, rate: None, ..device::traffic(options) };
+        let generator = Generator::new(&traffic)?;
+        let router = router.map(|cpu| Wired::start(options, cpu, &taps.out.1)).transpose()?;
+        Ok(Self { taps, generator, router })
+    }
+
     /// Frames go round through the router.
     fn routed(&mut self, length: Duration) -> Result<Sample> {
-        let before = self.ledger();
-        let left = self.router.as_ref().map(|wired| exits(&wired.router));
+        let before = Reading::of(self);
         self.supply();
-        let start = Instant::now();
         let mut laps = 0;
-        while start.elapsed() < length {
-            for _ in 0..PASSES {
-                laps += self.lap();
-            }
-        }
-        let seconds = start.elapsed().as_secs_f64();
+        let seconds = for_about(length, PASSES, || laps += self.lap());
         let lost = (ROUND - self.settle(ROUND)) as u64;
-        let router = self.router.as_ref().map(|wired| &wired.router);
-        if let Some(fault) = router.and_then(Guest::fault) {
-            bail!("the router stopped: {fault}");
-        }
-        Ok(Sample {
-            value: laps as f64 / seconds * 1e-6,
-            packets: laps as u64,
-            lost,
-            exits: router.zip(left).map(|(router, left)| exits(router) - left),
-            more: Vec::new(),
-            ledger: self.ledger().since(&before),
-        })
+        let (ledger, exits) = before.since(self)?;
+        Ok(Sample { lost, exits: Some(exits), ledger, ..Sample::mpps(laps as u64, seconds) })
     }
 
     /// One write, one read, and again. Before each frame goes a header that leaves nothing to be done.
@@ -213,12 +164,8 @@ impl Parts {
         }
         let seconds = start.elapsed().as_secs_f64();
         let missing = sent - came;
-        Ok(Sample {
-            value: came as f64 / seconds * 1e-6,
-            packets: came as u64,
-            lost: (missing - self.settle(missing)) as u64,
-            ..Sample::default()
-        })
+        let lost = (missing - self.settle(missing)) as u64;
+        Ok(Sample { lost, ..Sample::mpps(came as u64, seconds) })
     }
 
     /// Puts the frames on their way.
@@ -246,25 +193,17 @@ impl Parts {
 
     /// Ends the round: takes `expected` frames off the loop, and returns how many there were.
     fn settle(&mut self, expected: usize) -> usize {
-        let (mut quiet, mut came) = (Instant::now(), 0);
-        while came < expected && quiet.elapsed() < PATIENCE {
+        let mut came = 0;
+        until_quiet(PATIENCE, Duration::MAX, || {
+            if came >= expected {
+                return None;
+            }
             let sent = self.router.as_mut().map_or(0, |wired| wired.out_of.pump());
             let read = self.taps.back.0.drain((expected - came).min(BURST), &mut |_| {});
             came += read;
-            if sent + read > 0 {
-                quiet = Instant::now();
-            }
-        }
+            Some(sent + read > 0)
+        });
         came
-    }
-
-    fn ledger(&self) -> Snapshot {
-        let mut ledger = Snapshot::new();
-        ledger.take("out.written", &*self.taps.out.1.counters());
-        ledger.take("back.read", &*self.taps.back.0.counters());
-        let Some(Wired { router, .. }) = &self.router else { return ledger };
-        router.each_group(&mut |prefix, group| ledger.take(prefix, group));
-        ledger
     }
 }
 

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use ledger::NicDirection;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::{HEADER, TxQueue};
@@ -19,10 +19,10 @@ use port::{Frame, Sink, Source};
 use ring::split::{DeviceQueue, DriverQueue, Features, InOrderDriver, Layout};
 use ring::{BURST, Region};
 
-use super::through::{Through, Way};
-use crate::experiment::{Experiment, Options, Sample};
+use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
+use crate::rig::{Through, Way};
 
 /// Distance of two buffers: 2048 would crowd their first lines into few cache sets.
 const STRIDE: u64 = 2048 + 64;
@@ -33,15 +33,21 @@ const PAGE: usize = 4096;
 /// What our own drivers negotiate.
 const FEATURES: Features = Features { in_order: true, event_idx: true, indirect: false };
 
-/// See the head of this file.
-pub struct RingToRing {
-    through: Through,
-    frame: usize,
-    entries: u16,
-    rings: Option<Rings>,
+/// Frame size as in `options`; rings of `entries` (a power of two).
+pub(super) fn case(through: Through, options: &Options, entries: u16) -> Experiment {
+    let frame = options.frame;
+    let id = match through {
+        Through::Wire => "wire",
+        Through::Switch => "switch",
+    };
+    Experiment::new((id, "mpps"), format!("ring-{entries}/{frame}"), move || {
+        ensure!(frame <= 2048 - HEADER, "frame must fit a buffer of 2048 octets, not be {frame}");
+        Rings::new(through, entries, frame)
+    })
 }
 
 struct Rings {
+    frame: usize,
     sender: Guest,
     receiver: Guest,
     source: TransmitRing,
@@ -208,13 +214,13 @@ impl Rings {
         let sink = Arc::new(ReceiveRing { queue: Mutex::new(receive), ledger: NicDirection::default() });
         let way = Way::new(through, sink.clone(), Settings::default().destination_mac)?;
         // The frame by which a switch learned where the receiver is went the other way: both rings are as before.
-        Ok(Self { sender, receiver, source, sink, way })
+        Ok(Self { frame, sender, receiver, source, sink, way })
     }
 
     /// One whole ring of frames; returns how many arrived.
-    fn round(&mut self, frame: usize, parts: &mut Parts) -> Result<u64> {
+    fn round(&mut self, parts: &mut Parts) -> Result<u64> {
         let start = Instant::now();
-        self.sender.send_all((HEADER + frame) as u32)?;
+        self.sender.send_all((HEADER + self.frame) as u32)?;
         let sent = Instant::now();
         while pump(&mut self.source, &*self.way.entry) > 0 {}
         let moved = Instant::now();
@@ -234,69 +240,34 @@ impl Rings {
     }
 
     /// Frames in the receiver's buffers that are not the ones sent.
-    fn damaged(&self, frame: usize) -> usize {
-        let entries = 0..self.sender.layout.size;
+    fn damaged(&self) -> usize {
+        let (entries, frame) = (0..self.sender.layout.size, self.frame);
         entries.filter(|&entry| self.sender.frame(entry, frame) != self.receiver.frame(entry, frame)).count()
     }
 }
 
-impl RingToRing {
-    /// Frame size as in `options`; rings of `entries` (a power of two).
-    pub fn new(through: Through, options: &Options, entries: u16) -> Self {
-        Self { through, frame: options.frame, entries, rings: None }
-    }
-}
-
-impl Experiment for RingToRing {
-    fn id(&self) -> &'static str {
-        match self.through {
-            Through::Wire => "wire",
-            Through::Switch => "switch",
-        }
-    }
-
-    fn case(&self) -> String {
-        format!("ring-{}/{}", self.entries, self.frame)
-    }
-
-    fn unit(&self) -> &'static str {
-        "mpps"
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        ensure!(self.frame <= 2048 - HEADER, "frame must fit a buffer of 2048 octets, not be {}", self.frame);
-        self.rings = Some(Rings::new(self.through, self.entries, self.frame)?);
-        Ok(())
-    }
-
+impl Rig for Rings {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let rings = self.rings.as_mut().context("the rings were not prepared")?;
-        let (before, start) = (rings.ledger(), Instant::now());
+        let (before, start) = (self.ledger(), Instant::now());
         let (mut sent, mut packets, mut parts) = (0, 0, Parts::default());
         while start.elapsed() < length {
-            sent += u64::from(self.entries);
-            packets += rings.round(self.frame, &mut parts)?;
+            sent += u64::from(self.sender.layout.size);
+            packets += self.round(&mut parts)?;
         }
         let all = start.elapsed().as_secs_f64();
         let ns = |seconds: f64| seconds * 1e9 / packets as f64;
+        let more = [
+            ("all_mpps", packets as f64 / all * 1e-6),
+            ("host_ns", ns(parts.host)),
+            ("driver_tx_ns", ns(parts.send)),
+            ("driver_rx_ns", ns(parts.receive)),
+            ("damaged", self.damaged() as f64),
+        ];
         Ok(Sample {
-            value: packets as f64 / parts.host * 1e-6,
-            packets,
             lost: sent - packets,
-            exits: None,
-            more: vec![
-                ("all_mpps", packets as f64 / all * 1e-6),
-                ("host_ns", ns(parts.host)),
-                ("driver_tx_ns", ns(parts.send)),
-                ("driver_rx_ns", ns(parts.receive)),
-                ("damaged", rings.damaged(self.frame) as f64),
-            ],
-            ledger: rings.ledger().since(&before),
+            more: more.into(),
+            ledger: self.ledger().since(&before),
+            ..Sample::mpps(packets, parts.host)
         })
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.rings = None;
-        Ok(())
     }
 }

@@ -3,26 +3,27 @@
 //! scheduler. Beside it stands what KVM itself takes for a doorbell and for an exit.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bootinfo::Role;
-use config::{Engine, Itr, Spin};
+use config::{Itr, Spin};
 use engine::{Duty, Guest};
 use host::cores;
 use port::{Bell, Frame, Sink, Source};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use vmm::probe::{KvmCosts, kvm_costs};
+use vmm::probe::KvmCosts;
 
-use super::accesses;
-use super::exits::exits;
+use super::Case;
 use crate::device::{self, Seats};
-use crate::experiment::{Experiment, Options, Sample};
+use crate::experiment::{Experiment, Further, Options, Rig, Sample};
 use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
+use crate::metric::{Counted, Reading, accesses, kvm_costs};
 use crate::stats;
 
 /// A frame that takes longer is lost: other programs of a busy host take the CPU for seconds.
@@ -34,25 +35,25 @@ const REST: Duration = Duration::from_micros(100);
 /// Microseconds of a unit of the least time between two interrupts (82540EM manual, ITR).
 const ITR_UNIT_US: f64 = 0.25;
 
-/// Whether the two sides sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
-    /// They poll.
-    Polling,
-    /// They sleep before each frame.
-    Sleeping,
+/// Polling and sleeping; the measuring thread and the guest on the CPUs of the options.
+pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let seats = Seats::of(options)?;
+    let (device, frame, vcpus) = (options.device(), options.frame, options.several_vcpus());
+    let case = |(sleeps, how): (bool, &str)| {
+        let (options, seats, pair) = (options.clone(), seats.clone(), seats.pair());
+        let build = move || Trips::new(&options, &seats, sleeps);
+        let described =
+            Experiment::new(("round-trip", "us"), format!("{device}/{frame}{vcpus}/{how}"), build);
+        Case::from(described.between(pair).built_each_turn())
+    };
+    Ok([(false, "polling"), (true, "sleeping")].map(case).into())
 }
 
-/// See the head of this file.
-pub struct RoundTrip {
-    options: Options,
-    waiting: Waiting,
-    seats: Seats,
-    parts: Option<Parts>,
-}
-
-struct Parts {
+struct Trips {
     echo: Guest,
+    /// Whether both sides sleep before each frame, or poll.
+    sleeps: bool,
+    itr: Itr,
     generator: Generator,
     into: Arc<dyn Sink>,
     back: Box<dyn Source>,
@@ -89,92 +90,35 @@ impl Sink for Arrivals {
     }
 }
 
-impl RoundTrip {
-    /// The measuring thread and the guest on the CPUs of the options.
-    pub fn new(waiting: Waiting, options: &Options) -> Result<Self> {
-        Ok(Self { options: options.clone(), waiting, seats: Seats::of(options)?, parts: None })
-    }
-}
-
-impl Experiment for RoundTrip {
-    fn id(&self) -> &'static str {
-        "round-trip"
-    }
-
-    fn case(&self) -> String {
-        let (device, frame) = (self.options.device(), self.options.frame);
-        let waiting = match self.waiting {
-            Waiting::Polling => "polling",
-            Waiting::Sleeping => "sleeping",
-        };
-        format!("{device}/{frame}{}/{waiting}", self.options.several_vcpus())
-    }
-
-    fn unit(&self) -> &'static str {
-        "us"
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        self.seats.pair()
-    }
-
-    fn is_built_each_turn(&self) -> bool {
-        true
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        let options = Options { queues: 1, ..self.options.clone() };
-        let mut plan = device::plan(&options, &self.seats.vcpus)?;
-        if self.waiting == Waiting::Sleeping {
-            plan.spin = Spin::For(Duration::ZERO);
-        }
-        let mut echo =
-            Guest::new(&plan, Duty { role: Role::Echo, ..Duty::default() }, &device::ground(&options)?)?;
-        echo.start()?;
-        let costs = match echo.engine() {
-            Engine::Kvm => Some(kvm_costs().context("cannot measure KVM itself")?),
-            Engine::Process | Engine::Linux => None,
-        };
-        let generator = Generator::new(&device::traffic(&Options { rate: None, ..options }))?;
-        let (into, back) = (echo.nics()[0].sink(), echo.nics()[0].source());
-        let arrivals = Arrivals::new()?;
-        echo.nics()[0].transmit_in_access(arrivals.clone());
-        cores::pin(self.seats.host)?;
-        self.parts = Some(Parts { echo, generator, into, back, arrivals, taken: 0, costs });
-        Ok(())
-    }
-
+impl Rig for Trips {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let parts = self.parts.as_mut().context("round-trip was not prepared")?;
-        parts.catch_up();
-        let (before, left) = (parts.ledger(), exits(&parts.echo));
+        self.catch_up();
+        let before = Reading::of(self);
         let (start, mut trips, mut lost) = (Instant::now(), Vec::new(), 0);
         let mut starts = Vec::new();
         // A host that is busy with others may keep a frame for longer than a slice.
         while start.elapsed() < length || trips.is_empty() && lost < MOST_LOST {
             starts.push(Instant::now());
-            match parts.trip(self.waiting)? {
+            match self.trip()? {
                 Some(time) => trips.push(time.as_nanos() as f64 * 1e-3),
                 None => lost += 1,
             }
         }
-        if let Some(fault) = parts.echo.fault() {
-            bail!("the guest stopped: {fault}");
-        }
+        let (ledger, exits) = before.since(self)?;
         ensure!(!trips.is_empty(), "no frame came back");
         trips.sort_unstable_by(f64::total_cmp);
-        let (left, ledger) = (exits(&parts.echo) - left, parts.ledger().since(&before));
-        let mut more = vec![
-            ("ktps", 1e3 / trips[trips.len() / 2]),
+        let (value, packets) = (trips[trips.len() / 2], trips.len() as u64);
+        let mut more = Further::from([
+            ("ktps", 1e3 / value),
             ("p99_us", trips[trips.len() * 99 / 100]),
             ("shortest_us", trips[0]),
             ("trips", trips.len() as f64),
-        ];
-        if let Some(costs) = parts.costs {
+        ]);
+        if let Some(costs) = self.costs {
             more.extend([("probe_doorbell_us", costs.kick_us), ("probe_exit_us", costs.mmio_us)]);
         }
-        if let Itr::Every(units @ 1..) = self.options.itr
-            && self.waiting == Waiting::Sleeping
+        if let Itr::Every(units @ 1..) = self.itr
+            && self.sleeps
         {
             // From one trip to the next: the frame's way, and the rest before it.
             let apart: Vec<f64> =
@@ -182,29 +126,50 @@ impl Experiment for RoundTrip {
             let period = f64::from(units) * ITR_UNIT_US;
             more.extend(stats::median(&apart).map(|spacing| ("spacing_in_periods", spacing / period)));
         }
-        more.extend(accesses::per_frame(&ledger, trips.len() as u64));
-        Ok(Sample {
-            value: trips[trips.len() / 2],
-            packets: trips.len() as u64,
-            lost,
-            exits: Some(left),
-            more,
-            ledger,
-        })
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        if let Some(mut parts) = self.parts.take() {
-            parts.echo.stop();
-        }
-        Ok(())
+        more.extend(accesses::per_frame(&ledger, packets));
+        Ok(Sample { value, packets, lost, exits: Some(exits), more, ledger })
     }
 }
 
-impl Parts {
+impl Counted for Trips {
+    fn guests(&self) -> &[Guest] {
+        slice::from_ref(&self.echo)
+    }
+
+    fn count(&self, ledger: &mut Snapshot) {
+        let vcpu = &self.echo.machine().shared().vcpus[0];
+        ledger.take("guest", &vcpu.router);
+        ledger.take("guest.near", &vcpu.nics[0]);
+        ledger.take("guest.exit", &*self.echo.machine().exits()[0]);
+        ledger.take("near.rx", &self.echo.nics()[0].rx_ledger());
+        ledger.take("near.tx", &self.echo.nics()[0].tx_ledger());
+        accesses::take(&self.echo, ledger);
+    }
+}
+
+impl Trips {
+    fn new(options: &Options, seats: &Seats, sleeps: bool) -> Result<Self> {
+        let options = Options { queues: 1, ..options.clone() };
+        let mut plan = device::plan(&options, &seats.vcpus)?;
+        if sleeps {
+            plan.spin = Spin::For(Duration::ZERO);
+        }
+        let duty = Duty { role: Role::Echo, ..Duty::default() };
+        let mut echo = Guest::new(&plan, duty, &device::ground(&options)?)?;
+        echo.start()?;
+        let costs = kvm_costs(&echo)?;
+        let itr = options.itr;
+        let generator = Generator::new(&device::traffic(&Options { rate: None, ..options }))?;
+        let (into, back) = (echo.nics()[0].sink(), echo.nics()[0].source());
+        let arrivals = Arrivals::new()?;
+        echo.nics()[0].transmit_in_access(arrivals.clone());
+        cores::pin(seats.host)?;
+        Ok(Self { echo, sleeps, itr, generator, into, back, arrivals, taken: 0, costs })
+    }
+
     /// One frame there and back; none if it did not come.
-    fn trip(&mut self, waiting: Waiting) -> Result<Option<Duration>> {
-        if waiting == Waiting::Sleeping {
+    fn trip(&mut self) -> Result<Option<Duration>> {
+        if self.sleeps {
             thread::sleep(REST);
         }
         let start = Instant::now();
@@ -212,7 +177,7 @@ impl Parts {
             self.into.deliver(frames);
         });
         while start.elapsed() < PATIENCE {
-            if waiting == Waiting::Sleeping {
+            if self.sleeps {
                 self.sleep()?;
             }
             if self.take() > 0 {
@@ -252,17 +217,5 @@ impl Parts {
     /// Takes what came too late.
     fn catch_up(&mut self) {
         while self.take() > 0 {}
-    }
-
-    fn ledger(&self) -> Snapshot {
-        let mut ledger = Snapshot::new();
-        let vcpu = &self.echo.machine().shared().vcpus[0];
-        ledger.take("guest", &vcpu.router);
-        ledger.take("guest.near", &vcpu.nics[0]);
-        ledger.take("guest.exit", &*self.echo.machine().exits()[0]);
-        ledger.take("near.rx", &self.echo.nics()[0].rx_ledger());
-        ledger.take("near.tx", &self.echo.nics()[0].tx_ledger());
-        accesses::take(&self.echo, &mut ledger);
-        ledger
     }
 }

@@ -9,15 +9,14 @@ mod peer;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use bootinfo::Station;
 use host::cores;
 
-use super::accesses;
-use super::exits::exits;
+use super::Case;
 use crate::device::Seats;
-use crate::experiment::{Attachment, Conversation, Direction, Experiment, Options, Sample};
-use crate::ledger_snapshot::Snapshot;
+use crate::experiment::{Attachment, Conversation, Direction, Experiment, Further, Options, Rig, Sample};
+use crate::metric::{Counted, Reading, accesses, check};
 use bench::Bench;
 
 /// A connection that has not moved an octet by then never will.
@@ -27,146 +26,117 @@ const WARM_UP: Duration = Duration::from_millis(100);
 
 /// The two ends that talk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Between {
+pub(super) enum Between {
     /// A guest and the host's kernel.
     GuestAndHost,
     /// Two guests.
     Guests,
 }
 
-/// See the head of this file.
-pub struct Tcp {
-    options: Options,
+/// What can be said: only a guest begins with requests, and of two guests the first sends. Beside it what the guest does that is
+/// measured.
+const TALKS: [(Conversation, Direction, Station); 3] = [
+    (Conversation::Stream, Direction::Tx, Station::TcpStream),
+    (Conversation::Stream, Direction::Rx, Station::Server),
+    (Conversation::Requests, Direction::Tx, Station::TcpRequests),
+];
+
+/// All that the options leave open, one after the other.
+pub(super) fn cases(between: Between, options: &Options) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (conversation, direction, station) in TALKS {
+        let chosen = options.conversation.is_none_or(|only| only == conversation)
+            && options.direction.is_none_or(|only| only == direction);
+        if chosen && (direction == Direction::Tx || between == Between::GuestAndHost) {
+            cases.push(case(Tcp { between, conversation, direction, station }, options)?);
+        }
+    }
+    ensure!(!cases.is_empty(), "requests, and what two guests say, go out of a guest: --direction tx");
+    Ok(cases)
+}
+
+/// What is said between whom.
+#[derive(Clone, Copy)]
+struct Tcp {
     between: Between,
     conversation: Conversation,
     direction: Direction,
-    seats: Seats,
-    bench: Option<Bench>,
+    station: Station,
 }
 
-impl Tcp {
-    /// All that the options leave open, one after the other.
-    pub fn cases(between: Between, options: &Options) -> Result<Vec<Self>> {
-        let conversations = [Conversation::Stream, Conversation::Requests];
-        let directions = [Direction::Tx, Direction::Rx];
-        let mut cases = Vec::new();
-        for conversation in conversations {
-            for direction in directions {
-                let chosen = options.conversation.is_none_or(|only| only == conversation)
-                    && options.direction.is_none_or(|only| only == direction);
-                // Only a guest begins with requests, and of two guests the first sends.
-                let known = direction == Direction::Tx
-                    || conversation == Conversation::Stream && between == Between::GuestAndHost;
-                if chosen && known {
-                    let (options, seats) = (options.clone(), Seats::of(options)?);
-                    cases.push(Self { options, between, conversation, direction, seats, bench: None });
-                }
-            }
-        }
-        ensure!(!cases.is_empty(), "requests, and what two guests say, go out of a guest: --direction tx");
-        Ok(cases)
-    }
-
-    /// What the guest does that is measured.
-    fn station(&self) -> Station {
-        match (self.conversation, self.direction) {
-            (Conversation::Stream, Direction::Tx) => Station::TcpStream,
-            (Conversation::Stream, Direction::Rx) => Station::Server,
-            (Conversation::Requests, _) => Station::TcpRequests,
-        }
-    }
+fn case(tcp: Tcp, options: &Options) -> Result<Case> {
+    let Options { attach, write, .. } = options;
+    let (id, by_tap) = match tcp.between {
+        Between::GuestAndHost => ("tcp", true),
+        Between::Guests => ("tcp-guests", *attach == Attachment::Tap),
+    };
+    let by = if by_tap { "tap" } else { "switch" };
+    let (unit, what) = match tcp.conversation {
+        Conversation::Stream => ("mbps", format!("stream-{}/{write}", tcp.direction.name())),
+        Conversation::Requests => ("ktps", "requests".to_owned()),
+    };
+    let name = format!("{}/{by}{}/{what}", options.device(), options.several_vcpus());
+    let (options, seats) = (options.clone(), Seats::of(options)?);
+    let build = move || Talk::start(tcp, &options, &seats);
+    Ok(Experiment::new((id, unit), name, build).built_each_turn().into())
 }
 
-impl Experiment for Tcp {
-    fn id(&self) -> &'static str {
-        match self.between {
-            Between::GuestAndHost => "tcp",
-            Between::Guests => "tcp-guests",
-        }
-    }
+struct Talk {
+    bench: Bench,
+    tcp: Tcp,
+}
 
-    fn case(&self) -> String {
-        let Options { attach, write, .. } = &self.options;
-        let by_tap = self.between == Between::GuestAndHost || *attach == Attachment::Tap;
-        let by = if by_tap { "tap" } else { "switch" };
-        let what = match self.conversation {
-            Conversation::Stream => format!("stream-{}/{write}", self.direction.name()),
-            Conversation::Requests => "requests".to_owned(),
+impl Talk {
+    fn start(tcp: Tcp, options: &Options, seats: &Seats) -> Result<Self> {
+        cores::pin(seats.host)?;
+        let by_tap = options.attach == Attachment::Tap;
+        let bench = match tcp.between {
+            Between::GuestAndHost => Bench::with_host(options, seats, tcp.station)?,
+            Between::Guests => Bench::of_guests(options, seats, tcp.station, by_tap)?,
         };
-        format!("{}/{by}{}/{what}", self.options.device(), self.options.several_vcpus())
-    }
-
-    fn unit(&self) -> &'static str {
-        match self.conversation {
-            Conversation::Stream => "mbps",
-            Conversation::Requests => "ktps",
-        }
-    }
-
-    fn is_built_each_turn(&self) -> bool {
-        true
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        cores::pin(self.seats.host)?;
-        let by_tap = self.options.attach == Attachment::Tap;
-        let bench = match self.between {
-            Between::GuestAndHost => Bench::with_host(&self.options, &self.seats, self.station())?,
-            Between::Guests => Bench::of_guests(&self.options, &self.seats, self.station(), by_tap)?,
-        };
-        let bench = self.bench.insert(bench);
-        let start = Instant::now();
-        while bench.progress(self.conversation, self.direction) == 0 {
-            bench.check()?;
-            if start.elapsed() > PATIENCE {
-                bail!("no octet arrived within {PATIENCE:?}");
-            }
+        let (talk, start) = (Self { bench, tcp }, Instant::now());
+        while talk.progress() == 0 {
+            talk.check()?;
+            ensure!(start.elapsed() <= PATIENCE, "no octet arrived within {PATIENCE:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(WARM_UP);
-        Ok(())
+        Ok(talk)
     }
 
-    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let bench = self.bench.as_ref().context("tcp was not prepared")?;
-        let (before, left) = (ledger(bench), bench.guests().map(exits).sum::<u64>());
-        let (moved, start) = (bench.progress(self.conversation, self.direction), Instant::now());
-        std::thread::sleep(length);
-        let moved = bench.progress(self.conversation, self.direction) - moved;
-        let seconds = start.elapsed().as_secs_f64();
-        bench.check()?;
-        let (ledger, left) = (ledger(bench).since(&before), bench.guests().map(exits).sum::<u64>() - left);
-        let value = match self.conversation {
-            Conversation::Stream => moved as f64 * 8e-6 / seconds,
-            Conversation::Requests => moved as f64 * 1e-3 / seconds,
-        };
-        let frames = ledger.get("guest0.nic0.tx_frames").unwrap_or(0)
-            + ledger.get("guest0.nic0.rx_frames").unwrap_or(0);
-        let mut more = accesses::per_frame(&ledger, frames);
-        if self.conversation == Conversation::Requests {
-            more.insert(0, ("round_trip_us", 1e6 * seconds / moved.max(1) as f64));
-        }
-        let resets: u64 =
-            ledger.iter().filter(|(name, _)| name.ends_with("station.resets")).map(|(_, n)| n).sum();
-        more.push(("resets", resets as f64));
-        Ok(Sample { value, packets: frames, lost: ledger.total("drop_"), exits: Some(left), more, ledger })
+    fn progress(&self) -> u64 {
+        self.bench.progress(self.tcp.conversation, self.tcp.direction)
     }
 
-    fn finish(&mut self) -> Result<()> {
-        self.bench = None;
-        Ok(())
+    /// Whether all still work.
+    fn check(&self) -> Result<()> {
+        check(self.bench.guests())?;
+        self.bench.check()
     }
 }
 
-fn ledger(bench: &Bench) -> Snapshot {
-    let mut ledger = Snapshot::new();
-    for (n, guest) in bench.guests().enumerate() {
-        let vcpu = &guest.machine().shared().vcpus[0];
-        ledger.take(&format!("guest{n}.station"), &vcpu.station);
-        ledger.take(&format!("guest{n}.nic0"), &vcpu.nics[0]);
-        ledger.take(&format!("guest{n}.rx"), &guest.nics()[0].rx_ledger());
-        ledger.take(&format!("guest{n}.tx"), &guest.nics()[0].tx_ledger());
-        accesses::take(guest, &mut ledger);
+impl Rig for Talk {
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let before = Reading::of(&self.bench);
+        let (moved, start) = (self.progress(), Instant::now());
+        std::thread::sleep(length);
+        let moved = self.progress() - moved;
+        let seconds = start.elapsed().as_secs_f64();
+        let (ledger, exits) = before.since(&self.bench)?;
+        self.bench.check()?;
+        let frames = ledger.count("guest0.nic0.tx_frames") + ledger.count("guest0.nic0.rx_frames");
+        let mut more = Further::default();
+        let value = match self.tcp.conversation {
+            Conversation::Stream => moved as f64 * 8e-6 / seconds,
+            Conversation::Requests => {
+                more.push("round_trip_us", 1e6 * seconds / moved.max(1) as f64);
+                moved as f64 * 1e-3 / seconds
+            }
+        };
+        more.extend(accesses::per_frame(&ledger, frames));
+        let resets: u64 =
+            ledger.iter().filter(|(name, _)| name.ends_with("station.resets")).map(|(_, n)| n).sum();
+        more.push("resets", resets as f64);
+        Ok(Sample { value, packets: frames, lost: ledger.total("drop_"), exits: Some(exits), more, ledger })
     }
-    ledger
 }

@@ -14,123 +14,62 @@ mod ends;
 mod paths;
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use super::Case;
 use crate::device::Seats;
 use crate::experiment::{Experiment, Options, Sample};
+use crate::metric::Reading;
 use ends::Ends;
 use paths::{ByKernel, ByRouter};
 
-/// What forwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forwarder {
-    /// A router of ours.
-    Router,
-    /// The kernel.
-    Kernel,
+/// A router of ours and the kernel in turn, between the same namespaces.
+///
+/// # Errors
+/// There are not enough CPUs.
+pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let (seats, ends) = (Seats::of(options)?, Shared::default());
+    let case = |name: String, build: fn(Rc<Ends>, &Options, &Seats) -> Result<Slice>| {
+        let (options, seats, ends) = (options.clone(), seats.clone(), ends.clone());
+        Experiment::new(("tcp-forward", "gbps"), name, move || build(shared(&ends)?, &options, &seats))
+    };
+    let router = case(format!("{}/tap{}", options.device(), options.several_vcpus()), by_router);
+    Ok(vec![Case::InTurn(router, case("kernel/veth".to_owned(), by_kernel))])
 }
 
-/// See the head of this file.
-pub struct TcpForward {
-    options: Options,
-    forwarder: Forwarder,
-    seats: Seats,
-    /// Of both forwarders.
-    ends: Rc<RefCell<Option<Rc<Ends>>>>,
-    path: Option<(Rc<Ends>, Path)>,
+/// The namespaces, for as long as one of both paths is there.
+type Shared = Rc<RefCell<Weak<Ends>>>;
+
+/// The namespaces, made by who comes first.
+fn shared(place: &Shared) -> Result<Rc<Ends>> {
+    if let Some(ends) = place.borrow().upgrade() {
+        return Ok(ends);
+    }
+    let ends = Rc::new(Ends::open()?);
+    *place.borrow_mut() = Rc::downgrade(&ends);
+    Ok(ends)
 }
 
-enum Path {
-    Router(Box<ByRouter>),
-    Kernel { _path: ByKernel },
+/// Measures one slice.
+type Slice = Box<dyn FnMut(Duration) -> Result<Sample>>;
+
+fn by_kernel(ends: Rc<Ends>, _: &Options, _: &Seats) -> Result<Slice> {
+    let path = ByKernel::open(&ends)?;
+    Ok(Box::new(move |length| Ok(Sample { value: path.stream(&ends, length)?, ..Sample::default() })))
 }
 
-impl TcpForward {
-    /// Both, between the same namespaces.
-    ///
-    /// # Errors
-    /// There are not enough CPUs.
-    pub fn pair(options: &Options) -> Result<[Self; 2]> {
-        let (seats, ends) = (Seats::of(options)?, Rc::default());
-        let new = |forwarder| Self {
-            options: options.clone(),
-            forwarder,
-            seats: seats.clone(),
-            ends: Rc::clone(&ends),
-            path: None,
-        };
-        Ok([Forwarder::Router, Forwarder::Kernel].map(new))
-    }
-
-    /// The namespaces, made by who comes first.
-    fn ends(&self) -> Result<Rc<Ends>> {
-        let mut place = self.ends.borrow_mut();
-        if let Some(ends) = &*place {
-            return Ok(Rc::clone(ends));
-        }
-        Ok(Rc::clone(place.insert(Rc::new(Ends::open()?))))
-    }
-}
-
-impl Experiment for TcpForward {
-    fn id(&self) -> &'static str {
-        "tcp-forward"
-    }
-
-    fn case(&self) -> String {
-        match self.forwarder {
-            Forwarder::Router => format!("{}/tap{}", self.options.device(), self.options.several_vcpus()),
-            Forwarder::Kernel => "kernel/veth".to_owned(),
-        }
-    }
-
-    fn unit(&self) -> &'static str {
-        "gbps"
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        let ends = self.ends()?;
-        let path = match self.forwarder {
-            Forwarder::Router => Path::Router(Box::new(ByRouter::open(&ends, &self.options, &self.seats)?)),
-            Forwarder::Kernel => Path::Kernel { _path: ByKernel::open(&ends)? },
-        };
-        self.path = Some((ends, path));
-        Ok(())
-    }
-
-    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let (ends, path) = self.path.as_ref().context("tcp-forward was not prepared")?;
-        match path {
-            Path::Kernel { .. } => {
-                let value = ends.stream(ByKernel::SERVER, length)?;
-                Ok(Sample { value, ..Sample::default() })
-            }
-            Path::Router(path) => {
-                let before = path.ledger();
-                let exits = path.exits();
-                let value = ends.stream(ByRouter::SERVER, length)?;
-                path.check()?;
-                let ledger = path.ledger().since(&before);
-                let packets = ledger.get("near.tap.frames").unwrap_or(0);
-                let octets = ledger.get("near.tap.bytes").unwrap_or(0) as f64 / packets.max(1) as f64;
-                Ok(Sample {
-                    value,
-                    packets,
-                    lost: ledger.total("drop_"),
-                    exits: Some(path.exits() - exits),
-                    more: vec![("octets_per_frame", octets)],
-                    ledger,
-                })
-            }
-        }
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.path = None;
-        self.ends.borrow_mut().take();
-        Ok(())
-    }
+fn by_router(ends: Rc<Ends>, options: &Options, seats: &Seats) -> Result<Slice> {
+    let path = ByRouter::open(&ends, options, seats)?;
+    Ok(Box::new(move |length| {
+        let before = Reading::of(&path);
+        let value = ends.stream(ByRouter::SERVER, length)?;
+        let (ledger, exits) = before.since(&path)?;
+        let packets = ledger.count("near.tap.frames");
+        let octets = ledger.count("near.tap.bytes") as f64 / packets.max(1) as f64;
+        let (lost, more) = (ledger.total("drop_"), [("octets_per_frame", octets)].into());
+        Ok(Sample { value, packets, lost, exits: Some(exits), more, ledger })
+    }))
 }

@@ -1,11 +1,12 @@
 use std::time::Duration;
 
-use super::{Case, LIST, PortToPort, RingToRing, Through, find};
+use super::{Case, LIST, find, port_to_port, ring_to_ring};
 use crate::experiment::{Experiment, Options, Sample, run};
+use crate::rig::Through;
 
 const SHORT: Duration = Duration::from_millis(5);
 
-fn slice(experiment: &mut dyn Experiment) -> Sample {
+fn slice(experiment: &mut Experiment) -> Sample {
     experiment.prepare().unwrap();
     let sample = experiment.run_slice(SHORT).unwrap();
     experiment.finish().unwrap();
@@ -13,7 +14,7 @@ fn slice(experiment: &mut dyn Experiment) -> Sample {
 }
 
 fn figure(sample: &Sample, name: &str) -> f64 {
-    sample.more.iter().find(|(known, _)| *known == name).unwrap().1
+    sample.more.get(name).unwrap()
 }
 
 const BOTH: [Through; 2] = [Through::Wire, Through::Switch];
@@ -22,7 +23,7 @@ const BOTH: [Through; 2] = [Through::Wire, Through::Switch];
 fn port_to_port_loses_nothing() {
     for through in BOTH {
         for rate in [None, Some(1e6)] {
-            let sample = slice(&mut PortToPort::new(through, &Options { rate, ..Options::default() }));
+            let sample = slice(&mut port_to_port::case(through, &Options { rate, ..Options::default() }));
             assert!(sample.packets > 0);
             assert_eq!((sample.lost, figure(&sample, "bad")), (0, 0.0));
         }
@@ -31,7 +32,7 @@ fn port_to_port_loses_nothing() {
 
 #[test]
 fn the_switch_is_on_the_way_and_floods_nothing() {
-    let sample = slice(&mut PortToPort::new(Through::Switch, &Options::default()));
+    let sample = slice(&mut port_to_port::case(Through::Switch, &Options::default()));
     assert_eq!(sample.ledger.get("in.in_frames"), Some(sample.packets));
     assert_eq!(sample.ledger.get("out.out_frames"), Some(sample.packets));
     assert_eq!(sample.ledger.total("flood_"), 0);
@@ -41,8 +42,9 @@ fn the_switch_is_on_the_way_and_floods_nothing() {
 fn ring_to_ring_loses_and_damages_nothing() {
     for through in BOTH {
         for (entries, frame) in [(64, 64), (256, 60), (256, 1514)] {
-            let mut experiment = RingToRing::new(through, &Options { frame, ..Options::default() }, entries);
-            assert_eq!(experiment.case(), format!("ring-{entries}/{frame}"));
+            let mut experiment =
+                ring_to_ring::case(through, &Options { frame, ..Options::default() }, entries);
+            assert_eq!(experiment.case, format!("ring-{entries}/{frame}"));
             let sample = slice(&mut experiment);
             assert!(sample.packets > 0);
             assert_eq!((sample.lost, figure(&sample, "damaged")), (0, 0.0));
@@ -56,12 +58,12 @@ fn ring_to_ring_loses_and_damages_nothing() {
 #[test]
 fn what_cannot_be_built_is_refused() {
     let rings =
-        |frame, entries| RingToRing::new(Through::Wire, &Options { frame, ..Options::default() }, entries);
+        |frame, entries| ring_to_ring::case(Through::Wire, &Options { frame, ..Options::default() }, entries);
     assert!(rings(4000, 256).prepare().unwrap_err().to_string().contains("4000"));
     assert!(rings(64, 100).prepare().is_err());
     assert!(rings(64, 256).run_slice(SHORT).is_err());
     let tiny = Options { frame: 1, ..Options::default() };
-    assert!(PortToPort::new(Through::Wire, &tiny).prepare().is_err());
+    assert!(port_to_port::case(Through::Wire, &tiny).prepare().is_err());
 }
 
 #[test]
@@ -77,10 +79,10 @@ fn each_listed_experiment_has_cases_of_its_own_name() {
                 Case::InTurn(a, b) => (vec![a, b], false),
             };
             for mut case in cases {
-                assert_eq!(case.id(), listed.name);
-                assert!(names.insert(format!("{}/{}", listed.name, case.case())));
+                assert_eq!(case.id, listed.name);
+                assert!(names.insert(format!("{}/{}", listed.name, case.case)));
                 if alone {
-                    let outcome = run(&mut *case, &options).unwrap();
+                    let outcome = run(&mut case, &options).unwrap();
                     assert_eq!((outcome.measured.len(), outcome.lost()), (1, 0));
                 }
             }

@@ -7,11 +7,8 @@
 //!   flood (CPU 1) --> interface --> source -> sink (CPU 0) --> interface --> far namespace: dropped
 //! ```
 
-use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use engine::thread::pin_current;
@@ -20,9 +17,14 @@ use port::{Sink, Source};
 use uplink::xdp::{XdpHealth, XdpPorts};
 use uplink::{Netns, Tap, TapConfig, Xdp, XdpConfig};
 
-use crate::experiment::{Experiment, Options, Sample};
+use super::Case;
+use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
+use crate::metric::cpu_time;
+use crate::rig::Worker;
+use crate::rig::host_end::veth;
+use crate::scenario::for_about;
 
 /// Bursts between two looks at the clock.
 const BURSTS: usize = 64;
@@ -31,117 +33,25 @@ const QUEUE: u32 = 2048;
 /// The interfaces: frames come by the first and leave by the second.
 const NAMES: [&str; 2] = ["lab-in", "lab-out"];
 
-/// What the interfaces are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uplink {
-    /// Veth pairs, by AF_XDP.
-    Xdp,
-    /// TAPs.
-    Tap,
-}
-
-/// See the head of this file.
-pub struct Uplinks {
-    options: Options,
-    uplink: Uplink,
-    cpus: (usize, usize),
-    parts: Option<Parts>,
-}
-
-struct Parts {
-    source: Box<dyn Source>,
-    sink: Arc<dyn Sink>,
-    ledger: Box<dyn Fn(&mut Snapshot)>,
-    flood: Arc<dyn Sink>,
-    traffic: Settings,
-    /// What keeps the interfaces.
-    _held: Vec<Xdp>,
-    _namespaces: [Netns; 2],
-}
-
-impl Uplinks {
-    /// The thread that moves frames on the first CPU of the options, the flood on the second.
-    ///
-    /// # Errors
-    /// There are not two CPUs.
-    pub fn new(uplink: Uplink, options: &Options) -> Result<Self> {
-        let cpus = (options.cpu(0)?, options.cpu(1)?);
-        Ok(Self { options: options.clone(), uplink, cpus, parts: None })
-    }
-}
-
-impl Experiment for Uplinks {
-    fn id(&self) -> &'static str {
-        "uplink"
-    }
-
-    fn case(&self) -> String {
-        let kind = match self.uplink {
-            Uplink::Xdp => "xdp",
-            Uplink::Tap => "tap",
-        };
-        format!("{kind}/{}", self.options.frame)
-    }
-
-    fn unit(&self) -> &'static str {
-        "mpps"
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        Some(self.cpus)
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        let (frame, flows, rate) = (self.options.frame, self.options.flows, self.options.rate);
+/// Veth pairs by AF_XDP, and TAPs in turn with them. The thread that moves frames on the first CPU of the options, the flood on the
+/// second.
+pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let cpus = (options.cpu(0)?, options.cpu(1)?);
+    let (frame, flows, rate) = (options.frame, options.flows, options.rate);
+    let case = |kind: &str, open: fn(&Netns, &Netns) -> Result<Ends>| {
         let traffic = Settings { frame, flows, rate, ..Settings::default() };
-        let namespaces = [Netns::new()?, Netns::new()?];
-        namespaces.iter().try_for_each(|netns| netns.settle(false).map(drop))?;
-        self.parts = Some(parts(self.uplink, namespaces, traffic)?);
-        Ok(())
-    }
-
-    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
-        let parts = self.parts.as_mut().context("uplink was not prepared")?;
-        let flood = Flood::start(&parts.flood, &parts.traffic, self.cpus.1)?;
-        let before = parts.ledger();
-        let (start, cpu, mut moved) = (Instant::now(), cpu_ns(), 0);
-        while start.elapsed() < length {
-            for _ in 0..BURSTS {
-                moved += pump(parts.source.as_mut(), &*parts.sink);
-            }
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        let cpu = cpu_ns().saturating_sub(cpu) as f64;
-        let offered = flood.stop();
-        while pump(parts.source.as_mut(), &*parts.sink) > 0 {}
-        Ok(Sample {
-            value: moved as f64 / seconds * 1e-6,
-            packets: moved as u64,
-            more: vec![
-                ("offered_mpps", offered as f64 / seconds * 1e-6),
-                ("cpu_ns_per_packet", if moved > 0 { cpu / moved as f64 } else { f64::NAN }),
-            ],
-            ledger: parts.ledger().since(&before),
-            ..Sample::default()
-        })
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.parts = None;
-        Ok(())
-    }
+        let build = move || Interfaces::open(open, traffic.clone(), cpus.1);
+        Experiment::new(("uplink", "mpps"), format!("{kind}/{frame}"), build).between(cpus)
+    };
+    Ok(vec![Case::InTurn(case("xdp", xdp_ends), case("tap", tap_ends))])
 }
 
-impl Parts {
-    fn ledger(&self) -> Snapshot {
-        let mut ledger = Snapshot::new();
-        (self.ledger)(&mut ledger);
-        ledger
-    }
-}
-
-fn xdp_config(netns: &Netns) -> XdpConfig<'_> {
-    XdpConfig { queue_len: QUEUE, netns: Some(netns), ..XdpConfig::default() }
+struct Interfaces {
+    flood: Arc<dyn Sink>,
+    ends: Ends,
+    flooding_cpu: usize,
+    traffic: Settings,
+    _namespaces: [Netns; 2],
 }
 
 /// What the frames pass, and what is kept and counted for that.
@@ -152,22 +62,56 @@ struct Ends {
     held: Vec<Xdp>,
 }
 
-/// Both interfaces, of one kind, and the flood before the first.
-fn parts(uplink: Uplink, namespaces: [Netns; 2], traffic: Settings) -> Result<Parts> {
-    let [far, near] = &namespaces;
-    let Ends { source, sink, ledger, mut held } = match uplink {
-        Uplink::Xdp => xdp_ends(far, near)?,
-        Uplink::Tap => tap_ends(far)?,
-    };
-    let far_end = Xdp::open(NAMES[0], &xdp_config(far))?;
-    let flood = far_end.ports(1)?.sinks.into_iter().next().context("an interface without a queue")?;
-    held.push(far_end);
-    Ok(Parts { source, sink, ledger, flood, traffic, _held: held, _namespaces: namespaces })
+impl Interfaces {
+    /// Both interfaces, of one kind, and the flood before the first.
+    fn open(
+        open: fn(&Netns, &Netns) -> Result<Ends>,
+        traffic: Settings,
+        flooding_cpu: usize,
+    ) -> Result<Self> {
+        let namespaces = [Netns::new()?, Netns::new()?];
+        namespaces.iter().try_for_each(|netns| netns.settle(false).map(drop))?;
+        let [far, near] = &namespaces;
+        let mut ends = open(far, near)?;
+        let far_end = Xdp::open(NAMES[0], &xdp_config(far))?;
+        let flood = far_end.ports(1)?.sinks.into_iter().next().context("an interface without a queue")?;
+        ends.held.push(far_end);
+        Ok(Self { ends, flood, flooding_cpu, traffic, _namespaces: namespaces })
+    }
+
+    fn ledger(&self) -> Snapshot {
+        let mut ledger = Snapshot::new();
+        (self.ends.ledger)(&mut ledger);
+        ledger
+    }
+}
+
+impl Rig for Interfaces {
+    fn run_slice(&mut self, length: Duration) -> Result<Sample> {
+        let flood = flood(&self.flood, &self.traffic, self.flooding_cpu)?;
+        let before = self.ledger();
+        let (cpu, mut moved) = (cpu_time(), 0);
+        let Ends { source, sink, .. } = &mut self.ends;
+        let seconds = for_about(length, BURSTS, || moved += pump(source.as_mut(), &**sink));
+        let cpu = cpu_time().saturating_sub(cpu).as_nanos() as f64;
+        let offered = flood.end()?;
+        while pump(source.as_mut(), &**sink) > 0 {}
+        let each = if moved > 0 { cpu / moved as f64 } else { f64::NAN };
+        let more = [("offered_mpps", offered as f64 / seconds * 1e-6), ("cpu_ns_per_packet", each)];
+        let ledger = self.ledger().since(&before);
+        Ok(Sample { more: more.into(), ledger, ..Sample::mpps(moved as u64, seconds) })
+    }
+}
+
+fn xdp_config(netns: &Netns) -> XdpConfig<'_> {
+    XdpConfig { queue_len: QUEUE, netns: Some(netns), ..XdpConfig::default() }
 }
 
 fn xdp_ends(far: &Netns, near: &Netns) -> Result<Ends> {
     for name in NAMES {
-        veth(far, near, name)?;
+        // Of the same name in each.
+        veth((far, name), (near, name))?;
+        [far, near].into_iter().try_for_each(|netns| netns.links()?.set_up(name, true))?;
     }
     let [first, second] = NAMES.map(|name| Xdp::open(name, &xdp_config(near)));
     let (first, second) = (first?, second?);
@@ -186,7 +130,7 @@ fn xdp_ends(far: &Netns, near: &Netns) -> Result<Ends> {
 }
 
 /// The reader of a TAP takes what the namespace sends out of it, so both lie on the far side.
-fn tap_ends(far: &Netns) -> Result<Ends> {
+fn tap_ends(far: &Netns, _: &Netns) -> Result<Ends> {
     let config = TapConfig { queue_len: QUEUE, netns: Some(far), ..TapConfig::default() };
     let [first, second] = NAMES.map(|name| Tap::open(name, &config));
     let ((source, _), (_, sink)) = (first?.split(), second?.split());
@@ -198,53 +142,17 @@ fn tap_ends(far: &Netns) -> Result<Ends> {
     Ok(Ends { source: Box::new(source), sink, ledger, held: Vec::new() })
 }
 
-/// A veth pair between both namespaces, of the same name in each.
-fn veth(far: &Netns, near: &Netns, name: &str) -> Result<()> {
-    use std::os::fd::{AsFd, AsRawFd};
-    let there = format!("/proc/{}/fd/{}", std::process::id(), near.as_fd().as_raw_fd());
-    let mut ip = far.command("ip");
-    ip.args(["link", "add", name, "type", "veth", "peer", "name", name, "netns", &there]);
-    let done = ip.stdin(Stdio::null()).output().context("iproute2 is needed to make a veth")?;
-    ensure!(done.status.success(), "cannot make a veth: {}", String::from_utf8_lossy(&done.stderr).trim());
-    for netns in [far, near] {
-        netns.links()?.set_up(name, true)?;
-    }
-    Ok(())
-}
-
-/// What this thread has had of CPUs, in nanoseconds.
-fn cpu_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// A thread that sends as fast as its interface takes frames.
-struct Flood {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<usize>,
-}
-
-impl Flood {
-    fn start(interface: &Arc<dyn Sink>, traffic: &Settings, cpu: usize) -> Result<Self> {
-        let interface = interface.clone();
-        let mut generator = Generator::new(traffic)?;
-        let stop = Arc::<AtomicBool>::default();
-        let seen = stop.clone();
-        let thread = std::thread::spawn(move || {
-            let mut sent = 0;
-            // Anywhere, if it may not be there: the placement is told with the result.
-            let _ = pin_current(&[cpu]);
-            while !seen.load(Ordering::Relaxed) {
-                sent += pump(&mut generator, &*interface);
-            }
-            sent
-        });
-        Ok(Self { stop, thread })
-    }
-
-    /// Ends it; returns frames sent.
-    fn stop(self) -> usize {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or(0)
-    }
+/// A thread that sends as fast as its interface takes frames; tells how many it has sent.
+fn flood(interface: &Arc<dyn Sink>, traffic: &Settings, cpu: usize) -> Result<Worker<usize>> {
+    let interface = interface.clone();
+    let mut generator = Generator::new(traffic)?;
+    Worker::start("lab/flood", move |stop| {
+        let mut sent = 0;
+        // Anywhere, if it may not be there: the placement is told with the result.
+        let _ = pin_current(&[cpu]);
+        while !stop.is_set() {
+            sent += pump(&mut generator, &*interface);
+        }
+        Ok(sent)
+    })
 }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail, ensure};
-use config::{Itr, NicModel, TransmitMode, VhostThreads};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::experiment::{Attachment, Conversation, Direction, Options, SentInterrupts};
+use crate::experiment::{Options, Varied};
 
 /// One figure or table.
 #[derive(Clone, Debug, Deserialize)]
@@ -119,31 +118,9 @@ pub enum Published {
     Text(String),
 }
 
-/// What is varied; what is not said stays as it is.
+/// What is varied, by the options of `ringroad lab run`; what is not said stays as it is.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Setting {
-    nic: Option<String>,
-    mode: Option<String>,
-    itr: Option<Moderation>,
-    combine_above: Option<u32>,
-    sent_interrupts: Option<String>,
-    attach: Option<String>,
-    vhost: Option<String>,
-    vcpus: Option<u16>,
-    frame: Option<usize>,
-    segment: Option<usize>,
-    write: Option<usize>,
-    conversation: Option<String>,
-    direction: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum Moderation {
-    Units(u16),
-    Word(String),
-}
+pub struct Setting(BTreeMap<String, toml::Value>);
 
 /// A ratio of two cells and its bounds, or that the first is not below the second, or that it is steadier.
 #[derive(Clone, Debug, Deserialize)]
@@ -341,44 +318,10 @@ impl Setting {
     /// # Errors
     /// A word that says nothing.
     pub fn change(&self, options: &Options) -> Result<Options> {
-        let mut options = options.clone();
-        if let Some(nic) = &self.nic {
-            options.nic = match nic.as_str() {
-                "virtio-net" => NicModel::VirtioNet,
-                "e1000" => NicModel::E1000,
-                other => bail!("`{other}` is no NIC model"),
-            };
-        }
-        if let Some(itr) = &self.itr {
-            options.itr = match itr {
-                Moderation::Units(units) => Itr::Every(*units),
-                Moderation::Word(word) if word == "adaptive" => Itr::Adaptive,
-                Moderation::Word(word) => bail!("`{word}` is no moderation"),
-            };
-        }
-        let conversations = [Conversation::Stream, Conversation::Requests];
-        let directions = [Direction::Tx, Direction::Rx];
-        options.mode = named(&self.mode, &TransmitMode::ALL, TransmitMode::name)?.unwrap_or(options.mode);
-        options.sent_interrupts = named(&self.sent_interrupts, &SentInterrupts::ALL, SentInterrupts::name)?
-            .or(options.sent_interrupts);
-        let vhosts = [VhostThreads::Shared, VhostThreads::Vmm, VhostThreads::Kernel];
-        options.vhost = named(&self.vhost, &vhosts, VhostThreads::name)?.unwrap_or(options.vhost);
-        options.attach = named(&self.attach, &Attachment::ALL, Attachment::name)?.unwrap_or(options.attach);
-        options.conversation =
-            named(&self.conversation, &conversations, Conversation::name)?.or(options.conversation);
-        options.direction = named(&self.direction, &directions, Direction::name)?.or(options.direction);
-        options.combine_above = self.combine_above.unwrap_or(options.combine_above);
-        options.vcpus = self.vcpus.unwrap_or(options.vcpus);
-        options.frame = self.frame.unwrap_or(options.frame);
-        options.segment = self.segment.or(options.segment);
-        options.write = self.write.unwrap_or(options.write);
-        Ok(options)
+        let word = |(name, value): (&String, &toml::Value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{}={value}", name.replace('_', "-"))
+        };
+        Ok(Varied::parse(self.0.iter().map(word))?.change(options))
     }
-}
-
-/// What has this name, if a name is given.
-fn named<T: Copy>(word: &Option<String>, all: &[T], name: fn(T) -> &'static str) -> Result<Option<T>> {
-    let Some(word) = word else { return Ok(None) };
-    let found = all.iter().copied().find(|item| name(*item) == word);
-    found.map(Some).with_context(|| format!("`{word}` says nothing here"))
 }

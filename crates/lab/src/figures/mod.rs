@@ -5,10 +5,6 @@
 
 mod cell;
 mod chart;
-#[cfg(test)]
-mod claims;
-#[cfg(test)]
-mod curves;
 mod file;
 mod play;
 mod proportion;
@@ -27,40 +23,17 @@ pub use play::{Played, play};
 pub use shape::{Judged, judge, judge_all};
 pub use table::{slips, table};
 
-/// The files, as they lie in `figures/`.
-const FILES: [&str; 32] = [
-    include_str!("../../../../figures/000-fig1.toml"),
-    include_str!("../../../../figures/000-fig2.toml"),
-    include_str!("../../../../figures/000-fig3.toml"),
-    include_str!("../../../../figures/000-fig4.toml"),
-    include_str!("../../../../figures/000-fig5.toml"),
-    include_str!("../../../../figures/000-fig6.toml"),
-    include_str!("../../../../figures/000-fig7.toml"),
-    include_str!("../../../../figures/000-fig8.toml"),
-    include_str!("../../../../figures/000-fig9.toml"),
-    include_str!("../../../../figures/000-fig10.toml"),
-    include_str!("../../../../figures/000-fig11.toml"),
-    include_str!("../../../../figures/000-fig12.toml"),
-    include_str!("../../../../figures/000-fig13.toml"),
-    include_str!("../../../../figures/000-fig14.toml"),
-    include_str!("../../../../figures/000-fig15.toml"),
-    include_str!("../../../../figures/001-fig1a.toml"),
-    include_str!("../../../../figures/001-fig1b.toml"),
-    include_str!("../../../../figures/001-fig1c.toml"),
-    include_str!("../../../../figures/001-fig1d.toml"),
-    include_str!("../../../../figures/001-fig1e.toml"),
-    include_str!("../../../../figures/001-fig2a.toml"),
-    include_str!("../../../../figures/001-fig2b.toml"),
-    include_str!("../../../../figures/001-fig3.toml"),
-    include_str!("../../../../figures/003-table2.toml"),
-    include_str!("../../../../figures/003-table4.toml"),
-    include_str!("../../../../figures/003-table5.toml"),
-    include_str!("../../../../figures/004-tx.toml"),
-    include_str!("../../../../figures/004-rx.toml"),
-    include_str!("../../../../figures/004-latency.toml"),
-    include_str!("../../../../figures/004-virtio-tx.toml"),
-    include_str!("../../../../figures/004-virtio-rx.toml"),
-    include_str!("../../../../figures/004-virtio-latency.toml"),
+/// What files of `figures/` say.
+macro_rules! files {
+    ($($name:literal)*) => { [$(include_str!(concat!("../../../../figures/", $name, ".toml"))),*] };
+}
+
+/// The files, as they lie there.
+const FILES: [&str; 32] = files![
+    "000-fig1" "000-fig2" "000-fig3" "000-fig4" "000-fig5" "000-fig6" "000-fig7" "000-fig8" "000-fig9"
+    "000-fig10" "000-fig11" "000-fig12" "000-fig13" "000-fig14" "000-fig15" "001-fig1a" "001-fig1b"
+    "001-fig1c" "001-fig1d" "001-fig1e" "001-fig2a" "001-fig2b" "001-fig3" "003-table2" "003-table4"
+    "003-table5" "004-tx" "004-rx" "004-latency" "004-virtio-tx" "004-virtio-rx" "004-virtio-latency"
 ];
 
 /// Seconds of each cell if nobody says otherwise: six slices, the fewest that have an interval.

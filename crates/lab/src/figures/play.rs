@@ -31,14 +31,6 @@ impl Played {
     }
 }
 
-/// How the cells of a figure are measured.
-enum Turns {
-    /// One after the other.
-    Each,
-    /// All cases in turn, and that is over.
-    Over(Together),
-}
-
 /// Runs every cell that can be run, and prints the RESULT line of each to `out`. A cell that cannot be run says why; only
 /// an error of `out` ends it all.
 ///
@@ -46,7 +38,8 @@ enum Turns {
 /// `out` takes nothing.
 pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<Played> {
     let mut played = Played::default();
-    let turns = if figure.in_turn > 0 { Turns::Over(Together::run(figure, options)) } else { Turns::Each };
+    // All cases in turn, or each cell by itself.
+    let together = (figure.in_turn > 0).then(|| Together::run(figure, options));
     for row in &figure.rows {
         let mut cells = Vec::new();
         for (column, published) in figure.columns.iter().zip(&row.published) {
@@ -55,11 +48,11 @@ pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<P
             let (found, rounds) = if column.of.is_some() {
                 (Found::NotRun("not worked out yet".to_owned()), Vec::new())
             } else {
-                measure((figure, row, column), options, wanted, &turns)
+                measure((figure, row, column), options, wanted, together.as_ref())
             };
             // A case that ran once is told once in its row, and so is why it did not.
             let is_known = cells.iter().any(|cell: &Cell| is_same(&cell.found, &found));
-            if matches!(turns, Turns::Each) || !is_known {
+            if together.is_none() || !is_known {
                 tell(figure, row, column, &found, out)?;
             }
             cells.push(Cell { published: published.shown(), number, found, rounds });
@@ -92,12 +85,12 @@ fn tell(figure: &Figure, row: &Row, column: &Column, found: &Found, out: &mut dy
     }
 }
 
-/// Plays one cell. Whatever goes wrong with it is its result.
+/// Plays one cell, where not all were played together. Whatever goes wrong with it is its result.
 fn measure(
     (figure, row, column): (&Figure, &Row, &Column),
     options: &Options,
     wanted: bool,
-    turns: &Turns,
+    together: Option<&Together>,
 ) -> (Found, Vec<f64>) {
     let empty = |why: String| (Found::NotRun(why), Vec::new());
     if let Some(why) = &row.not_run {
@@ -106,8 +99,8 @@ fn measure(
     let Some(how) = column.run(row.plays.as_ref()).filter(|_| wanted) else {
         return empty(UNPUBLISHED.to_owned());
     };
-    let outcome = chosen(figure, row, how, options).and_then(|options| played(how, &options, turns));
-    let rounds = |values| if matches!(turns, Turns::Over(_)) { values } else { Vec::new() };
+    let outcome = chosen(figure, row, how, options).and_then(|options| played(how, &options, together));
+    let rounds = |values| if together.is_some() { values } else { Vec::new() };
     match outcome.and_then(|outcome| taken(how, column, outcome)) {
         Ok((found, values)) => (found, rounds(values)),
         Err(error) => empty(format!("{error:#}")),
@@ -123,12 +116,12 @@ pub(super) fn chosen(figure: &Figure, row: &Row, how: &Run, options: &Options) -
 }
 
 /// The experiment of a cell.
-pub(super) fn experiment(how: &Run, options: &Options) -> Result<Box<dyn Experiment>> {
+pub(super) fn experiment(how: &Run, options: &Options) -> Result<Experiment> {
     let listed = find(&how.run).with_context(|| format!("there is no experiment `{}`", how.run))?;
     cores::pin(options.cpu(0)?)?;
     let mut cases = (listed.cases)(options)?;
     cases.retain(|case| match (case, &how.case) {
-        (Case::Alone(experiment), Some(end)) => experiment.case().ends_with(end.as_str()),
+        (Case::Alone(experiment), Some(end)) => experiment.case.ends_with(end.as_str()),
         _ => true,
     });
     let several = cases.len();
@@ -139,11 +132,11 @@ pub(super) fn experiment(how: &Run, options: &Options) -> Result<Box<dyn Experim
 }
 
 /// Runs the case of an experiment, or tells what came of it when all were run.
-fn played(how: &Run, options: &Options, turns: &Turns) -> Result<Outcome> {
+fn played(how: &Run, options: &Options, together: Option<&Together>) -> Result<Outcome> {
     let mut experiment = experiment(how, options)?;
-    match turns {
-        Turns::Each => run(&mut *experiment, options),
-        Turns::Over(together) => together.outcome(&*experiment),
+    match together {
+        None => run(&mut experiment, options),
+        Some(together) => together.outcome(&experiment),
     }
 }
 

@@ -1,3 +1,6 @@
+mod claims;
+mod curves;
+
 use super::*;
 use crate::report::Verdict;
 use crate::stats::Summary;
@@ -341,7 +344,7 @@ fn cases_that_run_in_turn_have_names_by_which_they_are_told_apart() {
             for how in figure.columns.iter().filter_map(|column| column.run(row.plays.as_ref())) {
                 let chosen = play::chosen(&figure, row, how, &options).unwrap();
                 let found = play::experiment(how, &chosen).unwrap();
-                let name = format!("{}/{}", found.id(), found.case());
+                let name = format!("{}/{}", found.id, found.case);
                 let played = format!("{chosen:?}");
                 let first = known.entry(name.clone()).or_insert_with(|| played.clone());
                 assert_eq!(*first, played, "{}: two cases are {name}", figure.id);

@@ -14,14 +14,14 @@ use crate::experiment::{Experiment, Options, Outcome, in_turn};
 pub(super) struct Together(BTreeMap<String, Result<Outcome, String>>);
 
 /// The name of a case.
-fn name(experiment: &dyn Experiment) -> String {
-    format!("{}/{}", experiment.id(), experiment.case())
+fn name(experiment: &Experiment) -> String {
+    format!("{}/{}", experiment.id, experiment.case)
 }
 
 impl Together {
     /// Runs what the cells of a figure need, each case once however many cells it fills.
     pub(super) fn run(figure: &Figure, options: &Options) -> Self {
-        let mut wanted: BTreeMap<String, Box<dyn Experiment>> = BTreeMap::new();
+        let mut wanted: BTreeMap<String, Experiment> = BTreeMap::new();
         for row in figure.rows.iter().filter(|row| row.not_run.is_none()) {
             let is_wanted = |published: &Published| published.number().is_some() || row.run_unpublished;
             let columns =
@@ -31,7 +31,7 @@ impl Together {
                 if let Ok(found) =
                     chosen(figure, row, how, options).and_then(|options| experiment(how, &options))
                 {
-                    wanted.entry(name(&*found)).or_insert(found);
+                    wanted.entry(name(&found)).or_insert(found);
                 }
             }
         }
@@ -42,7 +42,7 @@ impl Together {
     }
 
     /// What came of a case.
-    pub(super) fn outcome(&self, experiment: &dyn Experiment) -> Result<Outcome> {
+    pub(super) fn outcome(&self, experiment: &Experiment) -> Result<Outcome> {
         match self.0.get(&name(experiment)) {
             Some(Ok(outcome)) => Ok(outcome.clone()),
             Some(Err(why)) => anyhow::bail!("{why}"),

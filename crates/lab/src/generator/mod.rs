@@ -201,6 +201,23 @@ impl<C: Clock> Source for Generator<C> {
     }
 }
 
+/// The first frames that a generator gives, so many of one burst at most, as octets.
+///
+/// # Errors
+/// The settings make no sense.
+pub fn first_frames(settings: &Settings, most: usize) -> Result<Vec<Vec<u8>>> {
+    let mut all = Vec::new();
+    Generator::new(settings)?.drain(most, &mut |frames| {
+        for frame in frames {
+            let mut octets = vec![0; frame.len()];
+            frame.octets().copy_to_slice(&mut octets);
+            all.push(octets);
+        }
+    });
+    ensure!(!all.is_empty(), "the generator gives no frame");
+    Ok(all)
+}
+
 /// Fisher and Yates' shuffle with a generator of Marsaglia's xorshift family.
 fn shuffle(list: &mut [u32], seed: u64) {
     let mut state = seed;

@@ -37,16 +37,6 @@ fn lists_of_the_same_counters_add_up() {
 }
 
 #[test]
-fn columns_stand_above_each_other() {
-    let group = NicDirection::default();
-    group.frames.add(123_456_789_012_345);
-    group.kicks.add(8);
-    let [names, rates] = of(&group).columns(2.0);
-    assert_eq!(names, " wan.rx.frames  wan.rx.kicks");
-    assert_eq!(rates, "61728394506172             4");
-}
-
-#[test]
 fn json_keeps_the_order_of_declaration() {
     let group = NicDirection::default();
     group.frames.add(1);

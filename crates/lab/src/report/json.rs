@@ -76,6 +76,30 @@ pub struct Record {
     pub date: String,
 }
 
+impl Record {
+    /// A case of which nothing is known yet.
+    pub fn blank(id: &str, case: String, unit: &str, host: &Host) -> Self {
+        Self {
+            id: id.to_owned(),
+            case,
+            unit: unit.to_owned(),
+            samples: Vec::new(),
+            median: None,
+            ci95: None,
+            c2c_ns: Vec::new(),
+            near: None,
+            far: None,
+            more: BTreeMap::new(),
+            ledger: Snapshot::new(),
+            verdict: Verdict::NotRun,
+            why: String::new(),
+            commit: host.commit.clone(),
+            date: host.date.clone(),
+            host: host.clone(),
+        }
+    }
+}
+
 /// A summary as `[median, min, max, n]`.
 pub(crate) fn quadruple(summary: Summary) -> [f64; 4] {
     [summary.median, summary.min, summary.max, summary.n as f64]

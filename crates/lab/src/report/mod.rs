@@ -1,10 +1,9 @@
 //! How results are told: one RESULT line for people and scripts, one JSON object a line for programs.
 
 mod json;
-mod line;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use json::quadruple;
 pub use json::{Record, Verdict, append};
-pub use line::{ResultLine, number};
+pub use measure::result_line::{ResultLine, number};

@@ -82,7 +82,7 @@ fn a_neighbour_forwards_beside_a_hostile_router() {
         let Some(Case::InTurn(mut beside, mut alone)) = cases.pop() else { panic!("one pair") };
         assert!(cases.is_empty());
         for (experiment, what) in [(&mut beside, "beside-spin"), (&mut alone, "alone")] {
-            assert_eq!(experiment.case(), format!("{engine}/virtio-net/64/{what}"));
+            assert_eq!(experiment.case, format!("{engine}/virtio-net/64/{what}"));
             experiment.prepare().unwrap();
             let sample = experiment.run_slice(Duration::from_millis(20)).unwrap();
             experiment.finish().unwrap();

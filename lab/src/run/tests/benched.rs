@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use lab::experiment::Experiment;
-use lab::experiments::{Boot, Case, find};
+use lab::experiments::boot::boots;
+use lab::experiments::{Case, find};
 use measure::{bounds, experiments, headlines};
 
 /// The names that an experiment prints, from the words that it is called by.
@@ -15,12 +16,11 @@ fn printed(words: &[&str]) -> Vec<String> {
     options.cpus = vec![0, 1];
     let cases: Vec<Case> = if words[0] == "boot" {
         // Both of them only the program itself would make.
-        let boots = Boot::with(&options, Some("ringroad-lab".into())).unwrap();
-        boots.into_iter().map(|boot| Case::Alone(Box::new(boot))).collect()
+        boots(&options, Some("ringroad-lab".into())).unwrap()
     } else {
         (find(words[0]).expect("an experiment").cases)(&options).unwrap()
     };
-    let name = |experiment: Box<dyn Experiment>| format!("{}/{}", experiment.id(), experiment.case());
+    let name = |experiment: Experiment| format!("{}/{}", experiment.id, experiment.case);
     let names = |case: Case| match case {
         Case::Alone(one) => vec![name(one)],
         Case::InTurn(a, b) => vec![name(a), name(b)],

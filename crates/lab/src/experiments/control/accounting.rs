@@ -17,12 +17,13 @@ use anyhow::{Context, Result, ensure};
 use host::cores;
 use sched::account::{Account, CoreSplit, Sample as Taken, Split};
 
-use self::burn::{Application, Burn, Burner, Softirqs, cpu_time};
-use super::capacity;
-use super::usage::{self, Reader};
-use crate::experiment::{Experiment, Options, Sample};
-use crate::experiments::Link;
-use crate::experiments::room::{File, Room, program};
+use self::burn::{Application, Burn, Burner, Softirqs};
+use super::on;
+use crate::experiment::{Experiment, Further, Options, Sample};
+use crate::experiments::Case;
+use crate::metric::cpu_time;
+use crate::metric::usage::{self, Reader};
+use crate::rig::room::{File, Link, Room};
 
 /// Part of the core that is burnt.
 const PART: f64 = 0.3;
@@ -53,43 +54,41 @@ impl Place {
     }
 }
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Burn(Place),
-    Cost,
-    TracedInterrupt,
-    TracedForwarding,
+/// Each place of a burn, and the costs.
+///
+/// # Errors
+/// There are not two CPUs.
+pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let accounting = Accounting { options: options.clone(), cpus: (options.cpu(0)?, options.cpu(1)?) };
+    let (device, percent) = (options.device(), "percent-of-a-core");
+    let case = |name: String, unit, measure: fn(&Accounting) -> Result<Sample>| {
+        let (accounting, cpus) = (accounting.clone(), accounting.cpus);
+        let slice = move |_: Duration| {
+            cores::pin(cpus.0)?;
+            measure(&accounting)
+        };
+        Case::from(Experiment::unbuilt(("accounting", unit), name, slice).whole().between(cpus))
+    };
+    Ok(vec![
+        case(format!("{device}/vcpu"), percent, |of| of.burnt(Place::Vcpu)),
+        case("vhost".to_owned(), percent, |of| of.burnt(Place::Vhost)),
+        case("softirq".to_owned(), percent, |of| of.burnt(Place::Softirq)),
+        case(format!("cost/{ROUTERS}-routers"), percent, Accounting::cost),
+        case("tracer/interrupt".to_owned(), "ns", |of| tracing::of_an_interrupt(of.cpus.1)),
+        case(format!("tracer/{device}/tap"), "percent-less", |of| {
+            tracing::of_forwarding(&of.options, of.cpus.1)
+        }),
+    ])
 }
 
-impl What {
-    const ALL: [Self; 6] = [
-        Self::Burn(Place::Vcpu),
-        Self::Burn(Place::Vhost),
-        Self::Burn(Place::Softirq),
-        Self::Cost,
-        Self::TracedInterrupt,
-        Self::TracedForwarding,
-    ];
-}
-
-/// See the head of this file.
-pub struct Accounting {
+/// The load of a burn on the first CPU, what is burnt on the second.
+#[derive(Clone)]
+struct Accounting {
     options: Options,
     cpus: (usize, usize),
-    what: What,
 }
 
 impl Accounting {
-    /// Each place of a burn, and the costs.
-    ///
-    /// # Errors
-    /// There are not two CPUs.
-    pub fn cases(options: &Options) -> Result<Vec<Self>> {
-        let cpus = (options.cpu(0)?, options.cpu(1)?);
-        Ok(What::ALL.map(|what| Self { options: options.clone(), cpus, what }).into())
-    }
-
     fn burn(&self, place: Place) -> Result<Box<dyn Burn>> {
         let (near, far) = self.cpus;
         Ok(match place {
@@ -105,9 +104,9 @@ impl Accounting {
         let threads = burn.threads();
         let mut reader = Reader::traced()?;
         let before = reader.look(&threads)?;
-        burn.go(self.options.step(LEAST))?;
+        let took = burn.go(self.options.step(LEAST))?;
         let after = reader.look(&threads)?;
-        let (took, doubt) = burn.took()?;
+        let (took, doubt) = burn.judged(took)?;
         let mut sample = told(place, self.cpus.1, (before, after), took)?;
         let traced = f64::from(u8::from(reader.is_traced()));
         sample.more.extend([("burnt_doubt_points", doubt * 100.0), ("traced", traced)]);
@@ -115,18 +114,8 @@ impl Accounting {
     }
 
     fn cost(&self) -> Result<Sample> {
-        let routers = vec![capacity::on(self.cpus.1); ROUTERS];
-        let file = File {
-            options: &self.options,
-            link: Link::Tap,
-            queue_len: None,
-            routers: &routers,
-            memory: None,
-        };
-        let room = Room::open(&program()?, &file)?;
-        let sample = self.read_each_second(&room);
-        room.close()?;
-        sample
+        let routers = vec![on(self.cpus.1); ROUTERS];
+        Room::visit(&File::new(&self.options, Link::Tap, &routers), |room| self.read_each_second(room))
     }
 
     fn read_each_second(&self, room: &Room) -> Result<Sample> {
@@ -145,13 +134,13 @@ impl Accounting {
         }
         let (took, passed) = (cpu_time().saturating_sub(before), start.elapsed());
         ensure!(last.threads.len() == threads.len(), "a router's thread has ended");
-        let more = vec![
+        let more = [
             ("threads", threads.len() as f64),
             ("looks", f64::from(looks)),
             ("us_a_look", took.as_secs_f64() * 1e6 / f64::from(looks)),
         ];
         let value = took.as_secs_f64() / passed.as_secs_f64() * 100.0;
-        Ok(Sample { value, more, ..Sample::default() })
+        Ok(Sample { value, more: more.into(), ..Sample::default() })
     }
 }
 
@@ -161,11 +150,11 @@ fn told(place: Place, cpu: usize, (before, after): (Taken, Taken), took: f64) ->
     let [before, after] = [before, after].map(|taken| Taken { traced: None, ..taken });
     let ticks = self::core(cpu, &before, &after)?;
     let said = |core: &CoreSplit| place.said(core) / core.all() * 100.0;
-    let mut more = vec![
+    let mut more = Further::from([
         ("burnt_percent", took * 100.0),
         ("apart_points", said(&core) - took * 100.0),
         ("by_ticks_percent", said(&ticks)),
-    ];
+    ]);
     more.extend(core.columns().map(|(column, ns)| (column, ns / core.all() * 100.0)));
     Ok(Sample { value: said(&core), more, ..Sample::default() })
 }
@@ -174,56 +163,6 @@ fn core(cpu: usize, before: &Taken, after: &Taken) -> Result<CoreSplit> {
     let split = Split::between(before, after);
     let core = u32::try_from(cpu).ok().and_then(|cpu| split.cores.get(&cpu).copied());
     core.filter(|core| core.all() > 0.0).with_context(|| format!("the account knows nothing of CPU {cpu}"))
-}
-
-impl Experiment for Accounting {
-    fn id(&self) -> &'static str {
-        "accounting"
-    }
-
-    fn case(&self) -> String {
-        match self.what {
-            What::Burn(Place::Vcpu) => format!("{}/vcpu", self.options.device()),
-            What::Burn(Place::Vhost) => "vhost".to_owned(),
-            What::Burn(Place::Softirq) => "softirq".to_owned(),
-            What::Cost => format!("cost/{ROUTERS}-routers"),
-            What::TracedInterrupt => "tracer/interrupt".to_owned(),
-            What::TracedForwarding => format!("tracer/{}/tap", self.options.device()),
-        }
-    }
-
-    fn unit(&self) -> &'static str {
-        match self.what {
-            What::Burn(_) | What::Cost => "percent-of-a-core",
-            What::TracedInterrupt => "ns",
-            What::TracedForwarding => "percent-less",
-        }
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        Some(self.cpus)
-    }
-
-    fn is_whole(&self) -> bool {
-        true
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        match self.what {
-            What::Cost | What::TracedForwarding => program().map(drop),
-            What::Burn(_) | What::TracedInterrupt => Ok(()),
-        }
-    }
-
-    fn run_slice(&mut self, _: Duration) -> Result<Sample> {
-        cores::pin(self.cpus.0)?;
-        match self.what {
-            What::Burn(place) => self.burnt(place),
-            What::Cost => self.cost(),
-            What::TracedInterrupt => tracing::of_an_interrupt(self.cpus.1),
-            What::TracedForwarding => tracing::of_forwarding(&self.options, self.cpus.1),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::load::{Manner, step};
 use crate::experiment::Options;
-use crate::experiments::Link;
-use crate::experiments::room::{File, Memory, Room, program};
+use crate::rig::room::{File, Link, Memory, Room};
+use crate::scenario::load::{Manner, step};
 
 /// Loads that are tried, frames a second; the last one: all that the socket gives. A router's best rate is not always at the
 /// heaviest load.
@@ -24,7 +23,7 @@ const FAR_BEYOND: f64 = 0.4;
 const LITTLE: &str = "guarantee = \"1kpps\"\n";
 
 /// Lines of the table of a router that stands on one CPU with all its threads.
-pub(super) fn on(cpu: usize) -> String {
+pub(in crate::experiments) fn on(cpu: usize) -> String {
     format!("pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n")
 }
 
@@ -36,10 +35,7 @@ pub(super) fn on(cpu: usize) -> String {
 pub(super) fn measure(options: &Options, link: Link, cpu: usize, memory: Option<&Memory>) -> Result<f64> {
     let promise = if memory.is_some() { LITTLE } else { "" };
     let routers = [format!("{}{promise}", on(cpu))];
-    let room = Room::open(&program()?, &File { options, link, queue_len: None, routers: &routers, memory })?;
-    let best = best(&room);
-    room.close()?;
-    best
+    Room::visit(&File { memory, ..File::new(options, link, &routers) }, best)
 }
 
 /// The best rate of a room's first router, frames a second, while the others have nothing to do.

@@ -3,12 +3,12 @@
 use anyhow::Result;
 use config::VhostThreads;
 
-use super::capacity::on;
+use super::on;
 use super::sweep::{Loads, Stand};
 use crate::experiment::Options;
 
 /// The end of a case's name, and how its router stands, or why it cannot.
-pub(super) type Case = (String, Result<Stand>);
+pub(in crate::experiments) type Case = (String, Result<Stand>);
 
 /// Milliseconds of the period that the paper has, and of a short one.
 const PERIODS: [f64; 2] = [200.0, 10.0];
@@ -28,6 +28,12 @@ fn stand(lines: String, cpu: usize) -> Stand {
     }
 }
 
+/// All threads on the second CPU of the options.
+fn together(options: &Options) -> Result<Stand> {
+    let cpu = options.cpu(1)?;
+    Ok(stand(on(cpu), cpu))
+}
+
 /// vCPU and vhost thread each on CPUs of their own.
 fn pinned(vcpu: &str, vhost: &str) -> String {
     format!("pin = {{ vcpu = \"{vcpu}\", vhost = \"{vhost}\" }}\n")
@@ -44,12 +50,10 @@ fn list(options: &Options, places: &[usize]) -> Result<String> {
     Ok(cpus.join(","))
 }
 
-/// Seed paper 000, figure 2. The load has the first CPU, which a router with two shares with it.
-pub(super) fn placements(options: &Options) -> Vec<Case> {
-    let one_core = || {
-        let cpu = options.cpu(1)?;
-        Ok(Stand { arrive_at: Some(cpu), ..stand(on(cpu), cpu) })
-    };
+/// `placement`: one core, two, and more, bound or not (seed paper 000, figure 2). The load has the first CPU, which a router with two
+/// shares with it.
+pub(in crate::experiments) fn placements(options: &Options) -> Vec<Case> {
+    let one_core = || together(options).map(|stand| Stand { arrive_at: Some(stand.cpu), ..stand });
     let two_cores = |lines: fn(&str, &str) -> String| {
         let (first, second) = (options.cpu(0)?, options.cpu(1)?);
         let lines = lines(&first.to_string(), &second.to_string());
@@ -73,40 +77,34 @@ pub(super) fn placements(options: &Options) -> Vec<Case> {
     ]
 }
 
-/// Figure 3: interrupts on the CPU of the load; a vhost thread for each NIC, as the paper's vhost-net has, or one for all.
-pub(super) fn priorities(options: &Options) -> Vec<Case> {
+/// `priorities`: real-time priorities of vCPU and vhost thread on one CPU (figure 3). Interrupts on the CPU of the load; a vhost thread
+/// for each NIC, as the paper's vhost-net has, or one for all.
+pub(in crate::experiments) fn priorities(options: &Options) -> Vec<Case> {
     let fifo = |vcpu: u32, vhost: u32, threads| {
-        let cpu = options.cpu(1)?;
+        let stand = together(options)?;
         let class = |priority| format!("{{ policy = \"fifo\", priority = {priority} }}");
-        let lines = format!("{}sched = {{ vcpu = {}, vhost = {} }}\n", on(cpu), class(vcpu), class(vhost));
-        Ok(Stand { vhost: threads, ..stand(lines, cpu) })
-    };
-    let fair = || {
-        let cpu = options.cpu(1)?;
-        Ok(stand(on(cpu), cpu))
+        let sched = format!("sched = {{ vcpu = {}, vhost = {} }}\n", class(vcpu), class(vhost));
+        Ok(Stand { lines: format!("{}{sched}", stand.lines), vhost: threads, ..stand })
     };
     vec![
         ("vc98-vh99".to_owned(), fifo(98, 99, VhostThreads::PerNic)),
         ("vc99-vh98".to_owned(), fifo(99, 98, VhostThreads::PerNic)),
         ("vc99-vh99".to_owned(), fifo(99, 99, VhostThreads::PerNic)),
         ("one-vhost".to_owned(), fifo(99, 98, VhostThreads::Shared)),
-        ("default".to_owned(), fair()),
+        ("default".to_owned(), together(options)),
         ("2-cores".to_owned(), apart(options, Class::Vhost)),
     ]
 }
 
-/// Figures 4 to 7: one or two vhost threads and vCPUs, on one CPU together and on CPUs of their own.
-pub(super) fn threads(options: &Options) -> Vec<Case> {
+/// `threads`: one or two vhost threads and vCPUs (figures 4 to 7), on one CPU together and on CPUs of their own.
+pub(in crate::experiments) fn threads(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, vhost, vcpus) in [
         ("1v1c", VhostThreads::Shared, 1),
         ("2v1c", VhostThreads::Split, 1),
         ("1v2c", VhostThreads::Shared, 2),
     ] {
-        let together = || {
-            let cpu = options.cpu(1)?;
-            Ok(Stand { vhost, vcpus, ..stand(on(cpu), cpu) })
-        };
+        let together = together(options).map(|stand| Stand { vhost, vcpus, ..stand });
         // The load on the first, interrupts on the second.
         let own = || {
             let vcpu_places: &[usize] = if vcpus == 2 { &[2, 4] } else { &[2] };
@@ -116,7 +114,7 @@ pub(super) fn threads(options: &Options) -> Vec<Case> {
             options.cpu(4)?;
             Ok(Stand { vhost, vcpus, arrive_at: Some(interrupts), ..stand(lines, cpu) })
         };
-        cases.push((format!("{name}/together"), together()));
+        cases.push((format!("{name}/together"), together));
         cases.push((format!("{name}/own-cores"), own()));
     }
     cases
@@ -162,19 +160,15 @@ fn reserved(class: Class, part: f64, period: f64) -> String {
     )
 }
 
-/// Figures 10 (vhost thread, CPUs apart), 11 (vCPU, apart) and 12 (vCPU, one CPU); each also with a short period, and
-/// without a reservation, for the plateau.
-pub(super) fn reservations(options: &Options) -> Vec<Case> {
+/// `reservation`: part of a CPU for the vhost thread or the vCPU. Figures 10 (vhost thread, CPUs apart), 11 (vCPU, apart) and 12 (vCPU,
+/// one CPU); each also with a short period, and without a reservation, for the plateau.
+pub(in crate::experiments) fn reservations(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
-    let together = || {
-        let cpu = options.cpu(1)?;
-        Ok(stand(on(cpu), cpu))
-    };
     for (place, class) in
         [("vhost/apart", Class::Vhost), ("vcpu/apart", Class::Vcpu), ("vcpu/same", Class::Vcpu)]
     {
         let base = || {
-            let stand = if place == "vcpu/same" { together() } else { apart(options, class) };
+            let stand = if place == "vcpu/same" { together(options) } else { apart(options, class) };
             stand.map(|stand| Stand { vhost: carrying(class), ..stand })
         };
         let free = base().map(|stand| Stand { loads: Loads::FewInPeriods, ..stand });
@@ -194,15 +188,17 @@ pub(super) fn reservations(options: &Options) -> Vec<Case> {
     cases
 }
 
-/// Figures 14 and 15: vCPU reserved 170 and 90 of 200 ms, or nothing, both threads on one CPU.
-pub(super) fn reserved_queues(options: &Options) -> Vec<Case> {
+/// `reserved-queue`: lengths of the queue before a router with a reserved vCPU (figures 14 and 15). vCPU reserved 170 and 90 of 200 ms,
+/// or nothing, both threads on one CPU.
+pub(in crate::experiments) fn reserved_queues(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut case = |name: &str, line: String, length: &'static str| {
-        let stand = options.cpu(1).map(|cpu| Stand {
+        let stand = together(options).map(|stand| Stand {
+            lines: format!("{}{line}", stand.lines),
             queue_len: Some(length),
             vhost: carrying(Class::Vcpu),
             loads: Loads::AllInPeriods,
-            ..stand(format!("{}{line}", on(cpu)), cpu)
+            ..stand
         });
         cases.push((format!("{name}/queue_len={length}"), stand));
     };
@@ -219,50 +215,4 @@ pub(super) fn reserved_queues(options: &Options) -> Vec<Case> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn all(options: &Options) -> Vec<Vec<Case>> {
-        vec![
-            placements(options),
-            priorities(options),
-            threads(options),
-            reservations(options),
-            reserved_queues(options),
-        ]
-    }
-
-    #[test]
-    fn every_case_has_a_name_that_no_other_one_ends_with_and_lines_that_are_toml() {
-        for cases in all(&Options { cpus: vec![0, 1, 2, 3, 4], ..Options::default() }) {
-            for (name, stand) in &cases {
-                let like = cases.iter().filter(|(other, _)| other.ends_with(&format!("/{name}"))).count();
-                assert_eq!((like, cases.iter().filter(|(other, _)| other == name).count()), (0, 1), "{name}");
-                toml::from_str::<toml::Table>(&stand.as_ref().unwrap().lines).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn on_two_cpus_what_needs_more_says_so_and_the_rest_stands() {
-        let two = Options { cpus: vec![0, 1], ..Options::default() };
-        let refused: Vec<String> = all(&two)
-            .into_iter()
-            .flatten()
-            .filter_map(|(name, stand)| Some(format!("{name}: {}", stand.err()?)))
-            .collect();
-        assert_eq!(refused.len(), 6, "{refused:#?}");
-        assert!(refused.iter().all(|line| line.contains("CPUs, there are 2")), "{refused:#?}");
-    }
-
-    #[test]
-    fn a_reservation_says_runtime_and_period_in_microseconds() {
-        assert_eq!(
-            reserved(Class::Vhost, 0.35, 10.0),
-            "sched = { vhost = { policy = \"deadline\", runtime = \"3500us\", period = \"10000us\" } }\n"
-        );
-        let apart = apart(&Options { cpus: vec![2, 5], ..Options::default() }, Class::Vcpu).unwrap();
-        assert_eq!((apart.lines.as_str(), apart.cpu), ("pin = { vcpu = \"5\", vhost = \"2\" }\n", 5));
-        assert!(apart.beside_load);
-    }
-}
+mod tests;

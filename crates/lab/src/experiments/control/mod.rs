@@ -7,19 +7,13 @@
 //! host, or the command, refuses ends as an error, never as a figure. Only `accounting` loads the contended CPU in other ways: by
 //! burns whose size is known.
 
-mod accounting;
+pub(super) mod accounting;
 mod capacity;
-mod cases;
-mod isolation;
-mod lateness;
-mod load;
-mod promise;
+pub(super) mod cases;
+mod contended;
+pub(super) mod isolation;
+pub(super) mod promise;
 mod spinner;
-mod sweep;
-pub(in crate::experiments) mod usage;
+pub(super) mod sweep;
 
-pub use accounting::Accounting;
-pub use isolation::Isolation;
-pub use promise::Promise;
-pub use spinner::Spinner;
-pub use sweep::Sweep;
+pub(super) use capacity::on;

@@ -5,27 +5,23 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use host::cores;
+use anyhow::Result;
 
-use super::capacity;
-use super::load::{Manner, Step, step};
-use crate::experiment::{Experiment, Options, Sample};
-use crate::experiments::Link;
-use crate::experiments::room::{File, Memory, Room, program};
-use crate::ledger_snapshot::Snapshot;
+use super::contended::Contended;
+use super::spinner;
+use crate::experiment::{Options, Sample};
+use crate::experiments::Case;
+use crate::rig::room::Room;
+use crate::scenario::load::{Manner, step};
+use crate::scenario::{Climb, Step};
 
+/// The experiment, and the unit of its samples.
+pub(super) const NAMES: (&str, &str) = ("guarantee", "delivered/promised");
 /// Part of the capacity that is promised: what `isolation` offers the router that it protects.
 pub(super) const PROMISED: f64 = 0.64;
-/// What the neighbour is offered, in capacities, and the names of what was delivered of the promise meanwhile, of the
-/// neighbour's rate, and of the time to settle.
-const STEPS: [(f64, &str, &str, &str); 5] = [
-    (0.0, "delivered_alone", "beside_alone_kpps", "settled_alone_ms"),
-    (0.3, "delivered_beside_0.3", "beside_0.3_kpps", "settled_beside_0.3_ms"),
-    (0.6, "delivered_beside_0.6", "beside_0.6_kpps", "settled_beside_0.6_ms"),
-    (1.0, "delivered_beside_1.0", "beside_1.0_kpps", "settled_beside_1.0_ms"),
-    (f64::INFINITY, "delivered_beside_flood", "beside_flood_kpps", "settled_beside_flood_ms"),
-];
+/// What the neighbour is offered, in capacities, and how the step is called by it.
+const STEPS: [(f64, &str); 5] =
+    [(0.0, "alone"), (0.3, "0.3"), (0.6, "0.6"), (1.0, "1.0"), (f64::INFINITY, "flood")];
 /// Looks while it settles: how long, and how many.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 12;
@@ -34,62 +30,47 @@ const SETTLED: f64 = 0.95;
 /// Shortest time measured in a step.
 pub(super) const STEP: Duration = Duration::from_secs(1);
 
-/// See the head of this file.
-pub struct Promise {
-    options: Options,
-    cpus: (usize, usize),
-    /// Whether it is promised at all: without, for comparison.
-    is_promised: bool,
+/// With the promise, and without, for comparison; and with it beside a spinner.
+///
+/// # Errors
+/// There are not two CPUs.
+pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let contended = Contended::new(options)?;
+    let case = |end: &str, lines: fn(&Contended, f64) -> Vec<String>| {
+        Case::from(contended.case(NAMES, end, lines, measure))
+    };
+    Ok(vec![
+        case("promised", |contended, capacity| {
+            vec![promise(PROMISED * capacity, contended.options.frame), String::new()]
+        }),
+        case("not-promised", |_, _| vec![String::new(), String::new()]),
+        spinner::case(&contended).into(),
+    ])
 }
 
-impl Promise {
-    /// With the promise, and without.
-    ///
-    /// # Errors
-    /// There are not two CPUs.
-    pub fn pair(options: &Options) -> Result<[Self; 2]> {
-        let cpus = (options.cpu(0)?, options.cpu(1)?);
-        Ok([true, false].map(|is_promised| Self { options: options.clone(), cpus, is_promised }))
+fn measure(contended: &Contended, room: &Room, capacity: f64) -> Result<Sample> {
+    let promised = PROMISED * capacity;
+    let mut climb = Climb::of(capacity);
+    climb.more.push("promised_kpps", promised * 1e-3);
+    let (mut least, mut slowest) = (f64::INFINITY, 0.0);
+    let length = contended.options.step(STEP);
+    for (beside, called) in STEPS {
+        let rates = [promised, beside * capacity];
+        let settled = settle(room, &rates, promised)?;
+        let step = step(room, &rates, (Duration::ZERO, length), Manner::PLAIN)?;
+        let delivered = delivered(&step, promised);
+        least = f64::min(least, delivered);
+        slowest = f64::max(slowest, settled);
+        climb.count(&step, promised);
+        let place = if beside == 0.0 { called.to_owned() } else { format!("beside_{called}") };
+        climb.more.extend([
+            (format!("delivered_{place}"), delivered),
+            (format!("beside_{called}_kpps"), step.forwarded_kpps(1)),
+            (format!("settled_{place}_ms"), settled),
+        ]);
     }
-
-    fn room(&self, promised: f64, memory: &Memory) -> Result<Room> {
-        let here = capacity::on(self.cpus.1);
-        let promise = if self.is_promised { promise(promised, self.options.frame) } else { String::new() };
-        let routers = [format!("{here}{promise}"), here];
-        let file = File {
-            options: &self.options,
-            link: Link::Tap,
-            queue_len: None,
-            routers: &routers,
-            memory: Some(memory),
-        };
-        Room::open(&program()?, &file).with_context(|| format!("with {}", promise.trim()))
-    }
-
-    fn measure(&self, room: &Room, capacity: f64) -> Result<Sample> {
-        let promised = PROMISED * capacity;
-        let mut more = vec![("capacity_kpps", capacity * 1e-3), ("promised_kpps", promised * 1e-3)];
-        let (mut least, mut packets, mut slowest, mut short) = (f64::INFINITY, 0, 0.0, 0.0);
-        let length = self.options.step(STEP);
-        for (beside, delivered_name, beside_name, settled_name) in STEPS {
-            let rates = [promised, beside * capacity];
-            let settled = settle(room, &rates, promised)?;
-            let step = step(room, &rates, (Duration::ZERO, length), Manner::PLAIN)?;
-            let delivered = delivered(&step, promised);
-            least = f64::min(least, delivered);
-            short = f64::max(short, step.short(0, promised));
-            slowest = f64::max(slowest, settled);
-            packets += step.forwarded.iter().sum::<u64>();
-            more.extend([
-                (delivered_name, delivered),
-                (beside_name, step.forwarded_kpps(1)),
-                (settled_name, settled),
-            ]);
-        }
-        ensure!(packets > 0, "nothing came through");
-        more.extend([("settled_ms", slowest), ("offered_short", short)]);
-        Ok(Sample { value: least, packets, lost: 0, exits: None, more, ledger: Snapshot::new() })
-    }
+    climb.more.extend([("settled_ms", slowest), ("offered_short", climb.short)]);
+    climb.sample(least)
 }
 
 /// The line that promises a router so many frames a second.
@@ -118,52 +99,5 @@ fn settled_after(looks: &[f64]) -> usize {
     looks.iter().rposition(|delivered| *delivered < SETTLED).map_or(0, |last| last + 1)
 }
 
-impl Experiment for Promise {
-    fn id(&self) -> &'static str {
-        "guarantee"
-    }
-
-    fn case(&self) -> String {
-        let (device, frame) = (self.options.device(), self.options.frame);
-        let which = if self.is_promised { "promised" } else { "not-promised" };
-        format!("{device}/{frame}/tap/{which}")
-    }
-
-    fn unit(&self) -> &'static str {
-        "delivered/promised"
-    }
-
-    fn cpus(&self) -> Option<(usize, usize)> {
-        Some(self.cpus)
-    }
-
-    fn is_whole(&self) -> bool {
-        true
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        program().map(drop)
-    }
-
-    fn run_slice(&mut self, _: Duration) -> Result<Sample> {
-        cores::pin(self.cpus.0)?;
-        let memory = Memory::new()?;
-        let capacity = capacity::measure(&self.options, Link::Tap, self.cpus.1, Some(&memory))?;
-        let room = self.room(PROMISED * capacity, &memory)?;
-        let sample = self.measure(&room, capacity);
-        room.close()?;
-        sample
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settling_ends_with_the_last_look_below_the_promise() {
-        assert_eq!(settled_after(&[1.0, 0.99, 1.0]), 0);
-        assert_eq!(settled_after(&[0.2, 0.9, 0.96, 1.0]), 2);
-        assert_eq!(settled_after(&[1.0, 1.0, 0.5]), 3);
-    }
-}
+mod tests;

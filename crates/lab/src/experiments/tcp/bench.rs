@@ -1,20 +1,24 @@
 //! What is between two TCP stacks: guests, an I/O thread, a clock, TAPs or a switch.
 
+use std::any::Any;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use bootinfo::{Role, Station, TrafficInfo};
 use config::{Address, Mac};
-use engine::{Confinement, Duty, Guest, Idle, IoThread, Pump};
+use engine::{Duty, Guest, IoThread, Pump};
 use port::Sink;
 use switch::{Config, Switch};
 
-use super::peer::{Peer, Worker};
+use super::peer::Peer;
 use crate::device::{self, FAR_MAC, Seats};
 use crate::experiment::{Conversation, Direction, Options};
-use crate::experiments::host_end::{GUESTS, HOST, HostEnd, HostPair};
+use crate::ledger_snapshot::Snapshot;
+use crate::metric::{Counted, accesses};
+use crate::rig::Worker;
+use crate::rig::host_end::{GUESTS, HOST, HostEnd, HostPair, plug, serve};
 
 /// How long a guest and the I/O thread poll for nothing, as in a running file.
 const SPIN: Duration = Duration::from_micros(50);
@@ -23,18 +27,14 @@ const CROWDED_SPIN: Duration = Duration::ZERO;
 /// What the clock counts in.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What the ends need that are not guests.
-enum Middle {
-    Host { peer: Peer, _host: HostEnd },
-    Switch { _switch: Switch },
-    Kernel { _pair: HostPair },
-}
-
 /// See the head of this file. In the order in which the parts go.
 pub(super) struct Bench {
-    middle: Middle,
+    /// The host's side, where the host is an end.
+    peer: Option<Peer>,
+    /// What lies between the ends: a TAP, two, or a switch.
+    _between: Box<dyn Any>,
     _io: IoThread,
-    _clock: Worker,
+    _clock: Worker<()>,
     guests: Vec<Guest>,
 }
 
@@ -44,12 +44,12 @@ impl Bench {
         let mut host = HostEnd::open()?;
         let mut guest = guest(options, seats, Part { n: 0, station, to: HOST, spin: SPIN })?;
         let listener = Peer::listen(&host, station)?;
-        let pumps = plug(&guest, (host.from.take().context("the TAP has no source")?, host.to.clone()));
-        let io = serve(seats, pumps, SPIN)?;
+        let source = host.from.take().context("the TAP has no source")?;
+        let io = serve(seats.host, plug(&guest.nics()[0], source, host.to.clone()).into(), SPIN)?;
         guest.start()?;
-        let peer = Peer::start(&host, listener, options.write)?;
+        let peer = Peer::start(&host, station, listener, options.write)?;
         let clock = tick(std::slice::from_ref(&guest))?;
-        Ok(Self { middle: Middle::Host { peer, _host: host }, _io: io, _clock: clock, guests: vec![guest] })
+        Ok(Self { peer: Some(peer), _between: Box::new(host), _io: io, _clock: clock, guests: vec![guest] })
     }
 
     /// Two guests. The second serves, on the CPU of the host's side.
@@ -64,42 +64,46 @@ impl Bench {
         let alone = Options { vcpus: 1, ..options.clone() };
         let server = Part { n: 1, station: Station::Server, to: GUESTS[0], spin: CROWDED_SPIN };
         let mut guests = vec![first, guest(&alone, &other, server)?];
-        let (middle, pumps) = if by_tap { by_kernel(&guests)? } else { by_switch(&guests)? };
-        let io = serve(seats, pumps, CROWDED_SPIN)?;
+        let (between, pumps) = if by_tap { by_kernel(&guests)? } else { by_switch(&guests)? };
+        let io = serve(seats.host, pumps, CROWDED_SPIN)?;
         // Who is asked first.
         guests.iter_mut().rev().try_for_each(Guest::start)?;
         let clock = tick(&guests)?;
-        Ok(Self { middle, _io: io, _clock: clock, guests })
-    }
-
-    /// The guests; the first is the one that is measured.
-    pub(super) fn guests(&self) -> impl Iterator<Item = &Guest> {
-        self.guests.iter()
+        Ok(Self { peer: None, _between: between, _io: io, _clock: clock, guests })
     }
 
     /// Octets that arrived, or transactions.
     pub(super) fn progress(&self, conversation: Conversation, direction: Direction) -> u64 {
         let tally = |n: usize| self.guests.get(n).map(|guest| &guest.machine().shared().vcpus[0].station);
-        match (conversation, direction, &self.middle) {
+        let received = |n: usize| tally(n).map_or(0, |tally| tally.octets_received.get());
+        match (conversation, direction, &self.peer) {
             (Conversation::Requests, ..) => tally(0).map_or(0, |tally| tally.transactions.get()),
-            (Conversation::Stream, Direction::Tx, Middle::Host { peer, .. }) => peer.octets(),
-            (Conversation::Stream, Direction::Rx, _) => {
-                tally(0).map_or(0, |tally| tally.octets_received.get())
-            }
-            (Conversation::Stream, Direction::Tx, _) => {
-                tally(1).map_or(0, |tally| tally.octets_received.get())
-            }
+            (Conversation::Stream, Direction::Tx, Some(peer)) => peer.octets(),
+            (Conversation::Stream, Direction::Tx, None) => received(1),
+            (Conversation::Stream, Direction::Rx, _) => received(0),
         }
     }
 
-    /// Whether all still work.
+    /// Whether the host's side still works.
     pub(super) fn check(&self) -> Result<()> {
-        if let Some(fault) = self.guests.iter().find_map(Guest::fault) {
-            bail!("the guest stopped: {fault}");
-        }
-        match &self.middle {
-            Middle::Host { peer, .. } => peer.check(),
-            Middle::Switch { .. } | Middle::Kernel { .. } => Ok(()),
+        self.peer.as_ref().map_or(Ok(()), Peer::check)
+    }
+}
+
+impl Counted for Bench {
+    /// The first is the one that is measured.
+    fn guests(&self) -> &[Guest] {
+        &self.guests
+    }
+
+    fn count(&self, ledger: &mut Snapshot) {
+        for (n, guest) in self.guests.iter().enumerate() {
+            let vcpu = &guest.machine().shared().vcpus[0];
+            ledger.take(&format!("guest{n}.station"), &vcpu.station);
+            ledger.take(&format!("guest{n}.nic0"), &vcpu.nics[0]);
+            ledger.take(&format!("guest{n}.rx"), &guest.nics()[0].rx_ledger());
+            ledger.take(&format!("guest{n}.tx"), &guest.nics()[0].tx_ledger());
+            accesses::take(guest, ledger);
         }
     }
 }
@@ -133,14 +137,8 @@ fn guest(options: &Options, seats: &Seats, part: Part) -> Result<Guest> {
     Guest::new(&plan, Duty { role: Role::Station, traffic }, &device::ground(options)?)
 }
 
-/// Both ways between a guest's NIC and a TAP.
-fn plug(guest: &Guest, (from, to): (uplink::TapSource, Arc<uplink::TapSink>)) -> Vec<Pump> {
-    let nic = &guest.nics()[0];
-    nic.transmit_in_access(to.clone());
-    vec![Pump { source: Box::new(from), sink: nic.sink() }, Pump { source: nic.source(), sink: to }]
-}
-
-fn by_switch(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
+/// A learning switch with both guests at it.
+fn by_switch(guests: &[Guest]) -> Result<(Box<dyn Any>, Vec<Pump>)> {
     let switch = Switch::new("lab", Config::default());
     let mut pumps = Vec::new();
     for (name, guest) in ["first", "second"].iter().zip(guests) {
@@ -149,24 +147,22 @@ fn by_switch(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
         nic.transmit_in_access(port.clone());
         pumps.push(Pump { source: nic.source(), sink: port });
     }
-    Ok((Middle::Switch { _switch: switch }, pumps))
+    Ok((Box::new(switch), pumps))
 }
 
-fn by_kernel(guests: &[Guest]) -> Result<(Middle, Vec<Pump>)> {
+/// Two TAPs, and the kernel between them.
+fn by_kernel(guests: &[Guest]) -> Result<(Box<dyn Any>, Vec<Pump>)> {
     let mut pair = HostPair::open()?;
     let mut pumps = Vec::new();
     for (guest, (from, to)) in guests.iter().zip(&mut pair.taps) {
-        pumps.extend(plug(guest, (from.take().context("a TAP has no source")?, to.clone())));
+        let from = from.take().context("a TAP has no source")?;
+        pumps.extend(plug(&guest.nics()[0], from, to.clone()));
     }
-    Ok((Middle::Kernel { _pair: pair }, pumps))
-}
-
-fn serve(seats: &Seats, pumps: Vec<Pump>, spin: Duration) -> Result<IoThread> {
-    IoThread::spawn("lab/vhost", &[seats.host], pumps, Idle::Sleep(spin), Confinement::Off)
+    Ok((Box::new(pair), pumps))
 }
 
 /// Tells the guests the time while they sleep.
-fn tick(guests: &[Guest]) -> Result<Worker> {
+fn tick(guests: &[Guest]) -> Result<Worker<()>> {
     let machines: Vec<_> = guests.iter().map(|guest| guest.machine().clone()).collect();
     Worker::start("lab/clock", move |stop| {
         while !stop.is_set() {

@@ -3,15 +3,15 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bootinfo::Station;
 
 use crate::device;
-use crate::experiments::host_end::{DISCARD, HostEnd};
+use crate::rig::host_end::{DISCARD, HostEnd};
+use crate::rig::{Stop, Worker};
 
 /// Port of the service that sends back what it gets (RFC 862).
 const ECHO: u16 = 7;
@@ -22,81 +22,38 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Octets read at once.
 const READ: usize = 64 << 10;
 
-/// Told to end.
-#[derive(Clone, Default)]
-pub(super) struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// Whether it is time.
-    pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A thread that ends with its owner.
-pub(super) struct Worker {
-    stop: Stop,
-    thread: Option<JoinHandle<Result<()>>>,
-}
-
-impl Worker {
-    /// Starts it where the calling thread is: on its CPU.
-    pub(super) fn start(name: &str, body: impl FnOnce(&Stop) -> Result<()> + Send + 'static) -> Result<Self> {
-        let stop = Stop::default();
-        let told = stop.clone();
-        let thread = Builder::new().name(name.to_owned()).spawn(move || body(&told));
-        Ok(Self { stop, thread: Some(thread.context("cannot start a thread")?) })
-    }
-
-    fn is_over(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.stop.0.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // Whatever went wrong with it was told while it mattered.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// What waits for the guest's call; none where the host calls.
-pub(super) enum Service {
-    Discard(TcpListener),
-    Echo(TcpListener),
-    Caller,
-}
-
 /// See the head of this file.
 pub(super) struct Peer {
-    worker: Worker,
+    worker: Worker<()>,
     octets: Arc<AtomicU64>,
 }
 
 impl Peer {
-    /// What the guest's station needs on this side, ready before the guest calls.
-    pub(super) fn listen(host: &HostEnd, station: Station) -> Result<Service> {
-        Ok(match station {
-            Station::TcpStream => Service::Discard(host.listen(DISCARD)?),
-            Station::TcpRequests => Service::Echo(host.listen(ECHO)?),
-            Station::Server => Service::Caller,
+    /// What waits for the call of a guest's station, before it calls; none where the host calls.
+    pub(super) fn listen(host: &HostEnd, station: Station) -> Result<Option<TcpListener>> {
+        match station {
+            Station::TcpStream => host.listen(DISCARD).map(Some),
+            Station::TcpRequests => host.listen(ECHO).map(Some),
+            Station::Server => Ok(None),
             Station::UdpStream => bail!("datagrams have no connection"),
-        })
+        }
     }
 
-    /// Starts it.
-    pub(super) fn start(host: &HostEnd, service: Service, write: usize) -> Result<Self> {
+    /// Starts it: what the station needs on this side.
+    pub(super) fn start(
+        host: &HostEnd,
+        station: Station,
+        listener: Option<TcpListener>,
+        write: usize,
+    ) -> Result<Self> {
         let octets = Arc::<AtomicU64>::default();
         let count = octets.clone();
-        let worker = match service {
-            Service::Discard(listener) => Worker::start("lab/discard", move |stop| {
+        let worker = match listener {
+            Some(listener) if station == Station::TcpStream => Worker::start("lab/discard", move |stop| {
                 attend(&listener, stop, |stream| discard(stream, &count))
             }),
-            Service::Echo(listener) => Worker::start("lab/echo", move |stop| attend(&listener, stop, echo)),
-            Service::Caller => {
+            Some(listener) => Worker::start("lab/echo", move |stop| attend(&listener, stop, echo)),
+            None => {
                 let call = || TcpStream::connect_timeout(&(device::NEAR, DISCARD).into(), CONNECT);
                 let stream = host.inside(call)?.context("the guest takes no connection")?;
                 Worker::start("lab/caller", move |stop| send(stream, write, stop))

@@ -1,12 +1,14 @@
 //! The namespaces in which a stream begins and ends, and iperf3 in both.
 
 use std::net::Ipv4Addr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use uplink::Netns;
+
+use crate::rig::room::Process;
 
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -17,9 +19,10 @@ const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Both namespaces.
 pub(super) struct Ends {
+    /// The server. It has nothing to tell when it ends, and cannot be told to end but by a signal.
+    iperf: Process,
     pub(super) client: Netns,
     pub(super) server: Netns,
-    iperf: Child,
 }
 
 impl Ends {
@@ -31,7 +34,7 @@ impl Ends {
         }
         let iperf = silent(&mut server.command("iperf3")).arg("-s").spawn();
         let iperf = iperf.context("cannot start iperf3; install the package iperf3")?;
-        let mut ends = Self { client, server, iperf };
+        let mut ends = Self { iperf: Process(iperf), client, server };
         ends.wait_for_server()?;
         Ok(ends)
     }
@@ -39,7 +42,7 @@ impl Ends {
     fn wait_for_server(&mut self) -> Result<()> {
         let start = Instant::now();
         while run(&self.server, &["-c", "127.0.0.1", "-n", "1K"]).is_err() {
-            if start.elapsed() > PATIENCE || self.iperf.try_wait()?.is_some() {
+            if start.elapsed() > PATIENCE || self.iperf.0.try_wait()?.is_some() {
                 bail!("iperf3 does not listen");
             }
             thread::sleep(PAUSE);
@@ -75,14 +78,6 @@ fn run(netns: &Netns, arguments: &[&str]) -> Result<f64> {
     }
     let rate = report.pointer("/end/sum_received/bits_per_second").and_then(serde_json::Value::as_f64);
     Ok(rate.context("iperf3 reports no rate")? * 1e-9)
-}
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        // It has nothing to tell, and cannot be told to end but so.
-        let _ = self.iperf.kill();
-        let _ = self.iperf.wait();
-    }
 }
 
 fn silent(command: &mut Command) -> &mut Command {

@@ -1,21 +1,22 @@
 //! What lies between the two namespaces.
 
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::Result;
 use config::{Mac, Neighbour};
-use engine::{Confinement, Duty, Guest, Idle, IoThread, Pump};
+use engine::{Duty, Guest, IoThread};
+use uplink::Netns;
 use uplink::tap::{ReadCounters, WriteCounters};
-use uplink::{Netns, Tap, TapConfig};
 
 use super::ends::Ends;
 use crate::device::{self, FAR_MAC, NEAR_MAC, STATION, STATION_MAC, Seats};
 use crate::experiment::Options;
-use crate::experiments::exits::exits;
 use crate::ledger_snapshot::Snapshot;
+use crate::metric::Counted;
+use crate::rig::host_end::{plug, serve, tap, veth};
 
 /// The router and its I/O thread do not poll for nothing: they share their CPUs with both ends of the stream, which cannot
 /// work while they do.
@@ -46,44 +47,36 @@ impl ByRouter {
         plan.spin = config::Spin::For(SPIN);
         plan.neighbours.push(Neighbour { address: CLIENT, mac: Mac(CLIENT_MAC), nic: 0 });
         let mut guest = Guest::new(&plan, Duty::default(), &device::ground(options)?)?;
-        let client = End { ip: CLIENT, mac: CLIENT_MAC, router: device::NEAR, router_mac: NEAR_MAC };
-        let server = End { ip: STATION, mac: STATION_MAC, router: FAR, router_mac: FAR_MAC };
+        let client = ((CLIENT_MAC, CLIENT, 24), (device::NEAR, NEAR_MAC));
+        let server = ((STATION_MAC, STATION, 24), (FAR, FAR_MAC));
         let sides = [("near", &ends.client, client), ("far", &ends.server, server)];
         let (mut pumps, mut taps) = (Vec::new(), Vec::new());
-        for ((side, netns, end), (name, nic)) in sides.into_iter().zip(NAMES.iter().zip(guest.nics())) {
-            let (from, to) = tap(name, netns, &end)?.split();
+        for ((side, netns, (end, router)), (name, nic)) in
+            sides.into_iter().zip(NAMES.into_iter().zip(guest.nics()))
+        {
+            let (from, to) = tap(netns, name, end, Some(router))?;
+            // Beside the TAP's own network there are only those of RFC 2544: the router has them all.
+            netns.links()?.add_route(Ipv4Addr::new(198, 18, 0, 0), 15, router.0)?;
             taps.push((side, from.counters(), to.counters()));
-            nic.transmit_in_access(to.clone());
-            pumps.push(Pump { source: Box::new(from), sink: nic.sink() });
-            pumps.push(Pump { source: nic.source(), sink: to });
+            pumps.extend(plug(nic, from, to));
         }
-        let io = IoThread::spawn("lab/vhost", &[seats.host], pumps, Idle::Sleep(SPIN), Confinement::Off)?;
+        let io = serve(seats.host, pumps, SPIN)?;
         guest.start()?;
         Ok(Self { _io: io, guest, taps })
     }
+}
 
-    /// Exits of its vCPUs so far.
-    pub(super) fn exits(&self) -> u64 {
-        exits(&self.guest)
+impl Counted for ByRouter {
+    fn guests(&self) -> &[Guest] {
+        slice::from_ref(&self.guest)
     }
 
-    /// What was counted on the way.
-    pub(super) fn ledger(&self) -> Snapshot {
-        let mut ledger = Snapshot::new();
+    fn count(&self, ledger: &mut Snapshot) {
         for (side, read, written) in &self.taps {
             ledger.take(&format!("{side}.tap"), &**read);
             ledger.take(&format!("{side}.tap.out"), &**written);
         }
         self.guest.each_group(&mut |prefix, group| ledger.take(prefix, group));
-        ledger
-    }
-
-    /// Whether the router still works.
-    pub(super) fn check(&self) -> Result<()> {
-        match self.guest.fault() {
-            Some(fault) => bail!("the router stopped: {fault}"),
-            None => Ok(()),
-        }
     }
 }
 
@@ -93,26 +86,6 @@ fn vcpus(options: &Options, seats: &Seats) -> Vec<usize> {
     if options.vcpus == 1 && options.cpus.is_empty() { vec![seats.host] } else { seats.vcpus.clone() }
 }
 
-/// One side of the router.
-struct End {
-    ip: Ipv4Addr,
-    mac: [u8; 6],
-    router: Ipv4Addr,
-    router_mac: [u8; 6],
-}
-
-/// A TAP in a namespace, whose kernel sends everything to the router.
-fn tap(name: &str, netns: &Netns, end: &End) -> Result<Tap> {
-    let config = TapConfig { mac: Some(end.mac), netns: Some(netns), ..TapConfig::default() };
-    let tap = Tap::open(name, &config).context("cannot open a TAP")?;
-    let links = netns.links()?;
-    links.add_address(name, end.ip, 24)?;
-    links.add_neighbour(name, end.router, end.router_mac)?;
-    // Beside the TAP's own network there are only those of RFC 2544.
-    links.add_route(Ipv4Addr::new(198, 18, 0, 0), 15, end.router)?;
-    Ok(tap)
-}
-
 /// The kernel, in a namespace of its own.
 pub(super) struct ByKernel {
     _router: Netns,
@@ -120,7 +93,7 @@ pub(super) struct ByKernel {
 
 impl ByKernel {
     /// The server's address on this path.
-    pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
+    const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
 
     /// Joins the namespaces to a third one that forwards.
     pub(super) fn open(ends: &Ends) -> Result<Self> {
@@ -143,18 +116,9 @@ impl ByKernel {
         }
         Ok(Self { _router: router })
     }
-}
 
-/// A pair of Ethernet devices between two namespaces.
-fn veth((near, name): (&Netns, &str), (far, peer): (&Netns, &str)) -> Result<()> {
-    let there = format!("/proc/{}/fd/{}", std::process::id(), far.as_fd().as_raw_fd());
-    let mut ip = near.command("ip");
-    ip.args(["link", "add", name, "type", "veth", "peer", "name", peer, "netns", &there]);
-    let output = ip.output().context("cannot start ip; install the package iproute2")?;
-    ensure!(
-        output.status.success(),
-        "cannot make a veth: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
-    Ok(())
+    /// One stream between the namespaces; Gbit/s of payload that arrived.
+    pub(super) fn stream(&self, ends: &Ends, length: Duration) -> Result<f64> {
+        ends.stream(Self::SERVER, length)
+    }
 }

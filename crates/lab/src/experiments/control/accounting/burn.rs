@@ -3,29 +3,25 @@
 
 mod softirqs;
 
+use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use bootinfo::{Role, TrafficInfo};
+use anyhow::{Context, Result, ensure};
 use config::{Engine, Spin};
-use engine::{Duty, Guest};
 use host::cores;
-use port::Sink;
-use port::pump;
 use rustix::thread::gettid;
-use rustix::time::{ClockId, clock_gettime};
 use sched::account::{Column, Thread};
 use vmm::probe::tsc_khz;
 
 use super::PART;
 use crate::device::{self, Seats};
 use crate::experiment::Options;
-use crate::experiments::mover::Mover;
 use crate::generator::Generator;
+use crate::metric::{check, cpu_time};
+use crate::rig::{Fed, Worker};
 pub(super) use softirqs::{Softirqs, Taken};
 
 /// Something that burns while it is told to.
@@ -33,17 +29,13 @@ pub(super) trait Burn {
     /// Threads that the account is to watch.
     fn threads(&self) -> Vec<Thread>;
 
-    /// Burns for so long.
-    fn go(&mut self, length: Duration) -> Result<()>;
+    /// Burns for so long; returns the part of the core that it took, by its own measure.
+    fn go(&mut self, length: Duration) -> Result<f64>;
 
-    /// Part of the core that the last burn took, by its own measure, and how far that may be off.
-    fn took(&mut self) -> Result<(f64, f64)>;
-}
-
-/// CPU time of the calling thread.
-pub(super) fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+    /// What the last burn took, looked at once more when it is over, and how far that may be off.
+    fn judged(&mut self, took: f64) -> Result<(f64, f64)> {
+        Ok((took, 0.0))
+    }
 }
 
 /// A thread of this process.
@@ -63,16 +55,11 @@ const TIMED: Duration = Duration::from_millis(50);
 /// An application in a guest, which works on each frame for a fixed time. What that took is counted by the guest, pass by pass, with
 /// its own clock: one in eight is timed, and those that were interrupted count as if they had not been.
 pub(super) struct Application {
-    guest: Guest,
-    into: Arc<dyn Sink>,
-    /// What the guest sends, which is nothing: it keeps the time of interrupts.
-    back: Mover,
+    guest: Fed,
     options: Options,
     thread: Thread,
     /// Cycles of the guest's clock in a second.
     frequency: f64,
-    /// See [`Burn::took`].
-    took: f64,
 }
 
 /// What a guest has counted.
@@ -103,21 +90,15 @@ impl Application {
         // It is to sleep when there is no frame.
         plan.spin = Spin::For(Duration::ZERO);
         let work_ns = u32::try_from(WORK.as_nanos()).context("the work on a frame is too long")?;
-        let traffic =
-            TrafficInfo { work_ns, queue_len: options.queue, protected: 1, ..TrafficInfo::default() };
-        let duty = Duty { role: Role::Application, traffic };
-        let mut guest = Guest::new(&plan, duty, &device::ground(&options)?)?;
-        if guest.engine() != Engine::Kvm {
-            bail!("a vCPU that is a process shows its time to nobody else: --engine kvm");
-        }
-        let into = guest.nics()[0].sink();
-        let back = Mover::new(&guest.nics()[0], Arc::new(port::Null::default()));
-        guest.start()?;
-        cores::pin(host)?;
-        let vcpu = guest.threads().first().context("the guest has no vCPU")?;
+        ensure!(
+            device::engine(&options) == Engine::Kvm,
+            "a vCPU that is a process shows its time to nobody else: --engine kvm"
+        );
+        let guest = Fed::application(&options, &plan, (work_ns, true), host)?;
+        let vcpu = guest.guest.threads().first().context("the guest has no vCPU")?;
         let thread = own(vcpu.name(), vcpu.tid(), Column::Guest)?;
         let frequency = tsc_khz(TIMED) as f64 * 1e3;
-        let mut application = Self { guest, into, back, options, thread, frequency, took: 0.0 };
+        let mut application = Self { guest, options, thread, frequency };
         application.calibrate()?;
         Ok(application)
     }
@@ -138,19 +119,12 @@ impl Application {
 
     fn feed(&mut self, length: Duration) -> Result<()> {
         let mut generator = Generator::new(&device::traffic(&self.options))?;
-        let start = Instant::now();
-        while start.elapsed() < length {
-            pump(&mut generator, &*self.into);
-            self.back.pump();
-        }
-        match self.guest.fault() {
-            Some(fault) => bail!("the guest stopped: {fault}"),
-            None => Ok(()),
-        }
+        self.guest.feed(&mut generator, length);
+        check(slice::from_ref(&self.guest.guest))
     }
 
     fn counted(&self) -> Counted {
-        let vcpu = &self.guest.machine().shared().vcpus[0];
+        let vcpu = &self.guest.guest.machine().shared().vcpus[0];
         Counted {
             frames: vcpu.application.delivered.get() as f64,
             passes: vcpu.router.polls.get().saturating_sub(vcpu.router.polls_empty.get()) as f64,
@@ -165,61 +139,26 @@ impl Burn for Application {
         vec![self.thread.clone()]
     }
 
-    fn go(&mut self, length: Duration) -> Result<()> {
+    fn go(&mut self, length: Duration) -> Result<f64> {
         let (before, start) = (self.counted(), Instant::now());
         self.feed(length)?;
         let (after, elapsed) = (self.counted(), start.elapsed().as_secs_f64());
-        self.took = after.cycles_since(&before) / self.frequency / elapsed;
-        Ok(())
-    }
-
-    fn took(&mut self) -> Result<(f64, f64)> {
-        Ok((self.took, 0.0))
+        Ok(after.cycles_since(&before) / self.frequency / elapsed)
     }
 }
 
-impl Drop for Application {
-    fn drop(&mut self) {
-        self.guest.stop();
-    }
-}
-
-/// A thread on one CPU that runs until it is dropped.
-struct Seated {
-    tid: i32,
-    stop: Arc<AtomicBool>,
-    join: Option<JoinHandle<()>>,
-}
-
-impl Seated {
-    /// `turn` is called again and again.
-    fn start(name: &str, cpu: usize, mut turn: impl FnMut() + Send + 'static) -> Result<Self> {
-        let stop = Arc::<AtomicBool>::default();
-        let (asks, (tell, told)) = (stop.clone(), mpsc::channel());
-        let work = move || {
-            let placed = cores::pin(cpu).map(|()| gettid().as_raw_nonzero().get());
-            let is_placed = placed.is_ok();
-            // The parent waits for this message, so it is there to take it.
-            let _ = tell.send(placed);
-            while is_placed && !asks.load(Relaxed) {
-                turn();
-            }
-        };
-        let join = thread::Builder::new().name(name.to_owned()).spawn(work);
-        let join = Some(join.with_context(|| format!("cannot start thread {name}"))?);
-        let tid = told.recv().context("a thread ended before it began")??;
-        Ok(Self { tid, stop, join })
-    }
-}
-
-impl Drop for Seated {
-    fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        if let Some(join) = self.join.take() {
-            // A panic of the thread has been printed by its hook.
-            let _ = join.join();
+/// A thread on one CPU that calls `turn` again and again until it is dropped, and its number.
+fn seated(name: &str, cpu: usize, mut turn: impl FnMut() + Send + 'static) -> Result<(Worker<()>, i32)> {
+    let take_seat = move || {
+        cores::pin(cpu)?;
+        anyhow::Ok(((), gettid().as_raw_nonzero().get()))
+    };
+    Worker::with(name, take_seat, move |(), stop| {
+        while !stop.is_set() {
+            turn();
         }
-    }
+        Ok(())
+    })
 }
 
 /// Name of the thread that stands for a vhost thread.
@@ -229,10 +168,10 @@ const NAP: Duration = Duration::from_millis(3);
 
 /// A thread that keeps its CPU time at a part of all.
 pub(super) struct Burner {
-    seated: Seated,
+    tid: i32,
+    _worker: Worker<()>,
     /// Nanoseconds of CPU time so far.
     ran: Arc<AtomicU64>,
-    took: f64,
 }
 
 impl Burner {
@@ -250,24 +189,20 @@ impl Burner {
             }
             thread::sleep(NAP);
         };
-        Ok(Self { seated: Seated::start(NAME, cpu, turn)?, ran, took: 0.0 })
+        let (worker, tid) = seated(NAME, cpu, turn)?;
+        Ok(Self { tid, _worker: worker, ran })
     }
 }
 
 impl Burn for Burner {
     fn threads(&self) -> Vec<Thread> {
-        own(NAME, self.seated.tid, Column::Vhost).into_iter().collect()
+        own(NAME, self.tid, Column::Vhost).into_iter().collect()
     }
 
-    fn go(&mut self, length: Duration) -> Result<()> {
+    fn go(&mut self, length: Duration) -> Result<f64> {
         let (before, start) = (self.ran.load(Relaxed), Instant::now());
         thread::sleep(length);
         let ran = self.ran.load(Relaxed) - before;
-        self.took = ran as f64 * 1e-9 / start.elapsed().as_secs_f64();
-        Ok(())
-    }
-
-    fn took(&mut self) -> Result<(f64, f64)> {
-        Ok((self.took, 0.0))
+        Ok(ran as f64 * 1e-9 / start.elapsed().as_secs_f64())
     }
 }

@@ -3,7 +3,7 @@ use sched::account::{Column, CoreTicks, Interrupts, ThreadTimes, Traced};
 use super::*;
 
 fn figure(sample: &Sample, name: &str) -> f64 {
-    sample.more.iter().find(|(known, _)| *known == name).unwrap().1
+    sample.more.get(name).unwrap()
 }
 
 /// Ten seconds in which a vCPU had 3, a vhost thread 2 and softirqs 1.5, of which ticks have seen 1.
@@ -51,9 +51,9 @@ fn what_a_thread_burns_by_its_own_clock_is_what_the_account_says() {
     let threads = burn.threads();
     let mut reader = Reader::by_ticks().unwrap();
     let before = reader.look(&threads).unwrap();
-    burn.go(Duration::from_secs(1)).unwrap();
+    let took = burn.go(Duration::from_secs(1)).unwrap();
     let after = reader.look(&threads).unwrap();
-    let (took, doubt) = burn.took().unwrap();
+    let (took, doubt) = burn.judged(took).unwrap();
     assert!(took > 0.0 && doubt == 0.0);
     let said = Split::between(&before, &after).threads.values().next().unwrap().run * 1e-9;
     assert!((said - took).abs() < 0.1, "{said} s, and by its own clock {took}");
@@ -62,7 +62,11 @@ fn what_a_thread_burns_by_its_own_clock_is_what_the_account_says() {
 #[test]
 fn there_is_a_case_for_each_place_and_for_the_costs() {
     let options = Options { cpus: vec![0, 1], ..Options::default() };
-    let cases: Vec<String> = Accounting::cases(&options).unwrap().iter().map(Experiment::case).collect();
+    let name = |case: Case| match case {
+        Case::Alone(experiment) => experiment.case,
+        Case::InTurn(..) => panic!("each stands for itself"),
+    };
+    let cases: Vec<String> = cases(&options).unwrap().into_iter().map(name).collect();
     let burns = ["kvm/virtio-net/vcpu", "vhost", "softirq"];
     let costs = ["cost/8-routers", "tracer/interrupt", "tracer/kvm/virtio-net/tap"];
     assert_eq!(cases, [burns, costs].concat());

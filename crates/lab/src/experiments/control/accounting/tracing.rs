@@ -9,10 +9,9 @@ use sched::account::Tracer;
 
 use super::burn::{Softirqs, Taken};
 use crate::experiment::{Options, Sample};
-use crate::experiments::Link;
-use crate::experiments::control::capacity;
-use crate::experiments::control::load::{Manner, step};
-use crate::experiments::room::{File, Room, program};
+use crate::experiments::control::on;
+use crate::rig::room::{File, Link, Room};
+use crate::scenario::load::{Manner, step};
 use crate::stats;
 
 /// Turns of a sample, each with and without.
@@ -49,11 +48,15 @@ pub(super) fn of_an_interrupt(cpu: usize) -> Result<Sample> {
     let turns = in_turn(|| Ok(softirqs.interrupted(HALF).0))?;
     let each = |taken: &Taken| taken.lost / taken.gaps.max(1.0) * 1e9;
     let of = |part: &dyn Fn(&[Taken; 2]) -> f64| median(turns.iter().map(part));
-    let more = vec![
+    let more = [
         ("untraced_ns", of(&|[without, _]| each(without))),
         ("interrupts_a_second", of(&|[_, with]| with.gaps / with.elapsed)),
     ];
-    Ok(Sample { value: of(&|[without, with]| each(with) - each(without)), more, ..Sample::default() })
+    Ok(Sample {
+        value: of(&|[without, with]| each(with) - each(without)),
+        more: more.into(),
+        ..Sample::default()
+    })
 }
 
 /// Percent that a router on one core forwards less, at all that the socket gives.
@@ -61,29 +64,24 @@ pub(super) fn of_an_interrupt(cpu: usize) -> Result<Sample> {
 /// # Errors
 /// There is no tracer, or the router does not run.
 pub(super) fn of_forwarding(options: &Options, cpu: usize) -> Result<Sample> {
-    let routers = [capacity::on(cpu)];
-    let room = Room::open(
-        &program()?,
-        &File { options, link: Link::Tap, queue_len: None, routers: &routers, memory: None },
-    )?;
-    let half = || {
-        let before = events(cpu)?;
-        let step = step(&room, &[f64::INFINITY], (LEAD, HALF), Manner::PLAIN)?;
-        let seconds = (LEAD + HALF).as_secs_f64();
-        Ok((step.forwarded_kpps(0), events(cpu)?.saturating_sub(before) as f64 / seconds))
-    };
-    let turns = in_turn(half);
-    room.close()?;
-    let turns: Vec<[Half; 2]> = turns?;
+    let routers = [on(cpu)];
+    let turns: Vec<[Half; 2]> = Room::visit(&File::new(options, Link::Tap, &routers), |room| {
+        in_turn(|| {
+            let before = events(cpu)?;
+            let step = step(room, &[f64::INFINITY], (LEAD, HALF), Manner::PLAIN)?;
+            let seconds = (LEAD + HALF).as_secs_f64();
+            Ok((step.forwarded_kpps(0), events(cpu)?.saturating_sub(before) as f64 / seconds))
+        })
+    })?;
     ensure!(turns.iter().flatten().all(|(kpps, _)| *kpps > 0.0), "nothing came through");
     let of = |part: fn(&[Half; 2]) -> f64| median(turns.iter().map(part));
-    let more = vec![
+    let more = [
         ("untraced_kpps", of(|[without, _]| without.0)),
         ("traced_kpps", of(|[_, with]| with.0)),
         ("events_a_second", of(|[_, with]| with.1)),
     ];
     let value = of(|[without, with]| (1.0 - with.0 / without.0) * 100.0);
-    Ok(Sample { value, more, ..Sample::default() })
+    Ok(Sample { value, more: more.into(), ..Sample::default() })
 }
 
 /// Of all turns.
@@ -112,13 +110,4 @@ fn of_cpu(table: &str, cpu: usize) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cpu_has_a_column() {
-        let table = "           CPU0       CPU2\n  LOC:        7         11   Local timer interrupts\n   25:   1  2  virtio\n  ERR:   5\n";
-        assert_eq!([0, 1, 2].map(|cpu| of_cpu(table, cpu)), [Some(13), None, Some(13)]);
-        assert_eq!(of_cpu("", 0), None);
-    }
-}
+mod tests;

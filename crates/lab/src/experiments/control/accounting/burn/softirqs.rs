@@ -20,7 +20,7 @@ use self::gaps::Gaps;
 pub(in super::super) use self::gaps::Taken;
 use super::Burn;
 use crate::experiments::control::accounting::PART;
-use crate::experiments::room::{ip, steer};
+use crate::rig::room::{ip, steer};
 
 /// Ports to which each frame goes: much work for one interrupt.
 const PORTS: usize = 64;
@@ -30,11 +30,7 @@ const BURST: usize = 4;
 const FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 8, 8, 0x88, 0xb5];
-    let mut at = 0;
-    while at < head.len() {
-        frame[at] = head[at];
-        at += 1;
-    }
+    frame.split_at_mut(head.len()).0.copy_from_slice(&head);
     frame
 };
 
@@ -181,7 +177,7 @@ impl Burn for Softirqs {
         Vec::new()
     }
 
-    fn go(&mut self, length: Duration) -> Result<()> {
+    fn go(&mut self, length: Duration) -> Result<f64> {
         self.taken = self.taken_while(length, |taken| self.feed(taken));
         let (burnt, away) = (self.costs.burnt(&self.taken), self.taken.away / self.taken.elapsed);
         ensure!(
@@ -199,10 +195,10 @@ impl Burn for Softirqs {
             self.taken,
             self.costs
         );
-        Ok(())
+        Ok(burnt)
     }
 
-    fn took(&mut self) -> Result<(f64, f64)> {
+    fn judged(&mut self, _: f64) -> Result<(f64, f64)> {
         let after = self.costs()?;
         let [before, after] = [self.costs, after].map(|costs| costs.burnt(&self.taken));
         Ok((f64::midpoint(before, after), (before - after).abs() / 2.0))
@@ -210,18 +206,4 @@ impl Burn for Softirqs {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_of_the_frames_does_not_count() {
-        let rest = Taken { elapsed: 0.5, lost: 0.002, gaps: 125.0, away: 0.0 };
-        let costs = Costs { rest, interrupt: 20e-6 };
-        // In 2 s: 0.008 by 500 ticks, 0.02 by 1000 interrupts, and the rest by frames.
-        let taken = Taken { elapsed: 2.0, lost: 0.628, gaps: 1500.0, away: 0.0 };
-        assert!((costs.burnt(&taken) - 0.3).abs() < 1e-9);
-        // An interrupt that came with a tick makes no time.
-        let fewer = Taken { elapsed: 2.0, lost: 0.008, gaps: 400.0, away: 0.0 };
-        assert!(costs.burnt(&fewer).abs() < 1e-9);
-    }
-}
+mod tests;

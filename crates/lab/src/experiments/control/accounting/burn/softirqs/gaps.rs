@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::super::Seated;
+use super::super::seated;
+use crate::rig::Worker;
 
 /// Much longer than from one look to the next, and shorter than an interrupt that does nothing.
 const GAP: Duration = Duration::from_nanos(600);
@@ -21,7 +22,7 @@ pub(super) struct Gaps {
     own: File,
     /// What the kernel's thread for softirqs ran, where it can be seen.
     softirqs: Option<File>,
-    _seated: Seated,
+    _worker: Worker<()>,
 }
 
 #[derive(Default)]
@@ -73,11 +74,11 @@ impl Gaps {
                 tells.gaps.fetch_add(1, Relaxed);
             }
         };
-        let seated = Seated::start("burn/gaps", cpu, turn)?;
-        let own = format!("/proc/self/task/{}/schedstat", seated.tid);
+        let (worker, tid) = seated("burn/gaps", cpu, turn)?;
+        let own = format!("/proc/self/task/{tid}/schedstat");
         let own = File::open(&own).with_context(|| format!("cannot open {own}"))?;
         let softirqs = thread_of_softirqs(cpu).and_then(|path| File::open(path).ok());
-        Ok(Self { told, own, softirqs, _seated: seated })
+        Ok(Self { told, own, softirqs, _worker: worker })
     }
 
     /// Pieces that were taken so far.
@@ -114,42 +115,4 @@ fn thread_of_softirqs(cpu: usize) -> Option<std::path::PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::thread;
-
-    use host::cores;
-
-    use super::super::super::Seated;
-    use super::*;
-
-    #[test]
-    fn what_other_threads_take_is_not_taken() {
-        let cpu = cores::allowed().unwrap()[0];
-        let gaps = Gaps::start(cpu).unwrap();
-        let other = Seated::start("burn/other", cpu, || {}).unwrap();
-        let (before, start) = (gaps.look(), Instant::now());
-        let raw = gaps.told.lost_ns.load(Relaxed);
-        thread::sleep(Duration::from_millis(600));
-        let taken = Taken { elapsed: start.elapsed().as_secs_f64(), ..gaps.look().since(&before) };
-        let raw = (gaps.told.lost_ns.load(Relaxed) - raw) as f64 * 1e-9;
-        drop(other);
-        assert!(taken.gaps >= 1.0 && raw > 0.1 * taken.elapsed, "the other one ran: {taken:?}, {raw}");
-        // A wait that has not ended yet is in neither.
-        assert!(taken.lost.abs() < 0.2 * taken.elapsed, "{taken:?} of {raw}");
-    }
-
-    /// They see threads of the kernel, which belong to the host's own process namespace.
-    mod alone {
-        use super::*;
-
-        #[test]
-        fn the_kernel_carries_softirqs_on_in_a_thread() {
-            let cpu = cores::allowed().unwrap()[0];
-            match thread_of_softirqs(cpu) {
-                Some(path) => assert!(number(&File::open(path).unwrap(), 2) > 0.0, "it has run"),
-                None => println!("SKIPPED: no threads of the kernel are to be seen here"),
-            }
-            assert_eq!(thread_of_softirqs(usize::MAX), None);
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,43 @@
+//! Further figures of a sample.
+
+use std::borrow::Cow;
+
+/// Figures by name, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Further(Vec<(Cow<'static, str>, f64)>);
+
+impl Further {
+    /// Appends a figure.
+    pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: f64) {
+        self.0.push((name.into(), value));
+    }
+
+    /// Appends all of another one.
+    pub fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    /// The figure of this name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Names and figures.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), *value))
+    }
+}
+
+impl<N: Into<Cow<'static, str>>> Extend<(N, f64)> for Further {
+    fn extend<I: IntoIterator<Item = (N, f64)>>(&mut self, more: I) {
+        more.into_iter().for_each(|(name, value)| self.push(name, value));
+    }
+}
+
+impl<N: Into<Cow<'static, str>>, const COUNT: usize> From<[(N, f64); COUNT]> for Further {
+    fn from(all: [(N, f64); COUNT]) -> Self {
+        let mut further = Self::default();
+        further.extend(all);
+        further
+    }
+}

@@ -1,0 +1,63 @@
+//! Routers by TAPs that share one CPU, with the load on another one.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::Result;
+use host::cores;
+
+use super::capacity;
+use crate::experiment::{Experiment, Options, Sample};
+use crate::rig::room::{File, Link, Memory, Room, program};
+
+/// Where they stand, and what they are made of.
+#[derive(Clone)]
+pub(super) struct Contended {
+    pub(super) options: Options,
+    /// The CPU of the load, and that of all routers.
+    pub(super) cpus: (usize, usize),
+}
+
+impl Contended {
+    /// Load on the first CPU of the options, routers on the second.
+    ///
+    /// # Errors
+    /// There are not two CPUs.
+    pub(super) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { options: options.clone(), cpus: (options.cpu(0)?, options.cpu(1)?) })
+    }
+
+    /// A case by experiment and unit and by the end of its name. Each of its samples measures the capacity anew, starts routers with
+    /// these lines of their tables for that, and measures there.
+    pub(super) fn case(
+        &self,
+        names: (&'static str, &'static str),
+        end: &str,
+        lines: impl Fn(&Self, f64) -> Vec<String> + 'static,
+        measure: impl Fn(&Self, &Room, f64) -> Result<Sample> + 'static,
+    ) -> Experiment {
+        let name = format!("{}/{}/tap/{end}", self.options.device(), self.options.frame);
+        let (contended, does) = (self.clone(), Rc::new((lines, measure)));
+        let build = move || {
+            program()?;
+            let (contended, does) = (contended.clone(), Rc::clone(&does));
+            anyhow::Ok(move |_: Duration| contended.repetition(&does.0, &does.1))
+        };
+        Experiment::new(names, name, build).whole().between(self.cpus)
+    }
+
+    fn repetition(
+        &self,
+        lines: impl Fn(&Self, f64) -> Vec<String>,
+        measure: impl Fn(&Self, &Room, f64) -> Result<Sample>,
+    ) -> Result<Sample> {
+        cores::pin(self.cpus.0)?;
+        let memory = Memory::new()?;
+        let capacity = capacity::measure(&self.options, Link::Tap, self.cpus.1, Some(&memory))?;
+        let here = capacity::on(self.cpus.1);
+        let routers: Vec<String> =
+            lines(self, capacity).into_iter().map(|lines| format!("{here}{lines}")).collect();
+        let file = File { memory: Some(&memory), ..File::new(&self.options, Link::Tap, &routers) };
+        Room::visit(&file, |room| measure(self, room, capacity))
+    }
+}

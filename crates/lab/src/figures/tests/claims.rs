@@ -1,0 +1,125 @@
+//! The claims about the sharing of cores: lines, and which case each cell plays.
+
+use super::curves::{cell, figure};
+use super::*;
+use crate::report::Verdict;
+use crate::stats::Summary;
+
+/// What is claimed about who gets the core.
+const ABOUT_CORES: [&str; 14] = [
+    "000/fig2",
+    "000/fig3",
+    "000/fig4",
+    "000/fig5",
+    "000/fig6",
+    "000/fig7",
+    "000/fig10",
+    "000/fig11",
+    "000/fig12",
+    "000/fig14",
+    "000/fig15",
+    "003/table2",
+    "003/table4",
+    "003/table5",
+];
+
+/// A figure in which every cell is what `value` says of its row and column.
+fn played(figure: &Figure, value: impl Fn(&str, &str) -> f64) -> Played {
+    let row = |row: &Row| {
+        figure.columns.iter().map(|column| cell(value(&row.name, &column.name), 0.005, 0)).collect()
+    };
+    Played { cells: figure.rows.iter().map(row).collect() }
+}
+
+fn verdicts(id: &str, value: impl Fn(&str, &str) -> f64) -> Vec<(String, Verdict, String)> {
+    let figure = figure(id);
+    let played = played(&figure, value);
+    let judged = judge_all(&figure, &played);
+    judged.into_iter().map(|judged| (judged.claim.to_owned(), judged.verdict, judged.why)).collect()
+}
+
+#[test]
+fn a_rate_in_proportion_to_its_reservation_holds_and_other_curves_fail() {
+    for id in ["000/fig10", "000/fig11", "000/fig12"] {
+        let of = |value: &dyn Fn(f64) -> f64| {
+            let figure = figure(id);
+            let at = |row: &str| figure.rows[figure.row(row).unwrap()].at.unwrap_or(1.0);
+            let lines = verdicts(id, |row, _| value(at(row)));
+            lines.into_iter().filter(|(claim, ..)| claim.contains("proportional")).collect::<Vec<_>>()
+        };
+        let all = |value: &dyn Fn(f64) -> f64, wanted: Verdict| {
+            let found = of(value);
+            assert_eq!(found.len(), 2);
+            assert!(found.iter().all(|(_, verdict, _)| *verdict == wanted), "{id}: {found:?}");
+        };
+        all(&|q| (500.0 * q).min(400.0), Verdict::Holds);
+        all(&|q| 300.0 * q * q, Verdict::Fails);
+        all(&|q| 50.0 + 200.0 * q, Verdict::Fails);
+        // Nothing below the plateau says nothing.
+        all(&|_| 400.0, Verdict::NotRun);
+    }
+}
+
+#[test]
+fn a_line_whose_cells_are_too_noisy_is_left_open() {
+    let figure = figure("000/fig10");
+    let mut played =
+        played(&figure, |row, _| figure.rows[figure.row(row).unwrap()].at.unwrap_or(1.0) * 400.0);
+    let line = &figure.lines[0];
+    let (row, column) = (figure.row(&line.rows[0]).unwrap(), figure.column(&line.column).unwrap());
+    let rounds: Vec<f64> = (0..10).map(|n| 140.0 * (0.8 + f64::from(n) * 0.04444)).collect();
+    let cell = &mut played.cells[row][column];
+    (cell.found, cell.rounds) = (Found::WorkedOut(Summary::of(&rounds).unwrap()), rounds);
+    let judged = judge_all(&figure, &played);
+    let found = judged.iter().find(|judged| judged.claim == line.claim).unwrap();
+    assert!(found.verdict == Verdict::NotRun && found.why.contains("too wide"), "{}", found.why);
+}
+
+#[test]
+fn a_machine_that_is_slower_in_some_rounds_is_not_what_a_line_is_judged_by() {
+    let figure = figure("000/fig10");
+    let at = |row: &str| figure.rows[figure.row(row).unwrap()].at.unwrap_or(1.0);
+    let mut played = played(&figure, |row, _| at(row) * 400.0);
+    for cell in played.cells.iter_mut().flatten() {
+        let rounds = (0..).zip(&cell.rounds).map(|(n, rate)| rate * (0.8 + f64::from(n) * 0.04444));
+        cell.rounds = rounds.collect();
+        cell.found = Found::WorkedOut(Summary::of(&cell.rounds).unwrap());
+    }
+    let verdict = |played: &Played| {
+        let judged = judge_all(&figure, played);
+        judged.into_iter().find(|judged| judged.claim == figure.lines[0].claim).unwrap()
+    };
+    let found = verdict(&played);
+    assert!(found.verdict == Verdict::Holds, "{}", found.why);
+    // What did not run in turn cannot be told from a curve that is none.
+    played.cells.iter_mut().flatten().for_each(|cell| cell.rounds.clear());
+    let found = verdict(&played);
+    assert!(found.verdict == Verdict::NotRun && found.why.contains("too wide"), "{}", found.why);
+}
+
+#[test]
+fn the_rates_of_unprotected_routers_fail_where_protection_is_claimed() {
+    // Table 4's rates in table 5's place.
+    let lost = |_: &str, column: &str| if column == "VR1" { 682.0 } else { 800.0 };
+    let failed = verdicts("003/table5", lost).iter().filter(|(_, v, _)| *v == Verdict::Fails).count();
+    assert_eq!(failed, 6);
+}
+
+#[test]
+fn every_cell_about_cores_names_one_case() {
+    let options = crate::experiment::Options { cpus: vec![0, 1, 2, 3, 4], ..Default::default() };
+    for id in ABOUT_CORES {
+        let figure = figure(id);
+        for row in &figure.rows {
+            let mut cells = 0;
+            for how in figure.columns.iter().filter_map(|column| column.run(row.plays.as_ref())) {
+                let chosen = play::chosen(&figure, row, how, &options).unwrap();
+                let found = play::experiment(how, &chosen).map(|found| found.case);
+                let case = how.case.as_deref().unwrap();
+                assert!(found.as_ref().is_ok_and(|name| name.ends_with(case)), "{id}: {case}: {found:?}");
+                cells += 1;
+            }
+            assert!(cells > 0, "{id}: {} plays nothing", row.name);
+        }
+    }
+}

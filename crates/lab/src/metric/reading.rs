@@ -1,0 +1,89 @@
+//! What a rig with guests has counted, before and after a slice.
+
+use anyhow::{Context, Result, bail};
+use config::Engine;
+use engine::Guest;
+use ledger::Group;
+use vmm::probe::{self, KvmCosts};
+
+use crate::ledger_snapshot::Snapshot;
+
+/// A rig with guests whose counters can be read.
+pub(crate) trait Counted {
+    /// Its guests.
+    fn guests(&self) -> &[Guest];
+
+    /// Appends all its counters.
+    fn count(&self, ledger: &mut Snapshot);
+}
+
+/// All that was counted up to a moment.
+pub(crate) struct Reading {
+    ledger: Snapshot,
+    exits: u64,
+}
+
+impl Reading {
+    /// What a rig has counted so far.
+    pub(crate) fn of(rig: &impl Counted) -> Self {
+        let mut ledger = Snapshot::new();
+        rig.count(&mut ledger);
+        Self { ledger, exits: rig.guests().iter().map(exits).sum() }
+    }
+
+    /// What it has counted since, and how often its vCPUs left their guests.
+    ///
+    /// # Errors
+    /// A guest has stopped.
+    pub(crate) fn since(&self, rig: &impl Counted) -> Result<(Snapshot, u64)> {
+        let now = Self::of(rig);
+        check(rig.guests())?;
+        Ok((now.ledger.since(&self.ledger), now.exits - self.exits))
+    }
+}
+
+/// Exits to the VMM, doorbells and stores that the kernel answers, and interrupts that the host sends: each takes a vCPU
+/// out of its guest.
+pub(crate) fn exits(router: &Guest) -> u64 {
+    let mut sum = 0;
+    for reasons in router.machine().exits() {
+        reasons.each(&mut |_, times| sum += times);
+    }
+    for vcpu in router.machine().shared().vcpus.iter().take(router.machine().vcpus()) {
+        sum += vcpu.nics.iter().map(|nic| nic.kicks.get()).sum::<u64>();
+    }
+    for nic in router.nics() {
+        sum += nic.interrupts().raised.get();
+        if let Some(registers) = nic.registers() {
+            // The driver calls these kicks, and they are among the exits above.
+            sum = sum.saturating_sub(registers.tdt_write.get() + registers.rdt_write.get());
+        }
+    }
+    sum
+}
+
+/// Whether all of them still work.
+pub(crate) fn check(guests: &[Guest]) -> Result<()> {
+    match guests.iter().find_map(Guest::fault) {
+        Some(fault) => bail!("the guest stopped: {fault}"),
+        None => Ok(()),
+    }
+}
+
+/// Appends what each vCPU of a guest counts: `vcpu0`, its first NIC `vcpu0.nic0`, its exits `vcpu0.exit`.
+pub(crate) fn take_vcpus(guest: &Guest, ledger: &mut Snapshot) {
+    let machine = guest.machine();
+    for (n, vcpu) in machine.shared().vcpus.iter().take(machine.vcpus()).enumerate() {
+        ledger.take(&format!("vcpu{n}"), &vcpu.router);
+        ledger.take(&format!("vcpu{n}.nic0"), &vcpu.nics[0]);
+        ledger.take(&format!("vcpu{n}.exit"), &*machine.exits()[n]);
+    }
+}
+
+/// What KVM itself takes, where it is KVM that runs a guest.
+pub(crate) fn kvm_costs(guest: &Guest) -> Result<Option<KvmCosts>> {
+    match guest.engine() {
+        Engine::Kvm => Ok(Some(probe::kvm_costs().context("cannot measure KVM itself")?)),
+        Engine::Process | Engine::Linux => Ok(None),
+    }
+}

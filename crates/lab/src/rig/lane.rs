@@ -1,0 +1,139 @@
+//! What feeds and empties one pair of queues, or all pairs at once: a generator, the host's end of the rings, a sink.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use engine::Guest;
+use nic_port::NicQueues;
+use port::pump;
+
+use super::Mover;
+use crate::device;
+use crate::generator::{Generator, GeneratorCounters, Settings};
+use crate::ledger_snapshot::Snapshot;
+use crate::scenario::for_about;
+use crate::sink::{Sink, SinkCounters};
+
+/// Bursts between two looks at the clock.
+const BURSTS: usize = 64;
+/// After a slice: so long nothing may come until the next begins; the router's vCPUs go to sleep meanwhile.
+const DRAIN: Duration = Duration::from_millis(5);
+/// After so long without a frame the missing ones are lost; a vCPU may have been descheduled in between.
+const GIVE_UP: Duration = Duration::from_millis(200);
+
+/// See the head of this file.
+pub(crate) struct Lane {
+    generator: Generator,
+    offered: Arc<GeneratorCounters>,
+    into: Arc<dyn port::Sink>,
+    out_of: Mover,
+    back: Mover,
+    sink: Arc<Sink>,
+    flows: u32,
+    /// Passes over generator, rings and sink: all, and those in which nothing moved.
+    pub(crate) passes: (u64, u64),
+}
+
+impl Lane {
+    /// Lane `number` of `lanes`, with its share of the flows. A single lane spreads its frames over all pairs of queues;
+    /// of several each has a pair to itself, as if a NIC had spread the flows.
+    pub(crate) fn new(router: &Guest, settings: &Settings, (number, lanes): (usize, usize)) -> Result<Self> {
+        let share = Settings {
+            source: settings.source + number as u32,
+            flows: settings.flows.div_ceil(lanes as u32),
+            ..settings.clone()
+        };
+        let generator = Generator::new(&share)?;
+        let sink = Arc::new(device::sink(&share));
+        let (near, far) = (&router.nics()[0], &router.nics()[1]);
+        let (into, back, out_of) = if lanes == 1 {
+            (near.sink(), Mover::new(near, sink.clone()), Mover::new(far, sink.clone()))
+        } else {
+            let of = |nic: &Arc<NicQueues>| Mover::of_pair(nic, nic.source_of(number), sink.clone());
+            (near.sink_of(number, lanes), of(near), of(far))
+        };
+        let (offered, flows) = (generator.counters(), share.flow_count());
+        Ok(Self { generator, offered, into, out_of, back, sink, flows, passes: (0, 0) })
+    }
+
+    /// What came.
+    pub(crate) fn came(&self) -> &SinkCounters {
+        self.sink.counters()
+    }
+
+    /// Whether every flow has passed twice.
+    pub(crate) fn is_warm(&self) -> bool {
+        self.came().frames.get() >= 2 * u64::from(self.flows)
+    }
+
+    fn pass(&mut self) {
+        let moved = self.offer() + self.collect();
+        self.passes.0 += 1;
+        self.passes.1 += u64::from(moved == 0);
+    }
+
+    /// Offers a burst; returns frames moved.
+    pub(crate) fn offer(&mut self) -> usize {
+        pump(&mut self.generator, self.into.as_ref())
+    }
+
+    /// Takes a burst of what was forwarded; returns frames moved.
+    pub(crate) fn collect(&mut self) -> usize {
+        self.out_of.pump()
+    }
+
+    /// Takes a burst of what was forwarded, and of what the router sends to the generator; returns frames moved.
+    pub(crate) fn collect_both(&mut self) -> usize {
+        self.collect() + self.back.pump()
+    }
+
+    /// Frames that were offered and have not come, those that were lost included.
+    pub(crate) fn under_way(&self) -> u64 {
+        let came = self.came();
+        self.offered.frames.get().saturating_sub(came.frames.get().saturating_sub(came.foreign.get()))
+    }
+}
+
+/// Offers frames on these lanes and takes what comes, for about `length`; returns the seconds it took.
+pub(crate) fn run(lanes: &mut [Lane], length: Duration) -> f64 {
+    for_about(length, BURSTS, || lanes.iter_mut().for_each(Lane::pass))
+}
+
+/// Takes what is still under way: until as much has come as was offered, or nothing comes any more.
+pub(crate) fn settle(lanes: &mut [Lane]) {
+    let (mut quiet, mut before) = (Instant::now(), 0);
+    loop {
+        lanes.iter_mut().for_each(|lane| {
+            lane.collect_both();
+        });
+        // Not what was moved here: frames may have left inside of the guest's register accesses.
+        let came = lanes.iter().map(|lane| lane.came().frames.get()).sum::<u64>();
+        if came != before {
+            (quiet, before) = (Instant::now(), came);
+        }
+        if quiet.elapsed() > if lanes.iter().any(|lane| lane.under_way() > 0) { GIVE_UP } else { DRAIN } {
+            return;
+        }
+    }
+}
+
+/// What these lanes of a router have counted, and the router itself.
+pub(crate) fn ledger<'l>(router: &Guest, lanes: impl IntoIterator<Item = &'l Lane>) -> Snapshot {
+    let (offered, came) = (GeneratorCounters::default(), SinkCounters::default());
+    for lane in lanes {
+        offered.add_all(&lane.offered);
+        came.add_all(lane.came());
+    }
+    let mut ledger = Snapshot::new();
+    ledger.take("generator", &offered);
+    ledger.take("sink", &came);
+    router.each_group(&mut |prefix, group| ledger.take(prefix, group));
+    ledger
+}
+
+/// Frames of lanes that were lost, by what they have counted.
+pub(crate) fn lost(ledger: &Snapshot) -> u64 {
+    let came = ledger.count("sink.frames") - ledger.count("sink.foreign");
+    ledger.count("generator.frames").saturating_sub(came)
+}

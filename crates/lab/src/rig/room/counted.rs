@@ -1,0 +1,94 @@
+//! What the router counts while it runs: the lines of `ringroad run --json`, added up.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+/// What its vCPUs forwarded, how often they rang for it, and how often they left the guest for the VMM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(super) forwarded: u64,
+    pub(super) kicks: u64,
+    pub(super) exits: u64,
+}
+
+/// Counts that a thread adds to.
+#[derive(Default)]
+pub(super) struct Counted {
+    counts: Mutex<Counts>,
+    news: Condvar,
+}
+
+impl Counted {
+    /// Reads lines in a thread of their own, for as long as there are any.
+    pub(super) fn by(lines: impl Read + Send + 'static) -> Arc<Self> {
+        let counted = Arc::<Self>::default();
+        let adds = counted.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(lines).lines().map_while(Result::ok) {
+                adds.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&line);
+                adds.news.notify_all();
+            }
+        });
+        counted
+    }
+
+    /// All counts up to the last line.
+    pub(super) fn so_far(&self) -> Counts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Kicks and exits for each frame that was forwarded since, as far as lines tell; the first that does is waited for, as there
+    /// is one each second.
+    ///
+    /// # Errors
+    /// None does.
+    pub(super) fn each_since(&self, before: &Counts, patience: Duration) -> Result<[f64; 2]> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(each) = counts.each_since(before) {
+                return Ok(each);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            ensure!(!left.is_zero(), "the router does not tell what it counts");
+            counts = self.news.wait_timeout(counts, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Counts {
+    fn add(&mut self, line: &str) {
+        let Ok(said) = serde_json::from_str::<serde_json::Value>(line) else { return };
+        let counters = said.get("counters").and_then(serde_json::Value::as_object);
+        for (name, value) in counters.into_iter().flatten() {
+            let Some(sum) = self.of(name) else { continue };
+            *sum += value.as_u64().unwrap_or(0);
+        }
+    }
+
+    /// What a counter adds to: `ROUTER.vcpuN.forwarded`, `ROUTER.vcpuN.NIC.kicks`, `ROUTER.vcpuN.exit.REASON`.
+    fn of(&mut self, name: &str) -> Option<&mut u64> {
+        let parts: Vec<&str> = name.split('.').collect();
+        let [_, vcpu, rest @ ..] = parts.as_slice() else { return None };
+        match rest {
+            _ if !vcpu.starts_with("vcpu") => None,
+            ["forwarded"] => Some(&mut self.forwarded),
+            [_, "kicks"] => Some(&mut self.kicks),
+            ["exit", _] => Some(&mut self.exits),
+            _ => None,
+        }
+    }
+
+    /// What was counted since, for each frame that was forwarded: kicks, and exits.
+    fn each_since(&self, before: &Self) -> Option<[f64; 2]> {
+        let frames = self.forwarded.checked_sub(before.forwarded).filter(|frames| *frames > 0)?;
+        let each = |now: u64, then: u64| now.saturating_sub(then) as f64 / frames as f64;
+        Some([each(self.kicks, before.kicks), each(self.exits, before.exits)])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! Folders that go with their owners.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use anyhow::{Context, Result};
+
+/// A folder, which goes with this.
+pub(super) struct Folder {
+    /// A few letters that no other one has, which it is named after.
+    pub(super) id: String,
+    pub(super) path: PathBuf,
+}
+
+impl Folder {
+    /// An empty one.
+    pub(super) fn new() -> Result<Self> {
+        // Several may be there at once.
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let id = format!("l{:x}-{}", std::process::id(), FOLDERS.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(format!("ringroad-lab-{id}"));
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self { id, path })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,111 @@
+//! What the routers' NICs are attached to: interfaces of a namespace, bridges, Open vSwitch.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use uplink::Netns;
+
+use super::{LOOK, PATIENCE, Process};
+use crate::experiment::named_kind;
+
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+named_kind! {
+    /// How the routers' NICs are attached.
+    pub(crate) enum Link {
+        /// macvtaps on veth pairs.
+        Macvtap = "macvtap",
+        /// TAPs in bridges of the kernel, with veth pairs.
+        Bridge = "bridge",
+        /// TAPs in bridges of Open vSwitch, datapath in user space, with veth pairs.
+        Ovs = "ovs",
+        /// TAPs, without anything behind them.
+        Tap = "tap",
+        /// veth pairs by AF_XDP.
+        Xdp = "xdp",
+    }
+}
+
+/// The two sides of the n-th router: where frames come in, and where they leave.
+pub(super) fn sides(router: usize) -> [String; 2] {
+    ["near", "far"].map(|side| if router == 0 { side.to_owned() } else { format!("{side}-{router}-") })
+}
+
+/// Makes what the NICs of so many routers are attached to; and the processes of Open vSwitch, if it takes part.
+pub(super) fn prepare(netns: &Netns, link: Link, routers: usize, folder: &Path) -> Result<Vec<Process>> {
+    if link == Link::Tap {
+        return Ok(Vec::new());
+    }
+    let sides: Vec<String> = (0..routers).flat_map(sides).collect();
+    for side in &sides {
+        ip(netns, &format!("link add {side}0 type veth peer name {side}1"))?;
+        ip(netns, &format!("link set {side}0 up"))?;
+        ip(netns, &format!("link set {side}1 up"))?;
+        if link == Link::Bridge {
+            ip(netns, &format!("link add br-{side} type bridge"))?;
+            ip(netns, &format!("link set br-{side} up"))?;
+            ip(netns, &format!("link set {side}0 master br-{side}"))?;
+        }
+    }
+    if link == Link::Ovs { open_vswitch(netns, &sides, folder) } else { Ok(Vec::new()) }
+}
+
+/// Runs ip(8) in a namespace.
+pub(crate) fn ip(netns: &Netns, words: &str) -> Result<()> {
+    finished(netns.command("ip").args(words.split(' ')))
+}
+
+/// Has the kernel take in what comes to an interface on this CPU (RPS).
+pub(crate) fn steer(netns: &Netns, interface: &str, cpu: usize) -> Result<()> {
+    ensure!(cpu < 32, "CPU {cpu} is beyond the 32 that a mask names here");
+    let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
+    let write = format!("mount -t sysfs none /sys && echo {:x} > {file}", 1u32 << cpu);
+    finished(netns.command("unshare").args(["--mount", "sh", "-c", &write]))
+}
+
+/// Runs a command to its end, which has to be a good one.
+pub(super) fn finished(command: &mut Command) -> Result<()> {
+    let done = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr).trim());
+    Ok(())
+}
+
+fn open_vswitch(netns: &Netns, sides: &[String], folder: &Path) -> Result<Vec<Process>> {
+    let at = |name: &str| folder.join(name).display().to_string();
+    finished(Command::new("ovsdb-tool").args(["create", &at("conf.db"), SCHEMA]))?;
+    let mut processes = Vec::new();
+    let mut daemon = |program: &str, words: &[&str]| -> Result<()> {
+        let mut command = netns.command(program);
+        let command = environment(&mut command, folder).args(words).current_dir(folder);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        processes.push(Process(child.with_context(|| format!("cannot start {program}"))?));
+        Ok(())
+    };
+    let (remote, local) = (format!("--remote=punix:{}", at("db.sock")), format!("unix:{}", at("db.sock")));
+    daemon("ovsdb-server", &[&at("conf.db"), &remote, "--unixctl=db.ctl", "--no-chdir"])?;
+    let end = Instant::now() + PATIENCE;
+    while !folder.join("db.sock").exists() {
+        ensure!(Instant::now() < end, "Open vSwitch's database does not come up");
+        thread::sleep(LOOK);
+    }
+    daemon("ovs-vswitchd", &[&local, "--unixctl=vs.ctl", "--no-chdir"])?;
+    for side in sides {
+        let bridge = format!("br-{side}");
+        let mut command = Command::new("ovs-vsctl");
+        let words = format!(
+            "--timeout=20 add-br {bridge} -- set bridge {bridge} datapath_type=netdev -- add-port {bridge} {side}0"
+        );
+        finished(environment(&mut command, folder).args(words.split(' ')))?;
+    }
+    Ok(processes)
+}
+
+/// Where Open vSwitch keeps its files.
+pub(super) fn environment<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
+    ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"]
+        .iter()
+        .fold(command, |command, key| command.env(key, folder))
+}

@@ -1,0 +1,75 @@
+//! The file that the routers run from.
+
+use std::fmt::Write as _;
+
+use super::links::sides;
+use super::{File, Link};
+use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
+
+/// One table for each router; they differ in their names, in what they are attached to, and in the lines of the file.
+pub(super) fn text(file: &File<'_>, id: &str) -> String {
+    let routers = file.routers.iter().enumerate();
+    routers.map(|(at, lines)| router(file, (&name(id, at), at), lines)).collect()
+}
+
+/// The address of the n-th router's NIC in place of this one of the first router.
+pub(super) fn mac(first: [u8; 6], router: usize) -> [u8; 6] {
+    let mut mac = first;
+    mac[2] = (router % 256) as u8;
+    mac
+}
+
+/// The n-th router's name: short, as threads show no more than 15 octets of theirs.
+fn name(id: &str, router: usize) -> String {
+    let letter = char::from_u32(u32::from(b'a') + router as u32 % 26).unwrap_or('a');
+    format!("{id}{letter}")
+}
+
+/// The interface that a side's NIC of a TAP is, and that frames go into and come out of.
+pub(super) fn tap(side: &str) -> String {
+    format!("lab-{side}")
+}
+
+fn router(file: &File<'_>, (name, at): (&str, usize), lines: &str) -> String {
+    let options = file.options;
+    let (engine, vhost) = (device::engine(options).name(), options.vhost.name());
+    let mut text =
+        format!("[[router]]\nname = \"{name}\"\nengine = \"{engine}\"\nvhost = \"{vhost}\"\n{lines}");
+    if options.vcpus > 1 {
+        let _ = writeln!(text, "vcpus = {}", options.vcpus);
+    }
+    let ends = [("near", NEAR_MAC, "198.18.0.1"), ("far", FAR_MAC, "198.19.0.1")];
+    for (side, (nic, mac, address)) in sides(at).iter().zip(ends) {
+        let attach = match file.link {
+            Link::Macvtap => format!("macvtap:{side}0"),
+            Link::Bridge => format!("bridge:br-{side}"),
+            Link::Ovs => format!("ovs:br-{side}"),
+            Link::Tap => format!("tap:{}", tap(side)),
+            Link::Xdp => format!("xdp:{side}0"),
+        };
+        let model = options.nic.name();
+        let _ = write!(
+            text,
+            "[[router.nic]]\nname = \"{nic}\"\nmodel = \"{model}\"\nattach = \"{attach}\"\nmac = \"{}\"\n\
+             address = \"{address}/24\"\n",
+            frame::Mac(self::mac(mac, at))
+        );
+        if options.queues > 1 {
+            let _ = writeln!(text, "queues = {}", options.queues);
+        }
+        if let Some(length) = file.queue_len {
+            let _ = writeln!(text, "queue_len = {length}");
+        }
+    }
+    let station = device::STATION;
+    let _ = write!(
+        text,
+        "[[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"{station}\"\n[[router.neighbour]]\naddress = \"{station}\"\n\
+         mac = \"{}\"\n",
+        frame::Mac(STATION_MAC)
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests;
