@@ -252,6 +252,11 @@ impl Burner {
         };
         Ok(Self { seated: Seated::start(NAME, cpu, turn)?, ran, took: 0.0 })
     }
+
+    /// CPU time so far, by the thread's own clock.
+    pub(super) fn ran(&self) -> Duration {
+        Duration::from_nanos(self.ran.load(Relaxed))
+    }
 }
 
 impl Burn for Burner {
@@ -260,10 +265,10 @@ impl Burn for Burner {
     }
 
     fn go(&mut self, length: Duration) -> Result<()> {
-        let (before, start) = (self.ran.load(Relaxed), Instant::now());
+        let (before, start) = (self.ran(), Instant::now());
         thread::sleep(length);
-        let ran = self.ran.load(Relaxed) - before;
-        self.took = ran as f64 * 1e-9 / start.elapsed().as_secs_f64();
+        let ran = self.ran() - before;
+        self.took = ran.as_secs_f64() / start.elapsed().as_secs_f64();
         Ok(())
     }
 
