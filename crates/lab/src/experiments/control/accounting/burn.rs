@@ -192,6 +192,11 @@ impl Burner {
         let (worker, tid) = seated(NAME, cpu, turn)?;
         Ok(Self { tid, _worker: worker, ran })
     }
+
+    /// CPU time so far, by the thread's own clock.
+    pub(super) fn ran(&self) -> Duration {
+        Duration::from_nanos(self.ran.load(Relaxed))
+    }
 }
 
 impl Burn for Burner {
@@ -200,9 +205,9 @@ impl Burn for Burner {
     }
 
     fn go(&mut self, length: Duration) -> Result<f64> {
-        let (before, start) = (self.ran.load(Relaxed), Instant::now());
+        let (before, start) = (self.ran(), Instant::now());
         thread::sleep(length);
-        let ran = self.ran.load(Relaxed) - before;
-        Ok(ran as f64 * 1e-9 / start.elapsed().as_secs_f64())
+        let ran = self.ran() - before;
+        Ok(ran.as_secs_f64() / start.elapsed().as_secs_f64())
     }
 }

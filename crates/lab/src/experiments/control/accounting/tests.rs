@@ -50,13 +50,16 @@ fn what_a_thread_burns_by_its_own_clock_is_what_the_account_says() {
     let mut burn = Burner::start(cpus[0]).unwrap();
     let threads = burn.threads();
     let mut reader = Reader::by_ticks().unwrap();
-    let before = reader.look(&threads).unwrap();
+    let mut look = |burn: &Burner| (burn.ran(), reader.look(&threads).unwrap(), burn.ran());
+    let (first, before, begun) = look(&burn);
     let took = burn.go(Duration::from_secs(1)).unwrap();
-    let after = reader.look(&threads).unwrap();
+    let (over, after, last) = look(&burn);
     let (took, doubt) = burn.judged(took).unwrap();
     assert!(took > 0.0 && doubt == 0.0);
     let said = Split::between(&before, &after).threads.values().next().unwrap().run * 1e-9;
-    assert!((said - took).abs() < 0.1, "{said} s, and by its own clock {took}");
+    // The thread may run between a look at the account and one at its clock, for long where they are far apart on a busy host.
+    let [least, most] = [over - begun, last - first].map(|ran| ran.as_secs_f64());
+    assert!((least - 0.1..=most + 0.1).contains(&said), "{said} s, and by its own clock {least} to {most}");
 }
 
 #[test]
