@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use attach::Attach;
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
 pub use crate::affinity::{Affinity, Allowed};
-pub use crate::attachment::{Attach, MacvtapMode, Replay, ReplayPace, SocketSide};
 pub use crate::rate::{Guarantee, Rate};
 pub use crate::sched::{Policy, Reservation, Sched, Shares};
 
@@ -38,23 +38,6 @@ impl Plan {
     /// Every NIC of every router, with its router.
     pub fn nics(&self) -> impl Iterator<Item = (&Router, &Nic)> {
         self.routers.iter().flat_map(|router| router.nics.iter().map(move |nic| (router, nic)))
-    }
-
-    /// How a NIC's attachment is written in a file, e.g. `switch:lan`.
-    pub fn attachment(&self, nic: &Nic) -> String {
-        let name = match &nic.attach {
-            Attach::Switch(index) => match self.switches.get(*index) {
-                Some(switch) => switch.name.clone(),
-                None => index.to_string(),
-            },
-            Attach::Null => return nic.attach.kind().to_owned(),
-            Attach::Tap(name) | Attach::Bridge(name) | Attach::Ovs(name) | Attach::Xdp(name) => name.clone(),
-            Attach::Macvtap { interface, .. } => interface.clone(),
-            Attach::Pcap { file: path, .. }
-            | Attach::VhostUserBackend { path, .. }
-            | Attach::VhostUserFrontend { path, .. } => path.display().to_string(),
-        };
-        format!("{}:{name}", nic.attach.kind())
     }
 
     /// Guest memory of all routers together, in octets.
@@ -364,8 +347,7 @@ pub struct Nic {
     pub ring: u32,
     /// Whether checksums and the cutting of large frames may be left to who can do it, on both of its sides.
     pub offload: bool,
-    /// Octets of memory that a virtual machine of another program may share that is plugged in
-    /// ([`Attach::VhostUserBackend`]); says nothing for any other attachment.
+    /// Octets of memory that a virtual machine of another program may share that is plugged in; says nothing where none can be.
     pub memory_max: u64,
 }
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use api::{Answer, NicShown, Outcome, Request, RouterShown};
-use config::{Nic, Plan, Router};
-use engine::{Change, Counts, Outside};
+use config::{Nic, Router};
+use engine::{Change, Counts};
 use link::Orders;
 
 use super::known::{Known, of_router};
@@ -82,26 +82,21 @@ impl DataPlane {
         Ok(Answer::Applied { changes: changes.map(shown).collect(), dry_run })
     }
 
-    pub(super) fn planned(&self, name: &str) -> Result<(&Plan, &Router)> {
+    pub(super) fn planned(&self, name: &str) -> Result<&Router> {
         let plan = self.instance.plan();
         let router = plan.routers.iter().find(|router| router.name == name);
         let names = || plan.routers.iter().map(|router| router.name.as_str()).collect::<Vec<_>>().join(", ");
-        Ok((plan, router.with_context(|| format!("there is no router {name:?}; routers: {}", names()))?))
+        router.with_context(|| format!("there is no router {name:?}; routers: {}", names()))
     }
 
     fn show(&self, name: &str, now: Instant) -> Result<RouterShown> {
-        let (plan, router) = self.planned(name)?;
+        let router = self.planned(name)?;
         let known = self.instance.status().into_iter().find(|status| status.name == name);
         Ok(RouterShown {
             run: self.run.clone(),
             status: of_router(&known.context("the router is not there any more")?, now),
             settings: shown::settings(router),
-            nics: router
-                .nics
-                .iter()
-                .enumerate()
-                .map(|(n, nic)| self.show_nic(plan, router, (n, nic)))
-                .collect(),
+            nics: router.nics.iter().enumerate().map(|(n, nic)| self.show_nic(router, (n, nic))).collect(),
             routes: shown::routes(router),
             neighbours: shown::neighbours(router),
         })
@@ -109,21 +104,13 @@ impl DataPlane {
 }
 
 impl DataPlane {
-    fn show_nic(&self, plan: &Plan, router: &Router, (number, nic): (usize, &Nic)) -> NicShown {
-        let mut shown = shown::nic(plan, nic);
+    fn show_nic(&self, router: &Router, (number, nic): (usize, &Nic)) -> NicShown {
+        let mut shown = shown::nic(nic);
+        let state = self.instance.state_of(&router.name, number);
+        shown.settings.extend(state.map(|(what, state)| (what.to_owned(), state.into())));
         let running = self.instance.router(&router.name);
-        let state = match running.and_then(|running| running.outside.get(number)) {
-            Some(Outside::Peer(peer)) => Some(peer.state()),
-            Some(Outside::Guest(port)) => Some(port.state()),
-            Some(Outside::Kernel(kernel)) => Some(kernel.state()),
-            _ => None,
-        };
-        shown.settings.extend(state.map(|state| ("peer".to_owned(), state.into())));
         if running.is_some_and(|running| running.is_pulled(number)) {
             shown.settings.insert("link".to_owned(), "down".into());
-        }
-        if let Some(Outside::Xdp { way, .. }) = running.and_then(|running| running.outside.get(number)) {
-            shown.settings.insert("xdp".to_owned(), way.clone().into());
         }
         shown
     }

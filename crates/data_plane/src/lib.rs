@@ -28,6 +28,7 @@ use engine::{About, Counts, Instance, Supplies, now_ns};
 use link::{Link, ToPlane, ToSupervisor};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use sandbox::{Class, Missing};
+use serde_json::Value;
 
 use known::Known;
 use wire::Wire;
@@ -213,9 +214,9 @@ impl DataPlane {
     }
 
     /// A link of a NIC is there again.
-    fn replace(&mut self, nic: &str, what: &uplink::Description, descriptors: Vec<OwnedFd>) -> Result<()> {
-        let opened = uplink::Opened::adopt(what, &mut descriptors.into_iter());
-        let replaced = opened.map_err(Into::into).and_then(|opened| self.instance.replace(nic, opened));
+    fn replace(&mut self, nic: &str, what: &Value, descriptors: Vec<OwnedFd>) -> Result<()> {
+        let opened = attach::adopt(what, &mut descriptors.into_iter());
+        let replaced = opened.and_then(|opened| self.instance.replace(nic, opened));
         let Err(error) = replaced else { return Ok(()) };
         let kind = telemetry::Kind::Notice.name().to_owned();
         let message = format!("{nic}: {error:#}");
@@ -240,6 +241,9 @@ impl DataPlane {
             };
             let message = event.message;
             self.wire.say(&ToSupervisor::Event { kind, router, of_peer, process, message })?;
+        }
+        for nic in self.instance.take_plugged() {
+            self.wire.say(&ToSupervisor::Plugged { nic })?;
         }
         self.go_on_tracing()?;
         self.go_on_capturing()

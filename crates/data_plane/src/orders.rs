@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use config::{HostFacts, Pin, Plan};
 use engine::{Images, Supplies};
 use link::{Orders, Supply};
-use uplink::Opened;
+use uplink::Door;
 
 use super::wire::Wire;
 
@@ -58,12 +58,10 @@ pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<
                 supplies.vhost_nets.insert(nic.clone(), devices);
             }
             Supply::Uplink { nic, what } => {
-                supplies.opened.insert(nic.clone(), Opened::adopt(what, &mut left).with_context(missing)?);
+                supplies.opened.insert(nic.clone(), attach::adopt(what, &mut left).with_context(missing)?);
             }
-            Supply::Door { nic, what } => {
-                let Opened::Door(door) = Opened::adopt(what, &mut left).with_context(missing)? else {
-                    bail!("the supervisor sent no door for NIC {nic}");
-                };
+            Supply::Door { nic, path } => {
+                let door = Door::adopt(path, false, left.next().with_context(missing)?);
                 supplies.doors.insert(nic.clone(), door);
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{NeighbourShown, NicShown, RouteShown, Value};
-use config::{CpuSet, Engine, Itr, Nic, NicModel, Plan, QueueLen, Role, Router, Spin, TransmitMode};
+use config::{CpuSet, Engine, Itr, Nic, NicModel, QueueLen, Role, Router, Spin, TransmitMode};
 
 /// Settings by their keys.
 pub type Settings = BTreeMap<String, Value>;
@@ -41,7 +41,7 @@ pub fn settings(router: &Router) -> Settings {
 }
 
 /// A NIC with what its file says.
-pub fn nic(plan: &Plan, nic: &Nic) -> NicShown {
+pub fn nic(nic: &Nic) -> NicShown {
     let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
     let mut settings: BTreeMap<&str, Value> = BTreeMap::from([
         ("deliver", word(&nic.deliver).into()),
@@ -64,7 +64,7 @@ pub fn nic(plan: &Plan, nic: &Nic) -> NicShown {
     }
     NicShown {
         name: nic.name.clone(),
-        attach: plan.attachment(nic),
+        attach: nic.attach.to_string(),
         mac: nic.mac.to_string(),
         addresses: nic.addresses.iter().map(ToString::to_string).collect(),
         settings: owned(settings),

@@ -6,11 +6,13 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use attach::{Attachment, Link, News, Opened, Ports, Site};
 use config::{Nic, Router, VhostThreads};
 use nic_port::Receiver;
 use rustix::thread::gettid;
+use threads::cpu_clock;
 use uplink::Tap;
-use vmm::{KernelVhost, VhostNet, cpu_clock, kernel_thread};
+use vmm::{KernelVhost, VhostNet, kernel_thread};
 
 use crate::supplies::Supplies;
 
@@ -98,9 +100,10 @@ impl KernelNic {
     /// Puts the kernel between a NIC and an interface.
     pub(crate) fn new(
         (router, nic): (&Router, &Nic),
-        tap: Tap,
+        link: Link,
         supplies: &mut Supplies,
     ) -> Result<Arc<Self>> {
+        let tap = Tap::from(link);
         let label = format!("{}.{}", router.name, nic.name);
         let supplied = supplies.vhost_nets.remove(&label).unwrap_or_default();
         let missing = vhost_nets(router).saturating_sub(supplied.len());
@@ -114,22 +117,6 @@ impl KernelNic {
         let receiver = KernelVhost::new(devices, queues.context("no descriptors are left")?)?;
         let names = router.kernel_threads(nic).into_iter().map(|name| format!("{}/{name}", router.name));
         Ok(Arc::new(Self { receiver, threads, names: names.collect(), tap }))
-    }
-
-    /// Puts another interface in the place of one that was deleted.
-    pub(crate) fn replace(&self, by: &Tap) -> Result<()> {
-        self.tap.replace(by)?;
-        self.receiver.replace(by.descriptors())
-    }
-
-    /// The interface behind it.
-    pub(crate) fn tap(&self) -> &Tap {
-        &self.tap
-    }
-
-    /// What the device model may offer, and who takes over what its driver sets up.
-    pub(crate) fn terms(&self) -> (u64, Arc<dyn Receiver>) {
-        (KernelVhost::SERVABLE, self.receiver.clone())
     }
 
     /// Why it does not serve the NIC, if the kernel has refused to.
@@ -149,15 +136,40 @@ impl KernelNic {
             visit(name, thread.cpu_time().as_nanos() as u64);
         }
     }
+}
 
-    /// In one line.
-    pub fn state(&self) -> String {
+impl Attachment for KernelNic {
+    fn ports(&self, site: &Site<'_>) -> Result<Ports> {
+        self.tap.resize(site.wanted.mtu, site.wanted.queue_len)?;
+        Ok(Ports::none())
+    }
+
+    fn link(&self) -> Option<bool> {
+        None
+    }
+
+    fn news(&self) -> Option<News> {
+        None
+    }
+
+    fn replace(&self, by: Box<dyn Opened>) -> Result<()> {
+        let by = Tap::from(*by.into_kind::<Link>()?);
+        self.tap.replace(&by)?;
+        self.receiver.replace(by.descriptors())
+    }
+
+    fn state(&self) -> Option<(&'static str, String)> {
         let ids: Vec<String> =
             self.threads.iter().filter_map(|thread| Some(thread.id?.to_string())).collect();
         let by = if ids.is_empty() { "a thread that was not found".to_owned() } else { ids.join(", ") };
-        format!(
-            "served by the kernel's vhost-net (thread {by}); the driver and `{}` count its frames, nobody here sees them",
-            self.tap.name()
-        )
+        let name = self.tap.name();
+        let line = format!(
+            "served by the kernel's vhost-net (thread {by}); the driver and `{name}` count its frames, nobody here sees them"
+        );
+        Some(("peer", line))
+    }
+
+    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
+        Some((KernelVhost::SERVABLE, self.receiver.clone()))
     }
 }

@@ -3,8 +3,6 @@
 //! The threads that move frames only copy them into a bounded buffer ([`Pcap`]). A thread of the recording's own takes them to
 //! the file, and is the only one to wait where that is slow: then frames are missed, which is counted, and nothing else.
 
-mod file;
-
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use api::CaptureEnd;
+use attach::Patient;
 use port::TapPoint;
 use port::pcap::{Limits, Pcap};
 use sandbox::{Class, Confinement};
+use threads::Thread;
 
-use crate::thread::Thread;
 use crate::tracing::TapBoard;
-pub(crate) use file::Patient;
 
 /// Most frames and octets of a frame.
 const SNAP: std::ops::RangeInclusive<u32> = 14..=65_535;

@@ -4,41 +4,27 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use port::{Sink, Source};
+use attach::{Attachment, Opened};
 use sandbox::Confinement;
-use uplink::{Door, Opened};
+use uplink::Door;
 use vmm::{Kvm, Spawn};
 
 use crate::counts::Counts;
 use crate::guest::Images;
 use crate::kernel_vhost::KernelThreads;
 
-/// What a NIC is plugged into instead of what its file says.
-pub enum Plug {
-    /// This port.
-    Port {
-        /// Frames towards the router.
-        source: Box<dyn Source>,
-        /// Frames from it.
-        sink: Arc<dyn Sink>,
-    },
-    /// Nothing yet: somebody will serve the NIC's queues by a thread of his own, both ways: who serves what the router sends
-    /// keeps the time of its interrupts, and without him they are not moderated.
-    Later,
-}
-
-/// Plugs by NIC, as `router.nic`.
-pub type Plugs = HashMap<String, Plug>;
+/// What NICs are plugged into instead of what their files say, by `router.nic`.
+pub type Plugs = HashMap<String, Arc<dyn Attachment>>;
 
 /// What an instance need not open. Whatever is missing it opens itself when it needs it, which a confined process
 /// cannot: then it says what it was refused.
 #[derive(Default)]
 pub struct Supplies {
-    /// Ports for NICs, by `router.nic`; they go before what the file says, and stay with their NIC.
+    /// These go before what the file says, and stay with their NIC.
     pub plugs: Plugs,
     /// What NICs are plugged into outside, by `router.nic`. The instance keeps it while their NICs exist, also while the
     /// router is stopped.
-    pub opened: HashMap<String, Opened>,
+    pub opened: HashMap<String, Box<dyn Opened>>,
     /// Where the processes of routers that are apart come to their NICs, by `router.nic`.
     pub doors: HashMap<String, Door>,
     /// What Linux guests are made of, by router.

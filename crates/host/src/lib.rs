@@ -72,10 +72,11 @@ fn no_linux() -> Option<String> {
 /// # Errors
 /// That line.
 pub fn need_tun(plan: &Plan) -> anyhow::Result<()> {
-    let is_tap = |nic: &config::Nic| {
-        matches!(nic.attach, config::Attach::Tap(_) | config::Attach::Bridge(_) | config::Attach::Ovs(_))
-    };
-    if plan.nics().any(|(_, nic)| is_tap(nic)) { tun().map_err(anyhow::Error::msg) } else { Ok(()) }
+    if plan.nics().any(|(_, nic)| nic.attach.traits().needs_tun) {
+        tun().map_err(anyhow::Error::msg)
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether TAPs can be made.

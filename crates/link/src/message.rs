@@ -1,9 +1,11 @@
 //! The messages.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use api::Sharing;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// What the supervisor says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,8 +62,8 @@ pub enum ToPlane {
     Replace {
         /// The NIC: `edge.wan`.
         nic: String,
-        /// What it is.
-        what: uplink::Description,
+        /// What it is, as whoever opened it has it told.
+        what: Value,
     },
     /// Another host may be at the other end of the cable of this NIC by now.
     Plugged {
@@ -126,6 +128,11 @@ pub enum ToSupervisor {
         /// Its name.
         router: String,
     },
+    /// Another host may be at the other end of the cable of this NIC of a router in a process of its own.
+    Plugged {
+        /// The NIC: `edge.wan`.
+        nic: String,
+    },
     /// Kill the child of this router, if it still has that one.
     Kill {
         /// Its name.
@@ -164,15 +171,15 @@ pub enum Supply {
     Uplink {
         /// The NIC: `edge.wan`.
         nic: String,
-        /// What it is, which says how many descriptors.
-        what: uplink::Description,
+        /// What it is, as whoever opened it has it told; that says how many descriptors.
+        what: Value,
     },
     /// Where the process of a router that is apart comes to a NIC.
     Door {
         /// The NIC: `edge.wan`.
         nic: String,
-        /// What it is.
-        what: uplink::Description,
+        /// What it is called.
+        path: PathBuf,
     },
     /// What a Linux guest is made of: as many descriptors as its file names.
     Images {

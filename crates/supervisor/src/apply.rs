@@ -172,7 +172,7 @@ impl Supervisor {
     /// The file runs; what is planned for its threads.
     fn adopt(&mut self, staged: Staged) -> Planned {
         let Staged { plan, wanted: Wanted { file, text, .. }, opened, metrics, threads } = staged;
-        let resized = self.resources.adopt(opened, &self.running.plan, &plan);
+        let resized = self.resources.adopt(opened, &plan);
         if let Some(metrics) = metrics {
             self.metrics = metrics;
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use uplink::{Door, Passage};
+use uplink::Passage;
 
 use super::apart::Apart;
 use super::plane::Plane;
@@ -22,7 +22,7 @@ impl Supervisor {
         fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
         let ends = self.children.watched().chain(self.dying.watched());
         fds.extend(ends.map(|fd| add((fd, PollFlags::IN))));
-        fds.extend(self.resources.doors().filter_map(Door::asked).map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.resources.bells().map(|fd| add((fd, PollFlags::IN))));
         if self.is_up() {
             fds.extend(self.resources.passages().flat_map(Passage::asked).map(|fd| add((fd, PollFlags::IN))));
         }
@@ -37,7 +37,6 @@ impl Supervisor {
         let threads = threads.into_iter().flatten();
         fds.extend(threads.map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.lock.watched().map(|fd| add((fd, PollFlags::IN))));
-        fds.extend(self.resources.wished().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.desk.server.descriptors().into_iter().map(add));
         fds.extend(self.metrics.watched().map(add));
         let outputs = self.events.waiting().into_iter().chain(self.display.waiting());

@@ -56,7 +56,7 @@ use host::{named, users};
 use link::{ToPlane, ToSupervisor};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
-use uplink::{Door, Passage};
+use uplink::Passage;
 
 use account::Accounting;
 use apart::Aparts;
@@ -355,12 +355,11 @@ impl Supervisor {
         self.attend_cleaner(now);
         self.attend_ceilings(now);
         self.attend_placing(now);
-        self.resources.doors().for_each(Door::answer);
+        self.resources.attend();
         // Before that nobody waits at the other end.
         if self.is_up() {
             self.resources.passages().for_each(Passage::answer);
         }
-        self.resources.fulfil();
         self.mend(now);
         self.attend_links(now);
         self.attend_opening(now);

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
+use attach::Turn;
 use link::{Orders, Supply, ToPlane, ToSupervisor};
 use sched::promises::Promises;
 use telemetry::Kind;
@@ -93,7 +94,7 @@ impl Supervisor {
             self.repeat(None, plane.stderr.rest(), now);
             self.kill(None, plane, now);
         }
-        self.resources.release_sockets();
+        let _ = self.resources.turn(Turn::Ended);
         self.children.end_all(now);
         self.placing.forget(None);
         self.forget_questions_of(None, now);
@@ -116,9 +117,9 @@ impl Supervisor {
 
     fn start_again(&mut self, now: Instant) {
         self.life.restarts = self.life.restarts.saturating_add(1);
-        let files = self.resources.reopen_captures(self.life.restarts);
-        let sockets = files.and_then(|()| self.resources.renew_sockets());
-        let started = sockets
+        let started = self
+            .resources
+            .turn(Turn::Begins(self.life.restarts))
             .and_then(|()| self.resources.renew_passages(None))
             .and_then(|()| self.new_plane(None, now));
         let outcome = started.and_then(|plane| {
@@ -129,7 +130,7 @@ impl Supervisor {
             if let Some(plane) = self.life.plane.take() {
                 self.kill(None, plane, now);
             }
-            self.resources.release_sockets();
+            let _ = self.resources.turn(Turn::Ended);
             let pause = self.life.pause(now);
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
             self.events.tell(Kind::Failed, what);
@@ -191,6 +192,7 @@ impl Supervisor {
             }
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.asked_to_find(owner, now),
+            ToSupervisor::Plugged { nic } => self.plugged(nic, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
             ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid, now),
             // Heard where the link is.

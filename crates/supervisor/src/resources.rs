@@ -3,16 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use config::{Attach, Engine, Nic, Plan, Router};
-use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
+use attach::{Attach, Opened, Turn, Wanted, way_out};
+use config::{Engine, Nic, Plan, Router};
+use engine::{Images, open_vhost_net, vhost_nets};
 use link::Supply;
-use uplink::{Description, Door, LinkTable, Membership, Opened, Passage, Tap, Undo, Xdp};
+use serde_json::Value;
+use uplink::{LinkTable, Passage, Undo};
 
 use super::watching::Look;
 
@@ -27,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(crate) struct Resources {
     kvm: Option<File>,
     /// What NICs are plugged into, by the NIC's name where several may be plugged into the same.
-    uplinks: BTreeMap<Key, Opened>,
+    uplinks: BTreeMap<Key, Uplink>,
     /// What Linux guests are made of, by router.
     images: BTreeMap<String, Images>,
     /// Ways from the processes of routers that are apart to their NICs, by NIC (`edge.wan`).
@@ -36,12 +38,19 @@ pub(crate) struct Resources {
     state: u64,
 }
 
+/// What a NIC is plugged into, and what it wants of that.
+#[derive(Debug)]
+struct Uplink {
+    wanted: Wanted,
+    opened: Box<dyn Opened>,
+}
+
 /// What is open already, and need not be opened for a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     kvm: bool,
-    /// Of each uplink, what [`Opened::queues`] says.
-    queues: BTreeMap<Key, Option<(usize, String)>>,
+    /// What each uplink was opened for.
+    uplinks: BTreeMap<Key, Wanted>,
     /// Routers whose images are those of the plan.
     images: BTreeSet<String>,
     passages: BTreeSet<String>,
@@ -51,15 +60,17 @@ pub(crate) struct Held {
 type Key = (Attach, Option<String>);
 
 fn key(router: &Router, nic: &Nic) -> Key {
-    (nic.attach.clone(), nic.attach.is_common().then(|| format!("{}.{}", router.name, nic.name)))
+    (nic.attach.clone(), nic.attach.traits().is_common.then(|| label(router, nic)))
 }
 
 fn label(router: &Router, nic: &Nic) -> String {
     format!("{}.{}", router.name, nic.name)
 }
 
-fn described(door: &Door) -> (Description, BorrowedFd<'_>) {
-    (Description::Door { path: door.path().to_owned(), listens: false }, door.descriptor())
+/// The NIC of a plan that is called so, and what it wants of what it is plugged into.
+pub(crate) fn wanted(plan: &Plan, nic: &str) -> Option<Wanted> {
+    let (router, nic) = plan.nics().find(|(router, found)| label(router, found) == nic)?;
+    Some(router.wanted(nic))
 }
 
 impl Resources {
@@ -94,13 +105,12 @@ impl Resources {
 
     fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &Held) -> Result<()> {
         let key = key(router, nic);
-        match held.queues.get(&key) {
-            Some(queues) => check_queues(queues.clone(), router, nic)?,
-            None => {
-                if let Some(uplink) = open_uplink_patiently(router, nic)? {
-                    self.uplinks.insert(key, uplink);
-                }
-            }
+        let wanted = router.wanted(nic);
+        if let Some(held) = held.uplinks.get(&key) {
+            return wanted.check_queues(held);
+        }
+        if let Some(opened) = open_patiently(&wanted)? {
+            self.uplinks.insert(key, Uplink { wanted, opened });
         }
         Ok(())
     }
@@ -119,7 +129,7 @@ impl Resources {
         let with_images = plan.routers.iter().filter(|router| self.images_of(router).is_some());
         Held {
             kvm: self.kvm.is_some(),
-            queues: self.uplinks.iter().map(|(key, uplink)| (key.clone(), uplink.queues())).collect(),
+            uplinks: self.uplinks.iter().map(|(key, uplink)| (key.clone(), uplink.wanted.clone())).collect(),
             images: with_images.map(|router| router.name.clone()).collect(),
             passages: self.passages.keys().cloned().collect(),
         }
@@ -152,15 +162,13 @@ impl Resources {
         for (router, nic) in plan.nics() {
             let key = key(router, nic);
             let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) else { continue };
-            let name = format!("{}.{}", router.name, nic.name);
-            supplies.push(Supply::Uplink { nic: name, what: uplink.describe() });
-            for descriptor in uplink.descriptors() {
-                descriptors.push(descriptor.try_clone_to_owned().context(full)?);
-            }
+            let (what, copies) = uplink.opened.copies().context(full)?;
+            supplies.push(Supply::Uplink { nic: label(router, nic), what });
+            descriptors.extend(copies);
         }
         // Not kept here: whoever owns one has the kernel reach into its memory, and has to take that along when it goes.
         for (router, nic) in plan.nics().filter(|(router, _)| vhost_nets(router) > 0) {
-            let (nic, devices) = (format!("{}.{}", router.name, nic.name), vhost_nets(router));
+            let (nic, devices) = (label(router, nic), vhost_nets(router));
             for _ in 0..devices {
                 descriptors.push(open_vhost_net().with_context(|| format!("NIC {nic}"))?);
             }
@@ -169,9 +177,9 @@ impl Resources {
         for nic in plan.nics().filter(|(router, _)| router.is_apart()).map(|(router, nic)| label(router, nic))
         {
             let Some(passage) = self.passage(opened, &nic) else { continue };
-            let (what, descriptor) = described(passage.back());
-            supplies.push(Supply::Door { nic, what });
-            descriptors.push(descriptor.try_clone_to_owned().context(full)?);
+            let door = passage.back();
+            supplies.push(Supply::Door { nic, path: door.path().to_owned() });
+            descriptors.push(door.descriptor().try_clone_to_owned().context(full)?);
         }
         Ok((supplies, descriptors))
     }
@@ -189,9 +197,11 @@ impl Resources {
         }
         for nic in router.nics.iter().map(|nic| label(router, nic)) {
             let Some(passage) = self.passages.get(&nic) else { continue };
-            let (what, descriptor) = described(passage.front());
+            let (what, front) = way_out(passage.front());
             supplies.push(Supply::Uplink { nic, what });
-            descriptors.push(descriptor.try_clone_to_owned().context(full)?);
+            for descriptor in front {
+                descriptors.push(descriptor.try_clone_to_owned().context(full)?);
+            }
         }
         Ok((supplies, descriptors))
     }
@@ -221,70 +231,53 @@ impl Resources {
 
     /// What is made on the host and does not go with a descriptor, for whoever cleans up.
     pub(crate) fn undo(plan: &Plan) -> impl Iterator<Item = Undo> {
-        plan.nics().filter_map(|(router, nic)| engine::undo(router, nic))
+        plan.nics().filter_map(|(router, nic)| router.wanted(nic).undo())
+    }
+
+    fn opened(&self) -> impl Iterator<Item = &dyn Opened> {
+        self.uplinks.values().map(|uplink| &*uplink.opened)
     }
 
     /// What the host did not give, where the run can do without: one line each.
     pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
-        self.uplinks.values().filter_map(Opened::notice)
+        self.opened().filter_map(|opened| opened.notice())
     }
 
-    /// Readable when somebody who serves a link wishes for another queue length.
-    pub(crate) fn wished(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.uplinks.values().filter_map(Opened::tap).filter_map(Tap::wished)
+    /// Readable when somebody who serves a NIC wants something of us: another queue length, a connection.
+    pub(crate) fn bells(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.opened().filter_map(|opened| opened.bell())
     }
 
-    /// Does what was wished for. A link that does not take it has been moved or deleted, which is told elsewhere.
-    pub(crate) fn fulfil(&self) {
-        self.uplinks.values().filter_map(Opened::tap).for_each(|tap| drop(tap.fulfil()));
+    /// Does what is wanted.
+    pub(crate) fn attend(&self) {
+        self.opened().for_each(|opened| opened.attend());
     }
 
     /// By NIC (`edge.wan`) the frames that the kernel has lost since its link is there, because the queue before us was full: of
     /// links that were moved as they were `seen` last. Not for those that were moved where we may not look.
-    pub(crate) fn lost_before(&self, plan: &Plan, seen: &BTreeMap<String, (u64, u64)>) -> Vec<(String, u64)> {
+    pub(crate) fn lost_before(&self, plan: &Plan, seen: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
         let Ok(table) = LinkTable::here() else { return Vec::new() };
         let lost = |router: &Router, nic: &Nic| {
+            let label = label(router, nic);
             // The table asks nobody who may have to wait for others.
-            let here = table.of(self.uplinks.get(&key(router, nic))?.tap()?.name());
-            let here = here.map(|counted| (counted.rx_drops, counted.tx_drops));
-            let (rx_drops, tx_drops) = here.or_else(|| seen.get(&label(router, nic)).copied())?;
-            // The host sends into a TAP; a macvtap's frames come from below.
-            let is_below = matches!(nic.attach, Attach::Macvtap { .. });
-            Some((label(router, nic), if is_below { rx_drops } else { tx_drops }))
+            let here = self.uplinks.get(&key(router, nic))?.opened.counted()?.lost(&table);
+            let lost = here.or_else(|| seen.get(&label).copied())?;
+            Some((label, lost))
         };
         plan.nics().filter_map(|(router, nic)| lost(router, nic)).collect()
     }
 
-    /// Of NICs whose link somebody has deleted (`edge.wan`), whether it is one that we make.
-    pub(crate) fn are_made(&self, plan: &Plan, gone: BTreeSet<String>) -> BTreeMap<String, bool> {
-        let made = |(router, nic)| {
-            let (label, opened) = (label(router, nic), self.uplinks.get(&key(router, nic))?);
-            gone.contains(&label).then(|| (label, opened.is_made()))
-        };
-        plan.nics().filter_map(made).collect()
-    }
-
     /// What is to be looked at: other handles on links, whoever has these. One that cannot be had is left out.
     pub(crate) fn look(&self, plan: &Plan) -> Look {
-        let mut look = Look { state: self.state, ..Look::default() };
-        for (router, nic) in plan.nics() {
-            let copy = match self.uplinks.get(&key(router, nic)) {
-                Some(Opened::Tap(tap)) => tap.try_clone().map(Opened::Tap),
-                Some(Opened::Xdp(xdp)) => xdp.try_clone().map(Opened::Xdp),
-                _ => continue,
-            };
-            let name = label(router, nic);
-            let member = self.uplinks.get(&key(router, nic)).and_then(Opened::tap).and_then(Tap::membership);
-            look.members.extend(member.map(|member| (name.clone(), member.clone())));
-            look.links.extend(copy.ok().map(|copy| (name, copy)));
-        }
-        look
+        let watched =
+            |(router, nic)| Some((label(router, nic), self.uplinks.get(&key(router, nic))?.opened.watch()?));
+        Look { state: self.state, links: plan.nics().filter_map(watched).collect() }
     }
 
-    /// Has this link open, for a NIC of a plan.
+    /// Has this open, for a NIC of a plan.
     #[cfg(test)]
-    pub(crate) fn put(&mut self, (router, nic): (&Router, &Nic), opened: Opened) {
-        self.uplinks.insert(key(router, nic), opened);
+    pub(crate) fn put(&mut self, (router, nic): (&Router, &Nic), opened: Box<dyn Opened>) {
+        self.uplinks.insert(key(router, nic), Uplink { wanted: router.wanted(nic), opened });
     }
 
     /// Another number whenever other links are open than before.
@@ -292,102 +285,53 @@ impl Resources {
         self.state
     }
 
-    /// Takes down that the link of a NIC was put into its bridge again.
-    pub(crate) fn set_membership(&mut self, plan: &Plan, nic: &str, member: Membership) {
-        let found = plan.nics().find(|(router, found)| label(router, found) == nic);
-        let held = found.and_then(|(router, nic)| self.uplinks.get_mut(&key(router, nic)));
-        if let Some(Opened::Tap(tap)) = held {
-            tap.set_membership(member);
-            self.state += 1;
-        }
+    /// What was seen of links is not true any more: one was put back where it belongs.
+    pub(crate) fn has_changed(&mut self) {
+        self.state += 1;
     }
 
-    /// Puts a link that was opened anew in the place of that of a NIC: what it is, and its descriptors for the data plane.
-    /// None if the NIC has no link any more.
+    /// Puts what was opened anew for a NIC in the place of what it had: what that is, and its descriptors for the data plane. None if
+    /// the NIC is not there any more, or wants something else by now.
     ///
     /// # Errors
     /// No descriptors are left.
     pub(crate) fn replace(
         &mut self,
         plan: &Plan,
-        nic: &str,
-        opened: Opened,
-    ) -> Result<Option<(Description, Vec<OwnedFd>)>> {
-        let found = plan.nics().find(|(router, found)| label(router, found) == nic);
-        let Some((router, nic)) = found else { return Ok(None) };
-        let (key, mut opened) = (key(router, nic), opened);
-        if let (Some(Opened::Tap(old)), Opened::Tap(new)) = (self.uplinks.remove(&key), &mut opened) {
-            new.succeed(old);
+        wanted: Wanted,
+        mut opened: Box<dyn Opened>,
+    ) -> Result<Option<(Value, Vec<OwnedFd>)>> {
+        let at = plan.nics().find(|(router, nic)| router.wanted(nic) == wanted);
+        let Some(key) = at.map(|(router, nic)| key(router, nic)) else { return Ok(None) };
+        if let Some(old) = self.uplinks.remove(&key) {
+            opened.succeed(old.opened);
         }
-        let copies = opened.descriptors().into_iter().map(|fd| fd.try_clone_to_owned());
-        let answer = copies.collect::<std::io::Result<Vec<_>>>().map(|copies| (opened.describe(), copies));
-        self.uplinks.insert(key, opened);
+        let answer = opened.copies().context("no descriptors are left");
+        self.uplinks.insert(key, Uplink { wanted, opened });
         self.state += 1;
-        Ok(Some(answer.context("no descriptors are left")?))
+        answer.map(Some)
     }
 
-    /// The doors through which peers come to NICs.
-    pub(crate) fn doors(&self) -> impl Iterator<Item = &Door> {
-        self.uplinks.values().filter_map(Opened::door)
-    }
-
-    /// Gives a new data plane new files to capture into, for those that have something in them may end in the middle of
-    /// a frame. `x.pcap` goes on in `x.2.pcap`.
+    /// Does what is to be done about a data plane that is dead, or that is about to begin; the first thing that cannot be done is the
+    /// last one that is tried.
     ///
     /// # Errors
-    /// A file cannot be written.
-    pub(crate) fn reopen_captures(&mut self, number: u32) -> Result<()> {
-        for ((attach, _), uplink) in &mut self.uplinks {
-            let (
-                Attach::Pcap { file: path, .. },
-                Opened::Capture(file) | Opened::Replay { capture: file, .. },
-            ) = (attach, uplink)
-            else {
-                continue;
-            };
-            if file.metadata().is_ok_and(|file| file.len() == 0) {
-                continue;
-            }
-            let next = continuation(path, number.saturating_add(1));
-            *file = engine::create(&next).with_context(|| format!("cannot write {}", next.display()))?;
-        }
-        Ok(())
+    /// What cannot be done.
+    pub(crate) fn turn(&mut self, turn: Turn) -> Result<()> {
+        self.uplinks.values_mut().try_for_each(|uplink| uplink.opened.turn(turn))
     }
 
-    /// Closes what cannot be served again after a data plane that has died.
-    pub(crate) fn release_sockets(&mut self) {
-        self.interfaces().for_each(Xdp::release);
-    }
-
-    /// Opens that anew.
+    /// Keeps what was opened, closes what `plan` does not need any more, and makes what stays what its NIC wants now.
     ///
     /// # Errors
-    /// The kernel has not let go of the old sockets yet.
-    pub(crate) fn renew_sockets(&mut self) -> Result<()> {
-        self.interfaces().try_for_each(|xdp| Ok(xdp.renew()?))
-    }
-
-    fn interfaces(&mut self) -> impl Iterator<Item = &mut Xdp> {
-        self.uplinks.values_mut().filter_map(|uplink| match uplink {
-            Opened::Xdp(xdp) => Some(xdp),
-            _ => None,
-        })
-    }
-
-    /// Keeps what was opened, closes what `plan` does not need any more, and gives the links that stay the sizes that
-    /// it says, where they differ from those `before`.
-    ///
-    /// # Errors
-    /// A link does not take its new MTU or queue length.
-    pub(crate) fn adopt(&mut self, opened: Self, before: &Plan, plan: &Plan) -> Result<()> {
+    /// A link does not take its new MTU, queue length, address or hash.
+    pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan) -> Result<()> {
         self.kvm = self.kvm.take().or(opened.kvm);
         let mut outcome = Ok(());
         for (router, nic) in plan.nics() {
-            if let Some(uplink) = self.uplinks.get(&key(router, nic))
-                && !same_size(before, nic)
-            {
-                outcome = outcome.and(uplink.resize(nic.mtu, nic.queue_len.most()).map_err(Into::into));
-            }
+            let Some(Uplink { wanted, opened }) = self.uplinks.get_mut(&key(router, nic)) else { continue };
+            let before = std::mem::replace(wanted, router.wanted(nic));
+            outcome = outcome.and(opened.resize(&before, wanted));
         }
         self.images.extend(opened.images);
         self.images.retain(|name, _| {
@@ -406,10 +350,10 @@ impl Resources {
 
 /// Opens what a NIC is plugged into. Where the rest of a run that was killed still has it, which has let go of its names
 /// already, it waits for the end of that.
-fn open_uplink_patiently(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
+fn open_patiently(wanted: &Wanted) -> Result<Option<Box<dyn Opened>>> {
     let end = Instant::now() + LEFT_OVER;
     loop {
-        match open_uplink(router, nic) {
+        match wanted.open() {
             Err(error) if is_in_use(&error) && Instant::now() < end => sleep(LOOK),
             opened => return opened,
         }
@@ -418,22 +362,11 @@ fn open_uplink_patiently(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
 
 fn is_in_use(error: &anyhow::Error) -> bool {
     use uplink::Error::{InUse, ProgramAttached, QueueTaken, Socket};
-    matches!(
-        error.downcast_ref(),
-        Some(InUse { .. } | ProgramAttached { .. } | QueueTaken { .. } | Socket { .. })
-    )
-}
-
-fn continuation(path: &Path, number: u32) -> PathBuf {
-    let extension = path.extension().map(|extension| extension.to_string_lossy());
-    path.with_extension(extension.map_or_else(|| number.to_string(), |old| format!("{number}.{old}")))
-}
-
-/// Whether the NIC on this uplink is of the same size as before: then nobody has asked for a change, and the link may
-/// lie in another namespace by now.
-fn same_size(before: &Plan, nic: &Nic) -> bool {
-    let old = before.nics().map(|(_, old)| old).find(|old| old.attach == nic.attach);
-    old.is_some_and(|old| (old.mtu, old.queue_len) == (nic.mtu, nic.queue_len))
+    let is_taken = |error: &io::Error| error.kind() == ErrorKind::AddrInUse;
+    let is_known = |error: &uplink::Error| {
+        matches!(error, InUse { .. } | ProgramAttached { .. } | QueueTaken { .. } | Socket { .. })
+    };
+    error.downcast_ref().is_some_and(is_known) || error.downcast_ref().is_some_and(is_taken)
 }
 
 #[cfg(test)]

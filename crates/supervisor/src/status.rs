@@ -27,7 +27,7 @@ impl Supervisor {
         shown.settings.insert("isolate".to_owned(), "process".into());
         for nic in &mut shown.nics {
             if let Some(known) = router.nics.iter().find(|known| known.name == nic.name) {
-                nic.attach = plan.attachment(known);
+                nic.attach = known.attach.to_string();
                 nic.settings.remove("peer");
             }
         }

@@ -55,6 +55,11 @@ impl Links {
         self.link(name, doing)?.mac.ok_or_else(none)
     }
 
+    /// Sets the Ethernet address.
+    pub fn set_mac(&self, name: &str, mac: Mac) -> Result<(), Error> {
+        self.set(name, &Settings::default().mac(mac), "setting the Ethernet address of")
+    }
+
     /// Sets how many frames wait in the kernel for the device (on a TAP: for its reader).
     pub fn set_queue_len(&self, name: &str, frames: u32) -> Result<(), Error> {
         self.set(name, &Settings::default().queue_len(frames), "setting the queue length of")

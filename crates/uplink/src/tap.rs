@@ -37,7 +37,7 @@ pub use traits::{Spread, Traits};
 use crate::membership::Membership;
 use crate::request::Name;
 use crate::undo::Armed;
-use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns};
+use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
 /// Largest frame that a source shows which is not to be segmented, in octets.
 pub const LARGEST_FRAME: usize = 2048;
@@ -210,13 +210,9 @@ impl Tap {
         self.member.as_ref()
     }
 
-    /// Takes down that it was put in again.
-    pub fn set_membership(&mut self, bridge: Membership) {
-        self.member = Some(bridge);
-    }
-
-    /// Says that whoever is behind the device in the host can take less than the kernel can.
-    pub(crate) fn limit(&mut self, takes: Offloads) {
+    /// Says that no more than this is to be left to the device than it takes: whoever is behind it in the host can take less, or nothing
+    /// is to be left.
+    pub fn limit(&mut self, takes: Offloads) {
         self.traits.limit(takes);
     }
 
@@ -268,6 +264,27 @@ impl Tap {
         })
     }
 
+    /// Gives the device another Ethernet address, as [`Tap::resize`] gives it another MTU.
+    ///
+    /// # Errors
+    /// As those of [`Tap::resize`].
+    pub fn set_mac(&self, mac: Mac) -> Result<(), Error> {
+        self.at_home(|links, name| links.set_mac(name, mac))
+    }
+
+    /// Has the kernel spread its frames over its queues by another hash, if it does so by ours; nothing where somebody else opened it.
+    ///
+    /// # Errors
+    /// The kernel does not take the program.
+    pub fn spread_by(&self, hash: Hash) -> Result<(), Error> {
+        let (Some(_), Spread::Ours, Some(queue)) = (&self.home, self.traits.spread(), self.queues.first())
+        else {
+            return Ok(());
+        };
+        steering::steer(queue.as_fd(), self.queues.len(), hash)
+            .map_err(|e| Error::system(format!("spreading the frames of `{}` by another hash", self.name), e))
+    }
+
     /// Does something with the device by the name that it has now, where it lies now.
     fn at_home(&self, work: impl FnOnce(&Links, &str) -> Result<(), Error>) -> Result<(), Error> {
         let (Some(home), Some(queue)) = (&self.home, self.queues.first()) else { return Ok(()) };
@@ -283,12 +300,13 @@ impl Tap {
     }
 
     /// A device in that other process, which wishes by the descriptor of [`Tap::wishes`].
-    pub(crate) fn wishing(self, wishes: OwnedFd) -> Self {
+    #[must_use]
+    pub fn wishing(self, wishes: OwnedFd) -> Self {
         Self { limits: Limits::Wishing(wishes), ..self }
     }
 
     /// What is sent beside the queues where there are wishes.
-    pub(crate) fn wishes(&self) -> Option<BorrowedFd<'_>> {
+    pub fn wishes(&self) -> Option<BorrowedFd<'_>> {
         match &self.limits {
             Limits::Wished(wishes) => Some(wishes.writer()),
             Limits::Wishing(wishes) => Some(wishes.as_fd()),

@@ -1,7 +1,7 @@
 //! Routers in processes of their own.
 
 use super::bad::{GOOD, errors};
-use crate::{Attach, Engine, HostFacts, SocketSide, parse, parse_part, part_of};
+use crate::{Attach, Engine, HostFacts, parse, parse_part, part_of};
 
 fn isolated(lines: &str) -> String {
     GOOD.replacen("engine = \"kvm\"", lines, 1)
@@ -17,8 +17,8 @@ fn a_router_gets_a_process_of_its_own() {
     assert_eq!(own.routers.len(), 1);
     assert_eq!((own.routers[0].nics.len(), own.switches.len()), (plan.routers[0].nics.len(), 0));
     for (nic, here) in own.routers[0].nics.iter().zip(&plan.routers[0].nics) {
-        let path = format!("{name}.{}", nic.name).into();
-        assert_eq!(nic.attach, Attach::VhostUserFrontend { path, side: SocketSide::Connect });
+        let path = format!("{name}.{}", nic.name);
+        assert_eq!(nic.attach, Attach::handed(path));
         assert_eq!((nic.mac, &nic.addresses, nic.mtu), (here.mac, &here.addresses, here.mtu));
     }
     assert_eq!(plan.of_apart("nobody"), None);
@@ -134,8 +134,8 @@ fn a_part_of_a_file_is_one_router_as_it_was_and_nothing_of_the_others() {
             // The number of a switch is another one in another file; its name is the same.
             let (mut own, mut here) = (own.clone(), router.clone());
             for (own, here) in own.nics.iter_mut().zip(&mut here.nics) {
-                assert_eq!(part.attachment(own), whole.attachment(here));
-                (own.attach, here.attach) = (Attach::Null, Attach::Null);
+                assert_eq!(own.attach, here.attach);
+                (own.attach, here.attach) = (Attach::null(), Attach::null());
             }
             assert_eq!(own, here);
             assert_eq!((&part.name, part.named), (&whole.name, whole.named));

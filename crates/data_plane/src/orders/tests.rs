@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use config::Engine;
 use link::{Link, Orders, Supply};
-use uplink::{Description, Opened};
+use serde_json::json;
 
 use super::{Wire, understand};
 
@@ -32,19 +32,18 @@ const FILE: &str = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\
                     address = \"192.0.2.1/24\"\n";
 
 fn tap(queues: usize) -> Supply {
-    let what = Description::Tap {
-        interface: "t0".to_owned(),
-        queues,
-        traits: uplink::Traits::default(),
-        wishes: false,
-    };
+    let traits = uplink::Traits::default();
+    let what = json!({ "tap": { "interface": "t0", "queues": queues, "traits": traits, "wishes": false } });
     Supply::Uplink { nic: "edge.wan".to_owned(), what }
 }
 
 fn supplies() -> Vec<Supply> {
     vec![
         tap(2),
-        Supply::Uplink { nic: "edge.lan".to_owned(), what: Description::Capture },
+        Supply::Uplink {
+            nic: "edge.lan".to_owned(),
+            what: json!({ "pcap": { "replays": false, "recorded": false } }),
+        },
         Supply::Lock,
         Supply::Lock,
     ]
@@ -53,9 +52,11 @@ fn supplies() -> Vec<Supply> {
 #[test]
 fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
     let order = understand(&orders(FILE, None, supplies()), nulls(5), &wire()).expect("understood");
-    let Some(Opened::Tap(tap)) = order.supplies.opened.get("edge.wan") else { panic!("a TAP") };
-    assert_eq!((tap.name(), tap.descriptors().len()), ("t0", 2));
-    assert!(matches!(order.supplies.opened.get("edge.lan"), Some(Opened::Capture(_))));
+    let supplied = |nic: &str| order.supplies.opened.get(nic).expect("supplied").hand_over();
+    let (tap, queues) = supplied("edge.wan");
+    assert_eq!((&tap["tap"]["interface"], queues.len()), (&json!("t0"), 2));
+    let (capture, file) = supplied("edge.lan");
+    assert_eq!((capture["pcap"].is_object(), file.len()), (true, 1));
     assert!(order.supplies.kvm.is_none());
     assert_eq!(order.locks.len(), 2);
     assert_eq!(order.plan.routers[0].engine, Some(Engine::Kvm));

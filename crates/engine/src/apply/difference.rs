@@ -73,7 +73,7 @@ pub(crate) fn difference(from: &Plan, to: &Plan) -> Vec<Step> {
     for new in &to.routers {
         match router(from, &new.name) {
             None => steps.push(Step::AddRouter(new.name.clone())),
-            Some(old) => steps.extend(router_steps((from, old), (to, new))),
+            Some(old) => steps.extend(router_steps(old, new)),
         }
     }
     let left = from.switches.iter().filter(|old| to.switches.iter().all(|new| new.name != old.name));
@@ -86,24 +86,21 @@ pub(crate) fn router<'p>(plan: &'p Plan, name: &str) -> Option<&'p Router> {
     plan.routers.iter().find(|router| router.name == name)
 }
 
-/// A router with the plan that its switches are in.
-type In<'p> = (&'p Plan, &'p Router);
-
-fn router_steps(old: In<'_>, new: In<'_>) -> Vec<Step> {
-    let name = || new.1.name.clone();
+fn router_steps(old: &Router, new: &Router) -> Vec<Step> {
+    let name = || new.name.clone();
     let why = reasons(old, new);
     if !why.is_empty() {
         return vec![Step::ReplaceRouter(name(), why)];
     }
     let mut steps = Vec::new();
-    let routes = route_changes(&old.1.routes, &new.1.routes);
+    let routes = route_changes(&old.routes, &new.routes);
     if !routes.is_empty() {
         steps.push(Step::ChangeRoutes(name(), routes));
     }
-    if old.1.restart != new.1.restart {
+    if old.restart != new.restart {
         steps.push(Step::Restart(name()));
     }
-    if old.1.limit != new.1.limit {
+    if old.limit != new.limit {
         steps.push(Step::Limit(name()));
     }
     steps
@@ -125,8 +122,7 @@ fn file(path: &Option<std::path::PathBuf>) -> String {
 
 /// Why a router cannot become another one while it runs: what its firmware is told once, when it boots, and what its
 /// threads and devices are built from.
-fn reasons(old: In<'_>, new: In<'_>) -> Vec<String> {
-    let (from, to) = (old.1, new.1);
+fn reasons(from: &Router, to: &Router) -> Vec<String> {
     let mut why = Vec::new();
     let mut compare = |what: &str, from: String, to: String| {
         if from != to {
@@ -146,21 +142,20 @@ fn reasons(old: In<'_>, new: In<'_>) -> Vec<String> {
     compare("memory", mib(from.memory), mib(to.memory));
     compare("vhost", vhost(from.vhost).to_owned(), vhost(to.vhost).to_owned());
     compare("spin", spin(from.spin), spin(to.spin));
-    why.extend(nic_reasons(old, new));
+    why.extend(nic_reasons(&from.nics, &to.nics));
     if from.neighbours != to.neighbours {
         why.push("static neighbours, which the firmware is told when it boots".to_owned());
     }
     why
 }
 
-fn nic_reasons(old: In<'_>, new: In<'_>) -> Vec<String> {
+fn nic_reasons(before: &[Nic], after: &[Nic]) -> Vec<String> {
     let mut why = Vec::new();
-    let (before, after) = (&old.1.nics, &new.1.nics);
     for nic in before {
         match after.iter().find(|other| other.name == nic.name) {
             None => why.push(format!("NIC {} removed", nic.name)),
             Some(other) => {
-                let changes = nic_changes(&nic_values(old.0, nic), &nic_values(new.0, other));
+                let changes = nic_changes(&nic_values(nic), &nic_values(other));
                 why.extend(changes.into_iter().map(|change| format!("NIC {} {change}", nic.name)));
             }
         }
@@ -179,7 +174,7 @@ fn nic_changes(old: &[(&str, String)], new: &[(&str, String)]) -> Vec<String> {
 }
 
 /// Everything that a NIC is, by its keys.
-fn nic_values(plan: &Plan, nic: &Nic) -> Vec<(&'static str, String)> {
+fn nic_values(nic: &Nic) -> Vec<(&'static str, String)> {
     let Nic {
         name: _,
         model,
@@ -187,7 +182,7 @@ fn nic_values(plan: &Plan, nic: &Nic) -> Vec<(&'static str, String)> {
         itr,
         combine,
         combine_above,
-        attach: _,
+        attach,
         mac,
         addresses,
         queues,
@@ -207,7 +202,7 @@ fn nic_values(plan: &Plan, nic: &Nic) -> Vec<(&'static str, String)> {
         ("itr", itr.to_string()),
         ("combine", combine.to_string()),
         ("combine_above", combine_above.to_string()),
-        ("attach", [plan.attachment(nic), nic.attach.detail()].concat()),
+        ("attach", format!("{attach}{}", attach.detail())),
         ("mac", mac.to_string()),
         ("address", if addresses.is_empty() { "none".to_owned() } else { addresses.join(" ") }),
         ("queues", queues.to_string()),

@@ -3,9 +3,10 @@
 use std::fs;
 use std::time::Instant;
 
+use attach::{Link, Opened, capture};
 use engine::{Instance, Plugs, State, Supplies};
 use telemetry::Kind;
-use uplink::{Links, Netns, Opened, Tap, TapConfig};
+use uplink::{Links, Netns, Tap, TapConfig};
 
 use crate::traffic::{Stream, alone, kvm, plan, router, wait_for};
 
@@ -34,8 +35,8 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
     };
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
-    let supplies =
-        Supplies { plugs, opened: [("two.in".to_owned(), Opened::Tap(tap))].into(), ..Supplies::default() };
+    let tap: Box<dyn Opened> = Box::new(Link::from(tap));
+    let supplies = Supplies { plugs, opened: [("two.in".to_owned(), tap)].into(), ..Supplies::default() };
     let mut instance = Instance::start(&file("two"), supplies).expect("it starts");
     stream.flows(20);
     let first = number(&netns, "rr-test").expect("it is there");
@@ -114,8 +115,7 @@ fn a_capture_goes_on_where_it_was() {
     };
     let mut plugs = Plugs::new();
     let (near, entry) = port::pair::pair(1024).expect("a wire");
-    plugs
-        .insert("one.in".to_owned(), engine::Plug::Port { source: Box::new(entry.source), sink: entry.sink });
+    plugs.insert("one.in".to_owned(), attach::port(Box::new(entry.source), entry.sink));
     let mut instance = Instance::start(&plan(&text("")), plugs).expect("it starts");
     let len = || fs::metadata(&path).map_or(0, |file| file.len());
     let mut captured = 0;
@@ -129,7 +129,7 @@ fn a_capture_goes_on_where_it_was() {
             _ => {
                 // A supervisor hands everything out again; what is held goes on all the same.
                 let again = fs::OpenOptions::new().append(true).open(&path).expect("it is there");
-                let opened = [("one.out".to_owned(), Opened::Capture(again))].into();
+                let opened = [("one.out".to_owned(), capture(again))].into();
                 let supplies = Supplies { opened, ..Supplies::default() };
                 instance.apply(&plan(&text("memory = '64M'")), supplies).expect("it is applied");
             }
@@ -155,7 +155,7 @@ fn a_capture_that_cannot_be_written_is_told_once_and_its_router_goes_on() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full disk");
     let supplies = Supplies {
         plugs,
-        opened: [("two.out".to_owned(), Opened::Capture(full))].into(),
+        opened: [("two.out".to_owned(), capture(full))].into(),
         ..Supplies::default()
     };
     let mut instance = Instance::start(&plan(&text), supplies).expect("it starts");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use engine::{Instance, Plug, Plugs, Supplies};
+use engine::{Instance, Plugs, Supplies};
 use frame::{checksum, ipv4};
 use port::pair::{PairPort, pair};
 use port::{Frame, Sink, Source};
@@ -141,7 +141,7 @@ impl Stream {
     ) -> Self {
         let (near, entry) = pair(WIRE).expect("a wire");
         let (exit, far) = pair(WIRE).expect("a wire");
-        let port = |end: PairPort| Plug::Port { source: Box::new(end.source), sink: end.sink };
+        let port = |end: PairPort| attach::port(Box::new(end.source), end.sink);
         plugs.insert(format!("{}.{}", from.0, from.1), port(entry));
         plugs.insert(format!("{}.{}", until.0, until.1), port(exit));
         let (go, stop) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());

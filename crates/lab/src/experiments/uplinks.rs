@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use engine::thread::pin_current;
+use engine::pin_current;
 use port::pump;
 use port::{Sink, Source};
 use uplink::xdp::{XdpHealth, XdpPorts};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::support::{HEADERS, Way, collect, collect_from, datagram, deliver, devices, number, wait_for};
 use port::{Bell, Source};
 use uplink::{
-    Cable, Error, LinkTable, Links, Mac, Netns, Opened, Ownership, Tap, TapConfig, TapSink, TapSource, Traits,
+    Cable, Error, LinkTable, Links, Mac, Netns, Ownership, Tap, TapConfig, TapSink, TapSource, Traits,
 };
 
 const KERNEL: [Mac; 2] = [[2, 0, 0, 0, 1, 0], [2, 0, 0, 0, 2, 0]];
@@ -405,12 +405,11 @@ fn a_cable_shows_its_carrier_and_who_is_at_its_end_wherever_its_device_lies() {
     }
     let (netns, other) = (Netns::new().unwrap(), Netns::new().unwrap());
     let (tap, _) = lone_tap(&netns, 1);
-    let opened = Opened::Tap(tap);
     // The interfaces here, and those of a namespace in which the device does not lie: it was moved out of there.
     for links in
         [netns.run(|| Links::here().unwrap()).unwrap(), other.run(|| Links::here().unwrap()).unwrap()]
     {
-        let cable = || opened.cable(&links);
+        let cable = || tap.cable(&links);
         let ip = |words: &[&str]| assert!(netns.command("ip").args(words).status().unwrap().success());
         let mac = cable().expect("it is there").mac;
         assert_eq!(cable(), Some(Cable { running: true, mac }));
@@ -423,5 +422,5 @@ fn a_cable_shows_its_carrier_and_who_is_at_its_end_wherever_its_device_lies() {
         assert_eq!(cable(), Some(Cable { running: true, mac: Some(new) }));
     }
     assert!(netns.command("ip").args(["link", "delete", "t0"]).status().unwrap().success());
-    assert_eq!(opened.cable(&Links::here().unwrap()), None);
+    assert_eq!(tap.cable(&Links::here().unwrap()), None);
 }

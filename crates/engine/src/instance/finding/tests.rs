@@ -6,7 +6,7 @@ use config::Engine;
 use vmm::{Child, Forker, Spawn, Spawned};
 
 use super::*;
-use crate::thread::hold;
+use threads::hold;
 
 /// Longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(60);

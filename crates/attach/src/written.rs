@@ -47,7 +47,7 @@ pub fn create_patiently(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// As those of [`create`].
-pub(crate) fn append(path: &Path) -> io::Result<File> {
+pub fn append(path: &Path) -> io::Result<File> {
     written(path, OFlags::APPEND | OFlags::NONBLOCK)
 }
 

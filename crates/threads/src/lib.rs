@@ -1,5 +1,7 @@
 //! Threads that are named as `top -H` shows them, placed on CPUs, stopped and accounted.
 
+pub mod cpu_clock;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
@@ -9,7 +11,6 @@ use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
 use sandbox::{Class, Confinement};
 use signals::interrupt::{self, END_LIMIT};
-use vmm::cpu_clock;
 use vmm_sys_util::signal::Killable;
 
 /// How long a thread that was told to end is not disturbed.
@@ -23,7 +24,7 @@ pub struct Thread {
 
 /// What a thread has spent on a CPU, for anybody who asks while somebody else has the thread.
 #[derive(Debug)]
-pub(crate) struct CpuMeter {
+pub struct CpuMeter {
     name: String,
     tid: Pid,
     /// Whether its body has returned: from then on its number may be that of another thread.
@@ -33,12 +34,13 @@ pub(crate) struct CpuMeter {
 }
 
 impl CpuMeter {
-    pub(crate) fn name(&self) -> &str {
+    /// Its thread's name, such as `edge/vcpu0`.
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Nanoseconds on a CPU: never less than before, and after the thread's end what was read last.
-    pub(crate) fn read(&self) -> u64 {
+    pub fn read(&self) -> u64 {
         self.note(|tid| cpu_clock::of_thread(tid).as_nanos() as u64)
     }
 
@@ -79,7 +81,7 @@ impl Thread {
             .name(name.to_owned())
             .spawn(move || {
                 let _ending = ending;
-                #[cfg(test)]
+                #[cfg(any(test, feature = "hold"))]
                 hold::wait();
                 let placed = pin_current(&cpus).and_then(|()| {
                     if confinement == Confinement::On {
@@ -119,7 +121,7 @@ impl Thread {
     }
 
     /// Its time on a CPU, for whoever asks while somebody else has the thread.
-    pub(crate) fn meter(&self) -> Arc<CpuMeter> {
+    pub fn meter(&self) -> Arc<CpuMeter> {
         self.meter.clone()
     }
 
@@ -135,13 +137,13 @@ impl Thread {
     }
 
     /// Waits for the end of several threads, which have that time together; how many are left behind.
-    pub(crate) fn join_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
+    pub fn join_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
         Self::end_all(threads, GRACE, END_LIMIT)
     }
 
     /// Waits for the end of threads that are disturbed at once, again and again: a signal that comes right before a call that waits
     /// is lost.
-    pub(crate) fn interrupt_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
+    pub fn interrupt_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
         Self::end_all(threads, Duration::ZERO, END_LIMIT)
     }
 
@@ -181,8 +183,8 @@ fn refusal(cpus: &[usize]) -> String {
 }
 
 /// Threads that a test keeps from beginning.
-#[cfg(test)]
-pub(crate) mod hold {
+#[cfg(any(test, feature = "hold"))]
+pub mod hold {
     use std::sync::{Condvar, Mutex, PoisonError};
     use std::time::Duration;
 
@@ -190,7 +192,7 @@ pub(crate) mod hold {
     static LET_GO: Condvar = Condvar::new();
 
     /// Threads of this name do not begin until they may.
-    pub(crate) fn set(name: Option<&str>) {
+    pub fn set(name: Option<&str>) {
         *HELD.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
         LET_GO.notify_all();
     }

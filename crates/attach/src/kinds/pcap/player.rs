@@ -1,4 +1,4 @@
-//! A capture file as what comes to a NIC. A thread of its own reads the file, which may lie on a slow disk, and keeps the
+//! A capture file whose frames come to a NIC. A thread of its own reads the file, which may lie on a slow disk, and keeps the
 //! pace; it places frames in a queue from which the NIC's own thread takes them, and waits where that is full.
 
 use std::fs::{File, OpenOptions};
@@ -16,9 +16,9 @@ use port::replay::{BadCapture, Reader, Recorded};
 use port::{Clock, Frame, Sink, Source};
 use ring::Bytes;
 use sandbox::{Class, Confinement};
+use threads::Thread;
 
-use super::outlet::Home;
-use crate::thread::Thread;
+use crate::home::Home;
 
 /// Frames that wait for the NIC at most.
 const QUEUE: u32 = 1024;
@@ -47,7 +47,7 @@ counters! {
 ///
 /// # Errors
 /// One line: it cannot be read, or is something else.
-pub fn open(path: &Path) -> Result<File> {
+pub(crate) fn open(path: &Path) -> Result<File> {
     let what = || format!("cannot replay {}", path.display());
     // Without waiting for whoever would write into a pipe.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).with_context(what)?;

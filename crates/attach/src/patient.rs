@@ -28,7 +28,11 @@ pub struct Patient {
 }
 
 impl Patient {
-    pub(crate) fn new(file: File, stop: Arc<AtomicBool>) -> io::Result<Self> {
+    /// Writes to this file, until it is to `stop`: then a full pipe is waited for a second more.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn new(file: File, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let is_file = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
         Ok(Self { file, once: if is_file { FILE } else { PIPE }, stop, stopped: None })
     }

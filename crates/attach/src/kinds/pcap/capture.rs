@@ -1,4 +1,4 @@
-//! A capture file as what a NIC is plugged into: everything that it sends is written down.
+//! A capture file that is written.
 //!
 //! As with a recording, a thread of the capture's own takes frames to the file, and is the only one to wait where that is slow.
 //! What finds no room meanwhile is counted (`pcap.drop_full`).
@@ -14,9 +14,9 @@ use port::pcap::{Limits, Pcap};
 use port::tap_point::TapPoint;
 use port::{Null, Sink};
 use sandbox::{Class, Confinement};
+use threads::Thread;
 
-use crate::recording::Patient;
-use crate::thread::Thread;
+use crate::patient::Patient;
 
 /// Between two times that frames are taken to the file. Ten a second cost an idle host next to nothing.
 const WRITE: Duration = Duration::from_millis(100);

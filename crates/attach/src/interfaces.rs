@@ -1,7 +1,9 @@
-//! Interfaces that a plan names and that are there, but cannot be used as it says.
+//! Interfaces that a file names: whether they are there, and whether they can be used as it says.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::kind::{Finding, Interfaces, Verdict};
 
 /// Where the kernel shows its interfaces.
 const NET: &str = "/sys/class/net";
@@ -13,13 +15,14 @@ const ETHERNET: u32 = 1;
 const LARGEST_XDP: u32 = 3822;
 
 /// Where the kernel shows an interface.
-pub fn interface(name: &str) -> PathBuf {
+pub(crate) fn interface(name: &str) -> PathBuf {
     Path::new(NET).join(name)
 }
 
 /// A number that the kernel shows of an interface.
 fn number(name: &str, of: &str) -> Option<u32> {
-    let text = crate::read(&interface(name).join(of).display().to_string())?;
+    let text = fs::read_to_string(interface(name).join(of)).ok()?;
+    let text = text.trim();
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
@@ -27,17 +30,40 @@ fn number(name: &str, of: &str) -> Option<u32> {
 }
 
 /// Whether an interface that is there is a TAP.
-pub fn is_tap(name: &str) -> bool {
+pub(crate) fn is_tap(name: &str) -> bool {
     number(name, "tun_flags").is_some()
 }
 
 /// Whether an interface is there and down.
-pub fn is_down(name: &str) -> bool {
+fn is_down(name: &str) -> bool {
     number(name, "flags").is_some_and(|flags| flags & UP == 0)
 }
 
+/// What is to be said where all is there, unless the interface is down.
+pub(crate) fn if_up(name: &str, meaning: impl Into<String>) -> Finding {
+    if is_down(name) {
+        return (Verdict::Note, format!("{name} is down, and nothing comes: ip link set {name} up"));
+    }
+    (Verdict::Ok, meaning.into())
+}
+
+/// What is to be said of an interface that is not there.
+pub(crate) fn missing(name: &str) -> Finding {
+    (Verdict::No, format!("there is no interface {name}"))
+}
+
+/// Whether the host has an interface of this name.
+pub(crate) fn is_known(name: &str, interfaces: &Interfaces) -> Result<(), String> {
+    if interfaces.contains_key(name) {
+        return Ok(());
+    }
+    let known: Vec<&str> = interfaces.keys().map(String::as_str).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Err(format!("there is no interface {name:?}; interfaces: {known}"))
+}
+
 /// Whether a TAP that is there can have so many queues.
-pub fn tap(name: &str, queues: usize) -> Result<(), String> {
+pub(crate) fn tap(name: &str, queues: usize) -> Result<(), String> {
     let Some(flags) = number(name, "tun_flags") else { return Ok(()) };
     if (flags & MULTI_QUEUE != 0) == (queues > 1) {
         return Ok(());
@@ -48,7 +74,7 @@ pub fn tap(name: &str, queues: usize) -> Result<(), String> {
 }
 
 /// Whether an interface that is there can carry a macvtap with this MTU.
-pub fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
+pub(crate) fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
     if number(name, "type").is_some_and(|kind| kind != ETHERNET) {
         return Err(format!("{name} is no Ethernet interface, and carries no macvtap"));
     }
@@ -64,7 +90,7 @@ pub fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
 }
 
 /// Whether an interface that is there can be had by AF_XDP with so many queues.
-pub fn xdp(name: &str, wanted: usize) -> Result<(), String> {
+pub(crate) fn xdp(name: &str, wanted: usize) -> Result<(), String> {
     let Ok(queues) = fs::read_dir(interface(name).join("queues")) else { return Ok(()) };
     let named = queues.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let has = named.filter(|queue| queue.starts_with("rx-")).count();

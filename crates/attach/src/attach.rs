@@ -1,0 +1,204 @@
+//! What a NIC is plugged into, as its file says: `KIND:NAME`, and the keys that only some kinds have.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{Fields, Interfaces, Key, Kind, Traits};
+use crate::kinds::{ALL, LATER};
+
+/// What a NIC is plugged into, as its file says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Attach {
+    word: Word,
+    /// What stands behind the colon.
+    name: String,
+    /// The keys that its kind has, as far as the file gives them or they are something by themselves.
+    keys: BTreeMap<String, String>,
+}
+
+/// A kind, by its number in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+struct Word(usize);
+
+impl From<Word> for String {
+    fn from(word: Word) -> Self {
+        ALL[word.0].word.to_owned()
+    }
+}
+
+impl TryFrom<String> for Word {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let found = ALL.iter().position(|kind| kind.word == text);
+        found.map(Self).ok_or_else(|| format!("{text:?} is no attachment; forms: {}", forms()))
+    }
+}
+
+impl Attach {
+    /// Nothing: what is sent is counted and dropped, and nothing comes.
+    pub fn null() -> Self {
+        Self::of("null", "")
+    }
+
+    /// A program that is handed the NIC's rings, at a socket that we connect to.
+    pub fn handed(path: impl Into<String>) -> Self {
+        let mut attach = Self::of("vhost-user-frontend", path);
+        attach.set("socket", "connect");
+        attach
+    }
+
+    /// One of a kind that there is.
+    fn of(word: &str, name: impl Into<String>) -> Self {
+        let found = ALL.iter().position(|kind| kind.word == word);
+        Self { word: Word(found.unwrap_or_default()), name: name.into(), keys: BTreeMap::new() }
+    }
+
+    /// Reads it; the keys that it has besides are still to be [`set`](Self::set).
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let (word, name) = text.split_once(':').map_or((text, None), |(word, name)| (word, Some(name)));
+        if LATER.contains(&word) {
+            return Err(format!("{word:?} is not in this version; forms: {}", forms()));
+        }
+        // A word that is not among the kinds is none, whatever is read below; one alone misses what stands behind its colon.
+        let is_it = |kind: &&Kind| kind.word == word && (kind.behind.is_some() || name.is_none());
+        let kind = ALL.iter().copied().find(is_it);
+        let kind = kind.ok_or_else(|| format!("{text:?} is no attachment; forms: {}", forms()))?;
+        let name = name.unwrap_or_default();
+        (kind.read)(text, name)?;
+        Ok(Self::of(word, name))
+    }
+
+    /// Gives one of its keys a value.
+    pub fn set(&mut self, key: &str, value: &str) {
+        self.keys.insert(key.to_owned(), value.to_owned());
+    }
+
+    pub(crate) fn spec(&self) -> &'static Kind {
+        ALL[self.word.0]
+    }
+
+    /// Its word in files, before the colon.
+    pub fn kind(&self) -> &'static str {
+        self.spec().word
+    }
+
+    /// What stands behind the colon.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The keys that its kind has.
+    pub fn keys(&self) -> &'static [Key] {
+        self.spec().keys
+    }
+
+    /// The value of one of them.
+    pub fn key(&self, key: &str) -> Option<&str> {
+        self.keys.get(key).map(String::as_str)
+    }
+
+    /// What its keys say of it, in words that follow its name; often nothing.
+    pub fn detail(&self) -> String {
+        let said = |key: &Key| Some(format!("{}{}", key.verb, self.key(key.name)?));
+        let said: Vec<String> = self.keys().iter().filter_map(said).collect();
+        if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
+    }
+
+    /// What the rest of a plan has to know of it.
+    pub fn traits(&self) -> Traits {
+        (self.spec().traits)(self)
+    }
+
+    /// The switch of the run, if it is a port of one.
+    pub fn switch(&self) -> Option<&str> {
+        (self.kind() == crate::kinds::switch::WORD).then_some(&*self.name)
+    }
+
+    /// The interface of the host that it stands on, if it does.
+    pub fn lower(&self) -> Option<&str> {
+        self.traits().is_on_interface.then_some(&*self.name)
+    }
+
+    /// What is wrong with the interface that it names. One that is to be made may be missing, and what Open vSwitch has only it
+    /// can tell.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn check(&self, interfaces: &Interfaces) -> Result<(), String> {
+        (self.spec().check)(&self.name, interfaces)
+    }
+}
+
+impl fmt::Display for Attach {
+    /// As it is written in a file: `switch:lan`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Kind { word, behind, .. } = self.spec();
+        if behind.is_none() { out.write_str(word) } else { write!(out, "{word}:{}", self.name) }
+    }
+}
+
+/// The words of all kinds.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|kind| kind.word)
+}
+
+/// The keys that some kinds have, each with how the first of these is written.
+pub fn keys() -> impl Iterator<Item = (&'static Key, String)> {
+    ALL.iter().flat_map(|kind| kind.keys.iter().map(|key| (key, kind.form())))
+}
+
+/// What the kinds count: what metrics call each group, and what its fields mean.
+pub fn counts() -> impl Iterator<Item = (&'static str, Fields)> {
+    ALL.iter().flat_map(|kind| kind.counts.iter().copied())
+}
+
+/// How attachments are written: `tap:INTERFACE`.
+fn forms() -> String {
+    ALL.iter().map(|kind| kind.form()).collect::<Vec<_>>().join(", ")
+}
+
+/// What is wrong with the name of an interface: what the kernel would refuse, and `%`, which would make it choose a number.
+pub(crate) fn interface(_: &str, name: &str) -> Result<(), String> {
+    let plain = |octet: u8| octet.is_ascii_graphic() && !b"/:%".contains(&octet);
+    if (1..=15).contains(&name.len()) && name.bytes().all(plain) && name != "." && name != ".." {
+        return Ok(());
+    }
+    Err(format!("{name:?} is not an interface name; use 1 to 15 visible ASCII characters except / : %"))
+}
+
+/// What is wrong with the path of a file.
+pub(crate) fn path(text: &str, name: &str, example: &str) -> Result<(), String> {
+    if name.is_empty() || name.contains('\0') {
+        let kind = text.split(':').next().unwrap_or(text);
+        return Err(format!("{text:?} names no file; write e.g. \"{kind}:{example}\""));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_goes_over_the_wire_as_its_word_and_comes_back_as_itself() {
+        for kind in ALL {
+            let attach = Attach {
+                keys: [("socket".to_owned(), "listen".to_owned())].into(),
+                ..Attach::of(kind.word, "a")
+            };
+            let text = serde_json::to_string(&attach).expect("text");
+            assert!(text.contains(&format!("\"word\":\"{}\"", kind.word)), "{text}");
+            assert_eq!(serde_json::from_str::<Attach>(&text).expect("itself"), attach);
+            assert!(serde_json::from_str::<Attach>(&text.replace(kind.word, "wire")).is_err());
+        }
+        assert_eq!(Attach::handed("v.sock").to_string(), "vhost-user-frontend:v.sock");
+        assert_eq!(Attach::null().to_string(), "null");
+    }
+}

@@ -1,0 +1,198 @@
+//! What a kind of attachment says of itself. Each has a file in `kinds`, and a line in its table.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde_json::Value;
+use switch::Switch;
+use uplink::Undo;
+
+use crate::attach::Attach;
+use crate::attachment::Attachment;
+use crate::opened::Opened;
+use crate::wanted::Wanted;
+use crate::words::Words;
+
+/// A kind of attachment.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    /// Its word in files, before the colon.
+    pub(crate) word: &'static str,
+    /// What stands behind the colon, as it is shown; none: nothing does, and there is no colon.
+    pub(crate) behind: Option<&'static str>,
+    /// Keys of a NIC that it has and not every kind.
+    pub(crate) keys: &'static [Key],
+    /// What is wrong with what stands behind the colon, if something is: first all of it, with the word.
+    pub(crate) read: fn(&str, &str) -> Result<(), String>,
+    /// What the rest of a plan has to know of it.
+    pub(crate) traits: fn(&Attach) -> Traits,
+    /// What is wrong with the interface that it names, by what the host has.
+    pub(crate) check: fn(&str, &Interfaces) -> Result<(), String>,
+    /// What of it cannot be had on this host, by key: asked before anything is built.
+    pub(crate) lacks: fn(&Wanted) -> Vec<Lack>,
+    /// What is to be said of it on this host, by `check`; none where nothing outside is needed.
+    pub(crate) finding: fn(&Wanted) -> Option<Finding>,
+    /// What is to be taken away after it, if anything, should whoever opens it be killed.
+    pub(crate) undo: fn(&Wanted) -> Option<Undo>,
+    /// What it counts: what metrics call each group, and what its fields mean.
+    pub(crate) counts: &'static [(&'static str, Fields)],
+    /// Where it is.
+    pub(crate) place: Place,
+}
+
+/// Counters of a group, each with what it means.
+pub type Fields = &'static [(&'static str, &'static str)];
+
+/// Where what a NIC is plugged into is.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// In the process that runs the router, which has these switches.
+    Inside(fn(&Wanted, &[Arc<Switch>]) -> Result<Arc<dyn Attachment>>),
+    /// On the host: opened by who may do so, and handed over.
+    Outside {
+        /// Opens it.
+        open: fn(&Wanted) -> Result<Box<dyn Opened>>,
+        /// Takes what [`Opened::hand_over`] gave in another process; as many descriptors as belong to it.
+        adopt: fn(Value, &mut dyn Iterator<Item = OwnedFd>) -> Result<Box<dyn Opened>>,
+    },
+}
+
+impl Kind {
+    /// A kind of this place that names nothing of the host and has no keys.
+    pub(crate) const fn plain(word: &'static str, behind: Option<&'static str>, place: Place) -> Self {
+        Self {
+            word,
+            behind,
+            keys: &[],
+            read: |_, _| Ok(()),
+            traits: |_| Traits::NONE,
+            check: |_, _| Ok(()),
+            lacks: |_| Vec::new(),
+            finding: |_| None,
+            undo: |_| None,
+            counts: &[],
+            place,
+        }
+    }
+
+    /// How it is written: `tap:INTERFACE`.
+    pub(crate) fn form(&self) -> String {
+        self.behind.map_or_else(|| self.word.to_owned(), |behind| format!("{}:{behind}", self.word))
+    }
+}
+
+/// A key of a NIC that only some kinds have.
+#[derive(Debug)]
+pub struct Key {
+    /// The key.
+    pub name: &'static str,
+    /// A value as files have it, with its quotes.
+    pub example: &'static str,
+    /// What it takes.
+    pub takes: Takes,
+    /// What it is where a file does not say.
+    pub default: Option<&'static str>,
+    /// Another key, without which this one says nothing; and what is wrong then.
+    pub with: Option<(&'static str, &'static str)>,
+    /// What its value follows where an attachment is told in words.
+    pub(crate) verb: &'static str,
+}
+
+impl Key {
+    /// A key that takes a text.
+    pub(crate) const fn text(name: &'static str, example: &'static str) -> Self {
+        Self { name, example, takes: Takes::Text, default: None, with: None, verb: "" }
+    }
+
+    /// A key that takes one of some words, and is the one of them where a file does not say.
+    pub(crate) const fn word(name: &'static str, words: Words<()>, default: &'static str) -> Self {
+        Self { takes: Takes::Word(words), default: Some(default), ..Self::text(name, "") }
+    }
+}
+
+/// What a key takes.
+#[derive(Debug)]
+pub enum Takes {
+    /// One of these words.
+    Word(Words<()>),
+    /// Any text.
+    Text,
+    /// What [`Wanted`] has a field for: who reads the NIC reads it.
+    Elsewhere,
+}
+
+/// What the rest of a plan has to know of an attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// Several NICs may be plugged into the same.
+    pub is_common: bool,
+    /// The kernel has a queue before it whose length can be changed, and vhost-net can serve it: a TAP or macvtap.
+    pub is_link: bool,
+    /// The TUN driver makes it.
+    pub needs_tun: bool,
+    /// It takes CAP_NET_ADMIN, because interfaces are made or changed.
+    pub changes_interfaces: bool,
+    /// What it names is an interface of the host that it stands on.
+    pub is_on_interface: bool,
+    /// What is opened is made by us, and made again where somebody deletes it; otherwise it is only taken.
+    pub is_made: bool,
+    /// A frame costs a system call.
+    pub is_by_calls: bool,
+    /// Another program is handed the NIC's rings.
+    pub is_handed: bool,
+    /// Another program's virtual machine shares its memory with us.
+    pub shares_memory: bool,
+}
+
+impl Traits {
+    /// None of these.
+    pub(crate) const NONE: Self = Self {
+        is_common: false,
+        is_link: false,
+        needs_tun: false,
+        changes_interfaces: false,
+        is_on_interface: false,
+        is_made: false,
+        is_by_calls: false,
+        is_handed: false,
+        shares_memory: false,
+    };
+}
+
+/// Something that cannot be had: the key that names it, and what is wrong and what would be right.
+pub type Lack = (&'static str, String);
+
+/// That what is named by `attach` cannot be had.
+pub(crate) fn lack(outcome: Result<(), String>) -> Vec<Lack> {
+    outcome.err().map(|what| ("attach", what)).into_iter().collect()
+}
+
+/// What is to be said of something on this host.
+pub type Finding = (Verdict, String);
+
+/// How a finding is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// Missing, and something will not work.
+    No,
+    /// Works, but costs something, or not yet.
+    Note,
+}
+
+/// What an interface of the host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceKind {
+    /// A TAP that can be opened.
+    Tap,
+    /// A bridge of the kernel.
+    Bridge,
+    /// Anything else.
+    Other,
+}
+
+/// Interfaces of the host, by name.
+pub type Interfaces = BTreeMap<String, InterfaceKind>;

@@ -1,0 +1,33 @@
+//! The kinds, in the order in which they are told: a file and a line for each.
+
+mod bridge;
+mod macvtap;
+mod null;
+mod ovs;
+pub(crate) mod pcap;
+pub(crate) mod switch;
+mod tap;
+pub(crate) mod udp;
+pub(crate) mod vhost_user_backend;
+pub(crate) mod vhost_user_frontend;
+mod xdp;
+
+use crate::kind::Kind;
+
+/// All of them.
+pub(crate) const ALL: [&Kind; 11] = [
+    &switch::KIND,
+    &tap::KIND,
+    &bridge::KIND,
+    &ovs::KIND,
+    &macvtap::KIND,
+    &xdp::KIND,
+    &udp::KIND,
+    &pcap::KIND,
+    &vhost_user_backend::KIND,
+    &vhost_user_frontend::KIND,
+    &null::KIND,
+];
+
+/// Words of kinds that a later version will have.
+pub(crate) const LATER: &[&str] = &["vf"];

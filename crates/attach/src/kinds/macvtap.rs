@@ -1,0 +1,100 @@
+//! `macvtap:IF`: a station of its own on an interface of the host.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use uplink::macvtap::{self, Mode};
+use uplink::{MacvtapConfig, Undo};
+
+use crate::attach::interface;
+use crate::interfaces::{self, if_up, is_known, missing};
+use crate::kind::{Finding, Key, Kind, Place, Traits, Verdict, lack};
+use crate::link::{self, Side, made};
+use crate::opened::Opened;
+use crate::wanted::Wanted;
+use crate::words::Words;
+
+/// How the macvtaps of one interface reach each other.
+const MODE: &str = "macvtap_mode";
+/// There is only one of them, which takes over the interface.
+const PASSTHRU: &str = "passthru";
+
+const MODES: Words<()> = Words {
+    noun: ("macvtap mode", "modes"),
+    now: &[("bridge", ()), ("private", ()), ("vepa", ()), (PASSTHRU, ())],
+    later: &[],
+};
+
+pub(crate) const KIND: Kind = Kind {
+    keys: &[Key::word(MODE, MODES, "bridge")],
+    read: interface,
+    traits: |attach| Traits {
+        is_common: attach.key(MODE) != Some(PASSTHRU),
+        is_on_interface: true,
+        ..link::TRAITS
+    },
+    check: is_known,
+    lacks: |wanted| lack(interfaces::macvtap(wanted.attach.name(), wanted.mtu)),
+    finding: |wanted| Some(finding(wanted.attach.name(), mode(wanted), wanted.mtu)),
+    undo: |wanted| Some(Undo::of_macvtap(&wanted.link_name())),
+    ..Kind::plain("macvtap", Some("INTERFACE"), Place::Outside { open, adopt: link::adopt })
+};
+
+fn mode(wanted: &Wanted) -> Mode {
+    match wanted.attach.key(MODE) {
+        Some("private") => Mode::Private,
+        Some("vepa") => Mode::Vepa,
+        Some(PASSTHRU) => Mode::Passthru,
+        _ => Mode::Bridge,
+    }
+}
+
+fn finding(name: &str, mode: Mode, mtu: u32) -> Finding {
+    if !interfaces::interface(name).exists() {
+        return missing(name);
+    }
+    if !has_macvtap() {
+        return (Verdict::No, "this kernel has no macvtap (CONFIG_MACVTAP): use tap: or bridge:".to_owned());
+    }
+    if let Err(what) = interfaces::macvtap(name, mtu) {
+        return (Verdict::No, what);
+    }
+    let spread = "the kernel spreads frames by its own hash";
+    if_up(
+        name,
+        match mode {
+            Mode::Passthru => format!("takes {name} over; {spread}"),
+            _ => format!("an interface beside the host's own, which cannot reach it; {spread}"),
+        },
+    )
+}
+
+/// Whether the kernel has the driver, or a module of it.
+fn has_macvtap() -> bool {
+    if Path::new("/sys/class/macvtap").exists() {
+        return true;
+    }
+    let Ok(release) = fs::read_to_string("/proc/sys/kernel/osrelease") else { return false };
+    ["modules.dep", "modules.builtin"].iter().any(|list| {
+        let modules = fs::read_to_string(format!("/lib/modules/{}/{list}", release.trim()));
+        modules.is_ok_and(|modules| modules.contains("/macvtap.ko"))
+    })
+}
+
+fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+    let mode = mode(wanted);
+    let config = MacvtapConfig {
+        lower: wanted.attach.name(),
+        mode,
+        mac: wanted.mac,
+        queues: wanted.queues as u16,
+        mtu: wanted.mtu,
+        queue_len: wanted.queue_len,
+        offload: true,
+        netns: None,
+    };
+    // In that mode it has the address of the interface.
+    let side = Side::Below { has_mac: mode != Mode::Passthru };
+    made(macvtap::open(&wanted.link_name(), &config), wanted, side)
+}

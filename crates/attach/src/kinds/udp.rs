@@ -1,0 +1,259 @@
+//! `udp:LOCAL-REMOTE`: Ethernet in UDP. A frame is a datagram between these two, with nothing before it: a port of a tunnel, which hides
+//! and proves nothing. A frame costs a system call, by which no thread that moves frames can name anybody but the other end: the
+//! filters allow no address (`sandbox`), and what they cannot look into (sendmsg(2), sendmmsg(2)) such a thread may not call.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use ledger::{Counter, counters};
+use port::{Bell, Completed, Frame, Frames, Sink, Source, octets};
+use ring::{BURST, Bytes};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use sandbox::Confinement;
+
+use crate::attachment::{Attachment, Outside, Ports, plain};
+use crate::kind::{Finding, Kind, Place, Traits, Verdict, lack};
+use crate::opened::{Opened, one, sole};
+use crate::wanted::Wanted;
+
+const WORD: &str = "udp";
+/// Octets of the longest frame that a NIC takes, and of an Ethernet header: shorter frames are none.
+const LONGEST: usize = 2048;
+const SHORTEST: usize = 14;
+/// Octets of a UDP header.
+const UDP: usize = 8;
+
+pub(crate) const KIND: Kind = Kind {
+    read: |_, name| ends(name).map(drop),
+    traits: |_| Traits { is_by_calls: true, ..Traits::NONE },
+    lacks: |wanted| lack(ends(wanted.attach.name()).and_then(is_here)),
+    finding: |wanted| Some(finding(wanted)),
+    counts: &[("udp_read", UdpReadCounters::FIELDS), ("udp_write", UdpWriteCounters::FIELDS)],
+    ..Kind::plain(
+        WORD,
+        Some("LOCAL-REMOTE"),
+        Place::Outside { open, adopt: |_, descriptors| Ok(sole(WORD, one(descriptors)?, serve)) },
+    )
+};
+
+/// Our end, and the other one.
+type Ends = (SocketAddr, SocketAddr);
+
+fn ends(name: &str) -> Result<Ends, String> {
+    let end = |text: &str| text.parse().ok().filter(|end: &SocketAddr| end.port() != 0);
+    match name.split_once('-').map(|(local, remote)| (end(local), end(remote))) {
+        Some((Some(local), Some(remote)))
+            if local.is_ipv4() == remote.is_ipv4()
+                && ![local, remote]
+                    .iter()
+                    .any(|end| end.ip().is_multicast() || end.ip().is_unspecified()) =>
+        {
+            Ok((local, remote))
+        }
+        _ => Err(format!(
+            "{name:?} names no two ends of one version of IP; write e.g. \"udp:192.0.2.1:4789-198.51.100.1:4789\""
+        )),
+    }
+}
+
+/// Whether our end is an address of this host.
+fn is_here((local, _): Ends) -> Result<(), String> {
+    let bound = UdpSocket::bind((local.ip(), 0));
+    bound.map(drop).map_err(|error| format!("cannot have the address {}: {error}", local.ip()))
+}
+
+fn finding(wanted: &Wanted) -> Finding {
+    match ends(wanted.attach.name()).and_then(|ends| is_here(ends).map(|()| ends)) {
+        Err(what) => (Verdict::No, what),
+        Ok((_, remote)) => {
+            let ip = if remote.is_ipv4() { 20 } else { 40 };
+            let most = wanted.mtu as usize + SHORTEST + UDP + ip;
+            (Verdict::Ok, format!("sends IP packets of up to {most} octets to {remote}, and cuts none"))
+        }
+    }
+}
+
+/// As many frames wait in the kernel as the NIC wants, if they are not all of the largest size.
+fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+    let (local, remote) = ends(wanted.attach.name()).map_err(anyhow::Error::msg)?;
+    let socket = UdpSocket::bind(local).with_context(|| format!("cannot have {local}"))?;
+    socket.connect(remote).with_context(|| format!("cannot reach {remote} from {local}"))?;
+    let waiting = (wanted.queue_len as usize).saturating_mul(LONGEST);
+    let settled = sockopt::set_socket_recv_buffer_size_force(&socket, waiting).and_then(|()| {
+        // What is too long is refused here, and not cut on the way.
+        match local {
+            SocketAddr::V4(_) => sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO),
+            SocketAddr::V6(_) => sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DO),
+        }
+    });
+    settled.with_context(|| format!("settling the socket at {local}"))?;
+    // What came before it was connected may be anybody's; it is no more than waits.
+    let is_left = |_: &u32| recv(&socket, &mut [0][..], RecvFlags::DONTWAIT).is_ok();
+    (0..wanted.queue_len.saturating_mul(8)).take_while(is_left).for_each(drop);
+    Ok(sole(WORD, socket.into(), serve))
+}
+
+fn serve(socket: OwnedFd, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
+    let socket = Arc::new(socket);
+    Ok(plain(move |_| {
+        let (source, sink) = ports(&socket);
+        let (read, written) = (source.counters.clone(), sink.clone());
+        let outside = Outside::counting(move |visit| {
+            visit("udp.read", &*read);
+            visit("udp.write", &written.counters);
+        });
+        Ok(Ports { sources: vec![Box::new(source)], sinks: vec![sink], outside, ..Ports::none() })
+    }))
+}
+
+fn ports(socket: &Arc<OwnedFd>) -> (Receiver, Arc<Sender>) {
+    let (slots, counters) = (vec![0; BURST * (LONGEST + 1)], Arc::default());
+    let source = Receiver { socket: socket.clone(), slots, counters };
+    (source, Arc::new(Sender { socket: socket.clone(), counters: UdpWriteCounters::default() }))
+}
+
+counters! {
+    /// Frames that came.
+    struct UdpReadCounters {
+        /// Frames shown to the taker.
+        frames,
+        /// Octets of those frames.
+        bytes,
+        /// Bursts in which they came.
+        batches,
+        /// Times nothing waited.
+        polls_empty,
+        /// Times the other end was told to have refused what was sent before.
+        refused,
+        /// Datagrams longer than a NIC takes.
+        drop_too_long,
+        /// Datagrams shorter than an Ethernet header.
+        drop_too_short,
+    }
+
+    /// Frames that went.
+    struct UdpWriteCounters {
+        /// Frames the kernel took.
+        frames,
+        /// Octets of those frames.
+        bytes,
+        /// Bursts in which they went.
+        batches,
+        /// Frames whose checksum was filled in on the way here.
+        checksums,
+        /// Frames that were cut on the way here.
+        segmented,
+        /// Segments that they were cut into.
+        segments,
+        /// Times the other end was told to have refused what was sent before.
+        refused,
+        /// Frames lost on the way here, because they ask for what does not fit them.
+        drop_bad_offload,
+        /// Frames lost because the kernel's queue was full.
+        drop_full,
+        /// Frames lost because they are longer than the way to the other end has room for.
+        drop_too_long,
+        /// Frames lost for another reason.
+        drop_other,
+    }
+}
+
+/// Calls once more where the other end is told to have refused what was sent before: any call on the socket tells it, and does
+/// nothing else then.
+fn again<T>(refused: &Counter, mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    match call() {
+        Err(Errno::CONNREFUSED) => {
+            refused.add_shared(1);
+            call()
+        }
+        done => done,
+    }
+}
+
+struct Receiver {
+    socket: Arc<OwnedFd>,
+    /// Room for a burst, each with an octet more, so that a frame that is too long shows itself.
+    slots: Vec<u8>,
+    counters: Arc<UdpReadCounters>,
+}
+
+impl Source for Receiver {
+    fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let (socket, counters, mut frames) = (&self.socket, &self.counters, Frames::new());
+        for slot in self.slots.chunks_exact_mut(LONGEST + 1).take(budget.min(BURST)) {
+            match again(&counters.refused, || recv(socket, &mut *slot, RecvFlags::DONTWAIT)) {
+                Ok((len, _)) if len < SHORTEST => counters.drop_too_short.add(1),
+                Ok((len, _)) if len > LONGEST => counters.drop_too_long.add(1),
+                Ok((len, _)) => frames.push(Frame::new(Bytes::from_slice(&mut slot[..len]))),
+                Err(_) => break,
+            }
+        }
+        if frames.is_empty() {
+            counters.polls_empty.add(1);
+            return 0;
+        }
+        counters.frames.add(frames.len() as u64);
+        counters.bytes.add(octets(&frames));
+        counters.batches.add(1);
+        take(&frames);
+        frames.len()
+    }
+
+    /// The bell rings as long as frames wait, so nothing has to be armed; one look spares a sleep.
+    fn arm(&mut self) -> bool {
+        let mut look = [PollFd::new(&self.socket, PollFlags::IN)];
+        matches!(poll(&mut look, Some(&Timespec::default())), Ok(1..))
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        Bell::Readable(self.socket.as_fd())
+    }
+}
+
+struct Sender {
+    socket: Arc<OwnedFd>,
+    counters: UdpWriteCounters,
+}
+
+impl Sink for Sender {
+    /// A frame that is refused for itself is counted and passed over; when the kernel takes nothing the rest is lost.
+    fn deliver(&self, frames: &[Frame<'_>]) -> usize {
+        let (counters, mut copy) = (&self.counters, [0; LONGEST]);
+        let (mut handled, mut sent, mut bytes) = (0, 0, 0);
+        for frame in frames {
+            let len = frame.octets().copy_to_slice(&mut copy);
+            let sends = || send(&self.socket, &copy[..len], SendFlags::DONTWAIT);
+            match if frame.len() > LONGEST { Err(Errno::MSGSIZE) } else { again(&counters.refused, sends) } {
+                Ok(_) => (sent, bytes) = (sent + 1, bytes + len as u64),
+                Err(Errno::MSGSIZE) => counters.drop_too_long.add_shared(1),
+                Err(Errno::AGAIN | Errno::NOBUFS) => {
+                    counters.drop_full.add_shared((frames.len() - handled) as u64);
+                    break;
+                }
+                Err(_) => counters.drop_other.add_shared(1),
+            }
+            handled += 1;
+        }
+        if sent > 0 {
+            counters.frames.add_shared(sent);
+            counters.bytes.add_shared(bytes);
+            counters.batches.add_shared(1);
+        }
+        handled
+    }
+
+    fn completed(&self, done: &Completed) {
+        self.counters.checksums.add_shared(done.checksums);
+        self.counters.segmented.add_shared(done.segmented);
+        self.counters.segments.add_shared(done.segments);
+        self.counters.drop_bad_offload.add_shared(done.drop_bad_offload);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! `xdp:IF`: an interface of the host, taken over by AF_XDP.
+
+use std::fs;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use anyhow::{Context, Result, bail, ensure};
+use nic_port::Receiver;
+use port::Sink;
+use port::steer::Hash;
+use ring::BURST;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType, socket};
+use rustix::thread::{CapabilitySet, capabilities};
+use sandbox::Confinement;
+use serde_json::{Value, json};
+use uplink::xdp::{XdpHealth, XdpKernelCounters, XdpReadCounters, XdpRevival, XdpSink, XdpWriteCounters};
+use uplink::{Xdp, XdpConfig, XdpParts};
+
+use crate::attach::interface;
+use crate::attachment::{Attachment, News, Outside, Ports, Site};
+use crate::home::Home;
+use crate::interfaces::{self, is_known, missing};
+use crate::kind::{Finding, Kind, Place, Traits, Verdict, lack};
+use crate::opened::{Counted, Health, Opened, Restored, Turn, View, Watched, several};
+use crate::wanted::Wanted;
+
+pub(crate) const KIND: Kind = Kind {
+    read: interface,
+    traits: |_| Traits { changes_interfaces: true, is_on_interface: true, ..Traits::NONE },
+    check: is_known,
+    lacks: |wanted| lack(interfaces::xdp(wanted.attach.name(), wanted.queues)),
+    finding: |wanted| Some(finding(wanted.attach.name(), wanted.queues)),
+    counts: &[
+        ("xdp_kernel", XdpKernelCounters::FIELDS),
+        ("xdp_read", XdpReadCounters::FIELDS),
+        ("xdp_write", XdpWriteCounters::FIELDS),
+    ],
+    ..Kind::plain("xdp", Some("INTERFACE"), Place::Outside { open, adopt })
+};
+
+fn finding(name: &str, wanted: usize) -> Finding {
+    if let Some(lacks) = lacks_xdp() {
+        return (Verdict::No, lacks);
+    }
+    let folder = interfaces::interface(name);
+    if !folder.exists() {
+        return missing(name);
+    }
+    if let Err(what) = interfaces::xdp(name, wanted) {
+        return (Verdict::No, what);
+    }
+    let driver = fs::read_link(folder.join("device/driver")).ok();
+    match driver.as_deref().and_then(Path::file_name) {
+        Some(driver) => {
+            (Verdict::Ok, format!("zero-copy if {} can, else one copy more", driver.to_string_lossy()))
+        }
+        None => (Verdict::Note, "no device behind it: the kernel copies each frame once more".to_owned()),
+    }
+}
+
+/// What the kernel does not give for AF_XDP.
+fn lacks_xdp() -> Option<String> {
+    let may = capabilities(None).is_ok_and(|sets| {
+        sets.effective.intersects(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN)
+            && sets.effective.contains(CapabilitySet::NET_RAW)
+    });
+    if !may {
+        return Some("not permitted: run as root (CAP_BPF, CAP_NET_RAW and CAP_NET_ADMIN)".to_owned());
+    }
+    match socket(AddressFamily::XDP, SocketType::RAW, None) {
+        Ok(_) => None,
+        Err(Errno::AFNOSUPPORT) => {
+            Some("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS): use macvtap: or tap:".to_owned())
+        }
+        Err(error) => Some(format!("no AF_XDP socket can be had: {error}")),
+    }
+}
+
+/// Threads that never sleep have the driver work when they poll, and not by its interrupts beside them.
+fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+    let busy_poll = wanted.is_polled.then_some(BURST as u16);
+    let (mtu, queue_len) = (wanted.mtu, wanted.queue_len);
+    let config = XdpConfig { mtu, queue_len, busy_poll, ..XdpConfig::default() };
+    Ok(Box::new(Xdp::open(wanted.attach.name(), &config)?))
+}
+
+fn adopt(what: Value, descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Result<Box<dyn Opened>> {
+    let parts: XdpParts = serde_json::from_value(what)?;
+    let sockets = several(descriptors, Xdp::descriptors_of(&parts))?;
+    Ok(Box::new(Xdp::from_parts(parts, sockets)?))
+}
+
+impl Opened for Xdp {
+    fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
+        (json!({ "xdp": self.parts() }), self.descriptors().collect())
+    }
+
+    fn serve(self: Box<Self>, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
+        let open = Mutex::new(Open { xdp: *self, ports: None });
+        Ok(Arc::new(Interface { open, health: OnceLock::new() }))
+    }
+
+    fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()> {
+        if before.mtu == now.mtu { Ok(()) } else { Ok(Self::resize(self, now.mtu)?) }
+    }
+
+    fn succeed(&mut self, old: Box<dyn Opened>) {
+        drop(old);
+    }
+
+    /// Sockets cannot be served again after a data plane that has died.
+    fn turn(&mut self, turn: Turn) -> Result<()> {
+        match turn {
+            Turn::Ended => self.release(),
+            // The kernel may not have let go of the old ones yet.
+            Turn::Begins(_) => self.renew()?,
+        }
+        Ok(())
+    }
+
+    fn watch(&self) -> Option<Box<dyn Watched>> {
+        Some(Box::new(self.try_clone().ok()?))
+    }
+
+    fn counted(&self) -> Option<Counted<'_>> {
+        None
+    }
+
+    fn notice(&self) -> Option<String> {
+        None
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn attend(&self) {}
+}
+
+impl Watched for Xdp {
+    fn look(&self, host: &View) -> Health {
+        let cable = host.links.as_ref().and_then(|links| self.cable(links));
+        Health { is_there: self.is_there(), is_in_place: true, cable, lost: None }
+    }
+
+    fn restore(&self) -> Result<Restored> {
+        bail!("it belongs nowhere")
+    }
+}
+
+/// An interface that is served.
+struct Interface {
+    /// Held over calls that wait for the kernel, and for threads that move frames.
+    open: Mutex<Open>,
+    /// How its ports are, as soon as there are any.
+    health: OnceLock<Arc<XdpHealth>>,
+}
+
+/// What is open, and its ports as soon as somebody has asked for them. They stay when their router goes: frames wait in them,
+/// and the kernel has been given their memory once.
+struct Open {
+    xdp: Xdp,
+    ports: Option<Lent>,
+}
+
+struct Lent {
+    threads: usize,
+    sources: Vec<Home>,
+    read: Vec<Arc<XdpReadCounters>>,
+    sinks: Vec<Arc<XdpSink>>,
+    health: Arc<XdpHealth>,
+    revival: XdpRevival,
+}
+
+impl Interface {
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attachment for Interface {
+    /// Each thread has its share of the interface's queues, as far as they go. The NIC spreads frames over them by a hash of
+    /// its own.
+    fn ports(&self, site: &Site<'_>) -> Result<Ports> {
+        let mut open = self.lock();
+        let Open { xdp, ports } = &mut *open;
+        let ports = match ports {
+            Some(ports) => ports,
+            none => none.insert(Lent::new(xdp, site.threads)?),
+        };
+        let health = self.health.get_or_init(|| ports.health.clone());
+        ensure!(
+            ports.threads == site.threads,
+            "the interface `{}` is served by {} threads while the run lasts, not {}: start the run anew",
+            xdp.name(),
+            ports.threads,
+            site.threads
+        );
+        let sources = ports.sources.iter().map(|home| home.lend().context("its port is still in use"));
+        let sources = sources.collect::<Result<_>>()?;
+        let (read, written, kernel) = (ports.read.clone(), ports.sinks.clone(), health.counters());
+        let outside = Outside::counting(move |visit| {
+            let (all_read, all_written) = Default::default();
+            read.iter().for_each(|queue| XdpReadCounters::add_all(&all_read, queue));
+            written.iter().for_each(|sink| XdpWriteCounters::add_all(&all_written, &sink.counters()));
+            visit("xdp.read", &all_read);
+            visit("xdp.write", &all_written);
+            visit("xdp.kernel", &*kernel);
+        });
+        let sinks = ports.sinks.iter().map(|sink| sink.clone() as Arc<dyn Sink>).collect();
+        let is_spread = site.wanted.hash == Hash::Flow;
+        Ok(Ports { sources, is_spread, sinks, outside, ..Ports::none() })
+    }
+
+    fn link(&self) -> Option<bool> {
+        None
+    }
+
+    /// Reads what the kernel counts, and whether the interface is still there. It waits for nobody who opens or replaces it.
+    fn news(&self) -> Option<News> {
+        let health = self.health.get()?;
+        health.look();
+        health.take_trouble().map(News::of_link)
+    }
+
+    fn replace(&self, by: Box<dyn Opened>) -> Result<()> {
+        let by = by.into_kind::<Xdp>()?;
+        let mut open = self.lock();
+        if let Some(ports) = &open.ports {
+            ports.revival.replace(&by)?;
+        }
+        open.xdp = *by;
+        Ok(())
+    }
+
+    fn state(&self) -> Option<(&'static str, String)> {
+        // Nobody waits for whoever opens or replaces it.
+        Some(("xdp", self.open.try_lock().ok()?.xdp.parts().way()))
+    }
+
+    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
+        None
+    }
+}
+
+impl Lent {
+    fn new(xdp: &Xdp, threads: usize) -> Result<Self> {
+        let ports = xdp.ports(threads)?;
+        Ok(Self {
+            threads,
+            read: ports.sources.iter().map(|source| source.counters()).collect(),
+            sources: ports.sources.into_iter().map(|source| Home::new(Box::new(source))).collect(),
+            sinks: ports.sinks,
+            health: ports.health,
+            revival: ports.revival,
+        })
+    }
+}

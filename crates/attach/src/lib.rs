@@ -1,0 +1,36 @@
+//! What a NIC is plugged into: grammar, checks, opening, handing over, health, healing, ports, counters. Each kind is a file in
+//! `kinds` and a line in its table.
+//!
+//! | type | what it is | who has it |
+//! |---|---|---|
+//! | [`Attach`] | what a file says: a word, a name, keys | everybody, as a part of the plan |
+//! | [`Opened`] | what was opened of the host for a NIC that [wants](Wanted) it | who may open it: the supervisor |
+//! | [`Attachment`] | what serves it | the data plane, while routers come and go |
+#![forbid(unsafe_code)]
+
+mod attach;
+mod attachment;
+pub mod files;
+mod home;
+mod interfaces;
+mod kind;
+mod kinds;
+mod link;
+mod opened;
+mod patient;
+mod socket;
+mod wanted;
+mod words;
+pub mod written;
+
+pub use attach::{Attach, counts, keys, words};
+pub use attachment::{About, Attachment, Entry, News, Outside, Ports, Site, Visit, later, port};
+pub use kind::{Fields, Finding, InterfaceKind, Interfaces, Key, Lack, Takes, Traits, Verdict};
+pub use kinds::pcap::capture;
+pub use kinds::vhost_user_backend::GuestPort;
+pub use kinds::vhost_user_frontend::way_out;
+pub use link::Link;
+pub use opened::{Counted, Health, Opened, Restored, Turn, View, Watched};
+pub use patient::Patient;
+pub use wanted::{Wanted, adopt};
+pub use words::Words;

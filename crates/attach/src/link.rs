@@ -1,0 +1,272 @@
+//! TAPs and macvtaps: links of the host's kernel that are made for a NIC, whatever they are put into.
+
+mod early_drop;
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use anyhow::{Result, bail, ensure};
+use nic_port::Receiver;
+use port::steer::Hash;
+use port::{Offloads, Sink, Source};
+use sandbox::Confinement;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uplink::{
+    LinkCounters, Membership, ReadCounters, Spread, Tap, TapConfig, TapSource, Traits, WriteCounters,
+};
+
+use crate::attach::Attach;
+use crate::attachment::{Attachment, News, Outside, Ports, Site};
+use crate::kind;
+use crate::opened::{Counted, Health, Opened, Restored, Turn, View, Watched, one, several};
+use crate::wanted::Wanted;
+use early_drop::EarlyDrop;
+
+/// What the rest of a plan has to know of all of them.
+pub(crate) const TRAITS: kind::Traits = kind::Traits {
+    is_common: true,
+    is_link: true,
+    changes_interfaces: true,
+    is_made: true,
+    is_by_calls: true,
+    ..kind::Traits::NONE
+};
+
+/// What they count.
+pub(crate) const COUNTS: &[(&str, kind::Fields)] =
+    &[("tap_read", ReadCounters::FIELDS), ("tap_write", WriteCounters::FIELDS)];
+
+/// Of a TAP in a bridge.
+pub(crate) fn in_a_bridge(_: &Attach) -> kind::Traits {
+    kind::Traits { needs_tun: true, ..TRAITS }
+}
+
+/// How the TAP of a NIC is to be. What may be left to it is for whoever serves it to say.
+pub(crate) fn config(wanted: &Wanted) -> TapConfig<'static> {
+    TapConfig {
+        queues: wanted.queues as u16,
+        mtu: wanted.mtu,
+        queue_len: wanted.queue_len,
+        hash: Some(wanted.hash),
+        ..TapConfig::default()
+    }
+}
+
+/// A link that is open.
+#[derive(Debug)]
+pub struct Link {
+    tap: Tap,
+    side: Side,
+}
+
+/// From where frames come to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The host sends them into it.
+    Host,
+    /// An interface below.
+    Below {
+        /// Whether it has an address of its own there.
+        has_mac: bool,
+    },
+}
+
+impl From<Tap> for Link {
+    fn from(tap: Tap) -> Self {
+        Self { tap, side: Side::Host }
+    }
+}
+
+impl From<Link> for Tap {
+    fn from(link: Link) -> Self {
+        link.tap
+    }
+}
+
+/// A link that was made just now.
+pub(crate) fn made(tap: Result<Tap, uplink::Error>, wanted: &Wanted, side: Side) -> Result<Box<dyn Opened>> {
+    let tap = if wanted.is_tuned { tap?.with_wishes()? } else { tap? };
+    Ok(Box::new(Link { tap, side }))
+}
+
+/// What a link is, beside its descriptors.
+#[derive(Deserialize)]
+struct Parts {
+    interface: String,
+    /// Each a descriptor.
+    queues: usize,
+    traits: Traits,
+    /// Whether one more descriptor takes wishes for a queue length.
+    wishes: bool,
+}
+
+/// See [`kind::Place::Outside`].
+pub(crate) fn adopt(what: Value, descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Result<Box<dyn Opened>> {
+    let Parts { interface, queues, traits, wishes } = serde_json::from_value(what)?;
+    let tap = Tap::from_descriptors(&interface, several(descriptors, queues)?, traits)?;
+    let tap = if wishes { tap.wishing(one(descriptors)?) } else { tap };
+    Ok(Box::new(Link::from(tap)))
+}
+
+impl Opened for Link {
+    fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
+        let tap = &self.tap;
+        let (queues, wishes) = (tap.descriptors().len(), tap.wishes().is_some());
+        let what =
+            json!({ "interface": tap.name(), "queues": queues, "traits": tap.traits(), "wishes": wishes });
+        (json!({ "tap": what }), tap.descriptors().chain(tap.wishes()).collect())
+    }
+
+    fn serve(self: Box<Self>, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
+        Ok(Arc::new(Port(self.tap)))
+    }
+
+    /// Nobody touches a link of which nothing was asked: it may lie in another namespace by now.
+    fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()> {
+        if (before.mtu, before.queue_len) != (now.mtu, now.queue_len) {
+            self.tap.resize(now.mtu, now.queue_len)?;
+        }
+        if before.hash != now.hash {
+            self.tap.spread_by(now.hash)?;
+        }
+        if before.mac != now.mac && self.side == (Side::Below { has_mac: true }) {
+            self.tap.set_mac(now.mac)?;
+        }
+        Ok(())
+    }
+
+    fn succeed(&mut self, old: Box<dyn Opened>) {
+        if let Ok(old) = old.into_kind::<Self>() {
+            self.tap.succeed(old.tap);
+        }
+    }
+
+    fn turn(&mut self, _: Turn) -> Result<()> {
+        Ok(())
+    }
+
+    fn watch(&self) -> Option<Box<dyn Watched>> {
+        let (tap, member) = (self.tap.try_clone().ok()?, self.tap.membership().cloned());
+        Some(Box::new(Watch { tap, member, side: self.side }))
+    }
+
+    fn counted(&self) -> Option<Counted<'_>> {
+        Some(Counted { name: self.tap.name(), is_below: self.side != Side::Host })
+    }
+
+    fn notice(&self) -> Option<String> {
+        self.tap.notice()
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.tap.wished()
+    }
+
+    fn attend(&self) {
+        // A link that does not take it has been moved or deleted, which is told elsewhere.
+        let _ = self.tap.fulfil();
+    }
+}
+
+/// Looks at a link, wherever it lies.
+#[derive(Debug)]
+struct Watch {
+    tap: Tap,
+    member: Option<Membership>,
+    side: Side,
+}
+
+impl Watched for Watch {
+    fn look(&self, host: &View) -> Health {
+        let is_there = self.tap.is_there();
+        let moved = host.table.as_ref().filter(|table| table.of(self.tap.name()).is_none());
+        let counted = moved.and_then(|table| self.tap.kernel_counters(table));
+        let lost = |counted: LinkCounters| match self.side {
+            Side::Host => counted.tx_drops,
+            Side::Below { .. } => counted.rx_drops,
+        };
+        Health {
+            is_there,
+            is_in_place: !is_there || self.member.as_ref().is_none_or(Membership::looks_well),
+            cable: host.links.as_ref().and_then(|links| self.tap.cable(links)),
+            lost: counted.map(lost),
+        }
+    }
+
+    fn restore(&self) -> Result<Restored> {
+        let Some(member) = &self.member else { bail!("it belongs nowhere") };
+        Ok(Restored { was_out: member.restore()?, place: member.place() })
+    }
+}
+
+/// A link that is served; each start of a router serves a duplicate.
+struct Port(Tap);
+
+impl Attachment for Port {
+    /// Each thread has a queue of the link, as far as they go. The kernel spreads the frames by our hash where it takes that; else by
+    /// flow too, but by a hash of its own, which puts the directions of a flow together only at this link and not with those at other
+    /// NICs.
+    fn ports(&self, site: &Site<'_>) -> Result<Ports> {
+        let (Self(held), wanted) = (self, site.wanted);
+        held.resize(wanted.mtu, wanted.queue_len)?;
+        held.spread_by(wanted.hash)?;
+        let mut tap = held.try_clone()?;
+        if !wanted.offload {
+            tap.limit(Offloads::NONE);
+        }
+        let is_spread = *tap.traits().spread() == Spread::Ours || wanted.hash == Hash::Flow;
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        let (mut sources, mut sinks) = (Vec::<Box<dyn Source>>::new(), Vec::<Arc<dyn Sink>>::new());
+        for (source, sink) in tap.into_ports() {
+            read.push(source.counters());
+            written.push(sink.counters());
+            // One number is for all queues: the first one's is taken, as flows are spread evenly.
+            sources.push(if sources.is_empty() { self.tuned(source, site)? } else { Box::new(source) });
+            sinks.push(sink);
+        }
+        ensure!(!sinks.is_empty(), "a TAP without a queue");
+        let outside = Outside::counting(move |visit| {
+            let (all_read, all_written) = Default::default();
+            read.iter().for_each(|queue| ReadCounters::add_all(&all_read, queue));
+            written.iter().for_each(|queue| WriteCounters::add_all(&all_written, queue));
+            visit("tap.read", &all_read);
+            visit("tap.write", &all_written);
+        });
+        Ok(Ports { sources, is_spread, sinks, outside, ..Ports::none() })
+    }
+
+    fn link(&self) -> Option<bool> {
+        None
+    }
+
+    fn news(&self) -> Option<News> {
+        None
+    }
+
+    fn replace(&self, by: Box<dyn Opened>) -> Result<()> {
+        Ok(self.0.replace(&by.into_kind::<Link>()?.tap)?)
+    }
+
+    fn state(&self) -> Option<(&'static str, String)> {
+        None
+    }
+
+    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
+        None
+    }
+}
+
+impl Port {
+    /// The source itself, or one whose queue is as long as the router can take, where the file says so and somebody can
+    /// change it.
+    fn tuned(&self, source: TapSource, site: &Site<'_>) -> Result<Box<dyn Source>> {
+        let limit = if site.wanted.is_tuned { self.0.queue_limit()? } else { None };
+        let Some(limit) = limit else { return Ok(Box::new(source)) };
+        let (ring, first) = (site.wanted.ring, site.wanted.queue_len);
+        Ok(Box::new(EarlyDrop::new(source, site.queues.common_sink(), limit, ring, first)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
