@@ -73,9 +73,13 @@ fn taps_and_bridges() {
     world.ip("tuntap add t1 mode tap multi_queue");
     world.says(("tap:t1", "", ""), "no", "was made for several queues");
     world.says(("tap:t1", "queues = 2", per_queue), "ok", "joins");
-    world.says(("tap:lo", "", ""), "no", "lo is there and no TAP");
-    world.says(("bridge:br0", "", ""), "no", "there is no bridge br0: ip link add br0 type bridge");
-    world.says(("bridge:lo", "", ""), "no", "lo is there and no bridge");
+    world.says(("tap:lo", "", ""), "no", "interface \"lo\" exists and is not a TAP; choose another name");
+    world.says(
+        ("bridge:br0", "", ""),
+        "no",
+        "there is no bridge \"br0\"; make it: ip link add br0 type bridge",
+    );
+    world.says(("bridge:lo", "", ""), "no", "interface \"lo\" exists and is not a bridge; name a bridge");
     world.ip("link add br0 type bridge");
     world.says(("bridge:br0", "", ""), "note", "br0 is down, and nothing comes: ip link set br0 up");
     world.ip("link set br0 up");
@@ -87,7 +91,7 @@ fn macvtaps_and_af_xdp() {
     support::needs!(Root, Program("ip"), Program("setpriv"));
     let world = World::new();
     for attach in ["macvtap:v0", "xdp:v0"] {
-        world.says((attach, "", ""), "no", "there is no interface v0");
+        world.says((attach, "", ""), "no", "there is no interface \"v0\"; interfaces: ");
     }
     world.ip("link add v0 type veth peer name v1");
     world.says(("macvtap:v0", "", ""), "note", "v0 is down");

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{Fields, Interfaces, Key, Kind, Traits};
+use crate::kind::{Fields, Key, Kind, Traits};
 use crate::kinds::{ALL, LATER};
 
 /// What a NIC is plugged into, as its file says.
@@ -125,15 +125,6 @@ impl Attach {
     pub fn lower(&self) -> Option<&str> {
         self.traits().is_on_interface.then_some(&*self.name)
     }
-
-    /// What is wrong with the interface that it names. One that is to be made may be missing, and what Open vSwitch has only it
-    /// can tell.
-    ///
-    /// # Errors
-    /// One line.
-    pub fn check(&self, interfaces: &Interfaces) -> Result<(), String> {
-        (self.spec().check)(&self.name, interfaces)
-    }
 }
 
 impl fmt::Display for Attach {
@@ -183,22 +174,4 @@ pub(crate) fn path(text: &str, name: &str, example: &str) -> Result<(), String> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_goes_over_the_wire_as_its_word_and_comes_back_as_itself() {
-        for kind in ALL {
-            let attach = Attach {
-                keys: [("socket".to_owned(), "listen".to_owned())].into(),
-                ..Attach::of(kind.word, "a")
-            };
-            let text = serde_json::to_string(&attach).expect("text");
-            assert!(text.contains(&format!("\"word\":\"{}\"", kind.word)), "{text}");
-            assert_eq!(serde_json::from_str::<Attach>(&text).expect("itself"), attach);
-            assert!(serde_json::from_str::<Attach>(&text.replace(kind.word, "wire")).is_err());
-        }
-        assert_eq!(Attach::handed("v.sock").to_string(), "vhost-user-frontend:v.sock");
-        assert_eq!(Attach::null().to_string(), "null");
-    }
-}
+mod tests;

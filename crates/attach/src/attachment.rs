@@ -8,11 +8,10 @@ use nic_port::{NicQueues, Receiver};
 use port::{Sink, Source};
 
 use crate::home::Home;
-use crate::opened::Opened;
+use crate::opened::Handed;
 use crate::wanted::Wanted;
 
-/// What a NIC is plugged into. It stays while its router comes and goes. Nothing here has a default, so that no kind can forget
-/// anything.
+/// What a NIC is plugged into. It stays while its router comes and goes.
 pub trait Attachment: Send + Sync {
     /// Both ways, for one start of a router.
     ///
@@ -21,7 +20,9 @@ pub trait Attachment: Send + Sync {
     fn ports(&self, site: &Site<'_>) -> Result<Ports>;
 
     /// Whether somebody is at the other end of its cable, where that comes and goes.
-    fn link(&self) -> Option<bool>;
+    fn link(&self) -> Option<bool> {
+        None
+    }
 
     /// What has happened since this was asked last, if something has. To be asked about ten times a second; it waits for nobody.
     fn news(&self) -> Option<News>;
@@ -30,13 +31,17 @@ pub trait Attachment: Send + Sync {
     ///
     /// # Errors
     /// It is of another kind or size, or nothing of this kind is ever replaced.
-    fn replace(&self, by: Box<dyn Opened>) -> Result<()>;
+    fn replace(&self, by: Handed) -> Result<()>;
 
     /// How it is, in one line, and what that is called; often nothing.
-    fn state(&self) -> Option<(&'static str, String)>;
+    fn state(&self) -> Option<(&'static str, String)> {
+        None
+    }
 
     /// Who is handed the NIC's rings, if somebody is: what the device model may offer, and who takes over what its driver sets up.
-    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)>;
+    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
+        None
+    }
 }
 
 /// A NIC that is about to be served.
@@ -164,24 +169,12 @@ impl<F: Fn(&Site<'_>) -> Result<Ports> + Send + Sync> Attachment for Plain<F> {
         (self.0)(site)
     }
 
-    fn link(&self) -> Option<bool> {
-        None
-    }
-
     fn news(&self) -> Option<News> {
         None
     }
 
-    fn replace(&self, _: Box<dyn Opened>) -> Result<()> {
+    fn replace(&self, _: Handed) -> Result<()> {
         bail!("it has no link")
-    }
-
-    fn state(&self) -> Option<(&'static str, String)> {
-        None
-    }
-
-    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
-        None
     }
 }
 

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::kind::{Finding, Interfaces, Verdict};
+use crate::kind::{Finding, State};
 
 /// Where the kernel shows its interfaces.
 const NET: &str = "/sys/class/net";
-/// `IFF_UP` of `linux/if.h`, `IFF_MULTI_QUEUE` of `linux/if_tun.h`, `ARPHRD_ETHER` of `linux/if_arp.h`.
+/// `IFF_UP` of `linux/if.h`, `IFF_TAP` and `IFF_MULTI_QUEUE` of `linux/if_tun.h`, `ARPHRD_ETHER` of `linux/if_arp.h`.
 const UP: u32 = 1;
+const TAP: u32 = 2;
 const MULTI_QUEUE: u32 = 0x100;
 const ETHERNET: u32 = 1;
 /// Octets of the largest packet that AF_XDP has room for.
@@ -29,9 +30,24 @@ fn number(name: &str, of: &str) -> Option<u32> {
     }
 }
 
-/// Whether an interface that is there is a TAP.
-pub(crate) fn is_tap(name: &str) -> bool {
-    number(name, "tun_flags").is_some()
+/// What an interface is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Is {
+    Tap,
+    Bridge,
+    Other,
+}
+
+/// What an interface is; none where there is none, or it has just been deleted.
+pub(crate) fn kind(name: &str) -> Option<Is> {
+    if interface(name).join("bridge").exists() {
+        return Some(Is::Bridge);
+    }
+    match number(name, "tun_flags") {
+        Some(flags) if flags & TAP != 0 => Some(Is::Tap),
+        // The files of an interface that goes away do not go all at once; this one is refused to readers before any of them goes.
+        _ => number(name, "ifindex").map(|_| Is::Other),
+    }
 }
 
 /// Whether an interface is there and down.
@@ -40,24 +56,22 @@ fn is_down(name: &str) -> bool {
 }
 
 /// What is to be said where all is there, unless the interface is down.
-pub(crate) fn if_up(name: &str, meaning: impl Into<String>) -> Finding {
+pub(crate) fn if_up(name: &str, meaning: &str) -> Finding {
     if is_down(name) {
-        return (Verdict::Note, format!("{name} is down, and nothing comes: ip link set {name} up"));
+        return (State::Note, format!("{name} is down, and nothing comes: ip link set {name} up"));
     }
-    (Verdict::Ok, meaning.into())
-}
-
-/// What is to be said of an interface that is not there.
-pub(crate) fn missing(name: &str) -> Finding {
-    (Verdict::No, format!("there is no interface {name}"))
+    (State::Ok, meaning.to_owned())
 }
 
 /// Whether the host has an interface of this name.
-pub(crate) fn is_known(name: &str, interfaces: &Interfaces) -> Result<(), String> {
-    if interfaces.contains_key(name) {
+pub(crate) fn is_known(name: &str) -> Result<(), String> {
+    if kind(name).is_some() {
         return Ok(());
     }
-    let known: Vec<&str> = interfaces.keys().map(String::as_str).collect();
+    let names = fs::read_dir(NET).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut known: Vec<String> = names.filter(|name| kind(name).is_some()).collect();
+    known.sort();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     Err(format!("there is no interface {name:?}; interfaces: {known}"))
 }
@@ -110,3 +124,6 @@ pub(crate) fn xdp(name: &str, wanted: usize) -> Result<(), String> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,16 @@
 //! What a kind of attachment says of itself. Each has a file in `kinds`, and a line in its table.
 
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::Result;
-use serde_json::Value;
+use sandbox::Confinement;
+use serde::Serialize;
 use switch::Switch;
 use uplink::Undo;
 
 use crate::attach::Attach;
 use crate::attachment::Attachment;
-use crate::opened::Opened;
+use crate::opened::{Handed, Opened};
 use crate::wanted::Wanted;
 use crate::words::Words;
 
@@ -28,12 +27,6 @@ pub(crate) struct Kind {
     pub(crate) read: fn(&str, &str) -> Result<(), String>,
     /// What the rest of a plan has to know of it.
     pub(crate) traits: fn(&Attach) -> Traits,
-    /// What is wrong with the interface that it names, by what the host has.
-    pub(crate) check: fn(&str, &Interfaces) -> Result<(), String>,
-    /// What of it cannot be had on this host, by key: asked before anything is built.
-    pub(crate) lacks: fn(&Wanted) -> Vec<Lack>,
-    /// What is to be said of it on this host, by `check`; none where nothing outside is needed.
-    pub(crate) finding: fn(&Wanted) -> Option<Finding>,
     /// What is to be taken away after it, if anything, should whoever opens it be killed.
     pub(crate) undo: fn(&Wanted) -> Option<Undo>,
     /// What it counts: what metrics call each group, and what its fields mean.
@@ -50,12 +43,14 @@ pub type Fields = &'static [(&'static str, &'static str)];
 pub(crate) enum Place {
     /// In the process that runs the router, which has these switches.
     Inside(fn(&Wanted, &[Arc<Switch>]) -> Result<Arc<dyn Attachment>>),
-    /// On the host: opened by who may do so, and handed over.
+    /// On the host.
     Outside {
-        /// Opens it.
+        /// What is to be said of it before anything is built, or what cannot be had.
+        look: fn(&Wanted) -> Result<Finding, Vec<Lack>>,
+        /// Opens it, for who may do so.
         open: fn(&Wanted) -> Result<Box<dyn Opened>>,
-        /// Takes what [`Opened::hand_over`] gave in another process; as many descriptors as belong to it.
-        adopt: fn(Value, &mut dyn Iterator<Item = OwnedFd>) -> Result<Box<dyn Opened>>,
+        /// Serves a NIC by what was opened and handed over.
+        serve: fn(Handed, &Wanted, Confinement) -> Result<Arc<dyn Attachment>>,
     },
 }
 
@@ -67,10 +62,7 @@ impl Kind {
             behind,
             keys: &[],
             read: |_, _| Ok(()),
-            traits: |_| Traits::NONE,
-            check: |_, _| Ok(()),
-            lacks: |_| Vec::new(),
-            finding: |_| None,
+            traits: |_| Traits::default(),
             undo: |_| None,
             counts: &[],
             place,
@@ -124,7 +116,7 @@ pub enum Takes {
 }
 
 /// What the rest of a plan has to know of an attachment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
     /// Several NICs may be plugged into the same.
     pub is_common: bool,
@@ -146,53 +138,41 @@ pub struct Traits {
     pub shares_memory: bool,
 }
 
-impl Traits {
-    /// None of these.
-    pub(crate) const NONE: Self = Self {
-        is_common: false,
-        is_link: false,
-        needs_tun: false,
-        changes_interfaces: false,
-        is_on_interface: false,
-        is_made: false,
-        is_by_calls: false,
-        is_handed: false,
-        shares_memory: false,
-    };
-}
-
 /// Something that cannot be had: the key that names it, and what is wrong and what would be right.
 pub type Lack = (&'static str, String);
 
 /// That what is named by `attach` cannot be had.
-pub(crate) fn lack(outcome: Result<(), String>) -> Vec<Lack> {
-    outcome.err().map(|what| ("attach", what)).into_iter().collect()
+pub(crate) fn lack(what: String) -> Vec<Lack> {
+    vec![("attach", what)]
 }
 
 /// What is to be said of something on this host.
-pub type Finding = (Verdict, String);
+pub type Finding = (State, String);
 
 /// How a finding is to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
     /// As it should be.
     Ok,
     /// Missing, and something will not work.
     No,
-    /// Works, but costs something, or not yet.
+    /// Works, but costs something or changes what figures mean.
     Note,
 }
 
-/// What an interface of the host is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InterfaceKind {
-    /// A TAP that can be opened.
-    Tap,
-    /// A bridge of the kernel.
-    Bridge,
-    /// Anything else.
-    Other,
-}
+impl State {
+    /// The word for it in a table.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::No => "no",
+            Self::Note => "note",
+        }
+    }
 
-/// Interfaces of the host, by name.
-pub type Interfaces = BTreeMap<String, InterfaceKind>;
+    /// Ok if it holds, else the other.
+    pub const fn ok_or(holds: bool, other: Self) -> Self {
+        if holds { Self::Ok } else { other }
+    }
+}

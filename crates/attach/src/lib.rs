@@ -25,12 +25,11 @@ pub mod written;
 
 pub use attach::{Attach, counts, keys, words};
 pub use attachment::{About, Attachment, Entry, News, Outside, Ports, Site, Visit, later, port};
-pub use kind::{Fields, Finding, InterfaceKind, Interfaces, Key, Lack, Takes, Traits, Verdict};
-pub use kinds::pcap::capture;
+pub use kind::{Fields, Finding, Key, Lack, State, Takes, Traits};
 pub use kinds::vhost_user_backend::GuestPort;
-pub use kinds::vhost_user_frontend::way_out;
-pub use link::Link;
-pub use opened::{Counted, Health, Opened, Restored, Turn, View, Watched};
+pub use link::{link, tap};
+pub use opened::{Counted, Handed, Health, Opened, Restored, Turn, View, Watched};
 pub use patient::Patient;
-pub use wanted::{Wanted, adopt};
+pub use socket::of_door;
+pub use wanted::Wanted;
 pub use words::Words;

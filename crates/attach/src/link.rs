@@ -2,11 +2,11 @@
 
 mod early_drop;
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::any::Any;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
-use nic_port::Receiver;
 use port::steer::Hash;
 use port::{Offloads, Sink, Source};
 use sandbox::Confinement;
@@ -19,19 +19,21 @@ use uplink::{
 use crate::attach::Attach;
 use crate::attachment::{Attachment, News, Outside, Ports, Site};
 use crate::kind;
-use crate::opened::{Counted, Health, Opened, Restored, Turn, View, Watched, one, several};
+use crate::opened::{Counted, Handed, Health, Opened, Restored, Turn, View, Watched};
 use crate::wanted::Wanted;
 use early_drop::EarlyDrop;
 
 /// What the rest of a plan has to know of all of them.
-pub(crate) const TRAITS: kind::Traits = kind::Traits {
-    is_common: true,
-    is_link: true,
-    changes_interfaces: true,
-    is_made: true,
-    is_by_calls: true,
-    ..kind::Traits::NONE
-};
+pub(crate) fn traits() -> kind::Traits {
+    kind::Traits {
+        is_common: true,
+        is_link: true,
+        changes_interfaces: true,
+        is_made: true,
+        is_by_calls: true,
+        ..kind::Traits::default()
+    }
+}
 
 /// What they count.
 pub(crate) const COUNTS: &[(&str, kind::Fields)] =
@@ -39,7 +41,7 @@ pub(crate) const COUNTS: &[(&str, kind::Fields)] =
 
 /// Of a TAP in a bridge.
 pub(crate) fn in_a_bridge(_: &Attach) -> kind::Traits {
-    kind::Traits { needs_tun: true, ..TRAITS }
+    kind::Traits { needs_tun: true, ..traits() }
 }
 
 /// How the TAP of a NIC is to be. What may be left to it is for whoever serves it to say.
@@ -55,7 +57,7 @@ pub(crate) fn config(wanted: &Wanted) -> TapConfig<'static> {
 
 /// A link that is open.
 #[derive(Debug)]
-pub struct Link {
+struct Link {
     tap: Tap,
     side: Side,
 }
@@ -72,18 +74,6 @@ pub(crate) enum Side {
     },
 }
 
-impl From<Tap> for Link {
-    fn from(tap: Tap) -> Self {
-        Self { tap, side: Side::Host }
-    }
-}
-
-impl From<Link> for Tap {
-    fn from(link: Link) -> Self {
-        link.tap
-    }
-}
-
 /// A link that was made just now.
 pub(crate) fn made(tap: Result<Tap, uplink::Error>, wanted: &Wanted, side: Side) -> Result<Box<dyn Opened>> {
     let tap = if wanted.is_tuned { tap?.with_wishes()? } else { tap? };
@@ -94,32 +84,41 @@ pub(crate) fn made(tap: Result<Tap, uplink::Error>, wanted: &Wanted, side: Side)
 #[derive(Deserialize)]
 struct Parts {
     interface: String,
-    /// Each a descriptor.
-    queues: usize,
     traits: Traits,
-    /// Whether one more descriptor takes wishes for a queue length.
+    /// Whether the last descriptor, behind the queues, takes wishes for a queue length.
     wishes: bool,
 }
 
+/// A link that was opened elsewhere.
+///
+/// # Errors
+/// It is something else.
+pub fn tap(mut handed: Handed) -> Result<Tap> {
+    let Parts { interface, traits, wishes } = handed.parts()?;
+    let wishes = if wishes { Some(handed.last()?) } else { None };
+    let tap = Tap::from_descriptors(&interface, handed.descriptors, traits)?;
+    Ok(match wishes {
+        Some(wishes) => tap.wishing(wishes),
+        None => tap,
+    })
+}
+
 /// See [`kind::Place::Outside`].
-pub(crate) fn adopt(what: Value, descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Result<Box<dyn Opened>> {
-    let Parts { interface, queues, traits, wishes } = serde_json::from_value(what)?;
-    let tap = Tap::from_descriptors(&interface, several(descriptors, queues)?, traits)?;
-    let tap = if wishes { tap.wishing(one(descriptors)?) } else { tap };
-    Ok(Box::new(Link::from(tap)))
+pub(crate) fn serve(handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
+    Ok(Arc::new(Port(tap(handed)?)))
+}
+
+/// A link as whoever opened it elsewhere has it.
+pub fn link(tap: Tap) -> Box<dyn Opened> {
+    Box::new(Link { tap, side: Side::Host })
 }
 
 impl Opened for Link {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
         let tap = &self.tap;
-        let (queues, wishes) = (tap.descriptors().len(), tap.wishes().is_some());
-        let what =
-            json!({ "interface": tap.name(), "queues": queues, "traits": tap.traits(), "wishes": wishes });
-        (json!({ "tap": what }), tap.descriptors().chain(tap.wishes()).collect())
-    }
-
-    fn serve(self: Box<Self>, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
-        Ok(Arc::new(Port(self.tap)))
+        let wishes = tap.wishes().is_some();
+        let what = json!({ "interface": tap.name(), "traits": tap.traits(), "wishes": wishes });
+        (what, tap.descriptors().chain(tap.wishes()).collect())
     }
 
     /// Nobody touches a link of which nothing was asked: it may lie in another namespace by now.
@@ -137,7 +136,8 @@ impl Opened for Link {
     }
 
     fn succeed(&mut self, old: Box<dyn Opened>) {
-        if let Ok(old) = old.into_kind::<Self>() {
+        let old: Box<dyn Any> = old;
+        if let Ok(old) = old.downcast::<Self>() {
             self.tap.succeed(old.tap);
         }
     }
@@ -208,10 +208,7 @@ impl Attachment for Port {
     /// flow too, but by a hash of its own, which puts the directions of a flow together only at this link and not with those at other
     /// NICs.
     fn ports(&self, site: &Site<'_>) -> Result<Ports> {
-        let (Self(held), wanted) = (self, site.wanted);
-        held.resize(wanted.mtu, wanted.queue_len)?;
-        held.spread_by(wanted.hash)?;
-        let mut tap = held.try_clone()?;
+        let (mut tap, wanted) = (self.0.try_clone()?, site.wanted);
         if !wanted.offload {
             tap.limit(Offloads::NONE);
         }
@@ -236,24 +233,13 @@ impl Attachment for Port {
         Ok(Ports { sources, is_spread, sinks, outside, ..Ports::none() })
     }
 
-    fn link(&self) -> Option<bool> {
-        None
-    }
-
+    /// That it was deleted whoever opened it tells.
     fn news(&self) -> Option<News> {
         None
     }
 
-    fn replace(&self, by: Box<dyn Opened>) -> Result<()> {
-        Ok(self.0.replace(&by.into_kind::<Link>()?.tap)?)
-    }
-
-    fn state(&self) -> Option<(&'static str, String)> {
-        None
-    }
-
-    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
-        None
+    fn replace(&self, by: Handed) -> Result<()> {
+        Ok(self.0.replace(&tap(by)?)?)
     }
 }
 

@@ -1,10 +1,10 @@
 //! What was opened of the host for a NIC: kept by whoever may open it, handed to whoever serves it, looked after and mended.
 //!
 //! ```text
-//!  who may open                                            who serves
-//!  Wanted::open --> Opened --- hand_over: what, fds ---> adopt --> Opened --> serve --> Attachment
-//!                   | watch --> Watched: look, restore (a thread)               ^
-//!                   | open anew, succeed ------ hand_over --------------> replace
+//!  who may open                                              who serves
+//!  Wanted::open --> Opened --------- hand_over: Handed ----> Wanted::serve --> Attachment
+//!                   | watch --> Watched: look, restore (a thread)                 ^
+//!                   | open anew, succeed ----- hand_over: Handed -----------> replace
 //!                   | resize, turn, bell + attend
 //! ```
 
@@ -12,26 +12,19 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use sandbox::Confinement;
-use serde_json::{Value, json};
-use uplink::{Cable, LinkTable, Links};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use uplink::{Cable, Door, LinkTable, Links};
 
-use crate::attachment::Attachment;
 use crate::wanted::Wanted;
 
 /// Something of the host that was opened for a NIC. Nothing here has a default, so that no kind can forget anything.
 pub trait Opened: Any + fmt::Debug + Send {
-    /// What it is, by the word of its kind, and its descriptors: for [`adopt`](crate::adopt) in another process.
+    /// What it is, for who serves it in another process, and its descriptors.
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>);
-
-    /// Serves a NIC by it, in this process.
-    ///
-    /// # Errors
-    /// No thread or descriptor can be had.
-    fn serve(self: Box<Self>, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>>;
 
     /// Makes it what the NIC wants now, where that is more or less than it wanted before.
     ///
@@ -64,24 +57,33 @@ pub trait Opened: Any + fmt::Debug + Send {
     fn attend(&self);
 }
 
-impl dyn Opened {
-    /// What it is and copies of its descriptors, to be sent.
+/// Something that was opened, on its way to who serves it.
+#[derive(Debug)]
+pub struct Handed {
+    /// What it is.
+    pub what: Value,
+    /// Its descriptors, in their order.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Handed {
+    /// Copies of what was opened.
     ///
     /// # Errors
     /// No descriptors are left.
-    pub fn copies(&self) -> io::Result<(Value, Vec<OwnedFd>)> {
-        let (what, descriptors) = self.hand_over();
-        let copies = descriptors.into_iter().map(|fd| fd.try_clone_to_owned()).collect::<io::Result<_>>()?;
-        Ok((what, copies))
+    pub fn of((what, descriptors): (Value, Vec<BorrowedFd<'_>>)) -> io::Result<Self> {
+        let copies = descriptors.into_iter().map(|fd| fd.try_clone_to_owned());
+        Ok(Self { what, descriptors: copies.collect::<io::Result<_>>()? })
     }
 
-    /// It, as what it is.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub fn into_kind<T: Opened>(self: Box<Self>) -> Result<Box<T>> {
-        let any: Box<dyn Any> = self;
-        any.downcast().ok().context("what was opened is of another kind")
+    /// What it is, as whoever serves it knows it.
+    pub(crate) fn parts<T: DeserializeOwned>(&self) -> Result<T> {
+        T::deserialize(&self.what).context("what was handed over is of another kind")
+    }
+
+    /// The last of its descriptors that was not taken yet.
+    pub(crate) fn last(&mut self) -> Result<OwnedFd> {
+        self.descriptors.pop().context("a descriptor is missing of what was handed over for a NIC")
     }
 }
 
@@ -161,39 +163,24 @@ pub struct Restored {
     pub place: String,
 }
 
-/// One of the descriptors that were handed over.
-pub(crate) fn one(descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Result<OwnedFd> {
-    descriptors.next().context("a descriptor is missing of what was opened for a NIC")
+/// Descriptors that neither come nor go: files, sockets.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// What they are.
+    pub(crate) what: Value,
+    pub(crate) descriptors: Vec<OwnedFd>,
+    /// Where peers come in, if they do.
+    pub(crate) door: Option<Door>,
+    /// What a file is called whose place another one takes when a new data plane begins, and what sees to that.
+    pub(crate) renewed: Option<(PathBuf, Renew)>,
 }
 
-/// So many of them.
-pub(crate) fn several(descriptors: &mut dyn Iterator<Item = OwnedFd>, count: usize) -> Result<Vec<OwnedFd>> {
-    (0..count).map(|_| one(descriptors)).collect()
-}
+/// Puts another descriptor in the place of the first one, for a data plane that begins for the so manieth time.
+pub(crate) type Renew = fn(&Path, &mut [OwnedFd], u32) -> Result<()>;
 
-/// A descriptor that is all there is of something: it neither comes nor goes, and whoever serves it wants nothing of us.
-#[derive(Debug)]
-struct Sole {
-    word: &'static str,
-    descriptor: OwnedFd,
-    serve: Serve,
-}
-
-/// What serves a NIC by a descriptor.
-pub(crate) type Serve = fn(OwnedFd, &Wanted, Confinement) -> Result<Arc<dyn Attachment>>;
-
-/// A descriptor of this kind that is all there is.
-pub(crate) fn sole(word: &'static str, descriptor: OwnedFd, serve: Serve) -> Box<dyn Opened> {
-    Box::new(Sole { word, descriptor, serve })
-}
-
-impl Opened for Sole {
+impl Opened for Kept {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
-        (json!({ (self.word): null }), vec![self.descriptor.as_fd()])
-    }
-
-    fn serve(self: Box<Self>, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
-        (self.serve)(self.descriptor, wanted, confinement)
+        (self.what.clone(), self.descriptors.iter().map(AsFd::as_fd).collect())
     }
 
     fn resize(&mut self, _: &Wanted, _: &Wanted) -> Result<()> {
@@ -204,8 +191,11 @@ impl Opened for Sole {
         drop(old);
     }
 
-    fn turn(&mut self, _: Turn) -> Result<()> {
-        Ok(())
+    fn turn(&mut self, turn: Turn) -> Result<()> {
+        match (turn, &self.renewed) {
+            (Turn::Begins(times), Some((path, renew))) => renew(path, &mut self.descriptors, times),
+            _ => Ok(()),
+        }
     }
 
     fn watch(&self) -> Option<Box<dyn Watched>> {
@@ -221,8 +211,10 @@ impl Opened for Sole {
     }
 
     fn bell(&self) -> Option<BorrowedFd<'_>> {
-        None
+        self.door.as_ref()?.asked()
     }
 
-    fn attend(&self) {}
+    fn attend(&self) {
+        self.door.iter().for_each(Door::answer);
+    }
 }

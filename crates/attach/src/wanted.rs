@@ -1,19 +1,17 @@
 //! What a NIC wants of what it is plugged into: everything that whoever opens, checks or serves it has to know of its file.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use port::steer::Hash;
-use serde_json::Value;
+use sandbox::Confinement;
 use switch::Switch;
 use uplink::{Mac, Undo};
 
 use crate::attach::Attach;
 use crate::attachment::Attachment;
 use crate::kind::{Finding, Lack, Place};
-use crate::kinds::ALL;
-use crate::opened::Opened;
+use crate::opened::{Handed, Opened};
 
 /// The longest name of an interface, in octets.
 const LONGEST: usize = 15;
@@ -82,14 +80,15 @@ impl Wanted {
         (self.attach.spec().undo)(self)
     }
 
-    /// What of it cannot be had on this host, by key: asked before anything is built.
-    pub fn lacks(&self) -> Vec<Lack> {
-        (self.attach.spec().lacks)(self)
-    }
-
-    /// What is to be said of it on this host; none where nothing outside is needed.
-    pub fn finding(&self) -> Option<Finding> {
-        (self.attach.spec().finding)(self)
+    /// What is to be said of it on this host before anything is built; none where nothing outside is needed.
+    ///
+    /// # Errors
+    /// What cannot be had, by key.
+    pub fn look(&self) -> Result<Option<Finding>, Vec<Lack>> {
+        match self.attach.spec().place {
+            Place::Inside(_) => Ok(None),
+            Place::Outside { look, .. } => look(self).map(Some),
+        }
     }
 
     /// Opens what is outside; none where it is plugged into nothing, or into something of this program.
@@ -111,6 +110,17 @@ impl Wanted {
         match self.attach.spec().place {
             Place::Inside(inside) => inside(self, switches),
             Place::Outside { .. } => bail!("{} is outside, and was not opened", self.attach),
+        }
+    }
+
+    /// Serves it by what was opened and handed over, in this process or another one.
+    ///
+    /// # Errors
+    /// That is something else, or no thread or descriptor can be had.
+    pub fn serve(&self, handed: Handed, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
+        match self.attach.spec().place {
+            Place::Inside(_) => bail!("{} is nothing that is handed over", self.attach),
+            Place::Outside { serve, .. } => serve(handed, self, confinement),
         }
     }
 
@@ -143,19 +153,6 @@ impl Wanted {
             self.queues
         );
         Ok(())
-    }
-}
-
-/// What another process has opened and [handed over](Opened::hand_over), as it said: takes as many of `descriptors` as belong to it.
-///
-/// # Errors
-/// There are too few, or they are not what is said.
-pub fn adopt(what: &Value, descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Result<Box<dyn Opened>> {
-    let mut named = what.as_object().into_iter().flatten();
-    let (word, what) = named.next().context("nothing was handed over")?;
-    match ALL.iter().find(|kind| kind.word == word).map(|kind| kind.place) {
-        Some(Place::Outside { adopt, .. }) => adopt(what.clone(), descriptors),
-        _ => bail!("{word:?} is nothing that is handed over"),
     }
 }
 

@@ -1,8 +1,6 @@
-//! What only the host can refuse: CPUs, interfaces and memory, told to us so that this stays pure.
+//! What only the host can refuse: CPUs and memory, told to us so that this stays pure.
 
 use std::collections::BTreeSet;
-
-use attach::Interfaces;
 
 use crate::cpus::CpuSet;
 use crate::error::Errors;
@@ -15,8 +13,6 @@ pub struct HostFacts {
     pub cpus: BTreeSet<u32>,
     /// Memory that can be had without swapping, in octets; none where unknown.
     pub memory_available: Option<u64>,
-    /// Interfaces in this network namespace.
-    pub interfaces: Interfaces,
     /// Why there is no KVM; none where there is.
     pub no_kvm: Option<String>,
     /// Why guests that are no firmware of ours do not run here, although there is KVM; none where they do, or where nobody
@@ -25,12 +21,11 @@ pub struct HostFacts {
 }
 
 impl Plan {
-    /// What this host cannot give the plan. A TAP that does not exist is no fault: it is made.
+    /// What this host cannot give the plan.
     pub fn check_host(&self, host: &HostFacts) -> Errors {
         let mut errors = Errors::new(self.places.file());
         self.check_engines(host, &mut errors);
         self.check_cpus(host, &mut errors);
-        self.check_interfaces(host, &mut errors);
         self.check_memory(host, &mut errors);
         errors.sorted()
     }
@@ -91,16 +86,6 @@ impl Plan {
                 if let Some(cpu) = missing {
                     let what = format!("CPU {cpu} cannot be used on this host; CPUs: {}", list(&host.cpus));
                     errors.push(self.places.line(index, None, key), &format!("router.{key}"), what);
-                }
-            }
-        }
-    }
-
-    fn check_interfaces(&self, host: &HostFacts, errors: &mut Errors) {
-        for (r, router) in self.routers.iter().enumerate() {
-            for (n, nic) in router.nics.iter().enumerate() {
-                if let Err(what) = nic.attach.check(&host.interfaces) {
-                    errors.push(self.places.line(r, Some(n), "attach"), "router.nic.attach", what);
                 }
             }
         }

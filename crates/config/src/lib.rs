@@ -31,7 +31,7 @@ mod verify;
 
 pub use address::{Address, Prefix};
 pub use apart::part_of;
-pub use attach::{InterfaceKind, Traits};
+pub use attach::Traits;
 pub use attachment::read_memory_max;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};

@@ -24,11 +24,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use attach::Handed;
 use engine::{About, Counts, Instance, Supplies, now_ns};
 use link::{Link, ToPlane, ToSupervisor};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use sandbox::{Class, Missing};
-use serde_json::Value;
 
 use known::Known;
 use wire::Wire;
@@ -198,7 +198,7 @@ impl DataPlane {
                 self.instance.share(threads);
                 Ok(())
             }
-            ToPlane::Replace { nic, what } => self.replace(&nic, &what, descriptors),
+            ToPlane::Replace { nic, what } => self.replace(&nic, Handed { what, descriptors }),
             ToPlane::Plugged { nic } => {
                 self.instance.plugged(&nic);
                 Ok(())
@@ -214,10 +214,8 @@ impl DataPlane {
     }
 
     /// A link of a NIC is there again.
-    fn replace(&mut self, nic: &str, what: &Value, descriptors: Vec<OwnedFd>) -> Result<()> {
-        let opened = attach::adopt(what, &mut descriptors.into_iter());
-        let replaced = opened.and_then(|opened| self.instance.replace(nic, opened));
-        let Err(error) = replaced else { return Ok(()) };
+    fn replace(&mut self, nic: &str, by: Handed) -> Result<()> {
+        let Err(error) = self.instance.replace(nic, by) else { return Ok(()) };
         let kind = telemetry::Kind::Notice.name().to_owned();
         let message = format!("{nic}: {error:#}");
         self.wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message })

@@ -3,7 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use attach::Handed;
 use config::{HostFacts, Pin, Plan};
 use engine::{Images, Supplies};
 use link::{Orders, Supply};
@@ -57,8 +58,10 @@ pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<
                 let devices: Vec<_> = left.by_ref().take(*devices).collect();
                 supplies.vhost_nets.insert(nic.clone(), devices);
             }
-            Supply::Uplink { nic, what } => {
-                supplies.opened.insert(nic.clone(), attach::adopt(what, &mut left).with_context(missing)?);
+            Supply::Uplink { nic, what, descriptors: count } => {
+                let descriptors: Vec<_> = left.by_ref().take(*count).collect();
+                ensure!(descriptors.len() == *count, missing());
+                supplies.opened.insert(nic.clone(), Handed { what: what.clone(), descriptors });
             }
             Supply::Door { nic, path } => {
                 let door = Door::adopt(path, false, left.next().with_context(missing)?);

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use api::Sharing;
-use attach::Opened;
+use attach::Handed;
 use config::Plan;
 use switch::Switch;
 
@@ -213,7 +213,7 @@ impl Instance {
     ///
     /// # Errors
     /// There is no such NIC, or it has no such link.
-    pub fn replace(&mut self, label: &str, by: Box<dyn Opened>) -> Result<()> {
+    pub fn replace(&mut self, label: &str, by: Handed) -> Result<()> {
         let slots = self.slots.iter().flat_map(Slot::outlets);
         let mut outlets = slots.chain(self.relays.iter().flat_map(Relay::outlets));
         let outlet =

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use attach::{Attachment, Link, News, Opened, Ports, Site};
+use attach::{Attachment, Handed, News, Ports, Site};
 use config::{Nic, Router, VhostThreads};
 use nic_port::Receiver;
 use rustix::thread::gettid;
@@ -100,10 +100,9 @@ impl KernelNic {
     /// Puts the kernel between a NIC and an interface.
     pub(crate) fn new(
         (router, nic): (&Router, &Nic),
-        link: Link,
+        tap: Tap,
         supplies: &mut Supplies,
     ) -> Result<Arc<Self>> {
-        let tap = Tap::from(link);
         let label = format!("{}.{}", router.name, nic.name);
         let supplied = supplies.vhost_nets.remove(&label).unwrap_or_default();
         let missing = vhost_nets(router).saturating_sub(supplied.len());
@@ -139,21 +138,16 @@ impl KernelNic {
 }
 
 impl Attachment for KernelNic {
-    fn ports(&self, site: &Site<'_>) -> Result<Ports> {
-        self.tap.resize(site.wanted.mtu, site.wanted.queue_len)?;
+    fn ports(&self, _: &Site<'_>) -> Result<Ports> {
         Ok(Ports::none())
-    }
-
-    fn link(&self) -> Option<bool> {
-        None
     }
 
     fn news(&self) -> Option<News> {
         None
     }
 
-    fn replace(&self, by: Box<dyn Opened>) -> Result<()> {
-        let by = Tap::from(*by.into_kind::<Link>()?);
+    fn replace(&self, by: Handed) -> Result<()> {
+        let by = attach::tap(by)?;
         self.tap.replace(&by)?;
         self.receiver.replace(by.descriptors())
     }

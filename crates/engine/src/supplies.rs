@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use attach::{Attachment, Opened};
+use attach::{Attachment, Handed};
 use sandbox::Confinement;
 use uplink::Door;
 use vmm::{Kvm, Spawn};
@@ -24,7 +24,7 @@ pub struct Supplies {
     pub plugs: Plugs,
     /// What NICs are plugged into outside, by `router.nic`. The instance keeps it while their NICs exist, also while the
     /// router is stopped.
-    pub opened: HashMap<String, Box<dyn Opened>>,
+    pub opened: HashMap<String, Handed>,
     /// Where the processes of routers that are apart come to their NICs, by `router.nic`.
     pub doors: HashMap<String, Door>,
     /// What Linux guests are made of, by router.

@@ -21,7 +21,8 @@ pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
         for (n, nic) in router.nics.iter().enumerate().filter(|(_, nic)| !has(before, nic)) {
             let is_of_switch = nic.attach.kind() == "ovs";
             // Where it does not answer, asking takes seconds each time.
-            let lacks = if is_of_switch && switch_refuses { Vec::new() } else { router.wanted(nic).lacks() };
+            let refused = if is_of_switch && switch_refuses { None } else { router.wanted(nic).look().err() };
+            let lacks = refused.unwrap_or_default();
             switch_refuses |= is_of_switch && !lacks.is_empty();
             let of_nic = |(key, what): (&'static str, String)| Fault::of_nic(index, n, key, what);
             faults.extend(lacks.into_iter().map(of_nic));

@@ -171,8 +171,10 @@ pub enum Supply {
     Uplink {
         /// The NIC: `edge.wan`.
         nic: String,
-        /// What it is, as whoever opened it has it told; that says how many descriptors.
+        /// What it is, as whoever opened it has it told.
         what: Value,
+        /// How many descriptors.
+        descriptors: usize,
     },
     /// Where the process of a router that is apart comes to a NIC.
     Door {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use attach::{Opened, Restored, Wanted, Watched};
+use attach::{Handed, Opened, Restored, Wanted, Watched};
 use link::ToPlane;
 use telemetry::Kind;
 
@@ -128,7 +128,9 @@ impl Supervisor {
     /// Hands what was opened anew to whoever serves it. What the NIC does not want any more is closed again.
     fn put_in_place(&mut self, wanted: Wanted, opened: Result<Option<Box<dyn Opened>>>, now: Instant) {
         let (Ok(Some(opened)), nic) = (opened, wanted.label()) else { return };
-        let Ok(Some((what, descriptors))) = self.resources.replace(&self.running.plan, wanted, opened) else {
+        let Ok(Some(Handed { what, descriptors })) =
+            self.resources.replace(&self.running.plan, wanted, opened)
+        else {
             return;
         };
         self.mending.links.remove(&nic);

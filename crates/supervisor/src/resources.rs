@@ -9,11 +9,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use attach::{Attach, Opened, Turn, Wanted, way_out};
+use attach::{Attach, Handed, Opened, Turn, Wanted, of_door};
 use config::{Engine, Nic, Plan, Router};
 use engine::{Images, open_vhost_net, vhost_nets};
 use link::Supply;
-use serde_json::Value;
 use uplink::{LinkTable, Passage, Undo};
 
 use super::watching::Look;
@@ -162,9 +161,8 @@ impl Resources {
         for (router, nic) in plan.nics() {
             let key = key(router, nic);
             let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) else { continue };
-            let (what, copies) = uplink.opened.copies().context(full)?;
-            supplies.push(Supply::Uplink { nic: label(router, nic), what });
-            descriptors.extend(copies);
+            let handed = Handed::of(uplink.opened.hand_over()).context(full)?;
+            push(label(router, nic), handed, &mut supplies, &mut descriptors);
         }
         // Not kept here: whoever owns one has the kernel reach into its memory, and has to take that along when it goes.
         for (router, nic) in plan.nics().filter(|(router, _)| vhost_nets(router) > 0) {
@@ -197,11 +195,8 @@ impl Resources {
         }
         for nic in router.nics.iter().map(|nic| label(router, nic)) {
             let Some(passage) = self.passages.get(&nic) else { continue };
-            let (what, front) = way_out(passage.front());
-            supplies.push(Supply::Uplink { nic, what });
-            for descriptor in front {
-                descriptors.push(descriptor.try_clone_to_owned().context(full)?);
-            }
+            let handed = Handed::of(of_door(passage.front())).context(full)?;
+            push(nic, handed, &mut supplies, &mut descriptors);
         }
         Ok((supplies, descriptors))
     }
@@ -290,8 +285,8 @@ impl Resources {
         self.state += 1;
     }
 
-    /// Puts what was opened anew for a NIC in the place of what it had: what that is, and its descriptors for the data plane. None if
-    /// the NIC is not there any more, or wants something else by now.
+    /// Puts what was opened anew for a NIC in the place of what it had: that, for the data plane. None if the NIC is not there any
+    /// more, or wants something else by now.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -300,16 +295,16 @@ impl Resources {
         plan: &Plan,
         wanted: Wanted,
         mut opened: Box<dyn Opened>,
-    ) -> Result<Option<(Value, Vec<OwnedFd>)>> {
+    ) -> Result<Option<Handed>> {
         let at = plan.nics().find(|(router, nic)| router.wanted(nic) == wanted);
         let Some(key) = at.map(|(router, nic)| key(router, nic)) else { return Ok(None) };
         if let Some(old) = self.uplinks.remove(&key) {
             opened.succeed(old.opened);
         }
-        let answer = opened.copies().context("no descriptors are left");
+        let handed = Handed::of(opened.hand_over()).context("no descriptors are left");
         self.uplinks.insert(key, Uplink { wanted, opened });
         self.state += 1;
-        answer.map(Some)
+        handed.map(Some)
     }
 
     /// Does what is to be done about a data plane that is dead, or that is about to begin; the first thing that cannot be done is the
@@ -346,6 +341,13 @@ impl Resources {
         self.uplinks.retain(|held, _| plan.nics().any(|(router, nic)| key(router, nic) == *held));
         outcome
     }
+}
+
+/// Adds what a NIC is plugged into to what is supplied.
+fn push(nic: String, handed: Handed, supplies: &mut Vec<Supply>, all: &mut Vec<OwnedFd>) {
+    let Handed { what, descriptors } = handed;
+    supplies.push(Supply::Uplink { nic, what, descriptors: descriptors.len() });
+    all.extend(descriptors);
 }
 
 /// Opens what a NIC is plugged into. Where the rest of a run that was killed still has it, which has let go of its names

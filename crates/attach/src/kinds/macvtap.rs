@@ -8,9 +8,9 @@ use uplink::macvtap::{self, Mode};
 use uplink::{MacvtapConfig, Undo};
 
 use crate::attach::interface;
-use crate::interfaces::{self, if_up, is_known, missing};
-use crate::kind::{Finding, Key, Kind, Place, Traits, Verdict, lack};
-use crate::link::{self, Side, made};
+use crate::interfaces::{self, if_up, is_known};
+use crate::kind::{Finding, Key, Kind, Lack, Place, State, Traits, lack};
+use crate::link::{self, Side, made, serve};
 use crate::opened::Opened;
 use crate::wanted::Wanted;
 use crate::words::Words;
@@ -32,13 +32,10 @@ pub(crate) const KIND: Kind = Kind {
     traits: |attach| Traits {
         is_common: attach.key(MODE) != Some(PASSTHRU),
         is_on_interface: true,
-        ..link::TRAITS
+        ..link::traits()
     },
-    check: is_known,
-    lacks: |wanted| lack(interfaces::macvtap(wanted.attach.name(), wanted.mtu)),
-    finding: |wanted| Some(finding(wanted.attach.name(), mode(wanted), wanted.mtu)),
     undo: |wanted| Some(Undo::of_macvtap(&wanted.link_name())),
-    ..Kind::plain("macvtap", Some("INTERFACE"), Place::Outside { open, adopt: link::adopt })
+    ..Kind::plain("macvtap", Some("INTERFACE"), Place::Outside { look, open, serve })
 };
 
 fn mode(wanted: &Wanted) -> Mode {
@@ -50,24 +47,18 @@ fn mode(wanted: &Wanted) -> Mode {
     }
 }
 
-fn finding(name: &str, mode: Mode, mtu: u32) -> Finding {
-    if !interfaces::interface(name).exists() {
-        return missing(name);
-    }
+fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+    let name = wanted.attach.name();
+    is_known(name).and_then(|()| interfaces::macvtap(name, wanted.mtu)).map_err(lack)?;
     if !has_macvtap() {
-        return (Verdict::No, "this kernel has no macvtap (CONFIG_MACVTAP): use tap: or bridge:".to_owned());
+        let what = "this kernel has no macvtap (CONFIG_MACVTAP): use tap: or bridge:";
+        return Ok((State::No, what.to_owned()));
     }
-    if let Err(what) = interfaces::macvtap(name, mtu) {
-        return (Verdict::No, what);
-    }
-    let spread = "the kernel spreads frames by its own hash";
-    if_up(
-        name,
-        match mode {
-            Mode::Passthru => format!("takes {name} over; {spread}"),
-            _ => format!("an interface beside the host's own, which cannot reach it; {spread}"),
-        },
-    )
+    let is = match mode(wanted) {
+        Mode::Passthru => format!("takes {name} over"),
+        _ => "an interface beside the host's own, which cannot reach it".to_owned(),
+    };
+    Ok(if_up(name, &format!("{is}; the kernel spreads frames by its own hash")))
 }
 
 /// Whether the kernel has the driver, or a module of it.

@@ -11,7 +11,7 @@ use crate::kind::{Kind, Place, Traits};
 use crate::wanted::Wanted;
 
 pub(crate) const KIND: Kind = Kind {
-    traits: |_| Traits { is_common: true, ..Traits::NONE },
+    traits: |_| Traits { is_common: true, ..Traits::default() },
     ..Kind::plain("null", None, Place::Inside(inside))
 };
 

@@ -7,18 +7,16 @@ use anyhow::Result;
 use uplink::{Undo, ovs};
 
 use crate::attach::interface;
-use crate::kind::{Finding, Kind, Place, Verdict, lack};
-use crate::link::{self, Side, made};
+use crate::kind::{Finding, Kind, Lack, Place, State, lack};
+use crate::link::{self, Side, made, serve};
 use crate::opened::Opened;
 use crate::wanted::Wanted;
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,
     traits: link::in_a_bridge,
-    lacks: |wanted| lack(bridge(wanted.attach.name())),
-    finding: |wanted| Some(finding(wanted.attach.name())),
     undo: |wanted| Some(Undo::of_ovs_port(&wanted.link_name())),
-    ..Kind::plain("ovs", Some("BRIDGE"), Place::Outside { open, adopt: link::adopt })
+    ..Kind::plain("ovs", Some("BRIDGE"), Place::Outside { look, open, serve })
 };
 
 /// Whether Open vSwitch can be asked, for five seconds at most, and has a bridge.
@@ -41,23 +39,22 @@ fn ask(words: &[&str]) -> io::Result<(Option<i32>, String)> {
     Ok((output.status.code(), String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }
 
-fn finding(name: &str) -> Finding {
-    if let Err(what) = bridge(name) {
-        return (Verdict::No, what);
-    }
+fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+    let name = wanted.attach.name();
+    bridge(name).map_err(lack)?;
     // The bridge's own interface has a port number as soon as somebody serves it.
-    match ask(&["get", "Interface", name, "ofport"]) {
+    Ok(match ask(&["get", "Interface", name, "ofport"]) {
         Ok((Some(0), port)) if port.parse::<u32>().is_ok() => {
-            (Verdict::Ok, "makes a TAP in the bridge of Open vSwitch".to_owned())
+            (State::Ok, "makes a TAP in the bridge of Open vSwitch".to_owned())
         }
         _ => (
-            Verdict::No,
+            State::No,
             format!(
                 "Open vSwitch knows {name} and nobody serves it: start ovs-vswitchd, and load the module openvswitch \
                  or use datapath_type=netdev"
             ),
         ),
-    }
+    })
 }
 
 fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {

@@ -3,25 +3,24 @@
 mod capture;
 mod player;
 
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use nic_port::Receiver;
 use port::Sink;
 use port::pcap::PcapCounters;
+use rustix::fs::fstat;
 use sandbox::Confinement;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::attach::path;
 use crate::attachment::{About, Attachment, News, Outside, Ports, Site};
 use crate::files;
-use crate::kind::{Finding, Key, Kind, Lack, Place, Verdict, lack};
-use crate::opened::{Counted, Opened, Turn, Watched, one};
+use crate::kind::{Finding, Key, Kind, Lack, Place, State, lack};
+use crate::opened::{Handed, Kept, Opened};
 use crate::wanted::Wanted;
 use crate::words::Words;
 use crate::written;
@@ -46,42 +45,26 @@ pub(crate) const KIND: Kind = Kind {
         },
     ],
     read: |text, name| path(text, name, "wan.pcap"),
-    lacks,
-    finding: |wanted| Some(finding(wanted)),
     counts: &[("replay", ReplayCounters::FIELDS), ("pcap", PcapCounters::FIELDS)],
-    ..Kind::plain("pcap", Some("FILE"), Place::Outside { open, adopt })
+    ..Kind::plain("pcap", Some("FILE"), Place::Outside { look, open, serve })
 };
 
-/// Whether a file can be played.
-fn replay(file: &str) -> Result<(), String> {
-    player::open(Path::new(file)).map(drop).map_err(|error| format!("{error:#}"))
-}
-
-fn lacks(wanted: &Wanted) -> Vec<Lack> {
-    let from = wanted.attach.key(REPLAY).and_then(|from| replay(from).err());
-    let file = lack(files::written(Path::new(wanted.attach.name())).map(drop));
-    from.map(|what| (REPLAY, what)).into_iter().chain(file).collect()
-}
-
-fn finding(wanted: &Wanted) -> Finding {
-    if let Some(Err(what)) = wanted.attach.key(REPLAY).map(replay) {
-        return (Verdict::No, what);
-    }
-    match files::written(Path::new(wanted.attach.name())) {
-        Ok(what) => (Verdict::Ok, what.to_owned()),
-        Err(what) => (Verdict::No, what),
+fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+    let replay = wanted.attach.key(REPLAY).map(|from| player::open(Path::new(from)));
+    let replay = replay.and_then(|played| Some((REPLAY, format!("{:#}", played.err()?))));
+    let written = files::written(Path::new(wanted.attach.name()));
+    match (replay, written) {
+        (None, Ok(what)) => Ok((State::Ok, what.to_owned())),
+        (replay, written) => {
+            Err(replay.into_iter().chain(written.err().into_iter().flat_map(lack)).collect())
+        }
     }
 }
 
-/// Files that are open.
-#[derive(Debug)]
-struct Files {
-    /// Where what takes the capture lies; only whoever opened it knows.
-    path: PathBuf,
-    /// What takes the capture.
-    capture: File,
-    /// Whose frames come in, if any do.
-    replay: Option<File>,
+/// What files are, beside their descriptors: what takes the capture, and behind it whose frames come in, if any do.
+#[derive(Deserialize)]
+struct Parts {
+    replays: bool,
     /// As they were captured; otherwise as fast as they are taken.
     recorded: bool,
 }
@@ -90,82 +73,32 @@ fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     let path = PathBuf::from(wanted.attach.name());
     let replay = wanted.attach.key(REPLAY).map(|from| player::open(Path::new(from))).transpose()?;
     let recorded = wanted.attach.key(PACE) == Some(RECORDED);
-    Ok(Box::new(Files { capture: create(&path)?, path, replay, recorded }))
+    let what = json!({ "replays": replay.is_some(), "recorded": recorded });
+    let descriptors = [create(&path)?].into_iter().chain(replay.map(OwnedFd::from)).collect();
+    Ok(Box::new(Kept { what, descriptors, renewed: Some((path, renew)), ..Kept::default() }))
 }
 
-fn create(path: &Path) -> Result<File> {
-    written::create(path).with_context(|| format!("cannot write {}", path.display()))
+fn create(path: &Path) -> Result<OwnedFd> {
+    Ok(written::create(path).with_context(|| format!("cannot write {}", path.display()))?.into())
 }
 
-/// What files are, beside their descriptors.
-#[derive(Deserialize)]
-struct Parts {
-    replays: bool,
-    recorded: bool,
+/// Gives a new data plane a new file to capture into, if the old one may end in the middle of a frame. `x.pcap` goes on in
+/// `x.2.pcap`.
+fn renew(path: &Path, descriptors: &mut [OwnedFd], times: u32) -> Result<()> {
+    let Some(capture) = descriptors.first_mut() else { return Ok(()) };
+    if fstat(&*capture)?.st_size > 0 {
+        *capture = create(&continuation(path, times.saturating_add(1)))?;
+    }
+    Ok(())
 }
 
-fn adopt(what: Value, descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Result<Box<dyn Opened>> {
-    let Parts { replays, recorded } = serde_json::from_value(what)?;
-    let capture = one(descriptors)?.into();
-    let replay = if replays { Some(one(descriptors)?.into()) } else { None };
-    Ok(Box::new(Files { path: PathBuf::new(), capture, replay, recorded }))
-}
-
-/// A file that takes a capture, as whoever opened it elsewhere has it.
-pub fn capture(file: File) -> Box<dyn Opened> {
-    Box::new(Files { path: PathBuf::new(), capture: file, replay: None, recorded: false })
-}
-
-impl Opened for Files {
-    fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
-        let what = json!({ "replays": self.replay.is_some(), "recorded": self.recorded });
-        let descriptors = [&self.capture].into_iter().chain(&self.replay).map(AsFd::as_fd);
-        (json!({ "pcap": what }), descriptors.collect())
-    }
-
-    fn serve(self: Box<Self>, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
-        let Self { capture: file, replay, recorded, .. } = *self;
-        let label = wanted.label();
-        let player = replay.map(|replay| Player::start(&label, replay, recorded, confinement)).transpose()?;
-        let (port, capture, writer) = capture::into(&label, file, confinement)?;
-        Ok(Arc::new(Captured { port, capture, _writer: writer, told: AtomicBool::new(false), player }))
-    }
-
-    fn resize(&mut self, _: &Wanted, _: &Wanted) -> Result<()> {
-        Ok(())
-    }
-
-    fn succeed(&mut self, old: Box<dyn Opened>) {
-        drop(old);
-    }
-
-    /// Gives a new data plane a new file to capture into, if the old one may end in the middle of a frame. `x.pcap` goes on in
-    /// `x.2.pcap`.
-    fn turn(&mut self, turn: Turn) -> Result<()> {
-        let Turn::Begins(times) = turn else { return Ok(()) };
-        if self.capture.metadata().is_ok_and(|file| file.len() > 0) {
-            self.capture = create(&continuation(&self.path, times.saturating_add(1)))?;
-        }
-        Ok(())
-    }
-
-    fn watch(&self) -> Option<Box<dyn Watched>> {
-        None
-    }
-
-    fn counted(&self) -> Option<Counted<'_>> {
-        None
-    }
-
-    fn notice(&self) -> Option<String> {
-        None
-    }
-
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn attend(&self) {}
+fn serve(mut handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
+    let (label, Parts { replays, recorded }) = (wanted.label(), handed.parts()?);
+    let replay = if replays { Some(handed.last()?) } else { None };
+    let player = replay.map(|replay| Player::start(&label, replay.into(), recorded, confinement));
+    let (port, capture, writer) = capture::into(&label, handed.last()?.into(), confinement)?;
+    let told = AtomicBool::new(false);
+    Ok(Arc::new(Captured { port, capture, _writer: writer, told, player: player.transpose()? }))
 }
 
 fn continuation(path: &Path, number: u32) -> PathBuf {
@@ -198,10 +131,6 @@ impl Attachment for Captured {
         Ok(Ports { sources, sinks, outside, ..Ports::none() })
     }
 
-    fn link(&self) -> Option<bool> {
-        None
-    }
-
     /// Whether it cannot be written any more, or can again; what has come of the file that is played.
     fn news(&self) -> Option<News> {
         let fails = self.capture.has_failed();
@@ -216,39 +145,10 @@ impl Attachment for Captured {
         })
     }
 
-    fn replace(&self, _: Box<dyn Opened>) -> Result<()> {
+    fn replace(&self, _: Handed) -> Result<()> {
         bail!("it has no link")
-    }
-
-    fn state(&self) -> Option<(&'static str, String)> {
-        None
-    }
-
-    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
-        None
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-    use crate::wanted::tests::wanted;
-
-    #[test]
-    fn a_capture_goes_on_in_a_file_of_its_own() {
-        assert_eq!(continuation(Path::new("/a/x.pcap"), 2), Path::new("/a/x.2.pcap"));
-        assert_eq!(continuation(Path::new("/a.b/x"), 3), Path::new("/a.b/x.3"));
-        let folder = tempfile::tempdir().expect("a folder");
-        let (path, next) = (folder.path().join("x.pcap"), folder.path().join("x.2.pcap"));
-        let mut held = open(&wanted(&format!("pcap:{}", path.display()))).expect("opened");
-        held.turn(Turn::Begins(1)).expect("nothing to do");
-        assert!(!next.exists(), "nothing is in it yet");
-        fs::write(&path, "frames").expect("written");
-        held.turn(Turn::Ended).expect("nothing to do");
-        assert!(!next.exists());
-        held.turn(Turn::Begins(1)).expect("opened");
-        assert!(path.exists() && next.exists());
-    }
-}
+mod tests;

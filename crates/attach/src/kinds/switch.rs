@@ -14,7 +14,7 @@ use crate::wanted::Wanted;
 pub(crate) const WORD: &str = "switch";
 
 pub(crate) const KIND: Kind = Kind {
-    traits: |_| Traits { is_common: true, ..Traits::NONE },
+    traits: |_| Traits { is_common: true, ..Traits::default() },
     counts: &[("ingress", IngressCounters::FIELDS)],
     ..Kind::plain(WORD, Some("NAME"), Place::Inside(inside))
 };

@@ -17,65 +17,43 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sandbox::Confinement;
 
 use crate::attachment::{Attachment, Outside, Ports, plain};
-use crate::kind::{Finding, Kind, Place, Traits, Verdict, lack};
-use crate::opened::{Opened, one, sole};
+use crate::kind::{Finding, Kind, Lack, Place, State, Traits, lack};
+use crate::opened::{Handed, Kept, Opened};
 use crate::wanted::Wanted;
 
-const WORD: &str = "udp";
 /// Octets of the longest frame that a NIC takes, and of an Ethernet header: shorter frames are none.
 const LONGEST: usize = 2048;
 const SHORTEST: usize = 14;
-/// Octets of a UDP header.
-const UDP: usize = 8;
+/// Octets of a UDP header and an IP header: version 4, version 6.
+const HEADERS: [usize; 2] = [8 + 20, 8 + 40];
 
 pub(crate) const KIND: Kind = Kind {
     read: |_, name| ends(name).map(drop),
-    traits: |_| Traits { is_by_calls: true, ..Traits::NONE },
-    lacks: |wanted| lack(ends(wanted.attach.name()).and_then(is_here)),
-    finding: |wanted| Some(finding(wanted)),
+    traits: |_| Traits { is_by_calls: true, ..Traits::default() },
     counts: &[("udp_read", UdpReadCounters::FIELDS), ("udp_write", UdpWriteCounters::FIELDS)],
-    ..Kind::plain(
-        WORD,
-        Some("LOCAL-REMOTE"),
-        Place::Outside { open, adopt: |_, descriptors| Ok(sole(WORD, one(descriptors)?, serve)) },
-    )
+    ..Kind::plain("udp", Some("LOCAL-REMOTE"), Place::Outside { look, open, serve })
 };
 
 /// Our end, and the other one.
-type Ends = (SocketAddr, SocketAddr);
-
-fn ends(name: &str) -> Result<Ends, String> {
-    let end = |text: &str| text.parse().ok().filter(|end: &SocketAddr| end.port() != 0);
-    match name.split_once('-').map(|(local, remote)| (end(local), end(remote))) {
-        Some((Some(local), Some(remote)))
-            if local.is_ipv4() == remote.is_ipv4()
-                && ![local, remote]
-                    .iter()
-                    .any(|end| end.ip().is_multicast() || end.ip().is_unspecified()) =>
-        {
-            Ok((local, remote))
-        }
-        _ => Err(format!(
-            "{name:?} names no two ends of one version of IP; write e.g. \"udp:192.0.2.1:4789-198.51.100.1:4789\""
-        )),
-    }
+fn ends(name: &str) -> Result<(SocketAddr, SocketAddr), String> {
+    let is_one = |end: &SocketAddr| {
+        let ip = end.ip();
+        end.port() != 0 && !ip.is_multicast() && !ip.is_unspecified()
+    };
+    let end = |text: &str| text.parse().ok().filter(is_one);
+    let both = name.split_once('-').and_then(|(local, remote)| Some((end(local)?, end(remote)?)));
+    both.filter(|(local, remote)| local.is_ipv4() == remote.is_ipv4()).ok_or_else(|| {
+        format!("{name:?} names no two ends of one version of IP; write e.g. \"udp:192.0.2.1:4789-198.51.100.1:4789\"")
+    })
 }
 
-/// Whether our end is an address of this host.
-fn is_here((local, _): Ends) -> Result<(), String> {
-    let bound = UdpSocket::bind((local.ip(), 0));
-    bound.map(drop).map_err(|error| format!("cannot have the address {}: {error}", local.ip()))
-}
-
-fn finding(wanted: &Wanted) -> Finding {
-    match ends(wanted.attach.name()).and_then(|ends| is_here(ends).map(|()| ends)) {
-        Err(what) => (Verdict::No, what),
-        Ok((_, remote)) => {
-            let ip = if remote.is_ipv4() { 20 } else { 40 };
-            let most = wanted.mtu as usize + SHORTEST + UDP + ip;
-            (Verdict::Ok, format!("sends IP packets of up to {most} octets to {remote}, and cuts none"))
-        }
+fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+    let (local, remote) = ends(wanted.attach.name()).map_err(lack)?;
+    if let Err(error) = UdpSocket::bind((local.ip(), 0)) {
+        return Err(lack(format!("cannot have the address {}: {error}", local.ip())));
     }
+    let most = wanted.mtu as usize + SHORTEST + HEADERS[usize::from(remote.is_ipv6())];
+    Ok((State::Ok, format!("sends IP packets of up to {most} octets to {remote}, and cuts none")))
 }
 
 /// As many frames wait in the kernel as the NIC wants, if they are not all of the largest size.
@@ -84,22 +62,21 @@ fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     let socket = UdpSocket::bind(local).with_context(|| format!("cannot have {local}"))?;
     socket.connect(remote).with_context(|| format!("cannot reach {remote} from {local}"))?;
     let waiting = (wanted.queue_len as usize).saturating_mul(LONGEST);
-    let settled = sockopt::set_socket_recv_buffer_size_force(&socket, waiting).and_then(|()| {
-        // What is too long is refused here, and not cut on the way.
-        match local {
-            SocketAddr::V4(_) => sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO),
-            SocketAddr::V6(_) => sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DO),
-        }
-    });
-    settled.with_context(|| format!("settling the socket at {local}"))?;
+    let sized = sockopt::set_socket_recv_buffer_size_force(&socket, waiting);
+    // What is too long is refused here, and not cut on the way.
+    let whole = match local {
+        SocketAddr::V4(_) => sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO),
+        SocketAddr::V6(_) => sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DO),
+    };
+    sized.and(whole).with_context(|| format!("settling the socket at {local}"))?;
     // What came before it was connected may be anybody's; it is no more than waits.
     let is_left = |_: &u32| recv(&socket, &mut [0][..], RecvFlags::DONTWAIT).is_ok();
     (0..wanted.queue_len.saturating_mul(8)).take_while(is_left).for_each(drop);
-    Ok(sole(WORD, socket.into(), serve))
+    Ok(Box::new(Kept { descriptors: vec![socket.into()], ..Kept::default() }))
 }
 
-fn serve(socket: OwnedFd, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
-    let socket = Arc::new(socket);
+fn serve(mut handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
+    let socket = Arc::new(handed.last()?);
     Ok(plain(move |_| {
         let (source, sink) = ports(&socket);
         let (read, written) = (source.counters.clone(), sink.clone());
@@ -124,10 +101,6 @@ counters! {
         frames,
         /// Octets of those frames.
         bytes,
-        /// Bursts in which they came.
-        batches,
-        /// Times nothing waited.
-        polls_empty,
         /// Times the other end was told to have refused what was sent before.
         refused,
         /// Datagrams longer than a NIC takes.
@@ -142,8 +115,6 @@ counters! {
         frames,
         /// Octets of those frames.
         bytes,
-        /// Bursts in which they went.
-        batches,
         /// Frames whose checksum was filled in on the way here.
         checksums,
         /// Frames that were cut on the way here.
@@ -193,14 +164,11 @@ impl Source for Receiver {
                 Err(_) => break,
             }
         }
-        if frames.is_empty() {
-            counters.polls_empty.add(1);
-            return 0;
+        if !frames.is_empty() {
+            counters.frames.add(frames.len() as u64);
+            counters.bytes.add(octets(&frames));
+            take(&frames);
         }
-        counters.frames.add(frames.len() as u64);
-        counters.bytes.add(octets(&frames));
-        counters.batches.add(1);
-        take(&frames);
         frames.len()
     }
 
@@ -224,27 +192,23 @@ impl Sink for Sender {
     /// A frame that is refused for itself is counted and passed over; when the kernel takes nothing the rest is lost.
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         let (counters, mut copy) = (&self.counters, [0; LONGEST]);
-        let (mut handled, mut sent, mut bytes) = (0, 0, 0);
-        for frame in frames {
+        for (handled, frame) in frames.iter().enumerate() {
             let len = frame.octets().copy_to_slice(&mut copy);
             let sends = || send(&self.socket, &copy[..len], SendFlags::DONTWAIT);
             match if frame.len() > LONGEST { Err(Errno::MSGSIZE) } else { again(&counters.refused, sends) } {
-                Ok(_) => (sent, bytes) = (sent + 1, bytes + len as u64),
+                Ok(_) => {
+                    counters.frames.add_shared(1);
+                    counters.bytes.add_shared(len as u64);
+                }
                 Err(Errno::MSGSIZE) => counters.drop_too_long.add_shared(1),
                 Err(Errno::AGAIN | Errno::NOBUFS) => {
                     counters.drop_full.add_shared((frames.len() - handled) as u64);
-                    break;
+                    return handled;
                 }
                 Err(_) => counters.drop_other.add_shared(1),
             }
-            handled += 1;
         }
-        if sent > 0 {
-            counters.frames.add_shared(sent);
-            counters.bytes.add_shared(bytes);
-            counters.batches.add_shared(1);
-        }
-        handled
+        frames.len()
     }
 
     fn completed(&self, done: &Completed) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use ledger::NicDirection;
-use nic_port::{NicQueues, Receiver};
+use nic_port::NicQueues;
 use port::steer::Hash;
 use port::{Sink, Source};
 use sandbox::Confinement;
@@ -13,12 +13,11 @@ use uplink::Door;
 use vhost_user::backend::{self, Backend, Offer};
 
 use crate::attachment::{About, Attachment, News, Outside, Ports, Site};
-use crate::kind::{Key, Kind, Place, Takes, Traits, lack};
-use crate::opened::Opened;
-use crate::socket;
+use crate::kind::{Key, Kind, Place, Takes, Traits};
+use crate::opened::Handed;
+use crate::socket::{self, look, open};
 use crate::wanted::Wanted;
 
-const WORD: &str = "vhost-user-backend";
 /// Octets of an Ethernet header and a VLAN tag: what a frame may have more than the MTU.
 const FRAME_OVERHEAD: u32 = 18;
 
@@ -28,22 +27,13 @@ pub(crate) const KIND: Kind = Kind {
         Key { takes: Takes::Elsewhere, ..Key::text("memory_max", "\"64G\"") },
     ],
     read: |text, name| socket::read(text, name, "/run/vm.sock"),
-    traits: |_| Traits { shares_memory: true, ..Traits::NONE },
-    lacks: |wanted| lack(socket::check(wanted)),
-    finding: socket::finding,
+    traits: |_| Traits { shares_memory: true, ..Traits::default() },
     undo: socket::undo,
-    ..Kind::plain(
-        WORD,
-        Some("SOCKET"),
-        Place::Outside {
-            open: |wanted| socket::open(WORD, wanted, serve),
-            adopt: |what, descriptors| socket::adopt((WORD, serve), what, descriptors),
-        },
-    )
+    ..Kind::plain("vhost-user-backend", Some("SOCKET"), Place::Outside { look, open, serve })
 };
 
-fn serve(door: Door, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
-    Ok(Arc::new(GuestPort::new(wanted, door, confinement)?))
+fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
+    Ok(Arc::new(GuestPort::new(wanted, socket::door(handed)?, confinement)?))
 }
 
 /// The port of a machine of another program, or of the process of a router that is apart.
@@ -115,15 +105,11 @@ impl Attachment for GuestPort {
         Some(News { about: About::Peer(process), line: news.to_string() })
     }
 
-    fn replace(&self, _: Box<dyn Opened>) -> Result<()> {
+    fn replace(&self, _: Handed) -> Result<()> {
         bail!("it has no link")
     }
 
     fn state(&self) -> Option<(&'static str, String)> {
         Some(("peer", self.machine.state()))
-    }
-
-    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
-        None
     }
 }

@@ -1,59 +1,40 @@
 //! `vhost-user-frontend:SOCKET`: another program that is handed the NIC's rings: nobody here moves its frames.
 
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 use nic_port::Receiver;
 use sandbox::Confinement;
-use serde_json::Value;
-use uplink::Door;
 use vhost_user::frontend::{Peer, PeerCounters, Status};
 
 use crate::attachment::{About, Attachment, News, Outside, Ports, Site};
-use crate::kind::{Key, Kind, Place, Traits, lack};
-use crate::opened::Opened;
-use crate::socket;
+use crate::kind::{Key, Kind, Place, Traits};
+use crate::opened::Handed;
+use crate::socket::{self, look, open};
 use crate::wanted::Wanted;
-
-const WORD: &str = "vhost-user-frontend";
 
 pub(crate) const KIND: Kind = Kind {
     keys: &[Key::word(socket::KEY, socket::SIDES, "connect")],
     read: |text, name| socket::read(text, name, "/run/ovs.sock"),
-    traits: |_| Traits { is_handed: true, ..Traits::NONE },
-    lacks: |wanted| lack(socket::check(wanted)),
-    finding: socket::finding,
+    traits: |_| Traits { is_handed: true, ..Traits::default() },
     undo: socket::undo,
     counts: &[("vhost_user_peer", PeerCounters::FIELDS)],
-    ..Kind::plain(
-        WORD,
-        Some("SOCKET"),
-        Place::Outside {
-            open: |wanted| socket::open(WORD, wanted, serve),
-            adopt: |what, descriptors| socket::adopt((WORD, serve), what, descriptors),
-        },
-    )
+    ..Kind::plain("vhost-user-frontend", Some("SOCKET"), Place::Outside { look, open, serve })
 };
 
-/// A door through which the rings of a NIC are handed over, for the process that has them.
-pub fn way_out(door: &Door) -> (Value, Vec<BorrowedFd<'_>>) {
-    socket::described(WORD, door)
-}
-
-fn serve(door: Door, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
-    let peer = Peer::new(&wanted.label(), Arc::new(door), confinement)?;
-    Ok(Arc::new(Handed { peer: Arc::new(peer), told: Mutex::default() }))
+fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
+    let peer = Peer::new(&wanted.label(), Arc::new(socket::door(handed)?), confinement)?;
+    Ok(Arc::new(Consumer { peer: Arc::new(peer), told: Mutex::default() }))
 }
 
 /// The peer of a NIC.
-struct Handed {
+struct Consumer {
     peer: Arc<Peer>,
     /// What was said of it last.
     told: Mutex<Option<(Status, Option<String>)>>,
 }
 
-impl Handed {
+impl Consumer {
     /// In one line.
     fn line(&self) -> String {
         let path = self.peer.path().display();
@@ -68,7 +49,7 @@ impl Handed {
     }
 }
 
-impl Attachment for Handed {
+impl Attachment for Consumer {
     fn ports(&self, _: &Site<'_>) -> Result<Ports> {
         let peer = self.peer.clone();
         let outside = Outside::counting(move |visit| visit("peer", peer.counters()));
@@ -95,7 +76,7 @@ impl Attachment for Handed {
         (!silent).then(|| News { about: About::Peer(process), line: self.line() })
     }
 
-    fn replace(&self, _: Box<dyn Opened>) -> Result<()> {
+    fn replace(&self, _: Handed) -> Result<()> {
         bail!("it has no link")
     }
 

@@ -1,12 +1,11 @@
 //! `xdp:IF`: an interface of the host, taken over by AF_XDP.
 
 use std::fs;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
-use nic_port::Receiver;
 use port::Sink;
 use port::steer::Hash;
 use ring::BURST;
@@ -21,43 +20,35 @@ use uplink::{Xdp, XdpConfig, XdpParts};
 use crate::attach::interface;
 use crate::attachment::{Attachment, News, Outside, Ports, Site};
 use crate::home::Home;
-use crate::interfaces::{self, is_known, missing};
-use crate::kind::{Finding, Kind, Place, Traits, Verdict, lack};
-use crate::opened::{Counted, Health, Opened, Restored, Turn, View, Watched, several};
+use crate::interfaces::{self, is_known};
+use crate::kind::{Finding, Kind, Lack, Place, State, Traits, lack};
+use crate::opened::{Counted, Handed, Health, Opened, Restored, Turn, View, Watched};
 use crate::wanted::Wanted;
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,
-    traits: |_| Traits { changes_interfaces: true, is_on_interface: true, ..Traits::NONE },
-    check: is_known,
-    lacks: |wanted| lack(interfaces::xdp(wanted.attach.name(), wanted.queues)),
-    finding: |wanted| Some(finding(wanted.attach.name(), wanted.queues)),
+    traits: |_| Traits { changes_interfaces: true, is_on_interface: true, ..Traits::default() },
     counts: &[
         ("xdp_kernel", XdpKernelCounters::FIELDS),
         ("xdp_read", XdpReadCounters::FIELDS),
         ("xdp_write", XdpWriteCounters::FIELDS),
     ],
-    ..Kind::plain("xdp", Some("INTERFACE"), Place::Outside { open, adopt })
+    ..Kind::plain("xdp", Some("INTERFACE"), Place::Outside { look, open, serve })
 };
 
-fn finding(name: &str, wanted: usize) -> Finding {
+fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+    let name = wanted.attach.name();
+    is_known(name).and_then(|()| interfaces::xdp(name, wanted.queues)).map_err(lack)?;
     if let Some(lacks) = lacks_xdp() {
-        return (Verdict::No, lacks);
+        return Ok((State::No, lacks));
     }
-    let folder = interfaces::interface(name);
-    if !folder.exists() {
-        return missing(name);
-    }
-    if let Err(what) = interfaces::xdp(name, wanted) {
-        return (Verdict::No, what);
-    }
-    let driver = fs::read_link(folder.join("device/driver")).ok();
-    match driver.as_deref().and_then(Path::file_name) {
+    let driver = fs::read_link(interfaces::interface(name).join("device/driver")).ok();
+    Ok(match driver.as_deref().and_then(Path::file_name) {
         Some(driver) => {
-            (Verdict::Ok, format!("zero-copy if {} can, else one copy more", driver.to_string_lossy()))
+            (State::Ok, format!("zero-copy if {} can, else one copy more", driver.to_string_lossy()))
         }
-        None => (Verdict::Note, "no device behind it: the kernel copies each frame once more".to_owned()),
-    }
+        None => (State::Note, "no device behind it: the kernel copies each frame once more".to_owned()),
+    })
 }
 
 /// What the kernel does not give for AF_XDP.
@@ -86,20 +77,20 @@ fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     Ok(Box::new(Xdp::open(wanted.attach.name(), &config)?))
 }
 
-fn adopt(what: Value, descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Result<Box<dyn Opened>> {
-    let parts: XdpParts = serde_json::from_value(what)?;
-    let sockets = several(descriptors, Xdp::descriptors_of(&parts))?;
-    Ok(Box::new(Xdp::from_parts(parts, sockets)?))
+/// An interface that was opened elsewhere.
+fn interface_of(handed: Handed) -> Result<Xdp> {
+    let parts: XdpParts = handed.parts()?;
+    Ok(Xdp::from_parts(parts, handed.descriptors)?)
+}
+
+fn serve(handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
+    let open = Mutex::new(Open { xdp: interface_of(handed)?, ports: None });
+    Ok(Arc::new(Interface { open, health: OnceLock::new() }))
 }
 
 impl Opened for Xdp {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
-        (json!({ "xdp": self.parts() }), self.descriptors().collect())
-    }
-
-    fn serve(self: Box<Self>, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
-        let open = Mutex::new(Open { xdp: *self, ports: None });
-        Ok(Arc::new(Interface { open, health: OnceLock::new() }))
+        (json!(self.parts()), self.descriptors().collect())
     }
 
     fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()> {
@@ -214,10 +205,6 @@ impl Attachment for Interface {
         Ok(Ports { sources, is_spread, sinks, outside, ..Ports::none() })
     }
 
-    fn link(&self) -> Option<bool> {
-        None
-    }
-
     /// Reads what the kernel counts, and whether the interface is still there. It waits for nobody who opens or replaces it.
     fn news(&self) -> Option<News> {
         let health = self.health.get()?;
@@ -225,23 +212,19 @@ impl Attachment for Interface {
         health.take_trouble().map(News::of_link)
     }
 
-    fn replace(&self, by: Box<dyn Opened>) -> Result<()> {
-        let by = by.into_kind::<Xdp>()?;
+    fn replace(&self, by: Handed) -> Result<()> {
+        let by = interface_of(by)?;
         let mut open = self.lock();
         if let Some(ports) = &open.ports {
             ports.revival.replace(&by)?;
         }
-        open.xdp = *by;
+        open.xdp = by;
         Ok(())
     }
 
     fn state(&self) -> Option<(&'static str, String)> {
         // Nobody waits for whoever opens or replaces it.
         Some(("xdp", self.open.try_lock().ok()?.xdp.parts().way()))
-    }
-
-    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
-        None
     }
 }
 

@@ -57,9 +57,8 @@ fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_has
     let now = Wanted { hash: Hash::Symmetric, offload: false, ..before.clone() };
     held.resize(&before, &now).expect("it takes another hash, or has none of ours");
     // As the data plane has it, which keeps what it was handed first.
-    let (what, copies) = held.copies().expect("descriptors");
-    let there = crate::adopt(&what, &mut copies.into_iter()).expect("a TAP");
-    let served = there.serve(&before, Confinement::Off).expect("a port");
+    let handed = Handed::of(held.hand_over()).expect("descriptors");
+    let served = before.serve(handed, Confinement::Off).expect("a port");
     let queues = NicQueues::foreign(2).expect("descriptors");
     let entry = |_, sink| sink;
     let takes = |wanted: &Wanted| {
@@ -71,4 +70,10 @@ fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_has
     assert!(takes(&before).has(Offloads::CSUM));
     assert_eq!(takes(&now), Offloads::NONE);
     assert!(takes(&before).has(Offloads::CSUM));
+}
+
+#[test]
+fn a_link_without_a_queue_is_none() {
+    let what = json!({ "interface": "t0", "traits": Traits::default(), "wishes": false });
+    assert!(tap(Handed { what, descriptors: Vec::new() }).is_err());
 }

@@ -1,11 +1,11 @@
 //! The far side of a NIC: what it is plugged into. It stays while its router comes and goes, and when another router takes its place.
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
-use attach::{Attachment, Link, News, Opened, Ports, Site, Wanted};
+use attach::{Attachment, Handed, News, Opened, Wanted};
 use config::{Nic, Router};
-use nic_port::Receiver;
 use switch::Switch;
 
 use crate::kernel_vhost::KernelNic;
@@ -21,6 +21,16 @@ pub(crate) struct Outlet {
     is_plug: bool,
     /// Where the kernel serves the NIC, that.
     kernel: Option<Arc<KernelNic>>,
+    /// What this process has opened for it itself, if it has.
+    own: Option<Arc<Mutex<Box<dyn Opened>>>>,
+}
+
+impl Deref for Outlet {
+    type Target = dyn Attachment;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.at
+    }
 }
 
 impl Outlet {
@@ -35,25 +45,36 @@ impl Outlet {
         let wanted = router.wanted(nic);
         let label = wanted.label();
         if let Some(at) = supplies.plugs.remove(&label) {
-            return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None }));
+            return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None, own: None }));
         }
         if let Some(held) = held.iter().find(|held| held.serves(&wanted)) {
             wanted.check_queues(&held.wanted)?;
+            if let Some(mut own) = held.own() {
+                own.resize(&held.wanted, &wanted)?;
+            }
             return Ok(Arc::new(Self { wanted, ..Self::clone(held) }));
         }
-        let opened = match supplies.opened.remove(&label) {
-            Some(opened) => Some(opened),
-            None => wanted.open()?,
-        };
-        let (at, kernel): (Arc<dyn Attachment>, _) = match opened {
+        let (mut handed, mut own) = (supplies.opened.remove(&label), None);
+        if handed.is_none()
+            && let Some(opened) = wanted.open()?
+        {
+            handed = Some(Handed::of(opened.hand_over())?);
+            own = Some(Arc::new(Mutex::new(opened)));
+        }
+        let (at, kernel): (Arc<dyn Attachment>, _) = match handed {
             None => (wanted.inside(switches)?, None),
-            Some(opened) if wanted.by_kernel => {
-                let kernel = KernelNic::new((router, nic), *opened.into_kind::<Link>()?, supplies)?;
+            Some(link) if wanted.by_kernel => {
+                let kernel = KernelNic::new((router, nic), attach::tap(link)?, supplies)?;
                 (kernel.clone(), Some(kernel))
             }
-            Some(opened) => (opened.serve(&wanted, supplies.confinement)?, None),
+            Some(handed) => (wanted.serve(handed, supplies.confinement)?, None),
         };
-        Ok(Arc::new(Self { wanted, at, is_plug: false, kernel }))
+        Ok(Arc::new(Self { wanted, at, is_plug: false, kernel, own }))
+    }
+
+    /// What this process has opened for it itself, if it has.
+    fn own(&self) -> Option<MutexGuard<'_, Box<dyn Opened>>> {
+        Some(self.own.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether it can go on for a NIC that wants this. A plug belongs to its NIC, whatever the file says.
@@ -66,44 +87,21 @@ impl Outlet {
         self.wanted.label() == label
     }
 
-    /// Both ways, for one start of a router.
-    pub(crate) fn ports(&self, site: &Site<'_>) -> Result<Ports> {
-        self.at.ports(site)
-    }
-
-    /// Whether somebody is at the other end of its cable, where that comes and goes.
-    pub(crate) fn link(&self) -> Option<bool> {
-        self.at.link()
-    }
-
     /// What has happened since this was asked last; to be asked about ten times a second.
     pub(crate) fn news(&self) -> Option<News> {
+        self.own().iter().for_each(|own| own.attend());
         self.at.news()
     }
 
     /// Whether a router that starts should wait a little, so that its driver is offered what the peer can do that is handed
     /// its rings.
     pub(crate) fn awaits_peer(&self) -> bool {
-        self.at.link() == Some(false) && self.at.consumer().is_some()
-    }
-
-    /// What the device model may offer, and who takes over what its driver sets up, where the NIC's rings are handed to somebody.
-    pub(crate) fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
-        self.at.consumer()
-    }
-
-    /// How it is, in one line, and what that is called.
-    pub(crate) fn state(&self) -> Option<(&'static str, String)> {
-        self.at.state()
+        self.own().iter().for_each(|own| own.attend());
+        self.link() == Some(false) && self.consumer().is_some()
     }
 
     /// Where the kernel serves the NIC, that.
     pub(crate) fn kernel(&self) -> Option<&Arc<KernelNic>> {
         self.kernel.as_ref()
-    }
-
-    /// Puts a link in the place of one that was deleted, under whoever serves that.
-    pub(crate) fn replace(&self, by: Box<dyn Opened>) -> Result<()> {
-        self.at.replace(by)
     }
 }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use attach::capture;
 use engine::{Class, Confinement, Instance, Plugs, Supplies};
 
-use crate::traffic::{Stream, alone, kvm, plan, router};
+use crate::traffic::{Stream, alone, capture, kvm, plan, router};
 
 #[test]
 fn a_confined_owner_starts_changes_and_stops_routers() {

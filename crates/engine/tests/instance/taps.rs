@@ -3,12 +3,12 @@
 use std::fs;
 use std::time::Instant;
 
-use attach::{Link, Opened, capture};
+use attach::Handed;
 use engine::{Instance, Plugs, State, Supplies};
 use telemetry::Kind;
 use uplink::{Links, Netns, Tap, TapConfig};
 
-use crate::traffic::{Stream, alone, kvm, plan, router, wait_for};
+use crate::traffic::{Stream, alone, capture, kvm, plan, router, wait_for};
 
 /// The number of an interface, which the kernel gives no other one as long as it is there.
 fn number(netns: &Netns, name: &str) -> Option<String> {
@@ -35,7 +35,7 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
     };
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
-    let tap: Box<dyn Opened> = Box::new(Link::from(tap));
+    let tap = Handed::of(attach::link(tap).hand_over()).expect("descriptors");
     let supplies = Supplies { plugs, opened: [("two.in".to_owned(), tap)].into(), ..Supplies::default() };
     let mut instance = Instance::start(&file("two"), supplies).expect("it starts");
     stream.flows(20);

@@ -1,11 +1,13 @@
 //! Numbered frames through a router, at a rate at which nothing may be lost.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use attach::Handed;
 use engine::{Instance, Plugs, Supplies};
 use frame::{checksum, ipv4};
 use port::pair::{PairPort, pair};
@@ -52,6 +54,12 @@ pub(crate) fn router(name: &str, n: u8, more: &str) -> String {
          [[router.neighbour]]\naddress = '10.{n}.1.2'\nmac = '02:00:00:00:{n:02}:09'\n\
          [[router.neighbour]]\naddress = '10.{n}.1.3'\nmac = '02:00:00:00:{n:02}:0a'\n"
     )
+}
+
+/// A file that takes a capture, as who has opened it hands it over.
+pub(crate) fn capture(file: File) -> Handed {
+    let what = serde_json::json!({ "replays": false, "recorded": false });
+    Handed { what, descriptors: vec![file.into()] }
 }
 
 /// A plan.

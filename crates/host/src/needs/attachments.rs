@@ -1,6 +1,6 @@
 //! What each attachment of a plan needs of this host, and whether it is there.
 
-use attach::{Traits, Verdict};
+use attach::Traits;
 use config::{Nic, Plan, Router};
 
 use crate::{Finding, State, net_admin, tun_device};
@@ -22,16 +22,9 @@ pub(super) fn findings(plan: &Plan) -> Vec<Finding> {
 /// What is to be said of one NIC; nothing where nothing outside is needed.
 fn finding(router: &Router, nic: &Nic) -> Option<Finding> {
     let wanted = router.wanted(nic);
-    let (verdict, meaning) = wanted.finding()?;
-    Some(Finding::new(State::from(verdict), wanted.label(), nic.attach.to_string(), meaning))
-}
-
-impl From<Verdict> for State {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Ok => Self::Ok,
-            Verdict::No => Self::No,
-            Verdict::Note => Self::Note,
-        }
-    }
+    let (state, meaning) = match wanted.look() {
+        Ok(found) => found?,
+        Err(lacks) => (State::No, lacks.into_iter().next()?.1),
+    };
+    Some(Finding::new(state, wanted.label(), nic.attach.to_string(), meaning))
 }

@@ -1,8 +1,7 @@
 use std::sync::{Arc, Mutex};
 
-use attach::{Attachment, Counted, Watched};
-use sandbox::Confinement;
-use serde_json::json;
+use attach::{Counted, Watched};
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -25,8 +24,8 @@ fn captures_are_opened_handed_on_and_closed() {
     let first = plan(&[("a", &capture("a.pcap")), ("b", "null")]);
     let mut held = Resources::open(&first, &Default::default()).expect("opened");
     let (supplies, descriptors) = held.supplies(&Resources::default(), &first).expect("descriptors");
-    let what = json!({ "pcap": { "replays": false, "recorded": false } });
-    assert_eq!(supplies, [Supply::Uplink { nic: "edge.a".to_owned(), what }]);
+    let what = json!({ "replays": false, "recorded": false });
+    assert_eq!(supplies, [Supply::Uplink { nic: "edge.a".to_owned(), what, descriptors: 1 }]);
     assert_eq!(descriptors.len(), 1);
     std::fs::write(folder.path().join("a.pcap"), "frames").expect("written");
     let second = plan(&[("a", &capture("a.pcap")), ("c", &capture("c.pcap"))]);
@@ -63,11 +62,7 @@ impl Scripted {
 
 impl Opened for Scripted {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
-        (json!({ "scripted": self.0 }), Vec::new())
-    }
-
-    fn serve(self: Box<Self>, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
-        unreachable!("nobody serves it")
+        (json!(self.0), Vec::new())
     }
 
     fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()> {
@@ -78,7 +73,7 @@ impl Opened for Scripted {
     }
 
     fn succeed(&mut self, old: Box<dyn Opened>) {
-        self.note(format!("in the place of {}", old.hand_over().0["scripted"]));
+        self.note(format!("in the place of {}", old.hand_over().0));
     }
 
     fn turn(&mut self, _: Turn) -> Result<()> {

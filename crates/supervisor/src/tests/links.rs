@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api::Request;
-use attach::Link;
 use link::ToPlane;
 use rustix::event::{EventfdFlags, eventfd};
 use uplink::{Cable, Tap};
@@ -28,7 +27,7 @@ fn hung() -> (Stage, Sender<bool>) {
     let queue = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
     let tap = Tap::from_descriptors("t0", vec![queue], Default::default()).expect("a TAP");
     let at = plan.nics().next().expect("a NIC");
-    stage.supervisor().resources.put(at, Box::new(Link::from(tap)));
+    stage.supervisor().resources.put(at, attach::link(tap));
     stage.supervisor().watching.see = Arc::new(move |look| {
         let running = answers.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or(false);
         let cable = Some(Cable { running, mac: None });

@@ -37,8 +37,8 @@ impl Bench {
         let attach = format!("udp:{near}-{}", far.local_addr().expect("an address"));
         let opened = open(&Wanted { queue_len: 8192, ..wanted(&attach) }).expect("a tunnel");
         far.connect(near).expect("the other end");
-        let (_, mut copies) = opened.copies().expect("a descriptor");
-        let (source, sink) = ports(&Arc::new(copies.remove(0)));
+        let mut handed = Handed::of(opened.hand_over()).expect("a descriptor");
+        let (source, sink) = ports(&Arc::new(handed.last().expect("a descriptor")));
         Self { far, source, sink }
     }
 
