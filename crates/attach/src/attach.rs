@@ -5,56 +5,33 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{Fields, Key, Kind, Traits};
-use crate::kinds::{ALL, LATER};
+use crate::kinds::{ALL, LATER, null};
+use crate::{Fields, Key, Kind, Traits};
 
 /// What a NIC is plugged into, as its file says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Attach {
-    word: Word,
-    /// What stands behind the colon.
-    name: String,
+    /// As it is written: `switch:lan`.
+    text: String,
     /// The keys that its kind has, as far as the file gives them or they are something by themselves.
     keys: BTreeMap<String, String>,
-}
-
-/// A kind, by its number in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-struct Word(usize);
-
-impl From<Word> for String {
-    fn from(word: Word) -> Self {
-        ALL[word.0].word.to_owned()
-    }
-}
-
-impl TryFrom<String> for Word {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let found = ALL.iter().position(|kind| kind.word == text);
-        found.map(Self).ok_or_else(|| format!("{text:?} is no attachment; forms: {}", forms()))
-    }
 }
 
 impl Attach {
     /// Nothing: what is sent is counted and dropped, and nothing comes.
     pub fn null() -> Self {
-        Self::of("null", "")
+        Self::of("null")
     }
 
     /// A program that is handed the NIC's rings, at a socket that we connect to.
-    pub fn handed(path: impl Into<String>) -> Self {
-        let mut attach = Self::of("vhost-user-frontend", path);
+    pub fn handed(path: &str) -> Self {
+        let mut attach = Self::of(&format!("vhost-user-frontend:{path}"));
         attach.set("socket", "connect");
         attach
     }
 
-    /// One of a kind that there is.
-    fn of(word: &str, name: impl Into<String>) -> Self {
-        let found = ALL.iter().position(|kind| kind.word == word);
-        Self { word: Word(found.unwrap_or_default()), name: name.into(), keys: BTreeMap::new() }
+    fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), keys: BTreeMap::new() }
     }
 
     /// Reads it; the keys that it has besides are still to be [`set`](Self::set).
@@ -62,17 +39,24 @@ impl Attach {
     /// # Errors
     /// What is wrong with it, and what would be right.
     pub fn read(text: &str) -> Result<Self, String> {
-        let (word, name) = text.split_once(':').map_or((text, None), |(word, name)| (word, Some(name)));
-        if LATER.contains(&word) {
-            return Err(format!("{word:?} is not in this version; forms: {}", forms()));
+        let attach = Self::of(text);
+        if LATER.contains(&attach.word()) {
+            return Err(format!("{:?} is not in this version; forms: {}", attach.word(), forms()));
         }
-        // A word that is not among the kinds is none, whatever is read below; one alone misses what stands behind its colon.
-        let is_it = |kind: &&Kind| kind.word == word && (kind.behind.is_some() || name.is_none());
-        let kind = ALL.iter().copied().find(is_it);
-        let kind = kind.ok_or_else(|| format!("{text:?} is no attachment; forms: {}", forms()))?;
-        let name = name.unwrap_or_default();
-        (kind.read)(text, name)?;
-        Ok(Self::of(word, name))
+        let kind = attach.find().ok_or_else(|| format!("{text:?} is no attachment; forms: {}", forms()))?;
+        (kind.read)(text, attach.name())?;
+        Ok(attach)
+    }
+
+    fn word(&self) -> &str {
+        self.text.split(':').next().unwrap_or_default()
+    }
+
+    /// A word that is not among the kinds is none, whatever stands behind it; one alone misses what stands behind its colon.
+    fn find(&self) -> Option<&'static Kind> {
+        let is_it =
+            |kind: &&Kind| kind.word == self.word() && (kind.behind.is_some() || kind.word == self.text);
+        ALL.iter().copied().find(is_it)
     }
 
     /// Gives one of its keys a value.
@@ -81,7 +65,7 @@ impl Attach {
     }
 
     pub(crate) fn spec(&self) -> &'static Kind {
-        ALL[self.word.0]
+        self.find().unwrap_or(&null::KIND)
     }
 
     /// Its word in files, before the colon.
@@ -91,7 +75,7 @@ impl Attach {
 
     /// What stands behind the colon.
     pub fn name(&self) -> &str {
-        &self.name
+        self.text.split_once(':').map_or("", |(_, name)| name)
     }
 
     /// The keys that its kind has.
@@ -118,20 +102,19 @@ impl Attach {
 
     /// The switch of the run, if it is a port of one.
     pub fn switch(&self) -> Option<&str> {
-        (self.kind() == crate::kinds::switch::WORD).then_some(&*self.name)
+        (self.kind() == crate::kinds::switch::WORD).then_some(self.name())
     }
 
     /// The interface of the host that it stands on, if it does.
     pub fn lower(&self) -> Option<&str> {
-        self.traits().is_on_interface.then_some(&*self.name)
+        self.traits().is_on_interface.then_some(self.name())
     }
 }
 
 impl fmt::Display for Attach {
     /// As it is written in a file: `switch:lan`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Kind { word, behind, .. } = self.spec();
-        if behind.is_none() { out.write_str(word) } else { write!(out, "{word}:{}", self.name) }
+        out.write_str(&self.text)
     }
 }
 

@@ -8,8 +8,7 @@ use nic_port::{NicQueues, Receiver};
 use port::{Sink, Source};
 
 use crate::home::Home;
-use crate::opened::Handed;
-use crate::wanted::Wanted;
+use crate::{Handed, Wanted};
 
 /// What a NIC is plugged into. It stays while its router comes and goes.
 pub trait Attachment: Send + Sync {

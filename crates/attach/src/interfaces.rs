@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::kind::{Finding, State};
+use crate::{Finding, State};
 
 /// Where the kernel shows its interfaces.
 const NET: &str = "/sys/class/net";

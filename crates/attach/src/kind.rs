@@ -8,11 +8,7 @@ use serde::Serialize;
 use switch::Switch;
 use uplink::Undo;
 
-use crate::attach::Attach;
-use crate::attachment::Attachment;
-use crate::opened::{Handed, Opened};
-use crate::wanted::Wanted;
-use crate::words::Words;
+use crate::{Attach, Attachment, Handed, Opened, Wanted, Words};
 
 /// A kind of attachment.
 #[derive(Clone, Copy)]

@@ -2,17 +2,17 @@
 
 mod bridge;
 mod macvtap;
-mod null;
+pub(crate) mod null;
 mod ovs;
-pub(crate) mod pcap;
+mod pcap;
 pub(crate) mod switch;
 mod tap;
-pub(crate) mod udp;
+mod udp;
 pub(crate) mod vhost_user_backend;
-pub(crate) mod vhost_user_frontend;
+mod vhost_user_frontend;
 mod xdp;
 
-use crate::kind::Kind;
+use crate::Kind;
 
 /// All of them.
 pub(crate) const ALL: [&Kind; 11] = [

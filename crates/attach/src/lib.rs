@@ -23,12 +23,16 @@ mod wanted;
 mod words;
 pub mod written;
 
+pub(crate) use attachment::plain;
+pub(crate) use kind::{Kind, Place, lack};
+pub(crate) use opened::Kept;
+
 pub use attach::{Attach, counts, keys, words};
 pub use attachment::{About, Attachment, Entry, News, Outside, Ports, Site, Visit, later, port};
 pub use kind::{Fields, Finding, Key, Lack, State, Takes, Traits};
 pub use kinds::vhost_user_backend::GuestPort;
 pub use link::{link, tap};
-pub use opened::{Counted, Handed, Health, Opened, Restored, Turn, View, Watched};
+pub use opened::{Handed, Health, Opened, Restored, Turn, View, Watched};
 pub use patient::Patient;
 pub use socket::of_door;
 pub use wanted::Wanted;

@@ -3,7 +3,7 @@
 mod early_drop;
 
 use std::any::Any;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
@@ -13,14 +13,14 @@ use sandbox::Confinement;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uplink::{
-    LinkCounters, Membership, ReadCounters, Spread, Tap, TapConfig, TapSource, Traits, WriteCounters,
+    LinkCounters, LinkTable, Membership, QueueLimit, ReadCounters, Spread, Tap, TapConfig, TapSource, Traits,
+    WriteCounters,
 };
 
-use crate::attach::Attach;
-use crate::attachment::{Attachment, News, Outside, Ports, Site};
-use crate::kind;
-use crate::opened::{Counted, Handed, Health, Opened, Restored, Turn, View, Watched};
-use crate::wanted::Wanted;
+use crate::{
+    Attach, Attachment, Handed, Health, News, Opened, Outside, Ports, Restored, Site, Turn, View, Wanted,
+    Watched, kind,
+};
 use early_drop::EarlyDrop;
 
 /// What the rest of a plan has to know of all of them.
@@ -74,6 +74,13 @@ pub(crate) enum Side {
     },
 }
 
+impl Side {
+    /// Frames that were lost because the queue before us was full.
+    fn lost(self, counted: LinkCounters) -> u64 {
+        if self == Self::Host { counted.tx_drops } else { counted.rx_drops }
+    }
+}
+
 /// A link that was made just now.
 pub(crate) fn made(tap: Result<Tap, uplink::Error>, wanted: &Wanted, side: Side) -> Result<Box<dyn Opened>> {
     let tap = if wanted.is_tuned { tap?.with_wishes()? } else { tap? };
@@ -89,23 +96,25 @@ struct Parts {
     wishes: bool,
 }
 
+/// A link that was opened elsewhere, and where its queue length is wished for.
+fn parts(mut handed: Handed) -> Result<(Tap, Option<OwnedFd>)> {
+    let Parts { interface, traits, wishes } = handed.parts()?;
+    let wishes = if wishes { Some(handed.last()?) } else { None };
+    Ok((Tap::from_descriptors(&interface, handed.descriptors, traits)?, wishes))
+}
+
 /// A link that was opened elsewhere.
 ///
 /// # Errors
 /// It is something else.
-pub fn tap(mut handed: Handed) -> Result<Tap> {
-    let Parts { interface, traits, wishes } = handed.parts()?;
-    let wishes = if wishes { Some(handed.last()?) } else { None };
-    let tap = Tap::from_descriptors(&interface, handed.descriptors, traits)?;
-    Ok(match wishes {
-        Some(wishes) => tap.wishing(wishes),
-        None => tap,
-    })
+pub fn tap(handed: Handed) -> Result<Tap> {
+    parts(handed).map(|(tap, _)| tap)
 }
 
 /// See [`kind::Place::Outside`].
 pub(crate) fn serve(handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
-    Ok(Arc::new(Port(tap(handed)?)))
+    let (tap, wishes) = parts(handed)?;
+    Ok(Arc::new(Port { tap, wishes }))
 }
 
 /// A link as whoever opened it elsewhere has it.
@@ -151,8 +160,8 @@ impl Opened for Link {
         Some(Box::new(Watch { tap, member, side: self.side }))
     }
 
-    fn counted(&self) -> Option<Counted<'_>> {
-        Some(Counted { name: self.tap.name(), is_below: self.side != Side::Host })
+    fn lost(&self, table: &LinkTable) -> Option<u64> {
+        table.of(self.tap.name()).map(|counted| self.side.lost(counted))
     }
 
     fn notice(&self) -> Option<String> {
@@ -182,15 +191,11 @@ impl Watched for Watch {
         let is_there = self.tap.is_there();
         let moved = host.table.as_ref().filter(|table| table.of(self.tap.name()).is_none());
         let counted = moved.and_then(|table| self.tap.kernel_counters(table));
-        let lost = |counted: LinkCounters| match self.side {
-            Side::Host => counted.tx_drops,
-            Side::Below { .. } => counted.rx_drops,
-        };
         Health {
             is_there,
             is_in_place: !is_there || self.member.as_ref().is_none_or(Membership::looks_well),
             cable: host.links.as_ref().and_then(|links| self.tap.cable(links)),
-            lost: counted.map(lost),
+            lost: counted.map(|counted| self.side.lost(counted)),
         }
     }
 
@@ -201,14 +206,17 @@ impl Watched for Watch {
 }
 
 /// A link that is served; each start of a router serves a duplicate.
-struct Port(Tap);
+struct Port {
+    tap: Tap,
+    wishes: Option<OwnedFd>,
+}
 
 impl Attachment for Port {
     /// Each thread has a queue of the link, as far as they go. The kernel spreads the frames by our hash where it takes that; else by
     /// flow too, but by a hash of its own, which puts the directions of a flow together only at this link and not with those at other
     /// NICs.
     fn ports(&self, site: &Site<'_>) -> Result<Ports> {
-        let (mut tap, wanted) = (self.0.try_clone()?, site.wanted);
+        let (mut tap, wanted) = (self.tap.try_clone()?, site.wanted);
         if !wanted.offload {
             tap.limit(Offloads::NONE);
         }
@@ -239,7 +247,7 @@ impl Attachment for Port {
     }
 
     fn replace(&self, by: Handed) -> Result<()> {
-        Ok(self.0.replace(&tap(by)?)?)
+        Ok(self.tap.replace(&tap(by)?)?)
     }
 }
 
@@ -247,8 +255,9 @@ impl Port {
     /// The source itself, or one whose queue is as long as the router can take, where the file says so and somebody can
     /// change it.
     fn tuned(&self, source: TapSource, site: &Site<'_>) -> Result<Box<dyn Source>> {
-        let limit = if site.wanted.is_tuned { self.0.queue_limit()? } else { None };
-        let Some(limit) = limit else { return Ok(Box::new(source)) };
+        let wishes = self.wishes.as_ref().filter(|_| site.wanted.is_tuned);
+        let Some(wishes) = wishes else { return Ok(Box::new(source)) };
+        let limit = QueueLimit(wishes.try_clone()?);
         let (ring, first) = (site.wanted.ring, site.wanted.queue_len);
         Ok(Box::new(EarlyDrop::new(source, site.queues.common_sink(), limit, ring, first)))
     }

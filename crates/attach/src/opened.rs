@@ -19,9 +19,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uplink::{Cable, Door, LinkTable, Links};
 
-use crate::wanted::Wanted;
+use crate::Wanted;
 
-/// Something of the host that was opened for a NIC. Nothing here has a default, so that no kind can forget anything.
+/// Something of the host that was opened for a NIC. What keeps it as it should be has no default, so that no kind can forget it.
 pub trait Opened: Any + fmt::Debug + Send {
     /// What it is, for who serves it in another process, and its descriptors.
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>);
@@ -44,17 +44,24 @@ pub trait Opened: Any + fmt::Debug + Send {
     /// What is to be looked at from time to time; none where nothing of it comes and goes, or no descriptors are left.
     fn watch(&self) -> Option<Box<dyn Watched>>;
 
-    /// The interface for which the kernel counts the frames that are lost before us, and how; none where it counts none.
-    fn counted(&self) -> Option<Counted<'_>>;
+    /// Frames that the kernel has lost because the queue before us was full, by the table of a namespace. None: it does not count
+    /// them, or it is not there.
+    fn lost(&self, _: &LinkTable) -> Option<u64> {
+        None
+    }
 
     /// What the host did not give, where it can do without: one line.
-    fn notice(&self) -> Option<String>;
+    fn notice(&self) -> Option<String> {
+        None
+    }
 
     /// Readable when whoever serves it wants something of us.
-    fn bell(&self) -> Option<BorrowedFd<'_>>;
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Does what is wanted, if anything is. It does not wait.
-    fn attend(&self);
+    fn attend(&self) {}
 }
 
 /// Something that was opened, on its way to who serves it.
@@ -94,22 +101,6 @@ pub enum Turn {
     Ended,
     /// A new one begins, for the so manieth time.
     Begins(u32),
-}
-
-/// An interface by whose name the kernel counts.
-#[derive(Clone, Copy, Debug)]
-pub struct Counted<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Whether frames come to us from an interface below; otherwise the host sends them into this one.
-    pub is_below: bool,
-}
-
-impl Counted<'_> {
-    /// Frames lost because the queue before us was full, by the table of a namespace. None: it is not there.
-    pub fn lost(&self, table: &LinkTable) -> Option<u64> {
-        table.of(self.name).map(|counted| if self.is_below { counted.rx_drops } else { counted.tx_drops })
-    }
 }
 
 /// Another handle on something that may be deleted, moved or pulled out: for a thread, as the kernel or another program may take
@@ -199,14 +190,6 @@ impl Opened for Kept {
     }
 
     fn watch(&self) -> Option<Box<dyn Watched>> {
-        None
-    }
-
-    fn counted(&self) -> Option<Counted<'_>> {
-        None
-    }
-
-    fn notice(&self) -> Option<String> {
         None
     }
 

@@ -10,10 +10,7 @@ use uplink::{Door, Error, Undo};
 
 use crate::attach::path;
 use crate::files::{self, is_served, is_socket};
-use crate::kind::{Finding, Lack, State, lack};
-use crate::opened::{Handed, Kept, Opened};
-use crate::wanted::Wanted;
-use crate::words::Words;
+use crate::{Finding, Handed, Kept, Lack, Opened, State, Wanted, Words, lack};
 
 /// The key that says which side makes a socket.
 pub(crate) const KEY: &str = "socket";

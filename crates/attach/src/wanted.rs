@@ -8,10 +8,7 @@ use sandbox::Confinement;
 use switch::Switch;
 use uplink::{Mac, Undo};
 
-use crate::attach::Attach;
-use crate::attachment::Attachment;
-use crate::kind::{Finding, Lack, Place};
-use crate::opened::{Handed, Opened};
+use crate::{Attach, Attachment, Finding, Handed, Lack, Opened, Place};
 
 /// The longest name of an interface, in octets.
 const LONGEST: usize = 15;

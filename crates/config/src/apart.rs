@@ -104,7 +104,7 @@ impl Plan {
         let mut router = self.routers.iter().find(|router| router.name == name && router.is_apart())?.clone();
         router.isolate = false;
         for nic in &mut router.nics {
-            nic.attach = Attach::handed(format!("{name}.{}", nic.name));
+            nic.attach = Attach::handed(&format!("{name}.{}", nic.name));
         }
         Some(Self { switches: Vec::new(), routers: vec![router], ..self.clone() })
     }

@@ -255,7 +255,7 @@ impl Resources {
         let lost = |router: &Router, nic: &Nic| {
             let label = label(router, nic);
             // The table asks nobody who may have to wait for others.
-            let here = self.uplinks.get(&key(router, nic))?.opened.counted()?.lost(&table);
+            let here = self.uplinks.get(&key(router, nic))?.opened.lost(&table);
             let lost = here.or_else(|| seen.get(&label).copied())?;
             Some((label, lost))
         };

@@ -13,11 +13,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use netlink::{Kind, Netlink, Settings};
-use port::Offloads;
 
 use crate::appear::{appear, name_before};
 use crate::request::{InterfaceRequest, Name, ioctl};
-use crate::tap::{Spread, Traits, header};
+use crate::tap::making::offloads;
+use crate::tap::{Spread, Traits};
 use crate::undo::{Armed, Undo};
 use crate::{Error, Links, Mac, Netns, Tap};
 
@@ -90,7 +90,7 @@ fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Resul
     let queues = (0..config.queues)
         .map(|_| open_queue(name, kernel_name, &device, config.queues > 1))
         .collect::<Result<Vec<_>, Error>>()?;
-    let traits = Traits::new(settle(name, &queues, config.offload)?, Spread::Kernel);
+    let traits = Traits::new(offloads(name, &queues, config.offload)?, Spread::Kernel);
     let state = Settings::default().up(true).all_multicast(true);
     appear(kernel, index, name, state).map_err(|e| match e.raw_os_error() {
         Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
@@ -143,15 +143,4 @@ fn open_queue(name: &str, kernel_name: Name, device: &node::Device, several: boo
         unsafe { ioctl(queue.as_fd(), SET_SEND_BUFFER, &mut buffer) }
     });
     settled.map_err(|e| Error::system(format!("opening a queue of the macvtap `{name}`"), e)).map(|()| queue)
-}
-
-/// As a TAP is settled: headers, and nothing left to us yet.
-fn settle(name: &str, queues: &[OwnedFd], wanted: bool) -> Result<Offloads, Error> {
-    let wrong = |e| Error::system(format!("settling the offloads of `{name}`"), e);
-    let mut takes = Offloads::NONE;
-    for queue in queues {
-        header::set_size(queue.as_fd()).map_err(wrong)?;
-        takes = header::able(queue.as_fd()).map_err(wrong)?;
-    }
-    Ok(if wanted { takes } else { Offloads::NONE })
 }

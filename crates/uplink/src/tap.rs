@@ -8,9 +8,9 @@
 //! A macvtap ([`crate::macvtap`]) is served in the same way.
 
 mod counters;
-pub(crate) mod header;
+mod header;
 mod health;
-mod making;
+pub(crate) mod making;
 pub(crate) mod place;
 mod queue_limit;
 mod sink;
@@ -113,27 +113,15 @@ pub struct Tap {
     /// The bridge that it belongs into; only whoever opened the device knows.
     member: Option<Membership>,
     /// None where the descriptors came from another process, which keeps the device in order.
-    home: Option<Arc<Home>>,
-    limits: Limits,
+    home: Option<Home>,
+    /// Where who serves it wishes for another length of the kernel's queues, if that may be.
+    wishes: Option<Wishes>,
     health: Arc<Health>,
-}
-
-/// How the length of the kernel's queues is changed while the device is served.
-#[derive(Debug, Default)]
-enum Limits {
-    /// Not at all.
-    #[default]
-    Fixed,
-    /// By who serves it, whose wishes come in here.
-    Wished(Wishes),
-    /// By us, with wishes that we send there.
-    Wishing(OwnedFd),
 }
 
 /// What all ends of one device know together.
 #[derive(Debug)]
 struct Device {
-    name: String,
     health: Arc<Health>,
     offer: Offer,
     /// What takes away what does not go with the descriptors.
@@ -165,9 +153,8 @@ impl Tap {
         traits: Traits,
         links: Links,
     ) -> Result<Self, Error> {
-        let home = Some(Arc::new(Home::new(links)?));
-        let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
-        Ok(Self { name, queues, traits, undo: None, member: None, home, limits, health })
+        let home = Some(Home::new(links)?);
+        Ok(Self { home, ..Self::of(name, queues, traits, Health::new()?) })
     }
 
     /// A device that another process opened, by the descriptors of its queues in their order.
@@ -177,8 +164,12 @@ impl Tap {
     pub fn from_descriptors(name: &str, queues: Vec<OwnedFd>, traits: Traits) -> Result<Self, Error> {
         Name::new(name)?;
         check_queues(queues.len())?;
-        let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
-        Ok(Self { name, queues, traits, undo: None, member: None, home: None, limits, health })
+        Ok(Self::of(name, queues, traits, Health::new()?))
+    }
+
+    fn of(name: &str, queues: Vec<OwnedFd>, traits: Traits, health: Arc<Health>) -> Self {
+        let name = name.to_owned();
+        Self { name, queues, traits, undo: None, member: None, home: None, wishes: None, health }
     }
 
     /// What is known of the device beside its descriptors.
@@ -229,9 +220,7 @@ impl Tap {
         let queues = self.queues.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
         let queues =
             queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
-        let (name, traits) = (self.name.clone(), self.traits.clone());
-        let (limits, health) = (Limits::Fixed, self.health.clone());
-        Ok(Self { name, queues, traits, undo: None, member: None, home: None, limits, health })
+        Ok(Self::of(&self.name, queues, self.traits.clone(), self.health.clone()))
     }
 
     /// The interface's name.
@@ -247,7 +236,7 @@ impl Tap {
 
     /// The interfaces of the namespace the device lies in; only whoever opened the device has them.
     pub fn links(&self) -> Option<&Links> {
-        self.home.as_deref().map(|home| &home.links)
+        self.home.as_ref().map(|home| &home.links)
     }
 
     /// Gives the device another MTU and queue length, wherever it lies by now; nothing where somebody else opened it, who sees to
@@ -296,30 +285,17 @@ impl Tap {
     /// # Errors
     /// No descriptors are left.
     pub fn with_wishes(self) -> Result<Self, Error> {
-        Ok(Self { limits: Limits::Wished(Wishes::new()?), ..self })
+        Ok(Self { wishes: Some(Wishes::new()?), ..self })
     }
 
-    /// A device in that other process, which wishes by the descriptor of [`Tap::wishes`].
-    #[must_use]
-    pub fn wishing(self, wishes: OwnedFd) -> Self {
-        Self { limits: Limits::Wishing(wishes), ..self }
-    }
-
-    /// What is sent beside the queues where there are wishes.
+    /// What is sent beside the queues where there are wishes: that other process wishes by it ([`QueueLimit`]).
     pub fn wishes(&self) -> Option<BorrowedFd<'_>> {
-        match &self.limits {
-            Limits::Wished(wishes) => Some(wishes.writer()),
-            Limits::Wishing(wishes) => Some(wishes.as_fd()),
-            Limits::Fixed => None,
-        }
+        self.wishes.as_ref().map(Wishes::writer)
     }
 
     /// Readable when there is a new wish.
     pub fn wished(&self) -> Option<BorrowedFd<'_>> {
-        match &self.limits {
-            Limits::Wished(wishes) => Some(wishes.bell()),
-            _ => None,
-        }
+        self.wishes.as_ref().map(Wishes::bell)
     }
 
     /// Does what was wished for last, if anything was.
@@ -327,36 +303,13 @@ impl Tap {
     /// # Errors
     /// The device does not take it.
     pub fn fulfil(&self) -> Result<(), Error> {
-        let Limits::Wished(wishes) = &self.limits else { return Ok(()) };
-        let Some(frames) = wishes.last() else { return Ok(()) };
+        let Some(frames) = self.wishes.as_ref().and_then(Wishes::last) else { return Ok(()) };
         self.at_home(|links, name| links.set_queue_len(name, frames))
-    }
-
-    /// By what whoever serves it changes the queue length; none where nobody can.
-    ///
-    /// # Errors
-    /// No descriptors are left.
-    pub fn queue_limit(&self) -> Result<Option<QueueLimit>, Error> {
-        let copied = |e| Error::system(format!("serving `{}`", self.name), e);
-        Ok(match (&self.limits, &self.home) {
-            (_, Some(home)) => Some(QueueLimit::here(home.clone(), self.name.clone())),
-            (Limits::Wishing(wishes), None) => Some(QueueLimit::asked(wishes.try_clone().map_err(copied)?)),
-            _ => None,
-        })
     }
 
     /// Whether the kernel still has the interface.
     pub fn is_there(&self) -> bool {
         self.queues.first().is_some_and(|queue| health::is_there(queue.as_fd()))
-    }
-
-    /// Looks now and then whether the interface was deleted, where it is called about ten times a second; the sentence that
-    /// says so, once.
-    pub fn look_after(&self) -> Option<String> {
-        if self.health.is_due() && !self.is_there() {
-            self.health.vanish();
-        }
-        self.health.is_news().then(|| deleted(&self.name))
     }
 
     /// Puts another device in the place of one that was deleted, under whoever serves that.
@@ -381,7 +334,7 @@ impl Tap {
         if let Some(mut undo) = old.undo.take() {
             undo.disarm();
         }
-        self.limits = std::mem::take(&mut old.limits);
+        self.wishes = old.wishes;
     }
 
     /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.
@@ -407,27 +360,9 @@ fn port(device: &Arc<Device>, number: usize, fd: OwnedFd) -> (TapSource, Arc<Tap
 
 impl Device {
     fn of(tap: &mut Tap) -> Arc<Self> {
-        let (name, offer) = (tap.name.clone(), Offer::of(tap.traits.takes()));
-        Arc::new(Self { name, health: tap.health.clone(), offer, _undo: tap.undo.take() })
+        let (health, offer) = (tap.health.clone(), Offer::of(tap.traits.takes()));
+        Arc::new(Self { health, offer, _undo: tap.undo.take() })
     }
-
-    /// Notes that the interface was deleted under us.
-    fn vanish(&self) {
-        self.health.vanish();
-    }
-
-    fn is_gone(&self) -> bool {
-        self.health.is_gone()
-    }
-
-    /// The sentence that says so, the first time it is asked for.
-    fn take_trouble(&self) -> Option<String> {
-        self.health.is_news().then(|| deleted(&self.name))
-    }
-}
-
-fn deleted(name: &str) -> String {
-    format!("the interface `{name}` was deleted; nothing passes it until it is there again")
 }
 
 fn check(config: &TapConfig<'_>) -> Result<(), Error> {

@@ -5,10 +5,8 @@ use uplink::bridge;
 
 use crate::attach::interface;
 use crate::interfaces::{self, Is, if_up};
-use crate::kind::{Finding, Kind, Lack, Place, lack};
 use crate::link::{self, Side, made, serve};
-use crate::opened::Opened;
-use crate::wanted::Wanted;
+use crate::{Finding, Kind, Lack, Opened, Place, Wanted, lack};
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,

@@ -9,11 +9,8 @@ use uplink::{MacvtapConfig, Undo};
 
 use crate::attach::interface;
 use crate::interfaces::{self, if_up, is_known};
-use crate::kind::{Finding, Key, Kind, Lack, Place, State, Traits, lack};
 use crate::link::{self, Side, made, serve};
-use crate::opened::Opened;
-use crate::wanted::Wanted;
-use crate::words::Words;
+use crate::{Finding, Key, Kind, Lack, Opened, Place, State, Traits, Wanted, Words, lack};
 
 /// How the macvtaps of one interface reach each other.
 const MODE: &str = "macvtap_mode";

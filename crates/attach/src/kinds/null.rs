@@ -6,9 +6,7 @@ use anyhow::Result;
 use port::{Null, Sink};
 use switch::Switch;
 
-use crate::attachment::{Attachment, Ports, plain};
-use crate::kind::{Kind, Place, Traits};
-use crate::wanted::Wanted;
+use crate::{Attachment, Kind, Place, Ports, Traits, Wanted, plain};
 
 pub(crate) const KIND: Kind = Kind {
     traits: |_| Traits { is_common: true, ..Traits::default() },

@@ -7,10 +7,8 @@ use anyhow::Result;
 use uplink::{Undo, ovs};
 
 use crate::attach::interface;
-use crate::kind::{Finding, Kind, Lack, Place, State, lack};
 use crate::link::{self, Side, made, serve};
-use crate::opened::Opened;
-use crate::wanted::Wanted;
+use crate::{Finding, Kind, Lack, Opened, Place, State, Wanted, lack};
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,

@@ -17,13 +17,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::attach::path;
-use crate::attachment::{About, Attachment, News, Outside, Ports, Site};
-use crate::files;
-use crate::kind::{Finding, Key, Kind, Lack, Place, State, lack};
-use crate::opened::{Handed, Kept, Opened};
-use crate::wanted::Wanted;
-use crate::words::Words;
-use crate::written;
+use crate::{
+    About, Attachment, Finding, Handed, Kept, Key, Kind, Lack, News, Opened, Outside, Place, Ports, Site,
+    State, Wanted, Words, files, lack, written,
+};
 use capture::{Capture, Writer};
 use player::{Player, ReplayCounters};
 

@@ -6,9 +6,7 @@ use anyhow::{Context, Result};
 use port::{IngressCounters, Sink, Source, ingress_fan};
 use switch::Switch;
 
-use crate::attachment::{Attachment, Entry, Outside, Ports, Site, plain};
-use crate::kind::{Kind, Place, Traits};
-use crate::wanted::Wanted;
+use crate::{Attachment, Entry, Kind, Outside, Place, Ports, Site, Traits, Wanted, plain};
 
 /// Its word.
 pub(crate) const WORD: &str = "switch";

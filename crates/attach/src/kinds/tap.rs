@@ -5,10 +5,8 @@ use uplink::{Ownership, Tap, TapConfig};
 
 use crate::attach::interface;
 use crate::interfaces::{self, Is};
-use crate::kind::{Finding, Kind, Lack, Place, State, Traits, lack};
 use crate::link::{self, Side, made, serve};
-use crate::opened::Opened;
-use crate::wanted::Wanted;
+use crate::{Finding, Kind, Lack, Opened, Place, State, Traits, Wanted, lack};
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,

@@ -16,10 +16,10 @@ use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sandbox::Confinement;
 
-use crate::attachment::{Attachment, Outside, Ports, plain};
-use crate::kind::{Finding, Kind, Lack, Place, State, Traits, lack};
-use crate::opened::{Handed, Kept, Opened};
-use crate::wanted::Wanted;
+use crate::{
+    Attachment, Finding, Handed, Kept, Kind, Lack, Opened, Outside, Place, Ports, State, Traits, Wanted,
+    lack, plain,
+};
 
 /// Octets of the longest frame that a NIC takes, and of an Ethernet header: shorter frames are none.
 const LONGEST: usize = 2048;

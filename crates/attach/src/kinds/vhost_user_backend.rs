@@ -12,11 +12,8 @@ use sandbox::Confinement;
 use uplink::Door;
 use vhost_user::backend::{self, Backend, Offer};
 
-use crate::attachment::{About, Attachment, News, Outside, Ports, Site};
-use crate::kind::{Key, Kind, Place, Takes, Traits};
-use crate::opened::Handed;
 use crate::socket::{self, look, open};
-use crate::wanted::Wanted;
+use crate::{About, Attachment, Handed, Key, Kind, News, Outside, Place, Ports, Site, Takes, Traits, Wanted};
 
 /// Octets of an Ethernet header and a VLAN tag: what a frame may have more than the MTU.
 const FRAME_OVERHEAD: u32 = 18;

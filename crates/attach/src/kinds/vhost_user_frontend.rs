@@ -7,11 +7,8 @@ use nic_port::Receiver;
 use sandbox::Confinement;
 use vhost_user::frontend::{Peer, PeerCounters, Status};
 
-use crate::attachment::{About, Attachment, News, Outside, Ports, Site};
-use crate::kind::{Key, Kind, Place, Traits};
-use crate::opened::Handed;
 use crate::socket::{self, look, open};
-use crate::wanted::Wanted;
+use crate::{About, Attachment, Handed, Key, Kind, News, Outside, Place, Ports, Site, Traits, Wanted};
 
 pub(crate) const KIND: Kind = Kind {
     keys: &[Key::word(socket::KEY, socket::SIDES, "connect")],

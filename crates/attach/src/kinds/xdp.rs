@@ -18,12 +18,12 @@ use uplink::xdp::{XdpHealth, XdpKernelCounters, XdpReadCounters, XdpRevival, Xdp
 use uplink::{Xdp, XdpConfig, XdpParts};
 
 use crate::attach::interface;
-use crate::attachment::{Attachment, News, Outside, Ports, Site};
 use crate::home::Home;
 use crate::interfaces::{self, is_known};
-use crate::kind::{Finding, Kind, Lack, Place, State, Traits, lack};
-use crate::opened::{Counted, Handed, Health, Opened, Restored, Turn, View, Watched};
-use crate::wanted::Wanted;
+use crate::{
+    Attachment, Finding, Handed, Health, Kind, Lack, News, Opened, Outside, Place, Ports, Restored, Site,
+    State, Traits, Turn, View, Wanted, Watched, lack,
+};
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,
@@ -114,20 +114,6 @@ impl Opened for Xdp {
     fn watch(&self) -> Option<Box<dyn Watched>> {
         Some(Box::new(self.try_clone().ok()?))
     }
-
-    fn counted(&self) -> Option<Counted<'_>> {
-        None
-    }
-
-    fn notice(&self) -> Option<String> {
-        None
-    }
-
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn attend(&self) {}
 }
 
 impl Watched for Xdp {

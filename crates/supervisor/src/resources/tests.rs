@@ -1,6 +1,6 @@
 use std::sync::{Arc, Mutex};
 
-use attach::{Counted, Watched};
+use attach::Watched;
 use serde_json::{Value, json};
 
 use super::*;
@@ -83,20 +83,6 @@ impl Opened for Scripted {
     fn watch(&self) -> Option<Box<dyn Watched>> {
         None
     }
-
-    fn counted(&self) -> Option<Counted<'_>> {
-        None
-    }
-
-    fn notice(&self) -> Option<String> {
-        None
-    }
-
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn attend(&self) {}
 }
 
 /// Two NICs in one bridge, the second one with this MTU.

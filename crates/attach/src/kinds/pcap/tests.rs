@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::opened::Turn;
+use crate::Turn;
 use crate::wanted::tests::wanted;
 
 #[test]

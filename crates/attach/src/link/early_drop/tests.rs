@@ -70,9 +70,16 @@ struct Bench {
     step: Duration,
     refused: Refused,
     netns: Netns,
+    /// As whoever opened it has it.
+    tap: Tap,
 }
 
 impl Bench {
+    /// Does what was wished for.
+    fn fulfil(&self) {
+        self.tap.fulfil().expect("the kernel takes it");
+    }
+
     /// A queue of so many frames.
     fn new(first: u32, step: Duration, refused: &Refused) -> Self {
         let netns = Netns::new().expect("a namespace");
@@ -81,16 +88,18 @@ impl Bench {
         ip(&netns, "link set br0 up");
         let config =
             TapConfig { bridge: Some("br0"), offload: false, netns: Some(&netns), ..TapConfig::default() };
-        let tap = Tap::open("ours", &config).expect("a TAP");
+        let tap = Tap::open("ours", &config).and_then(Tap::with_wishes).expect("a TAP");
         let (_, other) = Tap::open("other", &config).expect("a TAP").split();
         ["ours", "other"].iter().for_each(|name| wait_until_forwarding(&netns, name));
-        let limit = tap.queue_limit().expect("a descriptor").expect("it is ours");
+        let wishes = tap.wishes().expect("it has some").try_clone_to_owned().expect("a descriptor");
         let (clock, hand) = Clock::by_hand();
-        let (source, _) = tap.split();
-        let mut source = EarlyDrop::by(clock, (source, Arc::new(Full)), limit, RING, first);
+        let (source, _) = tap.try_clone().expect("descriptors").split();
+        let mut source = EarlyDrop::by(clock, (source, Arc::new(Full)), QueueLimit(wishes), RING, first);
         // What the bridge may have said when it began.
         while source.drain(BURST, &mut |_| {}) > 0 {}
-        Self { source, other, hand, step, refused: refused.clone(), netns }
+        let bench = Self { source, other, hand, step, refused: refused.clone(), netns, tap };
+        bench.fulfil();
+        bench
     }
 
     /// Frames that the kernel has dropped because our queue was full.
@@ -102,11 +111,13 @@ impl Bench {
 impl SourceBench for Bench {
     fn source(&mut self) -> &mut dyn Source {
         self.hand.advance(self.step);
+        self.fulfil();
         &mut self.source
     }
 
     /// The kernel takes a frame to the other queue, or drops it, within the write.
     fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
+        self.fulfil();
         let before = self.drops();
         let mut octets = frames.to_vec();
         for burst in octets.chunks_mut(BURST) {
