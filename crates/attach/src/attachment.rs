@@ -24,7 +24,9 @@ pub trait Attachment: Send + Sync {
     }
 
     /// What has happened since this was asked last, if something has. To be asked about ten times a second; it waits for nobody.
-    fn news(&self) -> Option<News>;
+    fn news(&self) -> Option<News> {
+        None
+    }
 
     /// Puts what was opened anew in the place of what was deleted, under whoever serves that.
     ///
@@ -166,10 +168,6 @@ struct Plain<F>(F);
 impl<F: Fn(&Site<'_>) -> Result<Ports> + Send + Sync> Attachment for Plain<F> {
     fn ports(&self, site: &Site<'_>) -> Result<Ports> {
         (self.0)(site)
-    }
-
-    fn news(&self) -> Option<News> {
-        None
     }
 
     fn replace(&self, _: Handed) -> Result<()> {

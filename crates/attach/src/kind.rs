@@ -76,12 +76,8 @@ impl Kind {
 pub struct Key {
     /// The key.
     pub name: &'static str,
-    /// A value as files have it, with its quotes.
-    pub example: &'static str,
     /// What it takes.
     pub takes: Takes,
-    /// What it is where a file does not say.
-    pub default: Option<&'static str>,
     /// Another key, without which this one says nothing; and what is wrong then.
     pub with: Option<(&'static str, &'static str)>,
     /// What its value follows where an attachment is told in words.
@@ -89,24 +85,19 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key that takes a text.
-    pub(crate) const fn text(name: &'static str, example: &'static str) -> Self {
-        Self { name, example, takes: Takes::Text, default: None, with: None, verb: "" }
-    }
-
-    /// A key that takes one of some words, and is the one of them where a file does not say.
-    pub(crate) const fn word(name: &'static str, words: Words<()>, default: &'static str) -> Self {
-        Self { takes: Takes::Word(words), default: Some(default), ..Self::text(name, "") }
+    /// A key that stands alone, and whose value does, too.
+    pub(crate) const fn new(name: &'static str, takes: Takes) -> Self {
+        Self { name, takes, with: None, verb: "" }
     }
 }
 
 /// What a key takes.
 #[derive(Debug)]
 pub enum Takes {
-    /// One of these words.
-    Word(Words<()>),
-    /// Any text.
-    Text,
+    /// One of these words, and where a file does not say this one.
+    Word(Words<()>, &'static str),
+    /// Any text, such as this one with its quotes.
+    Text(&'static str),
     /// What [`Wanted`] has a field for: who reads the NIC reads it.
     Elsewhere,
 }

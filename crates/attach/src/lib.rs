@@ -30,7 +30,7 @@ pub(crate) use opened::Kept;
 pub use attach::{Attach, counts, keys, words};
 pub use attachment::{About, Attachment, Entry, News, Outside, Ports, Site, Visit, later, port};
 pub use kind::{Fields, Finding, Key, Lack, State, Takes, Traits};
-pub use kinds::vhost_user_backend::GuestPort;
+pub use kinds::vhost_user_backend::meet;
 pub use link::{link, tap};
 pub use opened::{Handed, Health, Opened, Restored, Turn, View, Watched};
 pub use patient::Patient;

@@ -18,8 +18,8 @@ use uplink::{
 };
 
 use crate::{
-    Attach, Attachment, Handed, Health, News, Opened, Outside, Ports, Restored, Site, Turn, View, Wanted,
-    Watched, kind,
+    Attach, Attachment, Handed, Health, Opened, Outside, Ports, Restored, Site, Turn, View, Wanted, Watched,
+    kind,
 };
 use early_drop::EarlyDrop;
 
@@ -239,11 +239,6 @@ impl Attachment for Port {
             visit("tap.write", &all_written);
         });
         Ok(Ports { sources, is_spread, sinks, outside, ..Ports::none() })
-    }
-
-    /// That it was deleted whoever opened it tells.
-    fn news(&self) -> Option<News> {
-        None
     }
 
     fn replace(&self, by: Handed) -> Result<()> {

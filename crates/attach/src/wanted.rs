@@ -99,25 +99,21 @@ impl Wanted {
         }
     }
 
-    /// What it is plugged into within this program, which has these switches.
+    /// What serves it: what is within this program, which has these switches, or by what was opened and handed over, in this process or
+    /// another one.
     ///
     /// # Errors
-    /// There is no such switch, or it is outside.
-    pub fn inside(&self, switches: &[Arc<Switch>]) -> Result<Arc<dyn Attachment>> {
-        match self.attach.spec().place {
-            Place::Inside(inside) => inside(self, switches),
-            Place::Outside { .. } => bail!("{} is outside, and was not opened", self.attach),
-        }
-    }
-
-    /// Serves it by what was opened and handed over, in this process or another one.
-    ///
-    /// # Errors
-    /// That is something else, or no thread or descriptor can be had.
-    pub fn serve(&self, handed: Handed, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
-        match self.attach.spec().place {
-            Place::Inside(_) => bail!("{} is nothing that is handed over", self.attach),
-            Place::Outside { serve, .. } => serve(handed, self, confinement),
+    /// There is no such switch, or what was opened; that is something else; no thread or descriptor can be had.
+    pub fn serve(
+        &self,
+        handed: Option<Handed>,
+        switches: &[Arc<Switch>],
+        confinement: Confinement,
+    ) -> Result<Arc<dyn Attachment>> {
+        match (self.attach.spec().place, handed) {
+            (Place::Inside(inside), _) => inside(self, switches),
+            (Place::Outside { serve, .. }, Some(handed)) => serve(handed, self, confinement),
+            (Place::Outside { .. }, None) => bail!("{} is outside, and was not opened", self.attach),
         }
     }
 

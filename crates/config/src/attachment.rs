@@ -57,15 +57,15 @@ fn foreign_keys(section: &Section<'_>, attach: &Attach) {
 fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
     match &key.takes {
         Takes::Elsewhere => None,
-        Takes::Text => section.text(key.name, key.example).map(|at| at.value).or(key.default),
-        Takes::Word(words) => {
+        Takes::Text(example) => section.text(key.name, example).map(|at| at.value),
+        Takes::Word(words, default) => {
             let example = words.names().first().map_or(String::new(), |name| format!("{name:?}"));
             let at = section.text(key.name, &example);
             let found = at.filter(|At { value, line }| {
                 let wrong = words.find(value).err();
                 wrong.map(|what| section.fault(*line, key.name, what)).is_none()
             });
-            found.map(|at| at.value).or(key.default)
+            Some(found.map_or(default, |at| at.value))
         }
     }
 }

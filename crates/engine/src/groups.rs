@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use attach::{GuestPort, Outside};
+use attach::Outside;
 use config::Router;
 use ledger::{Group, WorkCounters};
 use nic_port::NicQueues;
 use threads::{CpuMeter, Thread};
+use vhost_user::backend::Backend;
 use vmm::linux::ConsoleCounters;
 use vmm::{Machine, Process};
 
@@ -63,7 +64,7 @@ impl Counted for RouterCounts {
 /// What counts here of a router in a process of its own.
 pub(crate) struct RelayCounts {
     pub(crate) plan: Router,
-    pub(crate) ports: Vec<Arc<GuestPort>>,
+    pub(crate) ports: Vec<Arc<Backend>>,
     pub(crate) outside: Vec<Outside>,
     pub(crate) gate: Gate,
     pub(crate) threads: Vec<IoCounts>,
@@ -73,9 +74,8 @@ impl Counted for RelayCounts {
     /// As those of a router that is here: `rx` is towards the router.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         for (nic, port) in self.plan.nics.iter().zip(&self.ports) {
-            let [sent, received] = port.ledgers();
-            visit(&format!("{}.{}.rx", self.plan.name, nic.name), &received);
-            visit(&format!("{}.{}.tx", self.plan.name, nic.name), &sent);
+            visit(&format!("{}.{}.rx", self.plan.name, nic.name), &port.queues().rx_ledger());
+            visit(&format!("{}.{}.tx", self.plan.name, nic.name), &port.queues().tx_ledger());
         }
         outside_groups(&self.plan, &self.outside, visit);
         gate_groups(&self.plan, &self.gate, visit);

@@ -6,13 +6,13 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use attach::{Attachment, Handed, News, Ports, Site};
+use attach::{Attachment, Handed, Ports, Site};
 use config::{Nic, Router, VhostThreads};
 use nic_port::Receiver;
 use rustix::thread::gettid;
 use threads::cpu_clock;
 use uplink::Tap;
-use vmm::{KernelVhost, VhostNet, kernel_thread};
+use vmm::{KernelVhost, VhostNet};
 
 use crate::supplies::Supplies;
 
@@ -20,15 +20,6 @@ use crate::supplies::Supplies;
 pub trait KernelThreads: Send + Sync {
     /// The thread by which vhost-net works for `owner`, a thread of this process.
     fn of_vhost(&self, owner: i32) -> Option<i32>;
-}
-
-/// Finds them for a process that may look at them itself.
-struct Own;
-
-impl KernelThreads for Own {
-    fn of_vhost(&self, owner: i32) -> Option<i32> {
-        kernel_thread::of_vhost(std::process::id(), owner)
-    }
 }
 
 /// Where a NIC's devices are.
@@ -61,7 +52,7 @@ struct KernelThread {
 impl KernelThread {
     /// Owns a device. The kernel names its thread after the one that does so: one that is there for nothing else makes the
     /// name the only one of its kind.
-    fn of(device: OwnedFd, kernel: &Arc<dyn KernelThreads>) -> Result<Self> {
+    fn of(device: OwnedFd, kernel: Option<&dyn KernelThreads>) -> Result<Self> {
         let (tell, told) = mpsc::channel();
         let (go, wait) = mpsc::channel::<()>();
         let owner = std::thread::Builder::new().name("vhost-owner".to_owned()).spawn(move || {
@@ -72,8 +63,8 @@ impl KernelThread {
         });
         let owner = owner.context("cannot start a thread")?;
         let owned = told.recv().context("a thread ended before it began")?;
-        let found =
-            owned.map(|(device, owner)| Self { device: Arc::new(device), id: kernel.of_vhost(owner) });
+        let id = |owner| kernel.and_then(|kernel| kernel.of_vhost(owner));
+        let found = owned.map(|(device, owner)| Self { device: Arc::new(device), id: id(owner) });
         drop(go);
         let _ = owner.join();
         found
@@ -105,11 +96,8 @@ impl KernelNic {
     ) -> Result<Arc<Self>> {
         let label = format!("{}.{}", router.name, nic.name);
         let supplied = supplies.vhost_nets.remove(&label).unwrap_or_default();
-        let missing = vhost_nets(router).saturating_sub(supplied.len());
-        let opened = std::iter::repeat_with(open_vhost_net).take(missing);
-        let threads = supplied.into_iter().map(Ok).chain(opened);
-        let kernel = supplies.threads.clone().unwrap_or_else(|| Arc::new(Own));
-        let threads = threads.map(|device| KernelThread::of(device?, &kernel));
+        let kernel = supplies.threads.as_deref();
+        let threads = supplied.into_iter().map(|device| KernelThread::of(device, kernel));
         let threads: Vec<_> = threads.collect::<Result<_>>()?;
         let queues = tap.descriptors().map(|queue| queue.try_clone_to_owned()).collect::<Result<_, _>>();
         let devices = threads.iter().map(|thread| thread.device.clone()).collect();
@@ -140,10 +128,6 @@ impl KernelNic {
 impl Attachment for KernelNic {
     fn ports(&self, _: &Site<'_>) -> Result<Ports> {
         Ok(Ports::none())
-    }
-
-    fn news(&self) -> Option<News> {
-        None
     }
 
     fn replace(&self, by: Handed) -> Result<()> {

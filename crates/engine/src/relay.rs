@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  process of the router             | here
-//!  driver == rings == model --------(vhost-user)--------> GuestPort <== I/O threads ==> TAP, switch, …
+//!  driver == rings == model --------(vhost-user)--------> Backend <== I/O threads ==> TAP, switch, …
 //! ```
 //!
 //! The rings are served as those of a router that is here; who reaches into them sees nothing but that router's memory.
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api::Sharing;
-use attach::{GuestPort, Outside, Wanted};
+use attach::{Outside, Wanted};
 use config::{Plan, Rate, Router, Spin};
 use switch::Switch;
 use uplink::Door;
@@ -33,7 +33,7 @@ use crate::watch::{NicSigns, Sample, Watch};
 use crate::wiring::{Gate, Outlet, connect, io_threads};
 use sandbox::Confinement;
 use telemetry::Kind;
-use vhost_user::backend::News;
+use vhost_user::backend::{Backend, News};
 
 /// Before ways whose thread has ended are opened again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ pub(crate) struct Relay {
     outlets: Vec<Arc<Outlet>>,
     /// Whether somebody was at the other end of each NIC's cable, when that was asked last.
     links: Vec<Option<bool>>,
-    ports: Vec<Arc<GuestPort>>,
+    ports: Vec<Arc<Backend>>,
     open: Option<Open>,
     /// What opens them again.
     opening: Option<Task<Result<Open>>>,
@@ -104,7 +104,7 @@ impl RelayParts {
     /// One line: what was refused.
     pub(crate) fn open(self, board: TapBoard, confinement: Confinement) -> Result<RelayWays> {
         let Self { plan, outlets, doors } = self;
-        let meet = |(nic, door)| GuestPort::new(&met(&plan, nic), door, confinement).map(Arc::new);
+        let meet = |(nic, door)| attach::meet(&met(&plan, nic), door, confinement).map(Arc::new);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
         let opener = Opener { gate: Gate::new(&plan), plan, ports, outlets, board, confinement };
         let open = opener.open()?;
@@ -115,7 +115,7 @@ impl RelayParts {
 /// What opens the ways of a router.
 struct Opener {
     plan: Router,
-    ports: Vec<Arc<GuestPort>>,
+    ports: Vec<Arc<Backend>>,
     outlets: Vec<Arc<Outlet>>,
     gate: Gate,
     board: TapBoard,

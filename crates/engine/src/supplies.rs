@@ -16,8 +16,8 @@ use crate::kernel_vhost::KernelThreads;
 /// What NICs are plugged into instead of what their files say, by `router.nic`.
 pub type Plugs = HashMap<String, Arc<dyn Attachment>>;
 
-/// What an instance need not open. Whatever is missing it opens itself when it needs it, which a confined process
-/// cannot: then it says what it was refused.
+/// What an instance need not open. What NICs are plugged into outside it never opens, nor devices of vhost-net; whatever else is missing
+/// it opens itself when it needs it, which a confined process cannot: then it says what it was refused.
 #[derive(Default)]
 pub struct Supplies {
     /// These go before what the file says, and stay with their NIC.
@@ -35,7 +35,7 @@ pub struct Supplies {
     pub spawner: Option<Arc<dyn Spawn>>,
     /// Devices of vhost-net, by `router.nic`, that nobody owns yet.
     pub vhost_nets: HashMap<String, Vec<OwnedFd>>,
-    /// Finds and places threads of the kernel; who may himself needs none.
+    /// Finds and places threads of the kernel.
     pub threads: Option<Arc<dyn KernelThreads>>,
     /// Where an instance that starts notes what counts in it.
     pub counts: Counts,

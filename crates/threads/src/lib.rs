@@ -83,15 +83,11 @@ impl Thread {
                 let _ending = ending;
                 #[cfg(any(test, feature = "hold"))]
                 hold::wait();
-                let placed = pin_current(&cpus).and_then(|()| {
-                    if confinement == Confinement::On {
-                        sandbox::confine(class)?;
-                    }
-                    Ok(gettid())
-                });
+                let tid = gettid();
+                let placed = pin_current(&cpus).and_then(|()| confinement.enter(class));
                 let go = placed.is_ok();
                 // The parent waits for this message, so it is there to take it.
-                let _ = tell.send(placed);
+                let _ = tell.send(placed.map(|()| tid));
                 if go {
                     body();
                 }
@@ -145,6 +141,16 @@ impl Thread {
     /// is lost.
     pub fn interrupt_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
         Self::end_all(threads, Duration::ZERO, END_LIMIT)
+    }
+
+    /// Waits for the end of threads, so long at most, that `urge` takes out of what holds them up.
+    pub fn urge_all<'t>(
+        threads: impl IntoIterator<Item = &'t mut Self>,
+        most: Duration,
+        mut urge: impl FnMut(),
+    ) {
+        let threads = threads.into_iter().filter_map(|thread| thread.join.take()).collect();
+        interrupt::end_all(threads, most, |_, _| urge());
     }
 
     fn end_all<'t>(

@@ -10,7 +10,7 @@ use uplink::{MacvtapConfig, Undo};
 use crate::attach::interface;
 use crate::interfaces::{self, if_up, is_known};
 use crate::link::{self, Side, made, serve};
-use crate::{Finding, Key, Kind, Lack, Opened, Place, State, Traits, Wanted, Words, lack};
+use crate::{Finding, Key, Kind, Lack, Opened, Place, State, Takes, Traits, Wanted, Words, lack};
 
 /// How the macvtaps of one interface reach each other.
 const MODE: &str = "macvtap_mode";
@@ -24,7 +24,7 @@ const MODES: Words<()> = Words {
 };
 
 pub(crate) const KIND: Kind = Kind {
-    keys: &[Key::word(MODE, MODES, "bridge")],
+    keys: &[Key::new(MODE, Takes::Word(MODES, "bridge"))],
     read: interface,
     traits: |attach| Traits {
         is_common: attach.key(MODE) != Some(PASSTHRU),

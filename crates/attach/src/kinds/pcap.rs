@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::attach::path;
 use crate::{
     About, Attachment, Finding, Handed, Kept, Key, Kind, Lack, News, Opened, Outside, Place, Ports, Site,
-    State, Wanted, Words, files, lack, written,
+    State, Takes, Wanted, Words, files, lack, written,
 };
 use capture::{Capture, Writer};
 use player::{Player, ReplayCounters};
@@ -35,10 +35,10 @@ const PACES: Words<()> = Words { noun: ("pace", "paces"), now: &[("fast", ()), (
 
 pub(crate) const KIND: Kind = Kind {
     keys: &[
-        Key { verb: "replays ", ..Key::text(REPLAY, "\"in.pcap\"") },
+        Key { verb: "replays ", ..Key::new(REPLAY, Takes::Text("\"in.pcap\"")) },
         Key {
             with: Some((REPLAY, "it says how fast a file is replayed; add replay = \"FILE\", or remove it")),
-            ..Key::word(PACE, PACES, "fast")
+            ..Key::new(PACE, Takes::Word(PACES, "fast"))
         },
     ],
     read: |text, name| path(text, name, "wan.pcap"),

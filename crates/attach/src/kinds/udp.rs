@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use ledger::{Counter, counters};
 use port::{Bell, Completed, Frame, Frames, Sink, Source, octets};
 use ring::{BURST, Bytes};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -172,12 +171,7 @@ impl Source for Receiver {
         frames.len()
     }
 
-    /// The bell rings as long as frames wait, so nothing has to be armed; one look spares a sleep.
-    fn arm(&mut self) -> bool {
-        let mut look = [PollFd::new(&self.socket, PollFlags::IN)];
-        matches!(poll(&mut look, Some(&Timespec::default())), Ok(1..))
-    }
-
+    /// It rings as long as frames wait, so nothing has to be armed.
     fn bell(&self) -> Bell<'_> {
         Bell::Readable(self.socket.as_fd())
     }

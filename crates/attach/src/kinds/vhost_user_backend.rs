@@ -4,8 +4,6 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use ledger::NicDirection;
-use nic_port::NicQueues;
 use port::steer::Hash;
 use port::{Sink, Source};
 use sandbox::Confinement;
@@ -20,8 +18,8 @@ const FRAME_OVERHEAD: u32 = 18;
 
 pub(crate) const KIND: Kind = Kind {
     keys: &[
-        Key::word(socket::KEY, socket::SIDES, "listen"),
-        Key { takes: Takes::Elsewhere, ..Key::text("memory_max", "\"64G\"") },
+        Key::new(socket::KEY, Takes::Word(socket::SIDES, "listen")),
+        Key::new("memory_max", Takes::Elsewhere),
     ],
     read: |text, name| socket::read(text, name, "/run/vm.sock"),
     traits: |_| Traits { shares_memory: true, ..Traits::default() },
@@ -30,47 +28,22 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
-    Ok(Arc::new(GuestPort::new(wanted, socket::door(handed)?, confinement)?))
+    Ok(Arc::new(meet(wanted, socket::door(handed)?, confinement)?))
 }
 
-/// The port of a machine of another program, or of the process of a router that is apart.
-pub struct GuestPort {
-    machine: Backend,
-}
-
-impl GuestPort {
-    /// Begins to meet machines at a door, which are offered what the NIC is to offer, and share as much memory as it wants.
-    ///
-    /// # Errors
-    /// No descriptors or threads are left.
-    pub fn new(wanted: &Wanted, door: Door, confinement: Confinement) -> Result<Self> {
-        let name = format!("{}/{}-peer", wanted.router, wanted.nic);
-        Ok(Self { machine: Backend::start(&name, door, offer(wanted), confinement)? })
-    }
-
-    /// The machine's rings, for who serves them.
-    pub fn queues(&self) -> &Arc<NicQueues> {
-        self.machine.queues()
-    }
-
-    /// What has happened since this was asked last, if something has; to be asked about ten times a second.
-    pub fn look_after(&self) -> Option<backend::News> {
-        self.machine.look_after()
-    }
-
-    /// Frames that came from the machine, and frames that it was given.
-    pub fn ledgers(&self) -> [NicDirection; 2] {
-        [self.queues().tx_ledger(), self.queues().rx_ledger()]
-    }
-}
-
-/// What the machine at a NIC is offered.
-fn offer(wanted: &Wanted) -> Offer {
+/// Begins to meet machines of another program, or the process of a router that is apart, at a door: they are offered what the NIC is
+/// to offer, and share as much memory as it wants.
+///
+/// # Errors
+/// No descriptors or threads are left.
+pub fn meet(wanted: &Wanted, door: Door, confinement: Confinement) -> Result<Backend> {
+    let name = format!("{}/{}-peer", wanted.router, wanted.nic);
     let longest = (wanted.mtu + FRAME_OVERHEAD) as usize;
-    Offer { pairs: wanted.pairs, longest, offload: wanted.offload, memory_max: wanted.memory_max }
+    let &Wanted { pairs, offload, memory_max, .. } = wanted;
+    Backend::start(&name, door, Offer { pairs, longest, offload, memory_max }, confinement)
 }
 
-impl Attachment for GuestPort {
+impl Attachment for Backend {
     /// What the machine sends comes in, and what the router sends goes to the machine. Where each pair of queues has a
     /// thread, that serves the same pair of the machine's.
     fn ports(&self, site: &Site<'_>) -> Result<Ports> {
@@ -93,7 +66,7 @@ impl Attachment for GuestPort {
     }
 
     fn link(&self) -> Option<bool> {
-        Some(self.machine.is_up())
+        Some(self.is_up())
     }
 
     fn news(&self) -> Option<News> {
@@ -107,6 +80,6 @@ impl Attachment for GuestPort {
     }
 
     fn state(&self) -> Option<(&'static str, String)> {
-        Some(("peer", self.machine.state()))
+        Some(("peer", Self::state(self)))
     }
 }

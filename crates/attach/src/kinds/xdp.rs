@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 use port::Sink;
@@ -84,8 +84,7 @@ fn interface_of(handed: Handed) -> Result<Xdp> {
 }
 
 fn serve(handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
-    let open = Mutex::new(Open { xdp: interface_of(handed)?, ports: None });
-    Ok(Arc::new(Interface { open, health: OnceLock::new() }))
+    Ok(Arc::new(Interface(Mutex::new(Open { xdp: interface_of(handed)?, ports: None }))))
 }
 
 impl Opened for Xdp {
@@ -127,13 +126,8 @@ impl Watched for Xdp {
     }
 }
 
-/// An interface that is served.
-struct Interface {
-    /// Held over calls that wait for the kernel, and for threads that move frames.
-    open: Mutex<Open>,
-    /// How its ports are, as soon as there are any.
-    health: OnceLock<Arc<XdpHealth>>,
-}
+/// An interface that is served. It is held over calls that wait for the kernel, and for threads that move frames.
+struct Interface(Mutex<Open>);
 
 /// What is open, and its ports as soon as somebody has asked for them. They stay when their router goes: frames wait in them,
 /// and the kernel has been given their memory once.
@@ -153,7 +147,7 @@ struct Lent {
 
 impl Interface {
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,7 +161,6 @@ impl Attachment for Interface {
             Some(ports) => ports,
             none => none.insert(Lent::new(xdp, site.threads)?),
         };
-        let health = self.health.get_or_init(|| ports.health.clone());
         ensure!(
             ports.threads == site.threads,
             "the interface `{}` is served by {} threads while the run lasts, not {}: start the run anew",
@@ -177,7 +170,7 @@ impl Attachment for Interface {
         );
         let sources = ports.sources.iter().map(|home| home.lend().context("its port is still in use"));
         let sources = sources.collect::<Result<_>>()?;
-        let (read, written, kernel) = (ports.read.clone(), ports.sinks.clone(), health.counters());
+        let (read, written, kernel) = (ports.read.clone(), ports.sinks.clone(), ports.health.counters());
         let outside = Outside::counting(move |visit| {
             let (all_read, all_written) = Default::default();
             read.iter().for_each(|queue| XdpReadCounters::add_all(&all_read, queue));
@@ -193,7 +186,8 @@ impl Attachment for Interface {
 
     /// Reads what the kernel counts, and whether the interface is still there. It waits for nobody who opens or replaces it.
     fn news(&self) -> Option<News> {
-        let health = self.health.get()?;
+        let open = self.0.try_lock().ok()?;
+        let health = &open.ports.as_ref()?.health;
         health.look();
         health.take_trouble().map(News::of_link)
     }
@@ -210,7 +204,7 @@ impl Attachment for Interface {
 
     fn state(&self) -> Option<(&'static str, String)> {
         // Nobody waits for whoever opens or replaces it.
-        Some(("xdp", self.open.try_lock().ok()?.xdp.parts().way()))
+        Some(("xdp", self.0.try_lock().ok()?.xdp.parts().way()))
     }
 }
 

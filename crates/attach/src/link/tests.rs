@@ -58,7 +58,7 @@ fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_has
     held.resize(&before, &now).expect("it takes another hash, or has none of ours");
     // As the data plane has it, which keeps what it was handed first.
     let handed = Handed::of(held.hand_over()).expect("descriptors");
-    let served = before.serve(handed, Confinement::Off).expect("a port");
+    let served = before.serve(Some(handed), &[], Confinement::Off).expect("a port");
     let queues = NicQueues::foreign(2).expect("descriptors");
     let entry = |_, sink| sink;
     let takes = |wanted: &Wanted| {

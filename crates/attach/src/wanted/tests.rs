@@ -1,12 +1,15 @@
 use std::path::Path;
 
 use super::*;
+use crate::Takes;
 
 /// What the NIC `edge.wan` wants whose file says no more than this.
 pub(crate) fn wanted(attach: &str) -> Wanted {
     let mut attach = Attach::read(attach).expect("good");
     for key in attach.keys() {
-        key.default.iter().filter(|_| key.with.is_none()).for_each(|value| attach.set(key.name, value));
+        if let (Takes::Word(_, value), None) = (&key.takes, key.with) {
+            attach.set(key.name, value);
+        }
     }
     Wanted {
         router: "edge".to_owned(),

@@ -1,10 +1,10 @@
 //! The far side of a NIC: what it is plugged into. It stays while its router comes and goes, and when another router takes its place.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Result;
-use attach::{Attachment, Handed, News, Opened, Wanted};
+use attach::{Attachment, Wanted};
 use config::{Nic, Router};
 use switch::Switch;
 
@@ -21,8 +21,6 @@ pub(crate) struct Outlet {
     is_plug: bool,
     /// Where the kernel serves the NIC, that.
     kernel: Option<Arc<KernelNic>>,
-    /// What this process has opened for it itself, if it has.
-    own: Option<Arc<Mutex<Box<dyn Opened>>>>,
 }
 
 impl Deref for Outlet {
@@ -35,7 +33,7 @@ impl Deref for Outlet {
 
 impl Outlet {
     /// Finds or makes what a NIC of a router is plugged into: a plug that was supplied for it, what is held for one with the same
-    /// attachment, what was supplied, and else something new.
+    /// attachment, what was supplied, and else something within.
     pub(crate) fn find(
         (router, nic): (&Router, &Nic),
         switches: &[Arc<Switch>],
@@ -45,36 +43,20 @@ impl Outlet {
         let wanted = router.wanted(nic);
         let label = wanted.label();
         if let Some(at) = supplies.plugs.remove(&label) {
-            return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None, own: None }));
+            return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None }));
         }
         if let Some(held) = held.iter().find(|held| held.serves(&wanted)) {
             wanted.check_queues(&held.wanted)?;
-            if let Some(mut own) = held.own() {
-                own.resize(&held.wanted, &wanted)?;
-            }
             return Ok(Arc::new(Self { wanted, ..Self::clone(held) }));
         }
-        let (mut handed, mut own) = (supplies.opened.remove(&label), None);
-        if handed.is_none()
-            && let Some(opened) = wanted.open()?
-        {
-            handed = Some(Handed::of(opened.hand_over())?);
-            own = Some(Arc::new(Mutex::new(opened)));
-        }
-        let (at, kernel): (Arc<dyn Attachment>, _) = match handed {
-            None => (wanted.inside(switches)?, None),
+        let (at, kernel): (Arc<dyn Attachment>, _) = match supplies.opened.remove(&label) {
             Some(link) if wanted.by_kernel => {
                 let kernel = KernelNic::new((router, nic), attach::tap(link)?, supplies)?;
                 (kernel.clone(), Some(kernel))
             }
-            Some(handed) => (wanted.serve(handed, supplies.confinement)?, None),
+            handed => (wanted.serve(handed, switches, supplies.confinement)?, None),
         };
-        Ok(Arc::new(Self { wanted, at, is_plug: false, kernel, own }))
-    }
-
-    /// What this process has opened for it itself, if it has.
-    fn own(&self) -> Option<MutexGuard<'_, Box<dyn Opened>>> {
-        Some(self.own.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(Arc::new(Self { wanted, at, is_plug: false, kernel }))
     }
 
     /// Whether it can go on for a NIC that wants this. A plug belongs to its NIC, whatever the file says.
@@ -87,16 +69,9 @@ impl Outlet {
         self.wanted.label() == label
     }
 
-    /// What has happened since this was asked last; to be asked about ten times a second.
-    pub(crate) fn news(&self) -> Option<News> {
-        self.own().iter().for_each(|own| own.attend());
-        self.at.news()
-    }
-
     /// Whether a router that starts should wait a little, so that its driver is offered what the peer can do that is handed
     /// its rings.
     pub(crate) fn awaits_peer(&self) -> bool {
-        self.own().iter().for_each(|own| own.attend());
         self.link() == Some(false) && self.consumer().is_some()
     }
 

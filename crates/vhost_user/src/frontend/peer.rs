@@ -16,14 +16,13 @@ mod stage;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, mpsc};
-use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use door::Door;
 use nic_port::{NicQueues, Receiver, SetUp};
 use sandbox::{Class, Confinement};
-use signals::interrupt;
+use threads::Thread;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::session::Offer;
@@ -157,7 +156,7 @@ impl Shared {
 /// The one who is handed the rings of a NIC. Dropping it takes them back.
 pub struct Peer {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread>,
 }
 
 impl Peer {
@@ -188,33 +187,11 @@ impl Peer {
         let course = Course::new(known, door, job_in, outcome_out, events);
         let mut peer = Self { shared, threads: Vec::new() };
         let name = |what| format!("{}-{what}", nic.replace('.', "/"));
-        peer.spawn(&name("talk"), confinement, move || talk(&job_out, &outcome_in, &calls, &done))?;
-        peer.spawn(&name("peer"), confinement, move || course.run())?;
+        let talk = move || talk(&job_out, &outcome_in, &calls, &done);
+        peer.threads.push(Thread::spawn(&name("talk"), &[], Class::Peer, confinement, talk)?);
+        let course = move || course.run();
+        peer.threads.push(Thread::spawn(&name("peer"), &[], Class::Peer, confinement, course)?);
         Ok(peer)
-    }
-
-    fn spawn(
-        &mut self,
-        name: &str,
-        confinement: Confinement,
-        body: impl FnOnce() + Send + 'static,
-    ) -> Result<()> {
-        let (tell, told) = mpsc::channel();
-        let body = move || {
-            let confined = match confinement {
-                Confinement::On => sandbox::confine(Class::Peer),
-                Confinement::Off => Ok(()),
-            };
-            let go = confined.is_ok();
-            // Whoever waits for this is there.
-            let _ = tell.send(confined);
-            if go {
-                body();
-            }
-        };
-        let thread = Builder::new().name(name.to_owned()).spawn(body);
-        self.threads.push(thread.with_context(|| format!("cannot start thread {name}"))?);
-        told.recv().context("a thread ended before it began")?.with_context(|| format!("thread {name}"))
     }
 
     /// The socket.
@@ -259,9 +236,7 @@ impl Drop for Peer {
         self.shared.quit.store(true, Ordering::Release);
         self.shared.ring();
         // One lets go of the other when what the peer was handed is given back; the peer may make it wait in a doorbell.
-        interrupt::end_all(std::mem::take(&mut self.threads), END_LIMIT, |_, _| {
-            self.shared.look_after_bells()
-        });
+        Thread::urge_all(&mut self.threads, END_LIMIT, || self.shared.look_after_bells());
     }
 }
 

@@ -2,6 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use attach::Handed;
 use config::Engine;
 use vmm::{Child, Forker, Spawn, Spawned};
 
@@ -54,14 +55,8 @@ const UP: &str = "[[router]]\nname = 'up'\n\
     [[router.nic]]\nname = 'in'\nattach = 'null'\naddress = '10.1.0.1/24'\n";
 
 /// A router whose capture has a thread that does not begin.
-fn slow(folder: &std::path::Path) -> String {
-    let file = folder.join("slow.pcap");
-    format!(
-        "[[router]]\nname = 'slow'\n\
-         [[router.nic]]\nname = 'out'\nattach = 'pcap:{}'\naddress = '10.2.0.1/24'\n",
-        file.display()
-    )
-}
+const SLOW: &str = "[[router]]\nname = 'slow'\n\
+    [[router.nic]]\nname = 'out'\nattach = 'pcap:slow.pcap'\naddress = '10.2.0.1/24'\n";
 
 /// Another router is started again while a thread does not begin that an `apply` needs.
 #[test]
@@ -77,8 +72,7 @@ fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
     let mortal = Arc::new(Mortal { forker, started: Mutex::default() });
     let supplies = Supplies { spawner: Some(mortal.clone()), ..Supplies::default() };
     let mut instance = Instance::start(&plan(UP), supplies).expect("it starts");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = UP.to_owned() + &slow(folder.path());
+    let file = UP.to_owned() + SLOW;
     hold::set(Some("slow.out-capture"));
     let is_over = AtomicBool::new(false);
     let others_lived = std::thread::scope(|scope| {
@@ -92,7 +86,10 @@ fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
             hold::set(None);
             others_lived
         });
-        let applied = instance.apply(&plan(&file), Supplies::default());
+        let what = serde_json::json!({ "replays": false, "recorded": false });
+        let file_of = Handed { what, descriptors: vec![tempfile::tempfile().expect("a file").into()] };
+        let supplies = Supplies { opened: [("slow.out".to_owned(), file_of)].into(), ..Supplies::default() };
+        let applied = instance.apply(&plan(&file), supplies);
         is_over.store(true, Ordering::Release);
         assert_eq!(applied.expect("it is applied").len(), 1);
         player.join().expect("no panic")
