@@ -65,7 +65,7 @@ fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
                 let wrong = words.find(value).err();
                 wrong.map(|what| section.fault(*line, key.name, what)).is_none()
             });
-            Some(found.map_or(default, |at| at.value))
+            Some(found.map_or(*default, |at| at.value))
         }
     }
 }

@@ -81,8 +81,6 @@ impl Thread {
             .name(name.to_owned())
             .spawn(move || {
                 let _ending = ending;
-                #[cfg(any(test, feature = "hold"))]
-                hold::wait();
                 let tid = gettid();
                 let placed = pin_current(&cpus).and_then(|()| confinement.enter(class));
                 let go = placed.is_ok();
@@ -186,31 +184,6 @@ fn cpu_set(cpus: &[usize]) -> CpuSet {
 
 fn refusal(cpus: &[usize]) -> String {
     format!("cannot run on CPU {cpus:?}: not there, or not allowed")
-}
-
-/// Threads that a test keeps from beginning.
-#[cfg(any(test, feature = "hold"))]
-pub mod hold {
-    use std::sync::{Condvar, Mutex, PoisonError};
-    use std::time::Duration;
-
-    static HELD: Mutex<Option<String>> = Mutex::new(None);
-    static LET_GO: Condvar = Condvar::new();
-
-    /// Threads of this name do not begin until they may.
-    pub fn set(name: Option<&str>) {
-        *HELD.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
-        LET_GO.notify_all();
-    }
-
-    /// Waits while the calling thread is held, a minute at most.
-    pub(super) fn wait() {
-        let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        let thread = std::thread::current();
-        let is_held =
-            |held: &mut Option<String>| held.as_deref().is_some_and(|held| thread.name() == Some(held));
-        drop(LET_GO.wait_timeout_while(held, Duration::from_secs(60), is_held));
-    }
 }
 
 #[cfg(test)]

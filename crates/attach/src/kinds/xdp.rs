@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::{CapabilitySet, capabilities};
 use sandbox::Confinement;
 use serde_json::{Value, json};
-use uplink::xdp::{XdpHealth, XdpKernelCounters, XdpReadCounters, XdpRevival, XdpSink, XdpWriteCounters};
+use uplink::xdp::{XdpKernelCounters, XdpPorts, XdpReadCounters, XdpWriteCounters};
 use uplink::{Xdp, XdpConfig, XdpParts};
 
 use crate::attach::interface;
@@ -84,7 +84,7 @@ fn interface_of(handed: Handed) -> Result<Xdp> {
 }
 
 fn serve(handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
-    Ok(Arc::new(Interface(Mutex::new(Open { xdp: interface_of(handed)?, ports: None }))))
+    Ok(Arc::new(Interface(Mutex::new(Open { xdp: interface_of(handed)?, lent: None }))))
 }
 
 impl Opened for Xdp {
@@ -133,16 +133,15 @@ struct Interface(Mutex<Open>);
 /// and the kernel has been given their memory once.
 struct Open {
     xdp: Xdp,
-    ports: Option<Lent>,
+    lent: Option<Lent>,
 }
 
 struct Lent {
     threads: usize,
     sources: Vec<Home>,
     read: Vec<Arc<XdpReadCounters>>,
-    sinks: Vec<Arc<XdpSink>>,
-    health: Arc<XdpHealth>,
-    revival: XdpRevival,
+    /// Without its sources.
+    ports: XdpPorts,
 }
 
 impl Interface {
@@ -156,21 +155,22 @@ impl Attachment for Interface {
     /// its own.
     fn ports(&self, site: &Site<'_>) -> Result<Ports> {
         let mut open = self.lock();
-        let Open { xdp, ports } = &mut *open;
-        let ports = match ports {
-            Some(ports) => ports,
+        let Open { xdp, lent } = &mut *open;
+        let lent = match lent {
+            Some(lent) => lent,
             none => none.insert(Lent::new(xdp, site.threads)?),
         };
         ensure!(
-            ports.threads == site.threads,
+            lent.threads == site.threads,
             "the interface `{}` is served by {} threads while the run lasts, not {}: start the run anew",
             xdp.name(),
-            ports.threads,
+            lent.threads,
             site.threads
         );
-        let sources = ports.sources.iter().map(|home| home.lend().context("its port is still in use"));
+        let sources = lent.sources.iter().map(|home| home.lend().context("its port is still in use"));
         let sources = sources.collect::<Result<_>>()?;
-        let (read, written, kernel) = (ports.read.clone(), ports.sinks.clone(), ports.health.counters());
+        let (read, written, kernel) =
+            (lent.read.clone(), lent.ports.sinks.clone(), lent.ports.health.counters());
         let outside = Outside::counting(move |visit| {
             let (all_read, all_written) = Default::default();
             read.iter().for_each(|queue| XdpReadCounters::add_all(&all_read, queue));
@@ -179,7 +179,7 @@ impl Attachment for Interface {
             visit("xdp.write", &all_written);
             visit("xdp.kernel", &*kernel);
         });
-        let sinks = ports.sinks.iter().map(|sink| sink.clone() as Arc<dyn Sink>).collect();
+        let sinks = lent.ports.sinks.iter().map(|sink| sink.clone() as Arc<dyn Sink>).collect();
         let is_spread = site.wanted.hash == Hash::Flow;
         Ok(Ports { sources, is_spread, sinks, outside, ..Ports::none() })
     }
@@ -187,7 +187,7 @@ impl Attachment for Interface {
     /// Reads what the kernel counts, and whether the interface is still there. It waits for nobody who opens or replaces it.
     fn news(&self) -> Option<News> {
         let open = self.0.try_lock().ok()?;
-        let health = &open.ports.as_ref()?.health;
+        let health = &open.lent.as_ref()?.ports.health;
         health.look();
         health.take_trouble().map(News::of_link)
     }
@@ -195,8 +195,8 @@ impl Attachment for Interface {
     fn replace(&self, by: Handed) -> Result<()> {
         let by = interface_of(by)?;
         let mut open = self.lock();
-        if let Some(ports) = &open.ports {
-            ports.revival.replace(&by)?;
+        if let Some(lent) = &open.lent {
+            lent.ports.revival.replace(&by)?;
         }
         open.xdp = by;
         Ok(())
@@ -210,14 +210,9 @@ impl Attachment for Interface {
 
 impl Lent {
     fn new(xdp: &Xdp, threads: usize) -> Result<Self> {
-        let ports = xdp.ports(threads)?;
-        Ok(Self {
-            threads,
-            read: ports.sources.iter().map(|source| source.counters()).collect(),
-            sources: ports.sources.into_iter().map(|source| Home::new(Box::new(source))).collect(),
-            sinks: ports.sinks,
-            health: ports.health,
-            revival: ports.revival,
-        })
+        let mut ports = xdp.ports(threads)?;
+        let read = ports.sources.iter().map(|source| source.counters()).collect();
+        let sources = ports.sources.drain(..).map(|source| Home::new(Box::new(source))).collect();
+        Ok(Self { threads, sources, read, ports })
     }
 }
