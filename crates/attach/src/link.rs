@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use port::steer::Hash;
-use port::{Offloads, Sink, Source};
+use port::{Clock, Offloads, Sink, Source};
 use sandbox::Confinement;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use uplink::{
     LinkCounters, LinkTable, Membership, QueueLimit, ReadCounters, Spread, Tap, TapConfig, TapSource, Traits,
@@ -87,19 +86,10 @@ pub(crate) fn made(tap: Result<Tap, uplink::Error>, wanted: &Wanted, side: Side)
     Ok(Box::new(Link { tap, side }))
 }
 
-/// What a link is, beside its descriptors.
-#[derive(Deserialize)]
-struct Parts {
-    interface: String,
-    traits: Traits,
-    /// Whether the last descriptor, behind the queues, takes wishes for a queue length.
-    wishes: bool,
-}
-
 /// A link that was opened elsewhere, and where its queue length is wished for.
 fn parts(mut handed: Handed) -> Result<(Tap, Option<OwnedFd>)> {
-    let Parts { interface, traits, wishes } = handed.parts()?;
-    let wishes = if wishes { Some(handed.last()?) } else { None };
+    let (interface, traits, has_wishes): (String, Traits, bool) = handed.parts()?;
+    let wishes = if has_wishes { Some(handed.last()?) } else { None };
     Ok((Tap::from_descriptors(&interface, handed.descriptors, traits)?, wishes))
 }
 
@@ -124,10 +114,10 @@ pub fn link(tap: Tap) -> Box<dyn Opened> {
 
 impl Opened for Link {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
-        let tap = &self.tap;
-        let wishes = tap.wishes().is_some();
-        let what = json!({ "interface": tap.name(), "traits": tap.traits(), "wishes": wishes });
-        (what, tap.descriptors().chain(tap.wishes()).collect())
+        let (tap, wishes) = (&self.tap, self.tap.wishes());
+        // What takes wishes for a queue length comes behind the queues.
+        let what = json!([tap.name(), tap.traits(), wishes.is_some()]);
+        (what, tap.descriptors().chain(wishes).collect())
     }
 
     /// Nobody touches a link of which nothing was asked: it may lie in another namespace by now.
@@ -156,8 +146,7 @@ impl Opened for Link {
     }
 
     fn watch(&self) -> Option<Box<dyn Watched>> {
-        let (tap, member) = (self.tap.try_clone().ok()?, self.tap.membership().cloned());
-        Some(Box::new(Watch { tap, member, side: self.side }))
+        Some(Box::new(Self { tap: self.tap.try_clone().ok()?, side: self.side }))
     }
 
     fn lost(&self, table: &LinkTable) -> Option<u64> {
@@ -178,29 +167,22 @@ impl Opened for Link {
     }
 }
 
-/// Looks at a link, wherever it lies.
-#[derive(Debug)]
-struct Watch {
-    tap: Tap,
-    member: Option<Membership>,
-    side: Side,
-}
-
-impl Watched for Watch {
+/// Wherever it lies.
+impl Watched for Link {
     fn look(&self, host: &View) -> Health {
         let is_there = self.tap.is_there();
         let moved = host.table.as_ref().filter(|table| table.of(self.tap.name()).is_none());
         let counted = moved.and_then(|table| self.tap.kernel_counters(table));
         Health {
             is_there,
-            is_in_place: !is_there || self.member.as_ref().is_none_or(Membership::looks_well),
+            is_in_place: !is_there || self.tap.membership().is_none_or(Membership::looks_well),
             cable: host.links.as_ref().and_then(|links| self.tap.cable(links)),
             lost: counted.map(|counted| self.side.lost(counted)),
         }
     }
 
     fn restore(&self) -> Result<Restored> {
-        let Some(member) = &self.member else { bail!("it belongs nowhere") };
+        let Some(member) = self.tap.membership() else { bail!("it belongs nowhere") };
         Ok(Restored { was_out: member.restore()?, place: member.place() })
     }
 }
@@ -254,7 +236,13 @@ impl Port {
         let Some(wishes) = wishes else { return Ok(Box::new(source)) };
         let limit = QueueLimit(wishes.try_clone()?);
         let (ring, first) = (site.wanted.ring, site.wanted.queue_len);
-        Ok(Box::new(EarlyDrop::new(source, site.queues.common_sink(), limit, ring, first)))
+        Ok(Box::new(EarlyDrop::new(
+            Clock::default(),
+            (source, site.queues.common_sink()),
+            limit,
+            ring,
+            first,
+        )))
     }
 }
 

@@ -89,7 +89,10 @@ impl Handed {
     }
 
     /// The last of its descriptors that was not taken yet.
-    pub(crate) fn last(&mut self) -> Result<OwnedFd> {
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn last(&mut self) -> Result<OwnedFd> {
         self.descriptors.pop().context("a descriptor is missing of what was handed over for a NIC")
     }
 }

@@ -4,7 +4,6 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use anyhow::Result;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use uplink::{Door, Error, Undo};
 
@@ -70,21 +69,14 @@ pub(crate) fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     Ok(Box::new(Kept { what, descriptors, door: Some(door), renewed: None }))
 }
 
-/// What a socket is, beside its descriptor.
-#[derive(Deserialize)]
-struct Parts {
-    path: String,
-    listens: bool,
-}
-
 /// A socket, as it is handed over.
 pub fn of_door(door: &Door) -> (Value, Vec<BorrowedFd<'_>>) {
-    (json!({ "path": door.path().to_string_lossy(), "listens": door.listens() }), vec![door.descriptor()])
+    (json!([door.path().to_string_lossy(), door.listens()]), vec![door.descriptor()])
 }
 
 /// A socket that was opened elsewhere.
 pub(crate) fn door(mut handed: Handed) -> Result<Door> {
-    let Parts { path, listens } = handed.parts()?;
+    let (path, listens): (String, bool) = handed.parts()?;
     Ok(Door::adopt(Path::new(&path), listens, handed.last()?))
 }
 

@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api::Sharing;
-use attach::{Outside, Wanted};
+use attach::{Handed, Outside, Wanted};
 use config::{Plan, Rate, Router, Spin};
 use switch::Switch;
-use uplink::Door;
 
 use crate::counts::{Counting, Counts};
 use crate::groups::{IoCounts, RelayCounts};
@@ -72,7 +71,7 @@ struct Open {
 pub(crate) struct RelayParts {
     plan: Router,
     outlets: Vec<Arc<Outlet>>,
-    doors: Vec<Door>,
+    doors: Vec<Handed>,
 }
 
 impl RelayParts {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use attach::{Attachment, Handed};
 use sandbox::Confinement;
-use uplink::Door;
 use vmm::{Kvm, Spawn};
 
 use crate::counts::Counts;
@@ -26,7 +25,7 @@ pub struct Supplies {
     /// router is stopped.
     pub opened: HashMap<String, Handed>,
     /// Where the processes of routers that are apart come to their NICs, by `router.nic`.
-    pub doors: HashMap<String, Door>,
+    pub doors: HashMap<String, Handed>,
     /// What Linux guests are made of, by router.
     pub images: HashMap<String, Images>,
     /// KVM, for routers that are virtual machines.

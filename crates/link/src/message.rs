@@ -1,7 +1,6 @@
 //! The messages.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use api::Sharing;
 use serde::{Deserialize, Serialize};
@@ -161,40 +160,33 @@ pub struct Orders {
     pub supplies: Vec<Supply>,
 }
 
-/// What one or several descriptors are.
+/// What some descriptors are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Supply {
+    /// What they are for.
+    pub need: Need,
+    /// Whose need that is: a NIC (`edge.wan`) or a router; nothing where it is everybody's.
+    pub of: String,
+    /// What they are, as whoever opened them has it told.
+    pub what: Value,
+    /// How many.
+    pub descriptors: usize,
+}
+
+/// What descriptors are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Supply {
+pub enum Need {
     /// `/dev/kvm`.
     Kvm,
     /// What a NIC is plugged into.
-    Uplink {
-        /// The NIC: `edge.wan`.
-        nic: String,
-        /// What it is, as whoever opened it has it told.
-        what: Value,
-        /// How many descriptors.
-        descriptors: usize,
-    },
+    Uplink,
     /// Where the process of a router that is apart comes to a NIC.
-    Door {
-        /// The NIC: `edge.wan`.
-        nic: String,
-        /// What it is called.
-        path: PathBuf,
-    },
+    Door,
     /// What a Linux guest is made of: as many descriptors as its file names.
-    Images {
-        /// The router.
-        router: String,
-    },
+    Images,
     /// Devices of vhost-net for a NIC.
-    VhostNets {
-        /// The NIC: `edge.wan`.
-        nic: String,
-        /// How many descriptors.
-        devices: usize,
-    },
-    /// The lock of a name, to be held as long as this process lives.
-    Lock,
+    VhostNets,
+    /// The locks of names, to be held as long as this process lives.
+    Locks,
 }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use attach::Turn;
-use link::{Orders, Supply, ToPlane, ToSupervisor};
+use link::{Need, Orders, Supply, ToPlane, ToSupervisor};
 use sched::promises::Promises;
+use serde_json::Value;
 use telemetry::Kind;
 
 use super::apart::Apart;
@@ -312,7 +313,8 @@ pub(super) fn with_locks(
     mut descriptors: Vec<std::os::fd::OwnedFd>,
     locks: Vec<std::os::fd::OwnedFd>,
 ) -> (Orders, Vec<std::os::fd::OwnedFd>) {
-    orders.supplies.extend(locks.iter().map(|_| Supply::Lock));
+    let (need, of, what) = (Need::Locks, String::new(), Value::Null);
+    orders.supplies.push(Supply { need, of, what, descriptors: locks.len() });
     descriptors.extend(locks);
     (orders, descriptors)
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use attach::{Attach, Handed, Opened, Turn, Wanted, of_door};
 use config::{Engine, Nic, Plan, Router};
 use engine::{Images, open_vhost_net, vhost_nets};
-use link::Supply;
+use link::{Need, Supply};
+use serde_json::Value;
 use uplink::{LinkTable, Passage, Undo};
 
 use super::watching::Look;
@@ -145,41 +146,34 @@ impl Resources {
     /// # Errors
     /// No descriptors are left.
     pub(crate) fn supplies(&self, opened: &Self, plan: &Plan) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
-        let (mut supplies, mut descriptors) = (Vec::new(), Vec::new());
-        let full = "no descriptors are left for the data plane";
+        let mut given = Given::default();
         if let Some(kvm) = self.kvm.as_ref().or(opened.kvm.as_ref()) {
-            supplies.push(Supply::Kvm);
-            descriptors.push(kvm.try_clone().context(full)?.into());
+            given.add(Need::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
         }
         for router in &plan.routers {
             let Some(images) = opened.images_of(router).or_else(|| self.images_of(router)) else { continue };
-            supplies.push(Supply::Images { router: router.name.clone() });
-            for descriptor in images.descriptors() {
-                descriptors.push(descriptor.try_clone_to_owned().context(full)?);
-            }
+            given.add(Need::Images, &router.name, (Value::Null, images.descriptors().collect()))?;
         }
         for (router, nic) in plan.nics() {
-            let key = key(router, nic);
-            let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) else { continue };
-            let handed = Handed::of(uplink.opened.hand_over()).context(full)?;
-            push(label(router, nic), handed, &mut supplies, &mut descriptors);
-        }
-        // Not kept here: whoever owns one has the kernel reach into its memory, and has to take that along when it goes.
-        for (router, nic) in plan.nics().filter(|(router, _)| vhost_nets(router) > 0) {
-            let (nic, devices) = (label(router, nic), vhost_nets(router));
-            for _ in 0..devices {
-                descriptors.push(open_vhost_net().with_context(|| format!("NIC {nic}"))?);
+            let (key, label) = (key(router, nic), label(router, nic));
+            if let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) {
+                given.add(Need::Uplink, &label, uplink.opened.hand_over())?;
             }
-            supplies.push(Supply::VhostNets { nic, devices });
+            // Not kept here: whoever owns one has the kernel reach into its memory, and has to take that along when it goes.
+            let devices = (0..vhost_nets(router)).map(|_| open_vhost_net()).collect::<Result<Vec<_>>>();
+            let devices = devices.with_context(|| format!("NIC {label}"))?;
+            if !devices.is_empty() {
+                given.add(
+                    Need::VhostNets,
+                    &label,
+                    (Value::Null, devices.iter().map(AsFd::as_fd).collect()),
+                )?;
+            }
+            if let Some(passage) = self.passage(opened, &label).filter(|_| router.is_apart()) {
+                given.add(Need::Door, &label, of_door(passage.back()))?;
+            }
         }
-        for nic in plan.nics().filter(|(router, _)| router.is_apart()).map(|(router, nic)| label(router, nic))
-        {
-            let Some(passage) = self.passage(opened, &nic) else { continue };
-            let door = passage.back();
-            supplies.push(Supply::Door { nic, path: door.path().to_owned() });
-            descriptors.push(door.descriptor().try_clone_to_owned().context(full)?);
-        }
-        Ok((supplies, descriptors))
+        Ok((given.supplies, given.descriptors))
     }
 
     /// What the process of a router that is apart is handed.
@@ -187,18 +181,16 @@ impl Resources {
     /// # Errors
     /// No descriptors are left.
     pub(crate) fn supplies_apart(&self, router: &Router) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
-        let (mut supplies, mut descriptors) = (Vec::new(), Vec::new());
-        let full = "no descriptors are left for a router's process";
+        let mut given = Given::default();
         if let Some(kvm) = &self.kvm {
-            supplies.push(Supply::Kvm);
-            descriptors.push(kvm.try_clone().context(full)?.into());
+            given.add(Need::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
         }
         for nic in router.nics.iter().map(|nic| label(router, nic)) {
-            let Some(passage) = self.passages.get(&nic) else { continue };
-            let handed = Handed::of(of_door(passage.front())).context(full)?;
-            push(nic, handed, &mut supplies, &mut descriptors);
+            if let Some(passage) = self.passages.get(&nic) {
+                given.add(Need::Uplink, &nic, of_door(passage.front()))?;
+            }
         }
-        Ok((supplies, descriptors))
+        Ok((given.supplies, given.descriptors))
     }
 
     fn passage<'a>(&'a self, opened: &'a Self, nic: &str) -> Option<&'a Passage> {
@@ -343,11 +335,21 @@ impl Resources {
     }
 }
 
-/// Adds what a NIC is plugged into to what is supplied.
-fn push(nic: String, handed: Handed, supplies: &mut Vec<Supply>, all: &mut Vec<OwnedFd>) {
-    let Handed { what, descriptors } = handed;
-    supplies.push(Supply::Uplink { nic, what, descriptors: descriptors.len() });
-    all.extend(descriptors);
+/// What is handed to another process.
+#[derive(Default)]
+struct Given {
+    supplies: Vec<Supply>,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Given {
+    /// Adds copies of these.
+    fn add(&mut self, need: Need, of: &str, given: (Value, Vec<BorrowedFd<'_>>)) -> Result<()> {
+        let Handed { what, descriptors } = Handed::of(given).context("no descriptors are left")?;
+        self.supplies.push(Supply { need, of: of.to_owned(), what, descriptors: descriptors.len() });
+        self.descriptors.extend(descriptors);
+        Ok(())
+    }
 }
 
 /// Opens what a NIC is plugged into. Where the rest of a run that was killed still has it, which has let go of its names

@@ -220,7 +220,8 @@ impl Tap {
         let queues = self.queues.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
         let queues =
             queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
-        Ok(Self::of(&self.name, queues, self.traits.clone(), self.health.clone()))
+        let member = self.member.clone();
+        Ok(Self { member, ..Self::of(&self.name, queues, self.traits.clone(), self.health.clone()) })
     }
 
     /// The interface's name.

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use port::Sink;
 use port::pcap::PcapCounters;
+use port::{Clock, Sink};
 use rustix::fs::fstat;
 use sandbox::Confinement;
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::attach::path;
@@ -58,19 +57,12 @@ fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     }
 }
 
-/// What files are, beside their descriptors: what takes the capture, and behind it whose frames come in, if any do.
-#[derive(Deserialize)]
-struct Parts {
-    replays: bool,
-    /// As they were captured; otherwise as fast as they are taken.
-    recorded: bool,
-}
-
 fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     let path = PathBuf::from(wanted.attach.name());
     let replay = wanted.attach.key(REPLAY).map(|from| player::open(Path::new(from))).transpose()?;
     let recorded = wanted.attach.key(PACE) == Some(RECORDED);
-    let what = json!({ "replays": replay.is_some(), "recorded": recorded });
+    // What takes the capture, and behind it whose frames come in, if any do: as they were captured, or as fast as they are taken.
+    let what = json!([replay.is_some(), recorded]);
     let descriptors = [create(&path)?].into_iter().chain(replay.map(OwnedFd::from)).collect();
     Ok(Box::new(Kept { what, descriptors, renewed: Some((path, renew)), ..Kept::default() }))
 }
@@ -90,9 +82,11 @@ fn renew(path: &Path, descriptors: &mut [OwnedFd], times: u32) -> Result<()> {
 }
 
 fn serve(mut handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
-    let (label, Parts { replays, recorded }) = (wanted.label(), handed.parts()?);
+    let (replays, recorded) = handed.parts::<(bool, bool)>()?;
+    let label = wanted.label();
     let replay = if replays { Some(handed.last()?) } else { None };
-    let player = replay.map(|replay| Player::start(&label, replay.into(), recorded, confinement));
+    let player =
+        replay.map(|replay| Player::start(Clock::default(), (&label, replay.into()), recorded, confinement));
     let (port, capture, writer) = capture::into(&label, handed.last()?.into(), confinement)?;
     let told = AtomicBool::new(false);
     Ok(Arc::new(Captured { port, capture, _writer: writer, told, player: player.transpose()? }))

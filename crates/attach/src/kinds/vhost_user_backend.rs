@@ -7,7 +7,6 @@ use anyhow::{Result, bail};
 use port::steer::Hash;
 use port::{Sink, Source};
 use sandbox::Confinement;
-use uplink::Door;
 use vhost_user::backend::{self, Backend, Offer};
 
 use crate::socket::{self, look, open};
@@ -28,7 +27,7 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
-    Ok(Arc::new(meet(wanted, socket::door(handed)?, confinement)?))
+    Ok(Arc::new(meet(wanted, handed, confinement)?))
 }
 
 /// Begins to meet machines of another program, or the process of a router that is apart, at a door: they are offered what the NIC is
@@ -36,11 +35,11 @@ fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Ar
 ///
 /// # Errors
 /// No descriptors or threads are left.
-pub fn meet(wanted: &Wanted, door: Door, confinement: Confinement) -> Result<Backend> {
+pub fn meet(wanted: &Wanted, door: Handed, confinement: Confinement) -> Result<Backend> {
     let name = format!("{}/{}-peer", wanted.router, wanted.nic);
     let longest = (wanted.mtu + FRAME_OVERHEAD) as usize;
     let &Wanted { pairs, offload, memory_max, .. } = wanted;
-    Backend::start(&name, door, Offer { pairs, longest, offload, memory_max }, confinement)
+    Backend::start(&name, socket::door(door)?, Offer { pairs, longest, offload, memory_max }, confinement)
 }
 
 impl Attachment for Backend {

@@ -36,11 +36,7 @@ pub(super) struct EarlyDrop<S> {
 
 impl<S: Source> EarlyDrop<S> {
     /// Tunes the queue of `source`, from which frames go to `router` with `ring` places, from `first` frames on.
-    pub(super) fn new(source: S, router: Arc<dyn Sink>, limit: QueueLimit, ring: u32, first: u32) -> Self {
-        Self::by(Clock::default(), (source, router), limit, ring, first)
-    }
-
-    fn by(
+    pub(super) fn new(
         clock: Clock,
         (source, router): (S, Arc<dyn Sink>),
         limit: QueueLimit,

@@ -74,6 +74,6 @@ fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_has
 
 #[test]
 fn a_link_without_a_queue_is_none() {
-    let what = json!({ "interface": "t0", "traits": Traits::default(), "wishes": false });
+    let what = json!(["t0", Traits::default(), false]);
     assert!(tap(Handed { what, descriptors: Vec::new() }).is_err());
 }

@@ -3,8 +3,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use config::Engine;
-use link::{Link, Orders, Supply};
-use serde_json::json;
+use link::{Link, Need, Orders, Supply};
+use serde_json::{Value, json};
 
 use super::{Wire, understand};
 
@@ -31,22 +31,15 @@ fn nulls(count: usize) -> Vec<OwnedFd> {
 const FILE: &str = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"tap:t0\"\n\
                     address = \"192.0.2.1/24\"\n";
 
-fn tap(queues: usize) -> Supply {
-    let traits = uplink::Traits::default();
-    let what = json!({ "interface": "t0", "traits": traits, "wishes": false });
-    Supply::Uplink { nic: "edge.wan".to_owned(), what, descriptors: queues }
+fn supply(need: Need, of: &str, what: Value, descriptors: usize) -> Supply {
+    Supply { need, of: of.to_owned(), what, descriptors }
 }
 
 fn supplies() -> Vec<Supply> {
     vec![
-        tap(2),
-        Supply::Uplink {
-            nic: "edge.lan".to_owned(),
-            what: json!({ "replays": false, "recorded": false }),
-            descriptors: 1,
-        },
-        Supply::Lock,
-        Supply::Lock,
+        supply(Need::Uplink, "edge.wan", json!("t0"), 2),
+        supply(Need::Uplink, "edge.lan", json!("x.pcap"), 1),
+        supply(Need::Locks, "", Value::Null, 2),
     ]
 }
 
@@ -55,8 +48,8 @@ fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
     let order = understand(&orders(FILE, None, supplies()), nulls(5), &wire()).expect("understood");
     let supplied = |nic: &str| order.supplies.opened.get(nic).expect("supplied");
     let (tap, capture) = (supplied("edge.wan"), supplied("edge.lan"));
-    assert_eq!((&tap.what["interface"], tap.descriptors.len()), (&json!("t0"), 2));
-    assert_eq!((&capture.what["replays"], capture.descriptors.len()), (&json!(false), 1));
+    assert_eq!((&tap.what, tap.descriptors.len()), (&json!("t0"), 2));
+    assert_eq!((&capture.what, capture.descriptors.len()), (&json!("x.pcap"), 1));
     assert!(order.supplies.kvm.is_none());
     assert_eq!(order.locks.len(), 2);
     assert_eq!(order.plan.routers[0].engine, Some(Engine::Kvm));
@@ -73,5 +66,5 @@ fn what_does_not_fit_is_refused() {
     let refused = |orders: &Orders, count| understand(orders, nulls(count), &wire()).is_err();
     assert!(refused(&orders("nonsense", None, vec![]), 0));
     assert!(refused(&orders(FILE, None, supplies()), 4), "a descriptor is missing");
-    assert!(refused(&orders(FILE, None, vec![Supply::Kvm]), 1), "that is not KVM");
+    assert!(refused(&orders(FILE, None, vec![supply(Need::Kvm, "", Value::Null, 1)]), 1), "that is not KVM");
 }

@@ -68,8 +68,7 @@ pub(crate) fn opened(plan: &config::Plan) -> HashMap<String, Handed> {
 
 /// A file that takes a capture, as who has opened it hands it over.
 pub(crate) fn capture(file: File) -> Handed {
-    let what = serde_json::json!({ "replays": false, "recorded": false });
-    Handed { what, descriptors: vec![file.into()] }
+    Handed { what: serde_json::json!([false, false]), descriptors: vec![file.into()] }
 }
 
 /// A plan.

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use attach::Watched;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 
@@ -24,8 +24,9 @@ fn captures_are_opened_handed_on_and_closed() {
     let first = plan(&[("a", &capture("a.pcap")), ("b", "null")]);
     let mut held = Resources::open(&first, &Default::default()).expect("opened");
     let (supplies, descriptors) = held.supplies(&Resources::default(), &first).expect("descriptors");
-    let what = json!({ "replays": false, "recorded": false });
-    assert_eq!(supplies, [Supply::Uplink { nic: "edge.a".to_owned(), what, descriptors: 1 }]);
+    let what = json!([false, false]);
+    let of = "edge.a".to_owned();
+    assert_eq!(supplies, [Supply { need: Need::Uplink, of, what, descriptors: 1 }]);
     assert_eq!(descriptors.len(), 1);
     std::fs::write(folder.path().join("a.pcap"), "frames").expect("written");
     let second = plan(&[("a", &capture("a.pcap")), ("c", &capture("c.pcap"))]);

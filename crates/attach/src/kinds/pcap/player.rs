@@ -68,12 +68,8 @@ pub(crate) struct Player {
 }
 
 impl Player {
-    /// Plays the file from its start.
-    pub(super) fn start(name: &str, file: File, recorded: bool, confinement: Confinement) -> Result<Self> {
-        Self::by(Clock::default(), (name, file), recorded, confinement)
-    }
-
-    fn by(
+    /// Plays the file from its start, by this clock.
+    pub(super) fn start(
         clock: Clock,
         (name, mut file): (&str, File),
         recorded: bool,

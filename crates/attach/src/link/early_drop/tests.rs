@@ -94,7 +94,7 @@ impl Bench {
         let wishes = tap.wishes().expect("it has some").try_clone_to_owned().expect("a descriptor");
         let (clock, hand) = Clock::by_hand();
         let (source, _) = tap.try_clone().expect("descriptors").split();
-        let mut source = EarlyDrop::by(clock, (source, Arc::new(Full)), QueueLimit(wishes), RING, first);
+        let mut source = EarlyDrop::new(clock, (source, Arc::new(Full)), QueueLimit(wishes), RING, first);
         // What the bridge may have said when it began.
         while source.drain(BURST, &mut |_| {}) > 0 {}
         let bench = Self { source, other, hand, step, refused: refused.clone(), netns, tap };

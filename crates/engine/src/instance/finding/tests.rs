@@ -61,9 +61,11 @@ const SLOW: &str = "[[router]]\nname = 'slow'\n\
 
 /// What its NIC is plugged into, where whoever reads the file waits for the test: it is an event descriptor.
 fn gated(gate: &OwnedFd) -> Handed {
-    let what = serde_json::json!({ "replays": true, "recorded": false });
     let capture = tempfile::tempfile().expect("a file").into();
-    Handed { what, descriptors: vec![capture, gate.try_clone().expect("a descriptor")] }
+    Handed {
+        what: serde_json::json!([true, false]),
+        descriptors: vec![capture, gate.try_clone().expect("a descriptor")],
+    }
 }
 
 /// Lets the head of a capture file be read, eight octets at a time: magic, version; flags; length, kind of link.

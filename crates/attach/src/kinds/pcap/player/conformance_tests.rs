@@ -44,7 +44,7 @@ impl Paced {
         let all: Vec<_> = [vec![0; 60]].into_iter().chain(frames.iter().cloned()).collect();
         let (file, (clock, hand)) = (recording(&all, STEP), Clock::by_hand());
         let opened = open(file.path()).expect("a good file");
-        let player = Player::by(clock, ("edge.wan", opened), true, Confinement::Off).expect("it starts");
+        let player = Player::start(clock, ("edge.wan", opened), true, Confinement::Off).expect("it starts");
         let (mut source, _) = player.lend().expect("it is at home");
         let since = Instant::now();
         while source.drain(1, &mut |_| {}) == 0 {
@@ -88,7 +88,8 @@ impl Played {
     fn new(frames: &[Vec<u8>], recorded: bool) -> Self {
         let file = recording(frames, Duration::from_micros(20));
         let opened = open(file.path()).expect("a good file");
-        let player = Player::start("edge.wan", opened, recorded, Confinement::Off).expect("it starts");
+        let player = Player::start(Clock::default(), ("edge.wan", opened), recorded, Confinement::Off)
+            .expect("it starts");
         let (source, _) = player.lend().expect("it is at home");
         Self { source, _player: player }
     }

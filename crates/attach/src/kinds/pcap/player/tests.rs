@@ -21,7 +21,7 @@ fn file(lengths: &[usize]) -> tempfile::NamedTempFile {
 
 fn player(file: &tempfile::NamedTempFile, recorded: bool) -> Player {
     let opened = open(file.path()).expect("a good file");
-    Player::start("edge.wan", opened, recorded, Confinement::Off).expect("it starts")
+    Player::start(Clock::default(), ("edge.wan", opened), recorded, Confinement::Off).expect("it starts")
 }
 
 /// The lengths of what comes, and what is told at the end.
@@ -61,7 +61,7 @@ fn more_frames_than_fit_into_the_queue_wait_in_the_file() {
 fn the_recorded_pace_is_kept() {
     let (file, (clock, hand)) = (file(&[60; 4]), Clock::by_hand());
     let opened = open(file.path()).expect("a good file");
-    let player = Player::by(clock, ("edge.wan", opened), true, Confinement::Off).expect("it starts");
+    let player = Player::start(clock, ("edge.wan", opened), true, Confinement::Off).expect("it starts");
     let (_source, counters) = player.lend().expect("it is at home");
     for frames in 1..=4 {
         let since = Instant::now();
