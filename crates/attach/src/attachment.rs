@@ -66,7 +66,8 @@ pub enum Entry {
     Ring,
 }
 
-/// Both ways of what a NIC is plugged into.
+/// Both ways of what a NIC is plugged into; by itself for one that others serve.
+#[derive(Default)]
 pub struct Ports {
     /// Frames towards the router: one for each thread, as far as they go.
     pub sources: Vec<Box<dyn Source>>,
@@ -80,35 +81,21 @@ pub struct Ports {
     pub outside: Outside,
 }
 
-impl Ports {
-    /// For a NIC that others serve.
-    pub fn none() -> Self {
-        let (sources, sinks, outside) = Default::default();
-        Self { sources, is_spread: false, have_entered: false, sinks, outside }
-    }
-}
-
 /// What is called with each group of counters and its name.
 pub type Visit<'v> = dyn FnMut(&str, &dyn Group) + 'v;
 
 /// The other side of a NIC during one start of its router.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Outside {
-    groups: Arc<dyn Fn(&mut Visit<'_>) + Send + Sync>,
+    groups: Option<Arc<dyn Fn(&mut Visit<'_>) + Send + Sync>>,
     /// What is to be done before the router goes, where it is a port of a switch.
     leave: Option<Arc<dyn Fn() + Send + Sync>>,
-}
-
-impl Default for Outside {
-    fn default() -> Self {
-        Self::counting(|_| {})
-    }
 }
 
 impl Outside {
     /// One that counts this.
     pub fn counting(groups: impl Fn(&mut Visit<'_>) + Send + Sync + 'static) -> Self {
-        Self { groups: Arc::new(groups), leave: None }
+        Self { groups: Some(Arc::new(groups)), leave: None }
     }
 
     /// One that is left like this.
@@ -119,7 +106,7 @@ impl Outside {
 
     /// Calls `visit` with each group of counters and its name: `tap.read`.
     pub fn each_group(&self, visit: &mut Visit<'_>) {
-        (self.groups)(visit);
+        self.groups.iter().for_each(|groups| groups(visit));
     }
 
     /// Whether it is a port of a switch.
@@ -129,9 +116,7 @@ impl Outside {
 
     /// Nobody brings frames to the NIC any more when this returns.
     pub fn leave(&self) {
-        if let Some(leave) = &self.leave {
-            leave();
-        }
+        self.leave.iter().for_each(|leave| leave());
     }
 }
 
@@ -187,12 +172,12 @@ pub fn port(source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Arc<dyn Attachment>
     let home = Home::new(source);
     plain(move |_| {
         let source = home.lend().context("its port is still in use")?;
-        Ok(Ports { sources: vec![source], sinks: vec![sink.clone()], ..Ports::none() })
+        Ok(Ports { sources: vec![source], sinks: vec![sink.clone()], ..Ports::default() })
     })
 }
 
 /// Nothing yet: somebody will serve the NIC's queues by a thread of his own, both ways: who serves what the router sends keeps the time
 /// of its interrupts, and without him they are not moderated.
 pub fn later() -> Arc<dyn Attachment> {
-    plain(|_| Ok(Ports::none()))
+    plain(|_| Ok(Ports::default()))
 }

@@ -220,7 +220,7 @@ impl Attachment for Port {
             visit("tap.read", &all_read);
             visit("tap.write", &all_written);
         });
-        Ok(Ports { sources, is_spread, sinks, outside, ..Ports::none() })
+        Ok(Ports { sources, is_spread, sinks, outside, ..Ports::default() })
     }
 
     fn replace(&self, by: Handed) -> Result<()> {

@@ -39,17 +39,15 @@ pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
 
 /// Keys that are there and say nothing with this attachment.
 fn foreign_keys(section: &Section<'_>, attach: &Attach) {
-    let mut seen = Vec::new();
-    for (key, form) in attach::keys().filter(|(key, _)| section.has(key.name)) {
-        let is_its = attach.keys().iter().any(|own| own.name == key.name);
-        let what = match key.with {
+    for name in keys().into_iter().filter(|name| section.has(name)) {
+        let is_its = attach.keys().iter().any(|own| own.name == name);
+        let what = attach::keys().find(|(key, _)| key.name == name).and_then(|(key, form)| match key.with {
             Some((with, what)) => (!section.has(with)).then(|| what.to_owned()),
             None => (!is_its).then(|| format!("only a NIC with attach = \"{form}\" has it; remove it")),
-        };
-        if let Some(what) = what.filter(|_| !seen.contains(&key.name)) {
-            section.fault(section.line_of(key.name), key.name, what);
+        });
+        if let Some(what) = what {
+            section.fault(section.line_of(name), name, what);
         }
-        seen.push(key.name);
     }
 }
 

@@ -127,7 +127,7 @@ impl KernelNic {
 
 impl Attachment for KernelNic {
     fn ports(&self, _: &Site<'_>) -> Result<Ports> {
-        Ok(Ports::none())
+        Ok(Ports::default())
     }
 
     fn replace(&self, by: Handed) -> Result<()> {

@@ -235,11 +235,6 @@ impl Tap {
         here.of(&self.name).or_else(|| place::counters(self.queues.first()?.as_fd()))
     }
 
-    /// The interfaces of the namespace the device lies in; only whoever opened the device has them.
-    pub fn links(&self) -> Option<&Links> {
-        self.home.as_ref().map(|home| &home.links)
-    }
-
     /// Gives the device another MTU and queue length, wherever it lies by now; nothing where somebody else opened it, who sees to
     /// that.
     ///

@@ -16,6 +16,6 @@ pub(crate) const KIND: Kind = Kind {
 fn inside(_: &Wanted, _: &[Arc<Switch>]) -> Result<Arc<dyn Attachment>> {
     Ok(plain(|site| {
         let sink = |_| Arc::new(Null::new()) as Arc<dyn Sink>;
-        Ok(Ports { sinks: (0..site.threads).map(sink).collect(), ..Ports::none() })
+        Ok(Ports { sinks: (0..site.threads).map(sink).collect(), ..Ports::default() })
     }))
 }

@@ -119,7 +119,7 @@ impl Attachment for Captured {
             replay.iter().for_each(|counters| visit("replay", &**counters));
         });
         let (sources, sinks) = (source.into_iter().collect(), vec![self.port.clone()]);
-        Ok(Ports { sources, sinks, outside, ..Ports::none() })
+        Ok(Ports { sources, sinks, outside, ..Ports::default() })
     }
 
     /// Whether it cannot be written any more, or can again; what has come of the file that is played.

@@ -83,7 +83,7 @@ fn serve(mut handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attac
             visit("udp.read", &*read);
             visit("udp.write", &written.counters);
         });
-        Ok(Ports { sources: vec![Box::new(source)], sinks: vec![sink], outside, ..Ports::none() })
+        Ok(Ports { sources: vec![Box::new(source)], sinks: vec![sink], outside, ..Ports::default() })
     }))
 }
 

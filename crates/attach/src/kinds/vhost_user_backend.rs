@@ -61,7 +61,7 @@ impl Attachment for Backend {
             visit("guest.tx", &queues.tx_ledger());
             visit("guest.rx", &queues.rx_ledger());
         });
-        Ok(Ports { sources, is_spread, sinks, outside, ..Ports::none() })
+        Ok(Ports { sources, is_spread, sinks, outside, ..Ports::default() })
     }
 
     fn link(&self) -> Option<bool> {

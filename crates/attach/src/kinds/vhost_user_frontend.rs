@@ -50,7 +50,7 @@ impl Attachment for Consumer {
     fn ports(&self, _: &Site<'_>) -> Result<Ports> {
         let peer = self.peer.clone();
         let outside = Outside::counting(move |visit| visit("peer", peer.counters()));
-        Ok(Ports { outside, ..Ports::none() })
+        Ok(Ports { outside, ..Ports::default() })
     }
 
     fn link(&self) -> Option<bool> {

@@ -181,7 +181,7 @@ impl Attachment for Interface {
         });
         let sinks = lent.ports.sinks.iter().map(|sink| sink.clone() as Arc<dyn Sink>).collect();
         let is_spread = site.wanted.hash == Hash::Flow;
-        Ok(Ports { sources, is_spread, sinks, outside, ..Ports::none() })
+        Ok(Ports { sources, is_spread, sinks, outside, ..Ports::default() })
     }
 
     /// Reads what the kernel counts, and whether the interface is still there. It waits for nobody who opens or replaces it.
