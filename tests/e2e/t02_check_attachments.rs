@@ -126,7 +126,10 @@ fn open_vswitch() {
     let mut without = world.home.command("env");
     without.arg("PATH=/nowhere");
     let line = world.line(without, &text, "t02.n");
-    assert!(line.starts_with("no") && line.contains("there is no ovs-vsctl"), "{line}");
+    assert!(
+        line.starts_with("no") && line.contains("there is no `ovs-vsctl`; install Open vSwitch"),
+        "{line}"
+    );
     support::needs!(Program("ovs-vswitchd"), Program("ovsdb-server"));
     let served = |ovs: &Ovs, state: &str, words: &str| {
         let mut command = world.home.command("env");
@@ -134,7 +137,7 @@ fn open_vswitch() {
         assert!(line.starts_with(state) && line.contains(words), "{line}");
     };
     let ovs = Ovs::start(&world.home).expect("Open vSwitch");
-    served(&ovs, "no", "Open vSwitch has no bridge br0: ovs-vsctl add-br br0");
+    served(&ovs, "no", "there is no such bridge; make it with `ovs-vsctl add-br br0`");
     // A datapath that the switch does not have.
     ovs.ask(&["--no-wait", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=none"])
         .expect("asked");
@@ -147,7 +150,7 @@ fn open_vswitch() {
     let mut nobody = world.home.command("env");
     nobody.arg(format!("OVS_RUNDIR={}", world.folder.path().display()));
     let line = world.line(nobody, &text, "t02.n");
-    assert!(line.contains("does not reach Open vSwitch"), "{attach:?}: {line}");
+    assert!(line.starts_with("no") && line.contains("of Open vSwitch: `ovs-vsctl` "), "{attach:?}: {line}");
 }
 
 #[test]
