@@ -102,7 +102,7 @@ impl Attach {
 
     /// The switch of the run, if it is a port of one.
     pub fn switch(&self) -> Option<&str> {
-        (self.kind() == crate::kinds::switch::WORD).then_some(self.name())
+        (self.kind() == "switch").then_some(self.name())
     }
 
     /// The interface of the host that it stands on, if it does.

@@ -5,7 +5,7 @@ mod macvtap;
 pub(crate) mod null;
 mod ovs;
 mod pcap;
-pub(crate) mod switch;
+mod switch;
 mod tap;
 mod udp;
 pub(crate) mod vhost_user_backend;

@@ -33,7 +33,7 @@ pub trait Opened: Any + fmt::Debug + Send {
     fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()>;
 
     /// Takes over what belongs to the name and not to the thing from one that was deleted, which is dropped.
-    fn succeed(&mut self, old: Box<dyn Opened>);
+    fn succeed(&mut self, _old: Box<dyn Opened>) {}
 
     /// What is to be done about a data plane that has served it and is dead, or that is about to.
     ///
@@ -179,10 +179,6 @@ impl Opened for Kept {
 
     fn resize(&mut self, _: &Wanted, _: &Wanted) -> Result<()> {
         Ok(())
-    }
-
-    fn succeed(&mut self, old: Box<dyn Opened>) {
-        drop(old);
     }
 
     fn turn(&mut self, turn: Turn) -> Result<()> {

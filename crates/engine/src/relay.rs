@@ -314,7 +314,7 @@ impl Relay {
     /// the router's process ends it.
     pub(crate) fn look_after(&mut self, now: Instant, time: Duration, yard: &mut Yard) {
         let charge = self.watch.look(time, &self.sample()).charge;
-        let (rules, mut plugged) = (yard.rules, Vec::new());
+        let rules = yard.rules;
         let mut tell = |about, kind, message: String| yard.tell_about(about, &self.plan.name, kind, message);
         for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
             // That its process comes and goes is told by who starts that.
@@ -323,12 +323,6 @@ impl Relay {
             }
             if let Some((about, kind, line)) = outlet.news().map(told) {
                 tell(about, kind, format!("NIC {}: {line}", nic.name));
-            }
-        }
-        for ((nic, outlet), was) in self.plan.nics.iter().zip(&self.outlets).zip(&mut self.links) {
-            let link = outlet.link();
-            if std::mem::replace(was, link) != link {
-                plugged.push(format!("{}.{}", self.plan.name, nic.name));
             }
         }
         if let Some(charge) = charge {
@@ -348,7 +342,12 @@ impl Relay {
             self.begin_to_open(now, yard);
         }
         self.look_at_opening(now);
-        yard.plugged.append(&mut plugged);
+        for ((nic, outlet), was) in self.plan.nics.iter().zip(&self.outlets).zip(&mut self.links) {
+            let link = outlet.link();
+            if std::mem::replace(was, link) != link {
+                yard.plugged.push(format!("{}.{}", self.plan.name, nic.name));
+            }
+        }
     }
 }
 

@@ -145,10 +145,10 @@ impl Thread {
     pub fn urge_all<'t>(
         threads: impl IntoIterator<Item = &'t mut Self>,
         most: Duration,
-        mut urge: impl FnMut(),
-    ) {
+        urge: impl FnMut(&JoinHandle<()>, Duration),
+    ) -> usize {
         let threads = threads.into_iter().filter_map(|thread| thread.join.take()).collect();
-        interrupt::end_all(threads, most, |_, _| urge());
+        interrupt::end_all(threads, most, urge)
     }
 
     fn end_all<'t>(
@@ -156,8 +156,7 @@ impl Thread {
         grace: Duration,
         most: Duration,
     ) -> usize {
-        let threads = threads.into_iter().filter_map(|thread| thread.join.take()).collect();
-        interrupt::end_all(threads, most, |thread, waited| {
+        Self::urge_all(threads, most, |thread, waited| {
             if let Some(signal) = interrupt::signal().filter(|_| waited >= grace) {
                 // Gone between the look and the signal: then it has finished.
                 let _ = thread.kill(signal);

@@ -8,13 +8,10 @@ use switch::Switch;
 
 use crate::{Attachment, Entry, Kind, Outside, Place, Ports, Site, Traits, Wanted, plain};
 
-/// Its word.
-pub(crate) const WORD: &str = "switch";
-
 pub(crate) const KIND: Kind = Kind {
     traits: |_| Traits { is_common: true, ..Traits::default() },
     counts: &[("ingress", IngressCounters::FIELDS)],
-    ..Kind::plain(WORD, Some("NAME"), Place::Inside(inside))
+    ..Kind::plain("switch", Some("NAME"), Place::Inside(inside))
 };
 
 fn inside(wanted: &Wanted, switches: &[Arc<Switch>]) -> Result<Arc<dyn Attachment>> {

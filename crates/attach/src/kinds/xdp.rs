@@ -96,10 +96,6 @@ impl Opened for Xdp {
         if before.mtu == now.mtu { Ok(()) } else { Ok(Self::resize(self, now.mtu)?) }
     }
 
-    fn succeed(&mut self, old: Box<dyn Opened>) {
-        drop(old);
-    }
-
     /// Sockets cannot be served again after a data plane that has died.
     fn turn(&mut self, turn: Turn) -> Result<()> {
         match turn {

@@ -48,7 +48,7 @@ impl RunningRouter {
         confinement: Confinement,
     ) -> Result<Self> {
         let (threads, outside) = (Vec::new(), Vec::new());
-        let kernel = outlets.iter().filter_map(|outlet| outlet.kernel().cloned()).collect();
+        let kernel = outlets.iter().filter_map(|outlet| outlet.kernel.clone()).collect();
         let (pulled, changed) = (BTreeSet::new(), BTreeSet::new());
         let (gate, sharing) = (Gate::new(guest.plan()), BTreeMap::new());
         let counting = None;

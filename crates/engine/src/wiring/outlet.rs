@@ -20,7 +20,7 @@ pub(crate) struct Outlet {
     /// It was supplied for this NIC, whatever the file says.
     is_plug: bool,
     /// Where the kernel serves the NIC, that.
-    kernel: Option<Arc<KernelNic>>,
+    pub(crate) kernel: Option<Arc<KernelNic>>,
 }
 
 impl Deref for Outlet {
@@ -73,10 +73,5 @@ impl Outlet {
     /// its rings.
     pub(crate) fn awaits_peer(&self) -> bool {
         self.link() == Some(false) && self.consumer().is_some()
-    }
-
-    /// Where the kernel serves the NIC, that.
-    pub(crate) fn kernel(&self) -> Option<&Arc<KernelNic>> {
-        self.kernel.as_ref()
     }
 }

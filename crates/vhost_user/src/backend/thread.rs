@@ -126,7 +126,7 @@ impl Drop for Backend {
         // A full counter rings already.
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
         // It may be in an event descriptor of the peer's, and a thread that has the queue in another one.
-        Thread::urge_all([&mut self.thread], END_LIMIT, || self.queues.look_after_bells());
+        Thread::urge_all([&mut self.thread], END_LIMIT, |_, _| self.queues.look_after_bells());
     }
 }
 

@@ -236,7 +236,7 @@ impl Drop for Peer {
         self.shared.quit.store(true, Ordering::Release);
         self.shared.ring();
         // One lets go of the other when what the peer was handed is given back; the peer may make it wait in a doorbell.
-        Thread::urge_all(&mut self.threads, END_LIMIT, || self.shared.look_after_bells());
+        Thread::urge_all(&mut self.threads, END_LIMIT, |_, _| self.shared.look_after_bells());
     }
 }
 

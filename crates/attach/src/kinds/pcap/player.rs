@@ -61,10 +61,16 @@ pub(crate) fn open(path: &Path) -> Result<File> {
 /// A file that is being played. Dropping it ends that.
 pub(crate) struct Player {
     source: Home,
-    counters: Arc<ReplayCounters>,
-    stop: Arc<AtomicBool>,
-    end: Arc<Mutex<Option<String>>>,
+    shared: Arc<Shared>,
     _thread: Thread,
+}
+
+/// What others see of it.
+#[derive(Default)]
+struct Shared {
+    counters: Arc<ReplayCounters>,
+    stop: AtomicBool,
+    end: Mutex<Option<String>>,
 }
 
 impl Player {
@@ -78,40 +84,36 @@ impl Player {
         file.seek(SeekFrom::Start(0)).context("cannot replay a file from its start")?;
         let reader = Reader::new(file).context("cannot replay a file")?;
         let (queue, source) = ingress(QUEUE).context("cannot make a queue for a replay")?;
-        let (counters, stop, end) =
-            (Arc::<ReplayCounters>::default(), Arc::<AtomicBool>::default(), Arc::<Mutex<_>>::default());
-        let mut play =
-            Play { queue, counters: counters.clone(), stop: stop.clone(), clock, pace: None, recorded };
-        let told = end.clone();
+        let shared = Arc::<Shared>::default();
+        let mut play = Play { queue, shared: shared.clone(), clock, pace: None, recorded };
         let thread = Thread::spawn(&format!("{name}-replay"), &[], Class::Clock, confinement, move || {
             let said = play.run(reader);
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = said;
+            *play.shared.end.lock().unwrap_or_else(PoisonError::into_inner) = said;
         })?;
-        Ok(Self { source: Home::new(Box::new(source)), counters, stop, end, _thread: thread })
+        Ok(Self { source: Home::new(Box::new(source)), shared, _thread: thread })
     }
 
     /// What comes, for one start of a router.
     pub(super) fn lend(&self) -> Option<(Box<dyn Source>, Arc<ReplayCounters>)> {
-        Some((self.source.lend()?, self.counters.clone()))
+        Some((self.source.lend()?, self.shared.counters.clone()))
     }
 
     /// What is to be told of it, once.
     pub(super) fn news(&self) -> Option<String> {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.shared.end.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl Drop for Player {
     /// Its thread ends within [`NAP`]; a disk that does not answer is not waited for.
     fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
+        self.shared.stop.store(true, Relaxed);
     }
 }
 
 struct Play {
     queue: Arc<IngressSink>,
-    counters: Arc<ReplayCounters>,
-    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     recorded: bool,
     clock: Clock,
     /// When the first frame was played, and when it had been captured.
@@ -123,10 +125,10 @@ impl Play {
     fn run(&mut self, mut reader: Reader<File>) -> Option<String> {
         let since = self.now();
         let outcome = self.play(&mut reader);
-        if self.stop.load(Relaxed) {
+        if self.shared.stop.load(Relaxed) {
             return None;
         }
-        let (played, seconds) = (self.counters.frames.get(), (self.now() - since).as_secs_f64());
+        let (played, seconds) = (self.shared.counters.frames.get(), (self.now() - since).as_secs_f64());
         Some(match outcome {
             Ok(()) => {
                 format!("its replay is over: {played} of {} frames in {seconds:.1} s", reader.count())
@@ -141,13 +143,13 @@ impl Play {
 
     fn play(&mut self, reader: &mut Reader<File>) -> Result<(), BadCapture> {
         while let Some(frame) = reader.next_frame()? {
-            if self.stop.load(Relaxed) {
+            if self.shared.stop.load(Relaxed) {
                 break;
             }
             if !frame.whole {
-                self.counters.skipped_cut.add(1);
+                self.shared.counters.skipped_cut.add(1);
             } else if !(SHORTEST..=SLOT).contains(&frame.octets.len()) {
-                self.counters.skipped_length.add(1);
+                self.shared.counters.skipped_length.add(1);
             } else {
                 self.place(frame);
             }
@@ -158,15 +160,15 @@ impl Play {
     fn place(&mut self, frame: Recorded<'_>) {
         self.wait_until_due(frame.at);
         while self.queue.free() == 0 {
-            if self.stop.load(Relaxed) {
+            if self.shared.stop.load(Relaxed) {
                 return;
             }
             std::thread::sleep(FULL);
         }
         let len = frame.octets.len() as u64;
         if self.queue.deliver(&[Frame::new(Bytes::from_slice(frame.octets))]) == 1 {
-            self.counters.frames.add(1);
-            self.counters.bytes.add(len);
+            self.shared.counters.frames.add(1);
+            self.shared.counters.bytes.add(len);
         }
     }
 
@@ -180,7 +182,7 @@ impl Play {
         let due = at.saturating_sub(first);
         loop {
             let left = due.saturating_sub(self.now().saturating_sub(begun));
-            if left.is_zero() || self.stop.load(Relaxed) {
+            if left.is_zero() || self.shared.stop.load(Relaxed) {
                 return;
             }
             std::thread::sleep(left.min(NAP));
