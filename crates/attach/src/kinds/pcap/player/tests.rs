@@ -47,8 +47,8 @@ fn frames_come_in_order_and_what_cannot_be_played_is_counted() {
     let (came, told) = listen(&player);
     assert_eq!(came, [60, 1514, 2048, 14]);
     assert!(told.starts_with("its replay is over: 4 of 6 frames in "), "{told}");
-    assert_eq!(player.counters.skipped_length.get(), 2);
-    assert_eq!(player.counters.frames.get(), 4);
+    assert_eq!(player.shared.counters.skipped_length.get(), 2);
+    assert_eq!(player.shared.counters.frames.get(), 4);
 }
 
 #[test]
