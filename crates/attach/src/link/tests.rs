@@ -54,8 +54,10 @@ fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_has
     let Some(netns) = namespace() else { return };
     let before = Wanted { queues: 2, pairs: 2, ..wanted("tap:t0") };
     let mut held = link(&netns, &before).expect("a TAP");
-    let now = Wanted { hash: Hash::Symmetric, offload: false, ..before.clone() };
-    held.resize(&before, &now).expect("it takes another hash, or has none of ours");
+    let now = Wanted { hash: Hash::Symmetric, offload: false, mtu: 1400, ..before.clone() };
+    held.resize(&before, &now).expect("it takes another size and hash, or has no hash of ours");
+    let links = netns.run(|| Links::here().expect("links")).expect("a thread there");
+    assert_eq!(links.mtu("t0").expect("there"), 1400);
     // As the data plane has it, which keeps what it was handed first.
     let handed = Handed::of(held.hand_over()).expect("descriptors");
     let served = before.serve(Some(handed), &[], Confinement::Off).expect("a port");
