@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use netlink::{Kind, Netlink, Settings};
 
 use crate::appear::{appear, name_before};
+use crate::netns::within;
 use crate::request::{InterfaceRequest, Name, ioctl};
 use crate::tap::making::offloads;
 use crate::tap::{Spread, Traits};
@@ -59,10 +60,7 @@ pub struct MacvtapConfig<'a> {
 pub fn open(name: &str, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
     crate::tap::check_queues(config.queues.into())?;
     let kernel_name = Name::new(name)?;
-    match config.netns {
-        Some(netns) => netns.run(|| open_here(name, kernel_name, config))?,
-        None => open_here(name, kernel_name, config),
-    }
+    within(config.netns, || open_here(name, kernel_name, config))
 }
 
 fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
@@ -92,10 +90,7 @@ fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Resul
         .collect::<Result<Vec<_>, Error>>()?;
     let traits = Traits::new(offloads(name, &queues, config.offload)?, Spread::Kernel);
     let state = Settings::default().up(true).all_multicast(true);
-    appear(kernel, index, name, state).map_err(|e| match e.raw_os_error() {
-        Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
-        _ => Error::system(format!("setting `{name}` up"), e),
-    })?;
+    appear(kernel, index, name, state)?;
     Ok(Tap::of_queues(name, queues, traits, links)?.undone_by(undo))
 }
 

@@ -35,6 +35,7 @@ pub use source::TapSource;
 pub use traits::{Spread, Traits};
 
 use crate::membership::Membership;
+use crate::netns::within;
 use crate::request::Name;
 use crate::undo::Armed;
 use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
@@ -140,10 +141,7 @@ impl Tap {
     /// be, and may move it at once. On an error nothing is left.
     pub fn open(name: &str, config: &TapConfig<'_>) -> Result<Self, Error> {
         check(config)?;
-        match config.netns {
-            Some(netns) => netns.run(|| making::open(name, config))?,
-            None => making::open(name, config),
-        }
+        within(config.netns, || making::open(name, config))
     }
 
     /// A device whose queues were opened by their own file.

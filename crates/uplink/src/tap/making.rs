@@ -34,10 +34,7 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
         bridge::put_in(&links, (name, index), bridge)?;
     }
     let state = if config.up { Settings::default().up(true) } else { Settings::default() };
-    appear(links.kernel(), index, name, state).map_err(|e| match e.raw_os_error() {
-        Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
-        _ => failed("naming the TAP", e),
-    })?;
+    appear(links.kernel(), index, name, state)?;
     Tap::of_queues(name, queues, traits, links)
 }
 
