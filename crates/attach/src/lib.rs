@@ -33,7 +33,7 @@ pub use kind::{Fields, Finding, Key, Lack, State, Takes, Traits};
 pub use kinds::vhost_user_backend::meet;
 pub use link::{link, tap};
 pub use opened::{Handed, Health, Opened, Restored, Turn, View, Watched};
-pub use patient::Patient;
+pub use patient::{Capture, Patient, write_out};
 pub use socket::of_door;
 pub use wanted::Wanted;
 pub use words::Words;

@@ -1,4 +1,4 @@
-//! A file, or a pipe to a program that may read slowly or not at all.
+//! A file, or a pipe to a program that may read slowly or not at all, and captures into such.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -6,9 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
+use port::pcap::Pcap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
+use sandbox::{Class, Confinement};
+use threads::Thread;
 
 /// A pipe that says it can be written takes so many octets without waiting (`PIPE_BUF`).
 const PIPE: usize = 4096;
@@ -70,4 +74,32 @@ impl Write for Patient {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A capture into such a file.
+pub type Capture = Arc<Pcap<Patient>>;
+
+/// The thread of this name that takes frames to the file of a capture, with this pause between two times, until it is to `stop`; then
+/// once more.
+///
+/// # Errors
+/// No thread can be had.
+pub fn write_out(
+    name: &str,
+    capture: &Capture,
+    (pause, stop): (Duration, &Arc<AtomicBool>),
+    confinement: Confinement,
+) -> Result<Thread> {
+    let (capture, stop) = (capture.clone(), stop.clone());
+    Thread::spawn(name, &[], Class::Clock, confinement, move || {
+        loop {
+            let is_last = stop.load(Ordering::Acquire);
+            capture.write_out();
+            if is_last {
+                return;
+            }
+            // A signal ends it: who waits for the end of the thread need not wait for that of a pause.
+            std::thread::park_timeout(pause);
+        }
+    })
 }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use api::CaptureEnd;
-use attach::Patient;
+use attach::{Capture, Patient, write_out};
 use port::TapPoint;
 use port::pcap::{Limits, Pcap};
-use sandbox::{Class, Confinement};
+use sandbox::Confinement;
 use threads::Thread;
 
 use crate::tracing::TapBoard;
@@ -44,7 +44,7 @@ pub struct RecordingOrder {
 pub struct Recording {
     order: RecordingOrder,
     board: TapBoard,
-    capture: Arc<Pcap<Patient>>,
+    capture: Capture,
     points: Vec<Arc<TapPoint>>,
     stop: Arc<AtomicBool>,
     writer: Thread,
@@ -75,7 +75,8 @@ impl Recording {
         if points.is_empty() {
             bail!("nothing passes {router}.{nic} here: it does not run, or its rings are served elsewhere");
         }
-        let writer = write(&capture, &stop, confinement)?;
+        // It is not waited for: a file may take for ever.
+        let writer = write_out("ringroad/capture", &capture, (WRITE, &stop), confinement)?;
         let mut recording = Self {
             order,
             board: board.clone(),
@@ -155,21 +156,6 @@ impl Drop for Recording {
             self.finish();
         }
     }
-}
-
-/// The thread that takes frames to the file. It is not waited for: a file may take for ever.
-fn write(capture: &Arc<Pcap<Patient>>, stop: &Arc<AtomicBool>, confinement: Confinement) -> Result<Thread> {
-    let (capture, stop) = (capture.clone(), stop.clone());
-    Thread::spawn("ringroad/capture", &[], Class::Clock, confinement, move || {
-        loop {
-            let last = stop.load(Ordering::Acquire);
-            capture.write_out();
-            if last || capture.has_failed() {
-                return;
-            }
-            std::thread::sleep(WRITE);
-        }
-    })
 }
 
 #[cfg(test)]

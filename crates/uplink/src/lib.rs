@@ -25,7 +25,6 @@ pub use cable::Cable;
 pub use door::{Door, Passage};
 pub use error::Error;
 pub use links::{LinkCounters, LinkTable, Links};
-pub use macvtap::MacvtapConfig;
 pub use membership::Membership;
 pub use netns::Netns;
 pub use tap::{

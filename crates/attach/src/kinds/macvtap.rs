@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use uplink::macvtap::{self, Mode};
-use uplink::{MacvtapConfig, Undo};
+use uplink::{TapConfig, Undo};
 
 use crate::attach::interface;
 use crate::interfaces::{self, if_up, is_known};
@@ -72,17 +72,8 @@ fn has_macvtap() -> bool {
 
 fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     let mode = mode(wanted);
-    let config = MacvtapConfig {
-        lower: wanted.attach.name(),
-        mode,
-        mac: wanted.mac,
-        queues: wanted.queues as u16,
-        mtu: wanted.mtu,
-        queue_len: wanted.queue_len,
-        offload: true,
-        netns: None,
-    };
+    let config = TapConfig { mac: Some(wanted.mac), ..link::config(wanted) };
     // In that mode it has the address of the interface.
     let side = Side::Below { has_mac: mode != Mode::Passthru };
-    made(macvtap::open(&wanted.link_name(), &config), wanted, side)
+    made(macvtap::open(&wanted.link_name(), (wanted.attach.name(), mode), &config), wanted, side)
 }

@@ -16,11 +16,12 @@ use sandbox::Confinement;
 use serde_json::json;
 
 use crate::attach::path;
+use crate::patient::Capture;
 use crate::{
     About, Attachment, Finding, Handed, Kept, Key, Kind, Lack, News, Opened, Outside, Place, Ports, Site,
     State, Takes, Wanted, Words, files, lack, written,
 };
-use capture::{Capture, Writer};
+use capture::Writer;
 use player::{Player, ReplayCounters};
 
 /// A file whose frames come in.

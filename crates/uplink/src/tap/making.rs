@@ -38,7 +38,8 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     Tap::of_queues(name, queues, traits, links)
 }
 
-fn sizes(config: &TapConfig<'_>) -> Settings {
+/// What a device has from its first moment.
+pub(crate) fn sizes(config: &TapConfig<'_>) -> Settings {
     let sizes = Settings::default().mtu(config.mtu).queue_len(config.queue_len);
     match config.mac {
         Some(mac) => sizes.mac(mac),

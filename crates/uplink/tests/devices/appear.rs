@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use uplink::macvtap::Mode;
-use uplink::{Error, MacvtapConfig, Netns, Tap, TapConfig, bridge, macvtap};
+use uplink::{Error, Netns, Tap, TapConfig, bridge, macvtap};
 
 use crate::support::devices;
 
@@ -83,17 +83,8 @@ fn who_waits_for_a_name_finds_a_link_that_is_as_it_is_to_be() {
     let lone = Tap::open("lone", &config).unwrap();
     let several = Tap::open("several", &TapConfig { queues: 3, ..config.clone() }).unwrap();
     let member = bridge::open("member", "br0", &config).unwrap();
-    let station = MacvtapConfig {
-        lower: "near",
-        mode: Mode::Bridge,
-        mac: [2, 0, 0, 0, 1, 9],
-        queues: 2,
-        mtu: MTU,
-        queue_len: QUEUE_LEN,
-        offload: false,
-        netns: Some(&netns),
-    };
-    let station = macvtap::open("station", &station).unwrap();
+    let station = TapConfig { mac: Some([2, 0, 0, 0, 1, 9]), queues: 2, offload: false, ..config.clone() };
+    let station = macvtap::open("station", ("near", Mode::Bridge), &station).unwrap();
     for name in ["lone", "several", "member", "station"] {
         let line = monitor.first_of(name);
         assert!(line.contains(&format!(" mtu {MTU} ")), "{line}");

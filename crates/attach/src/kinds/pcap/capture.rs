@@ -6,23 +6,19 @@
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use port::pcap::{Limits, Pcap};
 use port::tap_point::TapPoint;
 use port::{Null, Sink};
-use sandbox::{Class, Confinement};
+use sandbox::Confinement;
 use threads::Thread;
 
-use crate::patient::Patient;
+use crate::patient::{Capture, Patient, write_out};
 
 /// Between two times that frames are taken to the file. Ten a second cost an idle host next to nothing.
 const WRITE: Duration = Duration::from_millis(100);
-
-/// A capture that its [`Writer`] writes out.
-pub(crate) type Capture = Arc<Pcap<Patient>>;
 
 /// A capture into this file, the port that fills it, and what takes frames to the file, in a thread called `NAME-capture`.
 pub(crate) fn into(
@@ -32,8 +28,8 @@ pub(crate) fn into(
 ) -> Result<(Arc<dyn Sink>, Capture, Writer)> {
     let stop = Arc::<AtomicBool>::default();
     let (port, capture) = within(file, &stop, Limits::default())?;
-    let writer = Writer::start(name, &capture, stop, confinement)?;
-    Ok((port, capture, writer))
+    let thread = write_out(&format!("{name}-capture"), &capture, (WRITE, &stop), confinement)?;
+    Ok((port, capture, Writer { thread, stop }))
 }
 
 /// A capture within these limits, and the port that fills it.
@@ -50,32 +46,11 @@ fn within(file: File, stop: &Arc<AtomicBool>, limits: Limits) -> Result<(Arc<dyn
 pub(crate) struct Writer {
     thread: Thread,
     stop: Arc<AtomicBool>,
-    /// Dropped to wake the thread for the last time.
-    wake: Option<Sender<()>>,
-}
-
-impl Writer {
-    fn start(name: &str, capture: &Capture, stop: Arc<AtomicBool>, confinement: Confinement) -> Result<Self> {
-        let (wake, woken) = mpsc::channel();
-        let (capture, name) = (capture.clone(), format!("{name}-capture"));
-        let thread = Thread::spawn(&name, &[], Class::Clock, confinement, move || {
-            loop {
-                let is_last = woken.recv_timeout(WRITE) != Err(RecvTimeoutError::Timeout);
-                capture.write_out();
-                if is_last {
-                    return;
-                }
-            }
-        })?;
-        Ok(Self { thread, stop, wake: Some(wake) })
-    }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // In this order: who is woken for the last time waits no longer for a reader than is allowed then.
         self.stop.store(true, Ordering::Release);
-        self.wake = None;
         self.thread.join();
     }
 }
