@@ -122,14 +122,13 @@ impl Opened for Link {
 
     /// Nobody touches a link of which nothing was asked: it may lie in another namespace by now.
     fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()> {
-        if (before.mtu, before.queue_len) != (now.mtu, now.queue_len) {
-            self.tap.resize(now.mtu, now.queue_len)?;
+        let has_mac = self.side == (Side::Below { has_mac: true });
+        let mac = Some(now.mac).filter(|mac| has_mac && *mac != before.mac);
+        if (before.mtu, before.queue_len) != (now.mtu, now.queue_len) || mac.is_some() {
+            self.tap.resize(&TapConfig { mac, ..config(now) })?;
         }
         if before.hash != now.hash {
             self.tap.spread_by(now.hash)?;
-        }
-        if before.mac != now.mac && self.side == (Side::Below { has_mac: true }) {
-            self.tap.set_mac(now.mac)?;
         }
         Ok(())
     }

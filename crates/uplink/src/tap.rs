@@ -21,6 +21,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use netlink::Settings;
 use port::Offloads;
 use port::steer::Hash;
 
@@ -233,26 +234,13 @@ impl Tap {
         here.of(&self.name).or_else(|| place::counters(self.queues.first()?.as_fd()))
     }
 
-    /// Gives the device another MTU and queue length, wherever it lies by now; nothing where somebody else opened it, who sees to
-    /// that.
+    /// Gives the device the MTU, queue length and Ethernet address (none: it keeps that) of a TAP that is made so, wherever it lies by
+    /// now; nothing where somebody else opened it, who sees to that.
     ///
     /// # Errors
     /// The device does not take them, or lies where we may not look.
-    pub fn resize(&self, mtu: u32, queue_len: u32) -> Result<(), Error> {
-        self.at_home(|links, name| {
-            if links.mtu(name)? != mtu {
-                links.set_mtu(name, mtu)?;
-            }
-            links.set_queue_len(name, queue_len)
-        })
-    }
-
-    /// Gives the device another Ethernet address, as [`Tap::resize`] gives it another MTU.
-    ///
-    /// # Errors
-    /// As those of [`Tap::resize`].
-    pub fn set_mac(&self, mac: Mac) -> Result<(), Error> {
-        self.at_home(|links, name| links.set_mac(name, mac))
+    pub fn resize(&self, config: &TapConfig<'_>) -> Result<(), Error> {
+        self.at_home(|links, name| links.set(name, &making::sizes(config), "changing"))
     }
 
     /// Has the kernel spread its frames over its queues by another hash, if it does so by ours; nothing where somebody else opened it.
@@ -298,7 +286,8 @@ impl Tap {
     /// The device does not take it.
     pub fn fulfil(&self) -> Result<(), Error> {
         let Some(frames) = self.wishes.as_ref().and_then(Wishes::last) else { return Ok(()) };
-        self.at_home(|links, name| links.set_queue_len(name, frames))
+        let wish = Settings::default().queue_len(frames);
+        self.at_home(|links, name| links.set(name, &wish, "setting the queue length of"))
     }
 
     /// Whether the kernel still has the interface.

@@ -108,13 +108,14 @@ fn a_device_has_its_size_changed_wherever_it_was_moved_and_no_other_one_has() {
     ip(&home, &format!("link set t0 netns {there} name t9"));
     // Somebody else has the name now.
     let other = Tap::open("t0", &config).unwrap();
-    tap.resize(MTU, QUEUE_LEN).unwrap();
+    let sized = |mtu| TapConfig { mtu, queue_len: QUEUE_LEN, ..TapConfig::default() };
+    tap.resize(&sized(MTU)).unwrap();
     let sizes = format!(" mtu {MTU} ");
     let moved = seen_by_others(&away, "t9");
     assert!(moved.contains(&sizes) && moved.contains(&format!(" qlen {QUEUE_LEN}")), "{moved}");
     assert!(seen_by_others(&home, "t0").contains(" mtu 1500 "));
     drop(other);
-    tap.resize(1300, QUEUE_LEN).unwrap();
+    tap.resize(&sized(1300)).unwrap();
     assert!(seen_by_others(&away, "t9").contains(" mtu 1300 "));
 }
 
