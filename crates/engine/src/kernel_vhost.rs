@@ -22,21 +22,6 @@ pub trait KernelThreads: Send + Sync {
     fn of_vhost(&self, owner: i32) -> Option<i32>;
 }
 
-/// Where a NIC's devices are.
-const DEVICE: &str = "/dev/vhost-net";
-
-/// Opens a device of vhost-net.
-///
-/// # Errors
-/// The host has none, or keeps it.
-pub fn open_vhost_net() -> Result<OwnedFd> {
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(DEVICE);
-    let file = file.with_context(|| {
-        format!("cannot open {DEVICE}: load the module vhost_net, or write vhost = \"shared\"")
-    })?;
-    Ok(file.into())
-}
-
 /// How many devices of vhost-net a NIC of this router needs: one for each pair of queues.
 pub fn vhost_nets(router: &Router) -> usize {
     if router.vhost == VhostThreads::Kernel { router.queue_pairs() as usize } else { 0 }

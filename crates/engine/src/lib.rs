@@ -27,7 +27,7 @@ pub use counts::{Counts, now_ns};
 pub use guest::{Duty, Ground, Guest, Images};
 pub use instance::{About, Event, Instance, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};
-pub use kernel_vhost::{KernelNic, KernelThreads, open_vhost_net, vhost_nets};
+pub use kernel_vhost::{KernelNic, KernelThreads, vhost_nets};
 pub use look_after::BackOff;
 pub use port::LimitCounters;
 pub use recording::{Recording, RecordingOrder};

@@ -1,7 +1,7 @@
 //! What a plan names of the host: what NICs are plugged into, files, devices, and where counters are told.
 //! It is judged before anything is built, by `check`, `run` and `apply` alike; what is found has a place in the file.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::path::Path;
@@ -53,14 +53,7 @@ fn of_machine(router: &Router, before: Option<&Router>) -> Vec<(&'static str, St
 
 /// Whether the kernel serves NICs.
 pub fn vhost_net() -> Result<(), String> {
-    match OpenOptions::new().read(true).write(true).open("/dev/vhost-net") {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err("there is no /dev/vhost-net: load the module vhost_net, or write vhost = \"shared\""
-                .to_owned())
-        }
-        Err(error) => Err(format!("/dev/vhost-net cannot be opened: {error}")),
-    }
+    vmm::vhost_net::open().map(drop).map_err(|error| format!("{error:#}"))
 }
 
 /// What a Linux guest is made of and cannot be had, by key.

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use attach::{Attach, Handed, Opened, Turn, Wanted, of_door};
 use config::{Engine, Nic, Plan, Router};
-use engine::{Images, open_vhost_net, vhost_nets};
+use engine::{Images, vhost_nets};
 use link::{Need, Supply};
 use serde_json::Value;
 use uplink::{LinkTable, Passage, Undo};
+use vmm::vhost_net;
 
 use super::watching::Look;
 
@@ -160,7 +161,7 @@ impl Resources {
                 given.add(Need::Uplink, &label, uplink.opened.hand_over())?;
             }
             // Not kept here: whoever owns one has the kernel reach into its memory, and has to take that along when it goes.
-            let devices = (0..vhost_nets(router)).map(|_| open_vhost_net()).collect::<Result<Vec<_>>>();
+            let devices = (0..vhost_nets(router)).map(|_| vhost_net::open()).collect::<Result<Vec<_>>>();
             let devices = devices.with_context(|| format!("NIC {label}"))?;
             if !devices.is_empty() {
                 given.add(

@@ -12,14 +12,16 @@
 mod request;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nic::virtio_net::features;
 use nic_port::{HandedQueue, Receiver, SetUp};
 
+/// Where devices are.
+const DEVICE: &str = "/dev/vhost-net";
 /// Queues of a device: one pair.
 const PAIR: u16 = 2;
 /// Pairs that a driver uses until it asks for more (virtio 1.2, section 5.1.6.5.5).
@@ -32,6 +34,19 @@ const HEADER: i32 = 12;
 const OWN_HEADER: i32 = 10;
 /// A backend that is none.
 const NOTHING: i32 = -1;
+
+/// Opens a device of vhost-net, which nobody owns yet.
+///
+/// # Errors
+/// The host has none, or keeps it.
+pub fn open() -> Result<OwnedFd> {
+    match File::options().read(true).write(true).open(DEVICE) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("there is no {DEVICE}: load the module vhost_net, or write vhost = \"shared\"")
+        }
+        opened => Ok(opened.with_context(|| format!("{DEVICE} cannot be opened"))?.into()),
+    }
+}
 
 /// A device of vhost-net, which serves one pair of queues by a thread of the kernel.
 #[derive(Debug)]

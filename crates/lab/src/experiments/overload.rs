@@ -134,7 +134,7 @@ impl Experiment for Overload {
         let (options, link, queue_len) = (&self.options, self.link, self.queue_len);
         let by_kernel = options.vhost == VhostThreads::Kernel;
         if by_kernel {
-            engine::open_vhost_net().context("nobody but the kernel's vhost-net plays this")?;
+            vmm::vhost_net::open().context("nobody but the kernel's vhost-net plays this")?;
         }
         let before = usage::of_kernel()?;
         let file = room::File { options, link, queue_len, routers: &pinned, memory: None };
