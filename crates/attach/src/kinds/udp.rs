@@ -2,12 +2,12 @@
 //! and proves nothing. A frame costs a system call, by which no thread that moves frames can name anybody but the other end: the
 //! filters allow no address (`sandbox`), and what they cannot look into (sendmsg(2), sendmmsg(2)) such a thread may not call.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use ledger::{Counter, counters};
+use ledger::counters;
 use port::{Bell, Completed, Frame, Frames, Sink, Source, octets};
 use ring::{BURST, Bytes};
 use rustix::io::Errno;
@@ -35,14 +35,12 @@ pub(crate) const KIND: Kind = Kind {
 
 /// Our end, and the other one.
 fn ends(name: &str) -> Result<(SocketAddr, SocketAddr), String> {
-    let is_one = |end: &SocketAddr| {
-        let ip = end.ip();
-        end.port() != 0 && !ip.is_multicast() && !ip.is_unspecified()
-    };
-    let end = |text: &str| text.parse().ok().filter(is_one);
+    let is_one = |ip: IpAddr| !ip.is_multicast() && !ip.is_unspecified();
+    let end = |text: &str| text.parse().ok().filter(|end: &SocketAddr| end.port() != 0 && is_one(end.ip()));
     let both = name.split_once('-').and_then(|(local, remote)| Some((end(local)?, end(remote)?)));
     both.filter(|(local, remote)| local.is_ipv4() == remote.is_ipv4()).ok_or_else(|| {
-        format!("{name:?} names no two ends of one version of IP; write e.g. \"udp:192.0.2.1:4789-198.51.100.1:4789\"")
+        let example = "udp:192.0.2.1:4789-198.51.100.1:4789";
+        format!("{name:?} names no two ends of one version of IP; write e.g. {example:?}")
     })
 }
 
@@ -77,20 +75,16 @@ fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
 fn serve(mut handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
     let socket = Arc::new(handed.last()?);
     Ok(plain(move |_| {
-        let (source, sink) = ports(&socket);
-        let (read, written) = (source.counters.clone(), sink.clone());
+        let (slots, read) = (vec![0; BURST * (LONGEST + 1)], Arc::<UdpReadCounters>::default());
+        let source = Receiver { socket: socket.clone(), slots, counters: read.clone() };
+        let sink = Arc::new(Sender { socket: socket.clone(), counters: UdpWriteCounters::default() });
+        let written = sink.clone();
         let outside = Outside::counting(move |visit| {
             visit("udp.read", &*read);
             visit("udp.write", &written.counters);
         });
         Ok(Ports { sources: vec![Box::new(source)], sinks: vec![sink], outside, ..Ports::default() })
     }))
-}
-
-fn ports(socket: &Arc<OwnedFd>) -> (Receiver, Arc<Sender>) {
-    let (slots, counters) = (vec![0; BURST * (LONGEST + 1)], Arc::default());
-    let source = Receiver { socket: socket.clone(), slots, counters };
-    (source, Arc::new(Sender { socket: socket.clone(), counters: UdpWriteCounters::default() }))
 }
 
 counters! {
@@ -133,18 +127,6 @@ counters! {
     }
 }
 
-/// Calls once more where the other end is told to have refused what was sent before: any call on the socket tells it, and does
-/// nothing else then.
-fn again<T>(refused: &Counter, mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    match call() {
-        Err(Errno::CONNREFUSED) => {
-            refused.add_shared(1);
-            call()
-        }
-        done => done,
-    }
-}
-
 struct Receiver {
     socket: Arc<OwnedFd>,
     /// Room for a burst, each with an octet more, so that a frame that is too long shows itself.
@@ -156,10 +138,12 @@ impl Source for Receiver {
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let (socket, counters, mut frames) = (&self.socket, &self.counters, Frames::new());
         for slot in self.slots.chunks_exact_mut(LONGEST + 1).take(budget.min(BURST)) {
-            match again(&counters.refused, || recv(socket, &mut *slot, RecvFlags::DONTWAIT)) {
+            match recv(socket, &mut *slot, RecvFlags::DONTWAIT) {
                 Ok((len, _)) if len < SHORTEST => counters.drop_too_short.add(1),
                 Ok((len, _)) if len > LONGEST => counters.drop_too_long.add(1),
                 Ok((len, _)) => frames.push(Frame::new(Bytes::from_slice(&mut slot[..len]))),
+                // That was told, and nothing else was done.
+                Err(Errno::CONNREFUSED) => counters.refused.add(1),
                 Err(_) => break,
             }
         }
@@ -189,7 +173,13 @@ impl Sink for Sender {
         for (handled, frame) in frames.iter().enumerate() {
             let len = frame.octets().copy_to_slice(&mut copy);
             let sends = || send(&self.socket, &copy[..len], SendFlags::DONTWAIT);
-            match if frame.len() > LONGEST { Err(Errno::MSGSIZE) } else { again(&counters.refused, sends) } {
+            let mut sent = if frame.len() > LONGEST { Err(Errno::MSGSIZE) } else { sends() };
+            // That was told, and nothing else was done.
+            if sent == Err(Errno::CONNREFUSED) {
+                counters.refused.add_shared(1);
+                sent = sends();
+            }
+            match sent {
                 Ok(_) => {
                     counters.frames.add_shared(1);
                     counters.bytes.add_shared(len as u64);

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use nic_port::NicQueues;
 use uplink::{Links, Netns};
 
 use super::*;
-use crate::wanted::tests::wanted;
+use crate::wanted::tests::{ports, wanted};
 
 /// A namespace with an interface for macvtaps, where the host lets us make one; says so where it does not.
 fn namespace() -> Option<Netns> {
@@ -61,11 +60,8 @@ fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_has
     // As the data plane has it, which keeps what it was handed first.
     let handed = Handed::of(held.hand_over()).expect("descriptors");
     let served = before.serve(Some(handed), &[], Confinement::Off).expect("a port");
-    let queues = NicQueues::foreign(2).expect("descriptors");
-    let entry = |_, sink| sink;
     let takes = |wanted: &Wanted| {
-        let site = Site { wanted, threads: 2, queues: &queues, entry: &entry };
-        let ports = served.ports(&site).expect("ports");
+        let ports = ports(&*served, wanted);
         assert_eq!((ports.sources.len(), ports.sinks.len()), (2, 2));
         ports.sinks[0].offloads()
     };

@@ -1,7 +1,9 @@
 use std::path::Path;
 
+use nic_port::NicQueues;
+
 use super::*;
-use crate::Takes;
+use crate::{Ports, Site, Takes};
 
 /// What the NIC `edge.wan` wants whose file says no more than this.
 pub(crate) fn wanted(attach: &str) -> Wanted {
@@ -29,6 +31,20 @@ pub(crate) fn wanted(attach: &str) -> Wanted {
         by_kernel: false,
         memory_max: 64 << 20,
     }
+}
+
+/// Both ways of what a NIC wants, opened and served by this process.
+pub(crate) fn served(wanted: &Wanted) -> Ports {
+    let opened = wanted.open().expect("opened").expect("it is outside");
+    let handed = Handed::of(opened.hand_over()).expect("descriptors");
+    ports(&*wanted.serve(Some(handed), &[], Confinement::Off).expect("served"), wanted)
+}
+
+/// Both ways of what serves a NIC that wants this.
+pub(crate) fn ports(served: &dyn Attachment, wanted: &Wanted) -> Ports {
+    let queues = NicQueues::foreign(wanted.pairs).expect("descriptors");
+    let site = Site { wanted, threads: wanted.queues, queues: &queues, entry: &|_, sink| sink };
+    served.ports(&site).expect("ports")
 }
 
 fn named(router: &str, nic: &str) -> String {

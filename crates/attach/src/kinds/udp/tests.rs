@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use ledger::Group;
 use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
 
 use super::*;
-use crate::wanted::tests::wanted;
+use crate::wanted::tests::{served, wanted};
 
 /// Nothing takes so long, even where the host is busy. Each wait ends with what it waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,8 +24,9 @@ fn has_room() -> bool {
 /// A tunnel to a socket of the kernel.
 struct Bench {
     far: UdpSocket,
-    source: Receiver,
-    sink: Arc<Sender>,
+    source: Box<dyn Source>,
+    sink: Arc<dyn Sink>,
+    outside: Outside,
 }
 
 impl Bench {
@@ -35,16 +35,37 @@ impl Bench {
         sockopt::set_socket_recv_buffer_size_force(&far, ROOM).expect("room");
         let near = UdpSocket::bind("127.0.0.1:0").and_then(|near| near.local_addr()).expect("an address");
         let attach = format!("udp:{near}-{}", far.local_addr().expect("an address"));
-        let opened = open(&Wanted { queue_len: 8192, ..wanted(&attach) }).expect("a tunnel");
+        let mut ports = served(&Wanted { queue_len: 8192, ..wanted(&attach) });
         far.connect(near).expect("the other end");
-        let mut handed = Handed::of(opened.hand_over()).expect("a descriptor");
-        let (source, sink) = ports(&Arc::new(handed.last().expect("a descriptor")));
-        Self { far, source, sink }
+        Self { far, source: ports.sources.remove(0), sink: ports.sinks.remove(0), outside: ports.outside }
     }
 
     fn sent(&self, frames: &mut [Vec<u8>]) -> usize {
         let shown: Vec<_> = frames.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
         self.sink.deliver(&shown)
+    }
+
+    /// What counts under such a name: `udp.write.frames`.
+    fn counted(&self, is_it: impl Fn(&str) -> bool) -> u64 {
+        let mut sum = 0;
+        self.outside.each_group(&mut |group, counters| {
+            counters
+                .each(&mut |name, value| sum += if is_it(&format!("{group}.{name}")) { value } else { 0 });
+        });
+        sum
+    }
+
+    fn counts<const N: usize>(&self, names: [&str; N]) -> [u64; N] {
+        names.map(|wanted| self.counted(|name| name == wanted))
+    }
+
+    /// Octets of the first frames that come.
+    fn come(&mut self) -> Vec<usize> {
+        let (mut lens, start) = (Vec::new(), Instant::now());
+        while lens.is_empty() && start.elapsed() < PATIENCE {
+            self.source.drain(BURST, &mut |frames| lens.extend(frames.iter().map(Frame::len)));
+        }
+        lens
     }
 }
 
@@ -62,9 +83,7 @@ impl SinkBench for Bench {
     }
 
     fn lost(&self) -> u64 {
-        let mut lost = 0;
-        self.sink.counters.each(&mut |name, value| lost += if name.starts_with("drop_") { value } else { 0 });
-        lost
+        self.counted(|name| name.starts_with("udp.write.drop_"))
     }
 
     fn patience(&self) -> Duration {
@@ -74,7 +93,7 @@ impl SinkBench for Bench {
 
 impl SourceBench for Bench {
     fn source(&mut self) -> &mut dyn Source {
-        &mut self.source
+        &mut *self.source
     }
 
     fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
@@ -100,17 +119,13 @@ fn what_is_no_frame_does_not_come_and_what_is_too_long_does_not_go() {
         return;
     }
     let mut bench = Bench::new();
-    let (mut lens, start) = (Vec::new(), Instant::now());
     assert_eq!(bench.feed(&[vec![1; 13], vec![2; LONGEST + 1], vec![3; 60]]), 3);
-    while lens.is_empty() && start.elapsed() < PATIENCE {
-        bench.source.drain(BURST, &mut |frames| lens.extend(frames.iter().map(Frame::len)));
-    }
-    assert_eq!(lens, [60]);
-    let read = &bench.source.counters;
-    assert_eq!((read.drop_too_short.get(), read.drop_too_long.get(), read.frames.get()), (1, 1, 1));
+    assert_eq!(bench.come(), [60]);
+    let read = ["udp.read.drop_too_short", "udp.read.drop_too_long", "udp.read.frames"];
+    assert_eq!(bench.counts(read), [1, 1, 1]);
     assert_eq!(bench.sent(&mut [vec![4; LONGEST + 1], vec![5; 60]]), 2);
-    let written = &bench.sink.counters;
-    assert_eq!((written.drop_too_long.get(), written.frames.get(), written.bytes.get()), (1, 1, 60));
+    let written = ["udp.write.drop_too_long", "udp.write.frames", "udp.write.bytes"];
+    assert_eq!(bench.counts(written), [1, 1, 60]);
 }
 
 /// The kernel tells of it at the next call, whichever that is: nothing is lost for that.
@@ -119,19 +134,21 @@ fn an_end_where_nobody_is_loses_nothing_of_what_follows() {
     if !has_room() {
         return;
     }
-    let Bench { far, mut source, sink } = Bench::new();
-    let (at, near) = (far.local_addr().expect("an address"), far.peer_addr().expect("an address"));
-    drop(far);
-    let deliver = || sink.deliver(&[Frame::new(Bytes::from_slice(&mut [6; 60]))]);
-    assert_eq!(deliver(), 1);
-    let far = UdpSocket::bind(at).expect("its address is free");
-    far.connect(near).expect("the other end");
-    assert_eq!(deliver(), 1);
-    far.set_read_timeout(Some(PATIENCE)).expect("set");
-    assert_eq!(far.recv(&mut [0; 100]).expect("what was sent then"), 60);
-    let refused = |source: &Receiver| sink.counters.refused.get() + source.counters.refused.get();
-    assert_eq!((refused(&source), sink.counters.frames.get()), (1, 2));
-    assert_eq!(source.drain(1, &mut |_| {}), 0);
+    let mut bench = Bench::new();
+    let (at, near) =
+        (bench.far.local_addr().expect("an address"), bench.far.peer_addr().expect("an address"));
+    bench.far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    assert_eq!(bench.sent(&mut [vec![6; 60]]), 1);
+    bench.far = UdpSocket::bind(at).expect("its address is free");
+    bench.far.connect(near).expect("the other end");
+    assert_eq!(bench.sent(&mut [vec![6; 60]]), 1);
+    bench.far.set_read_timeout(Some(PATIENCE)).expect("set");
+    assert_eq!(bench.far.recv(&mut [0; 100]).expect("what was sent then"), 60);
+    assert_eq!(
+        (bench.counted(|name| name.ends_with(".refused")), bench.counts(["udp.write.frames"])),
+        (1, [2])
+    );
+    assert_eq!(bench.source.drain(1, &mut |_| {}), 0);
 }
 
 #[test]
@@ -143,11 +160,7 @@ fn strangers_are_not_heard() {
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     stranger.send_to(&[7; 60], bench.far.peer_addr().expect("an address")).expect("sent");
     assert_eq!(bench.feed(&[vec![8; 61]]), 1);
-    let (mut lens, start) = (Vec::new(), Instant::now());
-    while lens.is_empty() && start.elapsed() < PATIENCE {
-        bench.source.drain(BURST, &mut |frames| lens.extend(frames.iter().map(Frame::len)));
-    }
-    assert_eq!(lens, [61]);
+    assert_eq!(bench.come(), [61]);
 }
 
 #[test]
